@@ -1,0 +1,42 @@
+"""The custom resources as pydantic models: the single source of crds/, the chart's CRDs and the docs.
+
+Nothing here does I/O or knows how a resource is acted on.
+"""
+
+from efrit.api.conditions import Condition, ConditionStatus, condition_of, with_condition
+from efrit.api.instance import EfritInstance, InstanceSpec, InstanceStatus, OperatingMode
+from efrit.api.meta import GROUP, VERSION, ObjectMeta
+from efrit.api.reasons import InstanceReason, QueueReason, RequestReason
+from efrit.api.request import (
+    EfritRequest,
+    Outcome,
+    RequestPhase,
+    RequestSpec,
+    RequestStatus,
+    RequestType,
+    RetryPolicy,
+)
+
+__all__ = [
+    "GROUP",
+    "VERSION",
+    "Condition",
+    "ConditionStatus",
+    "EfritInstance",
+    "EfritRequest",
+    "InstanceReason",
+    "InstanceSpec",
+    "InstanceStatus",
+    "ObjectMeta",
+    "OperatingMode",
+    "Outcome",
+    "QueueReason",
+    "RequestPhase",
+    "RequestReason",
+    "RequestSpec",
+    "RequestStatus",
+    "RequestType",
+    "RetryPolicy",
+    "condition_of",
+    "with_condition",
+]

@@ -1,0 +1,65 @@
+"""Kubernetes conditions: the model, look-up, and replacement that keeps the transition time honest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from enum import StrEnum
+
+from pydantic import Field
+
+from efrit.api.meta import ApiModel, Time
+
+
+class ConditionStatus(StrEnum):
+    """The three values of a condition."""
+
+    TRUE = "True"
+    FALSE = "False"
+    UNKNOWN = "Unknown"
+
+
+class Condition(ApiModel):
+    """One observation about the resource, in the form of `metav1.Condition`."""
+
+    type: str = Field(description="What is observed, in CamelCase.", max_length=316)
+    status: ConditionStatus = Field(description="True, False or Unknown.")
+    reason: str = Field(
+        description="Why, as one fixed CamelCase word for programs.", min_length=1, max_length=128
+    )
+    message: str = Field(description="Why, as a sentence for people.", max_length=4096)
+    observed_generation: int | None = Field(
+        default=None, description="The metadata.generation this was observed for.", ge=0
+    )
+    last_transition_time: Time = Field(description="When the status last changed.")
+
+
+def condition_of(conditions: Iterable[Condition], kind: str) -> Condition | None:
+    """Return the condition of this type, or None."""
+    return next((each for each in conditions if each.type == kind), None)
+
+
+def with_condition(
+    conditions: tuple[Condition, ...],
+    kind: str,
+    status: ConditionStatus,
+    reason: str,
+    message: str,
+    *,
+    generation: int,
+    now: datetime,
+) -> tuple[Condition, ...]:
+    """Return `conditions` with this one set; the transition time moves only when the status does."""
+    old = condition_of(conditions, kind)
+    moved = old is None or old.status != status
+    new = Condition(
+        type=kind,
+        status=status,
+        reason=reason,
+        message=message[:4096],
+        observed_generation=generation,
+        last_transition_time=now if moved or old is None else old.last_transition_time,
+    )
+    if old is None:
+        return (*conditions, new)
+    return tuple(new if each.type == kind else each for each in conditions)

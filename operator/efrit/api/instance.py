@@ -1,0 +1,352 @@
+"""EfritInstance: keep one Emacs daemon running, with this image, workspace, model and limits."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field
+
+from efrit.api.conditions import Condition
+from efrit.api.meta import ApiModel, PrinterColumn, Resource, Rule, Time
+from efrit.api.pod_template import PodTemplate, Quantity, ResourceRequirements
+from efrit.api.request import MAX_TIMEOUT_SECONDS, LocalReference, ObjectName
+
+READY = "Ready"
+QUEUE_HEALTHY = "QueueHealthy"
+EMACS_RESPONSIVE = "EmacsResponsive"
+SUSPENDED = "Suspended"
+
+OPEN_OBJECT = {"x-kubernetes-preserve-unknown-fields": True}
+
+
+class OperatingMode(StrEnum):
+    """Whether the daemon is to run."""
+
+    RUNNING = "Running"
+    SUSPENDED = "Suspended"
+
+
+class PullPolicy(StrEnum):
+    """When the image is pulled."""
+
+    ALWAYS = "Always"
+    IF_NOT_PRESENT = "IfNotPresent"
+    NEVER = "Never"
+
+
+class AccessMode(StrEnum):
+    """How a volume may be mounted."""
+
+    READ_WRITE_ONCE = "ReadWriteOnce"
+    READ_WRITE_ONCE_POD = "ReadWriteOncePod"
+    READ_WRITE_MANY = "ReadWriteMany"
+
+
+class Emacs(ApiModel):
+    """The daemon."""
+
+    image: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=1024,
+        description="Any image with Emacs 28 or newer and /bin/sh; default: the operator's own.",
+    )
+    image_pull_policy: PullPolicy | None = Field(default=None, description="As in a container.")
+    daemon_name: str = Field(
+        default="efrit",
+        min_length=1,
+        max_length=63,
+        pattern=r"^[A-Za-z0-9]([-A-Za-z0-9._]*[A-Za-z0-9])?$",
+        description="Name of the daemon's server, for emacsclient -s.",
+    )
+    init_config_map_ref: LocalReference | None = Field(
+        default=None, description="ConfigMap whose key init.el is loaded once the daemon is up."
+    )
+    resources: ResourceRequirements | None = Field(
+        default=None, description="Requests and limits of the Emacs container."
+    )
+
+
+class StorageClaim(ApiModel):
+    """A volume made for the instance; it stays while the instance is suspended."""
+
+    size: Quantity = Field(
+        default="1Gi", description="Size; may grow where the class allows it, never shrink."
+    )
+    storage_class_name: str | None = Field(
+        default=None, max_length=253, description="StorageClass; default: the cluster's. Immutable."
+    )
+    access_modes: tuple[AccessMode, ...] = Field(
+        default=(AccessMode.READ_WRITE_ONCE,),
+        min_length=1,
+        max_length=3,
+        description="Access modes. Immutable.",
+    )
+    rules: ClassVar = (
+        Rule(
+            "quantity(string(self.size)).compareTo(quantity(string(oldSelf.size))) >= 0",
+            "a volume cannot shrink: keep the size or make it larger.",
+        ),
+        Rule(
+            "self.accessModes == oldSelf.accessModes", "accessModes is immutable: create a new EfritInstance."
+        ),
+        Rule(
+            "has(self.storageClassName) == has(oldSelf.storageClassName) && "
+            "(!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",
+            "storageClassName is immutable: create a new EfritInstance.",
+        ),
+    )
+
+
+class Storage(ApiModel):
+    """Where files live: exactly one of a volume of its own, a claim that exists, or the pod's life."""
+
+    storage: StorageClaim | None = Field(default=None, description="A volume made for the instance.")
+    existing_claim: ObjectName | None = Field(
+        default=None, description="Name of a PersistentVolumeClaim in the same namespace."
+    )
+    ephemeral: bool | None = Field(
+        default=None, description="true: files live and die with the pod. Only true has a meaning."
+    )
+    rules: ClassVar = (
+        Rule(
+            "[has(self.storage), has(self.existingClaim), has(self.ephemeral) && self.ephemeral]"
+            ".filter(given, given).size() == 1",
+            "choose exactly one: storage, existingClaim or ephemeral: true.",
+        ),
+        Rule(
+            "has(self.storage) == has(oldSelf.storage) && has(self.existingClaim) == has(oldSelf.existingClaim) "
+            "&& (!has(self.existingClaim) || self.existingClaim == oldSelf.existingClaim)",
+            "the kind of storage is immutable, the files would be left behind: create a new EfritInstance.",
+        ),
+    )
+
+
+class Workspace(Storage):
+    """The volume mounted at /workspace: Emacs' default directory."""
+
+
+class Queue(Storage):
+    """The volume of the request queue, and how much may wait on it."""
+
+    max_pending: int = Field(
+        default=1000,
+        ge=1,
+        le=100_000,
+        description="Requests that may wait; more are held back in the cluster.",
+    )
+    concurrency: int = Field(
+        default=4,
+        ge=1,
+        le=100,
+        description="Sessions that may wait for the model at a time. Evals always run one after the other.",
+    )
+    archive_seconds: int = Field(
+        default=86_400, ge=60, le=365 * 86_400, description="How long answered requests stay on the volume."
+    )
+
+
+class SecretKeyRef(ApiModel):
+    """One key of a Secret in the same namespace."""
+
+    name: ObjectName = Field(description="Name of the Secret.")
+    key: str = Field(
+        min_length=1, max_length=253, pattern=r"^[-._a-zA-Z0-9]+$", description="Key in the Secret."
+    )
+
+
+class ModelProvider(StrEnum):
+    """Whose protocol the model speaks."""
+
+    ANTHROPIC = "anthropic"
+
+
+class Model(ApiModel):
+    """The model that chats and commands ask. Absent: the instance does evals only."""
+
+    provider: ModelProvider = Field(
+        default=ModelProvider.ANTHROPIC, description="Protocol of the model's API."
+    )
+    base_url: str = Field(
+        alias="baseURL",
+        default="https://api.anthropic.com",
+        max_length=2048,
+        pattern=r"^https?://[^\s/?#]+(/[^\s?#]*)?$",
+        description="Base URL of the API.",
+    )
+    name: str = Field(min_length=1, max_length=256, description="Name of the model.")
+    api_key_secret_ref: SecretKeyRef = Field(description="Where the API key lies.")
+    max_tokens: int = Field(
+        default=8192, ge=1, le=1_000_000, description="Longest answer of one turn, in tokens."
+    )
+
+
+class Limits(ApiModel):
+    """Upper bounds of every request on this instance."""
+
+    max_tool_calls: int = Field(default=30, ge=1, le=10_000, description="Tool calls of one command.")
+    max_repeated_calls: int = Field(
+        default=3, ge=1, le=1000, description="Identical tool calls in a row before the circuit breaks."
+    )
+    max_request_bytes: int = Field(
+        default=65_536,
+        ge=1,
+        le=1_048_576,
+        description="Largest spec.content in bytes; a larger one is Rejected.",
+    )
+    max_result_bytes: int = Field(
+        default=1_048_576,
+        ge=1024,
+        le=104_857_600,
+        description="Largest result in bytes; a larger one is cut and says so.",
+    )
+    request_timeout_seconds: int = Field(
+        default=30,
+        ge=1,
+        le=MAX_TIMEOUT_SECONDS,
+        description="Longest running time in seconds of a request that names none.",
+    )
+
+
+class Tools(ApiModel):
+    """Which tools a command may use."""
+
+    allow: tuple[Annotated[str, Field(min_length=1, max_length=128)], ...] = Field(
+        default=(), max_length=100, description="Only these tools; empty: all."
+    )
+    deny: tuple[Annotated[str, Field(min_length=1, max_length=128)], ...] = Field(
+        default=(), max_length=100, description="Never these tools."
+    )
+
+
+class Idle(ApiModel):
+    """What happens to an instance without work. It never rewrites spec: see status."""
+
+    suspend_after_seconds: int | None = Field(
+        default=None,
+        ge=10,
+        le=365 * 86_400,
+        description="Suspend after this long without work; the next request wakes it.",
+    )
+    delete_after_seconds: int | None = Field(
+        default=None, ge=10, le=365 * 86_400, description="Delete the instance after this long without work."
+    )
+    rules: ClassVar = (
+        Rule(
+            "!has(self.suspendAfterSeconds) || !has(self.deleteAfterSeconds) || "
+            "self.suspendAfterSeconds < self.deleteAfterSeconds",
+            "idle.suspendAfterSeconds must be smaller than idle.deleteAfterSeconds.",
+        ),
+    )
+
+
+class Network(ApiModel):
+    """What the instance may reach and who may reach it. Default: nothing but DNS and the model."""
+
+    egress: tuple[Annotated[dict[str, Any], Field(json_schema_extra=OPEN_OBJECT)], ...] = Field(
+        default=(), max_length=50, description="NetworkPolicyEgressRules added to the instance's policy."
+    )
+    allow_ingress_from: tuple[Annotated[dict[str, Any], Field(json_schema_extra=OPEN_OBJECT)], ...] = Field(
+        default=(),
+        max_length=50,
+        description="NetworkPolicyPeers that may reach the instance, beside the operator.",
+    )
+
+
+class InstanceSpec(ApiModel):
+    """What is wanted. The operator never writes it."""
+
+    operating_mode: OperatingMode = Field(
+        default=OperatingMode.RUNNING,
+        description="Suspended scales the pod away and keeps the volumes; requests wait.",
+    )
+    emacs: Emacs = Field(default=Emacs(), description=Emacs.__doc__)
+    workspace: Workspace = Field(default=Workspace(storage=StorageClaim()), description=Workspace.__doc__)
+    queue: Queue = Field(default=Queue(storage=StorageClaim()), description=Queue.__doc__)
+    model: Model | None = Field(default=None, description=Model.__doc__)
+    limits: Limits = Field(default=Limits(), description=Limits.__doc__)
+    tools: Tools = Field(default=Tools(), description=Tools.__doc__)
+    idle: Idle | None = Field(default=None, description=Idle.__doc__)
+    network: Network = Field(default=Network(), description=Network.__doc__)
+    pod_template: PodTemplate = Field(default=PodTemplate(), description=PodTemplate.__doc__)
+
+
+class QueueStatus(ApiModel):
+    """Figures of the queue."""
+
+    pending: int = Field(default=0, ge=0, description="Requests that wait on the instance.")
+    processing: int = Field(default=0, ge=0, description="Requests that run.")
+    processed: int = Field(
+        default=0, ge=0, description="Requests answered since the daemon's queue was made."
+    )
+    succeeded: int = Field(default=0, ge=0, description="Of these, with success.")
+    failed: int = Field(default=0, ge=0, description="Of these, with an error.")
+    interrupted: int = Field(default=0, ge=0, description="Of these, interrupted: what they did is unknown.")
+    average_processing_seconds: float = Field(default=0, ge=0, description="Average running time in seconds.")
+    oldest_pending_seconds: float = Field(default=0, ge=0, description="Age of the oldest waiting request.")
+
+
+class InstancePhase(StrEnum):
+    """A word for the printer column; programs read the conditions."""
+
+    PENDING = "Pending"
+    READY = "Ready"
+    NOT_READY = "NotReady"
+    SUSPENDED = "Suspended"
+
+
+class InstanceStatus(ApiModel):
+    """What was observed."""
+
+    phase: InstancePhase | None = Field(
+        default=None, description="Derived from the conditions, for the column."
+    )
+    observed_generation: int | None = Field(default=None, ge=0, description="The spec this status speaks of.")
+    conditions: tuple[Condition, ...] = Field(
+        default=(),
+        max_length=16,
+        description="Ready (summary), QueueHealthy, EmacsResponsive, Suspended.",
+        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
+    )
+    queue: QueueStatus | None = Field(default=None, description=QueueStatus.__doc__)
+    pod_name: str | None = Field(default=None, max_length=253, description="The pod that runs the daemon.")
+    emacs_version: str | None = Field(
+        default=None, max_length=64, description="Version of the running Emacs."
+    )
+    image: str | None = Field(default=None, max_length=1024, description="Image of the running Emacs.")
+    start_time: Time | None = Field(default=None, description="When the pod was started.")
+    last_activity_time: Time | None = Field(default=None, description="When work was last asked for or done.")
+    suspended_idle: bool | None = Field(
+        default=None, description="Whether it is suspended for idleness: the next request wakes it."
+    )
+
+
+class EfritInstance(Resource):
+    """A resident Emacs daemon that works through requests."""
+
+    kind: ClassVar = "EfritInstance"
+    plural: ClassVar = "efritinstances"
+    singular: ClassVar = "efritinstance"
+    short_names: ClassVar = ("efi",)
+    printer_columns: ClassVar = (
+        PrinterColumn("Mode", ".spec.operatingMode"),
+        PrinterColumn("Ready", ".status.conditions[?(@.type=='Ready')].status"),
+        PrinterColumn("Reason", ".status.conditions[?(@.type=='Ready')].reason"),
+        PrinterColumn("Pending", ".status.queue.pending", "integer"),
+        PrinterColumn("Processing", ".status.queue.processing", "integer"),
+        PrinterColumn("Processed", ".status.queue.processed", "integer"),
+        PrinterColumn("Age", ".metadata.creationTimestamp", "date"),
+        PrinterColumn("Image", ".status.image", "string", "Image of the running Emacs.", 1),
+        PrinterColumn("Last activity", ".status.lastActivityTime", "date", "When it last worked.", 1),
+    )
+    selectable_fields: ClassVar = (".spec.operatingMode", ".status.phase")
+    rules: ClassVar = (
+        Rule(
+            "self.metadata.name.size() <= 50 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
+            "metadata.name names the pod too: at most 50 lower-case letters, digits and '-', starting with a letter.",
+        ),
+    )
+
+    spec: InstanceSpec = Field(default_factory=InstanceSpec, description=InstanceSpec.__doc__)
+    status: InstanceStatus = Field(default_factory=InstanceStatus, description=InstanceStatus.__doc__)

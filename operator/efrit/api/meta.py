@@ -1,0 +1,119 @@
+"""What every resource model shares: naming of fields, object metadata, CEL rules as data.
+
+Models are frozen, speak camelCase on the wire and ignore keys they do not know, so that an older operator
+reads objects written under a newer CRD.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Any, ClassVar, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
+from pydantic.alias_generators import to_camel
+
+GROUP = "efrit.dev"
+VERSION = "v1alpha1"
+
+
+def rfc3339(moment: datetime) -> str:
+    """Render an aware moment as Kubernetes writes `metav1.Time`: whole seconds, UTC, a `Z`."""
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def rfc3339_micro(moment: datetime) -> str:
+    """Render an aware moment as Kubernetes writes `metav1.MicroTime`."""
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+Time = Annotated[datetime, PlainSerializer(rfc3339, return_type=str, when_used="json")]
+"""A moment in UTC with whole seconds on the wire."""
+
+MicroTime = Annotated[datetime, PlainSerializer(rfc3339_micro, return_type=str, when_used="json")]
+"""A moment in UTC with microseconds on the wire, for what is shorter than a second."""
+
+
+class Rule(NamedTuple):
+    """One CEL rule of a schema (`x-kubernetes-validations`)."""
+
+    rule: str
+    message: str
+    field_path: str | None = None
+    reason: str | None = None
+
+    def as_schema(self) -> dict[str, str]:
+        """Return the rule as the CRD schema spells it."""
+        schema = {"rule": self.rule, "message": self.message}
+        if self.field_path:
+            schema["fieldPath"] = self.field_path
+        if self.reason:
+            schema["reason"] = self.reason
+        return schema
+
+
+class PrinterColumn(NamedTuple):
+    """One column of `kubectl get`; priority 1 shows with `-o wide` only."""
+
+    name: str
+    json_path: str
+    type: str = "string"
+    description: str = ""
+    priority: int = 0
+
+
+class ApiModel(BaseModel):
+    """Base of every object below `spec` and `status`."""
+
+    model_config = ConfigDict(
+        frozen=True, alias_generator=to_camel, validate_by_name=True, validate_by_alias=True, extra="ignore"
+    )
+
+    rules: ClassVar[Sequence[Rule]] = ()
+    """CEL rules of this object, in the order they are checked."""
+
+    def to_wire(self) -> dict[str, Any]:
+        """Return the object as JSON data in camelCase, without unset optional fields."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+class OwnerReference(ApiModel):
+    """The part of an owner reference the controller reads."""
+
+    kind: str
+    name: str
+    uid: str
+    controller: bool = False
+
+
+class ObjectMeta(ApiModel):
+    """The part of an object's metadata the controller reads."""
+
+    name: str
+    namespace: str = "default"
+    uid: str = ""
+    generation: int = 0
+    resource_version: str = ""
+    creation_timestamp: datetime | None = None
+    deletion_timestamp: datetime | None = None
+    labels: dict[str, str] = Field(default_factory=dict)
+    annotations: dict[str, str] = Field(default_factory=dict)
+    owner_references: tuple[OwnerReference, ...] = ()
+
+
+class Resource(ApiModel):
+    """A custom resource: class attributes carry what its CRD needs beside the schema."""
+
+    kind: ClassVar[str]
+    plural: ClassVar[str]
+    singular: ClassVar[str]
+    short_names: ClassVar[tuple[str, ...]]
+    printer_columns: ClassVar[tuple[PrinterColumn, ...]]
+    selectable_fields: ClassVar[tuple[str, ...]] = ()
+
+    metadata: ObjectMeta
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Namespace and name."""
+        return self.metadata.namespace, self.metadata.name

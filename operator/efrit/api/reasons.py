@@ -1,0 +1,77 @@
+"""The fixed reasons of conditions and answers. A reason is API: add, never rename."""
+
+from enum import StrEnum
+
+
+class RequestReason(StrEnum):
+    """Why a request stands where it stands (`Complete` and `Succeeded` conditions)."""
+
+    PENDING = "Pending"
+    INSTANCE_NOT_READY = "InstanceNotReady"
+    INSTANCE_SUSPENDED = "InstanceSuspended"
+    BACKPRESSURE = "Backpressure"
+    QUEUED = "Queued"
+    RUNNING = "Running"
+
+    SUCCEEDED = "Succeeded"
+    PARTIAL = "Partial"
+    INPUT_REQUIRED = "InputRequired"
+    EVAL_ERROR = "EvalError"
+    MODEL_ERROR = "ModelError"
+    MODEL_NOT_CONFIGURED = "ModelNotConfigured"
+    BUDGET_EXHAUSTED = "BudgetExhausted"
+    CIRCUIT_BROKEN = "CircuitBroken"
+    TIMED_OUT = "TimedOut"
+    CANCELLED = "Cancelled"
+    INTERRUPTED = "Interrupted"
+    REJECTED = "Rejected"
+
+    @property
+    def final(self) -> bool:
+        """Whether a request with this reason will never change again."""
+        return self not in _OPEN_REASONS
+
+
+_OPEN_REASONS = frozenset(
+    {
+        RequestReason.PENDING,
+        RequestReason.INSTANCE_NOT_READY,
+        RequestReason.INSTANCE_SUSPENDED,
+        RequestReason.BACKPRESSURE,
+        RequestReason.QUEUED,
+        RequestReason.RUNNING,
+    }
+)
+
+
+class InstanceReason(StrEnum):
+    """Why an instance is or is not Ready, Suspended, EmacsResponsive."""
+
+    READY = "Ready"
+    CREATING = "Creating"
+    STARTING = "Starting"
+    ROLLING = "Rolling"
+    SUSPENDING = "Suspending"
+    SUSPENDED = "Suspended"
+    SUSPENDED_IDLE = "SuspendedIdle"
+    RUNNING = "Running"
+    UNSCHEDULABLE = "Unschedulable"
+    VOLUME_PENDING = "VolumePending"
+    IMAGE_PULL_FAILED = "ImagePullFailed"
+    CONFIG_MISSING = "ConfigMissing"
+    CRASH_LOOPING = "CrashLooping"
+    CHILD_REFUSED = "ChildRefused"
+    BRIDGE_UNREACHABLE = "BridgeUnreachable"
+    RESPONDING = "Responding"
+    NOT_RESPONDING = "NotResponding"
+    TERMINATING = "Terminating"
+
+
+class QueueReason(StrEnum):
+    """What the queue of an instance is doing (`QueueHealthy`)."""
+
+    IDLE = "Idle"
+    WORKING = "Working"
+    BACKLOGGED = "Backlogged"
+    STALLED = "Stalled"
+    UNKNOWN = "Unknown"

@@ -1,0 +1,368 @@
+"""EfritRequest: run this eval, chat or command there, once, and put the answer in status."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from efrit.api.conditions import Condition
+from efrit.api.meta import ApiModel, MicroTime, PrinterColumn, Resource, Rule
+
+MAX_CONTENT_CHARS = 262_144
+MAX_INLINE_RESULT_CHARS = 32_768
+MAX_TIMEOUT_SECONDS = 86_400
+
+COMPLETE = "Complete"
+SUCCEEDED = "Succeeded"
+
+ObjectName = Annotated[
+    str,
+    Field(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"),
+]
+
+
+class RequestType(StrEnum):
+    """What is asked for; the execution mode follows from it and is never guessed."""
+
+    EVAL = "eval"
+    CHAT = "chat"
+    COMMAND = "command"
+
+
+class RequestPhase(StrEnum):
+    """Where a request stands, for selectors and the printer column."""
+
+    PENDING = "Pending"
+    QUEUED = "Queued"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+    @property
+    def final(self) -> bool:
+        """Whether a request in this phase never changes again."""
+        return self in (RequestPhase.SUCCEEDED, RequestPhase.FAILED)
+
+
+class Outcome(StrEnum):
+    """How the work ended. Partial is never called success."""
+
+    SUCCESS = "Success"
+    PARTIAL = "Partial"
+    FAILURE = "Failure"
+
+
+class RetryPolicy(StrEnum):
+    """Whether work whose end is unknown may be run again."""
+
+    NEVER = "Never"
+    IF_INTERRUPTED = "IfInterrupted"
+
+
+class SessionStatus(StrEnum):
+    """Whether the model wants to go on."""
+
+    CONTINUE = "continue"
+    COMPLETE = "complete"
+    NEED_INPUT = "need-input"
+
+
+class LocalReference(ApiModel):
+    """An object in the same namespace, by name."""
+
+    name: ObjectName = Field(description="Name of the object, in the same namespace.")
+
+
+class InstanceSelector(ApiModel):
+    """Instances of the same namespace, by label."""
+
+    match_labels: Annotated[
+        dict[str, Annotated[str, Field(max_length=63)]], Field(min_length=1, max_length=16)
+    ] = Field(description="Labels an instance must carry, all of them.")
+
+
+class Budget(ApiModel):
+    """Upper bounds of one command. A budget that ends keeps what was done: outcome Partial."""
+
+    max_tool_calls: int | None = Field(
+        default=None, ge=1, le=10_000, description="Tool calls; default: the instance's limits.maxToolCalls."
+    )
+    max_iterations: int | None = Field(default=None, ge=1, le=10_000, description="Turns of the model.")
+    max_tokens: int | None = Field(
+        default=None, ge=1, le=100_000_000, description="Tokens in and out, together."
+    )
+    iteration_timeout_seconds: int | None = Field(
+        default=None, ge=1, le=MAX_TIMEOUT_SECONDS, description="Longest time of one turn, in seconds."
+    )
+
+
+class SessionRef(ApiModel):
+    """The session a chat or command continues."""
+
+    id: str = Field(
+        min_length=1,
+        max_length=128,
+        pattern=r"^[A-Za-z0-9._-]+$",
+        description="Id of the session to continue, as an earlier request's status.session.id gave it.",
+    )
+
+
+def _immutable(field: str) -> Rule:
+    return Rule(
+        f"has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || self.{field} == oldSelf.{field})",
+        f"spec.{field} is immutable: create a new EfritRequest instead.",
+    )
+
+
+class RequestSpec(ApiModel):
+    """What is asked for. Immutable, but for `cancel`, which may turn true."""
+
+    instance_ref: LocalReference | None = Field(
+        default=None, description="The EfritInstance that does the work."
+    )
+    pool_ref: LocalReference | None = Field(
+        default=None, description="The EfritPool whose least loaded ready member does the work."
+    )
+    selector: InstanceSelector | None = Field(
+        default=None, description="The least loaded ready instance with these labels does the work."
+    )
+    type: RequestType = Field(
+        description="eval runs Lisp, chat asks the model, command lets the model work with tools until it is done."
+    )
+    content: str = Field(
+        min_length=1,
+        max_length=MAX_CONTENT_CHARS,
+        description="Lisp forms for an eval (the value of the last is the result), text for a chat or command.",
+    )
+    return_context: bool = Field(
+        default=False,
+        description="Also return Emacs' context after the work: buffers, current buffer, point, mode, directory.",
+    )
+    timeout_seconds: int | None = Field(
+        default=None,
+        ge=1,
+        le=MAX_TIMEOUT_SECONDS,
+        description="Longest running time in seconds, queueing excluded; default: the instance's "
+        "limits.requestTimeoutSeconds.",
+    )
+    queue_timeout_seconds: int | None = Field(
+        default=None,
+        ge=1,
+        le=30 * MAX_TIMEOUT_SECONDS,
+        description="Longest wait in seconds before the work starts; it then ends TimedOut without having run. "
+        "Default: waits for ever.",
+    )
+    budget: Budget | None = Field(default=None, description="Upper bounds of a command.")
+    session: SessionRef | None = Field(default=None, description="The session to continue.")
+    priority: int = Field(
+        default=0,
+        ge=-1000,
+        le=1000,
+        description="Higher runs earlier. Each point is worth 60 seconds of waiting, so that none starves.",
+    )
+    retry_policy: RetryPolicy = Field(
+        default=RetryPolicy.NEVER,
+        description="IfInterrupted runs the work again when Emacs died in the middle of it: only for work that is "
+        "safe to run twice.",
+    )
+    max_attempts: int = Field(
+        default=3, ge=1, le=10, description="Upper bound of runs with retryPolicy IfInterrupted."
+    )
+    cancel: bool = Field(
+        default=False,
+        description="Set to true to stop the work. What it has done by then is not undone.",
+    )
+    ttl_seconds_after_finished: int | None = Field(
+        default=None,
+        ge=0,
+        le=10 * 365 * 86_400,
+        description="Delete the request this many seconds after it is final; default: keep it.",
+    )
+
+    rules: ClassVar = (
+        Rule(
+            "[has(self.instanceRef), has(self.poolRef), has(self.selector)].filter(given, given).size() == 1",
+            "name exactly one target: spec.instanceRef, spec.poolRef or spec.selector.",
+        ),
+        Rule(
+            "!has(self.budget) || self.type == 'command'",
+            "spec.budget bounds a command: leave it out of an eval or a chat, or set spec.type to command.",
+        ),
+        Rule(
+            "!has(self.session) || self.type != 'eval'",
+            "spec.session continues a chat or a command: an eval has no session, leave it out.",
+        ),
+        Rule(
+            "!has(oldSelf.cancel) || !oldSelf.cancel || (has(self.cancel) && self.cancel)",
+            "spec.cancel cannot be taken back: create a new EfritRequest instead.",
+        ),
+        *(
+            _immutable(name)
+            for name in (
+                "instanceRef",
+                "poolRef",
+                "selector",
+                "type",
+                "content",
+                "returnContext",
+                "timeoutSeconds",
+                "queueTimeoutSeconds",
+                "budget",
+                "session",
+                "priority",
+                "retryPolicy",
+                "maxAttempts",
+                "ttlSecondsAfterFinished",
+            )
+        ),
+    )
+
+
+class ResultRef(ApiModel):
+    """Where a result that is too large for status lies, whole."""
+
+    secret_name: str | None = Field(default=None, max_length=253, description="Secret in the same namespace.")
+    key: str | None = Field(default=None, max_length=253, description="Key in that Secret.")
+    workspace_path: str | None = Field(
+        default=None,
+        max_length=1024,
+        description="Absolute path of a file on the instance's workspace volume.",
+    )
+    bytes: int = Field(ge=0, description="Size of the whole result in bytes (UTF-8).")
+    sha256: str = Field(max_length=64, description="SHA-256 of the whole result, in hexadecimal.")
+
+
+class RequestError(ApiModel):
+    """What went wrong."""
+
+    code: str = Field(max_length=256, description="The Lisp error symbol, or the reason, for programs.")
+    message: str = Field(max_length=8192, description="What happened and what to change, for people.")
+
+
+class EmacsContext(ApiModel):
+    """What Emacs looked like after the work."""
+
+    current_buffer: str | None = Field(
+        default=None, max_length=1024, description="Name of the current buffer."
+    )
+    buffers: tuple[Annotated[str, Field(max_length=1024)], ...] = Field(
+        default=(), max_length=200, description="Names of buffers, at most 200."
+    )
+    buffer_count: int | None = Field(default=None, description="How many buffers there are.")
+    cursor_position: int | None = Field(default=None, description="Point in the current buffer.")
+    major_mode: str | None = Field(
+        default=None, max_length=256, description="Major mode of the current buffer."
+    )
+    default_directory: str | None = Field(default=None, max_length=4096, description="Its directory.")
+    emacs_version: str | None = Field(default=None, max_length=64, description="Version of Emacs.")
+
+
+class SessionState(ApiModel):
+    """Where the session stands after this request."""
+
+    id: str | None = Field(default=None, max_length=128, description="Id to continue the session with.")
+    status: SessionStatus | None = Field(default=None, description="continue, complete or need-input.")
+    question: str | None = Field(
+        default=None, max_length=8192, description="What the model asks, with need-input."
+    )
+
+
+class Progress(ApiModel):
+    """How far a running command has come."""
+
+    step: int | None = Field(default=None, ge=0, description="Number of the current step.")
+    message: str | None = Field(default=None, max_length=1024, description="What it is doing.")
+    tool_calls: int | None = Field(default=None, ge=0, description="Tool calls so far.")
+    tokens: int | None = Field(default=None, ge=0, description="Tokens so far, in and out.")
+
+
+class RequestStatus(ApiModel):
+    """What became of it. Final once phase is Succeeded or Failed: the API server refuses any later change."""
+
+    phase: RequestPhase | None = Field(
+        default=None, description="Pending, Queued, Running, Succeeded or Failed."
+    )
+    conditions: tuple[Condition, ...] = Field(
+        default=(),
+        max_length=8,
+        description="Complete (True once final, whatever the end) and Succeeded, with the same reason.",
+        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
+    )
+    reason: str | None = Field(
+        default=None, max_length=128, description="Reason of the conditions, for the column."
+    )
+    outcome: Outcome | None = Field(default=None, description="Success, Partial or Failure.")
+    result: str | None = Field(
+        default=None,
+        max_length=MAX_INLINE_RESULT_CHARS,
+        description="The answer: an eval's value as prin1 writes it. At most 32 KiB; see resultRef.",
+    )
+    truncated: bool | None = Field(default=None, description="Whether result is only the beginning.")
+    result_ref: ResultRef | None = Field(
+        default=None, description="Where the whole result lies when it is larger."
+    )
+    output: str | None = Field(
+        default=None, max_length=16_384, description="What the work printed (first 8 KiB)."
+    )
+    messages: str | None = Field(
+        default=None, max_length=16_384, description="What the work said with `message` (first 8 KiB)."
+    )
+    error: RequestError | None = Field(default=None, description="What went wrong, if anything.")
+    context: EmacsContext | None = Field(default=None, description="Emacs' context, with spec.returnContext.")
+    session: SessionState | None = Field(default=None, description="The session of a chat or command.")
+    progress: Progress | None = Field(default=None, description="How far a running command has come.")
+    instance_name: str | None = Field(
+        default=None, max_length=253, description="The instance that does the work."
+    )
+    pod_uid: str | None = Field(
+        default=None, max_length=64, alias="podUID", description="UID of the pod that did the work."
+    )
+    queue_id: str | None = Field(
+        default=None,
+        max_length=64,
+        alias="queueID",
+        description="The queue the request was handed to; recorded beforehand where the queue is ephemeral.",
+    )
+    attempt: int | None = Field(default=None, ge=0, description="How many times it was started.")
+    queued_time: MicroTime | None = Field(default=None, description="When the instance accepted it.")
+    start_time: MicroTime | None = Field(default=None, description="When it started to run.")
+    completion_time: MicroTime | None = Field(default=None, description="When its end was recorded.")
+    execution_seconds: float | None = Field(default=None, ge=0, description="How long it ran, in seconds.")
+
+
+class EfritRequest(Resource):
+    """Work for an Efrit instance: one eval, chat or command, answered once in its status."""
+
+    kind: ClassVar = "EfritRequest"
+    plural: ClassVar = "efritrequests"
+    singular: ClassVar = "efritrequest"
+    short_names: ClassVar = ("efr",)
+    printer_columns: ClassVar = (
+        PrinterColumn("Instance", ".status.instanceName"),
+        PrinterColumn("Type", ".spec.type"),
+        PrinterColumn("Phase", ".status.phase"),
+        PrinterColumn("Reason", ".status.reason"),
+        PrinterColumn("Duration", ".status.executionSeconds", "number", "How long it ran, in seconds."),
+        PrinterColumn("Age", ".metadata.creationTimestamp", "date"),
+        PrinterColumn("Result", ".status.result", "string", "The answer.", 1),
+        PrinterColumn("Error", ".status.error.message", "string", "What went wrong.", 1),
+    )
+    selectable_fields: ClassVar = (
+        ".status.phase",
+        ".status.instanceName",
+        ".spec.type",
+        ".spec.instanceRef.name",
+    )
+    rules: ClassVar = (
+        Rule(
+            "!has(oldSelf.status) || !has(oldSelf.status.phase) || "
+            "!(oldSelf.status.phase in ['Succeeded', 'Failed']) || "
+            "(has(self.status) && self.status == oldSelf.status)",
+            "the status of a finished EfritRequest is final: it cannot be changed.",
+        ),
+    )
+
+    spec: RequestSpec = Field(description=RequestSpec.__doc__)
+    status: RequestStatus = Field(default_factory=RequestStatus, description=RequestStatus.__doc__)

@@ -1,0 +1,157 @@
+"""The exception tree of the package: every failure the queue, the bridge or its clients can name.
+
+Stands at the bottom: imports nothing of ours. Each class carries the `code` that goes over the wire in
+`{"error": {"code", "message"}}`, so that a client can turn an answer back into the same exception
+(`error_for_code`). HTTP status numbers do not belong here; `efrit.bridge.http` owns that table.
+"""
+
+# ruff: noqa: N818 - the names say what happened (QueueFull, NoSpace); a suffix on each would only repeat the tree
+
+from typing import ClassVar
+
+
+class EfritError(Exception):
+    """Anything this package reports on purpose. `code` is stable, the message is for people."""
+
+    code: ClassVar[str] = "Internal"
+    #: True where the same call may succeed later without anybody changing it.
+    retryable: ClassVar[bool] = False
+
+    @property
+    def message(self) -> str:
+        """The sentence for people: what happened, to which object, what to do."""
+        return str(self)
+
+
+class ConfigurationError(EfritError):
+    """The process cannot start as it was set up (missing token, unreadable certificate, bad variable)."""
+
+    code = "Configuration"
+
+
+class ProtocolError(EfritError):
+    """Bytes that are not what the wire format says."""
+
+    code = "Invalid"
+
+
+class InvalidId(ProtocolError):
+    """An id outside `[A-Za-z0-9._-]{1,128}`, or `.` or `..`."""
+
+
+class InvalidRequest(ProtocolError):
+    """A request that can never run: not JSON, a missing or impossible field."""
+
+
+class InvalidResponse(ProtocolError):
+    """An answer file that is not a response."""
+
+
+class InvalidEvent(ProtocolError):
+    """A server-sent event, or its id, of an unknown shape."""
+
+
+class RequestTooLarge(InvalidRequest):
+    """The content is longer than the instance accepts."""
+
+    code = "TooLarge"
+
+
+class QueueError(EfritError):
+    """The queue refused or failed; nothing is half-done."""
+
+
+class QueueFull(QueueError):
+    """As many requests wait as the instance allows. `retry_after` says when to ask again, in seconds."""
+
+    code = "QueueFull"
+    retryable = True
+
+    def __init__(self, message: str, retry_after: float = 1.0) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class RequestConflict(QueueError):
+    """The id is taken by a request with other content."""
+
+    code = "Conflict"
+
+
+class RequestNotFound(QueueError):
+    """No request with this id waits, runs, is answered or archived."""
+
+    code = "NotFound"
+
+
+class NotAnswered(QueueError):
+    """The request cannot be acknowledged: it has no answer yet."""
+
+    code = "NotAnswered"
+    retryable = True
+
+
+class QueueNotReady(QueueError):
+    """The queue is not open yet, or is being closed."""
+
+    code = "NotReady"
+    retryable = True
+
+
+class StorageError(QueueError):
+    """The volume failed (EIO, EROFS, ...). The step was taken back as far as the volume let us."""
+
+    code = "StorageError"
+    retryable = True
+
+
+class NoSpace(StorageError):
+    """The volume is full (ENOSPC, EDQUOT)."""
+
+    code = "NoSpace"
+
+
+class QueueBroken(QueueError):
+    """A queue directory was removed or replaced under us; only a restart of the bridge helps."""
+
+    code = "QueueBroken"
+
+
+class BridgeError(EfritError):
+    """A call to a bridge failed for a reason of the bridge, not of the request."""
+
+
+class Unauthorized(BridgeError):
+    """The bearer token is missing or wrong."""
+
+    code = "Unauthorized"
+
+
+class BridgeUnreachable(BridgeError):
+    """No answer from the bridge: connection refused, reset or timed out."""
+
+    code = "Unreachable"
+    retryable = True
+
+
+_BY_CODE: dict[str, type[EfritError]] = {
+    cls.code: cls
+    for cls in (
+        InvalidRequest,
+        RequestTooLarge,
+        QueueFull,
+        RequestConflict,
+        RequestNotFound,
+        NotAnswered,
+        QueueNotReady,
+        StorageError,
+        NoSpace,
+        QueueBroken,
+        Unauthorized,
+    )
+}
+
+
+def error_for_code(code: str, message: str) -> EfritError:
+    """The exception a bridge's `{"error": {"code", "message"}}` stands for; `BridgeError` if unknown."""
+    return _BY_CODE.get(code, BridgeError)(message)

@@ -1,0 +1,85 @@
+"""The wire: immutable models of everything that crosses a file or a connection.
+
+Imports nothing of ours but `efrit.errors`. What is exported here is the surface the controller, the bridge
+and the clients build on; the modules behind it are free to move.
+"""
+
+from efrit.protocol.events import Event, EventId, Reset, parse_event
+from efrit.protocol.ids import (
+    MAX_ID_LENGTH,
+    RequestId,
+    RequestIdField,
+    id_of_request_file,
+    id_of_response_file,
+    is_request_id,
+    request_file,
+    request_id,
+    response_file,
+)
+from efrit.protocol.model import canonical_json
+from efrit.protocol.request import Digest, Request, RequestOptions, digest
+from efrit.protocol.response import Response, failure
+from efrit.protocol.states import (
+    PROTOCOL_VERSION,
+    EmacsState,
+    EventName,
+    Outcome,
+    Reason,
+    RequestState,
+    RequestType,
+    ResponseStatus,
+    RetryPolicy,
+)
+from efrit.protocol.times import Timestamp, as_utc, from_epoch, rfc3339
+from efrit.protocol.view import (
+    EmacsStats,
+    ErrorBody,
+    ErrorDetail,
+    Heartbeat,
+    RequestList,
+    RequestView,
+    Stats,
+)
+
+__all__ = [
+    "MAX_ID_LENGTH",
+    "PROTOCOL_VERSION",
+    "Digest",
+    "EmacsState",
+    "EmacsStats",
+    "ErrorBody",
+    "ErrorDetail",
+    "Event",
+    "EventId",
+    "EventName",
+    "Heartbeat",
+    "Outcome",
+    "Reason",
+    "Request",
+    "RequestId",
+    "RequestIdField",
+    "RequestList",
+    "RequestOptions",
+    "RequestState",
+    "RequestType",
+    "RequestView",
+    "Reset",
+    "Response",
+    "ResponseStatus",
+    "RetryPolicy",
+    "Stats",
+    "Timestamp",
+    "as_utc",
+    "canonical_json",
+    "digest",
+    "failure",
+    "from_epoch",
+    "id_of_request_file",
+    "id_of_response_file",
+    "is_request_id",
+    "parse_event",
+    "request_file",
+    "request_id",
+    "response_file",
+    "rfc3339",
+]

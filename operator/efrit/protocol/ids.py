@@ -1,0 +1,66 @@
+"""Request ids and the file names made of them. Pure; the only place that knows either rule."""
+
+import re
+from typing import Annotated, NewType
+
+from pydantic import AfterValidator
+
+from efrit.errors import InvalidId
+
+RequestId = NewType("RequestId", str)
+"""`[A-Za-z0-9._-]{1,128}`, never `.` or `..`; safe as part of a file name. Made by `request_id` only."""
+
+MAX_ID_LENGTH = 128
+_ID = re.compile(r"[A-Za-z0-9._-]{1,128}", re.ASCII)
+
+
+def is_request_id(text: str) -> bool:
+    """Whether `text` may be used as a request id."""
+    return _ID.fullmatch(text) is not None and text not in {".", ".."}
+
+
+def request_id(text: str) -> RequestId:
+    """`text` as an id. Raises `InvalidId`."""
+    if not is_request_id(text):
+        shown = text if len(text) <= 40 else text[:40] + "…"
+        raise InvalidId(
+            f"{shown!r} is not a request id: use 1 to {MAX_ID_LENGTH} of A-Z a-z 0-9 . _ - (not . or ..)"
+        )
+    return RequestId(text)
+
+
+def _check(text: str) -> str:
+    # pydantic turns a ValueError into a field error and lets everything else through.
+    if not is_request_id(text):
+        raise ValueError(f"use 1 to {MAX_ID_LENGTH} of A-Z a-z 0-9 . _ - (not . or ..)")
+    return text
+
+
+RequestIdField = Annotated[RequestId, AfterValidator(_check)]
+"""`RequestId` as a model field: checked at the border of every model."""
+
+
+def request_file(rid: RequestId) -> str:
+    """Name of the request's file in requests/, processing/ and archive/."""
+    return f"req_{rid}.json"
+
+
+def response_file(rid: RequestId) -> str:
+    """Name of the answer's file in responses/ and archive/."""
+    return f"resp_{rid}.json"
+
+
+def id_of_request_file(name: str) -> RequestId | None:
+    """The id a request file's name says: `req_<id>.json`, or `<id>.json` as other clients write it."""
+    if not name.endswith(".json"):
+        return None
+    stem = name.removesuffix(".json").removeprefix("req_")
+    return RequestId(stem) if is_request_id(stem) else None
+
+
+def id_of_response_file(name: str) -> RequestId | None:
+    """The id in `resp_<id>.json`, or None."""
+    if not (name.startswith("resp_") and name.endswith(".json")):
+        return None
+    stem = name[len("resp_") : -len(".json")]
+    return RequestId(stem) if is_request_id(stem) else None

@@ -1,0 +1,74 @@
+"""A request as it lies in requests/ and travels to the bridge, and the digest that identifies it.
+
+Options left out stay out of the JSON: the Emacs that runs the request fills in its own defaults.
+"""
+
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+from pydantic import Field, JsonValue
+
+from efrit.errors import InvalidRequest, ProtocolError
+from efrit.protocol.ids import RequestIdField
+from efrit.protocol.model import PassThroughModel, canonical_json
+from efrit.protocol.states import PROTOCOL_VERSION, RequestType, RetryPolicy
+from efrit.protocol.times import Timestamp
+
+Digest = str
+"""Lower-case hex sha256, 64 characters."""
+
+
+class RequestOptions(PassThroughModel):
+    """How to run it. Seconds and bytes; None means the instance's own default."""
+
+    timeout: float | None = Field(default=None, gt=0, le=604_800)
+    return_context: bool = False
+    priority: int = Field(default=0, ge=-1_000_000, le=1_000_000)
+    retry: RetryPolicy = RetryPolicy.NEVER
+    max_attempts: int = Field(default=1, ge=1, le=100)
+    max_result_bytes: int | None = Field(default=None, ge=1)
+
+
+class Request(PassThroughModel):
+    """One piece of work. `id` is chosen by the client and makes submitting it idempotent."""
+
+    version: str = Field(default=PROTOCOL_VERSION, pattern=r"^1\.")
+    id: RequestIdField
+    type: RequestType
+    content: str
+    options: RequestOptions = RequestOptions()
+    timestamp: Timestamp | None = None
+    instance_id: str | None = None
+    metadata: dict[str, JsonValue] | None = None
+
+    def to_json(self) -> str:
+        """Compact JSON without the keys that are not set."""
+        return self.model_dump_json(exclude_none=True)
+
+    def digest(self) -> Digest:
+        """sha256 of the canonical JSON of what would be executed; see `digest`."""
+        return digest(self)
+
+    @classmethod
+    def _error(cls) -> Callable[[str], ProtocolError]:
+        return InvalidRequest
+
+
+def digest(request: Request) -> Digest:
+    """sha256 over type, content, options and instance_id.
+
+    Options at their default are left out: `{}` and `{"priority": 0}` are the same work, and an option
+    added in a later version does not change the digest of a request that was stored before it.
+    """
+    parts: dict[str, Any] = request.model_dump(
+        mode="json", include={"type", "content", "instance_id"}, exclude_none=True
+    )
+    options = request.options.model_dump(mode="json", exclude_defaults=True)
+    parts["options"] = {key: _whole(value) for key, value in options.items()}
+    return hashlib.sha256(canonical_json(parts)).hexdigest()
+
+
+def _whole(value: Any) -> Any:
+    """30.0 as 30: clients that know one kind of number only must get the same digest."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -1,0 +1,67 @@
+{{/* Names, labels and images: whatever more than one object must agree on. */}}
+
+{{/* 52 characters leave room for the longest suffix within the 63 of a DNS label. */}}
+{{- define "efrit-operator.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 52 | trimSuffix "-" -}}
+{{- else if contains .Chart.Name .Release.Name -}}
+{{- .Release.Name | trunc 52 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name .Chart.Name | trunc 52 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What the controller's pods are found by. Instances' network policies let in pods of this name: keep it. */}}
+{{- define "efrit-operator.selectorLabels" -}}
+app.kubernetes.io/name: efrit-operator
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: controller
+{{- end -}}
+
+{{- define "efrit-operator.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+{{ include "efrit-operator.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+app.kubernetes.io/part-of: efrit
+{{- end -}}
+
+{{- define "efrit-operator.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- .Values.serviceAccount.name | default (include "efrit-operator.fullname" .) -}}
+{{- else -}}
+{{- .Values.serviceAccount.name | default "default" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "efrit-operator.identitySecret" -}}
+{{- .Values.identity.secretName | default (printf "%s-identity" (include "efrit-operator.fullname" .)) -}}
+{{- end -}}
+
+{{- define "efrit-operator.leaseName" -}}
+{{- include "efrit-operator.fullname" . -}}
+{{- end -}}
+
+{{/* Called with (dict "image" <repository, tag, digest> "tag" <default tag>). */}}
+{{- define "efrit-operator.reference" -}}
+{{- if .image.digest -}}
+{{- printf "%s@%s" .image.repository .image.digest -}}
+{{- else -}}
+{{- printf "%s:%s" .image.repository (.image.tag | default .tag) -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "efrit-operator.image" -}}
+{{- include "efrit-operator.reference" (dict "image" .Values.image "tag" .Chart.AppVersion) -}}
+{{- end -}}
+
+{{- define "efrit-operator.emacsImage" -}}
+{{- include "efrit-operator.reference" (dict "image" .Values.emacsImage "tag" (printf "30-%s" .Chart.AppVersion)) -}}
+{{- end -}}
+
+{{/* Labels of a pod: the user's win over the descriptive ones, never over those that selectors rely on. */}}
+{{- define "efrit-operator.podLabels" -}}
+{{- $selected := include "efrit-operator.selectorLabels" . | fromYaml -}}
+{{- $described := include "efrit-operator.labels" . | fromYaml -}}
+{{- merge (dict) $selected .Values.podLabels $described | toYaml -}}
+{{- end -}}

@@ -1,0 +1,57 @@
+{{/* What the controller may do, written once for the ClusterRole and for the Role of each served namespace. */}}
+
+{{/* No finalizers, no update of a user's spec, and no reading of Secrets: the controller can make the one it needs
+again from its identity. */}}
+{{- define "efrit-operator.controllerRules" -}}
+- apiGroups: ["efrit.dev"]
+  resources: ["efritinstances", "efritrequests"]
+  verbs: ["get", "list", "watch", "delete"]
+- apiGroups: ["efrit.dev"]
+  resources: ["efritinstances/status", "efritrequests/status"]
+  verbs: ["patch"]
+- apiGroups: ["apps"]
+  resources: ["statefulsets"]
+  verbs: ["get", "list", "watch", "create", "patch", "delete"]
+- apiGroups: [""]
+  resources: ["pods"]
+  verbs: ["get", "list", "watch"]
+- apiGroups: [""]
+  resources: ["persistentvolumeclaims"]
+  verbs: ["get", "list", "watch", "create", "patch"]
+- apiGroups: [""]
+  resources: ["secrets", "serviceaccounts"]
+  verbs: ["create", "patch"]
+- apiGroups: ["networking.k8s.io"]
+  resources: ["networkpolicies"]
+  verbs: ["create", "patch"]
+- apiGroups: [""]
+  resources: ["events"]
+  verbs: ["list", "create", "patch"]
+- apiGroups: ["events.k8s.io"]
+  resources: ["events"]
+  verbs: ["create", "patch"]
+{{- end -}}
+
+{{/* Only in the controller's own namespace. RBAC cannot tie `create` to a name: the API server learns it too late. */}}
+{{- define "efrit-operator.ownNamespaceRules" -}}
+- apiGroups: ["coordination.k8s.io"]
+  resources: ["leases"]
+  verbs: ["create"]
+- apiGroups: ["coordination.k8s.io"]
+  resources: ["leases"]
+  resourceNames: [{{ include "efrit-operator.leaseName" . | quote }}]
+  verbs: ["get", "update", "patch"]
+- apiGroups: [""]
+  resources: ["secrets"]
+  verbs: ["create"]
+- apiGroups: [""]
+  resources: ["secrets"]
+  resourceNames: [{{ include "efrit-operator.identitySecret" . | quote }}]
+  verbs: ["get"]
+{{- end -}}
+
+{{- define "efrit-operator.subjects" -}}
+- kind: ServiceAccount
+  name: {{ include "efrit-operator.serviceAccountName" . }}
+  namespace: {{ .Release.Namespace }}
+{{- end -}}

@@ -1,0 +1,209 @@
+"""The bare cluster: one node made of ordinary processes in a network namespace of its own.
+
+`up` looks at what is there and starts what is not; a cluster of other versions, or one with a broken network,
+is taken down first. teardown.py knows how to remove everything.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.cluster import addons, forward, network, node, node_images, paths, programs, teardown
+from tests.cluster.control_plane import ControlPlane, Ports
+from tests.cluster.loading import Loaded
+from tests.cluster.processes import Daemon
+from tests.cluster.progress import RigError, run, say, wait_until
+
+# Inside the namespace no other program can hold these.
+PORTS = Ports(api=6443, etcd=2379, peer=2380)
+NODE_SECONDS = 90.0
+
+
+class BareCluster:
+    """CLUSTER=bare."""
+
+    kind = "bare"
+
+    def __init__(self, layout: paths.Layout | None = None) -> None:
+        self.layout = layout or paths.Layout.of_this_clone()
+        self._marker = self.layout.data / "cluster.json"
+
+    def tools(self) -> None:
+        """Make sure of every program `up` needs."""
+        if sys.platform != "linux" or os.geteuid() != 0:
+            raise RigError("A bare cluster needs Linux and root: use sudo, or start Docker and use CLUSTER=kind.")
+        programs.ensure_debian_packages(programs.DEBIAN_BARE)
+        programs.ensure_go_programs(programs.FOR_BARE)
+
+    def up(self, *, fsync: bool = False) -> None:
+        """Have a ready cluster; quick when it is there already."""
+        self.tools()
+        wanted: dict[str, object] = {"programs": programs.directory().name, "fsync": fsync}
+        known = self._known()
+        if known.items() >= wanted.items() and network.exists(self.layout):
+            if not self._repair(known):
+                say("the cluster is up")
+                return
+        else:
+            if teardown.leftovers(self.layout):
+                say("removing a former cluster (of other versions or options, or incomplete)")
+                teardown.remove(self.layout)
+            self._create(wanted)
+        self._wait_ready()
+
+    def down(self) -> None:
+        """Remove the cluster and all it left on the machine."""
+        teardown.remove(self.layout)
+        paths.kubeconfig().unlink(missing_ok=True)
+
+    def leftovers(self) -> list[str]:
+        """What of the cluster is still on the machine."""
+        found = teardown.leftovers(self.layout)
+        return found + ([f"file {paths.kubeconfig()}"] if paths.kubeconfig().exists() else [])
+
+    def status(self) -> list[str]:
+        """One line per part; raises nothing when parts are missing."""
+        known = self._known()
+        if not known:
+            return ["down"]
+        plane = self._plane(fsync=bool(known.get("fsync")))
+        lines = [
+            f"{daemon.name}: {f'pid {daemon.pid()}' if daemon.pid() else 'DEAD'}" for daemon in self._daemons(plane)
+        ]
+        lines.append(f"node: {'ready' if self._node_ready(plane) else 'NOT READY'}")
+        lines += [f"{name}: {'available' if self._available(plane, where, name) else 'NOT AVAILABLE'}"
+                  for where, name in addons.DEPLOYMENTS]
+        return [*lines, f"kubeconfig: {paths.kubeconfig()}", f"logs: {self.layout.data / 'logs'}"]
+
+    def load(self, archives: dict[str, Path]) -> None:
+        """Import images (name -> docker-archive) that the node does not have in this form."""
+        loaded = Loaded(self.layout.data / "loaded.json")
+        for name, archive in loaded.missing(archives):
+            importing = ["ctr", "--address", self.layout.containerd_socket, "--namespace", "k8s.io"]
+            run([*importing, "images", "import", archive], doing=f"importing {name}")
+            loaded.note(name, archive)
+
+    def _known(self) -> dict[str, Any]:
+        try:
+            known = json.loads(self._marker.read_text())
+        except (OSError, ValueError):
+            return {}
+        return known if isinstance(known, dict) else {}
+
+    def _plane(self, *, fsync: bool) -> ControlPlane:
+        return ControlPlane(
+            self.layout.data,
+            fsync=fsync,
+            ports=PORTS,
+            node_ip=network.NODE_IP,
+            inside=self.layout.inside(),
+        )
+
+    def _daemons(self, plane: ControlPlane) -> list[Daemon]:
+        forwarder = forward.daemon(self.layout, 0, plane.host, PORTS.api)
+        return [
+            plane.etcd,
+            plane.apiserver,
+            forwarder,
+            node.containerd(self.layout),
+            *node.controllers(self.layout, plane),
+            *node.agents(self.layout),
+        ]
+
+    def _create(self, wanted: dict[str, object]) -> None:
+        layout = self.layout
+        say("creating the cluster: certificates, network, control plane, node")
+        layout.data.mkdir(parents=True)
+        layout.data.chmod(0o711)
+        plane = self._plane(fsync=bool(wanted["fsync"]))
+        network.create(layout)
+        plane.prepare()
+        node.write_files(layout, plane)
+        teardown.remember_sysctls(layout)
+        plane.start(wait=False)
+        port = forward.start(layout, plane.host, PORTS.api, listen_on=None)
+        # Unpacking the node's images and starting the API server keep one core busy each.
+        node.containerd(layout).start()
+        self._wait_containerd()
+        self.load(node_images.archives())
+        plane.wait_ready("127.0.0.1", port)
+        say("the API server is ready")
+        self._write_kubeconfig(plane, port)
+        node.make_cgroup(layout)
+        for daemon in (*node.controllers(layout, plane), *node.agents(layout)):
+            daemon.start()
+        self._apply_addons()
+        self._marker.write_text(json.dumps({**wanted, "port": port}))
+
+    def _repair(self, known: dict[str, Any]) -> bool:
+        """Start what does not run; False if nothing was amiss."""
+        plane, port = self._plane(fsync=bool(known["fsync"])), int(known["port"])
+        dead = [daemon for daemon in self._daemons(plane) if daemon.pid() is None]
+        for daemon in dead:
+            say(f"{daemon.name} is not running: starting it")
+            if daemon.name == "forward":
+                forward.start(self.layout, plane.host, PORTS.api, listen_on=port)
+            else:
+                daemon.start()
+        if not dead and self._ready(plane) and paths.kubeconfig().exists():
+            return False
+        self._wait_containerd()
+        self.load(node_images.archives())
+        plane.wait_ready("127.0.0.1", port)
+        self._write_kubeconfig(plane, port)
+        self._apply_addons()
+        return True
+
+    def _write_kubeconfig(self, plane: ControlPlane, port: int) -> None:
+        plane.authority.write_kubeconfig(paths.kubeconfig(), "admin", f"https://127.0.0.1:{port}")
+
+    def _apply_addons(self) -> None:
+        kubectl = [programs.program("kubectl"), "--kubeconfig", paths.kubeconfig(), "apply", "--server-side"]
+        run([*kubectl, "--force-conflicts", "-f", "-"], text=addons.manifests(self.layout))
+
+    def _wait_containerd(self) -> None:
+        daemon = node.containerd(self.layout)
+
+        def answers() -> bool:
+            if daemon.pid() is None:
+                raise RigError(f"containerd ended; its log {daemon.log} ends:\n{daemon.log_tail()}")
+            try:
+                run(["ctr", "--address", self.layout.containerd_socket, "version"])
+            except RigError:
+                return False
+            return True
+
+        wait_until(answers, "an answer from containerd", timeout=30, hint=f"See {daemon.log}.")
+
+    def _wait_ready(self) -> None:
+        plane = self._plane(fsync=bool(self._known().get("fsync")))
+        logs = f"See {self.layout.data / 'logs'}."
+        wait_until(lambda: self._node_ready(plane), "a ready node", timeout=NODE_SECONDS, hint=logs)
+        say("the node is ready")
+        wait_until(lambda: self._ready(plane), "DNS and storage", timeout=NODE_SECONDS, hint=logs)
+        say(f"the cluster is up; KUBECONFIG={paths.kubeconfig()}")
+
+    def _ready(self, plane: ControlPlane) -> bool:
+        return self._node_ready(plane) and all(self._available(plane, *each) for each in addons.DEPLOYMENTS)
+
+    def _get(self, plane: ControlPlane, path: str) -> Any | None:
+        port = self._port()
+        return plane.request(path, host="127.0.0.1", port=port) if port else None
+
+    def _port(self) -> int | None:
+        port = self._known().get("port")
+        return port if isinstance(port, int) else None
+
+    def _node_ready(self, plane: ControlPlane) -> bool:
+        found = self._get(plane, f"/api/v1/nodes/{node.NODE_NAME}")
+        return bool(found) and any(
+            each["type"] == "Ready" and each["status"] == "True" for each in found["status"].get("conditions", ())
+        )
+
+    def _available(self, plane: ControlPlane, namespace: str, name: str) -> bool:
+        found = self._get(plane, f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}")
+        return bool(found) and found["status"].get("availableReplicas", 0) > 0

@@ -1,0 +1,155 @@
+"""Commands of the rig: parse, pick the kind of cluster, call it. No knowledge of any kind lives here."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from tests.cluster import images, paths, programs
+from tests.cluster.bare import BareCluster
+from tests.cluster.existing import ExistingCluster
+from tests.cluster.images import Archives
+from tests.cluster.kind import KindCluster, docker_answers
+from tests.cluster.progress import RigError, say
+
+KINDS = ("kind", "bare", "existing")
+
+
+class Cluster(Protocol):
+    """What each kind of cluster can do."""
+
+    kind: str
+
+    def tools(self) -> None:
+        """Make sure of every program `up` needs."""
+
+    def up(self, *, fsync: bool = False) -> None:
+        """Have a ready cluster; quick when it is there already."""
+
+    def down(self) -> None:
+        """Remove the cluster and everything it left."""
+
+    def leftovers(self) -> list[str]:
+        """What of the cluster is still there, one line each."""
+
+    def status(self) -> list[str]:
+        """What is there, one line each."""
+
+    def load(self, archives: Archives) -> None:
+        """Bring images into the cluster, those that changed."""
+
+
+def choose() -> Cluster:
+    """The kind that CLUSTER names; without it kind where a Docker engine answers, else bare."""
+    wanted = os.environ.get("CLUSTER") or ("kind" if docker_answers() else "bare")
+    if wanted not in KINDS:
+        raise RigError(f"CLUSTER={wanted} is none of {', '.join(KINDS)}.")
+    clusters: dict[str, type[Cluster]] = {"kind": KindCluster, "bare": BareCluster, "existing": ExistingCluster}
+    return clusters[wanted]()
+
+
+def environment() -> dict[str, str]:
+    """Variables that make kubectl and helm mean this cluster."""
+    path = os.environ.get("PATH", os.defpath)
+    folder = str(programs.directory())
+    if folder not in path.split(os.pathsep):
+        path = f"{folder}{os.pathsep}{path}"
+    return {"KUBECONFIG": str(paths.kubeconfig()), "PATH": path}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one command; 0 on success, 1 with one message on failure."""
+    # kubectl and helm take their words as they are, options included.
+    if arguments and arguments[0] in ("kubectl", "helm"):
+        return _guarded(lambda: _become([str(programs.program(arguments[0])), *arguments[1:]]))
+    options = _parser().parse_args(arguments)
+    return _guarded(lambda: _run(options))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python3 -m tests.cluster",
+        description="One real Kubernetes node for tests. CLUSTER=kind|bare|existing; kind where Docker answers, else bare.",
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    tools = commands.add_parser("tools", help="install and build the programs the cluster needs")
+    tools.add_argument("--check", action="store_true", help="those of `make check` instead: helm, kubeconform, kube-score")
+    built = commands.add_parser("images", help="build all images; does nothing for what did not change")
+    built.add_argument("--refresh", action="store_true", help="make the base file systems anew, with today's packages")
+    built.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(images.names())}; all by default")
+    up = commands.add_parser("up", help="have a ready cluster with the images built so far")
+    up.add_argument("--fsync", action="store_true", help="let etcd sync to disk, for measurements")
+    down = commands.add_parser("down", help="remove the cluster and everything it left")
+    down.add_argument("--check", action="store_true", help="remove nothing: list what is left, fail if anything is")
+    commands.add_parser("status", help="what runs, where its logs are")
+    commands.add_parser("load", help="bring changed images into the cluster")
+    commands.add_parser("env", help='print export lines for a shell: eval "$(python3 -m tests.cluster env)"')
+    commands.add_parser("shell", help="a shell with KUBECONFIG and PATH set")
+    commands.add_parser("kubectl", help="kubectl on this cluster: kubectl ARGUMENTS…")
+    commands.add_parser("helm", help="helm on this cluster: helm ARGUMENTS…")
+    return parser
+
+
+def _run(options: argparse.Namespace) -> int:
+    match options.command:
+        case "tools" if options.check:
+            programs.ensure_go_programs(programs.FOR_CHECK)
+            programs.announce()
+        case "tools":
+            choose().tools()
+            programs.announce()
+        case "images":
+            for name, archive in images.build(options.names, refresh=options.refresh).items():
+                print(f"{name}\t{archive}")
+        case "up":
+            cluster = choose()
+            cluster.up(fsync=options.fsync)
+            cluster.load(images.built())
+        case "down" if options.check:
+            return _report_leftovers(choose())
+        case "down":
+            cluster = choose()
+            cluster.down()
+            return _report_leftovers(cluster)
+        case "status":
+            cluster = choose()
+            print("\n".join([f"cluster: {cluster.kind}", *cluster.status()]))
+        case "load":
+            choose().load(images.built())
+        case "env":
+            for name, value in environment().items():
+                print(f"export {name}={shlex.quote(value)}")
+        case "shell":
+            return _become([os.environ.get("SHELL") or shutil.which("bash") or "/bin/sh"])
+    return 0
+
+
+def _report_leftovers(cluster: Cluster) -> int:
+    found = cluster.leftovers()
+    for line in found:
+        print(line)
+    if found:
+        say(f"{len(found)} things of the cluster are left")
+        return 1
+    say("nothing of the cluster is left")
+    return 0
+
+
+def _become(command: list[str]) -> int:
+    os.execve(command[0], command, {**os.environ, **environment()})
+
+
+def _guarded(action: Callable[[], int]) -> int:
+    try:
+        return action()
+    except RigError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("interrupted; run the same command again to go on, or `down` to clean up", file=sys.stderr)
+        return 130

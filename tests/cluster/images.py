@@ -1,0 +1,147 @@
+"""The project's images: what each is built from, and archives of them cached by the hash of their inputs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.cluster import builder, paths
+from tests.cluster.builder import Base, Builder, BuildahBuilder, DockerBuilder, Order
+from tests.cluster.kind import docker_answers
+from tests.cluster.progress import RigError, say
+
+# Image name -> docker-archive.
+Archives = dict[str, Path]
+
+_EMACS = ("emacs-nox", "git", "curl", "ca-certificates")
+PYTHON = Base("python", "python:3.13-slim", "trixie", ("python3",))
+EMACS_30 = Base("emacs30", "debian:trixie-slim", "trixie", _EMACS)
+EMACS_28 = Base("emacs28", "debian:bookworm-slim", "bookworm", _EMACS)
+LOCKS = ("requirements/operator.txt", "requirements/build.txt")
+KEPT_ARCHIVES = 2
+
+
+@dataclass(frozen=True)
+class Image:
+    """One image: its short name, its Dockerfile, and the files and folders of the repository that go in."""
+
+    short: str
+    name: str
+    dockerfile: str
+    inputs: tuple[str, ...] = ()
+    bases: dict[str, Base] = field(default_factory=dict)
+    python: bool = False
+
+
+IMAGES = (
+    Image(
+        "operator",
+        "localhost/efrit/operator:dev",
+        "images/operator/Dockerfile",
+        (*LOCKS, "pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "operator", "images/emacs/lisp"),
+        {"PYTHON_IMAGE": PYTHON, "LISP_IMAGE": EMACS_28},
+        python=True,
+    ),
+    Image("emacs", "localhost/efrit/emacs:30-dev", "images/emacs/Dockerfile", bases={"BASE_IMAGE": EMACS_30}),
+    Image("emacs28", "localhost/efrit/emacs:28-dev", "images/emacs/Dockerfile", bases={"BASE_IMAGE": EMACS_28}),
+)
+
+
+def names() -> list[str]:
+    """Short names of all images."""
+    return [image.short for image in IMAGES]
+
+
+def build(wanted: Sequence[str] = (), *, refresh: bool = False) -> Archives:
+    """Build the named images (all without names) unless an archive of the same inputs is there."""
+    unknown = set(wanted) - set(names())
+    if unknown:
+        raise RigError(f"There is no image {', '.join(sorted(unknown))}; there are {', '.join(names())}.")
+    engine: Builder = DockerBuilder() if docker_answers() else BuildahBuilder()
+    engine.tools()
+    if refresh:
+        engine.refresh()
+    done = {}
+    for image in IMAGES:
+        if not wanted or image.short in wanted:
+            done[image.name] = _build(image, engine, anew=refresh)
+    record = paths.state() / "images.json"
+    record.parent.mkdir(parents=True, exist_ok=True)
+    record.write_text(json.dumps({name: str(path) for name, path in {**built(), **done}.items()}, indent=1))
+    return done
+
+
+def built() -> Archives:
+    """Archives of the images this clone built last; those that the cache has lost are left out."""
+    try:
+        known = json.loads((paths.state() / "images.json").read_text())
+    except (OSError, ValueError):
+        return {}
+    return {name: Path(path) for name, path in known.items() if Path(path).exists()}
+
+
+def fingerprint(image: Image, engine: str) -> str:
+    """Hash of everything that decides the image: Dockerfile, inputs, bases, builder."""
+    files = [(path.relative_to(paths.REPOSITORY).as_posix(), _hash(path)) for path in _files(image)]
+    bases = sorted((argument, base.recipe()) for argument, base in image.bases.items())
+    return builder.digest([engine, image.name, files, bases])
+
+
+def _build(image: Image, engine: Builder, *, anew: bool) -> Path:
+    folder = paths.cache() / "images"
+    archive = folder / f"{image.short}-{fingerprint(image, engine.name)}.tar"
+    if anew:
+        archive.unlink(missing_ok=True)
+    if archive.exists():
+        archive.touch()  # the age decides which archives are let go
+        return archive
+    folder.mkdir(parents=True, exist_ok=True)
+    partial = archive.with_suffix(".partial")
+    partial.unlink(missing_ok=True)
+    wheels = None
+    if image.python and engine.wants_wheels:
+        wheels = builder.wheels([paths.REPOSITORY / lock for lock in LOCKS])
+    with tempfile.TemporaryDirectory(prefix="efrit-image-") as scratch:
+        context = Path(scratch)
+        _fill(context, image)
+        engine.build(Order(image.name, context, context / image.dockerfile, image.bases, wheels, partial))
+    partial.rename(archive)
+    say(f"{image.name}: {archive.stat().st_size / 1e6:.0f} MB")
+    old = sorted(folder.glob(f"{image.short}-*.tar"), key=lambda path: path.stat().st_mtime, reverse=True)
+    for path in old[KEPT_ARCHIVES:]:
+        path.unlink(missing_ok=True)
+    return archive
+
+
+def _fill(context: Path, image: Image) -> None:
+    """Copy the inputs, and nothing else, into the build context."""
+    for given in image.inputs:
+        # A Dockerfile's COPY wants the folder even where the tree has nothing in it yet.
+        if not (paths.REPOSITORY / given).is_file():
+            (context / given).mkdir(parents=True, exist_ok=True)
+    for path in _files(image):
+        target = context / path.relative_to(paths.REPOSITORY)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, target)
+
+
+def _files(image: Image) -> list[Path]:
+    """All files of the image's inputs, sorted; compiled ones are left out."""
+    found = {paths.REPOSITORY / image.dockerfile}
+    for given in image.inputs:
+        path = paths.REPOSITORY / given
+        found.update(path.rglob("*") if path.is_dir() else [path])
+    return sorted(
+        path
+        for path in found
+        if path.is_file() and "__pycache__" not in path.parts and path.suffix not in (".pyc", ".elc")
+    )
+
+
+def _hash(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -1,0 +1,167 @@
+"""Programs the rig needs: Debian packages, and Go programs built once and kept by version.
+
+The folder of built programs is named by a hash of everything that decides their bytes, so a changed version
+never meets an old binary. Building again with a warm Go build cache takes seconds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import re
+import shutil
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from tests.cluster.paths import HERE, cache
+from tests.cluster.progress import RigError, run, say
+
+KUBERNETES = (
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-proxy",
+    "kube-scheduler",
+    "kubectl",
+    "kubelet",
+)
+
+# Name of the binary -> module path and version for `go install`.
+GO_INSTALL = {
+    "helm": "helm.sh/helm/v4/cmd/helm@v4.3.1",
+    "coredns": "github.com/coredns/coredns@v1.15.0",
+    "local-path-provisioner": "github.com/rancher/local-path-provisioner@v0.0.30",
+    "kubeconform": "github.com/yannh/kubeconform/cmd/kubeconform@v0.8.0",
+    "kube-score": "github.com/zegl/kube-score/cmd/kube-score@v1.20.0",
+    "kind": "sigs.k8s.io/kind@v0.33.0",
+}
+
+FOR_CONTROL_PLANE = ("kube-apiserver", "kubectl")
+FOR_BARE = (*KUBERNETES, "coredns", "local-path-provisioner", "helm")
+FOR_KIND = ("kind", "kubectl", "helm")
+FOR_EXISTING = ("kubectl", "helm")
+FOR_CHECK = ("helm", "kubeconform", "kube-score")
+
+# Program -> Debian package that has it.
+DEBIAN_CONTROL_PLANE = {"etcd": "etcd-server", "openssl": "openssl"}
+DEBIAN_BARE = {
+    **DEBIAN_CONTROL_PLANE,
+    "containerd": "containerd",
+    "runc": "runc",
+    "iptables": "iptables",
+    "conntrack": "conntrack",
+    "ip": "iproute2",
+    "nsenter": "util-linux",
+    "mount": "mount",
+    "gcc": "gcc",
+    "/usr/lib/cni/bridge": "containernetworking-plugins",
+    "/usr/lib/x86_64-linux-gnu/libc.a|/usr/lib/aarch64-linux-gnu/libc.a": "libc6-dev",
+    "busybox": "busybox-static",
+}
+DEBIAN_IMAGES = {"buildah": "buildah", "mmdebstrap": "mmdebstrap"}
+
+
+def kubernetes_version() -> str:
+    """The version that go.mod pins, such as v1.36.3."""
+    found = re.search(r"^\s*k8s\.io/kubernetes (v[0-9.]+)\b", (HERE / "go.mod").read_text(), re.MULTILINE)
+    if not found:
+        raise RigError("tests/cluster/go.mod names no version of k8s.io/kubernetes.")
+    return found.group(1)
+
+
+def kubernetes_ldflags(version: str) -> str:
+    """Linker flags that stamp the version in, as the release build does: unstamped binaries say v0.0.0."""
+    major, minor = version.removeprefix("v").split(".")[:2]
+    component, client = "k8s.io/component-base/version", "k8s.io/client-go/pkg/version"
+    return (
+        f"-s -w -X {component}.gitVersion={version} -X {component}.gitMajor={major} "
+        f"-X {component}.gitMinor={minor} -X {client}.gitVersion={version}"
+    )
+
+
+def directory() -> Path:
+    """Folder of the built programs for the versions pinned now."""
+    inputs = [(HERE / "go.mod").read_text(), (HERE / "go.sum").read_text(), json.dumps(GO_INSTALL)]
+    inputs += [kubernetes_ldflags(kubernetes_version()), platform.machine()]
+    return cache() / "bin" / hashlib.sha256("\0".join(inputs).encode()).hexdigest()[:16]
+
+
+def program(name: str) -> Path:
+    """Path of a built program; RigError if it has not been built."""
+    path = directory() / name
+    if not path.exists():
+        raise RigError(f"{name} is not built yet; run `python3 -m tests.cluster tools`.")
+    return path
+
+
+def ensure_go_programs(names: Iterable[str]) -> None:
+    """Build whichever of the named programs are missing; a no-op of milliseconds otherwise."""
+    missing = [name for name in names if not (directory() / name).exists()]
+    if not missing:
+        return
+    _require_go()
+    for name in missing:
+        if name in GO_INSTALL:
+            target, flags, where = GO_INSTALL[name], "-s -w", Path.home()
+        else:
+            target, where = f"k8s.io/kubernetes/cmd/{name}", HERE
+            flags = kubernetes_ldflags(kubernetes_version())
+        _build(name, target, flags, where)
+
+
+def _build(name: str, target: str, flags: str, where: Path) -> None:
+    directory().mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=directory(), prefix=".building-") as scratch:
+        run(
+            ["go", "install", "-ldflags", flags, target],
+            doing=f"building {name} ({target}; minutes the first time, then cached)",
+            cwd=where,
+            env={"GOBIN": scratch, "CGO_ENABLED": "0"},
+        )
+        built = Path(scratch) / name
+        if not built.exists():
+            raise RigError(f"`go install {target}` left no program called {name}.")
+        # One rename makes it appear whole: a build that is interrupted leaves nothing behind.
+        built.rename(directory() / name)
+
+
+def _require_go() -> None:
+    if shutil.which("go") is None:
+        raise RigError("Go 1.26 or newer is needed to build the cluster's programs (https://go.dev/dl/).")
+    version = run(["go", "env", "GOVERSION"], cwd=Path.home()).strip()
+    found = re.match(r"go(\d+)\.(\d+)", version)
+    if found and (int(found[1]), int(found[2])) < (1, 26):
+        raise RigError(f"Go 1.26 or newer is needed to build the cluster's programs; this is {version}.")
+
+
+def ensure_debian_packages(wanted: dict[str, str]) -> None:
+    """Install the packages whose program is missing; needs Debian or Ubuntu, and root."""
+    missing = sorted({package for name, package in wanted.items() if not _present(name)})
+    if not missing:
+        return
+    advice = f"install {', '.join(missing)} yourself, or start Docker and use CLUSTER=kind"
+    if shutil.which("apt-get") is None:
+        raise RigError(f"This is no Debian system: {advice}.")
+    if os.geteuid() != 0:
+        raise RigError(f"Installing packages takes root: {advice}.")
+    quiet = {"DEBIAN_FRONTEND": "noninteractive"}
+    install = ["apt-get", "install", "-y", "-q", "--no-install-recommends", *missing]
+    try:
+        run(install, doing=f"installing Debian packages: {' '.join(missing)}", env=quiet)
+    except RigError:
+        # Lists may be old or absent (containers): refresh once, then let a second failure speak.
+        run(["apt-get", "update", "-q"], doing="refreshing the package lists", env=quiet)
+        run(install, doing=f"installing Debian packages: {' '.join(missing)}", env=quiet)
+
+
+def _present(name: str) -> bool:
+    if name.startswith("/"):
+        return any(Path(path).exists() for path in name.split("|"))
+    return shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin:/usr/local/sbin") is not None
+
+
+def announce() -> None:
+    """Say where the programs are."""
+    say(f"programs: {directory()}")

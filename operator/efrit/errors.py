@@ -155,3 +155,39 @@ _BY_CODE: dict[str, type[EfritError]] = {
 def error_for_code(code: str, message: str) -> EfritError:
     """The exception a bridge's `{"error": {"code", "message"}}` stands for; `BridgeError` if unknown."""
     return _BY_CODE.get(code, BridgeError)(message)
+
+
+class ApiError(EfritError):
+    """A call to the Kubernetes API server failed."""
+
+    code = "Api"
+
+
+class ApiNotFound(ApiError):
+    """404: the object does not exist."""
+
+    code = "ApiNotFound"
+
+
+class ApiConflict(ApiError):
+    """409: the object has changed, exists already, or is another one by now."""
+
+    code = "ApiConflict"
+    retryable = True
+
+
+class ApiRefused(ApiError):
+    """400, 403, 413, 415, 422: asking again will not help; `sentence` is the API server's own."""
+
+    code = "ApiRefused"
+
+    def __init__(self, message: str, sentence: str = "") -> None:
+        super().__init__(message)
+        self.sentence = sentence or message
+
+
+class ApiUnavailable(ApiError):
+    """No answer, 429 or 5xx: ask again later."""
+
+    code = "ApiUnavailable"
+    retryable = True

@@ -1,0 +1,56 @@
+"""Answers: reading those Emacs wrote, and writing the few that are ours to give.
+
+Blocking functions for the disk thread.
+"""
+
+from dataclasses import dataclass
+
+from efrit.errors import InvalidResponse
+from efrit.protocol import Reason, RequestId, Response, failure, from_epoch, response_file
+from efrit.queue.durable import Disk, publish
+from efrit.queue.layout import Area
+
+MAX_RESPONSE_BYTES = 16 * 1024 * 1024
+"""What we read of an answer file: the largest result, escaped and with its context, and room to spare."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer file: the response, the size of the file in bytes and when it was written (epoch, ns)."""
+
+    response: Response
+    size: int
+    written_ns: int
+
+
+def read_answer(disk: Disk, area: Area, rid: RequestId) -> Answer | None:
+    """The answer to `rid` in `area`, or None. One that cannot be read is told as a failure, not hidden."""
+    name = response_file(rid)
+    found = disk.stat(area, name)
+    if found is None:
+        return None
+    data = disk.read(area, name, limit=MAX_RESPONSE_BYTES + 1)
+    if data is None:
+        return None
+    try:
+        if len(data) > MAX_RESPONSE_BYTES:
+            raise InvalidResponse(f"it is longer than {MAX_RESPONSE_BYTES} bytes")
+        response = Response.parse(data)
+        if response.id != rid:
+            raise InvalidResponse(f"it answers {response.id}")
+    except InvalidResponse as error:
+        message = f"The answer file {name} is not a response: {error}. What the request did is unknown."
+        response = failure(rid, Reason.INTERRUPTED, message, timestamp=from_epoch(found.st_mtime_ns / 1e9))
+    return Answer(response, found.st_size, found.st_mtime_ns)
+
+
+def write_answer(disk: Disk, response: Response) -> bool:
+    """Puts `response` into responses/, durably. False if there is an answer already: the first one wins."""
+    try:
+        publish(disk, Area.RESPONSES, response_file(response.id), response.to_json().encode())
+    except FileExistsError:
+        written = False
+    else:
+        written = True
+    disk.sync_dir(Area.RESPONSES)
+    return written

@@ -1,0 +1,101 @@
+"""After the answer: acknowledged pairs move to archive/ and leave it when they are old enough.
+
+The archive is never listed to answer a question, only looked up by name; the sweep is the one reader of
+the whole of it. Blocking functions for the disk thread.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from efrit.protocol import (
+    RequestId,
+    id_of_request_file,
+    id_of_response_file,
+    request_file,
+    response_file,
+)
+from efrit.queue.durable import Disk
+from efrit.queue.layout import Area, cancel_file, progress_file
+from efrit.queue.submit import VIA_BRIDGE
+
+
+def acknowledge(disk: Disk, rid: RequestId) -> bool:
+    """Moves the answer, and what is left of the request, to archive/. False if there is no answer.
+
+    Not synced: a crash that loses the move shows the answer once more, and acknowledging is idempotent.
+    """
+    moved = disk.rename(Area.RESPONSES, response_file(rid), Area.ARCHIVE, response_file(rid))
+    if not moved and disk.stat(Area.ARCHIVE, response_file(rid)) is None:
+        return False
+    name = request_file(rid)
+    # Emacs archives the request itself; this is for one that died between its answer and that.
+    if not disk.rename(Area.PROCESSING, name, Area.ARCHIVE, name):
+        disk.rename(Area.REQUESTS, name, Area.ARCHIVE, name)
+    forget_traces(disk, rid)
+    return True
+
+
+def forget_traces(disk: Disk, rid: RequestId) -> None:
+    """Removes orders to and news from a run that is over."""
+    disk.remove(Area.CONTROL, cancel_file(rid))
+    disk.remove(Area.PROGRESS, progress_file(rid))
+
+
+@dataclass(frozen=True)
+class Swept:
+    """What one sweep did: ids retired from responses/ to archive/, and how many files it deleted."""
+
+    retired: tuple[RequestId, ...]
+    deleted: int
+
+
+def sweep(disk: Disk, *, before: float, is_live: Callable[[RequestId], bool]) -> Swept:
+    """Retires old answers of foreign clients and deletes old pairs from the archive.
+
+    `before` is an epoch time in seconds. Answers to requests that came through the bridge stay in
+    responses/ until they are acknowledged, however long the controller is away.
+    """
+    retired = []
+    for name in disk.names(Area.RESPONSES):
+        rid = id_of_response_file(name)
+        if rid is None or not _older(disk, Area.RESPONSES, name, before):
+            continue
+        if not _came_through_bridge(disk, rid) and acknowledge(disk, rid):
+            retired.append(rid)
+    deleted = 0
+    for name in disk.names(Area.ARCHIVE):
+        rid = id_of_response_file(name) or id_of_request_file(name)
+        # The request of an answer still in responses/ tells whether a resubmission is the same one.
+        if rid is not None and (is_live(rid) or disk.stat(Area.RESPONSES, response_file(rid))):
+            continue
+        if _older(disk, Area.ARCHIVE, name, before):
+            deleted += disk.remove(Area.ARCHIVE, name)
+    return Swept(tuple(retired), deleted)
+
+
+def _older(disk: Disk, area: Area, name: str, before: float) -> bool:
+    found = disk.stat(area, name)
+    # A rename sets ctime, so this is the time since it was put there, not since it was written.
+    return found is not None and max(found.st_ctime, found.st_mtime) < before
+
+
+def _came_through_bridge(disk: Disk, rid: RequestId) -> bool:
+    for area in (Area.ARCHIVE, Area.PROCESSING, Area.REQUESTS):
+        data = disk.read(area, request_file(rid), limit=MAX_REQUEST_FILE)
+        if data is not None:
+            return is_ours(data)
+    return False
+
+
+MAX_REQUEST_FILE = 16 * 1024 * 1024
+"""What we read of a request file in bytes; a longer one counts as unreadable."""
+
+
+def is_ours(data: bytes) -> bool:
+    """Whether this request file was written by a bridge."""
+    try:
+        loaded = json.loads(data)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(loaded, dict) and loaded.get("via") == VIA_BRIDGE

@@ -1,0 +1,46 @@
+"""Ending a request before its time: taking back one that waits, ordering one that runs to stop.
+
+Blocking functions for the disk thread.
+"""
+
+from datetime import datetime
+
+from efrit.protocol import Reason, RequestId, response_file
+from efrit.queue.durable import Disk, publish
+from efrit.queue.layout import Area, cancel_file, id_of_cancel_file, withdrawn_file
+from efrit.queue.recover import finish_withdrawal
+
+
+def withdraw(disk: Disk, rid: RequestId, name: str, now: datetime) -> bool:
+    """Takes requests/`name` back and answers it `Cancelled`. False if Emacs has claimed it."""
+    if not disk.rename(Area.REQUESTS, name, Area.TMP, withdrawn_file(rid)):
+        return False
+    try:
+        finish_withdrawal(disk, rid, now)
+    except OSError:
+        if disk.stat(Area.RESPONSES, response_file(rid)) is None:
+            # No answer came of it (a full volume): it waits again as if nobody had asked.
+            disk.rename(Area.TMP, withdrawn_file(rid), Area.REQUESTS, name)
+        raise
+    return True
+
+
+def order_stop(disk: Disk, rid: RequestId, reason: Reason) -> None:
+    """Writes control/cancel_<id>; the reason of the first order stays."""
+    try:
+        publish(disk, Area.CONTROL, cancel_file(rid), f"{reason}\n".encode())
+    except FileExistsError:
+        return
+    disk.sync_dir(Area.CONTROL)
+
+
+def orders(disk: Disk) -> dict[RequestId, Reason]:
+    """The orders to stop that lie in control/."""
+    found = {}
+    for name in disk.names(Area.CONTROL):
+        rid = id_of_cancel_file(name)
+        data = None if rid is None else disk.read(Area.CONTROL, name, limit=64)
+        if rid is not None and data is not None:
+            timed_out = data.strip() == Reason.TIMED_OUT.value.encode()
+            found[rid] = Reason.TIMED_OUT if timed_out else Reason.CANCELLED
+    return found

@@ -1,0 +1,62 @@
+"""Names in a queue directory: its areas and the files the bridge keeps in them. Pure, no I/O.
+
+Names made of request ids come from `efrit.protocol.ids`; the protocol itself is told in docs/queue.md.
+"""
+
+from enum import StrEnum
+
+from efrit.protocol import RequestId, is_request_id
+
+
+class Area(StrEnum):
+    """A directory of the queue. All lie on one mount: renames and links go from one to another."""
+
+    ROOT = "."
+    TMP = "tmp"
+    REQUESTS = "requests"
+    PROCESSING = "processing"
+    RESPONSES = "responses"
+    ARCHIVE = "archive"
+    CONTROL = "control"
+    PROGRESS = "progress"
+
+
+CLAIMS = "claims.log"
+CLAIMS_OLD = "claims.old"
+HEARTBEAT = "heartbeat"
+IDENTITY = "identity"
+TOTALS = "totals"
+
+BRIDGE_PREFIX = "bridge_"
+"""Temporary files of the bridge: Emacs writes its own into tmp/ at the same time, and those stay alone."""
+_WITHDRAWN_PREFIX = "withdrawn_"
+_CANCEL_PREFIX = "cancel_"
+
+
+def withdrawn_file(rid: RequestId) -> str:
+    """Name in tmp/ of a request taken back before Emacs claimed it."""
+    return f"{_WITHDRAWN_PREFIX}{rid}.json"
+
+
+def id_of_withdrawn_file(name: str) -> RequestId | None:
+    """The id in a `withdrawn_<id>.json`, or None."""
+    if not (name.startswith(_WITHDRAWN_PREFIX) and name.endswith(".json")):
+        return None
+    stem = name[len(_WITHDRAWN_PREFIX) : -len(".json")]
+    return RequestId(stem) if is_request_id(stem) else None
+
+
+def cancel_file(rid: RequestId) -> str:
+    """Name in control/ of the order to stop a request."""
+    return f"{_CANCEL_PREFIX}{rid}"
+
+
+def id_of_cancel_file(name: str) -> RequestId | None:
+    """The id in a `cancel_<id>`, or None."""
+    stem = name.removeprefix(_CANCEL_PREFIX)
+    return RequestId(stem) if stem != name and is_request_id(stem) else None
+
+
+def progress_file(rid: RequestId) -> str:
+    """Name in progress/ of what a running request tells while it runs."""
+    return f"{rid}.ndjson"

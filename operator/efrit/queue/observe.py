@@ -1,0 +1,148 @@
+"""What the directories say about requests: the truth behind the index.
+
+Blocking functions for the disk thread; they change nothing. A request is looked for in the order in which
+it moves (requests/, processing/, responses/), so that one moving while we look is seen at least once.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from efrit.protocol import (
+    RequestId,
+    RequestState,
+    id_of_request_file,
+    id_of_response_file,
+    is_request_id,
+    request_file,
+    response_file,
+)
+from efrit.queue.answers import Answer, read_answer
+from efrit.queue.archive import MAX_REQUEST_FILE
+from efrit.queue.durable import Disk
+from efrit.queue.layout import Area
+from efrit.queue.submit import VIA_BRIDGE
+
+
+@dataclass(frozen=True)
+class Known:
+    """What the index holds of a request: enough not to read its files again."""
+
+    state: RequestState
+    request_name: str
+
+
+@dataclass(frozen=True)
+class RequestFacts:
+    """What a request file tells. `timeout` in seconds; None where the file does not say or is unreadable."""
+
+    id: RequestId | None = None
+    timeout: float | None = None
+    ours: bool = False
+
+
+@dataclass(frozen=True)
+class Sighting:
+    """Where a request was found. `state` None: nowhere. `queued_at` in epoch seconds.
+
+    `facts` is there for requests the index did not know, `answer` when the answer is new to it.
+    """
+
+    id: RequestId
+    state: RequestState | None
+    request_name: str
+    queued_at: float | None = None
+    facts: RequestFacts | None = None
+    answer: Answer | None = None
+
+
+def facts_of(data: bytes | None) -> RequestFacts:
+    """Reads a request file leniently: whether the request is valid is for Emacs to judge and to answer."""
+    try:
+        loaded = json.loads(data or b"")
+    except (ValueError, RecursionError):
+        return RequestFacts()
+    if not isinstance(loaded, dict):
+        return RequestFacts()
+    rid, options = loaded.get("id"), loaded.get("options")
+    timeout = options.get("timeout") if isinstance(options, dict) else None
+    usable = isinstance(timeout, int | float) and not isinstance(timeout, bool) and 0 < timeout < 1e9
+    return RequestFacts(
+        id=RequestId(rid) if isinstance(rid, str) and is_request_id(rid) else None,
+        timeout=float(timeout) if usable and timeout is not None else None,
+        ours=loaded.get("via") == VIA_BRIDGE,
+    )
+
+
+def look(
+    disk: Disk, known: Mapping[RequestId, Known], ids: Iterable[RequestId], names: Iterable[str] = ()
+) -> list[Sighting]:
+    """Where `ids`, and the requests in the files `names` of requests/, are now.
+
+    Answers that are new to the index are on the disk, names and all, when this returns.
+    """
+    wanted: dict[RequestId, str] = {
+        rid: known[rid].request_name if rid in known else request_file(rid) for rid in ids
+    }
+    for name in names:
+        rid = identify(disk, name)
+        if rid is not None:
+            wanted[rid] = name
+    sightings = [_sight(disk, rid, name, known.get(rid)) for rid, name in wanted.items()]
+    if any(sighting.answer for sighting in sightings):
+        # Emacs cannot sync a directory: the answer counts as given once we have.
+        disk.sync_dir(Area.RESPONSES)
+    return sightings
+
+
+def scan(disk: Disk, known: Mapping[RequestId, Known]) -> list[Sighting]:
+    """Compares every name in the directories with `known`; sightings of all that differ or are missing."""
+    present: dict[RequestId, RequestState] = {}
+    strange: list[str] = []
+    by_name = {item.request_name: rid for rid, item in known.items()}
+    for name in disk.names(Area.REQUESTS):
+        if name in by_name:
+            present[by_name[name]] = RequestState.QUEUED
+        elif name.endswith(".json"):
+            strange.append(name)
+    for name in disk.names(Area.PROCESSING):
+        rid = id_of_request_file(name)
+        if rid is not None:
+            present[rid] = RequestState.RUNNING
+    for name in disk.names(Area.RESPONSES):
+        rid = id_of_response_file(name)
+        if rid is not None:
+            present[rid] = RequestState.ANSWERED
+    changed = {rid for rid, state in present.items() if rid not in known or known[rid].state is not state}
+    changed.update(rid for rid in known if rid not in present)
+    return look(disk, known, changed, strange)
+
+
+def identify(disk: Disk, name: str) -> RequestId | None:
+    """The id of the request in requests/`name`: what its JSON says, else what its name says."""
+    data = disk.read(Area.REQUESTS, name, limit=MAX_REQUEST_FILE)
+    return None if data is None else facts_of(data).id or id_of_request_file(name)
+
+
+def _sight(disk: Disk, rid: RequestId, name: str, known: Known | None) -> Sighting:
+    state: RequestState | None = None
+    queued_at: float | None = None
+    facts: RequestFacts | None = None
+    for area, file, found_state in (
+        (Area.REQUESTS, name, RequestState.QUEUED),
+        (Area.PROCESSING, request_file(rid), RequestState.RUNNING),
+    ):
+        found = disk.stat(area, file)
+        if found is not None:
+            state, queued_at = found_state, found.st_mtime
+            if known is None:
+                facts = facts_of(disk.read(area, file, limit=MAX_REQUEST_FILE))
+    if known is not None and known.state is RequestState.ANSWERED:
+        answered = disk.stat(Area.RESPONSES, response_file(rid)) is not None
+        return Sighting(rid, RequestState.ANSWERED if answered else state, name, queued_at)
+    answer = read_answer(disk, Area.RESPONSES, rid)
+    if answer is not None:
+        if known is None and facts is None:
+            facts = facts_of(disk.read(Area.ARCHIVE, request_file(rid), limit=MAX_REQUEST_FILE))
+        state = RequestState.ANSWERED
+    return Sighting(rid, state, name, queued_at, facts, answer)

@@ -1,0 +1,473 @@
+"""The queue as one object: submit, look, cancel, acknowledge; and the loop that keeps the index true.
+
+Where the parts meet: decisions on the event loop, everything that touches the disk on the worker thread.
+Knows nothing of HTTP, processes or Kubernetes.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from efrit.errors import (
+    InvalidRequest,
+    NotAnswered,
+    QueueFull,
+    QueueNotReady,
+    RequestConflict,
+    RequestNotFound,
+    RequestTooLarge,
+    StorageError,
+)
+from efrit.protocol import (
+    Digest,
+    Reason,
+    Request,
+    RequestId,
+    RequestState,
+    RequestView,
+    Response,
+    from_epoch,
+    id_of_request_file,
+    id_of_response_file,
+    request_file,
+)
+from efrit.queue.answers import read_answer
+from efrit.queue.archive import MAX_REQUEST_FILE, acknowledge, sweep
+from efrit.queue.cancel import order_stop, orders, withdraw
+from efrit.queue.durable import Disk, naming_failures
+from efrit.queue.journal import ClaimJournal
+from efrit.queue.layout import Area, withdrawn_file
+from efrit.queue.observe import Known, Sighting, look, scan
+from efrit.queue.recover import identity, recover
+from efrit.queue.state import Entry, Index, StopOrder
+from efrit.queue.submit import IdTaken, Submission, commit, submission
+from efrit.queue.totals import Totals, load_totals, save_totals
+from efrit.queue.watch import Touched, Watcher
+from efrit.queue.worker import GroupCommit, Worker
+
+log = logging.getLogger(__name__)
+
+SCAN_BUSY_SECONDS = 1.0
+SCAN_IDLE_SECONDS = 10.0
+SCAN_BLIND_SECONDS = 0.1
+_COMPACT_ABOVE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class QueueLimits:
+    """What the queue accepts (counts, bytes of content) and keeps (seconds in archive/)."""
+
+    max_pending: int = 1000
+    max_request_bytes: int = 65536
+    archive_seconds: float = 86400
+
+
+Listener = Callable[[RequestView], None]
+"""Told of every change of state but acknowledgement; the view of an answered request has the response."""
+
+
+class DurableQueue:
+    """One queue directory. `open`, then `run` in a task, `close` at the end; one event loop."""
+
+    def __init__(
+        self,
+        root: Path,
+        limits: QueueLimits | None = None,
+        *,
+        disk: Disk | None = None,
+        on_change: Listener = lambda view: None,
+        on_heartbeat: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.limits = limits or QueueLimits()
+        self.index = Index()
+        self.totals = Totals()
+        self.queue_id = ""
+        self.on_change = on_change
+        self.on_heartbeat = on_heartbeat
+        self.disk = disk or Disk(root)
+        self._worker = Worker()
+        self._watch = Watcher(self.disk.root)
+        self._journal = ClaimJournal(self.disk)
+        self._submissions = GroupCommit[Submission](self._worker, self._commit)
+        self._being_stored: dict[RequestId, asyncio.Event] = {}
+        self._saved_totals = Totals()
+        self._open = False
+        self._swept_at = time.monotonic()
+        #: Monotonic time of the last completed round of `run`: the proof of life /healthz asks for.
+        self.beat = time.monotonic()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether requests are taken."""
+        return self._open
+
+    async def open(self) -> None:
+        """Opens, recovers and scans the directory. Raises `StorageError`, `QueueNotReady`."""
+        await self._worker.run(self._open_blocking)
+        self._watch.open()
+        await self._scan()
+        for rid, reason in (await self._worker.run(orders, self.disk)).items():
+            if (entry := self.index.get(rid)) is not None and not entry.state.final:
+                entry.stop = StopOrder(reason, time.monotonic())
+        self._open = True
+        self.beat = time.monotonic()
+
+    def _open_blocking(self) -> None:
+        self.disk.open()
+        try:
+            with naming_failures("recover the queue"):
+                self.queue_id = identity(self.disk)
+                found = recover(self.disk, from_epoch(time.time()))
+                self._journal.open()
+                self.totals = self._saved_totals = load_totals(self.disk)
+        except BaseException:
+            self.disk.close()
+            raise
+        if found:
+            log.info("recovered %d files an earlier bridge left behind", found)
+
+    async def close(self) -> None:
+        """Stops taking requests and gives the directory back. What is being stored is stored."""
+        self._open = False
+        self._watch.close()
+        try:
+            await self._save_totals()
+        except StorageError as error:
+            log.warning("the totals were not stored: %s", error)
+        self._worker.close()
+        self.disk.close()
+
+    # The loop
+
+    async def run(self) -> None:
+        """Keeps the index true until cancelled. Raises `QueueBroken` when the directory is lost."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._watch.run(), name="inotify")
+            group.create_task(self._look_forever(), name="index")
+
+    async def _look_forever(self) -> None:
+        next_scan = time.monotonic()
+        while True:
+            now = time.monotonic()
+            touched = await self._watch.wait(max(0.0, next_scan - now))
+            try:
+                if touched.everything or time.monotonic() >= next_scan:
+                    await self._scan()
+                    await self._housekeeping()
+                    next_scan = time.monotonic() + self._scan_interval()
+                else:
+                    await self._settle(touched)
+                    next_scan = min(next_scan, time.monotonic() + self._scan_interval())
+            except (StorageError, OSError) as error:
+                log.error("could not look at the queue: %s", error)
+                next_scan = time.monotonic() + SCAN_BUSY_SECONDS
+            if touched.heartbeat or not self._watch.working:
+                self.on_heartbeat()
+            self.beat = time.monotonic()
+
+    def _scan_interval(self) -> float:
+        if not self._watch.working:
+            return SCAN_BLIND_SECONDS
+        return SCAN_BUSY_SECONDS if self.index.open_count else SCAN_IDLE_SECONDS
+
+    async def _scan(self) -> None:
+        self._take_in(await self._worker.run(self._scan_blocking, self.index.known()))
+
+    def _scan_blocking(self, known: dict[RequestId, Known]) -> list[Sighting]:
+        self.disk.check_alive()
+        sightings = scan(self.disk, known)
+        self._journal.read_new()
+        return sightings
+
+    async def _settle(self, touched: Touched) -> None:
+        ids: set[RequestId] = set()
+        strange: list[str] = []
+        for area, name in touched.names:
+            rid = id_of_response_file(name) if area is Area.RESPONSES else id_of_request_file(name)
+            entry = None if rid is None else self.index.get(rid)
+            if area is Area.REQUESTS and entry is not None and _waits_as(entry, name):
+                continue
+            # A foreign file's name need not say its id, and its content may still be being written.
+            foreign = area is Area.REQUESTS and (entry is None or entry.request_name != name)
+            if foreign and name.endswith(".json"):
+                strange.append(name)
+            elif rid is not None:
+                ids.add(rid)
+        if not ids and not strange:
+            return
+        known = {}
+        for rid in ids:
+            known.update(self.index.known(rid))
+        self._take_in(await self._worker.run(self._look_blocking, known, ids, strange))
+
+    def _look_blocking(
+        self, known: dict[RequestId, Known], ids: Iterable[RequestId], names: Iterable[str]
+    ) -> list[Sighting]:
+        sightings = look(self.disk, known, ids, names)
+        self._journal.read_new()
+        return sightings
+
+    def _take_in(self, sightings: Sequence[Sighting]) -> None:
+        now, monotonic = time.time(), time.monotonic()
+        for seen in sightings:
+            entry = self.index.apply(seen, now=now, monotonic=monotonic)
+            if entry is None or entry.id not in self.index:
+                continue
+            entry.attempt = max(entry.attempt, self._journal.attempt(entry.id))
+            if entry.state is RequestState.RUNNING:
+                # The claim is written just after the file has moved; a run is an attempt either way.
+                entry.attempt = max(entry.attempt, 1)
+            response = None
+            if seen.answer is not None:
+                response = seen.answer.response
+                # Until it is open, what lies in responses/ may have been counted by an earlier bridge.
+                if self._open or seen.answer.written_ns > self._saved_totals.as_of_ns:
+                    self.totals = self.totals.counting(response, seen.answer.written_ns)
+            if entry.durable:
+                self.on_change(entry.view(response))
+        self._notice_attempts(monotonic)
+
+    def _notice_attempts(self, monotonic: float) -> None:
+        """A retry may leave processing/ and come back between two looks: the journal tells."""
+        for entry in self.index.running():
+            attempt = self._journal.attempt(entry.id)
+            if attempt > entry.attempt:
+                entry.attempt, entry.running_since, entry.stop = attempt, monotonic, None
+                self.on_change(entry.view())
+
+    async def _housekeeping(self) -> None:
+        await self._save_totals()
+        now = time.monotonic()
+        # Often enough that a file outlives its time by a quarter at most, and at least once a minute.
+        if now - self._swept_at < max(1.0, min(60.0, self.limits.archive_seconds / 4)):
+            return
+        self._swept_at = now
+        swept = await self._worker.run(self._sweep_blocking)
+        for rid in swept:
+            self._forget(rid)
+
+    def _sweep_blocking(self) -> tuple[RequestId, ...]:
+        live = self.index.known()
+        before = time.time() - self.limits.archive_seconds
+        swept = sweep(self.disk, before=before, is_live=live.__contains__)
+        if not self.index.open_count and self._journal.size > _COMPACT_ABOVE_BYTES:
+            self._journal.compact(live.__contains__)
+        return swept.retired
+
+    async def _save_totals(self) -> None:
+        totals = self.totals
+        if totals == self._saved_totals:
+            return
+        with naming_failures("store the totals"):
+            await self._worker.run(save_totals, self.disk, totals)
+        self._saved_totals = totals
+
+    def _forget(self, rid: RequestId) -> None:
+        self.index.remove(rid)
+        self._journal.forget(rid)
+
+    # Submitting
+
+    async def submit(self, request: Request) -> tuple[RequestView, bool]:
+        """Stores `request`; the flag says whether it is new. When this returns it survives a crash.
+
+        Raises `RequestTooLarge`, `RequestConflict`, `QueueFull`, `NoSpace`, `StorageError`, `QueueNotReady`.
+        """
+        self._require_open()
+        self._check_size(request)
+        digest = request.digest()
+        while (stored := self._being_stored.get(request.id)) is not None:
+            await stored.wait()
+        entry = self.index.get(request.id)
+        if entry is not None:
+            return await self._submitted_before(request.id, digest), False
+        if self.index.open_count >= self.limits.max_pending:
+            raise QueueFull(
+                f"{self.index.open_count} requests wait, {self.limits.max_pending} are allowed; try again later"
+            )
+        return await self._store(request, digest)
+
+    def _check_size(self, request: Request) -> None:
+        size = len(request.content.encode())
+        if size > self.limits.max_request_bytes:
+            raise RequestTooLarge(
+                f"the content of {request.id} has {size} bytes, {self.limits.max_request_bytes} are allowed"
+            )
+
+    async def _store(self, request: Request, digest: Digest) -> tuple[RequestView, bool]:
+        entry = Entry(
+            request.id,
+            RequestState.QUEUED,
+            time.time(),
+            request_file(request.id),
+            durable=False,
+            timeout=request.options.timeout,
+            digest=digest,
+        )
+        # Known before it is visible: Emacs may have answered it before the directory sync is done.
+        self.index.add(entry)
+        stored = self._being_stored[request.id] = asyncio.Event()
+        task = asyncio.ensure_future(self._finish_storing(request, entry))
+        task.add_done_callback(lambda _: self._stored(request.id, stored))
+        try:
+            # Shielded: a client that hangs up must not leave the entry half-made.
+            await asyncio.shield(task)
+        except IdTaken:
+            await self._refresh(request.id)
+            return await self._submitted_before(request.id, digest), False
+        return entry.view(), True
+
+    async def _refresh(self, rid: RequestId) -> None:
+        known = self.index.known(rid)
+        self._take_in(await self._worker.run(self._look_blocking, known, [rid], []))
+
+    def _stored(self, rid: RequestId, stored: asyncio.Event) -> None:
+        self._being_stored.pop(rid, None)
+        stored.set()
+
+    async def _finish_storing(self, request: Request, entry: Entry) -> None:
+        try:
+            await self._submissions.add(submission(request))
+        except Exception:
+            self.index.remove(entry.id)
+            # If it could not be taken back, or was there before us, the look finds it.
+            self._watch.touch(Area.REQUESTS, entry.request_name)
+            self._watch.touch(Area.PROCESSING, entry.request_name)
+            raise
+        entry.durable = True
+        if entry.state is RequestState.ANSWERED:
+            self.on_change(await self.view(entry.id))
+        else:
+            self.on_change(entry.view())
+
+    def _commit(self, batch: Sequence[Submission]) -> list[Exception | None]:
+        return commit(self.disk, batch)
+
+    async def _submitted_before(self, rid: RequestId, digest: Digest) -> RequestView:
+        entry = self.index.get(rid)
+        known = entry.digest if entry is not None else None
+        if known is None:
+            known = await self._worker.run(self._stored_digest, rid, entry)
+            if entry is not None:
+                entry.digest = known
+        # An answer whose request is gone cannot be compared; running it twice would be worse.
+        if known is not None and known != digest:
+            raise RequestConflict(f"{rid} was submitted before with other content; choose another id")
+        with naming_failures(f"sync requests/ for {rid}"):
+            # An earlier attempt may have failed at just this step.
+            await self._worker.run(self.disk.sync_dir, Area.REQUESTS)
+        return await self.view(rid)
+
+    def _stored_digest(self, rid: RequestId, entry: Entry | None) -> Digest | None:
+        name = request_file(rid)
+        places = [(Area.PROCESSING, name), (Area.ARCHIVE, name), (Area.TMP, withdrawn_file(rid))]
+        places.insert(0, (Area.REQUESTS, entry.request_name if entry else name))
+        for area, file in places:
+            data = self.disk.read(area, file, limit=MAX_REQUEST_FILE)
+            if data is not None:
+                try:
+                    return Request.parse(data).digest()
+                except InvalidRequest:
+                    return ""
+        return None
+
+    # Looking
+
+    async def view(self, rid: RequestId, *, response: bool = True) -> RequestView:
+        """One request, with its answer if there is one. Raises `RequestNotFound`, `StorageError`."""
+        self._require_open()
+        entry = self.index.get(rid)
+        if entry is not None and entry.state is not RequestState.ANSWERED:
+            return entry.view()
+        if entry is not None and not response:
+            return entry.view()
+        area = Area.RESPONSES if entry is not None else Area.ARCHIVE
+        with naming_failures(f"read the answer to {rid}"):
+            answer = await self._worker.run(read_answer, self.disk, area, rid)
+        if entry is not None and answer is not None:
+            return entry.view(answer.response)
+        if answer is not None:
+            return _archived(rid, answer.response, answer.size)
+        if entry is not None:
+            # It left responses/ while we looked: acknowledged by somebody, or removed.
+            self.index.remove(rid)
+            return await self.view(rid)
+        raise RequestNotFound(f"no request {rid} waits, runs, is answered or archived here")
+
+    def views(self) -> list[RequestView]:
+        """Everything stored and not acknowledged, oldest first, without answers."""
+        entries = [entry for entry in self.index if entry.durable]
+        return [entry.view() for entry in sorted(entries, key=lambda entry: entry.queued_at)]
+
+    # Ending
+
+    async def acknowledge(self, rid: RequestId) -> None:
+        """Archives the answer. Repeating it is fine. Raises `NotAnswered`, `RequestNotFound`, `StorageError`."""
+        self._require_open()
+        entry = self.index.get(rid)
+        if entry is not None and entry.state is not RequestState.ANSWERED:
+            raise NotAnswered(f"{rid} is {entry.state}: there is no answer to acknowledge yet")
+        with naming_failures(f"archive the answer to {rid}"):
+            archived = await self._worker.run(acknowledge, self.disk, rid)
+        self._forget(rid)
+        if not archived:
+            raise RequestNotFound(f"no answer to {rid} is here or in the archive")
+
+    async def cancel(self, rid: RequestId) -> RequestView:
+        """Answers a waiting request `Cancelled`, orders a running one to stop; an answered one stays.
+
+        Raises `RequestNotFound`, `NoSpace`, `StorageError`.
+        """
+        self._require_open()
+        while (stored := self._being_stored.get(rid)) is not None:
+            await stored.wait()
+        entry = self.index.get(rid)
+        if entry is None or entry.state is RequestState.ANSWERED:
+            return await self.view(rid)
+        if entry.state is RequestState.QUEUED and await self._withdraw(entry):
+            return await self.view(rid)
+        await self.stop(entry, Reason.CANCELLED)
+        return await self.view(rid)
+
+    async def _withdraw(self, entry: Entry) -> bool:
+        entry.withdrawing = True
+        try:
+            with naming_failures(f"cancel {entry.id}"):
+                done = await self._worker.run(
+                    withdraw, self.disk, entry.id, entry.request_name, from_epoch(time.time())
+                )
+            if done:
+                await self._refresh(entry.id)
+        finally:
+            entry.withdrawing = False
+        return done
+
+    async def stop(self, entry: Entry, reason: Reason) -> None:
+        """Leaves the order to stop where Emacs looks for it; interrupting Emacs is the supervisor's part."""
+        with naming_failures(f"order {entry.id} to stop"):
+            await self._worker.run(order_stop, self.disk, entry.id, reason)
+        if entry.stop is None:
+            entry.stop = StopOrder(reason, time.monotonic())
+
+    def _require_open(self) -> None:
+        if not self._open:
+            raise QueueNotReady(f"the queue {self.disk.root} is not open; try again")
+
+
+def _waits_as(entry: Entry, name: str) -> bool:
+    """Whether news of `name` in requests/ is only the echo of our own submission."""
+    return entry.state is RequestState.QUEUED and entry.request_name == name and entry.digest is not None
+
+
+def _archived(rid: RequestId, response: Response, size: int) -> RequestView:
+    return RequestView(
+        id=rid,
+        state=RequestState.ACKNOWLEDGED,
+        attempt=response.attempt,
+        started_time=response.started,
+        response=response,
+        response_bytes=size,
+    )

@@ -1,0 +1,169 @@
+"""The index: every request that is not acknowledged, by id, in memory. No I/O; clocks are parameters.
+
+Built from a scan at start and kept by sightings afterwards. What it says may be a moment behind the
+directories, never ahead of them.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from efrit.protocol import (
+    Digest,
+    Reason,
+    RequestId,
+    RequestState,
+    RequestView,
+    Response,
+    from_epoch,
+    request_file,
+)
+from efrit.queue.observe import Known, Sighting
+
+# One scan may miss a file that moves backwards (a retry) between two directories; two do not.
+_SCANS_TO_BELIEVE_GONE = 2
+
+
+@dataclass(frozen=True)
+class StopOrder:
+    """Somebody wants a running request to end. `since` is monotonic seconds."""
+
+    reason: Reason
+    since: float
+
+
+@dataclass(slots=True)
+class Entry:
+    """One request. Epoch seconds but for `running_since` (monotonic, when we first saw it run)."""
+
+    id: RequestId
+    state: RequestState
+    queued_at: float
+    request_name: str
+    durable: bool = True
+    withdrawing: bool = False
+    started_at: float | None = None
+    running_since: float | None = None
+    timeout: float | None = None
+    attempt: int = 0
+    digest: Digest | None = None
+    response_bytes: int | None = None
+    stop: StopOrder | None = None
+    missing: int = 0
+
+    def view(self, response: Response | None = None) -> RequestView:
+        """What we tell about it."""
+        return RequestView(
+            id=self.id,
+            state=self.state,
+            attempt=self.attempt,
+            queued_time=from_epoch(self.queued_at),
+            started_time=None if self.started_at is None else from_epoch(self.started_at),
+            response=response,
+            response_bytes=self.response_bytes,
+        )
+
+
+class Index:
+    """Entries by id, with counts by state."""
+
+    def __init__(self) -> None:
+        self._entries: dict[RequestId, Entry] = {}
+        self._counts = dict.fromkeys(RequestState, 0)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(list(self._entries.values()))
+
+    def __contains__(self, rid: RequestId) -> bool:
+        return rid in self._entries
+
+    def get(self, rid: RequestId) -> Entry | None:
+        """The entry, or None if unknown or acknowledged."""
+        return self._entries.get(rid)
+
+    def count(self, state: RequestState) -> int:
+        """How many are in `state`."""
+        return self._counts[state]
+
+    @property
+    def open_count(self) -> int:
+        """How many have no answer yet."""
+        return self._counts[RequestState.QUEUED] + self._counts[RequestState.RUNNING]
+
+    def known(self, rid: RequestId | None = None) -> dict[RequestId, Known]:
+        """What `observe` needs to know: of all durable entries, or of `rid` alone."""
+        chosen = self._entries.values() if rid is None else filter(None, [self._entries.get(rid)])
+        return {entry.id: Known(entry.state, entry.request_name) for entry in chosen}
+
+    def add(self, entry: Entry) -> None:
+        """A new request."""
+        self._entries[entry.id] = entry
+        self._counts[entry.state] += 1
+
+    def remove(self, rid: RequestId) -> Entry | None:
+        """Forgets a request: acknowledged, gone, or never stored."""
+        entry = self._entries.pop(rid, None)
+        if entry is not None:
+            self._counts[entry.state] -= 1
+        return entry
+
+    def oldest_queued(self) -> float | None:
+        """Epoch seconds at which the longest-waiting request was queued."""
+        return min(
+            (entry.queued_at for entry in self._entries.values() if entry.state is RequestState.QUEUED),
+            default=None,
+        )
+
+    def running(self) -> list[Entry]:
+        """Entries in processing/: one, but for the moment around a crash."""
+        if not self._counts[RequestState.RUNNING]:
+            return []
+        return [entry for entry in self if entry.state is RequestState.RUNNING]
+
+    def apply(self, seen: Sighting, *, now: float, monotonic: float) -> Entry | None:
+        """Takes in a sighting; the entry if its state changed (it may be removed by then), else None."""
+        entry = self._entries.get(seen.id)
+        if seen.state is None:
+            return None if entry is None else self._not_found(entry)
+        if entry is None:
+            queued_at = seen.queued_at if seen.queued_at is not None else now
+            entry = Entry(seen.id, RequestState.QUEUED, queued_at, seen.request_name)
+            if seen.facts is not None:
+                entry.timeout = seen.facts.timeout
+            self.add(entry)
+        elif entry.state is seen.state or entry.state.final:
+            entry.missing = 0
+            return None
+        self._move(entry, seen, now=now, monotonic=monotonic)
+        return entry
+
+    def _move(self, entry: Entry, seen: Sighting, *, now: float, monotonic: float) -> None:
+        assert seen.state is not None  # noqa: S101 - apply() has dealt with it
+        self._counts[entry.state] -= 1
+        self._counts[seen.state] += 1
+        entry.state = seen.state
+        entry.missing = 0
+        if seen.state is RequestState.QUEUED:
+            # A retry lies in requests/ under its canonical name.
+            entry.request_name = seen.request_name or request_file(entry.id)
+            entry.running_since = entry.started_at = None
+        elif seen.state is RequestState.RUNNING:
+            entry.started_at, entry.running_since = now, monotonic
+        elif seen.answer is not None:
+            response = seen.answer.response
+            entry.response_bytes = seen.answer.size
+            entry.attempt = max(entry.attempt, response.attempt)
+            entry.running_since = entry.stop = None
+            if response.started is not None:
+                entry.started_at = response.started.timestamp()
+
+    def _not_found(self, entry: Entry) -> Entry | None:
+        if not entry.durable or entry.withdrawing:
+            return None
+        entry.missing += 1
+        if entry.missing < _SCANS_TO_BELIEVE_GONE:
+            return None
+        self.remove(entry.id)
+        return entry

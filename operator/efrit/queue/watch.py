@@ -1,0 +1,110 @@
+"""inotify as a hint: names that moved, collected until somebody has time to look.
+
+Only the directories say what is true (`efrit.queue.observe`); an overflow, or no inotify at all, merely
+means looking at everything.
+"""
+
+import asyncio
+import contextlib
+import logging
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from asyncinotify import Inotify, Mask
+
+from efrit.errors import QueueBroken
+from efrit.queue.layout import HEARTBEAT, Area
+
+log = logging.getLogger(__name__)
+
+_APPEARS = Mask.CREATE | Mask.MOVED_TO | Mask.CLOSE_WRITE
+_LOST = Mask.DELETE_SELF | Mask.MOVE_SELF
+_MASKS = {
+    # A claim shows in processing/; a request its client took away again is found by the scan.
+    Area.REQUESTS: _APPEARS | _LOST,
+    Area.PROCESSING: _APPEARS | _LOST,
+    # An answer appears by link; whoever acknowledges or removes it is us, or found by the scan.
+    Area.RESPONSES: Mask.CREATE | Mask.MOVED_TO | _LOST,
+    # The root only for the heartbeat, which is renamed into place.
+    Area.ROOT: Mask.MOVED_TO | Mask.CLOSE_WRITE | _LOST,
+}
+
+
+@dataclass
+class Touched:
+    """What to look at: single names by area, or everything."""
+
+    names: set[tuple[Area, str]] = field(default_factory=set)
+    everything: bool = False
+    heartbeat: bool = False
+
+
+class Watcher:
+    """Collects touched names. `working` is False where inotify is not to be had: scan often instead."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._touched = Touched()
+        self._news = asyncio.Event()
+        self._inotify: Inotify | None = None
+
+    @property
+    def working(self) -> bool:
+        """Whether the kernel tells us about changes."""
+        return self._inotify is not None
+
+    def open(self) -> None:
+        """Starts watching; events are kept by the kernel until `run` reads them."""
+        inotify: Inotify | None = None
+        try:
+            inotify = Inotify()
+            for area, mask in _MASKS.items():
+                inotify.add_watch(self._root / area, mask | Mask.ONLYDIR)
+        except OSError as error:
+            # fs.inotify.max_user_instances is shared by everything of one user on the node.
+            log.warning("no inotify (%s): looking ten times a second instead", error)
+            if inotify is not None:
+                inotify.close()
+            return
+        self._inotify = inotify
+
+    def close(self) -> None:
+        """Stops watching."""
+        if self._inotify is not None:
+            self._inotify.close()
+            self._inotify = None
+
+    async def run(self) -> None:
+        """Collects until cancelled. Raises `QueueBroken` when a directory is removed or replaced."""
+        if self._inotify is None:
+            return
+        areas = {self._root / area: area for area in _MASKS}
+        async for event in self._inotify:
+            if event.mask & Mask.Q_OVERFLOW:
+                log.info("inotify overflowed: looking at everything")
+                self._touched.everything = True
+            elif event.mask & (_LOST | Mask.IGNORED | Mask.UNMOUNT):
+                raise QueueBroken(f"a directory of {self._root} was removed or replaced")
+            elif event.watch is not None and event.name is not None:
+                self._note(areas[event.watch.path], str(event.name))
+            self._news.set()
+
+    def _note(self, area: Area, name: str) -> None:
+        if area is not Area.ROOT:
+            self._touched.names.add((area, name))
+        elif name == HEARTBEAT:
+            self._touched.heartbeat = True
+
+    def touch(self, area: Area, name: str) -> None:
+        """Asks for a look at `name`, as an event would."""
+        self._touched.names.add((area, name))
+        self._news.set()
+
+    async def wait(self, seconds: float) -> Touched:
+        """What was touched since the last call, as soon as there is anything; empty after `seconds`."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._news.wait()
+        self._news.clear()
+        touched, self._touched = self._touched, Touched()
+        return touched

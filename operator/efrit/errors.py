@@ -2,7 +2,7 @@
 
 Stands at the bottom: imports nothing of ours. Each class carries the `code` that goes over the wire in
 `{"error": {"code", "message"}}`, so that a client can turn an answer back into the same exception
-(`error_for_code`). HTTP status numbers do not belong here; `efrit.bridge.http` owns that table.
+(`error_for_code`). HTTP status numbers do not belong here; `efrit.bridge.routes` owns that table.
 """
 
 # ruff: noqa: N818 - the names say what happened (QueueFull, NoSpace); a suffix on each would only repeat the tree

@@ -1,0 +1,218 @@
+"""`efrit-bridge`: wires queue, supervisor, events and HTTP together, and runs them until SIGTERM.
+
+Crash-only: a part that fails for good ends the process, and the kubelet starts it again.
+"""
+
+import asyncio
+import contextlib
+import ctypes
+import logging
+import signal
+import socket
+import sys
+import time
+
+from pydantic import ValidationError
+
+from efrit.bridge import health
+from efrit.bridge.auth import Tokens
+from efrit.bridge.events import EventLog
+from efrit.bridge.install import install
+from efrit.bridge.metrics import Metrics
+from efrit.bridge.routes import make_app
+from efrit.bridge.server import Server, listen
+from efrit.bridge.settings import Settings
+from efrit.bridge.supervise import Supervisor, SupervisorSettings
+from efrit.bridge.tls import Certificate
+from efrit.errors import ConfigurationError, EfritError, QueueNotReady, StorageError
+from efrit.protocol import RequestState, RequestView, Stats
+from efrit.protocol.model import explain
+from efrit.queue import Disk, DurableQueue
+
+log = logging.getLogger("efrit.bridge")
+
+_REFRESH_SECONDS = 1.0
+_PR_SET_DUMPABLE = 4
+# They change by themselves; news of them would be news every second.
+_CLOCKS = {"uptime_seconds": 0.0, "oldest_pending_seconds": 0.0}
+_EMACS_CLOCKS = {"heartbeat_age_seconds": None, "busy_seconds": None}
+
+
+class Bridge:
+    """One bridge. Raises `ConfigurationError` when its Secret or its Lisp files are missing."""
+
+    def __init__(self, settings: Settings, *, disk: Disk | None = None) -> None:
+        if settings.shared_dir is not None:
+            install(settings.lisp_source, settings.shared_dir)
+        self._tokens = Tokens(settings.bridge_secrets)
+        self._certificate = Certificate(settings.bridge_secrets)
+        self._metrics = Metrics()
+        self.events = EventLog()
+        self.queue = DurableQueue(
+            settings.queue_dir,
+            settings.limits(),
+            disk=disk,
+            on_change=self._request_changed,
+            on_heartbeat=self.poke,
+        )
+        self.supervisor = Supervisor(
+            self.queue,
+            SupervisorSettings(settings.request_timeout, settings.kill_grace_seconds, settings.stall_seconds),
+            on_signal=self._metrics.signalled,
+            on_restart=self._metrics.restarted,
+            on_change=self._tell_stats,
+        )
+        self._server = Server(make_app(self.queue, self.events, self._tokens, self), self._certificate)
+        self._socket: socket.socket = listen(settings.bridge_host, settings.bridge_port)
+        self._started = self._ticked = time.monotonic()
+        self._told: Stats | None = None
+
+    @property
+    def port(self) -> int:
+        """The port it listens on."""
+        return int(self._socket.getsockname()[1])
+
+    async def run(self) -> None:
+        """Serves until `stop`. Raises what made it impossible to go on."""
+        serving = asyncio.create_task(self._server.serve([self._socket]), name="http")
+        working = asyncio.create_task(self._work(), name="work")
+        try:
+            done, _ = await asyncio.wait({serving, working}, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            self.stop()
+            working.cancel()
+            await asyncio.gather(serving, working, return_exceptions=True)
+            await self.queue.close()
+
+    def stop(self) -> None:
+        """Ends the event streams, then the server, then everything."""
+        self.events.close()
+        self._server.stop()
+
+    async def _work(self) -> None:
+        await self._open_queue()
+        log.info("queue %s is open, serving on port %d", self.queue.queue_id, self.port)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.queue.run(), name="queue")
+            group.create_task(self.supervisor.run(), name="supervisor")
+            group.create_task(self._publish(), name="publisher")
+
+    async def _open_queue(self) -> None:
+        while True:
+            try:
+                return await self.queue.open()
+            except (StorageError, QueueNotReady) as error:
+                # A full volume, or the bridge before us not quite gone: served as 503 meanwhile.
+                log.error("%s; trying again", error)
+            self.queue.beat = self.supervisor.beat = self._ticked = time.monotonic()
+            await asyncio.sleep(_REFRESH_SECONDS)
+
+    async def _publish(self) -> None:
+        """Once a second: stats that changed, rotated tokens and certificates."""
+        while True:
+            self._ticked = time.monotonic()
+            self._tokens.refresh()
+            self._certificate.refresh()
+            self._tell_stats()
+            await asyncio.sleep(_REFRESH_SECONDS)
+
+    def _tell_stats(self) -> None:
+        stats = self.stats()
+        emacs = stats.emacs.model_copy(update=_EMACS_CLOCKS)
+        comparable = stats.model_copy(update={**_CLOCKS, "emacs": emacs})
+        if comparable != self._told:
+            self._told = comparable
+            self.events.append(stats)
+
+    def _request_changed(self, view: RequestView) -> None:
+        self._metrics.changed(view)
+        self.events.append(view)
+        if view.state is RequestState.RUNNING:
+            self.poke()
+
+    # What the routes ask for
+
+    def poke(self) -> None:
+        """Makes the supervisor look at once."""
+        self.supervisor.poke()
+
+    def stats(self) -> Stats:
+        """Figures as of now."""
+        index, totals = self.queue.index, self.queue.totals
+        oldest = index.oldest_queued()
+        now = time.monotonic()
+        return Stats(
+            queue_id=self.queue.queue_id,
+            pending=index.count(RequestState.QUEUED),
+            processing=index.count(RequestState.RUNNING),
+            unacknowledged=index.count(RequestState.ANSWERED),
+            processed=totals.processed,
+            succeeded=totals.succeeded,
+            failed=totals.failed,
+            interrupted=totals.interrupted,
+            average_processing_seconds=totals.average_seconds,
+            oldest_pending_seconds=0.0 if oldest is None else max(0.0, time.time() - oldest),
+            uptime_seconds=now - self._started,
+            emacs=self.supervisor.stats(now),
+        )
+
+    def metrics(self) -> bytes:
+        """Text for Prometheus."""
+        return self._metrics.render(self.stats())
+
+    def unhealthy(self) -> list[str]:
+        """Loops that are stuck."""
+        beats = {
+            "the queue": self.queue.beat,
+            "the supervisor": self.supervisor.beat,
+            "the publisher": self._ticked,
+        }
+        return health.liveness(beats, time.monotonic())
+
+    def unready(self) -> list[str]:
+        """Why the instance should get no work."""
+        emacs = self.supervisor.stats(time.monotonic())
+        return health.readiness(queue_open=self.queue.is_open, emacs=emacs)
+
+
+def _hide_from_emacs() -> None:
+    """Emacs runs as the same user in the same process namespace; /proc/<us>/root would show it the Secret."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+
+
+async def serve(settings: Settings) -> None:
+    """Runs one bridge until SIGTERM or SIGINT."""
+    bridge = Bridge(settings)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, bridge.stop)
+    await bridge.run()
+
+
+def main() -> None:
+    """Entry point. Exit status 0 after a signal, 1 on a failure, 2 on a wrong set-up."""
+    _hide_from_emacs()
+    try:
+        settings = Settings()
+    except ValidationError as error:
+        sys.exit(f"efrit-bridge: wrong settings: {explain(error)}")
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=settings.bridge_log_level.upper(),
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
+    try:
+        asyncio.run(serve(settings))
+    except ConfigurationError as error:
+        log.error("%s", error)
+        sys.exit(2)
+    except (EfritError, OSError, ExceptionGroup) as error:
+        log.error("stopping: %s", error, exc_info=isinstance(error, ExceptionGroup))
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""Who may talk to the bridge: bearer tokens from the Secret, re-read when it changes.
+
+During a rotation the token and the previous one are both accepted.
+"""
+
+import hmac
+import logging
+from pathlib import Path
+
+from efrit.bridge.rotation import FileStamps
+from efrit.errors import ConfigurationError
+
+log = logging.getLogger(__name__)
+
+_SCHEME = "bearer "
+
+
+class Tokens:
+    """The accepted tokens of one directory with the files `token` and, perhaps, `token-previous`."""
+
+    def __init__(self, directory: Path) -> None:
+        self._files = (directory / "token", directory / "token-previous")
+        self._stamps = FileStamps(*self._files)
+        self._tokens: tuple[bytes, ...] = ()
+        self.refresh()
+        if not self._tokens:
+            raise ConfigurationError(f"{self._files[0]} holds no token: mount the instance's Secret there")
+
+    def refresh(self) -> None:
+        """Reads the files again if they changed; keeps the old tokens while there is none to be read."""
+        if not self._stamps.changed():
+            return
+        found = tuple(filter(None, map(_read, self._files)))
+        if not found:
+            log.error("no token in %s: the ones known stay valid", self._files[0].parent)
+            return
+        if self._tokens and found != self._tokens:
+            log.info("tokens changed: %d accepted", len(found))
+        self._tokens = found
+
+    def accepts(self, authorization: str | None) -> bool:
+        """Whether this `Authorization` header carries one of the tokens."""
+        if authorization is None or authorization[: len(_SCHEME)].lower() != _SCHEME:
+            return False
+        given = authorization[len(_SCHEME) :].strip().encode("utf-8", "surrogateescape")
+        if self._matches(given):
+            return True
+        # A token newer than our copy must not be refused for a second.
+        self.refresh()
+        return self._matches(given)
+
+    def _matches(self, given: bytes) -> bool:
+        # Every token is compared, so that the time taken does not tell which one is near.
+        matches = [hmac.compare_digest(given, token) for token in self._tokens]
+        return any(matches)
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes().strip() or None
+    except OSError:
+        return None

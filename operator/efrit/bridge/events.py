@@ -1,0 +1,132 @@
+"""The event stream: a ring of what happened, which each reader follows at its own pace.
+
+Nothing is queued per reader: a reader holds a sequence number. One that has fallen behind the ring, or
+knows another epoch, gets a `reset` and the state as it is now. No HTTP here.
+"""
+
+import asyncio
+import contextlib
+import secrets
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+
+from efrit.errors import InvalidEvent
+from efrit.protocol import EventId, EventName, RequestView, Reset, Stats
+
+INLINE_BYTES = 64 * 1024
+"""An answer whose JSON is longer is left out of the event; the reader fetches it."""
+KEEPALIVE_SECONDS = 10.0
+
+Snapshot = Callable[[], AsyncIterator[RequestView]]
+"""Yields everything unacknowledged, answers included."""
+
+
+@dataclass(frozen=True)
+class _Record:
+    seq: int
+    text: bytes
+
+
+def inlined(view: RequestView) -> RequestView:
+    """`view` as it goes into an event: without an answer that is too long."""
+    if view.response is not None and (view.response_bytes or 0) > INLINE_BYTES:
+        return view.model_copy(update={"response": None})
+    return view
+
+
+def encode(name: EventName, data: str, event_id: EventId | None = None) -> bytes:
+    """One server-sent event. `data` is JSON on one line."""
+    head = f"id: {event_id}\n" if event_id is not None else ""
+    return f"{head}event: {name}\ndata: {data}\n\n".encode()
+
+
+class EventLog:
+    """The last events of one run of the bridge, at most `max_events` and about `max_bytes`."""
+
+    def __init__(self, *, max_events: int = 4096, max_bytes: int = 4 * 1024 * 1024) -> None:
+        self.epoch = secrets.token_hex(6)
+        self._max_events, self._max_bytes = max_events, max_bytes
+        self._ring: deque[_Record] = deque()
+        self._bytes = 0
+        self._seq = 0
+        self._news = asyncio.Event()
+        self.closed = False
+
+    def append(self, event: RequestView | Stats) -> None:
+        """Tells every reader."""
+        name: EventName = "stats" if isinstance(event, Stats) else "request"
+        payload = inlined(event) if isinstance(event, RequestView) else event
+        self._seq += 1
+        text = encode(name, payload.to_json(), EventId(self.epoch, self._seq))
+        self._ring.append(_Record(self._seq, text))
+        self._bytes += len(text)
+        while len(self._ring) > self._max_events or (self._bytes > self._max_bytes and len(self._ring) > 1):
+            self._bytes -= len(self._ring.popleft().text)
+        self._wake()
+
+    def close(self) -> None:
+        """Ends every stream."""
+        self.closed = True
+        self._wake()
+
+    def _wake(self) -> None:
+        self._news.set()
+        self._news = asyncio.Event()
+
+    def position(self, last_event_id: str | None) -> int | None:
+        """The sequence number a reader that knows `last_event_id` has reached; None: it must start anew."""
+        try:
+            known = EventId.parse(last_event_id or "")
+        except InvalidEvent:
+            return None
+        if known.epoch != self.epoch or known.seq > self._seq:
+            return None
+        return known.seq if self._holds_after(known.seq) else None
+
+    def _holds_after(self, seq: int) -> bool:
+        return seq == self._seq or (bool(self._ring) and self._ring[0].seq <= seq + 1)
+
+    async def stream(
+        self,
+        last_event_id: str | None,
+        *,
+        queue_id: str,
+        snapshot: Snapshot,
+        stats: Callable[[], Stats],
+        keepalive: float = KEEPALIVE_SECONDS,
+    ) -> AsyncIterator[bytes]:
+        """The bytes of one reader's stream, until `close`."""
+        position = self.position(last_event_id)
+        if position is not None:
+            # No id: it says nothing about how far the reader has come.
+            yield encode("stats", stats().to_json())
+        while not self.closed:
+            if position is None:
+                position = self._seq
+                yield encode("reset", Reset(queue_id=queue_id, epoch=self.epoch).to_json())
+                async for view in snapshot():
+                    yield encode("request", inlined(view).to_json())
+                # Only the last event of a snapshot has an id: see efrit.protocol.events.
+                yield encode("stats", stats().to_json(), EventId(self.epoch, position))
+            news = self._news
+            if not self._holds_after(position):
+                position = None
+            elif position < self._seq:
+                text = self._after(position)
+                position = self._seq
+                yield text
+            elif not self.closed and not await _happens(news, keepalive):
+                yield b": keepalive\n\n"
+
+    def _after(self, seq: int) -> bytes:
+        first = self._ring[0].seq
+        start = max(0, seq + 1 - first)
+        return b"".join(self._ring[i].text for i in range(start, len(self._ring)))
+
+
+async def _happens(event: asyncio.Event, seconds: float) -> bool:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    return event.is_set()

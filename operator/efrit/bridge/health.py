@@ -1,0 +1,27 @@
+"""Whether the bridge lives and whether the instance takes work, each as the problems that speak against it."""
+
+from efrit.protocol import EmacsStats
+
+# The longest pause of the slowest loop is the idle scan's 10 s.
+STUCK_SECONDS = 30.0
+
+
+def liveness(beats: dict[str, float], now: float) -> list[str]:
+    """Loops that have not come round for too long. `beats`: name -> monotonic time of the last round."""
+    return [
+        f"{name} has made no progress for {now - beat:.0f} s"
+        for name, beat in beats.items()
+        if now - beat > STUCK_SECONDS
+    ]
+
+
+def readiness(*, queue_open: bool, emacs: EmacsStats) -> list[str]:
+    """What keeps the instance from taking work."""
+    problems = []
+    if not queue_open:
+        problems.append("the queue is not open")
+    if not emacs.alive:
+        problems.append("Emacs is not running")
+    elif not emacs.responsive:
+        problems.append("Emacs does not respond")
+    return problems

@@ -1,0 +1,252 @@
+"""The HTTP face: routes, status numbers, bodies. What is decided here is only how to say it.
+
+The table of routes and errors for people is docs/bridge.md.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Protocol
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.requests import Request as HttpRequest
+from starlette.responses import Response as HttpResponse
+from starlette.responses import StreamingResponse
+from starlette.routing import Route
+
+from efrit.bridge.auth import Tokens
+from efrit.bridge.events import EventLog
+from efrit.bridge.metrics import CONTENT_TYPE
+from efrit.errors import (
+    EfritError,
+    InvalidId,
+    InvalidRequest,
+    NoSpace,
+    NotAnswered,
+    QueueFull,
+    QueueNotReady,
+    RequestConflict,
+    RequestNotFound,
+    RequestTooLarge,
+    StorageError,
+    Unauthorized,
+)
+from efrit.protocol import (
+    ErrorBody,
+    ErrorDetail,
+    Request,
+    RequestId,
+    RequestList,
+    RequestView,
+    Stats,
+    request_id,
+)
+from efrit.protocol.model import WireModel
+from efrit.queue import DurableQueue
+
+Endpoint = Callable[[HttpRequest], Awaitable[HttpResponse]]
+
+_STATUS: tuple[tuple[type[EfritError], int], ...] = (
+    # The first class that fits counts: special ones before general ones.
+    (Unauthorized, 401),
+    (RequestNotFound, 404),
+    (RequestConflict, 409),
+    (NotAnswered, 409),
+    (RequestTooLarge, 413),
+    (InvalidRequest, 422),
+    (InvalidId, 422),
+    (QueueFull, 429),
+    (QueueNotReady, 503),
+    (NoSpace, 507),
+    (StorageError, 503),
+)
+# Escaped as \uXXXX, content may take six bytes for one; the rest of a request is small.
+_ESCAPED = 6
+_ENVELOPE_BYTES = 64 * 1024
+
+
+class Surroundings(Protocol):
+    """What the routes need of the bridge besides queue, events and tokens."""
+
+    def stats(self) -> Stats:
+        """Figures as of now."""
+
+    def metrics(self) -> bytes:
+        """Text for Prometheus."""
+
+    def unhealthy(self) -> list[str]:
+        """Why the bridge should be restarted."""
+
+    def unready(self) -> list[str]:
+        """Why the instance should get no work."""
+
+    def poke(self) -> None:
+        """A request was cancelled: look at once."""
+
+
+def status_of(error: EfritError) -> int:
+    """The HTTP status of an error of ours."""
+    return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
+
+
+def make_app(queue: DurableQueue, events: EventLog, tokens: Tokens, surroundings: Surroundings) -> Starlette:
+    """The ASGI application."""
+    api = _Api(queue, events, surroundings)
+    health = _Health(surroundings)
+
+    def guarded(endpoint: Endpoint) -> Endpoint:
+        async def checked(request: HttpRequest) -> HttpResponse:
+            if not tokens.accepts(request.headers.get("authorization")):
+                raise Unauthorized("a valid bearer token is required")
+            return await endpoint(request)
+
+        return checked
+
+    one = "/v1/requests/{id}"
+    return Starlette(
+        routes=[
+            Route(one, guarded(api.put), methods=["PUT"]),
+            Route(one, guarded(api.get), methods=["GET"]),
+            Route(one, guarded(api.delete), methods=["DELETE"]),
+            Route(one + "/cancel", guarded(api.cancel), methods=["POST"]),
+            Route("/v1/requests", guarded(api.list), methods=["GET"]),
+            Route("/v1/events", guarded(api.events), methods=["GET"]),
+            Route("/v1/stats", guarded(api.stats), methods=["GET"]),
+            Route("/healthz", health.healthz, methods=["GET"]),
+            Route("/readyz", health.readyz, methods=["GET"]),
+            Route("/metrics", health.metrics, methods=["GET"]),
+        ],
+        exception_handlers={
+            EfritError: _on_error,
+            HTTPException: _on_http_error,
+            ClientDisconnect: _on_disconnect,
+            Exception: _on_bug,
+        },
+    )
+
+
+class _Api:
+    def __init__(self, queue: DurableQueue, events: EventLog, surroundings: Surroundings) -> None:
+        self._queue = queue
+        self._events = events
+        self._around = surroundings
+
+    async def put(self, http: HttpRequest) -> HttpResponse:
+        rid = request_id(http.path_params["id"])
+        request = Request.parse(await self._body(http))
+        if request.id != rid:
+            raise InvalidRequest(f"the body says id {request.id}, the path says {rid}")
+        view, created = await self._queue.submit(request)
+        return _json(view, 201 if created else 200)
+
+    async def _body(self, http: HttpRequest) -> bytes:
+        limit = _ESCAPED * self._queue.limits.max_request_bytes + _ENVELOPE_BYTES
+        parts, size = [], 0
+        async for part in http.stream():
+            size += len(part)
+            if size > limit:
+                raise RequestTooLarge(f"the request is longer than {limit} bytes")
+            parts.append(part)
+        return b"".join(parts)
+
+    async def get(self, http: HttpRequest) -> HttpResponse:
+        return _json(await self._queue.view(_known_id(http)))
+
+    async def list(self, http: HttpRequest) -> HttpResponse:
+        if not self._queue.is_open:
+            raise QueueNotReady("the queue is not open yet; try again")
+        return _json(RequestList(queue_id=self._queue.queue_id, requests=tuple(self._queue.views())))
+
+    async def cancel(self, http: HttpRequest) -> HttpResponse:
+        rid = _known_id(http)
+        before = await self._queue.view(rid, response=False)
+        view = await self._queue.cancel(rid)
+        self._around.poke()
+        return _json(view, 200 if before.state.final else 202)
+
+    async def delete(self, http: HttpRequest) -> HttpResponse:
+        await self._queue.acknowledge(_known_id(http))
+        return HttpResponse(status_code=204)
+
+    async def stats(self, http: HttpRequest) -> HttpResponse:
+        return _json(self._around.stats())
+
+    async def events(self, http: HttpRequest) -> HttpResponse:
+        if not self._queue.is_open:
+            raise QueueNotReady("the queue is not open yet; try again")
+        stream = self._events.stream(
+            http.headers.get("last-event-id"),
+            queue_id=self._queue.queue_id,
+            snapshot=self._snapshot,
+            stats=self._around.stats,
+        )
+        return StreamingResponse(stream, media_type="text/event-stream", headers={"cache-control": "no-store"})
+
+    async def _snapshot(self) -> AsyncIterator[RequestView]:
+        # One answer at a time: all of them together may be larger than we may be.
+        for listed in self._queue.views():
+            try:
+                yield await self._queue.view(listed.id)
+            except RequestNotFound:
+                continue
+
+
+class _Health:
+    def __init__(self, surroundings: Surroundings) -> None:
+        self._around = surroundings
+
+    async def healthz(self, http: HttpRequest) -> HttpResponse:
+        return _verdict(self._around.unhealthy())
+
+    async def readyz(self, http: HttpRequest) -> HttpResponse:
+        return _verdict(self._around.unready())
+
+    async def metrics(self, http: HttpRequest) -> HttpResponse:
+        return HttpResponse(self._around.metrics(), media_type=CONTENT_TYPE)
+
+
+def _known_id(http: HttpRequest) -> RequestId:
+    try:
+        return request_id(http.path_params["id"])
+    except InvalidId as error:
+        # What cannot be an id cannot be here.
+        raise RequestNotFound(str(error)) from None
+
+
+def _json(model: WireModel, status: int = 200) -> HttpResponse:
+    return HttpResponse(model.to_json(), status, media_type="application/json")
+
+
+def _verdict(problems: list[str]) -> HttpResponse:
+    if not problems:
+        return HttpResponse("ok\n", media_type="text/plain")
+    return _error("NotReady", "; ".join(problems), 503)
+
+
+def _error(code: str, message: str, status: int, headers: dict[str, str] | None = None) -> HttpResponse:
+    body = ErrorBody(error=ErrorDetail(code=code, message=message))
+    return HttpResponse(body.to_json(), status, headers, media_type="application/json")
+
+
+async def _on_error(http: HttpRequest, error: Exception) -> HttpResponse:
+    assert isinstance(error, EfritError)  # noqa: S101 - registered for nothing else
+    headers = {}
+    if isinstance(error, QueueFull):
+        headers["retry-after"] = str(max(1, round(error.retry_after)))
+    elif isinstance(error, Unauthorized):
+        headers["www-authenticate"] = "Bearer"
+    return _error(error.code, error.message, status_of(error), headers)
+
+
+async def _on_http_error(http: HttpRequest, error: Exception) -> HttpResponse:
+    assert isinstance(error, HTTPException)  # noqa: S101 - registered for nothing else
+    code = {404: "NotFound", 405: "MethodNotAllowed"}.get(error.status_code, "Invalid")
+    return _error(code, error.detail, error.status_code, dict(error.headers or {}))
+
+
+async def _on_disconnect(http: HttpRequest, error: Exception) -> HttpResponse:
+    return _error("Invalid", "the client went away before it had sent everything", 400)
+
+
+async def _on_bug(http: HttpRequest, error: Exception) -> HttpResponse:
+    return _error("Internal", "the bridge failed at this; its log says why", 500)

@@ -1,0 +1,51 @@
+#!/bin/sh
+# Runs the Emacs daemon of this instance and starts it again when it ends, however it ended: a request may
+# call kill-emacs, and the bridge kills an Emacs that cannot be interrupted. Gives up, so that the kubelet
+# backs off, when Emacs ends within 2 seconds of its start 5 times running.
+set -u
+
+here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd) || exit 1
+lisp=$here/lisp
+export EFRIT_BRIDGE=1
+
+child=
+stopping=
+stop() {
+    stopping=1
+    if [ -n "$child" ]; then kill -s "$1" "$child" 2>/dev/null; fi
+}
+trap 'stop TERM' TERM
+trap 'stop INT' INT
+
+# With an init file the site's own setup is wanted too; Emacs loads the file once it serves.
+quick=-Q
+if [ -n "${EFRIT_INIT_FILE:-}" ]; then quick=; fi
+
+cd -- "${EFRIT_WORKSPACE:-.}" || exit 1
+short=0
+while [ -z "$stopping" ]; do
+    started=$(date +%s)
+    # Both names of one switch, old and new: compiling in the background would compete with the requests.
+    # shellcheck disable=SC2086
+    emacs --fg-daemon="${EFRIT_DAEMON_NAME:-efrit}" $quick \
+        --eval '(setq native-comp-deferred-compilation nil native-comp-jit-compilation nil)' \
+        -L "$lisp" -l efrit-server -f efrit-server-start &
+    child=$!
+    # A signal may have come before there was a child to hand it to.
+    if [ -n "$stopping" ]; then kill -s TERM "$child" 2>/dev/null; fi
+    # `wait' also returns when a trap has run; the child is gone when it cannot be signalled any more.
+    while :; do
+        wait "$child"
+        status=$?
+        kill -s 0 "$child" 2>/dev/null || break
+    done
+    child=
+    if [ -n "$stopping" ]; then break; fi
+    if [ $(($(date +%s) - started)) -le 2 ]; then short=$((short + 1)); else short=0; fi
+    echo "run-emacs: Emacs ended with status $status" >&2
+    if [ "$short" -ge 5 ]; then
+        echo "run-emacs: Emacs ended $short times right after its start: giving up" >&2
+        exit 1
+    fi
+done
+exit 0

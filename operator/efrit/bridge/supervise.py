@@ -1,0 +1,213 @@
+"""Keeps an eye on Emacs: is it there, does it answer, does a request overrun its time.
+
+Reads the heartbeat, holds the process, carries out what `efrit.bridge.overrun` decides. It never starts
+Emacs: run-emacs does, in the other container.
+"""
+
+import asyncio
+import contextlib
+import logging
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from efrit.bridge.emacs import EmacsProcess
+from efrit.bridge.overrun import EmacsAlive, Interrupt, Kill, Order, Patience, Run, decide, next_look
+from efrit.errors import EfritError, ProtocolError
+from efrit.protocol import EmacsStats, Heartbeat, RequestId
+from efrit.queue import DurableQueue
+from efrit.queue.layout import HEARTBEAT, Area
+
+log = logging.getLogger(__name__)
+
+FRESH_SECONDS = 5.0
+_TICK_SECONDS = 1.0
+# A gap this long between two ticks means that we were stopped: silence meanwhile proves nothing.
+_WE_SLEPT_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class SupervisorSettings:
+    """Seconds: for requests without a timeout; from interrupt to kill; of silence while nothing runs."""
+
+    request_timeout: float = 30
+    kill_grace: float = 5
+    stall: float = 120
+
+
+class Supervisor:
+    """Watches one Emacs over one queue. `run` in a task; `poke` when something changed."""
+
+    def __init__(
+        self,
+        queue: DurableQueue,
+        settings: SupervisorSettings | None = None,
+        *,
+        on_signal: Callable[[str], None] = lambda name: None,
+        on_restart: Callable[[], None] = lambda: None,
+        on_change: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._queue = queue
+        self._settings = settings or SupervisorSettings()
+        self._on_signal, self._on_restart, self._on_change = on_signal, on_restart, on_change
+        self._poked = asyncio.Event()
+        self._heartbeat: Heartbeat | None = None
+        self._process: EmacsProcess | None = None
+        self._boot_seen = 0.0
+        #: When the heartbeat last changed before our eyes; one found at start proves nothing.
+        self._heard: float | None = None
+        self._interrupted: dict[RequestId, float] = {}
+        self._killed_boot: str | None = None
+        self._first_look = True
+        self.beat = time.monotonic()
+
+    def poke(self) -> None:
+        """Asks for a look at once: a request began, was cancelled, Emacs gave a sign of life."""
+        self._poked.set()
+
+    async def run(self) -> None:
+        """Supervises until cancelled."""
+        try:
+            while True:
+                await self._tick()
+                await self._pause()
+        finally:
+            self._let_go()
+
+    async def _pause(self) -> None:
+        due = next_look(self._runs(), self._alive(), self._interrupted, self._settings.kill_grace)
+        seconds = _TICK_SECONDS
+        if due is not None:
+            seconds = min(seconds, max(0.01, due - time.monotonic()))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._poked.wait()
+        self._poked.clear()
+
+    async def _tick(self) -> None:
+        now = time.monotonic()
+        if now - self.beat > _WE_SLEPT_SECONDS and self._heard is not None:
+            self._heard = now
+        self.beat = now
+        self._read_heartbeat(now)
+        runs = self._runs()
+        self._interrupted = {run.id: self._interrupted[run.id] for run in runs if run.id in self._interrupted}
+        patience = Patience(self._settings.kill_grace, self._settings.stall)
+        for step in decide(runs, self._alive(), self._interrupted, patience, now):
+            await self._carry_out(step, now)
+
+    async def _carry_out(self, step: Order | Interrupt | Kill, now: float) -> None:
+        if isinstance(step, Order):
+            entry = self._queue.index.get(step.id)
+            if entry is None or entry.state.final:
+                return
+            log.info("request %s overran its time: interrupting Emacs", step.id)
+            try:
+                await self._queue.stop(entry, step.reason)
+            except EfritError as error:
+                # Without the order an interrupt does nothing; the next tick tries again.
+                log.error("%s", error)
+                return
+            self.poke()
+        elif self._process is None:
+            return
+        elif isinstance(step, Interrupt):
+            self._interrupted[step.id] = now
+            if self._process.send(signal.SIGUSR2):
+                self._on_signal("SIGUSR2")
+        elif self._killed_boot != self._process.boot:
+            what = f"request {step.id} did not stop" if step.id else "it has hung without a request"
+            log.warning("killing Emacs (pid %d): %s", self._process.pid, what)
+            self._killed_boot = self._process.boot
+            if self._process.send(signal.SIGKILL):
+                self._on_signal("SIGKILL")
+
+    # What we know of Emacs
+
+    def _read_heartbeat(self, now: float) -> None:
+        try:
+            data = self._queue.disk.read(Area.ROOT, HEARTBEAT, limit=65536)
+            beat = None if data is None else Heartbeat.parse(data)
+        except (ProtocolError, OSError) as error:
+            log.warning("the heartbeat cannot be read: %s", error)
+            return
+        known, self._heartbeat = self._heartbeat, beat or self._heartbeat
+        if beat is not None and beat != known:
+            # One that lay there when we started may be of an Emacs long gone.
+            self._heard = None if self._first_look else now
+            if known is None or beat.boot != known.boot:
+                self._new_boot(beat, now, restarted=known is not None)
+        self._first_look = False
+        if self._process is None and beat is not None and self._killed_boot != beat.boot:
+            self._hold(beat)
+        if self._process is not None and not self._process.alive():
+            self._ended()
+
+    def _new_boot(self, beat: Heartbeat, now: float, *, restarted: bool) -> None:
+        self._let_go()
+        self._boot_seen = now
+        self._interrupted.clear()
+        self._hold(beat)
+        log.info("Emacs %s started (pid %d)", beat.emacs_version or "", beat.pid)
+        if restarted:
+            self._on_restart()
+        self._on_change()
+
+    def _hold(self, beat: Heartbeat) -> None:
+        self._process = EmacsProcess.find(beat.pid, beat.boot)
+        if self._process is not None and self._process.pidfd >= 0:
+            asyncio.get_running_loop().add_reader(self._process.pidfd, self._ended)
+
+    def _ended(self) -> None:
+        if self._process is None:
+            return
+        log.info("Emacs ended (pid %d)", self._process.pid)
+        self._let_go()
+        self._on_change()
+        self.poke()
+
+    def _let_go(self) -> None:
+        if self._process is None:
+            return
+        if self._process.pidfd >= 0:
+            asyncio.get_running_loop().remove_reader(self._process.pidfd)
+        self._process.close()
+        self._process = None
+
+    def _alive(self) -> EmacsAlive | None:
+        if self._process is None:
+            return None
+        return EmacsAlive(self._boot_seen, self._heard if self._heard is not None else self._boot_seen)
+
+    def _runs(self) -> list[Run]:
+        now = time.monotonic()
+        return [
+            Run(
+                entry.id,
+                entry.running_since if entry.running_since is not None else now,
+                entry.timeout if entry.timeout is not None else self._settings.request_timeout,
+                None if entry.stop is None else entry.stop.since,
+            )
+            for entry in self._queue.index.running()
+        ]
+
+    def stats(self, now: float) -> EmacsStats:
+        """What we tell about Emacs; `now` is monotonic."""
+        beat, alive = self._heartbeat, self._process is not None
+        runs = self._runs() if self._queue.is_open else []
+        first = min(runs, key=lambda run: run.since, default=None)
+        age = None if self._heard is None else max(0.0, now - self._heard)
+        fresh = age is not None and age < FRESH_SECONDS
+        patience = self._settings.kill_grace + FRESH_SECONDS
+        in_time = any(now - run.since < run.timeout + patience for run in runs)
+        return EmacsStats(
+            alive=alive,
+            responsive=alive and (fresh or in_time),
+            pid=beat.pid if beat is not None and alive else None,
+            version=None if beat is None else beat.emacs_version,
+            boot=None if beat is None else beat.boot,
+            heartbeat_age_seconds=age,
+            busy_seconds=None if first is None else max(0.0, now - first.since),
+            current=None if first is None else first.id,
+        )

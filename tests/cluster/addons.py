@@ -6,12 +6,13 @@ Written as Python objects and applied as JSON, so that addresses and names are s
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from tests.cluster.node import DNS_IP
 from tests.cluster.node_images import BUSYBOX_IMAGE, COREDNS_IMAGE, PROVISIONER_IMAGE
 from tests.cluster.paths import Layout
 
-Document = dict[str, object]
+Document = dict[str, Any]
 
 # Deployments that must be available before the cluster counts as up.
 DEPLOYMENTS = (("kube-system", "coredns"), ("local-path-storage", "local-path-provisioner"))
@@ -77,7 +78,12 @@ def _dns() -> list[Document]:
     ]
     return [
         *_account("coredns", space, "system:coredns", rules),
-        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": _meta("coredns", space), "data": {"Corefile": COREFILE}},
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": _meta("coredns", space),
+            "data": {"Corefile": COREFILE},
+        },
         _deployment("coredns", space, labels, pod),
         {
             "apiVersion": "v1",

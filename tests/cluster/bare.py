@@ -75,15 +75,17 @@ class BareCluster:
             f"{daemon.name}: {f'pid {daemon.pid()}' if daemon.pid() else 'DEAD'}" for daemon in self._daemons(plane)
         ]
         lines.append(f"node: {'ready' if self._node_ready(plane) else 'NOT READY'}")
-        lines += [f"{name}: {'available' if self._available(plane, where, name) else 'NOT AVAILABLE'}"
-                  for where, name in addons.DEPLOYMENTS]
+        lines += [
+            f"{name}: {'available' if self._available(plane, where, name) else 'NOT AVAILABLE'}"
+            for where, name in addons.DEPLOYMENTS
+        ]
         return [*lines, f"kubeconfig: {paths.kubeconfig()}", f"logs: {self.layout.data / 'logs'}"]
 
     def load(self, archives: dict[str, Path]) -> None:
         """Import images (name -> docker-archive) that the node does not have in this form."""
         loaded = Loaded(self.layout.data / "loaded.json")
         for name, archive in loaded.missing(archives):
-            importing = ["ctr", "--address", self.layout.containerd_socket, "--namespace", "k8s.io"]
+            importing = ["ctr", "--address", str(self.layout.containerd_socket), "--namespace", "k8s.io"]
             run([*importing, "images", "import", archive], doing=f"importing {name}")
             loaded.note(name, archive)
 
@@ -162,8 +164,8 @@ class BareCluster:
         plane.authority.write_kubeconfig(paths.kubeconfig(), "admin", f"https://127.0.0.1:{port}")
 
     def _apply_addons(self) -> None:
-        kubectl = [programs.program("kubectl"), "--kubeconfig", paths.kubeconfig(), "apply", "--server-side"]
-        run([*kubectl, "--force-conflicts", "-f", "-"], text=addons.manifests(self.layout))
+        apply = ["--kubeconfig", str(paths.kubeconfig()), "apply", "--server-side", "--force-conflicts", "-f", "-"]
+        run([programs.program("kubectl"), *apply], text=addons.manifests(self.layout))
 
     def _wait_containerd(self) -> None:
         daemon = node.containerd(self.layout)
@@ -200,10 +202,10 @@ class BareCluster:
 
     def _node_ready(self, plane: ControlPlane) -> bool:
         found = self._get(plane, f"/api/v1/nodes/{node.NODE_NAME}")
-        return bool(found) and any(
+        return found is not None and any(
             each["type"] == "Ready" and each["status"] == "True" for each in found["status"].get("conditions", ())
         )
 
     def _available(self, plane: ControlPlane, namespace: str, name: str) -> bool:
         found = self._get(plane, f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}")
-        return bool(found) and found["status"].get("availableReplicas", 0) > 0
+        return found is not None and int(found["status"].get("availableReplicas", 0)) > 0

@@ -125,7 +125,7 @@ class BuildahBuilder:
         for argument, base in order.bases.items():
             arguments += ["--build-arg", f"{argument}={self._base(base)}"]
         if order.wheels:
-            arguments += ["--volume", f"{order.wheels}:/wheels:ro"]
+            arguments += ["--volume", f"{order.wheels}:/mnt:ro"]
         build = [*self._buildah("build"), "--isolation=chroot", "--layers=false", "--pull-never", "--timestamp=0"]
         build += [*arguments, "--tag", order.name, "--file", str(order.dockerfile), str(order.context)]
         run(build, doing=f"building {order.name} with buildah")

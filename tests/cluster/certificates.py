@@ -41,8 +41,11 @@ class Authority:
         self.directory.chmod(0o700)
         run(["openssl", "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", self.key("sa")])
         run(
-            ["openssl", "req", "-x509", *_EC_KEY, "-keyout", self.key("ca"), "-out", self.ca, "-days", DAYS]
-            + ["-subj", "/CN=efrit-test-cluster", "-addext", "keyUsage=critical,keyCertSign,cRLSign"]
+            [
+                *("openssl", "req", "-x509", *_EC_KEY, "-keyout", self.key("ca"), "-out", self.ca),
+                *("-days", DAYS, "-subj", "/CN=efrit-test-cluster"),
+                *("-addext", "keyUsage=critical,keyCertSign,cRLSign"),
+            ]
         )
 
     def issue(self, name: str, subject: str, alternatives: Sequence[str]) -> None:
@@ -55,8 +58,10 @@ class Authority:
             f"subjectAltName={','.join(alternatives)}\n"
         )
         run(
-            ["openssl", "x509", "-req", "-in", request, "-CA", self.ca, "-CAkey", self.key("ca")]
-            + ["-CAcreateserial", "-out", self.certificate(name), "-days", DAYS, "-extfile", extensions]
+            [
+                *("openssl", "x509", "-req", "-in", request, "-CA", self.ca, "-CAkey", self.key("ca")),
+                *("-CAcreateserial", "-out", self.certificate(name), "-days", DAYS, "-extfile", extensions),
+            ]
         )
         request.unlink()
         extensions.unlink()

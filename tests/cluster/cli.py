@@ -74,13 +74,14 @@ def main(arguments: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python3 -m tests.cluster",
-        description="One real Kubernetes node for tests. CLUSTER=kind|bare|existing; kind where Docker answers, else bare.",
+        description="One real Kubernetes node for tests. "
+        "CLUSTER=kind|bare|existing; kind where Docker answers, else bare.",
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     tools = commands.add_parser("tools", help="install and build the programs the cluster needs")
-    tools.add_argument("--check", action="store_true", help="those of `make check` instead: helm, kubeconform, kube-score")
+    tools.add_argument("--check", action="store_true", help="those of `make check` instead")
     built = commands.add_parser("images", help="build all images; does nothing for what did not change")
-    built.add_argument("--refresh", action="store_true", help="make the base file systems anew, with today's packages")
+    built.add_argument("--refresh", action="store_true", help="with today's packages in the base images")
     built.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(images.names())}; all by default")
     up = commands.add_parser("up", help="have a ready cluster with the images built so far")
     up.add_argument("--fsync", action="store_true", help="let etcd sync to disk, for measurements")
@@ -141,7 +142,7 @@ def _report_leftovers(cluster: Cluster) -> int:
 
 
 def _become(command: list[str]) -> int:
-    os.execve(command[0], command, {**os.environ, **environment()})
+    os.execve(command[0], command, {**os.environ, **environment()})  # noqa: S606 -- becoming it is the point
 
 
 def _guarded(action: Callable[[], int]) -> int:

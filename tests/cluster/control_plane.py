@@ -187,9 +187,7 @@ class ControlPlane:
                     raise RigError(f"{daemon.name} ended; its log {daemon.log} ends:\n{daemon.log_tail()}")
             return self.request("/readyz", host=host, port=port) is not None
 
-        wait_until(
-            ready, "a ready API server", timeout=READY_SECONDS, hint=f"See {self.apiserver.log}."
-        )
+        wait_until(ready, "a ready API server", timeout=READY_SECONDS, hint=f"See {self.apiserver.log}.")
 
     def request(self, path: str, *, host: str | None = None, port: int | None = None) -> Any | None:
         """GET as administrator: parsed JSON (or text), None when it cannot be had for any reason."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.cluster import builder, paths
-from tests.cluster.builder import Base, Builder, BuildahBuilder, DockerBuilder, Order
+from tests.cluster.builder import Base, BuildahBuilder, Builder, DockerBuilder, Order
 from tests.cluster.kind import docker_answers
 from tests.cluster.progress import RigError, say
 

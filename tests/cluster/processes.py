@@ -66,6 +66,9 @@ class Daemon:
                 cwd=self.directory,
             )
         _children[child.pid] = child
+        # setpriv must have asked for the signal before this process may end.
+        while dies_with_parent and _is_still(child, "setpriv"):
+            time.sleep(0.001)
         self._record.write_text(json.dumps({"pid": child.pid, "started": start_time(child.pid)}))
 
     def pid(self) -> int | None:
@@ -102,6 +105,15 @@ class Daemon:
             return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
         except OSError:
             return "(no log)"
+
+
+def _is_still(child: subprocess.Popen[bytes], program: str) -> bool:
+    """Whether the child runs, and has not yet become what it is to become."""
+    try:
+        command = Path(f"/proc/{child.pid}/comm").read_text().strip()
+    except OSError:
+        return False
+    return child.poll() is None and command == program
 
 
 def _signal(pid: int, number: signal.Signals) -> None:

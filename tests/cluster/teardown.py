@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import time
 from pathlib import Path
 
@@ -167,9 +168,18 @@ def _stray_files(layout: Layout) -> list[Path]:
         with contextlib.suppress(OSError):
             if str(link.readlink()).startswith(f"{layout.data}/"):
                 found.append(link)
-    if DEVICE_SOCKET.exists() and str(DEVICE_SOCKET) not in Path("/proc/net/unix").read_text():
-        found.append(DEVICE_SOCKET)  # nobody listens on it: no other kubelet is at work
+    if DEVICE_SOCKET.exists() and not _somebody_listens(DEVICE_SOCKET):
+        found.append(DEVICE_SOCKET)  # else it is another kubelet's, at work now
     return found
+
+
+def _somebody_listens(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as client:
+        try:
+            client.connect(str(path))
+        except OSError:
+            return False
+    return True
 
 
 def _restore_sysctls(layout: Layout) -> None:

@@ -1,0 +1,343 @@
+"""The rig's decisions and command lines: what can be told without starting a cluster."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import io
+import json
+import os
+import signal
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.cluster import addons, cli, images, node, paths, programs, teardown
+from tests.cluster.bare import BareCluster
+from tests.cluster.builder import DockerBuilder, Order
+from tests.cluster.existing import ExistingCluster
+from tests.cluster.forward import daemon as forward_daemon
+from tests.cluster.kind import CONFIG, KindCluster
+from tests.cluster.loading import Loaded
+from tests.cluster.node_images import ScratchImage
+from tests.cluster.processes import Daemon
+from tests.cluster.progress import RigError, run, wait_until
+
+LAYOUT = paths.Layout("0123abcd")
+
+
+@pytest.fixture(autouse=True)
+def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """State and cache of this test alone: the machine's cluster is never touched."""
+    monkeypatch.setenv("EFRIT_CLUSTER_STATE", str(tmp_path / "state"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("EFRIT_CLUSTER_KUBECONFIG", raising=False)
+    return tmp_path
+
+
+def have_program(name: str) -> Path:
+    """Put an empty program where the built ones are looked for."""
+    path = programs.directory() / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+    return path
+
+
+# Programs
+
+
+def test_the_kubernetes_version_is_the_one_go_mod_pins() -> None:
+    assert f"k8s.io/kubernetes {programs.kubernetes_version()}" in (paths.HERE / "go.mod").read_text()
+
+
+def test_kubernetes_binaries_are_stamped_with_their_version() -> None:
+    flags = programs.kubernetes_ldflags("v1.36.3")
+    assert "gitVersion=v1.36.3" in flags
+    assert "gitMajor=1" in flags
+    assert "gitMinor=36" in flags
+
+
+def test_another_version_of_a_program_means_another_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = programs.directory()
+    monkeypatch.setitem(programs.GO_INSTALL, "helm", "helm.sh/helm/v4/cmd/helm@v4.99.0")
+    assert programs.directory() != before
+
+
+def test_every_go_program_has_a_pinned_version() -> None:
+    assert all(target.rpartition("@")[2].startswith("v") for target in programs.GO_INSTALL.values())
+
+
+def test_a_program_that_is_not_built_is_named_in_the_error() -> None:
+    with pytest.raises(RigError, match="kubectl is not built yet"):
+        programs.program("kubectl")
+
+
+def test_a_failing_command_shows_the_end_of_what_it_wrote() -> None:
+    with pytest.raises(RigError, match=r"exited with 3:\nno such luck"):
+        run(["sh", "-c", "echo no such luck >&2; exit 3"])
+
+
+# Daemons
+
+
+def test_a_daemon_is_found_again_by_another_object_and_gone_after_stop(tmp_path: Path) -> None:
+    Daemon("sleeper", ("sleep", "60"), tmp_path).start()
+    again = Daemon("sleeper", ("sleep", "60"), tmp_path)
+    pid = again.pid()
+    assert pid is not None
+    again.stop()
+    assert again.pid() is None
+    assert not Path(f"/proc/{pid}").exists()
+
+
+def test_a_pid_that_somebody_else_has_now_is_not_taken_for_the_daemon(tmp_path: Path) -> None:
+    sleeper = Daemon("sleeper", ("sleep", "60"), tmp_path)
+    sleeper.start()
+    record = tmp_path / "pids" / "sleeper.json"
+    kept = record.read_text()
+    record.write_text(json.dumps({"pid": os.getpid(), "started": "1"}))
+    assert sleeper.pid() is None
+    sleeper.stop()  # must not kill this very process
+    record.write_text(kept)
+    sleeper.stop()
+
+
+def test_a_daemon_that_died_counts_as_not_running(tmp_path: Path) -> None:
+    sleeper = Daemon("sleeper", ("sleep", "60"), tmp_path)
+    sleeper.start()
+    pid = sleeper.pid()
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: sleeper.pid() is None, "the death of a sleeper", timeout=10, pause=0.01)
+    sleeper.stop()
+
+
+def test_a_daemon_told_to_die_with_its_parent_does(tmp_path: Path) -> None:
+    script = (
+        f"import sys; sys.path.insert(0, {str(paths.REPOSITORY)!r})\n"
+        "from pathlib import Path; from tests.cluster.processes import Daemon\n"
+        f"Daemon('sleeper', ('sleep', '60'), Path({str(tmp_path)!r})).start(dies_with_parent=True)\n"
+        "import os; os._exit(0)"
+    )
+    subprocess.run(["python3", "-c", script], check=True)
+    sleeper = Daemon("sleeper", ("sleep", "60"), tmp_path)
+    wait_until(lambda: sleeper.pid() is None, "the death of a sleeper", timeout=10, pause=0.01)
+
+
+def test_waiting_gives_up_with_the_name_of_what_did_not_come() -> None:
+    with pytest.raises(RigError, match="a miracle did not come about"):
+        wait_until(lambda: False, "a miracle", timeout=0.05, pause=0.01)
+
+
+# The bare node
+
+
+def test_socket_paths_are_short_enough_for_the_kernel_however_deep_the_clone_lies(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("EFRIT_CLUSTER_STATE", "/" + "deep/" * 40)
+    assert len(str(paths.Layout.of_this_clone().containerd_socket)) < 108
+
+
+def test_two_clones_share_no_name_and_no_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    one = paths.Layout.of_this_clone()
+    monkeypatch.setenv("EFRIT_CLUSTER_STATE", str(tmp_path / "other"))
+    other = paths.Layout.of_this_clone()
+    assert {one.name, one.data, one.run, one.netns}.isdisjoint({other.name, other.data, other.run, other.netns})
+
+
+def test_containerd_keeps_everything_under_the_clusters_own_folders() -> None:
+    config = node.containerd_config(LAYOUT)
+    for place in (LAYOUT.data / "containerd", LAYOUT.run / "containerd", LAYOUT.run / "runc"):
+        assert f'"{place}"' in config
+
+
+def test_every_addon_names_an_image_that_the_node_is_given() -> None:
+    text = addons.manifests(LAYOUT)
+    for image in ("coredns", "local-path-provisioner", "busybox"):
+        assert f"localhost/efrit/{image}:dev" in text
+    assert [item["metadata"]["name"] for item in json.loads(text)["items"] if item["kind"] == "StorageClass"] == [
+        "standard"
+    ]
+
+
+def test_a_layer_has_the_same_bytes_each_time_and_the_archive_names_it(tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    program.write_bytes(b"static")
+    image = ScratchImage("localhost/test:dev", {"bin/program": program}, ("/bin/program",), {"bin/sh": "program"})
+    assert image.layer() == image.layer()
+    image.write(tmp_path / "image.tar")
+    with tarfile.open(tmp_path / "image.tar") as tar:
+        manifest = json.load(tar.extractfile("manifest.json") or io.BytesIO())[0]
+        config = json.load(tar.extractfile(manifest["Config"]) or io.BytesIO())
+    assert manifest["RepoTags"] == ["localhost/test:dev"]
+    assert config["rootfs"]["diff_ids"] == [f"sha256:{hashlib.sha256(image.layer()).hexdigest()}"]
+
+
+def test_nothing_of_a_cluster_that_never_was_is_found_on_the_machine() -> None:
+    assert teardown.leftovers(LAYOUT) == []
+
+
+def test_a_forwarder_whose_network_is_gone_is_still_recognised(tmp_path: Path) -> None:
+    words = forward_daemon(LAYOUT, 3, "10.89.0.1", 6443).command[2:]
+    waiting = (words[0], "-c", "import time; time.sleep(60)", *words[3:])
+    orphan = Daemon("forward", waiting, tmp_path)
+    orphan.start()
+    try:
+        wait_until(lambda: orphan.pid() in teardown.processes(LAYOUT), "a find", timeout=10, pause=0.01)
+    finally:
+        orphan.stop()
+
+
+def test_a_pager_on_a_log_of_the_cluster_is_nobodys_daemon(tmp_path: Path) -> None:
+    # `tail` of a file that is not there waits for it under --retry.
+    pager = Daemon("pager", ("tail", "-q", "--retry", "-F", f"{LAYOUT.data}/logs/kubelet.log"), tmp_path)
+    pager.start()
+    try:
+        pid = pager.pid()
+        wait_until(lambda: b"tail" in Path(f"/proc/{pid}/cmdline").read_bytes(), "tail", timeout=10, pause=0.01)
+        assert pid not in teardown.processes(LAYOUT)
+    finally:
+        pager.stop()
+
+
+# Images
+
+
+def test_only_images_that_changed_are_loaded_again(tmp_path: Path) -> None:
+    loaded = Loaded(tmp_path / "loaded.json")
+    archives = {"a": tmp_path / "a-1.tar", "b": tmp_path / "b-1.tar"}
+    for name, archive in loaded.missing(archives):
+        loaded.note(name, archive)
+    assert loaded.missing(archives) == []
+    assert loaded.missing({**archives, "b": tmp_path / "b-2.tar"}) == [("b", tmp_path / "b-2.tar")]
+
+
+def test_an_image_is_built_anew_when_one_of_its_inputs_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paths, "REPOSITORY", tmp_path)
+    (tmp_path / "code").mkdir()
+    (tmp_path / "Dockerfile").write_text("FROM scratch")
+    (tmp_path / "code" / "a.py").write_text("1")
+    image = images.Image("x", "localhost/x:dev", "Dockerfile", ("code",), {"BASE_IMAGE": images.EMACS_30})
+    first = images.fingerprint(image, "buildah")
+    (tmp_path / "code" / "a.pyc").write_text("compiled")
+    assert images.fingerprint(image, "buildah") == first
+    (tmp_path / "code" / "a.py").write_text("2")
+    second = images.fingerprint(image, "buildah")
+    assert second != first
+    assert images.fingerprint(image, "docker") != second
+    other = dataclasses.replace(image, bases={"BASE_IMAGE": images.EMACS_28})
+    assert images.fingerprint(other, "buildah") != second
+
+
+def test_archives_that_the_cache_lost_are_not_loaded(own_state: Path) -> None:
+    kept = own_state / "kept.tar"
+    kept.touch()
+    paths.state().mkdir()
+    (paths.state() / "images.json").write_text(json.dumps({"a": str(kept), "b": str(own_state / "lost.tar")}))
+    assert images.built() == {"a": kept}
+
+
+def test_docker_is_given_registry_bases_and_the_hosts_pip_configuration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configuration = tmp_path / "pip.conf"
+    configuration.touch()
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(configuration))
+    order = Order("n:dev", tmp_path, tmp_path / "Dockerfile", {"PYTHON_IMAGE": images.PYTHON}, None, tmp_path / "a")
+    command = DockerBuilder().command(order)
+    assert "PYTHON_IMAGE=python:3.13-slim" in command
+    assert f"id=pip_conf,src={configuration}" in command
+    assert command[-1] == str(tmp_path)
+
+
+def test_other_packages_mean_another_base_image() -> None:
+    richer = dataclasses.replace(images.EMACS_30, packages=("emacs-nox", "ripgrep"))
+    assert richer.recipe() != images.EMACS_30.recipe()
+
+
+def test_every_argument_a_dockerfile_takes_its_base_from_is_filled_in() -> None:
+    for image in images.IMAGES:
+        lines = (paths.REPOSITORY / image.dockerfile).read_text().splitlines()
+        arguments = {line.split()[1].partition("=")[0] for line in lines if line.startswith("ARG ")}
+        assert arguments == set(image.bases)
+
+
+def test_an_unknown_image_is_refused_by_name() -> None:
+    with pytest.raises(RigError, match="There is no image nano"):
+        images.build(["nano"])
+
+
+# kind and existing clusters
+
+
+def test_kind_is_told_where_its_configuration_and_our_kubeconfig_are() -> None:
+    kind = have_program("kind")
+    command = KindCluster().create_command()
+    assert command[:3] == [str(kind), "create", "cluster"]
+    assert command[command.index("--config") + 1] == str(CONFIG)
+    assert command[command.index("--kubeconfig") + 1] == str(paths.kubeconfig())
+
+
+def test_kind_loads_archives_into_the_cluster_of_this_clone(tmp_path: Path) -> None:
+    have_program("kind")
+    cluster = KindCluster()
+    command = cluster.load_command(tmp_path / "image.tar")
+    assert command[1:3] == ["load", "image-archive"]
+    assert command[-1] == str(tmp_path / "image.tar")
+    assert command[command.index("--name") + 1] == cluster.name
+
+
+def test_the_kind_configuration_is_one_node_with_as_many_pods_as_the_bare_one() -> None:
+    config = yaml.safe_load(CONFIG.read_text())
+    assert (config["kind"], len(config["nodes"])) == ("Cluster", 1)
+    kubelet = yaml.safe_load(config["nodes"][0]["kubeadmConfigPatches"][0])
+    assert kubelet == {"kind": "KubeletConfiguration", "maxPods": node.MAX_PODS}
+
+
+def test_an_existing_cluster_gets_images_by_its_owners_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EFRIT_LOAD_COMMAND", f"sh -c 'echo {{name}} {{archive}} >> {tmp_path}/log'")
+    ExistingCluster().load({"localhost/efrit/operator:dev": Path("/cache/operator.tar")})
+    assert (tmp_path / "log").read_text() == "localhost/efrit/operator:dev /cache/operator.tar\n"
+
+
+# The command line
+
+
+@pytest.mark.parametrize(("word", "expected"), [("bare", BareCluster), ("kind", KindCluster)])
+def test_the_variable_cluster_chooses_the_kind(
+    word: str, expected: type[cli.Cluster], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLUSTER", word)
+    assert isinstance(cli.choose(), expected)
+
+
+def test_an_unknown_kind_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLUSTER", "cloud")
+    with pytest.raises(RigError, match="CLUSTER=cloud is none of kind, bare, existing"):
+        cli.choose()
+
+
+def test_env_prints_lines_a_shell_can_evaluate(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["env"]) == 0
+    script = capsys.readouterr().out + 'printf "%s" "$KUBECONFIG"'
+    answer = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True)
+    assert answer.stdout == str(paths.kubeconfig())
+
+
+def test_a_check_for_leftovers_fails_while_there_are_some(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CLUSTER", "existing")
+    assert cli.main(["down", "--check"]) == 0
+    paths.kubeconfig().parent.mkdir()
+    paths.kubeconfig().touch()
+    assert cli.main(["down", "--check"]) == 1
+    assert str(paths.kubeconfig()) in capsys.readouterr().out

@@ -7,6 +7,7 @@ it moves (requests/, processing/, responses/), so that one moving while we look 
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from efrit.protocol import (
     RequestId,
@@ -21,7 +22,6 @@ from efrit.queue.answers import Answer, read_answer
 from efrit.queue.archive import MAX_REQUEST_FILE
 from efrit.queue.durable import Disk
 from efrit.queue.layout import Area
-from efrit.queue.submit import VIA_BRIDGE
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class RequestFacts:
 
     id: RequestId | None = None
     timeout: float | None = None
-    ours: bool = False
+    metadata: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -64,13 +64,13 @@ def facts_of(data: bytes | None) -> RequestFacts:
         return RequestFacts()
     if not isinstance(loaded, dict):
         return RequestFacts()
-    rid, options = loaded.get("id"), loaded.get("options")
+    rid, options, metadata = loaded.get("id"), loaded.get("options"), loaded.get("metadata")
     timeout = options.get("timeout") if isinstance(options, dict) else None
     usable = isinstance(timeout, int | float) and not isinstance(timeout, bool) and 0 < timeout < 1e9
     return RequestFacts(
         id=RequestId(rid) if isinstance(rid, str) and is_request_id(rid) else None,
         timeout=float(timeout) if usable and timeout is not None else None,
-        ours=loaded.get("via") == VIA_BRIDGE,
+        metadata=metadata if isinstance(metadata, dict) else None,
     )
 
 
@@ -124,6 +124,11 @@ def identify(disk: Disk, name: str) -> RequestId | None:
     return None if data is None else facts_of(data).id or id_of_request_file(name)
 
 
+def archived_facts(disk: Disk, rid: RequestId) -> RequestFacts:
+    """What the archived request file tells; nothing if there is none."""
+    return facts_of(disk.read(Area.ARCHIVE, request_file(rid), limit=MAX_REQUEST_FILE))
+
+
 def _sight(disk: Disk, rid: RequestId, name: str, known: Known | None) -> Sighting:
     state: RequestState | None = None
     queued_at: float | None = None
@@ -143,6 +148,6 @@ def _sight(disk: Disk, rid: RequestId, name: str, known: Known | None) -> Sighti
     answer = read_answer(disk, Area.RESPONSES, rid)
     if answer is not None:
         if known is None and facts is None:
-            facts = facts_of(disk.read(Area.ARCHIVE, request_file(rid), limit=MAX_REQUEST_FILE))
+            facts = archived_facts(disk, rid)
         state = RequestState.ANSWERED
     return Sighting(rid, state, name, queued_at, facts, answer)

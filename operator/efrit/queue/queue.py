@@ -28,19 +28,19 @@ from efrit.protocol import (
     RequestId,
     RequestState,
     RequestView,
-    Response,
+    canonical_json,
     from_epoch,
     id_of_request_file,
     id_of_response_file,
     request_file,
 )
-from efrit.queue.answers import read_answer
+from efrit.queue.answers import Answer, read_answer
 from efrit.queue.archive import MAX_REQUEST_FILE, acknowledge, sweep
 from efrit.queue.cancel import order_stop, orders, withdraw
 from efrit.queue.durable import Disk, naming_failures
 from efrit.queue.journal import ClaimJournal
 from efrit.queue.layout import Area, withdrawn_file
-from efrit.queue.observe import Known, Sighting, look, scan
+from efrit.queue.observe import Known, RequestFacts, Sighting, archived_facts, look, scan
 from efrit.queue.recover import identity, recover
 from efrit.queue.state import Entry, Index, StopOrder
 from efrit.queue.submit import IdTaken, Submission, commit, submission
@@ -50,6 +50,7 @@ from efrit.queue.worker import GroupCommit, Worker
 
 log = logging.getLogger(__name__)
 
+MAX_METADATA_BYTES = 4096
 SCAN_BUSY_SECONDS = 1.0
 SCAN_IDLE_SECONDS = 10.0
 SCAN_BLIND_SECONDS = 0.1
@@ -296,6 +297,10 @@ class DurableQueue:
             raise RequestTooLarge(
                 f"the content of {request.id} has {size} bytes, {self.limits.max_request_bytes} are allowed"
             )
+        # It is kept in memory for as long as the request is not acknowledged.
+        size = len(canonical_json(request.metadata))
+        if size > MAX_METADATA_BYTES:
+            raise RequestTooLarge(f"the metadata of {request.id} has {size} bytes, {MAX_METADATA_BYTES} are allowed")
 
     async def _store(self, request: Request, digest: Digest) -> tuple[RequestView, bool]:
         entry = Entry(
@@ -306,6 +311,7 @@ class DurableQueue:
             durable=False,
             timeout=request.options.timeout,
             digest=digest,
+            metadata=request.metadata,
         )
         # Known before it is visible: Emacs may have answered it before the directory sync is done.
         self.index.add(entry)
@@ -387,10 +393,11 @@ class DurableQueue:
         area = Area.RESPONSES if entry is not None else Area.ARCHIVE
         with naming_failures(f"read the answer to {rid}"):
             answer = await self._worker.run(read_answer, self.disk, area, rid)
+            if entry is None and answer is not None:
+                facts = await self._worker.run(archived_facts, self.disk, rid)
+                return _archived(answer, facts)
         if entry is not None and answer is not None:
             return entry.view(answer.response)
-        if answer is not None:
-            return _archived(rid, answer.response, answer.size)
         if entry is not None:
             # It left responses/ while we looked: acknowledged by somebody, or removed.
             self.index.remove(rid)
@@ -462,12 +469,14 @@ def _waits_as(entry: Entry, name: str) -> bool:
     return entry.state is RequestState.QUEUED and entry.request_name == name and entry.digest is not None
 
 
-def _archived(rid: RequestId, response: Response, size: int) -> RequestView:
+def _archived(answer: Answer, facts: RequestFacts) -> RequestView:
+    response = answer.response
     return RequestView(
-        id=rid,
+        id=response.id,
         state=RequestState.ACKNOWLEDGED,
         attempt=response.attempt,
         started_time=response.started,
         response=response,
-        response_bytes=size,
+        response_bytes=answer.size,
+        metadata=facts.metadata,
     )

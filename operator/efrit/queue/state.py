@@ -6,6 +6,7 @@ directories, never ahead of them.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from efrit.protocol import (
     Digest,
@@ -46,6 +47,7 @@ class Entry:
     timeout: float | None = None
     attempt: int = 0
     digest: Digest | None = None
+    metadata: dict[str, Any] | None = None
     response_bytes: int | None = None
     stop: StopOrder | None = None
     missing: int = 0
@@ -60,6 +62,7 @@ class Entry:
             started_time=None if self.started_at is None else from_epoch(self.started_at),
             response=response,
             response_bytes=self.response_bytes,
+            metadata=self.metadata,
         )
 
 
@@ -131,7 +134,7 @@ class Index:
             queued_at = seen.queued_at if seen.queued_at is not None else now
             entry = Entry(seen.id, RequestState.QUEUED, queued_at, seen.request_name)
             if seen.facts is not None:
-                entry.timeout = seen.facts.timeout
+                entry.timeout, entry.metadata = seen.facts.timeout, seen.facts.metadata
             self.add(entry)
         elif entry.state is seen.state or entry.state.final:
             entry.missing = 0

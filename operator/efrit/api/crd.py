@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import yaml
 from pydantic import BaseModel
@@ -65,7 +65,7 @@ def definition(resource: type[Resource]) -> dict[str, Any]:
 def _root_schema(resource: type[Resource]) -> dict[str, Any]:
     spec = resource.model_fields["spec"].annotation
     status = resource.model_fields["status"].annotation
-    if not (inspect.isclass(spec) and inspect.isclass(status)):
+    if not (_is_model(spec) and _is_model(status)):
         raise TypeError(f"{resource.kind}: spec and status must be models")
     required = ["spec"] if resource.model_fields["spec"].is_required() else []
     return {
@@ -83,12 +83,12 @@ def _root_schema(resource: type[Resource]) -> dict[str, Any]:
             },
             "status": structural(status, defaults=False),
         },
-        **(
-            {"x-kubernetes-validations": [rule.as_schema() for rule in resource.rules]}
-            if resource.rules
-            else {}
-        ),
+        **({"x-kubernetes-validations": [rule.as_schema() for rule in resource.rules]} if resource.rules else {}),
     }
+
+
+def _is_model(annotation: object) -> TypeGuard[type[BaseModel]]:
+    return inspect.isclass(annotation) and issubclass(annotation, BaseModel)
 
 
 def structural(model: type[BaseModel], *, defaults: bool = True) -> dict[str, Any]:
@@ -139,8 +139,7 @@ def _convert(
     result = {key: value for key, value in node.items() if key not in DROPPED_KEYWORDS}
     if "properties" in result:
         result["properties"] = {
-            name: _convert(value, definitions, models, defaults)
-            for name, value in result["properties"].items()
+            name: _convert(value, definitions, models, defaults) for name, value in result["properties"].items()
         }
     for key in ("items", "additionalProperties"):
         if isinstance(result.get(key), dict):

@@ -71,9 +71,7 @@ class Emacs(ApiModel):
 class StorageClaim(ApiModel):
     """A volume made for the instance; it stays while the instance is suspended."""
 
-    size: Quantity = Field(
-        default="1Gi", description="Size; may grow where the class allows it, never shrink."
-    )
+    size: Quantity = Field(default="1Gi", description="Size; may grow where the class allows it, never shrink.")
     storage_class_name: str | None = Field(
         default=None, max_length=253, description="StorageClass; default: the cluster's. Immutable."
     )
@@ -88,9 +86,7 @@ class StorageClaim(ApiModel):
             "quantity(string(self.size)).compareTo(quantity(string(oldSelf.size))) >= 0",
             "a volume cannot shrink: keep the size or make it larger.",
         ),
-        Rule(
-            "self.accessModes == oldSelf.accessModes", "accessModes is immutable: create a new EfritInstance."
-        ),
+        Rule("self.accessModes == oldSelf.accessModes", "accessModes is immutable: create a new EfritInstance."),
         Rule(
             "has(self.storageClassName) == has(oldSelf.storageClassName) && "
             "(!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",
@@ -151,9 +147,7 @@ class SecretKeyRef(ApiModel):
     """One key of a Secret in the same namespace."""
 
     name: ObjectName = Field(description="Name of the Secret.")
-    key: str = Field(
-        min_length=1, max_length=253, pattern=r"^[-._a-zA-Z0-9]+$", description="Key in the Secret."
-    )
+    key: str = Field(min_length=1, max_length=253, pattern=r"^[-._a-zA-Z0-9]+$", description="Key in the Secret.")
 
 
 class ModelProvider(StrEnum):
@@ -165,9 +159,7 @@ class ModelProvider(StrEnum):
 class Model(ApiModel):
     """The model that chats and commands ask. Absent: the instance does evals only."""
 
-    provider: ModelProvider = Field(
-        default=ModelProvider.ANTHROPIC, description="Protocol of the model's API."
-    )
+    provider: ModelProvider = Field(default=ModelProvider.ANTHROPIC, description="Protocol of the model's API.")
     base_url: str = Field(
         alias="baseURL",
         default="https://api.anthropic.com",
@@ -177,9 +169,7 @@ class Model(ApiModel):
     )
     name: str = Field(min_length=1, max_length=256, description="Name of the model.")
     api_key_secret_ref: SecretKeyRef = Field(description="Where the API key lies.")
-    max_tokens: int = Field(
-        default=8192, ge=1, le=1_000_000, description="Longest answer of one turn, in tokens."
-    )
+    max_tokens: int = Field(default=8192, ge=1, le=1_000_000, description="Longest answer of one turn, in tokens.")
 
 
 class Limits(ApiModel):
@@ -277,9 +267,7 @@ class QueueStatus(ApiModel):
 
     pending: int = Field(default=0, ge=0, description="Requests that wait on the instance.")
     processing: int = Field(default=0, ge=0, description="Requests that run.")
-    processed: int = Field(
-        default=0, ge=0, description="Requests answered since the daemon's queue was made."
-    )
+    processed: int = Field(default=0, ge=0, description="Requests answered since the daemon's queue was made.")
     succeeded: int = Field(default=0, ge=0, description="Of these, with success.")
     failed: int = Field(default=0, ge=0, description="Of these, with an error.")
     interrupted: int = Field(default=0, ge=0, description="Of these, interrupted: what they did is unknown.")
@@ -299,9 +287,7 @@ class InstancePhase(StrEnum):
 class InstanceStatus(ApiModel):
     """What was observed."""
 
-    phase: InstancePhase | None = Field(
-        default=None, description="Derived from the conditions, for the column."
-    )
+    phase: InstancePhase | None = Field(default=None, description="Derived from the conditions, for the column.")
     observed_generation: int | None = Field(default=None, ge=0, description="The spec this status speaks of.")
     conditions: tuple[Condition, ...] = Field(
         default=(),
@@ -311,9 +297,7 @@ class InstanceStatus(ApiModel):
     )
     queue: QueueStatus | None = Field(default=None, description=QueueStatus.__doc__)
     pod_name: str | None = Field(default=None, max_length=253, description="The pod that runs the daemon.")
-    emacs_version: str | None = Field(
-        default=None, max_length=64, description="Version of the running Emacs."
-    )
+    emacs_version: str | None = Field(default=None, max_length=64, description="Version of the running Emacs.")
     image: str | None = Field(default=None, max_length=1024, description="Image of the running Emacs.")
     start_time: Time | None = Field(default=None, description="When the pod was started.")
     last_activity_time: Time | None = Field(default=None, description="When work was last asked for or done.")
@@ -343,8 +327,8 @@ class EfritInstance(Resource):
     selectable_fields: ClassVar = (".spec.operatingMode", ".status.phase")
     rules: ClassVar = (
         Rule(
-            "self.metadata.name.size() <= 50 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
-            "metadata.name names the pod too: at most 50 lower-case letters, digits and '-', starting with a letter.",
+            "self.metadata.name.size() <= 46 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
+            "metadata.name names the pod too: at most 46 lower-case letters, digits and '-', starting with a letter.",
         ),
     )
 

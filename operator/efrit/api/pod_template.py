@@ -27,7 +27,7 @@ Quantity = Annotated[
 """A Kubernetes quantity such as 500m, 2 or 1Gi."""
 
 BOUND_SOURCES = ("configMap", "secret", "emptyDir", "persistentVolumeClaim", "projected", "csi", "ephemeral")
-RESERVED_VOLUMES = ("queue", "workspace", "efrit", "home", "tmp", "bridge", "init")
+RESERVED_VOLUMES = ("queue", "workspace", "efrit", "home", "tmp", "bridge", "init", "model")
 RESERVED_MOUNTS = ("/workspace", "/var/lib/efrit", "/efrit", "/etc/efrit", "/home/efrit", "/tmp")  # noqa: S108
 
 
@@ -44,18 +44,14 @@ class Toleration(ApiModel):
     key: str | None = Field(default=None, max_length=317, description="Key of the taint.")
     operator: str | None = Field(default=None, max_length=16, description="Exists or Equal.")
     value: str | None = Field(default=None, max_length=63, description="Value of the taint.")
-    effect: str | None = Field(
-        default=None, max_length=32, description="NoSchedule, PreferNoSchedule or NoExecute."
-    )
+    effect: str | None = Field(default=None, max_length=32, description="NoSchedule, PreferNoSchedule or NoExecute.")
     toleration_seconds: int | None = Field(default=None, description="How long, with NoExecute.")
 
 
 class EnvVar(ApiModel):
     """As in a container."""
 
-    name: str = Field(
-        min_length=1, max_length=256, pattern=r"^[-._a-zA-Z][-._a-zA-Z0-9]*$", description="Name."
-    )
+    name: str = Field(min_length=1, max_length=256, pattern=r"^[-._a-zA-Z][-._a-zA-Z0-9]*$", description="Name.")
     value: str | None = Field(default=None, max_length=32_768, description="Value.")
     value_from: OpenObject | None = Field(default=None, description="Where the value comes from.")
     rules: ClassVar = (
@@ -92,9 +88,7 @@ class Volume(ApiModel):
     ephemeral: OpenObject | None = Field(default=None, description="A claim with the pod's life.")
     rules: ClassVar = (
         Rule(
-            "["
-            + ", ".join(f"has(self.{source})" for source in BOUND_SOURCES)
-            + "].filter(given, given).size() == 1",
+            "[" + ", ".join(f"has(self.{source})" for source in BOUND_SOURCES) + "].filter(given, given).size() == 1",
             f"a volume has exactly one of these sources: {', '.join(BOUND_SOURCES)}.",
         ),
         Rule(
@@ -138,9 +132,7 @@ class PodTemplate(ApiModel):
     labels: dict[str, Annotated[str, Field(max_length=63)]] = Field(
         default_factory=dict, max_length=64, description="Labels of the pod."
     )
-    annotations: dict[str, str] = Field(
-        default_factory=dict, max_length=64, description="Annotations of the pod."
-    )
+    annotations: dict[str, str] = Field(default_factory=dict, max_length=64, description="Annotations of the pod.")
     node_selector: dict[str, Annotated[str, Field(max_length=63)]] = Field(
         default_factory=dict, max_length=64, description="Labels a node must carry."
     )
@@ -155,9 +147,7 @@ class PodTemplate(ApiModel):
         description="A ServiceAccount of yours, whose token is mounted; default: one without any right or token.",
     )
     env: tuple[EnvVar, ...] = Field(default=(), max_length=128, description="Added to the Emacs container.")
-    env_from: tuple[EnvSource, ...] = Field(
-        default=(), max_length=32, description="Added to the Emacs container."
-    )
+    env_from: tuple[EnvSource, ...] = Field(default=(), max_length=32, description="Added to the Emacs container.")
     volumes: tuple[Volume, ...] = Field(default=(), max_length=32, description="Added to the pod.")
     volume_mounts: tuple[VolumeMount, ...] = Field(
         default=(), max_length=32, description="Added to the Emacs container."

@@ -78,9 +78,9 @@ class LocalReference(ApiModel):
 class InstanceSelector(ApiModel):
     """Instances of the same namespace, by label."""
 
-    match_labels: Annotated[
-        dict[str, Annotated[str, Field(max_length=63)]], Field(min_length=1, max_length=16)
-    ] = Field(description="Labels an instance must carry, all of them.")
+    match_labels: Annotated[dict[str, Annotated[str, Field(max_length=63)]], Field(min_length=1, max_length=16)] = (
+        Field(description="Labels an instance must carry, all of them.")
+    )
 
 
 class Budget(ApiModel):
@@ -90,9 +90,7 @@ class Budget(ApiModel):
         default=None, ge=1, le=10_000, description="Tool calls; default: the instance's limits.maxToolCalls."
     )
     max_iterations: int | None = Field(default=None, ge=1, le=10_000, description="Turns of the model.")
-    max_tokens: int | None = Field(
-        default=None, ge=1, le=100_000_000, description="Tokens in and out, together."
-    )
+    max_tokens: int | None = Field(default=None, ge=1, le=100_000_000, description="Tokens in and out, together.")
     iteration_timeout_seconds: int | None = Field(
         default=None, ge=1, le=MAX_TIMEOUT_SECONDS, description="Longest time of one turn, in seconds."
     )
@@ -119,9 +117,7 @@ def _immutable(field: str) -> Rule:
 class RequestSpec(ApiModel):
     """What is asked for. Immutable, but for `cancel`, which may turn true."""
 
-    instance_ref: LocalReference | None = Field(
-        default=None, description="The EfritInstance that does the work."
-    )
+    instance_ref: LocalReference | None = Field(default=None, description="The EfritInstance that does the work.")
     pool_ref: LocalReference | None = Field(
         default=None, description="The EfritPool whose least loaded ready member does the work."
     )
@@ -244,17 +240,13 @@ class RequestError(ApiModel):
 class EmacsContext(ApiModel):
     """What Emacs looked like after the work."""
 
-    current_buffer: str | None = Field(
-        default=None, max_length=1024, description="Name of the current buffer."
-    )
+    current_buffer: str | None = Field(default=None, max_length=1024, description="Name of the current buffer.")
     buffers: tuple[Annotated[str, Field(max_length=1024)], ...] = Field(
         default=(), max_length=200, description="Names of buffers, at most 200."
     )
     buffer_count: int | None = Field(default=None, description="How many buffers there are.")
     cursor_position: int | None = Field(default=None, description="Point in the current buffer.")
-    major_mode: str | None = Field(
-        default=None, max_length=256, description="Major mode of the current buffer."
-    )
+    major_mode: str | None = Field(default=None, max_length=256, description="Major mode of the current buffer.")
     default_directory: str | None = Field(default=None, max_length=4096, description="Its directory.")
     emacs_version: str | None = Field(default=None, max_length=64, description="Version of Emacs.")
 
@@ -264,9 +256,7 @@ class SessionState(ApiModel):
 
     id: str | None = Field(default=None, max_length=128, description="Id to continue the session with.")
     status: SessionStatus | None = Field(default=None, description="continue, complete or need-input.")
-    question: str | None = Field(
-        default=None, max_length=8192, description="What the model asks, with need-input."
-    )
+    question: str | None = Field(default=None, max_length=8192, description="What the model asks, with need-input.")
 
 
 class Progress(ApiModel):
@@ -281,18 +271,14 @@ class Progress(ApiModel):
 class RequestStatus(ApiModel):
     """What became of it. Final once phase is Succeeded or Failed: the API server refuses any later change."""
 
-    phase: RequestPhase | None = Field(
-        default=None, description="Pending, Queued, Running, Succeeded or Failed."
-    )
+    phase: RequestPhase | None = Field(default=None, description="Pending, Queued, Running, Succeeded or Failed.")
     conditions: tuple[Condition, ...] = Field(
         default=(),
         max_length=8,
         description="Complete (True once final, whatever the end) and Succeeded, with the same reason.",
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
     )
-    reason: str | None = Field(
-        default=None, max_length=128, description="Reason of the conditions, for the column."
-    )
+    reason: str | None = Field(default=None, max_length=128, description="Reason of the conditions, for the column.")
     outcome: Outcome | None = Field(default=None, description="Success, Partial or Failure.")
     result: str | None = Field(
         default=None,
@@ -300,12 +286,8 @@ class RequestStatus(ApiModel):
         description="The answer: an eval's value as prin1 writes it. At most 32 KiB; see resultRef.",
     )
     truncated: bool | None = Field(default=None, description="Whether result is only the beginning.")
-    result_ref: ResultRef | None = Field(
-        default=None, description="Where the whole result lies when it is larger."
-    )
-    output: str | None = Field(
-        default=None, max_length=16_384, description="What the work printed (first 8 KiB)."
-    )
+    result_ref: ResultRef | None = Field(default=None, description="Where the whole result lies when it is larger.")
+    output: str | None = Field(default=None, max_length=16_384, description="What the work printed (first 8 KiB).")
     messages: str | None = Field(
         default=None, max_length=16_384, description="What the work said with `message` (first 8 KiB)."
     )
@@ -313,9 +295,7 @@ class RequestStatus(ApiModel):
     context: EmacsContext | None = Field(default=None, description="Emacs' context, with spec.returnContext.")
     session: SessionState | None = Field(default=None, description="The session of a chat or command.")
     progress: Progress | None = Field(default=None, description="How far a running command has come.")
-    instance_name: str | None = Field(
-        default=None, max_length=253, description="The instance that does the work."
-    )
+    instance_name: str | None = Field(default=None, max_length=253, description="The instance that does the work.")
     pod_uid: str | None = Field(
         default=None, max_length=64, alias="podUID", description="UID of the pod that did the work."
     )

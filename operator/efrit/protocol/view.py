@@ -1,6 +1,6 @@
 """What a bridge tells about its queue: one request, the whole queue, its Emacs, and its errors."""
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from efrit.protocol.ids import RequestIdField
 from efrit.protocol.model import WireModel
@@ -13,7 +13,8 @@ class RequestView(WireModel):
     """One request as the bridge sees it.
 
     `attempt` is 0 until it first runs. `response` is None before the answer, in lists, and in events
-    whose answer is too large to inline; then `response_bytes` gives the size of its JSON.
+    whose answer is too large to inline; then `response_bytes` gives the size of its JSON. `metadata` is the
+    request's own, by which its submitter knows it again.
     """
 
     id: RequestIdField
@@ -23,6 +24,7 @@ class RequestView(WireModel):
     started_time: Timestamp | None = None
     response: Response | None = None
     response_bytes: int | None = None
+    metadata: dict[str, JsonValue] | None = None
 
 
 class RequestList(WireModel):

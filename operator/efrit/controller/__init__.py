@@ -1,0 +1,1 @@
+"""The controller: watch -> decide -> act. app.py wires the three."""

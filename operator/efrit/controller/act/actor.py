@@ -1,0 +1,216 @@
+"""Carries out actions, one after the other, and tells the sink what came of them.
+
+An action that fails raises; the work queue comes back to its key later, and everything here is safe to repeat.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+from efrit.api import GROUP, VERSION
+from efrit.api.meta import rfc3339, rfc3339_micro
+from efrit.controller import metrics
+from efrit.controller.act.bridges import Bridges
+from efrit.controller.act.explain import explain
+from efrit.controller.act.kube import Kube
+from efrit.controller.act.sink import Sink
+from efrit.controller.decide.actions import (
+    Acknowledge,
+    Action,
+    ApplyChildren,
+    CancelWork,
+    ConnectBridge,
+    Delete,
+    DisconnectBridge,
+    Explain,
+    FetchAnswer,
+    PatchStatus,
+    Record,
+    StoreResult,
+    Submit,
+)
+from efrit.errors import (
+    ApiConflict,
+    ApiError,
+    ApiNotFound,
+    ApiRefused,
+    RequestConflict,
+    RequestNotFound,
+)
+
+log = logging.getLogger(__name__)
+
+API_VERSION = f"{GROUP}/{VERSION}"
+
+
+class Actor:
+    """The only writer of the cluster and the bridges."""
+
+    def __init__(self, kube: Kube, bridges: Bridges, sink: Sink, clock: Callable[[], datetime], name: str) -> None:
+        self._kube = kube
+        self._bridges = bridges
+        self._sink = sink
+        self._clock = clock
+        self._name = name
+
+    async def carry_out(self, action: Action) -> None:
+        """Carry out one action. Raises EfritError where it should be tried again."""
+        match action:
+            case Submit():
+                await self._submit(action)
+            case PatchStatus():
+                await self._patch_status(action)
+            case Acknowledge(instance=instance, uid=uid):
+                await self._bridges.acknowledge(instance, uid)
+                self._sink.acknowledged(instance, uid)
+            case FetchAnswer(instance=instance, uid=uid):
+                self._sink.request_view(instance, await self._bridges.read(instance, uid))
+            case CancelWork():
+                await self._cancel(action)
+            case StoreResult(manifest=manifest):
+                await self._create_once(manifest)
+            case ConnectBridge():
+                await self._bridges.connect(action)
+            case DisconnectBridge(instance=instance):
+                await self._bridges.disconnect(instance)
+            case ApplyChildren():
+                await self._apply(action)
+            case Delete():
+                await self._delete(action)
+            case Explain(instance=instance):
+                self._sink.explained(instance, await explain(self._kube, instance))
+            case Record():
+                await self._record(action)
+            case _:
+                raise TypeError(f"{action!r} is not for the actor")
+
+    async def _submit(self, action: Submit) -> None:
+        uid = str(action.request.id)
+        try:
+            view = await self._bridges.submit(action.instance, action.request)
+        except RequestConflict:
+            # UIDs are unique: it is the same request, handed over under other defaults of its instance.
+            view = await self._bridges.read(action.instance, uid)
+        self._sink.request_view(action.instance, view)
+
+    async def _cancel(self, action: CancelWork) -> None:
+        try:
+            view = await self._bridges.cancel(action.instance, action.uid)
+        except RequestNotFound:
+            self._sink.absent(action.request_key, action.uid, "")
+        else:
+            self._sink.request_view(action.instance, view)
+
+    async def _patch_status(self, action: PatchStatus) -> None:
+        namespace, name = action.key
+        removed = dict.fromkeys(action.old.keys() - action.status.keys())
+        body = {
+            "metadata": {"resourceVersion": action.resource_version, "uid": action.uid},
+            "status": {**_merge(action.status, action.old), **removed},
+        }
+        try:
+            obj = await self._kube.patch_status(API_VERSION, action.kind, namespace, name, body)
+        except ApiConflict:
+            # Somebody was faster, or it is another object by now: take in what is there and decide anew.
+            await self._reread(action)
+            return
+        except ApiNotFound:
+            await self._reread(action)
+            return
+        metrics.STATUS_WRITES.labels(action.kind).inc()
+        if action.kind == "EfritRequest":
+            self._sink.observe_request(obj)
+            _count(action)
+        else:
+            self._sink.status_written(action.key)
+            self._sink.observe_instance(obj)
+
+    async def _reread(self, action: PatchStatus) -> None:
+        try:
+            obj = await self._kube.get(API_VERSION, action.kind, *action.key)
+        except ApiNotFound:
+            if action.kind == "EfritRequest":
+                self._sink.request_gone(action.key, action.uid)
+            return
+        if action.kind == "EfritRequest":
+            self._sink.observe_request(obj)
+        else:
+            self._sink.observe_instance(obj)
+
+    async def _apply(self, action: ApplyChildren) -> None:
+        for manifest in action.manifests:
+            try:
+                obj = await self._kube.apply(manifest)
+            except ApiRefused as error:
+                self._sink.refused(action.instance, action.generation, error.sentence)
+                return
+            if manifest["kind"] == "StatefulSet":
+                self._sink.observe_statefulset(obj)
+        self._sink.applied(action.instance)
+
+    async def _create_once(self, manifest: Mapping[str, Any]) -> None:
+        try:
+            await self._kube.create(manifest)
+        except ApiConflict:
+            log.debug("%s %s is there already", manifest["kind"], manifest["metadata"]["name"])
+
+    async def _delete(self, action: Delete) -> None:
+        try:
+            await self._kube.delete(API_VERSION, action.kind, *action.key, action.uid)
+        except (ApiNotFound, ApiConflict):
+            log.debug("%s %s/%s is gone already", action.kind, *action.key)
+        if action.kind == "EfritRequest":
+            self._sink.request_gone(action.key, action.uid)
+
+    async def _record(self, action: Record) -> None:
+        """Publish an Event; one that cannot be published is worth a log line, not a retry."""
+        namespace, name = action.key
+        now = self._clock()
+        manifest = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": f"{name}.{uuid.uuid4().hex[:16]}", "namespace": namespace},
+            "involvedObject": {
+                "apiVersion": API_VERSION,
+                "kind": action.kind,
+                "namespace": namespace,
+                "name": name,
+                "uid": action.uid,
+            },
+            "type": action.type,
+            "reason": action.reason,
+            "message": action.message[:1024],
+            "source": {"component": "efrit-operator"},
+            "reportingComponent": "efrit.dev/operator",
+            "reportingInstance": self._name,
+            "action": action.reason,
+            "firstTimestamp": rfc3339(now),
+            "lastTimestamp": rfc3339(now),
+            "eventTime": rfc3339_micro(now),
+            "count": 1,
+        }
+        try:
+            await self._kube.create(manifest)
+        except ApiError as error:
+            log.warning("event %s for %s/%s not published: %s", action.reason, namespace, name, error)
+
+
+def _merge(new: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `new` as a merge patch over `old`: keys that are gone from nested objects become null."""
+    result: dict[str, Any] = {}
+    for key, value in new.items():
+        before = old.get(key)
+        if isinstance(value, Mapping) and isinstance(before, Mapping):
+            result[key] = {**_merge(value, before), **dict.fromkeys(before.keys() - value.keys())}
+        else:
+            result[key] = value
+    return result
+
+
+def _count(action: PatchStatus) -> None:
+    if action.status.get("phase") in ("Succeeded", "Failed"):
+        metrics.REQUESTS_FINISHED.labels(action.status.get("reason", "")).inc()

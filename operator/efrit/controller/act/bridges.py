@@ -1,0 +1,189 @@
+"""The connections to the bridges: one event stream and one small connection pool per running instance.
+
+A stream resumes where it broke off; what it tells goes to the sink as it arrives. Answers are read from it, so
+that an answer costs no call of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import ssl
+from dataclasses import dataclass, field
+
+import httpx
+from httpx_sse import SSEError, aconnect_sse
+
+from efrit.controller.act.sink import Sink
+from efrit.controller.decide.actions import ConnectBridge
+from efrit.controller.decide.children.credentials import Identity, server_name, token
+from efrit.controller.decide.views import Key
+from efrit.errors import (
+    BridgeError,
+    BridgeUnreachable,
+    EfritError,
+    ProtocolError,
+    RequestNotFound,
+    error_for_code,
+)
+from efrit.protocol import ErrorBody, Request, RequestView, parse_event
+
+log = logging.getLogger(__name__)
+
+CALL_TIMEOUT = httpx.Timeout(15, connect=5)
+# The bridge sends a comment every 10 s: half a minute of silence is a broken stream.
+STREAM_TIMEOUT = httpx.Timeout(30, connect=5)
+LIMITS = httpx.Limits(max_connections=32, max_keepalive_connections=8, keepalive_expiry=60)
+FIRST_BACKOFF_SECONDS = 0.1
+LAST_BACKOFF_SECONDS = 5.0
+
+
+@dataclass(slots=True)
+class _Link:
+    """One connection: to which pod, over which client, fed by which task."""
+
+    wanted: ConnectBridge
+    client: httpx.AsyncClient
+    task: asyncio.Task[None] = field(init=False)
+
+
+class Bridges:
+    """All connections. `connect` and `disconnect` say what is wanted; the rest keeps it so."""
+
+    def __init__(self, identity: Identity, sink: Sink) -> None:
+        self._identity = identity
+        self._sink = sink
+        self._links: dict[Key, _Link] = {}
+        self._tls = ssl.create_default_context(cadata=identity.ca_certificate.decode())
+
+    def __len__(self) -> int:
+        return len(self._links)
+
+    async def connect(self, wanted: ConnectBridge) -> None:
+        """Keep a stream open to this pod; nothing happens where one is."""
+        known = self._links.get(wanted.instance)
+        if known is not None:
+            if known.wanted == wanted and not known.task.done():
+                return
+            await self._close(wanted.instance)
+        host = f"[{wanted.host}]" if ":" in wanted.host else wanted.host
+        client = httpx.AsyncClient(
+            base_url=f"https://{host}:{wanted.port}",
+            verify=self._tls,
+            headers={"Authorization": f"Bearer {token(self._identity.hmac_key, wanted.instance_uid)}"},
+            timeout=CALL_TIMEOUT,
+            limits=LIMITS,
+            trust_env=False,
+        )
+        link = _Link(wanted, client)
+        self._links[wanted.instance] = link
+        link.task = asyncio.create_task(self._follow(link), name=f"bridge {'/'.join(wanted.instance)}")
+
+    async def disconnect(self, instance: Key) -> None:
+        """Close the stream of an instance, if there is one."""
+        await self._close(instance)
+        self._sink.bridge_closed(instance)
+
+    async def close(self) -> None:
+        """Close every stream."""
+        for instance in list(self._links):
+            await self._close(instance)
+
+    async def submit(self, instance: Key, request: Request) -> RequestView:
+        """PUT a request. Raises the QueueError the bridge names, or BridgeUnreachable."""
+        body = await self._call("PUT", instance, request.id, content=request.to_json().encode(), json=True)
+        return RequestView.model_validate_json(body)
+
+    async def read(self, instance: Key, uid: str) -> RequestView:
+        """GET a request with its answer. Raises RequestNotFound, BridgeUnreachable."""
+        return RequestView.model_validate_json(await self._call("GET", instance, uid))
+
+    async def cancel(self, instance: Key, uid: str) -> RequestView:
+        """Ask to stop or withdraw a request. Raises RequestNotFound, BridgeUnreachable."""
+        return RequestView.model_validate_json(await self._call("POST", instance, f"{uid}/cancel"))
+
+    async def acknowledge(self, instance: Key, uid: str) -> None:
+        """Say that the answer is stored. A request that is unknown was acknowledged long ago."""
+        try:
+            await self._call("DELETE", instance, uid)
+        except RequestNotFound:
+            log.debug("%s/%s: acknowledged request %s is gone from its queue", *instance, uid)
+
+    async def _close(self, instance: Key) -> None:
+        link = self._links.pop(instance, None)
+        if link is None:
+            return
+        link.task.cancel()
+        await asyncio.gather(link.task, return_exceptions=True)
+        await link.client.aclose()
+
+    async def _call(
+        self, method: str, instance: Key, where: str, *, content: bytes | None = None, json: bool = False
+    ) -> bytes:
+        link = self._links.get(instance)
+        if link is None:
+            raise BridgeUnreachable(f"{instance[0]}/{instance[1]}: not connected to its bridge")
+        try:
+            response = await link.client.request(
+                method,
+                f"/v1/requests/{where}",
+                content=content,
+                headers={"Content-Type": "application/json"} if json else None,
+                extensions=_tls_name(link.wanted),
+            )
+        except (httpx.TransportError, httpx.InvalidURL, RuntimeError) as error:
+            # RuntimeError: the client was closed under us because the pod was replaced.
+            raise BridgeUnreachable(f"{instance[0]}/{instance[1]}: its bridge does not answer: {error!r}") from error
+        if response.is_success:
+            return response.content
+        raise _error(response)
+
+    async def _follow(self, link: _Link) -> None:
+        """Read the stream for ever, coming back after each break."""
+        instance, pod_uid = link.wanted.instance, link.wanted.pod_uid
+        failures, last_id = 0, ""
+        while True:
+            began = asyncio.get_running_loop().time()
+            problem = "it ended the event stream"
+            try:
+                async with aconnect_sse(
+                    link.client,
+                    "GET",
+                    "/v1/events",
+                    timeout=STREAM_TIMEOUT,
+                    headers={"Last-Event-ID": last_id} if last_id else None,
+                    extensions=_tls_name(link.wanted),
+                ) as source:
+                    if not source.response.is_success:
+                        await source.response.aread()
+                        raise _error(source.response)
+                    async for each in source.aiter_sse():
+                        event = parse_event(each.event, each.data)
+                        if event is not None:
+                            self._sink.bridge_event(instance, pod_uid, event)
+                        last_id, failures = each.id or last_id, 0
+            except (httpx.TransportError, SSEError, EfritError) as error:
+                problem = str(error) or repr(error)
+                if isinstance(error, ProtocolError):
+                    # What could not be read may be what matters: start over from a whole picture.
+                    last_id = ""
+            if asyncio.get_running_loop().time() - began > LAST_BACKOFF_SECONDS:
+                failures = 0
+            failures += 1
+            log.debug("%s/%s: bridge stream: %s (failure %d)", *instance, problem, failures)
+            self._sink.bridge_lost(instance, pod_uid, problem)
+            backoff = min(FIRST_BACKOFF_SECONDS * 1.6 ** (failures - 1), LAST_BACKOFF_SECONDS)
+            await asyncio.sleep(backoff * random.uniform(0.8, 1.2))  # noqa: S311
+
+
+def _tls_name(wanted: ConnectBridge) -> dict[str, str]:
+    return {"sni_hostname": server_name(wanted.instance_uid)}
+
+
+def _error(response: httpx.Response) -> EfritError:
+    try:
+        detail = ErrorBody.model_validate_json(response.content).error
+    except ValueError:
+        return BridgeError(f"the bridge answered {response.status_code}: {response.text[:200]}")
+    return error_for_code(detail.code, detail.message)

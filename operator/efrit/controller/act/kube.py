@@ -1,0 +1,164 @@
+"""The Kubernetes API as the controller uses it: JSON in, JSON out, one exception tree.
+
+Goes through the official client's transport (authentication, TLS, connection pool) and skips its typed models,
+which would cost more than the call itself. API paths are spelled here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import aiohttp
+from kubernetes.aio import config as kube_config
+from kubernetes.aio.client import ApiClient, Configuration
+
+from efrit.errors import ApiConflict, ApiError, ApiNotFound, ApiRefused, ApiUnavailable
+
+FIELD_MANAGER = "efrit-operator"
+PAGE = 500
+TIMEOUT_SECONDS = 30
+
+PLURALS: Mapping[tuple[str, str], str] = {
+    ("efrit.dev/v1alpha1", "EfritInstance"): "efritinstances",
+    ("efrit.dev/v1alpha1", "EfritRequest"): "efritrequests",
+    ("apps/v1", "StatefulSet"): "statefulsets",
+    ("v1", "PersistentVolumeClaim"): "persistentvolumeclaims",
+    ("v1", "Pod"): "pods",
+    ("v1", "Secret"): "secrets",
+    ("v1", "ServiceAccount"): "serviceaccounts",
+    ("v1", "Event"): "events",
+    ("networking.k8s.io/v1", "NetworkPolicy"): "networkpolicies",
+}
+
+
+def path(api_version: str, kind: str, namespace: str | None, name: str | None = None, sub: str | None = None) -> str:
+    """Return the URL path of a collection, an object or its subresource."""
+    root = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
+    parts = [root]
+    if namespace is not None:
+        parts.append(f"namespaces/{namespace}")
+    parts.append(PLURALS[api_version, kind])
+    parts += [part for part in (name, sub) if part is not None]
+    return "/".join(parts)
+
+
+class Kube:
+    """A connection to the API server. Close it when done."""
+
+    def __init__(self, client: ApiClient) -> None:
+        self._client = client
+
+    @classmethod
+    async def connect(cls) -> Kube:
+        """Return a connection by the pod's service account, or by KUBECONFIG outside a cluster."""
+        configuration = Configuration()
+        await kube_config.load_config(client_configuration=configuration)
+        return cls(ApiClient(configuration))
+
+    @property
+    def client(self) -> ApiClient:
+        """The official client, for libraries that want it."""
+        return self._client
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.close()
+
+    async def get(self, api_version: str, kind: str, namespace: str, name: str) -> dict[str, Any]:
+        """Return one object. Raises ApiNotFound."""
+        return await self.call("GET", path(api_version, kind, namespace, name))
+
+    async def create(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
+        """Create an object. Raises ApiConflict where it exists."""
+        meta = manifest["metadata"]
+        where = path(manifest["apiVersion"], manifest["kind"], meta["namespace"])
+        return await self.call("POST", where, body=manifest, query={"fieldManager": FIELD_MANAGER})
+
+    async def apply(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
+        """Apply an object server-side; fields of ours win."""
+        meta = manifest["metadata"]
+        where = path(manifest["apiVersion"], manifest["kind"], meta["namespace"], meta["name"])
+        return await self.call(
+            "PATCH",
+            where,
+            body=manifest,
+            content_type="application/apply-patch+yaml",
+            query={"fieldManager": FIELD_MANAGER, "force": "true"},
+        )
+
+    async def patch_status(
+        self, api_version: str, kind: str, namespace: str, name: str, body: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Merge-patch the status subresource. Raises ApiConflict where body names an outdated resourceVersion."""
+        return await self.call(
+            "PATCH",
+            path(api_version, kind, namespace, name, "status"),
+            body=body,
+            content_type="application/merge-patch+json",
+            query={"fieldManager": FIELD_MANAGER},
+        )
+
+    async def delete(self, api_version: str, kind: str, namespace: str, name: str, uid: str) -> None:
+        """Delete an object if it is still this one. Raises ApiNotFound, ApiConflict."""
+        body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
+        await self.call("DELETE", path(api_version, kind, namespace, name), body=body)
+
+    async def pages(
+        self, api_version: str, kind: str, namespace: str | None, **selectors: str
+    ) -> AsyncIterator[dict[str, Any]]:
+        """Yield the objects of a collection, page by page; selectors are labelSelector and fieldSelector."""
+        query = {"limit": str(PAGE), **selectors}
+        while True:
+            page = await self.call("GET", path(api_version, kind, namespace), query=query)
+            for item in page.get("items", ()):
+                yield item
+            token = page.get("metadata", {}).get("continue")
+            if not token:
+                return
+            query["continue"] = token
+
+    async def call(
+        self,
+        method: str,
+        where: str,
+        *,
+        body: Mapping[str, Any] | None = None,
+        content_type: str = "application/json",
+        query: Mapping[str, str] | None = None,
+    ) -> dict[str, Any]:
+        """Make one call and return the JSON of its answer. Raises the ApiError that the answer stands for."""
+        try:
+            serialized = await self._client.param_serialize(
+                method=method,
+                resource_path=where,
+                query_params=list((query or {}).items()),
+                header_params={"Accept": "application/json", "Content-Type": content_type},
+                body=body,
+                auth_settings=["BearerToken"],
+            )
+            response = await self._client.call_api(*serialized, _request_timeout=TIMEOUT_SECONDS)
+            data = await response.read()
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise ApiUnavailable(f"{method} {where}: no answer from the API server: {error!r}") from error
+        if response.status >= 400:
+            raise _error(method, where, response.status, data)
+        result: dict[str, Any] = json.loads(data) if data else {}
+        return result
+
+
+def _error(method: str, where: str, status: int, data: bytes) -> ApiError:
+    try:
+        body = json.loads(data)
+        message = str(body.get("message") or body)
+    except (ValueError, AttributeError):
+        message = data[:500].decode("utf-8", "replace")
+    text = f"{method} {where}: {status}: {message}"
+    if status == 404:
+        return ApiNotFound(text)
+    if status == 409:
+        return ApiConflict(text)
+    if status in (400, 403, 413, 415, 422):
+        return ApiRefused(text, sentence=message)
+    return ApiUnavailable(text)

@@ -1,0 +1,58 @@
+"""What actions tell back: the store's side of the conversation, as the actors see it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from efrit.controller.decide.views import Key
+from efrit.protocol import Event, RequestView
+
+
+class Sink(Protocol):
+    """Takes in what was learned while acting."""
+
+    def observe_instance(self, obj: Mapping[str, Any]) -> None:
+        """Take in the EfritInstance an API call returned."""
+
+    def observe_request(self, obj: Mapping[str, Any]) -> None:
+        """Take in the EfritRequest an API call returned."""
+
+    def observe_statefulset(self, obj: Mapping[str, Any]) -> None:
+        """Take in the StatefulSet an API call returned."""
+
+    def bridge_event(self, instance: Key, pod_uid: str, event: Event) -> None:
+        """Take in one event of a bridge."""
+
+    def bridge_lost(self, instance: Key, pod_uid: str, problem: str) -> None:
+        """Take in that a bridge cannot be reached."""
+
+    def bridge_closed(self, instance: Key) -> None:
+        """Take in that a connection was closed on purpose."""
+
+    def request_view(self, instance: Key, view: RequestView) -> None:
+        """Take in what a bridge answered about a request."""
+
+    def handed_over(self, request: Key, uid: str, queue_id: str) -> None:
+        """Take in that a queue has a request."""
+
+    def absent(self, request: Key, uid: str, queue_id: str) -> None:
+        """Take in that a queue does not know a request."""
+
+    def acknowledged(self, instance: Key, uid: str) -> None:
+        """Take in that a bridge was told that its answer is stored."""
+
+    def applied(self, instance: Key) -> None:
+        """Take in that the children were accepted."""
+
+    def refused(self, instance: Key, generation: int, sentence: str) -> None:
+        """Take in that a child was refused."""
+
+    def explained(self, instance: Key, problem: str | None) -> None:
+        """Take in Kubernetes' sentence on why an instance does not start."""
+
+    def status_written(self, instance: Key) -> None:
+        """Take in that an instance's status was written."""
+
+    def request_gone(self, key: Key, uid: str) -> None:
+        """Take in that a request does not exist any more."""

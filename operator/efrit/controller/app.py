@@ -1,0 +1,178 @@
+"""The controller process: settings, lease, watchers, work queue, janitor, probes. Crash-only.
+
+Whatever dies takes the process with it; the Deployment starts it again, and everything it knew is in the cluster
+and on the queues.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import signal
+import sys
+from datetime import UTC, datetime
+
+import kopf
+
+from efrit import __version__
+from efrit.controller import metrics
+from efrit.controller.act.actor import Actor
+from efrit.controller.act.bridges import Bridges
+from efrit.controller.act.identity import load_identity
+from efrit.controller.act.kube import Kube
+from efrit.controller.health import Health, serve
+from efrit.controller.janitor import Janitor
+from efrit.controller.lease import Lease
+from efrit.controller.reconcile import PULSE, Reconciler
+from efrit.controller.settings import Settings, load
+from efrit.controller.watch import handlers
+from efrit.controller.watch.queue import WorkQueue
+from efrit.controller.watch.store import Store
+from efrit.errors import ConfigurationError
+
+log = logging.getLogger("efrit.controller")
+
+PULSE_SECONDS = 5.0
+
+
+def main() -> None:
+    """Run the controller until it is told to stop. Exit code 0 when asked to, 1 when something died."""
+    try:
+        settings = load()
+    except ConfigurationError as error:
+        sys.exit(str(error))
+    _configure_logging(settings)
+    sys.exit(asyncio.run(_run(settings)))
+
+
+async def _run(settings: Settings) -> int:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    log.info("efrit-operator %s starts as %s", __version__, settings.pod_name)
+    health = Health()
+    kube = await Kube.connect()
+    server = await serve(health, settings.http_host, settings.http_port)
+    lease = Lease(kube, settings.operator_namespace, settings.lease_name, settings.pod_name, settings.lease_seconds)
+    process = _Process(settings, kube, health, stop)
+    holding = asyncio.create_task(lease.hold(process.lead), name="lease")
+    stopping = asyncio.create_task(stop.wait(), name="stop")
+    health.ready = True
+    try:
+        await asyncio.wait({holding, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if process.failure is not None:
+            log.critical("the controller stops: %r", process.failure, exc_info=process.failure)
+        elif holding.done():
+            log.critical("the controller stops: %s", holding.exception() or "the lease is lost")
+        return 0 if stop.is_set() and process.failure is None else 1
+    finally:
+        holding.cancel()
+        stopping.cancel()
+        await asyncio.gather(holding, stopping, return_exceptions=True)
+        await process.stopped()
+        await lease.release()
+        await server.cleanup()
+        await kube.close()
+        log.info("efrit-operator stopped")
+
+
+class _Process:
+    """What runs while the lease is held."""
+
+    def __init__(self, settings: Settings, kube: Kube, health: Health, stop: asyncio.Event) -> None:
+        self._settings = settings
+        self._kube = kube
+        self._health = health
+        self._stop = stop
+        self._bridges: Bridges | None = None
+        self.failure: BaseException | None = None
+
+    async def lead(self) -> None:
+        """Watch, decide and act until cancelled; a failure is kept and stops the process."""
+        metrics.LEADER.set(1)
+        try:
+            await self._lead()
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
+            self.failure = error
+            raise
+        finally:
+            metrics.LEADER.set(0)
+            self._stop.set()
+
+    async def stopped(self) -> None:
+        """Close what is still open."""
+        if self._bridges is not None:
+            await self._bridges.close()
+
+    async def _lead(self) -> None:
+        settings = self._settings
+        log.info("leading; serving %s", ", ".join(settings.watch_namespaces) or "the whole cluster")
+        identity = await load_identity(self._kube, settings.operator_namespace, settings.identity_secret)
+        queue = WorkQueue()
+        store = Store(queue, settings.controller_config(), _now)
+        bridges = self._bridges = Bridges(identity, store)
+        actor = Actor(self._kube, bridges, store, _now, settings.pod_name)
+        reconciler = Reconciler(store, queue, actor, self._kube, bridges, identity, _now)
+        janitor = Janitor(
+            self._kube, store, settings.watch_namespaces, settings.sweep_seconds, settings.resync_seconds
+        )
+        self._health.pulse = lambda: reconciler.pulse
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._watch(store), name="watch")
+            group.create_task(queue.run(reconciler.look, settings.workers), name="work-queue")
+            group.create_task(janitor.run(), name="janitor")
+            group.create_task(_beat(queue, store, bridges), name="pulse")
+
+    async def _watch(self, store: Store) -> None:
+        namespaces = self._settings.watch_namespaces
+        await kopf.operator(
+            registry=handlers.registry(store),
+            settings=handlers.settings(),
+            clusterwide=not namespaces,
+            namespaces=namespaces,
+            standalone=True,
+        )
+        # kopf takes SIGTERM for itself: that it ends without an error means that the process is to stop.
+        self._stop.set()
+
+
+async def _beat(queue: WorkQueue, store: Store, bridges: Bridges) -> None:
+    while True:
+        queue.add(PULSE)
+        instances, requests = store.counts()
+        metrics.INSTANCES.set(instances)
+        metrics.OPEN_REQUESTS.set(requests)
+        metrics.BRIDGES.set(len(bridges))
+        metrics.WORK_QUEUE_DEPTH.set(len(queue))
+        await asyncio.sleep(PULSE_SECONDS)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class _JsonFormatter(logging.Formatter):
+    """One JSON object a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line)
+
+
+def _configure_logging(settings: Settings) -> None:
+    handler = logging.StreamHandler()
+    plain = logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+    handler.setFormatter(_JsonFormatter() if settings.log_format == "json" else plain)
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    logging.getLogger("efrit").setLevel(settings.log_level.upper())

@@ -1,0 +1,157 @@
+"""The vocabulary between decide/ and act/: everything the controller can do, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Literal
+
+from efrit.controller.decide.views import Key
+from efrit.protocol import Request
+
+ResourceKind = Literal["EfritInstance", "EfritRequest"]
+
+
+@dataclass(frozen=True, slots=True)
+class PatchStatus:
+    """Write a status, on condition that the object is still the one decided about."""
+
+    kind: ResourceKind
+    key: Key
+    uid: str
+    resource_version: str
+    status: Mapping[str, Any]
+    """The whole new status as JSON data."""
+    old: Mapping[str, Any] = field(default_factory=dict)
+    """The status decided about; keys that are gone are removed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Submit:
+    """Hand a request to the bridge of an instance; safe to repeat."""
+
+    instance: Key
+    request_key: Key
+    request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class CancelWork:
+    """Ask the bridge to stop or withdraw a request; safe to repeat."""
+
+    instance: Key
+    request_key: Key
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class FetchAnswer:
+    """Read an answer that was too large for the event stream."""
+
+    instance: Key
+    request_key: Key
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoreResult:
+    """Create the Secret that holds a large result, owned by the request; safe to repeat."""
+
+    request_key: Key
+    manifest: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledge:
+    """Tell the bridge that the answer is stored and may go to the archive."""
+
+    instance: Key
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Delete an object, on condition that it is still the one decided about."""
+
+    kind: ResourceKind
+    key: Key
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyChildren:
+    """Apply the child objects of an instance, in this order."""
+
+    instance: Key
+    generation: int
+    manifests: tuple[Mapping[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectBridge:
+    """Keep an event stream open to the bridge of this pod."""
+
+    instance: Key
+    instance_uid: str
+    pod_uid: str
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class DisconnectBridge:
+    """Close the event stream of an instance."""
+
+    instance: Key
+
+
+@dataclass(frozen=True, slots=True)
+class Explain:
+    """Look for a sentence of Kubernetes that says why the instance does not start."""
+
+    instance: Key
+
+
+@dataclass(frozen=True, slots=True)
+class Wake:
+    """Decide about an instance again: a request waits for it."""
+
+    instance: Key
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Publish an Event that a person should notice."""
+
+    kind: ResourceKind
+    key: Key
+    uid: str
+    type: Literal["Normal", "Warning"]
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class LookAgain:
+    """Decide about the same object again after this time."""
+
+    after: timedelta
+
+
+Action = (
+    PatchStatus
+    | Submit
+    | CancelWork
+    | FetchAnswer
+    | StoreResult
+    | Acknowledge
+    | Delete
+    | ApplyChildren
+    | ConnectBridge
+    | DisconnectBridge
+    | Explain
+    | Wake
+    | Record
+    | LookAgain
+)

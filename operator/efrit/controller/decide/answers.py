@@ -1,0 +1,218 @@
+"""The one final status of a request: from an answer of Emacs, or from a decision that it will never run.
+
+Large results do not fit into a status: up to the size of a Secret they go into one, owned by the request; beyond
+that Emacs has left them on the workspace volume.
+"""
+
+from __future__ import annotations
+
+import base64
+from datetime import datetime
+from typing import Any
+
+from efrit.api import (
+    GROUP,
+    VERSION,
+    ConditionStatus,
+    EfritRequest,
+    Outcome,
+    RequestPhase,
+    RequestReason,
+    RequestStatus,
+    with_condition,
+)
+from efrit.api.request import (
+    COMPLETE,
+    MAX_INLINE_RESULT_CHARS,
+    SUCCEEDED,
+    EmacsContext,
+    RequestError,
+    ResultRef,
+)
+from efrit.controller.decide.actions import Action, PatchStatus, StoreResult
+from efrit.protocol import RequestView, Response
+
+MAX_TEXT_CHARS = 8_192
+RESULT_KEY = "result"
+
+NO_REASON_TEXT = {
+    RequestReason.SUCCEEDED: "The work is done.",
+    RequestReason.EVAL_ERROR: "Lisp signalled an error.",
+    RequestReason.TIMED_OUT: "It ran longer than its timeout and was stopped.",
+    RequestReason.CANCELLED: "It was cancelled.",
+    RequestReason.INTERRUPTED: "Emacs died while it ran: what it did is unknown.",
+    RequestReason.REJECTED: "It was refused and never ran.",
+    RequestReason.MODEL_NOT_CONFIGURED: "The instance has no model: set spec.model, or send an eval.",
+}
+
+
+def cut(text: str, limit: int) -> str:
+    """Return the longest beginning of `text` that is at most `limit` bytes of UTF-8."""
+    data = text.encode("utf-8", "replace")
+    return text if len(data) <= limit else data[:limit].decode("utf-8", "ignore")
+
+
+def _finish(
+    request: EfritRequest,
+    status: RequestStatus,
+    reason: RequestReason,
+    message: str,
+    outcome: Outcome,
+    now: datetime,
+) -> PatchStatus:
+    succeeded = ConditionStatus.TRUE if outcome == Outcome.SUCCESS else ConditionStatus.FALSE
+    generation = request.metadata.generation
+    conditions = with_condition(
+        status.conditions, COMPLETE, ConditionStatus.TRUE, reason, message, generation=generation, now=now
+    )
+    conditions = with_condition(conditions, SUCCEEDED, succeeded, reason, message, generation=generation, now=now)
+    final = status.model_copy(
+        update={
+            "phase": RequestPhase.SUCCEEDED if outcome == Outcome.SUCCESS else RequestPhase.FAILED,
+            "conditions": conditions,
+            "reason": reason.value,
+            "outcome": outcome,
+            "completion_time": now,
+            "progress": None,
+        }
+    )
+    return patch(request, final)
+
+
+def patch(request: EfritRequest, status: RequestStatus) -> PatchStatus:
+    """Return the action that replaces a request's status by this one."""
+    meta = request.metadata
+    return PatchStatus(
+        "EfritRequest",
+        request.key,
+        meta.uid,
+        meta.resource_version,
+        status.to_wire(),
+        request.status.to_wire(),
+    )
+
+
+def never_ran(request: EfritRequest, reason: RequestReason, message: str, now: datetime) -> list[Action]:
+    """Return the final status of a request that was never started, with what to change."""
+    error = RequestError(code=reason.value, message=cut(message, MAX_TEXT_CHARS))
+    status = request.status.model_copy(update={"error": error})
+    return [_finish(request, status, reason, message, Outcome.FAILURE, now)]
+
+
+def unknown_end(request: EfritRequest, message: str, now: datetime) -> list[Action]:
+    """Return the final status of a request whose queue was lost: whether it ran is unknown."""
+    return never_ran(request, RequestReason.INTERRUPTED, message, now)
+
+
+def answered(
+    request: EfritRequest,
+    view: RequestView,
+    response: Response,
+    now: datetime,
+    *,
+    pod_uid: str | None,
+    instance_name: str,
+    queue_timeout: bool,
+) -> list[Action]:
+    """Return what stores an answer: a Secret for a large result, then the final status.
+
+    `queue_timeout` says that the work was withdrawn because it waited too long, which is not the user's cancel.
+    """
+    reason = RequestReason(response.reason.value)
+    message = response.error or NO_REASON_TEXT.get(reason, reason.value)
+    if queue_timeout and reason == RequestReason.CANCELLED and response.started is None:
+        reason = RequestReason.TIMED_OUT
+        message = (
+            f"It waited longer than spec.queueTimeoutSeconds ({request.spec.queue_timeout_seconds} s) and never ran."
+        )
+    outcome = Outcome(response.outcome.value)
+    actions: list[Action] = []
+    update: dict[str, Any] = {
+        "instance_name": instance_name,
+        "pod_uid": pod_uid,
+        "attempt": response.attempt,
+        "queued_time": view.queued_time or request.status.queued_time,
+        "start_time": response.started,
+        "execution_seconds": round(response.execution_time, 6) if response.started else None,
+        "output": cut(response.output, MAX_TEXT_CHARS + 256) or None,
+        "messages": cut(response.messages, MAX_TEXT_CHARS + 256) or None,
+        "context": _context(response),
+        "error": None,
+    }
+    if outcome != Outcome.SUCCESS:
+        code = response.error_code or reason.value
+        update["error"] = RequestError(code=code[:256], message=cut(message, MAX_TEXT_CHARS))
+    if response.result is not None:
+        stored, fields = _result(request, response)
+        actions += stored
+        update |= fields
+    status = request.status.model_copy(update=update)
+    actions.append(_finish(request, status, reason, cut(message, 1024), outcome, now))
+    return actions
+
+
+def _context(response: Response) -> EmacsContext | None:
+    given = response.context
+    if given is None:
+        return None
+    buffers = given.get("buffers")
+    names = [each for each in buffers if isinstance(each, str)] if isinstance(buffers, list) else []
+    texts = {
+        key: value[:limit]
+        for key, limit in {
+            "current_buffer": 1024,
+            "major_mode": 256,
+            "default_directory": 4096,
+            "emacs_version": 64,
+        }.items()
+        if isinstance(value := given.get(key), str)
+    }
+    numbers = {
+        key: value
+        for key in ("buffer_count", "cursor_position")
+        if isinstance(value := given.get(key), int) and not isinstance(value, bool)
+    }
+    return EmacsContext.model_validate({"buffers": tuple(name[:1024] for name in names[:200]), **texts, **numbers})
+
+
+def _result(request: EfritRequest, response: Response) -> tuple[list[Action], dict[str, Any]]:
+    text = response.result or ""
+    inline = cut(text, MAX_INLINE_RESULT_CHARS)
+    whole = inline == text and response.result_path is None
+    fields: dict[str, Any] = {"result": inline, "truncated": response.truncated or not whole}
+    if whole:
+        return [], fields
+    reference = {"bytes": response.result_bytes, "sha256": response.sha256 or ""}
+    if response.result_path is not None:
+        fields["result_ref"] = ResultRef(workspace_path=response.result_path, **reference)
+        return [], fields
+    secret = result_secret(request, text)
+    fields["result_ref"] = ResultRef(secret_name=secret["metadata"]["name"], key=RESULT_KEY, **reference)
+    return [StoreResult(request.key, secret)], fields
+
+
+def result_secret(request: EfritRequest, text: str) -> dict[str, Any]:
+    """Return the Secret that holds a large result; it goes when the request goes."""
+    meta = request.metadata
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {
+            # Named by UID: a request created anew under the same name gets a Secret of its own.
+            "name": f"efrit-result-{meta.uid}",
+            "namespace": meta.namespace,
+            "labels": {"app.kubernetes.io/managed-by": "efrit-operator", "efrit.dev/request": meta.name[:63]},
+            "ownerReferences": [
+                {
+                    "apiVersion": f"{GROUP}/{VERSION}",
+                    "kind": EfritRequest.kind,
+                    "name": meta.name,
+                    "uid": meta.uid,
+                    "controller": True,
+                }
+            ],
+        },
+        "type": "efrit.dev/result",
+        "immutable": True,
+        "data": {RESULT_KEY: base64.b64encode(text.encode()).decode()},
+    }

@@ -1,0 +1,71 @@
+"""Names, labels and owners of child objects; the only place that knows how they are spelled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from efrit.api import GROUP, VERSION, EfritInstance
+
+INSTANCE_LABEL = "efrit.dev/instance"
+CHILDREN_HASH = "efrit.dev/children-hash"
+TEMPLATE_HASH = "efrit.dev/template-hash"
+MANAGED_BY = "efrit-operator"
+POD_SELECTOR = "app.kubernetes.io/managed-by=efrit-operator,efrit.dev/instance"
+PREFIX = "efrit-"
+
+BRIDGE_PORT = 8443
+USER_ID = 65532
+
+QUEUE_MOUNT = "/var/lib/efrit"
+QUEUE_DIR = f"{QUEUE_MOUNT}/queue"
+WORKSPACE = "/workspace"
+SHARED = "/efrit"
+HOME = "/home/efrit"
+BRIDGE_SECRETS = "/etc/efrit/bridge"
+MODEL_SECRETS = "/etc/efrit/model"
+INIT_DIR = "/etc/efrit/init"
+
+
+def child_name(instance: EfritInstance) -> str:
+    """Return the name of the StatefulSet and the other children that there is one of."""
+    return f"{PREFIX}{instance.metadata.name}"
+
+
+def claim_name(instance: EfritInstance, volume: str) -> str:
+    """Return the name of the claim made for `queue` or `workspace`."""
+    return f"{child_name(instance)}-{volume}"
+
+
+def secret_name(instance: EfritInstance) -> str:
+    """Return the name of the Secret with the bridge's certificate and token."""
+    return f"{child_name(instance)}-bridge"
+
+
+def selector_labels(instance: EfritInstance) -> dict[str, str]:
+    """Return the labels that select the instance's pod, and no other."""
+    return {
+        "app.kubernetes.io/name": "efrit-instance",
+        "app.kubernetes.io/managed-by": MANAGED_BY,
+        INSTANCE_LABEL: instance.metadata.name,
+    }
+
+
+def child_metadata(instance: EfritInstance, name: str) -> dict[str, Any]:
+    """Return metadata of a child: labels and the instance as its controlling owner."""
+    meta = instance.metadata
+    return {
+        "name": name,
+        "namespace": meta.namespace,
+        "labels": selector_labels(instance),
+        "ownerReferences": [
+            {
+                "apiVersion": f"{GROUP}/{VERSION}",
+                "kind": EfritInstance.kind,
+                "name": meta.name,
+                "uid": meta.uid,
+                "controller": True,
+                # Foreground deletion would otherwise need rights on the instance's finalizers.
+                "blockOwnerDeletion": False,
+            }
+        ],
+    }

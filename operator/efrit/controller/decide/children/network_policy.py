@@ -1,0 +1,89 @@
+"""The NetworkPolicy of an instance: nothing in but the operator, nothing out but DNS and the model.
+
+A NetworkPolicy knows no host names: a model inside the cluster is allowed by its namespace, one outside by all
+public addresses on its port, private, link-local and metadata ranges left out.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Any
+from urllib.parse import urlsplit
+
+from efrit.api import EfritInstance
+from efrit.controller.decide.children.naming import BRIDGE_PORT, child_metadata, child_name, selector_labels
+from efrit.controller.decide.views import ControllerConfig
+
+PRIVATE_V4 = ("10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16")
+PRIVATE_V6 = ("::1/128", "fc00::/7", "fe80::/10")
+NODE_LOCAL_DNS = "169.254.20.10/32"
+DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+def build_network_policy(instance: EfritInstance, config: ControllerConfig) -> dict[str, Any]:
+    """Return the policy of the instance's pod."""
+    network = instance.spec.network
+    operator = {
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": config.operator_namespace}},
+        "podSelector": {"matchLabels": {"app.kubernetes.io/name": "efrit-operator"}},
+    }
+    ingress: list[dict[str, Any]] = [{"from": [operator], "ports": [{"protocol": "TCP", "port": BRIDGE_PORT}]}]
+    if network.allow_ingress_from:
+        ingress.append({"from": [dict(peer) for peer in network.allow_ingress_from]})
+    egress: list[dict[str, Any]] = [_dns(), *([_model(instance)] if instance.spec.model else [])]
+    egress += [dict(rule) for rule in network.egress]
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": child_metadata(instance, child_name(instance)),
+        "spec": {
+            "podSelector": {"matchLabels": selector_labels(instance)},
+            "policyTypes": ["Ingress", "Egress"],
+            "ingress": ingress,
+            "egress": egress,
+        },
+    }
+
+
+def _dns() -> dict[str, Any]:
+    return {
+        "to": [
+            {"namespaceSelector": {}, "podSelector": {"matchLabels": {"k8s-app": "kube-dns"}}},
+            {"ipBlock": {"cidr": NODE_LOCAL_DNS}},
+        ],
+        "ports": [{"protocol": "UDP", "port": 53}, {"protocol": "TCP", "port": 53}],
+    }
+
+
+def _model(instance: EfritInstance) -> dict[str, Any]:
+    model = instance.spec.model
+    url = urlsplit(model.base_url if model else "")
+    host = url.hostname or ""
+    ports = [{"protocol": "TCP", "port": url.port or DEFAULT_PORTS.get(url.scheme, 443)}]
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        pass
+    else:
+        return {"to": [{"ipBlock": {"cidr": f"{address}/{address.max_prefixlen}"}}], "ports": ports}
+    namespace = _cluster_namespace(host, instance.metadata.namespace)
+    if namespace is not None:
+        # The policy sees the pod's port, the URL names the Service's: they may differ.
+        return {"to": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}}}]}
+    return {
+        "to": [
+            {"ipBlock": {"cidr": "0.0.0.0/0", "except": list(PRIVATE_V4)}},
+            {"ipBlock": {"cidr": "::/0", "except": list(PRIVATE_V6)}},
+        ],
+        "ports": ports,
+    }
+
+
+def _cluster_namespace(host: str, own: str) -> str | None:
+    """Return the namespace of a Service's host name, or None for a host outside the cluster."""
+    parts = host.split(".")
+    if len(parts) == 1:
+        return own
+    if len(parts) >= 3 and parts[2] == "svc":
+        return parts[1]
+    return None

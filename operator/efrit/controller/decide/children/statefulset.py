@@ -1,0 +1,223 @@
+"""The StatefulSet of one: the bridge as a native sidecar, then Emacs. At most one pod per identity at any time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from efrit.api import EfritInstance
+from efrit.api.instance import Storage
+from efrit.controller.decide.children import naming
+from efrit.controller.decide.views import ControllerConfig
+from efrit.controller.decide.wire import instance_id
+
+EMACS = "emacs"
+BRIDGE = "bridge"
+DRAIN_MARGIN_SECONDS = 10
+MAX_DRAIN_SECONDS = 300
+DEFAULT_EMACS_RESOURCES: Mapping[str, Any] = {"requests": {"cpu": "50m", "memory": "128Mi"}}
+
+RESTRICTED: Mapping[str, Any] = {
+    "allowPrivilegeEscalation": False,
+    "readOnlyRootFilesystem": True,
+    "capabilities": {"drop": ["ALL"]},
+}
+
+
+def build_statefulset(instance: EfritInstance, config: ControllerConfig, replicas: int) -> dict[str, Any]:
+    """Return the StatefulSet; `replicas` is 1, or 0 while suspended."""
+    labels = naming.selector_labels(instance)
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": naming.child_metadata(instance, naming.child_name(instance)),
+        "spec": {
+            "replicas": replicas,
+            "serviceName": naming.child_name(instance),
+            "podManagementPolicy": "Parallel",
+            "revisionHistoryLimit": 2,
+            "selector": {"matchLabels": labels},
+            "template": _template(instance, config, labels),
+        },
+    }
+
+
+def _template(instance: EfritInstance, config: ControllerConfig, labels: dict[str, str]) -> dict[str, Any]:
+    user = instance.spec.pod_template
+    own_account = user.service_account_name is None
+    drain = min(instance.spec.limits.request_timeout_seconds + DRAIN_MARGIN_SECONDS, MAX_DRAIN_SECONDS)
+    pull_secrets = [{"name": name} for name in config.image_pull_secrets]
+    pull_secrets += [each.to_wire() for each in user.image_pull_secrets]
+    spec: dict[str, Any] = {
+        "serviceAccountName": user.service_account_name or naming.child_name(instance),
+        "automountServiceAccountToken": not own_account,
+        "enableServiceLinks": False,
+        "shareProcessNamespace": True,
+        "terminationGracePeriodSeconds": drain,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": naming.USER_ID,
+            "runAsGroup": naming.USER_ID,
+            "fsGroup": naming.USER_ID,
+            "fsGroupChangePolicy": "OnRootMismatch",
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "initContainers": [_bridge(instance, config)],
+        "containers": [_emacs(instance, config)],
+        "volumes": _volumes(instance),
+    }
+    if pull_secrets:
+        spec["imagePullSecrets"] = pull_secrets
+    if user.node_selector:
+        spec["nodeSelector"] = dict(user.node_selector)
+    if user.tolerations:
+        spec["tolerations"] = [each.to_wire() for each in user.tolerations]
+    optional = {
+        "affinity": user.affinity,
+        "runtimeClassName": user.runtime_class_name,
+        "priorityClassName": user.priority_class_name,
+    }
+    spec |= {key: value for key, value in optional.items() if value is not None}
+    return {
+        "metadata": {
+            "labels": {**user.labels, **labels},
+            "annotations": {
+                **user.annotations,
+                "kubectl.kubernetes.io/default-container": EMACS,
+            },
+        },
+        "spec": spec,
+    }
+
+
+def _bridge(instance: EfritInstance, config: ControllerConfig) -> dict[str, Any]:
+    queue, limits = instance.spec.queue, instance.spec.limits
+    port = {"port": naming.BRIDGE_PORT, "scheme": "HTTPS"}
+    return {
+        "name": BRIDGE,
+        "image": config.bridge_image,
+        "imagePullPolicy": config.image_pull_policy,
+        "restartPolicy": "Always",
+        "command": ["efrit-bridge"],
+        "env": _env(
+            {
+                "EFRIT_QUEUE_DIR": naming.QUEUE_DIR,
+                "EFRIT_INSTANCE_ID": instance_id(instance),
+                "EFRIT_BRIDGE_PORT": naming.BRIDGE_PORT,
+                "EFRIT_BRIDGE_SECRETS": naming.BRIDGE_SECRETS,
+                "EFRIT_SHARED_DIR": naming.SHARED,
+                "EFRIT_MAX_PENDING": queue.max_pending,
+                "EFRIT_MAX_REQUEST_BYTES": limits.max_request_bytes,
+                "EFRIT_ARCHIVE_SECONDS": queue.archive_seconds,
+                "EFRIT_REQUEST_TIMEOUT": limits.request_timeout_seconds,
+            }
+        ),
+        "ports": [{"name": "bridge", "containerPort": naming.BRIDGE_PORT, "protocol": "TCP"}],
+        "livenessProbe": {
+            "httpGet": {"path": "/healthz", **port},
+            "periodSeconds": 10,
+            "timeoutSeconds": 5,
+            "failureThreshold": 6,
+        },
+        "readinessProbe": {
+            "httpGet": {"path": "/readyz", **port},
+            "periodSeconds": 5,
+            "timeoutSeconds": 5,
+        },
+        "resources": json.loads(json.dumps(config.bridge_resources)),
+        "securityContext": dict(RESTRICTED),
+        "volumeMounts": [
+            {"name": "queue", "mountPath": naming.QUEUE_MOUNT},
+            {"name": "efrit", "mountPath": naming.SHARED},
+            {"name": "bridge", "mountPath": naming.BRIDGE_SECRETS, "readOnly": True},
+            {"name": "tmp", "mountPath": "/tmp", "subPath": BRIDGE},  # noqa: S108
+        ],
+    }
+
+
+def _emacs(instance: EfritInstance, config: ControllerConfig) -> dict[str, Any]:
+    spec, user = instance.spec, instance.spec.pod_template
+    ours: dict[str, Any] = {
+        "EFRIT_QUEUE_DIR": naming.QUEUE_DIR,
+        "EFRIT_INSTANCE_ID": instance_id(instance),
+        "EFRIT_DAEMON_NAME": spec.emacs.daemon_name,
+        "EFRIT_WORKSPACE": naming.WORKSPACE,
+        "EFRIT_REQUEST_TIMEOUT": spec.limits.request_timeout_seconds,
+        "EFRIT_MAX_RESULT_BYTES": spec.limits.max_result_bytes,
+        "EFRIT_BRIDGE": "1",
+        "HOME": naming.HOME,
+        "LANG": "C.UTF-8",
+    }
+    mounts: list[dict[str, Any]] = [
+        {"name": "queue", "mountPath": naming.QUEUE_MOUNT},
+        {"name": "workspace", "mountPath": naming.WORKSPACE},
+        {"name": "efrit", "mountPath": naming.SHARED, "readOnly": True},
+        {"name": "home", "mountPath": naming.HOME},
+        {"name": "tmp", "mountPath": "/tmp", "subPath": EMACS},  # noqa: S108
+    ]
+    if spec.emacs.init_config_map_ref is not None:
+        ours["EFRIT_INIT_FILE"] = f"{naming.INIT_DIR}/init.el"
+        mounts.append({"name": "init", "mountPath": naming.INIT_DIR, "readOnly": True})
+    if spec.model is not None:
+        ours |= {
+            "EFRIT_MODEL_NAME": spec.model.name,
+            "EFRIT_MODEL_BASE_URL": spec.model.base_url,
+            "EFRIT_MODEL_MAX_TOKENS": spec.model.max_tokens,
+            "EFRIT_MODEL_API_KEY_FILE": f"{naming.MODEL_SECRETS}/api-key",
+        }
+        mounts.append({"name": "model", "mountPath": naming.MODEL_SECRETS, "readOnly": True})
+    mounts += [each.to_wire() for each in user.volume_mounts]
+    container: dict[str, Any] = {
+        "name": EMACS,
+        "image": spec.emacs.image or config.emacs_image,
+        # The bridge writes the script within its first moments; waiting here costs less than a startup probe.
+        "command": [
+            "/bin/sh",
+            "-c",
+            f"until [ -x {naming.SHARED}/run-emacs ]; do sleep 0.05; done; exec {naming.SHARED}/run-emacs",
+        ],
+        "env": [*_env(ours), *(each.to_wire() for each in user.env)],
+        "workingDir": naming.WORKSPACE,
+        "resources": spec.emacs.resources.to_wire() if spec.emacs.resources else dict(DEFAULT_EMACS_RESOURCES),
+        "securityContext": dict(RESTRICTED),
+        "volumeMounts": mounts,
+    }
+    if user.env_from:
+        container["envFrom"] = [each.to_wire() for each in user.env_from]
+    policy = spec.emacs.image_pull_policy
+    if policy is not None:
+        container["imagePullPolicy"] = policy.value
+    elif spec.emacs.image is None:
+        container["imagePullPolicy"] = config.image_pull_policy
+    return container
+
+
+def _volumes(instance: EfritInstance) -> list[dict[str, Any]]:
+    spec = instance.spec
+    volumes: list[dict[str, Any]] = [
+        {"name": "queue", **_storage(instance, "queue", spec.queue)},
+        {"name": "workspace", **_storage(instance, "workspace", spec.workspace)},
+        {"name": "efrit", "emptyDir": {"sizeLimit": "16Mi"}},
+        {"name": "home", "emptyDir": {}},
+        {"name": "tmp", "emptyDir": {}},
+        {"name": "bridge", "secret": {"secretName": naming.secret_name(instance), "defaultMode": 0o440}},
+    ]
+    if spec.emacs.init_config_map_ref is not None:
+        volumes.append({"name": "init", "configMap": {"name": spec.emacs.init_config_map_ref.name}})
+    if spec.model is not None:
+        ref = spec.model.api_key_secret_ref
+        items = [{"key": ref.key, "path": "api-key"}]
+        volumes.append({"name": "model", "secret": {"secretName": ref.name, "items": items, "defaultMode": 0o440}})
+    return volumes + [each.to_wire() for each in spec.pod_template.volumes]
+
+
+def _storage(instance: EfritInstance, volume: str, storage: Storage) -> dict[str, Any]:
+    if storage.ephemeral:
+        return {"emptyDir": {}}
+    claim = storage.existing_claim or naming.claim_name(instance, volume)
+    return {"persistentVolumeClaim": {"claimName": claim}}
+
+
+def _env(values: Mapping[str, object]) -> list[dict[str, str]]:
+    return [{"name": name, "value": str(value)} for name, value in values.items()]

@@ -1,0 +1,24 @@
+"""Which instance gets a request that names none: the least loaded ready one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from efrit.api import OperatingMode
+from efrit.controller.decide.views import InstanceSnapshot
+
+
+def choose(candidates: Iterable[InstanceSnapshot]) -> InstanceSnapshot | None:
+    """Return the available instance with the fewest open requests, by name where equal; None if none is."""
+    ready = [each for each in candidates if each.available]
+    return min(ready, key=lambda each: (each.load, each.instance.metadata.name), default=None)
+
+
+def to_wake(candidates: Iterable[InstanceSnapshot]) -> list[InstanceSnapshot]:
+    """Return the one instance suspended for idleness that should be woken, if any."""
+    asleep = [
+        each
+        for each in candidates
+        if each.instance.spec.operating_mode == OperatingMode.RUNNING and each.instance.status.suspended_idle
+    ]
+    return sorted(asleep, key=lambda each: each.instance.metadata.name)[:1]

@@ -1,0 +1,47 @@
+"""The queue's figures as a condition: one word and one sentence."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from efrit.api import ConditionStatus, QueueReason
+from efrit.protocol import Stats
+
+STALLED_AFTER_SECONDS = 15.0
+BACKLOGGED_AFTER_SECONDS = 60.0
+BACKLOGGED_SHARE = 0.8
+
+
+class Health(NamedTuple):
+    """A condition's status, reason and message."""
+
+    status: ConditionStatus
+    reason: QueueReason
+    message: str
+
+
+def health(stats: Stats | None, max_pending: int) -> Health:
+    """Return how the queue does; Unknown without figures."""
+    if stats is None:
+        return Health(ConditionStatus.UNKNOWN, QueueReason.UNKNOWN, "The instance is not running.")
+    message = sentence(stats)
+    stuck = stats.processing == 0 and stats.oldest_pending_seconds > STALLED_AFTER_SECONDS
+    if stats.pending > 0 and (stuck or not stats.emacs.alive):
+        return Health(ConditionStatus.FALSE, QueueReason.STALLED, message)
+    crowded = stats.pending >= BACKLOGGED_SHARE * max_pending
+    if crowded or stats.oldest_pending_seconds > BACKLOGGED_AFTER_SECONDS:
+        return Health(ConditionStatus.FALSE, QueueReason.BACKLOGGED, message)
+    if stats.pending or stats.processing:
+        return Health(ConditionStatus.TRUE, QueueReason.WORKING, message)
+    return Health(ConditionStatus.TRUE, QueueReason.IDLE, message)
+
+
+def sentence(stats: Stats) -> str:
+    """Return the figures as a sentence for people."""
+    text = (
+        f"{stats.pending} pending, {stats.processing} processing, {stats.processed} processed "
+        f"({stats.succeeded} succeeded, {stats.failed} failed), average {stats.average_processing_seconds:.1f} s"
+    )
+    if stats.pending:
+        text += f", oldest waits {stats.oldest_pending_seconds:.1f} s"
+    return text

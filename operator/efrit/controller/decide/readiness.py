@@ -1,0 +1,166 @@
+"""Why an instance is or is not ready: ordered checks from what a person can mend to what takes care of itself.
+
+Each check returns (reason, sentence) or None; the first that finds something speaks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import NamedTuple
+
+from efrit.api import InstanceReason
+from efrit.controller.decide.views import ContainerView, InstanceSnapshot
+
+IMAGE_REASONS = {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"}
+CONFIG_REASONS = {"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
+
+
+class Finding(NamedTuple):
+    """One answer: the fixed reason and the sentence."""
+
+    reason: InstanceReason
+    message: str
+
+
+Check = Callable[[InstanceSnapshot, datetime], Finding | None]
+
+
+def readiness(snapshot: InstanceSnapshot, now: datetime) -> Finding:
+    """Return why the (not suspended) instance is not ready, or `Ready`."""
+    for check in CHECKS:
+        finding = check(snapshot, now)
+        if finding is not None:
+            return finding
+    return Finding(InstanceReason.READY, "Emacs answers requests.")
+
+
+def _refused(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
+    if snapshot.refused is None:
+        return None
+    return Finding(
+        InstanceReason.CHILD_REFUSED, f"The API server refused an object of the instance: {snapshot.refused}"
+    )
+
+
+def _no_pod(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
+    if snapshot.pod is not None:
+        return None
+    if snapshot.problem:
+        return Finding(InstanceReason.CHILD_REFUSED, f"The pod cannot be made: {snapshot.problem}")
+    return Finding(InstanceReason.CREATING, "The pod is being made.")
+
+
+def _terminating_pod(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
+    if snapshot.pod is None or not snapshot.pod.deleting:
+        return None
+    return Finding(
+        InstanceReason.ROLLING, f"Pod {snapshot.pod.name} is stopping; running work may end, then it is replaced."
+    )
+
+
+def _waiting(snapshot: InstanceSnapshot) -> ContainerView | None:
+    containers = snapshot.pod.containers if snapshot.pod else ()
+    return next((each for each in containers if each.waiting_reason), None)
+
+
+def _image(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
+    containers = snapshot.pod.containers if snapshot.pod else ()
+    for each in containers:
+        if each.waiting_reason in IMAGE_REASONS:
+            message = each.waiting_message or each.waiting_reason or ""
+            return Finding(
+                InstanceReason.IMAGE_PULL_FAILED,
+                f"The image of container {each.name} cannot be pulled: {message}. Check spec.emacs.image and "
+                "spec.podTemplate.imagePullSecrets.",
+            )
+    return None
+
+
+def _config(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
+    containers = snapshot.pod.containers if snapshot.pod else ()
+    for each in containers:
+        if each.waiting_reason in CONFIG_REASONS:
+            message = each.waiting_message or each.waiting_reason or ""
+            return Finding(InstanceReason.CONFIG_MISSING, f"Container {each.name} cannot be created: {message}.")
+    problem = snapshot.problem or ""
+    missing = "not found" in problem or "non-existent" in problem
+    if missing and "MountVolume" in problem and not _any_running(snapshot):
+        return Finding(InstanceReason.CONFIG_MISSING, f"Something the pod mounts does not exist: {problem}")
+    return None
+
+
+def _any_running(snapshot: InstanceSnapshot) -> bool:
+    return any(each.running for each in snapshot.pod.containers) if snapshot.pod else False
+
+
+def _volumes(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
+    pod = snapshot.pod
+    pending = [claim.name for claim in snapshot.claims if claim.phase == "Pending"]
+    if pod is None or _any_running(snapshot) or not pending:
+        return None
+    why = snapshot.problem or pod.unschedulable or "its StorageClass has not made the volume yet"
+    plural = "s" if len(pending) > 1 else ""
+    names = " and ".join(pending)
+    return Finding(InstanceReason.VOLUME_PENDING, f"PersistentVolumeClaim{plural} {names} pending: {why}.")
+
+
+def _unschedulable(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
+    pod = snapshot.pod
+    if pod is None or pod.unschedulable is None:
+        return None
+    return Finding(InstanceReason.UNSCHEDULABLE, f"No node takes the pod: {pod.unschedulable}")
+
+
+def _crashing(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
+    waiting = _waiting(snapshot)
+    if waiting is None or waiting.waiting_reason != "CrashLoopBackOff":
+        return None
+    ended = f"exit code {waiting.last_exit_code}" if waiting.last_exit_code is not None else "unknown exit code"
+    if waiting.last_exit_reason not in (None, "Error", "Completed"):
+        ended = f"{waiting.last_exit_reason}, {ended}"
+    pod = snapshot.pod.name if snapshot.pod else ""
+    return Finding(
+        InstanceReason.CRASH_LOOPING,
+        f"Container {waiting.name} keeps ending ({ended}, {waiting.restarts} restarts): "
+        f"see `kubectl logs {pod} -c {waiting.name} --previous`.",
+    )
+
+
+def _bridge(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
+    if snapshot.available:
+        return None
+    pod, config = snapshot.pod, snapshot.config
+    started = pod.started if pod else None
+    if snapshot.bridge.problem and started is not None and now - started > config.unreachable_after:
+        return Finding(
+            InstanceReason.BRIDGE_UNREACHABLE, f"The bridge of the pod does not answer: {snapshot.bridge.problem}"
+        )
+    if snapshot.problem and not _any_running(snapshot):
+        return Finding(InstanceReason.STARTING, f"The pod is starting: {snapshot.problem}")
+    return Finding(InstanceReason.STARTING, "The pod is starting.")
+
+
+def _emacs(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
+    stats = snapshot.bridge.stats
+    if stats is None or not stats.emacs.alive:
+        return Finding(InstanceReason.STARTING, "Emacs is starting.")
+    if not stats.emacs.responsive:
+        age = stats.emacs.heartbeat_age_seconds
+        since = f" for {age:.0f} s" if age is not None else ""
+        return Finding(InstanceReason.NOT_RESPONDING, f"Emacs has given no sign of life{since}.")
+    return None
+
+
+CHECKS: tuple[Check, ...] = (
+    _refused,
+    _no_pod,
+    _terminating_pod,
+    _image,
+    _config,
+    _volumes,
+    _unschedulable,
+    _crashing,
+    _bridge,
+    _emacs,
+)

@@ -1,0 +1,383 @@
+"""What to do next about one request: an ordered list of checks, the first that has an answer wins.
+
+The order is the protocol: an answer that exists is stored before anything else is considered, work that may be
+running is stopped before its end is written, and nothing is handed over before its target is recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cached_property
+
+from efrit.api import (
+    ConditionStatus,
+    InstanceReason,
+    OperatingMode,
+    RequestPhase,
+    RequestReason,
+    RequestStatus,
+    RequestType,
+    with_condition,
+)
+from efrit.api.request import COMPLETE, SUCCEEDED
+from efrit.controller.decide import answers, placement
+from efrit.controller.decide.actions import (
+    Acknowledge,
+    Action,
+    CancelWork,
+    Delete,
+    FetchAnswer,
+    LookAgain,
+    Submit,
+    Wake,
+)
+from efrit.controller.decide.instances import suspension
+from efrit.controller.decide.views import InstanceSnapshot, RequestSnapshot
+from efrit.controller.decide.wire import wire_request
+from efrit.protocol import RequestState
+
+RETRY_CANCEL = timedelta(seconds=2)
+
+
+@dataclass(frozen=True)
+class _Case:
+    """The snapshot with what several checks derive from it."""
+
+    snapshot: RequestSnapshot
+    now: datetime
+
+    @cached_property
+    def waited(self) -> timedelta:
+        created = self.snapshot.request.metadata.creation_timestamp
+        return self.now - created if created else timedelta(0)
+
+    @cached_property
+    def queue_deadline_passed(self) -> bool:
+        limit = self.snapshot.request.spec.queue_timeout_seconds
+        return limit is not None and self.waited >= timedelta(seconds=limit)
+
+    @cached_property
+    def may_be_handed_over(self) -> bool:
+        """Whether the queue may hold the request, as far as this process knows."""
+        snapshot = self.snapshot
+        if snapshot.handover is not None:
+            return not snapshot.handover.absent
+        view, started = snapshot.bridge_view, snapshot.controller_started
+        created = snapshot.request.metadata.creation_timestamp
+        if view is not None or snapshot.request.status.queue_id is not None:
+            return True
+        # Before this process started another may have handed it over without having written so.
+        return created is None or started is None or created <= started
+
+    @property
+    def running(self) -> bool:
+        view = self.snapshot.bridge_view
+        return view is not None and view.state == RequestState.RUNNING
+
+
+Check = Callable[[_Case], list[Action] | None]
+
+
+def decide_request(snapshot: RequestSnapshot, now: datetime) -> list[Action]:
+    """Return the next actions for a request; an empty list waits for the next event."""
+    case = _Case(snapshot, now)
+    for check in CHECKS:
+        actions = check(case)
+        if actions is not None:
+            return actions
+    return []
+
+
+def _deleted(case: _Case) -> list[Action] | None:
+    snapshot = case.snapshot
+    if not snapshot.gone:
+        return None
+    if snapshot.target is None:
+        return []
+    uid = snapshot.request.metadata.uid
+    instance = snapshot.target.instance.key
+    if snapshot.bridge_view is not None and snapshot.bridge_view.state.final:
+        return [Acknowledge(instance, uid)]
+    if case.may_be_handed_over and snapshot.target.available:
+        return [CancelWork(instance, snapshot.request.key, uid), LookAgain(RETRY_CANCEL)]
+    return []
+
+
+def _final(case: _Case) -> list[Action] | None:
+    request = case.snapshot.request
+    if request.status.phase is None or not request.status.phase.final:
+        return None
+    actions: list[Action] = []
+    view, target = case.snapshot.bridge_view, case.snapshot.target
+    if target is not None and view is not None and view.state == RequestState.ANSWERED:
+        actions.append(Acknowledge(target.instance.key, request.metadata.uid))
+    ttl, ended = request.spec.ttl_seconds_after_finished, request.status.completion_time
+    if ttl is not None and ended is not None:
+        left = ended + timedelta(seconds=ttl) - case.now
+        if left <= timedelta(0):
+            actions.append(Delete("EfritRequest", request.key, request.metadata.uid))
+        else:
+            actions.append(LookAgain(left))
+    return actions
+
+
+def _answered(case: _Case) -> list[Action] | None:
+    snapshot, view = case.snapshot, case.snapshot.bridge_view
+    if view is None or not view.state.final or snapshot.target is None:
+        return None
+    instance = snapshot.target.instance
+    if view.response is None:
+        return [FetchAnswer(instance.key, snapshot.request.key, snapshot.request.metadata.uid)]
+    return answers.answered(
+        snapshot.request,
+        view,
+        view.response,
+        case.now,
+        pod_uid=snapshot.target.bridge.pod_uid,
+        instance_name=instance.metadata.name,
+        queue_timeout=case.queue_deadline_passed and not snapshot.request.spec.cancel,
+    )
+
+
+def _queue_lost(case: _Case) -> list[Action] | None:
+    """End what was handed to a queue that no longer exists: whether it ran is unknown."""
+    snapshot = case.snapshot
+    target = snapshot.target
+    if target is None or not target.available or target.bridge.queue_id is None:
+        return None
+    request = snapshot.request
+    handed_to = request.status.queue_id or (snapshot.handover.queue_id if snapshot.handover else None)
+    if handed_to is None or handed_to == target.bridge.queue_id:
+        return None
+    if snapshot.handover is not None and snapshot.handover.absent:
+        return None
+    return answers.unknown_end(
+        request,
+        "The queue it was handed to is gone with its volume: whether it ran is unknown. "
+        "Keep the queue on a storage claim (spec.queue.storage of the EfritInstance) to survive this.",
+        case.now,
+    )
+
+
+def _stop(case: _Case) -> list[Action] | None:
+    """Cancel, or end the wait for a start."""
+    snapshot, request = case.snapshot, case.snapshot.request
+    late = case.queue_deadline_passed and not case.running
+    if not request.spec.cancel and not late:
+        return None
+    target = snapshot.target
+    if case.may_be_handed_over and target is not None:
+        if target.available:
+            return [
+                CancelWork(target.instance.key, request.key, request.metadata.uid),
+                LookAgain(RETRY_CANCEL),
+            ]
+        # Its file may lie on the volume: the end is known once the instance runs again.
+        return None
+    if request.spec.cancel:
+        return answers.never_ran(request, RequestReason.CANCELLED, "It was cancelled before it ran.", case.now)
+    return answers.never_ran(
+        request,
+        RequestReason.TIMED_OUT,
+        f"It waited longer than spec.queueTimeoutSeconds ({request.spec.queue_timeout_seconds} s) and never ran.",
+        case.now,
+    )
+
+
+def _target_missing(case: _Case) -> list[Action] | None:
+    snapshot, request = case.snapshot, case.snapshot.request
+    if snapshot.target is not None:
+        return None
+    spec, status = request.spec, request.status
+    if spec.instance_ref is None and status.instance_name is None:
+        chosen = placement.choose(snapshot.candidates)
+        if chosen is None:
+            return _wait(
+                case,
+                RequestReason.INSTANCE_NOT_READY,
+                "No ready instance matches: waiting for one.",
+                [Wake(each.instance.key) for each in placement.to_wake(snapshot.candidates)],
+            )
+        update = {"instance_name": chosen.instance.metadata.name}
+        return [answers.patch(request, _open_status(case, RequestReason.PENDING, "Bound to an instance.", update))]
+    name = status.instance_name or (spec.instance_ref.name if spec.instance_ref else "")
+    namespace = request.metadata.namespace
+    if status.queue_id is not None or (snapshot.handover is not None and not snapshot.handover.absent):
+        return answers.unknown_end(
+            request,
+            f"EfritInstance {name} was deleted while it had the request: whether it ran is unknown.",
+            case.now,
+        )
+    grace = snapshot.config.target_grace
+    if case.waited < grace:
+        message = f"There is no EfritInstance {name} in namespace {namespace} yet."
+        return _wait(case, RequestReason.INSTANCE_NOT_READY, message, [], look_again=grace - case.waited)
+    return answers.never_ran(
+        request,
+        RequestReason.REJECTED,
+        f"There is no EfritInstance {name} in namespace {namespace}: create it, then create the request anew.",
+        case.now,
+    )
+
+
+def _inadmissible(case: _Case) -> list[Action] | None:
+    snapshot, request, target = case.snapshot, case.snapshot.request, case.snapshot.target
+    if target is None or snapshot.bridge_view is not None:
+        return None
+    size, limit = len(request.spec.content.encode()), target.instance.spec.limits.max_request_bytes
+    if size > limit:
+        return answers.never_ran(
+            request,
+            RequestReason.REJECTED,
+            f"spec.content has {size} bytes, EfritInstance {target.instance.metadata.name} takes {limit}: send less "
+            "(a file of the workspace can hold the rest), or raise its spec.limits.maxRequestBytes.",
+            case.now,
+        )
+    if request.spec.type != RequestType.EVAL and target.instance.spec.model is None:
+        return answers.never_ran(
+            request,
+            RequestReason.MODEL_NOT_CONFIGURED,
+            f"A {request.spec.type.value} needs a model, EfritInstance {target.instance.metadata.name} has none: "
+            "set its spec.model, or send an eval.",
+            case.now,
+        )
+    return None
+
+
+def _target_away(case: _Case) -> list[Action] | None:
+    target = case.snapshot.target
+    if target is None or target.available:
+        return None
+    name = target.instance.metadata.name
+    suspended = suspension(target)
+    if suspended is not None:
+        if suspended == InstanceReason.SUSPENDED_IDLE:
+            message = f"EfritInstance {name} is suspended for idleness and wakes up now."
+        else:
+            message = f"EfritInstance {name} is suspended: set its spec.operatingMode to {OperatingMode.RUNNING}."
+        return _wait(case, RequestReason.INSTANCE_SUSPENDED, message, [Wake(target.instance.key)])
+    return _wait(case, RequestReason.INSTANCE_NOT_READY, f"EfritInstance {name} is not ready yet.", [])
+
+
+def _known_to_bridge(case: _Case) -> list[Action] | None:
+    view, config = case.snapshot.bridge_view, case.snapshot.config
+    if view is None:
+        return None
+    times = {"attempt": view.attempt, "queued_time": view.queued_time}
+    if view.state == RequestState.RUNNING:
+        started = view.started_time or case.now
+        times["start_time"] = started
+        return _after(case, started + config.running_after, RequestReason.RUNNING, "Emacs works on it.", times)
+    queued = view.queued_time or case.now
+    actions = _after(
+        case, queued + config.queued_after, RequestReason.QUEUED, "It waits on the instance's queue.", times
+    )
+    return [*actions, *_queue_deadline(case)]
+
+
+def _back_pressure(case: _Case) -> list[Action] | None:
+    target = case.snapshot.target
+    if target is None or target.bridge.stats is None:
+        return None
+    free = target.instance.spec.queue.max_pending - target.bridge.stats.pending
+    if case.snapshot.ahead < free:
+        return None
+    return _wait(
+        case,
+        RequestReason.BACKPRESSURE,
+        f"EfritInstance {target.instance.metadata.name} has {target.bridge.stats.pending} requests waiting, "
+        f"its spec.queue.maxPending: this one is held back.",
+        [],
+        look_again=timedelta(seconds=2),
+    )
+
+
+def _hand_over(case: _Case) -> list[Action] | None:
+    _snapshot, request, target = case.snapshot, case.snapshot.request, case.snapshot.target
+    if target is None or target.bridge.queue_id is None:
+        return None
+    ephemeral = target.instance.spec.queue.ephemeral
+    if ephemeral and request.status.queue_id is None:
+        # A queue that dies with its pod cannot tell later that it had the request: say so first.
+        update = {"queue_id": target.bridge.queue_id, "instance_name": target.instance.metadata.name}
+        status = _open_status(case, RequestReason.QUEUED, "It is being handed to the instance.", update)
+        return [answers.patch(request, status)]
+    return [
+        Submit(target.instance.key, request.key, wire_request(request, target.instance)),
+        *_queue_deadline(case),
+    ]
+
+
+CHECKS: tuple[Check, ...] = (
+    _deleted,
+    _final,
+    _answered,
+    _queue_lost,
+    _stop,
+    _target_missing,
+    _inadmissible,
+    _target_away,
+    _known_to_bridge,
+    _back_pressure,
+    _hand_over,
+)
+
+PHASES = {RequestReason.QUEUED: RequestPhase.QUEUED, RequestReason.RUNNING: RequestPhase.RUNNING}
+
+
+def _open_status(case: _Case, reason: RequestReason, message: str, update: Mapping[str, object]) -> RequestStatus:
+    request = case.snapshot.request
+    generation = request.metadata.generation
+    conditions = request.status.conditions
+    for kind, status in ((COMPLETE, ConditionStatus.FALSE), (SUCCEEDED, ConditionStatus.UNKNOWN)):
+        conditions = with_condition(conditions, kind, status, reason, message, generation=generation, now=case.now)
+    target: InstanceSnapshot | None = case.snapshot.target
+    named = {"instance_name": target.instance.metadata.name} if target else {}
+    fields = {
+        "phase": PHASES.get(reason, RequestPhase.PENDING),
+        "reason": reason.value,
+        "conditions": conditions,
+        **named,
+        **update,
+    }
+    return request.status.model_copy(update=fields)
+
+
+def _after(
+    case: _Case, due: datetime, reason: RequestReason, message: str, update: Mapping[str, object]
+) -> list[Action]:
+    """Write an open status once it has lasted until `due`; short work never gets that far."""
+    request = case.snapshot.request
+    if request.status.reason == reason.value and request.status.attempt == update.get(
+        "attempt", request.status.attempt
+    ):
+        return []
+    if case.now < due:
+        return [LookAgain(due - case.now)]
+    return [answers.patch(request, _open_status(case, reason, message, update))]
+
+
+def _wait(
+    case: _Case,
+    reason: RequestReason,
+    message: str,
+    actions: list[Wake],
+    look_again: timedelta | None = None,
+) -> list[Action]:
+    """Say why nothing happens yet (once it has lasted a moment) and look again when something is due."""
+    created = case.snapshot.request.metadata.creation_timestamp or case.now
+    result: list[Action] = [*actions]
+    result += _after(case, created + case.snapshot.config.running_after, reason, message, {})
+    result += _queue_deadline(case)
+    if look_again is not None:
+        result.append(LookAgain(look_again))
+    return result
+
+
+def _queue_deadline(case: _Case) -> list[Action]:
+    limit = case.snapshot.request.spec.queue_timeout_seconds
+    if limit is None or case.queue_deadline_passed:
+        return []
+    return [LookAgain(timedelta(seconds=limit) - case.waited)]

@@ -1,0 +1,172 @@
+"""What a decision may look at: frozen snapshots of the world, made by the store.
+
+The smaller views hold just the part of a Kubernetes object that a decision needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from efrit.api import EfritInstance, EfritRequest
+from efrit.protocol import RequestView, Stats
+
+Key = tuple[str, str]
+"""Namespace and name."""
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerConfig:
+    """What the installation fixes, as far as decisions need it."""
+
+    bridge_image: str
+    emacs_image: str
+    image_pull_policy: str = "IfNotPresent"
+    image_pull_secrets: tuple[str, ...] = ()
+    bridge_resources: Mapping[str, Any] = field(
+        default_factory=lambda: {
+            "requests": {"cpu": "20m", "memory": "64Mi"},
+            "limits": {"memory": "192Mi"},
+        }
+    )
+    operator_namespace: str = "efrit-system"
+    target_grace: timedelta = timedelta(seconds=30)
+    running_after: timedelta = timedelta(seconds=1)
+    queued_after: timedelta = timedelta(seconds=5)
+    stats_every: timedelta = timedelta(seconds=10)
+    unreachable_after: timedelta = timedelta(seconds=30)
+    explain_after: timedelta = timedelta(seconds=4)
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerView:
+    """One container's state in a pod."""
+
+    name: str
+    ready: bool = False
+    running: bool = False
+    restarts: int = 0
+    waiting_reason: str | None = None
+    waiting_message: str | None = None
+    last_exit_code: int | None = None
+    last_exit_reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PodView:
+    """The instance's pod."""
+
+    name: str
+    uid: str
+    resource_version: str = ""
+    ip: str | None = None
+    phase: str = "Pending"
+    deleting: bool = False
+    created: datetime | None = None
+    started: datetime | None = None
+    unschedulable: str | None = None
+    image: str | None = None
+    template_hash: str | None = None
+    bridge_port: int = 8443
+    containers: tuple[ContainerView, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StatefulSetView:
+    """The instance's StatefulSet."""
+
+    name: str
+    uid: str
+    replicas: int
+    children_hash: str | None = None
+    template_hash: str | None = None
+    deleting: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimView:
+    """A PersistentVolumeClaim of the instance."""
+
+    name: str
+    phase: str
+    created: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BridgeView:
+    """What the bridge of the running pod has told."""
+
+    connected: bool = False
+    pod_uid: str | None = None
+    queue_id: str | None = None
+    stats: Stats | None = None
+    problem: str | None = None
+    since: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceSnapshot:
+    """Everything that a decision about an instance may look at."""
+
+    instance: EfritInstance
+    config: ControllerConfig
+    statefulset: StatefulSetView | None = None
+    pod: PodView | None = None
+    claims: tuple[ClaimView, ...] = ()
+    bridge: BridgeView = BridgeView()
+    open_requests: int = 0
+    last_activity: datetime | None = None
+    refused: str | None = None
+    """Sentence of the API server that refused a child, until a later apply succeeds."""
+    refused_generation: int = 0
+    problem: str | None = None
+    """Sentence of the newest Warning event about the pod, its volumes or the StatefulSet."""
+    stats_written: datetime | None = None
+    resync: bool = False
+    """Whether to apply the children again though nothing seems to differ."""
+
+    @property
+    def available(self) -> bool:
+        """Whether requests can be handed over now."""
+        return (
+            self.bridge.connected
+            and self.pod is not None
+            and not self.pod.deleting
+            and self.bridge.pod_uid == self.pod.uid
+        )
+
+    @property
+    def load(self) -> int:
+        """Requests bound to it that are not final."""
+        return self.open_requests
+
+
+@dataclass(frozen=True, slots=True)
+class Handover:
+    """What this process remembers of having handed a request to a bridge."""
+
+    queue_id: str
+    absent: bool = False
+    """The bridge said that it does not know the request."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestSnapshot:
+    """Everything that a decision about a request may look at."""
+
+    request: EfritRequest
+    config: ControllerConfig
+    target: InstanceSnapshot | None = None
+    """The instance named or recorded, if it exists."""
+    candidates: tuple[InstanceSnapshot, ...] = ()
+    """Instances that spec.selector or spec.poolRef match, while none is recorded."""
+    bridge_view: RequestView | None = None
+    """What the target's bridge told of the request."""
+    handover: Handover | None = None
+    ahead: int = 0
+    """Open requests of the same target that are not handed over and go first."""
+    controller_started: datetime | None = None
+    gone: bool = False
+    """The object is deleted: stop its work, store nothing."""

@@ -1,0 +1,34 @@
+"""From a custom resource to the wire: the request that an EfritRequest becomes on its instance's queue."""
+
+from __future__ import annotations
+
+from efrit.api import EfritInstance, EfritRequest, RetryPolicy
+from efrit.protocol import Request, RequestOptions, RequestType, request_id
+from efrit.protocol import RetryPolicy as WireRetryPolicy
+
+
+def instance_id(instance: EfritInstance) -> str:
+    """Return the name an instance answers to in request files: `namespace/name`."""
+    return f"{instance.metadata.namespace}/{instance.metadata.name}"
+
+
+def wire_request(request: EfritRequest, instance: EfritInstance) -> Request:
+    """Return the file that is written to the queue. Its id is the UID: submitting twice is one submission."""
+    spec, limits = request.spec, instance.spec.limits
+    retry = spec.retry_policy == RetryPolicy.IF_INTERRUPTED
+    return Request(
+        id=request_id(request.metadata.uid),
+        type=RequestType(spec.type.value),
+        content=spec.content,
+        options=RequestOptions(
+            timeout=spec.timeout_seconds or limits.request_timeout_seconds,
+            return_context=spec.return_context,
+            priority=spec.priority,
+            retry=WireRetryPolicy.IF_INTERRUPTED if retry else WireRetryPolicy.NEVER,
+            max_attempts=spec.max_attempts if retry else 1,
+            max_result_bytes=limits.max_result_bytes,
+        ),
+        timestamp=request.metadata.creation_timestamp,
+        instance_id=instance_id(instance),
+        metadata={"name": request.metadata.name, "namespace": request.metadata.namespace},
+    )

@@ -1,0 +1,103 @@
+"""Sweeps what events cannot be trusted for: ghosts of missed deletions, missed objects, results past their time.
+
+A watch may lose an event; a list does not. Every sweep compares paged lists with the store and only tells the store
+what a watch would have told it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncIterator
+from typing import Any
+
+from efrit.api import GROUP, VERSION, EfritInstance, EfritRequest
+from efrit.controller.act.kube import Kube
+from efrit.controller.decide.children import naming
+from efrit.controller.watch.handlers import OPEN_REQUESTS
+from efrit.controller.watch.store import Store
+from efrit.errors import ApiError
+
+log = logging.getLogger(__name__)
+
+API_VERSION = f"{GROUP}/{VERSION}"
+FIRST_SWEEP_SECONDS = 5.0
+FINAL_EVERY = 10
+"""One sweep in so many also looks through final requests for a time to live that has run out."""
+
+
+class Janitor:
+    """Compares lists with the store, for ever."""
+
+    def __init__(self, kube: Kube, store: Store, namespaces: tuple[str, ...], every: float, resync: float) -> None:
+        self._kube = kube
+        self._store = store
+        self._namespaces: tuple[str | None, ...] = namespaces or (None,)
+        self._every = every
+        self._sweeps_per_resync = max(1, round(resync / every))
+
+    async def run(self) -> None:
+        """Sweep until cancelled; a sweep that fails is made up for by the next."""
+        await asyncio.sleep(FIRST_SWEEP_SECONDS)
+        sweep = 0
+        while True:
+            try:
+                await self.sweep_requests()
+                await self.sweep_instances()
+                if sweep % FINAL_EVERY == 0:
+                    await self.sweep_final()
+            except ApiError as error:
+                log.warning("sweep cut short, the next comes in %.0f s: %s", self._every, error)
+            sweep += 1
+            if sweep % self._sweeps_per_resync == 0:
+                for key in self._store.instance_keys():
+                    self._store.resync(key)
+            await asyncio.sleep(self._every * random.uniform(0.9, 1.1))  # noqa: S311
+
+    async def sweep_requests(self) -> None:
+        """Find open requests that no event told of, and those that are gone without one."""
+        before = self._store.open_request_uids()
+        listed: dict[tuple[str, str], str] = {}
+        async for obj in self._list(EfritRequest.kind, fieldSelector=OPEN_REQUESTS):
+            meta = obj["metadata"]
+            key = meta["namespace"], meta["name"]
+            listed[key] = meta["uid"]
+            if before.get(key) != meta["uid"]:
+                self._store.observe_request(obj)
+        for (namespace, name), uid in before.items():
+            if listed.get((namespace, name)) != uid:
+                self._store.request_left({"metadata": {"namespace": namespace, "name": name, "uid": uid}})
+        for key, uid in self._store.final_requests():
+            self._store.request_left({"metadata": {"namespace": key[0], "name": key[1], "uid": uid}})
+
+    async def sweep_instances(self) -> None:
+        """Find instances, pods and StatefulSets that are gone without an event."""
+        known = self._store.instance_keys()
+        listed = set()
+        async for obj in self._list(EfritInstance.kind):
+            listed.add((obj["metadata"]["namespace"], obj["metadata"]["name"]))
+            self._store.observe_instance(obj)
+        for key in known:
+            if key not in listed:
+                self._store.forget_instance(key)
+        pods = {obj["metadata"]["uid"] async for obj in self._children("v1", "Pod")}
+        sets = {obj["metadata"]["uid"] async for obj in self._children("apps/v1", "StatefulSet")}
+        self._store.forget_children_but(known, pods, sets)
+
+    async def sweep_final(self) -> None:
+        """Take in final requests with a time to live: nobody watches them."""
+        for phase in ("Succeeded", "Failed"):
+            async for obj in self._list(EfritRequest.kind, fieldSelector=f"status.phase={phase}"):
+                if obj["spec"].get("ttlSecondsAfterFinished") is not None:
+                    self._store.observe_request(obj)
+
+    async def _list(self, kind: str, **selectors: str) -> AsyncIterator[dict[str, Any]]:
+        for namespace in self._namespaces:
+            async for obj in self._kube.pages(API_VERSION, kind, namespace, **selectors):
+                yield obj
+
+    async def _children(self, api_version: str, kind: str) -> AsyncIterator[dict[str, Any]]:
+        for namespace in self._namespaces:
+            async for obj in self._kube.pages(api_version, kind, namespace, labelSelector=naming.POD_SELECTOR):
+                yield obj

@@ -1,0 +1,25 @@
+"""The controller's Prometheus metrics, in the default registry."""
+
+from __future__ import annotations
+
+from prometheus_client import Counter, Gauge, Histogram
+
+RECONCILE_SECONDS = Histogram(
+    "efrit_reconcile_seconds",
+    "Time of one look at an object, actions included.",
+    ["kind"],
+    buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10),
+)
+RECONCILE_FAILURES = Counter("efrit_reconcile_failures_total", "Looks that failed and come again.", ["kind"])
+STATUS_WRITES = Counter("efrit_status_writes_total", "Status patches the API server accepted.", ["kind"])
+REQUESTS_FINISHED = Counter("efrit_requests_finished_total", "Requests that became final.", ["reason"])
+REQUEST_SECONDS = Histogram(
+    "efrit_request_seconds",
+    "From creation of a request to its final status, as far as whole seconds of creation allow.",
+    buckets=(0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800),
+)
+OPEN_REQUESTS = Gauge("efrit_open_requests", "Requests known that are not final.")
+INSTANCES = Gauge("efrit_instances", "Instances known.")
+BRIDGES = Gauge("efrit_bridge_connections", "Bridges a stream is open or wanted to.")
+WORK_QUEUE_DEPTH = Gauge("efrit_work_queue_depth", "Keys that wait for a look.")
+LEADER = Gauge("efrit_leader", "1 while this process holds the lease.")

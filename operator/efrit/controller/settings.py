@@ -1,0 +1,69 @@
+"""What the chart (or a developer's shell) sets: environment variables, read once at start."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import replace
+from typing import Annotated, Any
+
+from pydantic import Field, ValidationError, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from efrit.controller.decide.views import ControllerConfig
+from efrit.errors import ConfigurationError
+
+Names = Annotated[tuple[str, ...], NoDecode]
+
+
+class Settings(BaseSettings):
+    """The controller's settings; each is the environment variable EFRIT_<NAME>."""
+
+    model_config = SettingsConfigDict(env_prefix="EFRIT_", frozen=True, env_ignore_empty=True)
+
+    watch_namespaces: Names = Field(default=(), description="Namespaces to serve; none: the whole cluster.")
+    operator_namespace: str = Field(default="efrit-system", description="Where the lease and the identity live.")
+    pod_name: str = Field(default_factory=socket.gethostname, description="Who this process is, for the lease.")
+    operator_image: str = Field(description="Image of the bridge: the operator's own.")
+    emacs_image: str = Field(description="Image of instances that name none.")
+    image_pull_policy: str = Field(default="IfNotPresent", pattern="^(Always|IfNotPresent|Never)$")
+    image_pull_secrets: Names = ()
+    identity_secret: str = "efrit-operator-identity"  # noqa: S105 - a name
+    lease_name: str = "efrit-operator"
+    lease_seconds: float = Field(default=15, ge=3)
+    http_host: str = "0.0.0.0"  # noqa: S104
+    http_port: int = Field(default=8080, ge=0, le=65535)
+    log_level: str = Field(default="info", pattern="^(?i:debug|info|warning|error)$")
+    log_format: str = Field(default="text", pattern="^(text|json)$")
+    bridge_resources: dict[str, Any] | None = None
+    workers: int = Field(default=32, ge=1, le=1000, description="Keys looked at at a time.")
+    resync_seconds: float = Field(default=600, ge=10, description="How often children are applied again.")
+    sweep_seconds: float = Field(default=60, ge=1, description="How often lists are compared with what is known.")
+
+    @field_validator("watch_namespaces", "image_pull_secrets", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+    def controller_config(self) -> ControllerConfig:
+        """Return the part that decisions depend on."""
+        config = ControllerConfig(
+            bridge_image=self.operator_image,
+            emacs_image=self.emacs_image,
+            image_pull_policy=self.image_pull_policy,
+            image_pull_secrets=self.image_pull_secrets,
+            operator_namespace=self.operator_namespace,
+        )
+        if self.bridge_resources is None:
+            return config
+        return replace(config, bridge_resources=self.bridge_resources)
+
+
+def load() -> Settings:
+    """Return the settings. Raises ConfigurationError that names the variable and what is wrong."""
+    try:
+        return Settings()
+    except ValidationError as error:
+        problems = "; ".join(
+            f"EFRIT_{'_'.join(str(part) for part in each['loc']).upper()}: {each['msg']}" for each in error.errors()
+        )
+        raise ConfigurationError(f"The operator cannot start: {problems}") from None

@@ -26,7 +26,7 @@ from efrit.errors import ApiError, ApiNotFound
 log = logging.getLogger(__name__)
 
 
-class _Lock(BaseLock):  # type: ignore[misc] - the client ships no types for it
+class _Lock(BaseLock):  # type: ignore[misc]
     """A Lease object as the election sees it: get, create, update; a failure is False and tried again."""
 
     def __init__(self, kube: Kube, name: str, namespace: str, identity: str) -> None:

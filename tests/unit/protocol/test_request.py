@@ -1,0 +1,143 @@
+"""Requests: parsing, writing, the digest."""
+
+import contextlib
+import json
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from efrit.errors import InvalidRequest
+from efrit.protocol import Request, RequestOptions, RequestType, RetryPolicy, request_id
+
+LEAST = {"id": "a", "type": "eval", "content": "(+ 1 1)"}
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=20,
+)
+requests = st.builds(
+    Request,
+    id=st.just(request_id("a")),
+    type=st.sampled_from(RequestType),
+    content=st.text(max_size=200),
+    options=st.builds(
+        RequestOptions,
+        timeout=st.none() | st.floats(min_value=0.001, max_value=604_800),
+        return_context=st.booleans(),
+        priority=st.integers(-100, 100),
+        retry=st.sampled_from(RetryPolicy),
+        max_attempts=st.integers(1, 100),
+    ),
+    timestamp=st.none() | st.datetimes(min_value=datetime(1971, 1, 1), timezones=st.just(UTC)),
+    instance_id=st.none() | st.text(max_size=20),
+)
+
+
+@given(st.binary(max_size=400))
+def test_arbitrary_bytes_are_a_request_or_an_invalid_request(data: bytes) -> None:
+    try:
+        parsed = Request.parse(data)
+    except InvalidRequest:
+        return
+    assert Request.parse(parsed.to_json()) == parsed
+
+
+@given(json_values)
+def test_arbitrary_json_is_a_request_or_an_invalid_request(value: object) -> None:
+    with pytest.raises(InvalidRequest):
+        Request.parse(json.dumps(value))
+
+
+@given(st.dictionaries(st.sampled_from(["id", "type", "content", "options", "timestamp", "x"]), json_values))
+def test_arbitrary_fields_never_raise_anything_else(fields: dict[str, object]) -> None:
+    with contextlib.suppress(InvalidRequest):
+        assert Request.parse(json.dumps({**LEAST, **fields})).digest()
+
+
+@given(requests)
+def test_writing_and_reading_keeps_the_digest(request: Request) -> None:
+    assert Request.parse(request.to_json()).digest() == request.digest()
+
+
+@given(requests, requests)
+def test_different_work_has_different_digests(one: Request, other: Request) -> None:
+    def work(request: Request) -> object:
+        return request.type, request.content, request.options, request.instance_id
+
+    assert (work(one) == work(other)) == (one.digest() == other.digest())
+
+
+def test_the_digest_ignores_what_is_not_executed() -> None:
+    plain = Request.parse(json.dumps(LEAST))
+    dressed = Request.parse(
+        json.dumps({**LEAST, "id": "b", "timestamp": "2026-01-01T00:00:00Z", "metadata": {"k": 1}, "via": "x"})
+    )
+    assert plain.digest() == dressed.digest()
+
+
+def test_the_digest_does_not_depend_on_defaults_being_spelled_out() -> None:
+    spelled = {"return_context": False, "priority": 0, "retry": "never", "max_attempts": 1}
+    assert (
+        Request.parse(json.dumps({**LEAST, "options": spelled})).digest() == Request.parse(json.dumps(LEAST)).digest()
+    )
+
+
+def test_whole_seconds_are_the_same_number_in_every_language() -> None:
+    digests = {
+        Request.parse(f'{{"id":"a","type":"eval","content":"","options":{{"timeout":{text}}}}}').digest()
+        for text in ("30", "30.0", "3e1")
+    }
+    assert len(digests) == 1
+
+
+def test_the_digest_is_this_one_for_ever() -> None:
+    """Stored requests are compared with resubmitted ones across versions: it must never change."""
+    request = Request.parse(json.dumps({**LEAST, "options": {"timeout": 30}, "instance_id": "team/one"}))
+    assert request.digest() == "aafd18250fd835ba08b60f71be70871ae6be5c07afc294d3fa8b5865b4d9623d"
+
+
+def test_unknown_keys_are_carried_along() -> None:
+    text = json.dumps({**LEAST, "new": {"deep": [1]}, "options": {"later": True}})
+    written = json.loads(Request.parse(text).to_json())
+    assert written["new"] == {"deep": [1]}
+    assert written["options"]["later"] is True
+
+
+def test_options_not_given_stay_out_of_the_file() -> None:
+    options = json.loads(Request.parse(json.dumps(LEAST)).to_json())["options"]
+    assert "timeout" not in options
+    assert "max_result_bytes" not in options
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        ({"id": "../x"}, "id"),
+        ({"type": "evil"}, "type"),
+        ({"content": 5}, "content"),
+        ({"version": "2.0.0"}, "version"),
+        ({"timestamp": "yesterday"}, "timestamp"),
+        ({"options": {"timeout": 0}}, "options.timeout"),
+        ({"options": {"timeout": "NaN"}}, "options.timeout"),
+        ({"options": {"max_attempts": 0}}, "options.max_attempts"),
+        ({"options": {"retry": "always"}}, "options.retry"),
+        ({"metadata": []}, "metadata"),
+    ],
+)
+def test_a_wrong_field_is_named(change: dict[str, object], word: str) -> None:
+    with pytest.raises(InvalidRequest, match=word):
+        Request.parse(json.dumps({**LEAST, **change}))
+
+
+def test_requests_cannot_be_changed() -> None:
+    request = Request.parse(json.dumps(LEAST))
+    with pytest.raises(ValueError, match="frozen"):
+        request.content = "x"  # type: ignore[misc]
+
+
+def test_timestamps_are_written_in_utc_to_the_millisecond() -> None:
+    request = Request.parse(json.dumps({**LEAST, "timestamp": "2026-01-03T18:30:00.123456+02:00"}))
+    assert json.loads(request.to_json())["timestamp"] == "2026-01-03T16:30:00.123Z"

@@ -1,0 +1,75 @@
+"""A queue in a temporary directory, running, with what it told."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from efrit.protocol import RequestState, RequestView
+from efrit.queue import Disk, DurableQueue, QueueLimits
+from tests.unit.queue.hands import EmacsHand
+
+
+@dataclass
+class Running:
+    """A queue that runs, the views it told of, and Emacs's hand on the same directory."""
+
+    queue: DurableQueue
+    emacs: EmacsHand
+    root: Path
+    told: list[RequestView] = field(default_factory=list)
+    task: asyncio.Task[None] | None = None
+
+    async def until(self, condition: Callable[[], bool], seconds: float = 5) -> None:
+        limit = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < limit, f"not within {seconds} s; told: {self.told[-3:]}"
+            await asyncio.sleep(0.005)
+
+    async def until_state(self, rid: str, state: RequestState) -> RequestView:
+        def reached() -> bool:
+            return any(view.id == rid and view.state is state for view in self.told)
+
+        await self.until(reached)
+        return next(view for view in reversed(self.told) if view.id == rid and view.state is state)
+
+    async def stop(self) -> None:
+        if self.task is not None:
+            self.task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self.task
+        await self.queue.close()
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "queue"
+
+
+@pytest.fixture
+async def start(root: Path) -> AsyncIterator[Callable[..., object]]:
+    """Starts a queue on `root`; every one started is stopped in the end."""
+    started: list[Running] = []
+
+    async def opened(limits: QueueLimits | None = None, disk: Disk | None = None) -> Running:
+        running = Running(DurableQueue(root, limits, disk=disk), EmacsHand(root), root)
+        running.queue.on_change = running.told.append
+        await running.queue.open()
+        running.task = asyncio.create_task(running.queue.run())
+        started.append(running)
+        return running
+
+    yield opened
+    for running in started:
+        await running.stop()
+
+
+@pytest.fixture
+async def running(start: Callable[..., object]) -> Running:
+    made = await start()  # type: ignore[misc]
+    assert isinstance(made, Running)
+    return made

@@ -145,14 +145,16 @@ class BareCluster:
         """Start what does not run; False if nothing was amiss."""
         plane, port = self._plane(fsync=bool(known["fsync"])), int(known["port"])
         dead = [daemon for daemon in self._daemons(plane) if daemon.pid() is None]
+        if not dead and self._ready(plane) and paths.kubeconfig().exists():
+            return False
         for daemon in dead:
             say(f"{daemon.name} is not running: starting it")
+            if daemon.name == "kubelet":
+                self._wait_containerd()  # a kubelet without a runtime ends at once
             if daemon.name == "forward":
                 forward.start(self.layout, plane.host, PORTS.api, listen_on=port)
             else:
                 daemon.start()
-        if not dead and self._ready(plane) and paths.kubeconfig().exists():
-            return False
         self._wait_containerd()
         self.load(node_images.archives())
         plane.wait_ready("127.0.0.1", port)
@@ -184,9 +186,20 @@ class BareCluster:
     def _wait_ready(self) -> None:
         plane = self._plane(fsync=bool(self._known().get("fsync")))
         logs = f"See {self.layout.data / 'logs'}."
-        wait_until(lambda: self._node_ready(plane), "a ready node", timeout=NODE_SECONDS, hint=logs)
+
+        def alive() -> None:
+            for daemon in self._daemons(plane):
+                if daemon.pid() is None:
+                    raise RigError(f"{daemon.name} ended; its log {daemon.log} ends:\n{daemon.log_tail()}")
+
+        def node_ready() -> bool:
+            alive()
+            return self._node_ready(plane)
+
+        wait_until(node_ready, "a ready node", timeout=NODE_SECONDS, hint=logs)
         say("the node is ready")
         wait_until(lambda: self._ready(plane), "DNS and storage", timeout=NODE_SECONDS, hint=logs)
+        alive()
         say(f"the cluster is up; KUBECONFIG={paths.kubeconfig()}")
 
     def _ready(self, plane: ControlPlane) -> bool:
@@ -201,9 +214,15 @@ class BareCluster:
         return port if isinstance(port, int) else None
 
     def _node_ready(self, plane: ControlPlane) -> bool:
+        # The kubelet itself is asked too: what the API server knows of it stays "Ready" for a while after its end.
         found = self._get(plane, f"/api/v1/nodes/{node.NODE_NAME}")
-        return found is not None and any(
-            each["type"] == "Ready" and each["status"] == "True" for each in found["status"].get("conditions", ())
+        answer = self._get(plane, f"/api/v1/nodes/{node.NODE_NAME}/proxy/healthz")
+        return (
+            found is not None
+            and answer == "ok"
+            and any(
+                each["type"] == "Ready" and each["status"] == "True" for each in found["status"].get("conditions", ())
+            )
         )
 
     def _available(self, plane: ControlPlane, namespace: str, name: str) -> bool:

@@ -6,6 +6,7 @@ the project has (images.py does).
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
@@ -113,25 +114,25 @@ class BuildahBuilder:
         programs.ensure_debian_packages(programs.DEBIAN_IMAGES)
 
     def refresh(self) -> None:
-        """Forget all base images; they are made anew with the packages of the day."""
-        names = run([*self._buildah("images"), "--format", "{{.Name}}:{{.Tag}}"]).split()
-        for name in names:
-            if name.startswith("localhost/efrit/base-"):
-                run([*self._buildah("rmi"), name])
+        """Empty the store: base images are made anew with the packages of the day, old layers go."""
+        run([*self._buildah("rmi"), "--all", "--force"])
 
     def build(self, order: Order) -> None:
-        """Build without a layer cache (content hashes decide what is built at all) and push to the archive."""
+        """Build and push to the archive."""
         arguments: list[str] = []
         for argument, base in order.bases.items():
             arguments += ["--build-arg", f"{argument}={self._base(base)}"]
         if order.wheels:
             arguments += ["--volume", f"{order.wheels}:/mnt:ro"]
-        build = [*self._buildah("build"), "--isolation=chroot", "--layers=false", "--pull-never", "--timestamp=0"]
+        # Layers of overlay are differences and worth keeping for the next build; those of vfs are whole copies.
+        layers = f"--layers={'true' if self._driver == 'overlay' else 'false'}"
+        build = [*self._buildah("build"), "--isolation=chroot", layers, "--pull-never", "--timestamp=0"]
         build += [*arguments, "--tag", order.name, "--file", str(order.dockerfile), str(order.context)]
         run(build, doing=f"building {order.name} with buildah")
         run([*self._buildah("push"), order.name, f"docker-archive:{order.archive}:{order.name}"])
-        run([*self._buildah("rmi"), "--force", order.name])
-        run([*self._buildah("rmi"), "--prune", "--force"])
+        if self._driver == "vfs":
+            run([*self._buildah("rmi"), "--force", order.name])
+            run([*self._buildah("rmi"), "--prune", "--force"])
 
     def _base(self, base: Base) -> str:
         """Name of the base image in the store, made if it is not there."""
@@ -150,9 +151,21 @@ class BuildahBuilder:
         return name
 
     def _buildah(self, command: str) -> list[str]:
-        store = paths.cache() / "buildah"
-        # vfs: works on every file system, in containers too; the store holds base images only.
-        return ["buildah", "--root", str(store), "--runroot", "/run/efrit-buildah", "--storage-driver=vfs", command]
+        return [*_store(self._driver), command]
+
+    @functools.cached_property
+    def _driver(self) -> str:
+        """Storage driver: overlay where the kernel and the file system allow it (not in a container), else vfs."""
+        try:
+            run([*_store("overlay"), "info"])
+        except RigError:
+            return "vfs"
+        return "overlay"
+
+
+def _store(driver: str) -> list[str]:
+    root, runroot = paths.cache() / f"buildah-{driver}", f"/run/efrit-buildah-{driver}"
+    return ["buildah", "--root", str(root), "--runroot", runroot, f"--storage-driver={driver}"]
 
 
 def wheels(locks: list[Path]) -> Path:

@@ -1,0 +1,164 @@
+;;; efrit-answer.el --- Answer a request, durably  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: Apache-2.0
+
+;;; Commentary:
+
+;; The last step of the flow: an `efrit-result' becomes responses/resp_<id>.json,
+;; then the request moves processing/ -> archive/.  The first answer of an id
+;; wins.  Each step may be repeated, so that a full disk only delays the answer.
+
+;;; Code:
+
+(require 'cl-lib)
+(require 'efrit-settings)
+(require 'efrit-files)
+(require 'efrit-request)
+(require 'efrit-claim)
+(require 'efrit-interrupt)
+(require 'efrit-print)
+(require 'efrit-eval)
+
+(defconst efrit-answer-version "1.0.0"
+  "The version of the answer's format.")
+
+(cl-defstruct (efrit-answer (:constructor efrit-answer--make))
+  "An answer on its way: the request's ID, its TEXT, and what is done so far.
+LARGE is nil or (PATH . TEXT), the file of the workspace to write first."
+  id text large stored)
+
+;;;; The text of an answer
+
+(defun efrit-answer-time (&optional time)
+  "Return TIME, by default now, as RFC 3339 with milliseconds in UTC."
+  (format-time-string "%FT%T.%3NZ" time t))
+
+(defun efrit-answer--status (reason)
+  "Return the status of the protocol that stands for REASON."
+  (pcase reason
+    ("Succeeded" "success")
+    ("TimedOut" "timeout")
+    (_ "error")))
+
+(defun efrit-answer-make (claim result)
+  "Return the `efrit-answer' that gives RESULT to the request of CLAIM."
+  (let* ((id (efrit-request-id (efrit-claim-request claim)))
+         (large (efrit-answer--place-result result id))
+         (json (efrit-answer--json claim result id large)))
+    (efrit-answer--make :id id
+                        :text (concat (json-serialize json) "\n")
+                        :large (plist-get large :file))))
+
+(defun efrit-answer--place-result (result id)
+  "Decide where the value of RESULT, for the request ID, goes.
+Return a plist of :text for the answer, :file (PATH . TEXT) or nil, :truncated
+and :sha256 of the whole value."
+  (let* ((printed (efrit-result-value result))
+         (text (and printed (efrit-print-text printed)))
+         (truncated (and printed (efrit-print-truncated printed))))
+    (cond ((null text) (list :text :null))
+          ((<= (string-bytes text) efrit-inline-result-bytes)
+           (list :text text :truncated truncated
+                 :sha256 (and (not truncated) (efrit-answer--sha256 text))))
+          (efrit-workspace-directory
+           (list :text (efrit-print-head text efrit-result-head-bytes)
+                 :truncated truncated
+                 :sha256 (and (not truncated) (efrit-answer--sha256 text))
+                 :file (cons (concat efrit-workspace-directory ".efrit/results/"
+                                     id ".txt")
+                             text)))
+          (t
+           (list :text (efrit-print-head text efrit-inline-result-bytes)
+                 :truncated t
+                 :sha256 (and (not truncated) (efrit-answer--sha256 text)))))))
+
+(defun efrit-answer--sha256 (text)
+  "Return the SHA-256 of TEXT in UTF-8, in hexadecimal."
+  (secure-hash 'sha256 (efrit-files-bytes text)))
+
+(defun efrit-answer--json (claim result id large)
+  "Return the JSON alist of RESULT for CLAIM, whose request is ID.
+LARGE is as returned by `efrit-answer--place-result'."
+  (let ((reason (efrit-result-reason result))
+        (printed (efrit-result-value result))
+        (code (efrit-result-error-code result)))
+    `((id . ,id)
+      (version . ,efrit-answer-version)
+      (timestamp . ,(efrit-answer-time))
+      (status . ,(efrit-answer--status reason))
+      (result . ,(plist-get large :text))
+      (error . ,(or (efrit-result-error result) :null))
+      (execution_time . ,(float (efrit-result-seconds result)))
+      (context . ,(or (efrit-result-context result) :null))
+      (reason . ,reason)
+      (outcome . ,(if (equal reason "Succeeded") "Success" "Failure"))
+      (attempt . ,(efrit-claim-attempt claim))
+      (sha256 . ,(or (plist-get large :sha256) :null))
+      (output . ,(or (efrit-result-output result) ""))
+      (messages . ,(or (efrit-result-messages result) ""))
+      (truncated . ,(if (plist-get large :truncated) t :false))
+      (result_bytes . ,(if printed (efrit-print-bytes printed) 0))
+      (result_path . ,(or (car (plist-get large :file)) :null))
+      (error_code . ,(if code
+                         (efrit-print-clean (if (symbolp code) (symbol-name code)
+                                              (format "%s" code)))
+                       :null))
+      (started . ,(if (efrit-claim-started claim)
+                      (efrit-answer-time (efrit-claim-started claim))
+                    :null)))))
+
+;;;; Storing it
+
+(defun efrit-answer-store (answer)
+  "Do what is left to do for ANSWER.
+Return non-nil when the answer of its id is this one.  Signal
+`efrit-answer-failed' when this must be called again."
+  (let ((id (efrit-answer-id answer)))
+    (condition-case err
+        (efrit-files-isolated
+          (unless (efrit-answer-stored answer)
+            (efrit-answer--write-result answer)
+            (setf (efrit-answer-stored answer)
+                  (if (efrit-answer--publish answer) 'ours 'theirs)))
+          (efrit-answer--tidy id)
+          (efrit-claim-forget-attempts id)
+          (eq (efrit-answer-stored answer) 'ours))
+      (file-error
+       (signal 'efrit-answer-failed (list id (error-message-string err)))))))
+
+(defun efrit-answer--write-result (answer)
+  "Write the large result of ANSWER, if it has one, to the workspace."
+  (pcase (efrit-answer-large answer)
+    (`(,path . ,text)
+     (with-file-modes #o700
+       (make-directory (file-name-directory path) t))
+     (let ((temporary (concat path ".part")))
+       (efrit-files-delete temporary)
+       (efrit-files-write temporary text)
+       (rename-file temporary path t)
+       (setf (efrit-answer-large answer) nil)))))
+
+(defun efrit-answer--publish (answer)
+  "Link ANSWER into responses/; return nil when its id has an answer already."
+  (let ((path (efrit-files-path "responses"
+                                (concat "resp_" (efrit-answer-id answer) ".json"))))
+    (condition-case nil
+        (efrit-files-publish path (efrit-answer-text answer) efrit-claim-boot)
+      (file-missing
+       (efrit-files-make-directories)
+       (efrit-files-publish path (efrit-answer-text answer) efrit-claim-boot)))))
+
+(defun efrit-answer--tidy (id)
+  "Put away the files of the request ID, which is answered."
+  (let ((from (efrit-claim-processing-path id))
+        (to (efrit-claim-archive-path id)))
+    (condition-case nil
+        (rename-file from to t)
+      (file-missing
+       (when (efrit-files-exists-p from)
+         (efrit-files-make-directories)
+         (rename-file from to t)))))
+  (efrit-files-delete (efrit-interrupt-control-path id)))
+
+(provide 'efrit-answer)
+;;; efrit-answer.el ends here

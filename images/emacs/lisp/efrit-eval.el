@@ -1,0 +1,281 @@
+;;; efrit-eval.el --- Evaluate the content of a request  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: Apache-2.0
+
+;;; Commentary:
+
+;; The third step of the flow: text in, an `efrit-result' out.  What the code
+;; defines stays, as in any resident Emacs; what it left bound, current or
+;; half-printed does not reach the next request.  Nothing is read into the
+;; content: it is evaluated, and what came of it is reported.
+
+;;; Code:
+
+(require 'cl-lib)
+(require 'efrit-settings)
+(require 'efrit-interrupt)
+(require 'efrit-print)
+(require 'efrit-context)
+
+(cl-defstruct (efrit-result (:constructor efrit-result--make))
+  "What came of a request.
+REASON is one of the protocol's; VALUE an `efrit-print' or nil; ERROR-CODE the
+symbol of the condition; CONTEXT an alist or nil; SECONDS the time it took."
+  reason value error error-code output messages context (seconds 0.0))
+
+(defvar messages-buffer-name)           ; Emacs 29
+
+(defvar efrit-eval--running nil
+  "Non-nil while the code of a request runs.")
+
+(defvar efrit-eval--depth 0
+  "The recursion depth at which the code of the request began.")
+
+;;;; Reading and evaluating
+
+(defun efrit-eval--forms (content)
+  "Return the top-level forms of the string CONTENT."
+  (let ((position 0) (end (length content)) (case-fold-search nil) forms)
+    (while
+        (progn
+          ;; To the reader, the end after a comment is an error like any other.
+          (while (and (setq position
+                            (or (string-match-p "[^\0- \u00a0]" content position) end))
+                      (< position end)
+                      (eq (aref content position) ?\;))
+            (setq position (or (string-match-p "\n" content position) end)))
+          (< position end))
+      (pcase-let ((`(,form . ,next) (read-from-string content position)))
+        (push form forms)
+        (setq position next)))
+    (nreverse forms)))
+
+(defun efrit-eval--all (content)
+  "Evaluate the forms of CONTENT in order; return the value of the last.
+Nothing is evaluated unless all of it can be read."
+  (let (value)
+    (dolist (form (efrit-eval--forms content) value)
+      (setq value (eval form t)))))
+
+;;;; A stable place to begin
+
+(defun efrit-eval--scratch ()
+  "Return *scratch*, made again if need be."
+  (or (get-buffer "*scratch*")
+      (with-current-buffer (get-buffer-create "*scratch*")
+        (ignore-errors (funcall initial-major-mode))
+        (current-buffer))))
+
+(defun efrit-eval--start-directory ()
+  "Return the directory that evaluations start in."
+  (or efrit-workspace-directory (file-name-as-directory (expand-file-name "~/"))))
+
+;;;; What was printed
+
+(defvar efrit-eval--output nil
+  "The buffer that takes what is printed to `standard-output'.")
+
+(defvar-local efrit-eval--output-lost 0
+  "Bytes of output that were not kept.")
+
+(defun efrit-eval--bound-output (&rest _)
+  "Keep the output buffer small, whatever is printed."
+  (when (> (point-max) (* 8 efrit-captured-bytes))
+    (let ((keep (+ (point-min) efrit-captured-bytes)))
+      (setq efrit-eval--output-lost
+            (+ efrit-eval--output-lost
+               (- (position-bytes (point-max)) (position-bytes keep))))
+      (delete-region keep (point-max)))))
+
+(defun efrit-eval--output-buffer ()
+  "Return the empty buffer for output."
+  (unless (buffer-live-p efrit-eval--output)
+    (setq efrit-eval--output (generate-new-buffer " *efrit-output*"))
+    (with-current-buffer efrit-eval--output
+      ;; Code that kills every buffer would break its own next `print'.
+      (add-hook 'kill-buffer-query-functions #'ignore nil t)
+      (add-hook 'after-change-functions #'efrit-eval--bound-output nil t)))
+  (with-current-buffer efrit-eval--output
+    (widen)
+    (let ((inhibit-modification-hooks t) (inhibit-read-only t))
+      (unless (= (buffer-size) 0) (erase-buffer)))
+    (setq efrit-eval--output-lost 0
+          buffer-undo-list t)
+    (current-buffer)))
+
+(defun efrit-eval--printed ()
+  "Return what was printed, bounded."
+  (if (not (buffer-live-p efrit-eval--output))
+      ""
+    (with-current-buffer efrit-eval--output
+      (save-restriction
+        (widen)
+        (efrit-eval--bounded (point-min) (point-max) efrit-eval--output-lost)))))
+
+(defun efrit-eval--bounded (start end lost)
+  "Return the text from START to END, cut, with a line about what is left out.
+LOST bytes more have been left out before."
+  (let* ((text (efrit-print-clean
+                (buffer-substring-no-properties
+                 start (min end (+ start efrit-captured-bytes)))))
+         (head (efrit-print-head text efrit-captured-bytes))
+         (left (+ lost (- (string-bytes text) (string-bytes head))
+                  (- (position-bytes end)
+                     (position-bytes (min end (+ start efrit-captured-bytes)))))))
+    (if (> left 0)
+        (format "%s\n[%d bytes left out]\n" head left)
+      head)))
+
+;;;; What `message' said
+
+(defun efrit-eval--mark-messages ()
+  "Return a marker at the end of *Messages*.
+Emacs joins a message that repeats the line before it; an empty line between
+two requests keeps the messages of one out of the other."
+  (with-current-buffer (messages-buffer)
+    (save-restriction
+      (widen)
+      (let ((inhibit-read-only t) (inhibit-modification-hooks t))
+        (unless (= (buffer-size) 0)
+          (save-excursion (goto-char (point-max)) (insert "\n"))))
+      (copy-marker (point-max)))))
+
+(defun efrit-eval--said (mark)
+  "Return what was added to *Messages* after MARK, bounded."
+  (let ((buffer (marker-buffer mark))
+        (current (get-buffer (if (boundp 'messages-buffer-name)
+                                 messages-buffer-name
+                               "*Messages*"))))
+    (prog1
+        (if (null current)
+            ""
+          (with-current-buffer current
+            (save-restriction
+              (widen)
+              (let ((start (if (eq buffer current) (marker-position mark) (point-min)))
+                    (inhibit-read-only t) (inhibit-modification-hooks t))
+                (prog1 (efrit-eval--bounded start (point-max) 0)
+                  (when (and (eq buffer current) (> start 1)
+                             (eq (char-before start) ?\n)
+                             (memq (char-before (1- start)) '(?\n nil)))
+                    (save-excursion
+                      (delete-region (1- start) start))))))))
+      (set-marker mark nil))))
+
+;;;; No conversation
+
+(defun efrit-eval--refuse-recursion (&rest _)
+  "Signal an error where the code of a request would wait for a user."
+  (when (and efrit-eval--running inhibit-interaction)
+    (signal 'inhibited-interaction nil)))
+
+(defun efrit-eval--sit-for (function seconds &rest arguments)
+  "Wait in `sit-for', called as FUNCTION with SECONDS and ARGUMENTS, without input.
+Where interaction is inhibited, Emacs makes `sit-for' an error."
+  (if (and efrit-eval--running inhibit-interaction (numberp seconds) (> seconds 0))
+      (progn (sleep-for seconds) t)
+    (apply function seconds arguments)))
+
+(defun efrit-eval-leave-recursion ()
+  "Leave a recursive edit that the code of a request has entered.
+Compiled code may call `recursive-edit' past its advice; a timer calls this."
+  (when (and efrit-eval--running (> (recursion-depth) efrit-eval--depth))
+    (throw 'efrit-eval--recursion 'inhibited-interaction)))
+
+(defun efrit-eval-install ()
+  "Keep the code of requests from waiting for a user."
+  ;; A trampoline for the primitive would start a compiler.
+  (dlet ((comp-enable-subr-trampolines nil)
+         (native-comp-enable-subr-trampolines nil))
+    (advice-add 'recursive-edit :before #'efrit-eval--refuse-recursion))
+  (advice-add 'sit-for :around #'efrit-eval--sit-for))
+
+(defun efrit-eval-uninstall ()
+  "Undo `efrit-eval-install'."
+  (advice-remove 'recursive-edit #'efrit-eval--refuse-recursion)
+  (advice-remove 'sit-for #'efrit-eval--sit-for))
+
+;;;; Running
+
+(defun efrit-eval (id content timeout limit want-context)
+  "Evaluate CONTENT for the request ID; return an `efrit-result'.
+TIMEOUT is in seconds, LIMIT in bytes of the printed value.  WANT-CONTEXT asks
+for the context as well."
+  (let* ((start (float-time))
+         (deadline (unless efrit-bridge-p (+ start timeout)))
+         (mark (efrit-eval--mark-messages))
+         (output (efrit-eval--output-buffer))
+         (result
+          (with-current-buffer (efrit-eval--scratch)
+            (widen)
+            (setq default-directory (efrit-eval--start-directory))
+            (efrit-eval--outcome
+             (efrit-interrupt-run
+              id deadline
+              (lambda ()
+                (efrit-eval--guarded content limit want-context output)))))))
+    (setf (efrit-result-seconds result) (max 0.0 (- (float-time) start))
+          (efrit-result-output result) (efrit-eval--printed)
+          (efrit-result-messages result) (efrit-eval--said mark))
+    result))
+
+(defun efrit-eval--guarded (content limit want-context output)
+  "Evaluate CONTENT so that every way out of it ends here.
+LIMIT, WANT-CONTEXT and OUTPUT are as in `efrit-eval'.  Return a list (value
+PRINTED CONTEXT), (error CONDITION CONTEXT) or (left . WHY)."
+  (let ((left 'no-catch) outcome)
+    (catch 'top-level
+      (catch 'exit
+        (setq left
+              (catch 'efrit-eval--recursion
+                (setq outcome
+                      (efrit-eval--caught content limit want-context output))
+                nil))))
+    (or outcome (cons 'left left))))
+
+(defun efrit-eval--caught (content limit want-context output)
+  "Evaluate CONTENT with every condition handled.
+LIMIT, WANT-CONTEXT and OUTPUT are as in `efrit-eval--guarded'."
+  (let ((efrit-eval--running t)
+        (efrit-eval--depth (recursion-depth))
+        (standard-output output)
+        (inhibit-interaction t)
+        (message-log-max (if (natnump message-log-max) (max 1000 message-log-max) 1000))
+        (load-file-name nil))
+    (condition-case condition
+        (let ((value (efrit-eval--all content)))
+          (list 'value (efrit-print value limit) (and want-context (efrit-context))))
+      (t (list 'error condition (and want-context (efrit-context)))))))
+
+(defun efrit-eval--outcome (outcome)
+  "Return the `efrit-result' that OUTCOME, of `efrit-eval--guarded', amounts to."
+  (pcase outcome
+    (`(interrupted . ,reason)
+     (efrit-result--make :reason reason
+                         :error (if (equal reason "TimedOut")
+                                    "The time of the request was over"
+                                  "The request was cancelled while it ran")))
+    (`(value ,printed ,context)
+     (efrit-result--make :reason "Succeeded" :value printed :context context))
+    (`(error ,condition ,context)
+     (efrit-result--make
+      :reason "EvalError"
+      :error (efrit-print-head
+              (efrit-print-clean
+               (condition-case nil
+                   (error-message-string condition)
+                 (error "An error that has no message")))
+              efrit-captured-bytes)
+      :error-code (car-safe condition)
+      :context context))
+    (_
+     (efrit-result--make
+      :reason "EvalError"
+      :error-code (if (eq (cdr-safe outcome) 'inhibited-interaction)
+                      'inhibited-interaction 'no-catch)
+      :error (if (eq (cdr-safe outcome) 'inhibited-interaction)
+                 "User interaction while inhibited"
+               "The code left the evaluation by a throw to the command loop")))))
+
+(provide 'efrit-eval)
+;;; efrit-eval.el ends here

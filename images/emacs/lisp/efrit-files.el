@@ -1,0 +1,167 @@
+;;; efrit-files.el --- Durable steps on the queue's files  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: Apache-2.0
+
+;;; Commentary:
+
+;; The lowest layer: where a file of the queue lies, and the few steps that are
+;; done with one.  Every step runs inside `efrit-files-isolated', because the
+;; code that requests bring along may have set any of the variables that change
+;; what the file primitives do.  Nothing here knows what a file means.
+
+;;; Code:
+
+(require 'efrit-settings)
+
+;;;; Isolation from the rest of Emacs
+
+(defmacro efrit-files-isolated (&rest body)
+  "Run BODY untouched by what user code has set, and with private file modes.
+Interrupts wait until BODY is done."
+  (declare (indent 0) (debug t))
+  `(let ((debug-on-event nil)
+         (inhibit-quit t)
+         (inhibit-message t)
+         (file-name-handler-alist nil)
+         (coding-system-for-read 'utf-8-unix)
+         (coding-system-for-write 'no-conversion)
+         (write-region-inhibit-fsync nil)
+         (write-region-annotate-functions nil)
+         (write-region-post-annotation-function nil)
+         (after-insert-file-functions nil)
+         (format-alist nil)
+         (create-lockfiles nil)
+         (inhibit-read-only nil)
+         (buffer-read-only nil)
+         (case-fold-search nil)
+         (read-circle t)
+         (default-directory "/")
+         (gc-cons-threshold most-positive-fixnum))
+     (save-match-data
+       (with-file-modes #o600 ,@body))))
+
+;;;; Where a file lies
+
+(defconst efrit-files-parts
+  '("tmp" "requests" "processing" "responses" "archive" "control" "progress")
+  "The directories of a queue.")
+
+(defun efrit-files-path (part &optional name)
+  "Return the path of NAME in directory PART of the queue.
+Without NAME, the directory itself; a PART may be a file of the queue too."
+  (if name
+      (concat efrit-queue-directory part "/" name)
+    (concat efrit-queue-directory part)))
+
+(defun efrit-files-make-directories ()
+  "Make the directories of the queue that are missing."
+  (efrit-files-isolated
+    (with-file-modes #o700
+      (dolist (part efrit-files-parts)
+        (let ((directory (efrit-files-path part)))
+          (unless (file-directory-p directory)
+            (make-directory directory t)))))))
+
+(defvar efrit-files--serial 0
+  "How many temporary names this Emacs has made.")
+
+(defun efrit-files--temporary (boot)
+  "Return a path in tmp/ that nobody else uses, given this start's BOOT id."
+  (setq efrit-files--serial (1+ efrit-files--serial))
+  (efrit-files-path "tmp" (format "emacs_%s_%d" boot efrit-files--serial)))
+
+;;;; Looking
+
+(defun efrit-files-stamp (attributes)
+  "Return what tells one version of a file from another, from its ATTRIBUTES."
+  (list (file-attribute-inode-number attributes)
+        (file-attribute-size attributes)
+        (car (time-convert (file-attribute-modification-time attributes)
+                           1000000000))))
+
+(defun efrit-files-regular-p (attributes)
+  "Return non-nil when ATTRIBUTES are those of an ordinary file."
+  ;; The type is nil for pipes, sockets and devices as well.
+  (and (null (file-attribute-type attributes))
+       (eq (aref (file-attribute-modes attributes) 0) ?-)))
+
+(defvar efrit-files--buffer nil
+  "The buffer files are read into.")
+
+(defun efrit-files-read (path)
+  "Return the text of the file at PATH; bytes that are no UTF-8 stay raw."
+  (unless (buffer-live-p efrit-files--buffer)
+    (setq efrit-files--buffer (generate-new-buffer " *efrit-read*" t)))
+  (with-current-buffer efrit-files--buffer
+    (widen)
+    (erase-buffer)
+    (insert-file-contents path)
+    (prog1 (buffer-string) (erase-buffer))))
+
+;;;; Writing
+
+(defun efrit-files-bytes (text)
+  "Return TEXT as UTF-8 bytes, ready to be written."
+  (if (multibyte-string-p text) (encode-coding-string text 'utf-8-unix t) text))
+
+(defun efrit-files-write (path text)
+  "Write TEXT to the new file PATH and sync it; PATH must not exist."
+  (write-region (efrit-files-bytes text) nil path nil 'silent nil 'excl))
+
+(defun efrit-files-append (path text)
+  "Append TEXT to the file PATH and sync it."
+  (write-region (efrit-files-bytes text) nil path t 'silent))
+
+(defun efrit-files-replace (path text boot &optional sync)
+  "Put TEXT at PATH in one step, replacing what is there.
+BOOT makes the temporary name.  With SYNC, the bytes are on disk before."
+  (let ((temporary (efrit-files--temporary boot))
+        (write-region-inhibit-fsync (not sync)))
+    (efrit-files-write temporary text)
+    (rename-file temporary path t)))
+
+(defun efrit-files-publish (path text boot)
+  "Put TEXT at PATH, synced and whole, unless PATH exists already.
+BOOT makes the temporary name.  Return non-nil when PATH is ours."
+  (let ((temporary (efrit-files--temporary boot)))
+    (unwind-protect
+        (progn
+          (efrit-files-write temporary text)
+          (condition-case nil
+              (progn (efrit-files--link temporary path) t)
+            (file-already-exists nil)))
+      (efrit-files-delete temporary))))
+
+(defun efrit-files--link (from to)
+  "Give the file FROM the name TO, which must not exist."
+  (condition-case err
+      (add-name-to-file from to)
+    (file-already-exists (signal (car err) (cdr err)))
+    (file-error
+     ;; A volume may know no hard links; a rename refuses an existing name too.
+     (if (and (file-exists-p from) (file-directory-p (file-name-directory to)))
+         (rename-file from to)
+       (signal (car err) (cdr err))))))
+
+(defun efrit-files-delete (path)
+  "Delete the file at PATH if it is there."
+  (condition-case nil (delete-file path) (file-missing nil)))
+
+(defun efrit-files-move (from to)
+  "Rename FROM to TO, which must not exist; return nil when FROM is gone.
+Directories of the queue that were removed are made again."
+  (condition-case err
+      (progn (rename-file from to) t)
+    (file-missing
+     (when (efrit-files-exists-p from)
+       (efrit-files-make-directories)
+       (condition-case nil
+           (progn (rename-file from to) t)
+         (file-missing (signal (car err) (cdr err))))))))
+
+(defun efrit-files-exists-p (path)
+  "Return non-nil when something is at PATH, a dangling symbolic link included."
+  (or (file-exists-p path) (file-symlink-p path)))
+
+(provide 'efrit-files)
+;;; efrit-files.el ends here

@@ -1,0 +1,128 @@
+;;; efrit-interrupt.el --- Stop a request from outside  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: Apache-2.0
+
+;;; Commentary:
+
+;; Wraps the evaluation of one request.  A timer cannot stop `(while t)'; signal
+;; SIGUSR2 can, because `debug-on-event' makes C code quit at the next chance,
+;; even where `inhibit-quit' is bound.  The signal alone stops nothing: a file
+;; control/cancel_<id> must say that the request that runs now is the one meant
+;; (without a bridge, its time being over will do).
+;;
+;; C code does two things on the signal: it quits, and it calls the debugger at
+;; the next function call.  Either may come first, and where the call comes
+;; first, the quit strikes inside it.  Hence two doors into the same decision,
+;; `debugger' and `signal-hook-function'.  To stop is a `throw', which user code
+;; cannot catch; to go on is to return from the debugger of a quit.
+
+;;; Code:
+
+(require 'efrit-settings)
+(require 'efrit-files)
+
+(defvar efrit-interrupt--id nil
+  "The id of the request that runs, or nil.")
+
+(defvar efrit-interrupt--tag nil
+  "Where to throw to, known to nobody else.")
+
+(defvar efrit-interrupt--deadline nil
+  "When the time of the request that runs is over, or nil when a bridge says.")
+
+(defconst efrit-interrupt--reasons '("Cancelled" "TimedOut")
+  "What a control file may say.")
+
+;;;; Control files
+
+(defun efrit-interrupt-control-path (id)
+  "Return the control file of the request ID."
+  (efrit-files-path "control" (concat "cancel_" id)))
+
+(defun efrit-interrupt-ordered (id)
+  "Return why the request ID is to be stopped according to its file, or nil."
+  (let ((path (efrit-interrupt-control-path id)))
+    (efrit-files-isolated
+      (and (file-exists-p path)
+           (let ((reason (condition-case nil
+                             (string-trim (efrit-files-read path))
+                           (file-error nil))))
+             (if (member reason efrit-interrupt--reasons) reason "Cancelled"))))))
+
+;;;; The decision
+
+(defun efrit-interrupt-reason ()
+  "Return why the request that runs is to be stopped now, or nil."
+  (let ((signal-hook-function nil) (debug-on-signal nil) (debug-on-error nil)
+        (debug-on-event nil) (inhibit-quit t) (inhibit-changing-match-data nil))
+    (condition-case nil
+        (and efrit-interrupt--id
+             (or (efrit-interrupt-ordered efrit-interrupt--id)
+                 (and efrit-interrupt--deadline
+                      (>= (float-time) efrit-interrupt--deadline)
+                      "TimedOut")))
+      (error nil))))
+
+(defun efrit-interrupt-now-if-ordered ()
+  "Leave the request that runs when it is to be stopped; else return nil."
+  (let ((reason (efrit-interrupt-reason)))
+    (when reason
+      (setq quit-flag nil
+            debug-on-next-call nil
+            debug-on-quit nil
+            internal-when-entered-debugger -1)
+      (throw efrit-interrupt--tag (cons 'interrupted reason)))))
+
+(defun efrit-interrupt--debugger (&rest arguments)
+  "Decide what a signal means; called as `debugger' with its ARGUMENTS."
+  ;; C code enters a debugger once per input event, of which a daemon has none.
+  (setq internal-when-entered-debugger -1)
+  (if (eq (car arguments) 'exit)
+      (cadr arguments)
+    (efrit-interrupt-now-if-ordered)
+    (setq debug-on-quit nil)
+    nil))
+
+(defun efrit-interrupt--on-signal (symbol _data)
+  "Decide about a quit before any handler sees it; SYMBOL is the condition."
+  (when (eq symbol 'quit)
+    (efrit-interrupt-now-if-ordered)
+    ;; A quit that nobody ordered goes on where it was, by way of the debugger.
+    (setq inhibit-debugger nil
+          internal-when-entered-debugger -1
+          debug-on-quit t
+          debug-on-signal t)))
+
+;;;; The region
+
+(defun efrit-interrupt-run (id deadline function)
+  "Call FUNCTION for the request ID, so that it can be stopped.
+Return its value, or (interrupted . REASON).  DEADLINE, unless nil, is when a
+signal stops it without a control file."
+  (let* ((efrit-interrupt--id id)
+         (efrit-interrupt--deadline deadline)
+         (efrit-interrupt--tag (make-symbol "efrit-interrupt"))
+         (depth max-lisp-eval-depth)
+         (result
+          (catch efrit-interrupt--tag
+            (let ((debugger #'efrit-interrupt--debugger)
+                  (signal-hook-function #'efrit-interrupt--on-signal)
+                  (debug-on-signal t)
+                  (debug-on-error nil)
+                  (debug-on-quit nil)
+                  (debug-ignored-errors nil)
+                  (internal-when-entered-debugger -1)
+                  (inhibit-debugger nil)
+                  (inhibit-quit nil)
+                  (debug-on-event 'sigusr2))
+              ;; Ordered before the signal could be heard.
+              (efrit-interrupt-now-if-ordered)
+              (funcall function)))))
+    (setq quit-flag nil debug-on-next-call nil debug-on-quit nil)
+    ;; C code raises the limit a little when a hook is called near it.
+    (when (< depth max-lisp-eval-depth (+ depth 200))
+      (setq max-lisp-eval-depth depth))
+    result))
+
+(provide 'efrit-interrupt)
+;;; efrit-interrupt.el ends here

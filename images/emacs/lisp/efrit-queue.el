@@ -1,0 +1,195 @@
+;;; efrit-queue.el --- What waits in requests/, and whose turn it is  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: Apache-2.0
+
+;;; Commentary:
+
+;; The first step of the flow: requests/ -> a table in memory -> the next one.
+;; Each file is read once, when it is first seen; a scan only lists names, so a
+;; thousand waiting requests cost no more than their listing.  The table is a
+;; copy: the rename in efrit-claim.el decides whether a request is still there.
+
+;;; Code:
+
+(require 'cl-lib)
+(require 'efrit-settings)
+(require 'efrit-files)
+(require 'efrit-request)
+
+(cl-defstruct (efrit-entry (:constructor efrit-entry--make))
+  "A file seen in requests/.
+REQUEST is nil while the file cannot be read; CHANGED is when it last differed.
+STAMP tells the version that was read, TURN and MODIFIED the order."
+  name stamp request changed turn modified seen)
+
+(defvar efrit-queue--waiting (make-hash-table :test #'equal)
+  "The entries of requests/ by file name.")
+
+(defvar efrit-queue--unsettled 0
+  "How many of the waiting files could not be read yet.")
+
+(defvar efrit-queue--scans 0
+  "The number of the last scan.")
+
+(defvar efrit-queue--scan-end 0.0
+  "When the last scan ended.")
+
+(defvar efrit-queue--scan-seconds 0.0
+  "How long the last scan took.")
+
+(defconst efrit-queue--name-regexp "\\`[^.][^/]*\\.json\\'"
+  "A file name in requests/ that is looked at.")
+
+(defun efrit-queue-forget-all ()
+  "Forget what was seen in requests/."
+  (clrhash efrit-queue--waiting)
+  (setq efrit-queue--unsettled 0
+        efrit-queue--scan-end 0.0
+        efrit-queue--scan-seconds 0.0))
+
+(defun efrit-queue-name-p (name)
+  "Return non-nil when a file called NAME may be a request."
+  (let ((case-fold-search nil))
+    (string-match-p efrit-queue--name-regexp name)))
+
+;;;; Looking at one file
+
+(defun efrit-queue-look (name)
+  "Bring the entry of the file NAME of requests/ up to date."
+  (efrit-files-isolated
+    (let* ((path (efrit-files-path "requests" name))
+           (attributes (file-attributes path 'integer))
+           (known (gethash name efrit-queue--waiting)))
+      (cond ((null attributes) (efrit-queue-forget name))
+            ((not (efrit-files-regular-p attributes))
+             (efrit-queue-forget name)
+             (efrit-queue--set-aside name))
+            ((and known
+                  (efrit-entry-request known)
+                  (equal (efrit-entry-stamp known) (efrit-files-stamp attributes)))
+             known)
+            (t (efrit-queue--read name path attributes known))))))
+
+(defun efrit-queue--read (name path attributes known)
+  "Enter the file NAME at PATH with ATTRIBUTES; KNOWN is its entry so far."
+  (let* ((stamp (efrit-files-stamp attributes))
+         (now (float-time))
+         (same (and known (equal stamp (efrit-entry-stamp known))))
+         (changed (if same (efrit-entry-changed known) now))
+         ;; A clock that was set back must not keep a bad file for ever.
+         (settled (and same (not (< -0.001 (- now changed) efrit-settle-seconds))))
+         (request
+          (cond ((> (file-attribute-size attributes) efrit-max-request-file-bytes)
+                 (efrit-request-unreadable
+                  name (format "the file is larger than %d bytes"
+                               efrit-max-request-file-bytes)))
+                ((and same (not settled)) nil)
+                (t (condition-case nil
+                       (efrit-request-parse (efrit-files-read path) name)
+                     (efrit-unreadable-request
+                      (and settled
+                           (efrit-request-unreadable
+                            name "the file is not a JSON object")))
+                     (file-error
+                      (and settled
+                           (efrit-request-unreadable
+                            name "the file cannot be read")))))))
+         (modified (nth 2 stamp)))
+    (efrit-queue-forget name)
+    (unless request
+      (setq efrit-queue--unsettled (1+ efrit-queue--unsettled)))
+    (puthash name
+             (efrit-entry--make
+              :name name :stamp stamp :request request :changed changed
+              :modified modified :seen efrit-queue--scans
+              :turn (and request (efrit-request-turn request modified)))
+             efrit-queue--waiting)))
+
+(defun efrit-queue-forget (name)
+  "Drop the entry of the file NAME, if there is one."
+  (let ((known (gethash name efrit-queue--waiting)))
+    (when known
+      (unless (efrit-entry-request known)
+        (setq efrit-queue--unsettled (1- efrit-queue--unsettled)))
+      (remhash name efrit-queue--waiting))
+    nil))
+
+(defun efrit-queue--set-aside (name)
+  "Move NAME, which is no ordinary file, out of requests/ unread."
+  (efrit-queue-archive-as
+   (efrit-files-path "requests" name)
+   (concat "aside_" (efrit-request-derived-id name)))
+  nil)
+
+(defun efrit-queue-archive-as (path stem)
+  "Move the file at PATH to archive/ under STEM and the first free number."
+  (let ((number 1) done)
+    (while (not done)
+      (setq done (condition-case nil
+                     (progn (efrit-files-move
+                             path (efrit-files-path
+                                   "archive" (format "%s_%d.json" stem number)))
+                            t)
+                   (file-already-exists nil))
+            number (1+ number)))))
+
+;;;; Looking at all of them
+
+(defun efrit-queue-scan ()
+  "Make the table of waiting files match requests/."
+  (let ((start (float-time)))
+    (setq efrit-queue--scans (1+ efrit-queue--scans))
+    (dolist (name (efrit-files-isolated
+                    (condition-case nil
+                        (directory-files (efrit-files-path "requests") nil
+                                         efrit-queue--name-regexp t)
+                      (file-missing (efrit-files-make-directories) nil))))
+      (let ((known (gethash name efrit-queue--waiting)))
+        (unless (and known (efrit-entry-request known))
+          (setq known (efrit-queue-look name)))
+        (when known (setf (efrit-entry-seen known) efrit-queue--scans))))
+    (maphash (lambda (name entry)
+               (unless (= (efrit-entry-seen entry) efrit-queue--scans)
+                 (efrit-queue-forget name)))
+             efrit-queue--waiting)
+    (setq efrit-queue--scan-end (float-time)
+          efrit-queue--scan-seconds (max 0.0 (- efrit-queue--scan-end start)))))
+
+(defun efrit-queue-scan-due-p ()
+  "Return non-nil when the last scan is a second old, or many times its cost."
+  (let ((age (- (float-time) efrit-queue--scan-end)))
+    (not (< -0.001 age (max 1.0 (* 20 efrit-queue--scan-seconds))))))
+
+;;;; Whose turn it is
+
+(defun efrit-queue-next ()
+  "Return the entry whose turn it is, or nil."
+  (let (best)
+    (maphash (lambda (_name entry)
+               (when (and (efrit-entry-request entry)
+                          (or (null best) (efrit-queue--before-p entry best)))
+                 (setq best entry)))
+             efrit-queue--waiting)
+    best))
+
+(defun efrit-queue--before-p (a b)
+  "Return non-nil when entry A comes before entry B."
+  (let ((turn-a (efrit-entry-turn a)) (turn-b (efrit-entry-turn b)))
+    (or (< turn-a turn-b)
+        (and (= turn-a turn-b)
+             (let ((modified-a (efrit-entry-modified a))
+                   (modified-b (efrit-entry-modified b)))
+               (or (< modified-a modified-b)
+                   (and (= modified-a modified-b)
+                        (string< (efrit-entry-name a) (efrit-entry-name b)))))))))
+
+(defun efrit-queue-pending ()
+  "Return how many requests wait."
+  (hash-table-count efrit-queue--waiting))
+
+(defun efrit-queue-unsettled-p ()
+  "Return non-nil when a file waits to become readable."
+  (> efrit-queue--unsettled 0))
+
+(provide 'efrit-queue)
+;;; efrit-queue.el ends here

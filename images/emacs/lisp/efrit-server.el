@@ -1,0 +1,386 @@
+;;; efrit-server.el --- Serve the queue from an Emacs daemon  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: Apache-2.0
+
+;;; Commentary:
+
+;; Wires the steps: notice (efrit-queue) -> claim (efrit-claim) -> evaluate
+;; (efrit-eval) -> answer (efrit-answer), one request at a time.
+;;
+;;   emacs --fg-daemon=efrit -Q -L DIR -l efrit-server -f efrit-server-start
+;;
+;; File notification is a hint, the scan is the truth.  Whatever wakes the
+;; server (an event, the regular tick, a signal) also revives the others, since
+;; the code of a request may have removed any of them.  Code of a request that
+;; waits lets events and timers run: they note what happened and leave the work
+;; to the server, which goes on when that request is done.
+
+;;; Code:
+
+(require 'filenotify)
+(require 'efrit-settings)
+(require 'efrit-files)
+(require 'efrit-request)
+(require 'efrit-queue)
+(require 'efrit-claim)
+(require 'efrit-interrupt)
+(require 'efrit-eval)
+(require 'efrit-answer)
+(require 'efrit-health)
+(require 'efrit-recover)
+(require 'efrit-watchdog)
+
+;; The default would let the signal open a debugger in an idle daemon.
+(setq debug-on-event nil)
+
+;; A compiler beside the daemon would take memory and time from the requests.
+(dolist (variable '(native-comp-jit-compilation native-comp-deferred-compilation))
+  (when (boundp variable) (set variable nil)))
+
+;;;; State
+
+(defvar efrit-server--up nil
+  "Non-nil once the server has started.")
+
+(defvar efrit-server--busy nil
+  "Non-nil while the server works; what comes in meanwhile waits.")
+
+(defvar efrit-server--dirty nil
+  "Non-nil when something happened in requests/ that was not looked at.")
+
+(defvar efrit-server--tick nil
+  "The regular timer.")
+
+(defvar efrit-server--soon nil
+  "The timer that goes on with the work, if it is set.")
+
+(defvar efrit-server--watch nil
+  "The watch on requests/ as (DESCRIPTOR . INODE), or nil.")
+
+(defvar efrit-server--deferred nil
+  "Since when work waits for the events that have arrived together, or nil.")
+
+(defvar efrit-server--held nil
+  "A function that must succeed before anything else is claimed, or nil.")
+
+(defvar efrit-server--failures 0
+  "How often in a row the queue could not be written.")
+
+(defconst efrit-server--slice 0.05
+  "Seconds of work after which Emacs looks at its events.")
+
+(defun efrit-server--log (format &rest arguments)
+  "Log FORMAT and ARGUMENTS, to *Messages* and so to the daemon's output."
+  (let ((inhibit-message nil))
+    (message "efrit: %s" (apply #'format-message format arguments))))
+
+(defmacro efrit-server--entry (&rest body)
+  "Run BODY as an entry from Emacs into the server: no error leaves it."
+  (declare (indent 0) (debug t))
+  `(save-current-buffer
+     (save-match-data
+       (condition-case err
+           (let ((inhibit-quit t)) ,@body)
+         (error (efrit-server--log "%s" (error-message-string err)))))))
+
+;;;; Serving one request
+
+(defun efrit-server--serve (entry)
+  "Claim the request of ENTRY and answer it."
+  (let ((claim (efrit-claim-take entry)))
+    (when claim
+      (efrit-health-begin claim)
+      (let* ((result (efrit-server--result claim))
+             (answer (efrit-server--answer claim result)))
+        (efrit-health-count result)
+        (setq efrit-server--held (lambda () (efrit-answer-store answer)))
+        (efrit-server--release)))))
+
+(defun efrit-server--result (claim)
+  "Return the `efrit-result' for CLAIM, whatever happens.
+An error here is one of the server, or of code that has changed the server."
+  (condition-case err
+      (efrit-server--dispatch claim)
+    (error
+     (efrit-server--log "%s: %s" (efrit-request-id (efrit-claim-request claim))
+                        (error-message-string err))
+     (efrit-result--make :reason "EvalError" :error-code (car err)
+                         :error (concat "The server failed: "
+                                        (efrit-print-clean
+                                         (error-message-string err)))))))
+
+(defun efrit-server--dispatch (claim)
+  "Return the `efrit-result' for CLAIM, according to its type."
+  (let* ((request (efrit-claim-request claim))
+         (id (efrit-request-id request))
+         (problem (efrit-request-problem request))
+         (ordered (efrit-interrupt-ordered id)))
+    (cond (problem
+           (efrit-result--make :reason "Rejected" :error problem))
+          (ordered
+           (efrit-result--make :reason ordered
+                               :error "The request was stopped before it ran"))
+          (t
+           (pcase (efrit-request-type request)
+             ("eval" (efrit-server--eval request))
+             ("status"
+              (efrit-result--make :reason "Succeeded"
+                                  :value (efrit-server--status)))
+             (_
+              (efrit-result--make
+               :reason "ModelNotConfigured"
+               :error "This instance has no model: only eval and status are answered")))))))
+
+(defun efrit-server--eval (request)
+  "Evaluate the content of REQUEST and return the `efrit-result'."
+  (let ((id (efrit-request-id request))
+        (timeout (efrit-request-timeout request)))
+    (efrit-watchdog-watch (efrit-claim-processing-path id) timeout)
+    (efrit-eval id (efrit-request-content request) timeout
+                (efrit-request-max-result-bytes request)
+                (efrit-request-return-context request))))
+
+(defun efrit-server--status ()
+  "Return the stats as an `efrit-print'."
+  (let ((text (decode-coding-string (efrit-files-bytes (efrit-health-stats)) 'utf-8)))
+    (efrit-print--make :text text :bytes (string-bytes text))))
+
+(defun efrit-server--answer (claim result)
+  "Return the answer that gives RESULT to CLAIM.
+Where no JSON can be made of RESULT, the answer says so."
+  (condition-case err
+      (efrit-answer-make claim result)
+    (error
+     (efrit-server--log "%s: %s" (efrit-request-id (efrit-claim-request claim))
+                        (error-message-string err))
+     (efrit-answer-make
+      claim
+      (efrit-result--make :reason "EvalError" :error-code 'efrit-error
+                          :error "The request ran, but no answer could be made of its result"
+                          :seconds (efrit-result-seconds result))))))
+
+;;;; When the disk fails
+
+(defun efrit-server--release ()
+  "Do what is held back; return non-nil when nothing is any more."
+  (when efrit-server--held
+    (funcall efrit-server--held)
+    (setq efrit-server--held nil)
+    (efrit-health-end))
+  (setq efrit-server--failures 0)
+  (efrit-health-set-problem nil)
+  t)
+
+(defun efrit-server--trouble (err)
+  "Note that ERR kept the queue from being served, and try again later."
+  (let ((message (error-message-string err))
+        (delay (min 5.0 (* 0.1 (expt 2 (min 10 efrit-server--failures))))))
+    (when (= efrit-server--failures 0)
+      (efrit-server--log "%s; trying again" message))
+    (setq efrit-server--failures (1+ efrit-server--failures))
+    (efrit-health-set-problem message)
+    (efrit-server--go-on-in delay)))
+
+;;;; The work
+
+(defun efrit-server--work ()
+  "Answer requests in their order, for a while."
+  (unless (or efrit-server--busy (not efrit-server--up))
+    (let ((efrit-server--busy t))
+      (setq efrit-server--deferred nil)
+      (efrit-server--entry
+        (condition-case err
+            (when (efrit-server--release)
+              (efrit-server--work-slice))
+          ((efrit-queue-trouble file-error) (efrit-server--trouble err)))
+        (efrit-server--arm)))))
+
+(defun efrit-server--work-slice ()
+  "Answer requests until none waits or a slice of time is over."
+  (let ((start (float-time)) entry)
+    (while (progn
+             (when efrit-server--dirty
+               (setq efrit-server--dirty nil)
+               (efrit-queue-scan))
+             (and (setq entry (efrit-queue-next))
+                  (progn (efrit-server--serve entry)
+                         (when (efrit-queue-scan-due-p)
+                           (setq efrit-server--dirty t))
+                         (< -0.001 (- (float-time) start) efrit-server--slice)))))
+    ;; A delay of zero would run timers only: events need a wait to be read.
+    (cond (entry (efrit-server--go-on-in 0.001))
+          ((efrit-queue-unsettled-p)
+           (efrit-server--go-on-in 0.25 #'efrit-server--look-again)))))
+
+(defun efrit-server--go-on-in (seconds &optional function)
+  "Work again in SECONDS, by calling FUNCTION if that is non-nil."
+  (when (timerp efrit-server--soon) (cancel-timer efrit-server--soon))
+  (setq efrit-server--soon
+        (run-with-timer seconds nil (or function #'efrit-server--work))))
+
+(defun efrit-server--look-again ()
+  "Scan, then work."
+  (setq efrit-server--dirty t)
+  (efrit-server--work))
+
+;;;; What wakes the server
+
+(defun efrit-server--on-event (event)
+  "Take the file notification EVENT as a hint."
+  (efrit-server--entry
+    (pcase-let ((`(,_ ,action . ,files) event))
+      (cond ((or efrit-server--busy efrit-server--held (eq action 'stopped))
+             (setq efrit-server--dirty t))
+            (t
+             (dolist (file files)
+               (when (stringp file)
+                 (let ((name (file-name-nondirectory file)))
+                   (when (efrit-queue-name-p name) (efrit-queue-look name))))))))
+    (unless efrit-server--busy
+      ;; What arrived together is put in order first.
+      (if (and (input-pending-p) (efrit-server--may-defer-p))
+          (efrit-server--go-on-in 0)
+        (efrit-server--work)))))
+
+(defun efrit-server--may-defer-p ()
+  "Return non-nil when the work has not waited for events for long."
+  (let ((now (float-time)))
+    (unless efrit-server--deferred (setq efrit-server--deferred now))
+    (< -0.001 (- now efrit-server--deferred) efrit-server--slice)))
+
+(defun efrit-server--on-tick ()
+  "Beat, and scan in case an event was lost."
+  (efrit-server--entry
+    (efrit-eval-leave-recursion)
+    (unless efrit-server--busy
+      (efrit-files-make-directories))
+    (efrit-health-beat-if-stale))
+  (unless efrit-server--busy
+    (efrit-server--look-again)
+    (unless (or efrit-server--busy (efrit-queue-next))
+      (garbage-collect-maybe 4))))
+
+(defun efrit-server-poke ()
+  "Look at everything again; SIGUSR2 calls this when no evaluation hears it."
+  (interactive)
+  (if efrit-server--busy
+      (efrit-interrupt-now-if-ordered)
+    (efrit-server--on-tick)))
+
+;;;; Staying awake
+
+(defun efrit-server--arm ()
+  "Set up the tick and the watch where they are missing."
+  (unless (efrit-server--ticking-p)
+    (when (timerp efrit-server--tick) (cancel-timer efrit-server--tick))
+    (setq efrit-server--tick
+          (run-with-timer efrit-heartbeat-seconds efrit-heartbeat-seconds
+                          #'efrit-server--on-tick)))
+  (unless (efrit-server--watching-p)
+    (efrit-server--watch)))
+
+(defun efrit-server--ticking-p ()
+  "Return non-nil when the tick will come, and soon."
+  (and (memq efrit-server--tick timer-list)
+       ;; After the clock was set back, a timer would sleep that much longer.
+       (< (float-time (time-subtract (timer--time efrit-server--tick) nil))
+          (* 3 efrit-heartbeat-seconds))))
+
+(defun efrit-server--requests-inode ()
+  "Return the inode of requests/, or nil."
+  (file-attribute-inode-number
+   (efrit-files-isolated (file-attributes (efrit-files-path "requests") 'integer))))
+
+(defun efrit-server--watching-p ()
+  "Return non-nil when the watch is on the directory that is there now."
+  (and efrit-server--watch
+       (file-notify-valid-p (car efrit-server--watch))
+       (equal (cdr efrit-server--watch) (efrit-server--requests-inode))))
+
+(defun efrit-server--watch ()
+  "Watch requests/."
+  (efrit-server--unwatch)
+  (efrit-files-make-directories)
+  (let ((inode (efrit-server--requests-inode))
+        (default-directory "/")
+        (file-name-handler-alist nil))
+    (setq efrit-server--watch
+          (condition-case err
+              (cons (file-notify-add-watch (efrit-files-path "requests") '(change)
+                                           #'efrit-server--on-event)
+                    inode)
+            ;; Without events the tick finds the requests, only later.
+            (error (efrit-server--log "%s" (error-message-string err)) nil))))
+  (setq efrit-server--dirty t))
+
+(defun efrit-server--unwatch ()
+  "Watch requests/ no longer."
+  (when efrit-server--watch
+    (ignore-errors (file-notify-rm-watch (car efrit-server--watch)))
+    (setq efrit-server--watch nil)))
+
+;;;; Starting and stopping
+
+;;;###autoload
+(defun efrit-server-start ()
+  "Serve the queue in `efrit-queue-directory' until Emacs ends."
+  (interactive)
+  (unless efrit-server--up
+    (condition-case err
+        (efrit-server--start)
+      (efrit-error
+       (efrit-server--log "%s" (error-message-string err))
+       (if (daemonp) (kill-emacs 3) (signal (car err) (cdr err)))))))
+
+(defun efrit-server--start ()
+  "Start the server."
+  (setq gc-cons-threshold (max gc-cons-threshold efrit-gc-cons-threshold))
+  (efrit-claim-new-boot)
+  (efrit-health-reset)
+  (efrit-queue-forget-all)
+  (efrit-files-make-directories)
+  (efrit-health-check-alone)
+  (efrit-eval-install)
+  (define-key special-event-map [sigusr2] #'efrit-server-poke)
+  (add-hook 'kill-emacs-hook #'efrit-server--on-exit)
+  (setq efrit-server--dirty t
+        efrit-server--failures 0
+        ;; Nothing is claimed before what was left behind is settled.
+        efrit-server--held (lambda ()
+                             (efrit-health-count-interrupted (efrit-recover))))
+  (efrit-health-beat)
+  (setq efrit-server--up t)
+  (efrit-server--arm)
+  (efrit-server--load-init-file)
+  (efrit-server--log "serving %s" efrit-queue-directory)
+  (efrit-server--go-on-in 0))
+
+(defun efrit-server--load-init-file ()
+  "Load `efrit-init-file'."
+  (when efrit-init-file
+    (let ((efrit-server--busy t) (inhibit-interaction t))
+      (condition-case err
+          (load efrit-init-file nil t)
+        (error (efrit-server--log "%s: %s" efrit-init-file
+                                  (error-message-string err)))))))
+
+(defun efrit-server--on-exit ()
+  "Log which request the end of Emacs interrupts."
+  (when (and efrit-server--busy efrit-health--current)
+    (efrit-server--log "Emacs ends while request %s runs"
+                       (efrit-request-id
+                        (efrit-claim-request efrit-health--current)))))
+
+(defun efrit-server-stop ()
+  "Stop serving the queue; what waits keeps waiting."
+  (interactive)
+  (setq efrit-server--up nil)
+  (efrit-server--unwatch)
+  (dolist (timer (list efrit-server--tick efrit-server--soon))
+    (when (timerp timer) (cancel-timer timer)))
+  (efrit-watchdog-stop)
+  (efrit-eval-uninstall)
+  (remove-hook 'kill-emacs-hook #'efrit-server--on-exit))
+
+(provide 'efrit-server)
+;;; efrit-server.el ends here

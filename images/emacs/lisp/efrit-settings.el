@@ -1,0 +1,118 @@
+;;; efrit-settings.el --- What may be set, and the error tree  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: Apache-2.0
+
+;;; Commentary:
+
+;; The first file of the flow: every other file requires it, it requires none.
+;; The environment gives the defaults (a container has nothing else to set),
+;; Customize may override them.  Nothing here touches a file.
+
+;;; Code:
+
+(defgroup efrit nil
+  "Answer requests from a queue of files."
+  :group 'processes
+  :prefix "efrit-")
+
+;;;; Reading the environment
+
+(defun efrit-settings--env (name)
+  "Return the value of environment variable NAME, nil when empty or unset."
+  (let ((value (getenv name)))
+    (and value (not (string-empty-p value)) value)))
+
+(defun efrit-settings--env-number (name default)
+  "Return environment variable NAME as a positive number, else DEFAULT."
+  (let* ((text (efrit-settings--env name))
+         (value (and text
+                     (string-match-p "\\`[0-9]+\\(?:\\.[0-9]+\\)?\\'" text)
+                     (string-to-number text))))
+    (if (and value (> value 0)) value default)))
+
+(defun efrit-settings--env-directory (name default)
+  "Return environment variable NAME as an absolute directory, else DEFAULT."
+  (let ((value (or (efrit-settings--env name) default)))
+    (and value (file-name-as-directory (expand-file-name value "~/")))))
+
+;;;; Where things are
+
+(defcustom efrit-queue-directory
+  (efrit-settings--env-directory "EFRIT_QUEUE_DIR" "~/.emacs.d/.efrit/queues")
+  "Directory of the queue; its parts must lie on one file system."
+  :type 'directory)
+
+(defcustom efrit-workspace-directory
+  (efrit-settings--env-directory "EFRIT_WORKSPACE" nil)
+  "Directory every evaluation starts in, and where large results go.
+With nil, evaluations start in the home directory and large results are cut."
+  :type '(choice (const :tag "None" nil) directory))
+
+(defcustom efrit-instance-id (efrit-settings--env "EFRIT_INSTANCE_ID")
+  "Name of this instance; a request that names another one is rejected.
+With nil, the name in a request does not matter."
+  :type '(choice (const :tag "Any" nil) string))
+
+(defcustom efrit-init-file (efrit-settings--env "EFRIT_INIT_FILE")
+  "File loaded once the server is up; an error in it is logged, never fatal."
+  :type '(choice (const :tag "None" nil) file))
+
+(defcustom efrit-bridge-p (equal (efrit-settings--env "EFRIT_BRIDGE") "1")
+  "Non-nil when another process enforces the time limits of requests."
+  :type 'boolean)
+
+;;;; Limits
+
+(defcustom efrit-request-timeout
+  (efrit-settings--env-number "EFRIT_REQUEST_TIMEOUT" 30)
+  "Seconds a request may run when it does not say."
+  :type 'number)
+
+(defcustom efrit-max-result-bytes
+  (truncate (efrit-settings--env-number "EFRIT_MAX_RESULT_BYTES" 1048576))
+  "Most bytes of a printed value that are kept; a request may ask for less."
+  :type 'natnum)
+
+(defcustom efrit-inline-result-bytes 786432
+  "A longer result goes to a file of the workspace instead of the answer."
+  :type 'natnum)
+
+(defcustom efrit-result-head-bytes 32768
+  "How much of a result kept in a file is repeated in the answer."
+  :type 'natnum)
+
+(defcustom efrit-captured-bytes 8192
+  "Most bytes kept of what was printed, and of what `message' said."
+  :type 'natnum)
+
+(defcustom efrit-max-request-file-bytes 8388608
+  "A request file larger than this is rejected without being read."
+  :type 'natnum)
+
+(defcustom efrit-settle-seconds 2.0
+  "How long after its last change an unreadable request file is rejected.
+A client that writes in place shows half a file first."
+  :type 'number)
+
+(defcustom efrit-heartbeat-seconds
+  (efrit-settings--env-number "EFRIT_HEARTBEAT_SECONDS" 1)
+  "Seconds between two heartbeats, and between two rescans of the queue."
+  :type 'number)
+
+(defcustom efrit-gc-cons-threshold (* 32 1024 1024)
+  "Bytes of Lisp data made between two garbage collections.
+The server collects while it is idle, so that a request seldom waits for it."
+  :type 'natnum)
+
+;;;; The error tree
+
+(define-error 'efrit-error "Efrit")
+(define-error 'efrit-queue-taken "The queue is served by another Emacs" 'efrit-error)
+(define-error 'efrit-queue-trouble "The queue cannot be written" 'efrit-error)
+(define-error 'efrit-claim-failed "The claim could not be recorded" 'efrit-queue-trouble)
+(define-error 'efrit-answer-failed "The answer could not be stored" 'efrit-queue-trouble)
+(define-error 'efrit-bad-request "Not a usable request" 'efrit-error)
+(define-error 'efrit-unreadable-request "Not a JSON object" 'efrit-bad-request)
+
+(provide 'efrit-settings)
+;;; efrit-settings.el ends here

@@ -6,6 +6,7 @@ is taken down first. teardown.py knows how to remove everything.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import sys
@@ -18,6 +19,8 @@ from tests.cluster.loading import Loaded
 from tests.cluster.processes import Daemon
 from tests.cluster.progress import RigError, run, say, wait_until
 
+# A running cluster made by other code than these modules hold now is made anew.
+RECIPE = ("addons.py", "certificates.py", "control_plane.py", "network.py", "node.py", "node_images.py", "pause.c")
 # Inside the namespace no other program can hold these.
 PORTS = Ports(api=6443, etcd=2379, peer=2380)
 NODE_SECONDS = 90.0
@@ -42,7 +45,7 @@ class BareCluster:
     def up(self, *, fsync: bool = False) -> None:
         """Have a ready cluster; quick when it is there already."""
         self.tools()
-        wanted: dict[str, object] = {"programs": programs.directory().name, "fsync": fsync}
+        wanted: dict[str, object] = {"programs": programs.directory().name, "recipe": _recipe(), "fsync": fsync}
         known = self._known()
         if known.items() >= wanted.items() and network.exists(self.layout):
             if not self._repair(known):
@@ -228,3 +231,7 @@ class BareCluster:
     def _available(self, plane: ControlPlane, namespace: str, name: str) -> bool:
         found = self._get(plane, f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}")
         return found is not None and int(found["status"].get("availableReplicas", 0)) > 0
+
+
+def _recipe() -> str:
+    return hashlib.sha256(b"\0".join((paths.HERE / name).read_bytes() for name in RECIPE)).hexdigest()[:16]

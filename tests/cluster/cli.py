@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import fcntl
 import os
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from tests.cluster import images, paths, programs
@@ -96,7 +98,36 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+@contextlib.contextmanager
+def _alone() -> Iterator[None]:
+    """Hold the clone's lock: two commands that change the cluster must not meet. It ends with the process."""
+    paths.state().mkdir(parents=True, exist_ok=True)
+    with (paths.state() / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say("another command is at work on this cluster: waiting for it")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def _run(options: argparse.Namespace) -> int:
+    if options.command in ("tools", "images", "up", "down", "load"):
+        with _alone():
+            return _change(options)
+    match options.command:
+        case "status":
+            cluster = choose()
+            print("\n".join([f"cluster: {cluster.kind}", *cluster.status()]))
+        case "env":
+            for name, value in environment().items():
+                print(f"export {name}={shlex.quote(value)}")
+        case "shell":
+            return _become([os.environ.get("SHELL") or shutil.which("bash") or "/bin/sh"])
+    return 0
+
+
+def _change(options: argparse.Namespace) -> int:
     match options.command:
         case "tools" if options.check:
             programs.ensure_go_programs(programs.FOR_CHECK)
@@ -117,16 +148,8 @@ def _run(options: argparse.Namespace) -> int:
             cluster = choose()
             cluster.down()
             return _report_leftovers(cluster)
-        case "status":
-            cluster = choose()
-            print("\n".join([f"cluster: {cluster.kind}", *cluster.status()]))
         case "load":
             choose().load(images.built())
-        case "env":
-            for name, value in environment().items():
-                print(f"export {name}={shlex.quote(value)}")
-        case "shell":
-            return _become([os.environ.get("SHELL") or shutil.which("bash") or "/bin/sh"])
     return 0
 
 

@@ -21,6 +21,9 @@ PAUSE_IMAGE = "localhost/efrit/pause:dev"
 MAX_PODS = 240
 CGROUPS = Path("/sys/fs/cgroup")
 
+# Client-side throttling is for clusters of many: here its defaults only delay the start and every burst of pods.
+UNTHROTTLED = ("--kube-api-qps=200", "--kube-api-burst=400")
+
 # Holder of each client certificate beside the administrator's: name -> subject the bootstrap RBAC knows.
 IDENTITIES = {
     "kubelet": f"/O=system:nodes/CN=system:node:{NODE_NAME}",
@@ -54,12 +57,14 @@ def controllers(layout: Layout, plane: ControlPlane) -> list[Daemon]:
         f"--service-cluster-ip-range={SERVICE_CIDR}",
         f"--cert-dir={pki.directory}",
         f"--flex-volume-plugin-dir={data / 'volume-plugins'}",
+        *UNTHROTTLED,
         "--profiling=false",
     ]
     scheduler = [
         *inside,
         str(programs.program("kube-scheduler")),
         f"--kubeconfig={data / 'scheduler.kubeconfig'}",
+        *UNTHROTTLED,
         "--leader-elect=false",
         f"--cert-dir={pki.directory}",
         "--profiling=false",
@@ -182,6 +187,9 @@ def kubelet_config(layout: Layout, plane: ControlPlane) -> dict[str, object]:
         "podLogsDir": str(layout.data / "podlogs"),
         "volumePluginDir": str(layout.data / "volume-plugins"),
         "maxPods": MAX_PODS,
+        "kubeAPIQPS": 200,
+        "kubeAPIBurst": 400,
+        "serializeImagePulls": False,
         "enableProfilingHandler": False,
         "healthzBindAddress": "127.0.0.1",
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import fcntl
 import hashlib
 import io
 import json
@@ -337,7 +338,21 @@ def test_a_check_for_leftovers_fails_while_there_are_some(
 ) -> None:
     monkeypatch.setenv("CLUSTER", "existing")
     assert cli.main(["down", "--check"]) == 0
-    paths.kubeconfig().parent.mkdir()
+    paths.kubeconfig().parent.mkdir(exist_ok=True)
     paths.kubeconfig().touch()
     assert cli.main(["down", "--check"]) == 1
     assert str(paths.kubeconfig()) in capsys.readouterr().out
+
+
+def test_a_second_command_waits_until_the_first_is_done() -> None:
+    environment = {**os.environ, "CLUSTER": "existing", "PYTHONPATH": str(paths.REPOSITORY)}
+    paths.state().mkdir()
+    with (paths.state() / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        command = ["python3", "-m", "tests.cluster", "down", "--check"]
+        second = subprocess.Popen(command, cwd=paths.REPOSITORY, env=environment, stderr=subprocess.PIPE, text=True)
+        assert second.stderr is not None
+        assert "waiting for it" in second.stderr.readline()
+        assert second.poll() is None
+    with second:
+        assert second.wait(10) == 0

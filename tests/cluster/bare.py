@@ -47,7 +47,9 @@ class BareCluster:
         self.tools()
         wanted: dict[str, object] = {"programs": programs.directory().name, "recipe": _recipe(), "fsync": fsync}
         known = self._known()
-        if known.items() >= wanted.items() and network.exists(self.layout):
+        # Without --fsync a cluster that does sync is welcome as well.
+        acceptable = known.items() >= {**wanted, "fsync": fsync or known.get("fsync")}.items()
+        if acceptable and network.exists(self.layout):
             if not self._repair(known):
                 say("the cluster is up")
                 return

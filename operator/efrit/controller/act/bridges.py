@@ -79,6 +79,7 @@ class Bridges:
         link = _Link(wanted, client)
         self._links[wanted.instance] = link
         link.task = asyncio.create_task(self._follow(link), name=f"bridge {'/'.join(wanted.instance)}")
+        link.task.add_done_callback(self._ended)
 
     async def disconnect(self, instance: Key) -> None:
         """Close the stream of an instance, if there is one."""
@@ -109,6 +110,14 @@ class Bridges:
             await self._call("DELETE", instance, uid)
         except RequestNotFound:
             log.debug("%s/%s: acknowledged request %s is gone from its queue", *instance, uid)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """A stream ends when it is cancelled; anything else is a defect and must be seen."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("%s: the event stream failed", task.get_name(), exc_info=error)
+            for instance, link in self._links.items():
+                if link.task is task:
+                    self._sink.bridge_lost(instance, link.wanted.pod_uid, repr(error))
 
     async def _close(self, instance: Key) -> None:
         link = self._links.pop(instance, None)
@@ -152,7 +161,7 @@ class Bridges:
                     "GET",
                     "/v1/events",
                     timeout=STREAM_TIMEOUT,
-                    headers={"Last-Event-ID": last_id} if last_id else None,
+                    headers={"Last-Event-ID": last_id} if last_id else {},
                     extensions=_tls_name(link.wanted),
                 ) as source:
                     if not source.response.is_success:

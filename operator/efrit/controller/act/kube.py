@@ -7,6 +7,7 @@ which would cost more than the call itself. API paths are spelled here and nowhe
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
@@ -54,7 +55,10 @@ class Kube:
     async def connect(cls) -> Kube:
         """Return a connection by the pod's service account, or by KUBECONFIG outside a cluster."""
         configuration = Configuration()
-        await kube_config.load_config(client_configuration=configuration)
+        if os.environ.get("KUBERNETES_SERVICE_HOST") and not os.environ.get("KUBECONFIG"):
+            kube_config.load_incluster_config(client_configuration=configuration)
+        else:
+            await kube_config.load_kube_config(client_configuration=configuration)
         return cls(ApiClient(configuration))
 
     @property

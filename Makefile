@@ -1,0 +1,133 @@
+# Every target a person needs; `make help` lists them. Long steps print what they do.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+BIN := .venv/bin
+CLUSTER_RIG := $(PYTHON) -m tests.cluster
+# kubectl, helm and KUBECONFIG of the test cluster, for whatever runs behind it.
+ON_CLUSTER = eval "$$($(CLUSTER_RIG) env)" &&
+PYTEST_FLAGS ?=
+RELEASE ?= efrit-operator
+NAMESPACE ?= efrit-system
+
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-z][a-zA-Z0-9_-]*:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
+
+## The two commands of the README
+
+.PHONY: demo
+demo: ## a cluster, the operator, an Emacs instance, two answers (CLUSTER=kind|bare|existing)
+	$(PYTHON) -m samples.demo
+
+.PHONY: test
+test: test-unit test-lisp test-integration test-e2e ## every tier, fast ones first
+
+## Tests, tier by tier
+
+.PHONY: test-unit
+test-unit: .venv/ready tools-check ## Python without a cluster
+	$(ON_CLUSTER) $(BIN)/pytest tests/unit $(PYTEST_FLAGS)
+
+.PHONY: test-lisp
+test-lisp: ## Emacs Lisp in real daemons: the installed Emacs (28 or newer) and Debian trixie's Emacs 30
+	images/emacs/test/run
+	images/emacs/test/run --trixie
+
+.PHONY: test-integration
+test-integration: .venv/ready tools ## real API server, etcd, bridge and Emacs, as plain processes
+	$(ON_CLUSTER) $(BIN)/pytest tests/integration $(PYTEST_FLAGS)
+
+.PHONY: test-e2e
+test-e2e: .venv/ready install ## the installed operator on the cluster
+	$(ON_CLUSTER) $(BIN)/pytest tests/e2e $(PYTEST_FLAGS)
+
+.PHONY: bench
+bench: .venv/ready ## figures on a cluster whose etcd syncs to disk
+	$(MAKE) install CLUSTER_FLAGS=--fsync
+	$(ON_CLUSTER) $(BIN)/python -m tests.bench
+
+## Checks
+
+.PHONY: check
+check: check-python check-crds check-lisp check-chart ## lint, types, import contracts, drift, chart, Lisp
+
+.PHONY: check-python
+check-python: .venv/ready
+	$(BIN)/ruff format --check operator tests samples charts
+	$(BIN)/ruff check operator tests samples charts
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo 2>/dev/null || $(BIN)/lint-imports
+
+.PHONY: check-crds
+check-crds: .venv/ready
+	@scratch=$$(mktemp -d); trap 'rm -rf "$$scratch"' EXIT; \
+	$(BIN)/python -m efrit.api.crd "$$scratch"; \
+	for folder in crds charts/efrit-operator/crd-files; do \
+	  diff -ru "$$folder" "$$scratch" || { echo "$$folder is not what the models say: run \`make crds\`" >&2; exit 1; }; \
+	done
+
+.PHONY: check-lisp
+check-lisp: ## byte-compile without warnings, checkdoc
+	images/emacs/test/run --lint
+
+.PHONY: check-chart
+check-chart: tools-check ## helm lint, kubeconform, kube-score, values docs
+	$(ON_CLUSTER) charts/check
+
+.PHONY: format
+format: .venv/ready ## format the Python code
+	$(BIN)/ruff format operator tests samples charts
+	$(BIN)/ruff check --fix operator tests samples charts
+
+.PHONY: crds
+crds: .venv/ready ## write the CRDs from the models
+	$(BIN)/python -m efrit.api.crd crds charts/efrit-operator/crd-files
+
+.PHONY: lock
+lock: .venv/ready ## pin the newest versions the ranges allow
+	@common="--quiet --upgrade --generate-hashes --no-emit-index-url --no-header --no-annotate"; \
+	$(BIN)/pip install --quiet uv; \
+	$(BIN)/uv pip compile pyproject.toml -o requirements/operator.txt $$common --python-version 3.13 --python-platform linux; \
+	$(BIN)/uv pip compile requirements/build.in -o requirements/build.txt $$common --python-version 3.13 --python-platform linux; \
+	$(BIN)/uv pip compile pyproject.toml --group dev -o requirements/dev.txt $$common --python-version 3.11 --universal
+
+## The cluster
+
+.PHONY: cluster
+cluster: ## bring up the test cluster (CLUSTER=kind|bare|existing)
+	$(CLUSTER_RIG) up $(CLUSTER_FLAGS)
+
+.PHONY: cluster-down
+cluster-down: ## take it down; nothing stays behind
+	$(CLUSTER_RIG) down
+
+.PHONY: shell
+shell: ## a shell with kubectl and helm of the cluster
+	$(CLUSTER_RIG) shell
+
+.PHONY: tools
+tools: ## the programs the cluster needs
+	$(CLUSTER_RIG) tools
+
+.PHONY: tools-check
+tools-check:
+	@$(CLUSTER_RIG) tools --check
+
+.PHONY: images
+images: ## build every image; does nothing for what did not change
+	$(CLUSTER_RIG) images
+
+.PHONY: install
+install: images cluster ## install or upgrade the operator on the cluster from this checkout
+	$(CLUSTER_RIG) load
+	$(ON_CLUSTER) tests/cluster/install $(RELEASE) $(NAMESPACE)
+
+.venv/ready: pyproject.toml requirements/dev.txt
+	@echo "Python environment: installing into .venv"
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@touch $@

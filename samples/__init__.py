@@ -1,0 +1,1 @@
+"""What the README's first command applies and shows."""

@@ -13,7 +13,6 @@ from functools import cached_property
 
 from efrit.api import (
     ConditionStatus,
-    InstanceReason,
     OperatingMode,
     RequestPhase,
     RequestReason,
@@ -33,7 +32,6 @@ from efrit.controller.decide.actions import (
     Submit,
     Wake,
 )
-from efrit.controller.decide.instances import suspension
 from efrit.controller.decide.views import InstanceSnapshot, RequestSnapshot
 from efrit.controller.decide.wire import wire_request
 from efrit.protocol import RequestState
@@ -70,6 +68,14 @@ class _Case:
             return True
         # Before this process started another may have handed it over without having written so.
         return created is None or started is None or created <= started
+
+    @cached_property
+    def was_handed_over(self) -> bool:
+        """Whether a queue is known to have, or to have had, the request."""
+        snapshot = self.snapshot
+        if snapshot.handover is not None:
+            return not snapshot.handover.absent
+        return snapshot.bridge_view is not None or snapshot.request.status.queue_id is not None
 
     @property
     def running(self) -> bool:
@@ -176,6 +182,8 @@ def _stop(case: _Case) -> list[Action] | None:
             ]
         # Its file may lie on the volume: the end is known once the instance runs again.
         return None
+    if target is None and case.was_handed_over:
+        return None
     if request.spec.cancel:
         return answers.never_ran(request, RequestReason.CANCELLED, "It was cancelled before it ran.", case.now)
     return answers.never_ran(
@@ -192,19 +200,10 @@ def _target_missing(case: _Case) -> list[Action] | None:
         return None
     spec, status = request.spec, request.status
     if spec.instance_ref is None and status.instance_name is None:
-        chosen = placement.choose(snapshot.candidates)
-        if chosen is None:
-            return _wait(
-                case,
-                RequestReason.INSTANCE_NOT_READY,
-                "No ready instance matches: waiting for one.",
-                [Wake(each.instance.key) for each in placement.to_wake(snapshot.candidates)],
-            )
-        update = {"instance_name": chosen.instance.metadata.name}
-        return [answers.patch(request, _open_status(case, RequestReason.PENDING, "Bound to an instance.", update))]
+        return _bind(case)
     name = status.instance_name or (spec.instance_ref.name if spec.instance_ref else "")
     namespace = request.metadata.namespace
-    if status.queue_id is not None or (snapshot.handover is not None and not snapshot.handover.absent):
+    if case.was_handed_over:
         return answers.unknown_end(
             request,
             f"EfritInstance {name} was deleted while it had the request: whether it ran is unknown.",
@@ -222,9 +221,24 @@ def _target_missing(case: _Case) -> list[Action] | None:
     )
 
 
+def _bind(case: _Case) -> list[Action]:
+    """Record the instance that gets the request; one that sleeps wakes up because the request is its own."""
+    snapshot, request = case.snapshot, case.snapshot.request
+    ready, asleep = placement.choose(snapshot.candidates), placement.to_wake(snapshot.candidates)
+    chosen = ready or next(iter(asleep), None)
+    if chosen is None:
+        return _wait(case, RequestReason.INSTANCE_NOT_READY, "No ready instance matches: waiting for one.", [])
+    update = {"instance_name": chosen.instance.metadata.name}
+    bound = answers.patch(request, _open_status(case, RequestReason.PENDING, "Bound to an instance.", update))
+    return [bound] if ready else [bound, Wake(chosen.instance.key)]
+
+
 def _inadmissible(case: _Case) -> list[Action] | None:
     snapshot, request, target = case.snapshot, case.snapshot.request, case.snapshot.target
     if target is None or snapshot.bridge_view is not None:
+        return None
+    if case.may_be_handed_over and not target.available:
+        # It was admissible when it was handed over: the queue tells what became of it.
         return None
     size, limit = len(request.spec.content.encode()), target.instance.spec.limits.max_request_bytes
     if size > limit:
@@ -251,12 +265,11 @@ def _target_away(case: _Case) -> list[Action] | None:
     if target is None or target.available:
         return None
     name = target.instance.metadata.name
-    suspended = suspension(target)
-    if suspended is not None:
-        if suspended == InstanceReason.SUSPENDED_IDLE:
-            message = f"EfritInstance {name} is suspended for idleness and wakes up now."
-        else:
-            message = f"EfritInstance {name} is suspended: set its spec.operatingMode to {OperatingMode.RUNNING}."
+    if target.instance.spec.operating_mode == OperatingMode.SUSPENDED:
+        message = f"EfritInstance {name} is suspended: set its spec.operatingMode to {OperatingMode.RUNNING}."
+        return _wait(case, RequestReason.INSTANCE_SUSPENDED, message, [])
+    if target.instance.status.suspended_idle:
+        message = f"EfritInstance {name} is suspended for idleness and wakes up now."
         return _wait(case, RequestReason.INSTANCE_SUSPENDED, message, [Wake(target.instance.key)])
     return _wait(case, RequestReason.INSTANCE_NOT_READY, f"EfritInstance {name} is not ready yet.", [])
 

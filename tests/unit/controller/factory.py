@@ -1,0 +1,212 @@
+"""Builders of what the controller looks at: resources, their children's views, what a bridge tells, snapshots.
+
+Every builder has a plain default for everything, so that a test spells out only what it is about. Resources are
+made from JSON as the API server sends it, not from Python field names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+from efrit.api import EfritInstance, EfritRequest
+from efrit.controller.decide.actions import PatchStatus
+from efrit.controller.decide.views import (
+    BridgeView,
+    ControllerConfig,
+    InstanceSnapshot,
+    PodView,
+    RequestSnapshot,
+)
+from efrit.protocol import EmacsStats, Reason, RequestState, RequestView, Response, Stats, request_id
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+NAMESPACE = "team"
+CONFIG = ControllerConfig(bridge_image="example.org/efrit-operator:1", emacs_image="example.org/efrit-emacs:30")
+QUEUE_ID = "queue-1"
+POD_UID = "pod-uid-1"
+BORN = NOW - timedelta(hours=1)
+
+Json = dict[str, Any]
+Kind = TypeVar("Kind")
+
+
+def seconds(count: float) -> timedelta:
+    return timedelta(seconds=count)
+
+
+def wire_time(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def instance_json(
+    name: str = "alpha",
+    *,
+    namespace: str = NAMESPACE,
+    uid: str | None = None,
+    version: str = "10",
+    generation: int = 1,
+    labels: Mapping[str, str] | None = None,
+    created: datetime = BORN,
+    deleting: bool = False,
+    status: Json | None = None,
+    spec: Json | None = None,
+) -> Json:
+    meta: Json = {
+        "name": name,
+        "namespace": namespace,
+        "uid": uid or f"uid-{name}",
+        "resourceVersion": version,
+        "generation": generation,
+        "creationTimestamp": wire_time(created),
+        "labels": dict(labels or {}),
+    }
+    if deleting:
+        meta["deletionTimestamp"] = wire_time(NOW)
+    return {
+        "apiVersion": "efrit.dev/v1alpha1",
+        "kind": "EfritInstance",
+        "metadata": meta,
+        "spec": spec or {},
+        "status": status or {},
+    }
+
+
+def instance(name: str = "alpha", **given: Any) -> EfritInstance:
+    return EfritInstance.model_validate(instance_json(name, **given))
+
+
+def request_json(
+    name: str = "work",
+    *,
+    namespace: str = NAMESPACE,
+    uid: str | None = None,
+    version: str = "20",
+    created: datetime | None = NOW,
+    target: str | None = "alpha",
+    status: Json | None = None,
+    **spec: Any,
+) -> Json:
+    given: Json = {"type": "eval", "content": "(+ 1 1)", **spec}
+    if target is not None:
+        given["instanceRef"] = {"name": target}
+    meta: Json = {
+        "name": name,
+        "namespace": namespace,
+        "uid": uid or f"uid-{name}",
+        "resourceVersion": version,
+        "generation": 1,
+    }
+    if created is not None:
+        meta["creationTimestamp"] = wire_time(created)
+    return {
+        "apiVersion": "efrit.dev/v1alpha1",
+        "kind": "EfritRequest",
+        "metadata": meta,
+        "spec": given,
+        "status": status or {},
+    }
+
+
+def request(name: str = "work", **given: Any) -> EfritRequest:
+    return EfritRequest.model_validate(request_json(name, **given))
+
+
+def final_status(phase: str = "Succeeded", *, ended: datetime = NOW, instance_name: str | None = "alpha") -> Json:
+    status: Json = {"phase": phase, "reason": phase, "completionTime": wire_time(ended)}
+    return {**status, "instanceName": instance_name} if instance_name else status
+
+
+def emacs(*, alive: bool = True, responsive: bool = True, **given: Any) -> EmacsStats:
+    return EmacsStats(alive=alive, responsive=responsive, version="30.1", **given)
+
+
+def stats(*, queue_id: str = QUEUE_ID, emacs: EmacsStats | None = None, **figures: Any) -> Stats:
+    running = EmacsStats(alive=True, responsive=True, version="30.1")
+    return Stats(queue_id=queue_id, emacs=emacs or running, **figures)
+
+
+def pod(uid: str = POD_UID, **given: Any) -> PodView:
+    defaults: Json = {
+        "name": "efrit-alpha-0",
+        "ip": "10.1.2.3",
+        "phase": "Running",
+        "created": NOW - seconds(600),
+        "started": NOW - seconds(600),
+        "image": "example.org/efrit-emacs:30",
+    }
+    return PodView(uid=uid, **(defaults | given))
+
+
+def connected(*, pod_uid: str = POD_UID, queue_id: str = QUEUE_ID, told: Stats | None = None) -> BridgeView:
+    return BridgeView(
+        connected=True, pod_uid=pod_uid, queue_id=queue_id, stats=told or stats(queue_id=queue_id), since=NOW
+    )
+
+
+def ready(given: EfritInstance | None = None, **fields: Any) -> InstanceSnapshot:
+    """An instance whose pod runs and whose bridge is connected."""
+    defaults: Json = {"pod": pod(), "bridge": connected(), "config": CONFIG}
+    return InstanceSnapshot(instance=given or instance(), **(defaults | fields))
+
+
+def away(given: EfritInstance | None = None, **fields: Any) -> InstanceSnapshot:
+    """An instance without a pod."""
+    defaults: Json = {"config": CONFIG}
+    return InstanceSnapshot(instance=given or instance(), **(defaults | fields))
+
+
+def snapshot(
+    given: EfritRequest | None = None, target: InstanceSnapshot | None = None, **fields: Any
+) -> RequestSnapshot:
+    """A request's snapshot; the controller was started long before the request was made."""
+    defaults: Json = {"config": CONFIG, "controller_started": BORN}
+    return RequestSnapshot(request=given or request(), target=target, **(defaults | fields))
+
+
+def response(uid: str = "uid-work", *, reason: Reason = Reason.SUCCEEDED, **fields: Any) -> Response:
+    defaults: Json = {
+        "status": reason.status,
+        "reason": reason,
+        "outcome": "Success" if reason == Reason.SUCCEEDED else "Failure",
+        "attempt": 1,
+        "started": NOW - seconds(2),
+        "execution_time": 1.5,
+    }
+    return Response.model_validate({"id": uid, **(defaults | fields)})
+
+
+def view(
+    uid: str = "uid-work",
+    state: RequestState = RequestState.QUEUED,
+    *,
+    answer: Response | None = None,
+    **fields: Any,
+) -> RequestView:
+    return RequestView(id=request_id(uid), state=state, response=answer, **fields)
+
+
+def answered(uid: str = "uid-work", **fields: Any) -> RequestView:
+    return view(uid, RequestState.ANSWERED, answer=response(uid, **fields), attempt=1, queued_time=NOW - seconds(3))
+
+
+def of_kind(actions: Sequence[object], kind: type[Kind]) -> list[Kind]:
+    return [each for each in actions if isinstance(each, kind)]
+
+
+def the(actions: Sequence[object], kind: type[Kind]) -> Kind:
+    """The one action of this kind."""
+    (found,) = of_kind(actions, kind)
+    return found
+
+
+def written(actions: Sequence[object]) -> Json:
+    """The status that is written."""
+    return dict(the(actions, PatchStatus).status)
+
+
+def condition(status: Mapping[str, Any], kind: str) -> tuple[str, str, str]:
+    """Status, reason and message of a condition."""
+    (found,) = [each for each in status["conditions"] if each["type"] == kind]
+    return found["status"], found["reason"], found["message"]

@@ -1,0 +1,652 @@
+"""decide/requests.py: what is done next about one request, check by check."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from efrit.api import RequestReason
+from efrit.controller.decide.actions import (
+    Acknowledge,
+    CancelWork,
+    Delete,
+    FetchAnswer,
+    LookAgain,
+    PatchStatus,
+    StoreResult,
+    Submit,
+    Wake,
+)
+from efrit.controller.decide.requests import RETRY_CANCEL, decide_request
+from efrit.controller.decide.views import BridgeView, Handover, RequestSnapshot
+from efrit.protocol import Reason, RequestState
+from tests.unit.controller.factory import (
+    NAMESPACE,
+    NOW,
+    POD_UID,
+    QUEUE_ID,
+    answered,
+    away,
+    condition,
+    connected,
+    final_status,
+    instance,
+    of_kind,
+    pod,
+    ready,
+    request,
+    seconds,
+    snapshot,
+    stats,
+    the,
+    view,
+    written,
+)
+
+LATER = NOW + seconds(3)
+"""Late enough for an open status to be written."""
+TARGET = (NAMESPACE, "alpha")
+KEY = (NAMESPACE, "work")
+UID = "uid-work"
+EPHEMERAL = {"queue": {"ephemeral": True}}
+SUSPENDED = {"operatingMode": "Suspended"}
+ASLEEP = {"suspendedIdle": True}
+
+
+def decide(given: RequestSnapshot, now: datetime = NOW) -> list[Any]:
+    return decide_request(given, now)
+
+
+# Handing over.
+
+
+def test_a_new_request_is_handed_to_its_ready_instance_without_a_status_write() -> None:
+    (action,) = decide(snapshot(target=ready()))
+
+    assert isinstance(action, Submit)
+    assert (action.instance, action.request_key, action.request.id) == (TARGET, KEY, UID)
+
+
+def test_nothing_is_handed_over_before_the_bridge_has_named_its_queue() -> None:
+    nameless = ready(bridge=BridgeView(connected=True, pod_uid=POD_UID))
+
+    assert decide(snapshot(target=nameless)) == []
+
+
+def test_an_ephemeral_queue_is_recorded_before_the_request_is_handed_to_it() -> None:
+    actions = decide(snapshot(target=ready(instance(spec=EPHEMERAL))))
+
+    status = written(actions)
+    assert (status["queueID"], status["instanceName"], status["phase"]) == (QUEUE_ID, "alpha", "Queued")
+    assert of_kind(actions, Submit) == []
+
+
+def test_once_the_ephemeral_queue_is_recorded_the_request_is_handed_over() -> None:
+    given = request(status={"phase": "Queued", "queueID": QUEUE_ID, "instanceName": "alpha"})
+
+    assert the(decide(snapshot(given, ready(instance(spec=EPHEMERAL)))), Submit).request.id == UID
+
+
+def test_a_durable_queue_costs_no_write_before_the_hand_over() -> None:
+    assert of_kind(decide(snapshot(target=ready())), PatchStatus) == []
+
+
+def test_handing_over_with_a_queue_timeout_looks_again_when_the_timeout_ends() -> None:
+    given = request(queueTimeoutSeconds=60)
+
+    actions = decide(snapshot(given, ready()), NOW + seconds(10))
+
+    assert the(actions, LookAgain).after == seconds(50)
+    assert the(actions, Submit)
+
+
+# Waiting in the queue and running.
+
+
+@pytest.mark.parametrize("state", [RequestState.QUEUED, RequestState.RUNNING])
+def test_a_request_the_bridge_knows_is_not_handed_over_again(state: RequestState) -> None:
+    actions = decide(snapshot(target=ready(), bridge_view=view(state=state)), LATER)
+
+    assert of_kind(actions, Submit) == []
+
+
+def test_running_is_written_only_after_it_has_run_for_a_second() -> None:
+    running = view(state=RequestState.RUNNING, attempt=1, started_time=NOW)
+
+    assert decide(snapshot(target=ready(), bridge_view=running), NOW + seconds(0.25)) == [LookAgain(seconds(0.75))]
+
+
+def test_a_request_that_has_run_for_a_second_is_said_to_run() -> None:
+    running = view(state=RequestState.RUNNING, attempt=1, started_time=NOW, queued_time=NOW - seconds(1))
+
+    status = written(decide(snapshot(target=ready(), bridge_view=running), NOW + seconds(1)))
+
+    assert (status["phase"], status["reason"], status["attempt"]) == ("Running", "Running", 1)
+    assert status["startTime"] == "2026-03-01T12:00:00.000000Z"
+    assert status["queuedTime"] == "2026-03-01T11:59:59.000000Z"
+    assert condition(status, "Complete")[:2] == ("False", "Running")
+    assert condition(status, "Succeeded")[:2] == ("Unknown", "Running")
+
+
+def test_running_is_not_written_twice() -> None:
+    given = request(status={"phase": "Running", "reason": "Running", "attempt": 1})
+    running = view(state=RequestState.RUNNING, attempt=1, started_time=NOW)
+
+    assert decide(snapshot(given, ready(), bridge_view=running), LATER) == []
+
+
+def test_a_further_attempt_is_written() -> None:
+    given = request(status={"phase": "Running", "reason": "Running", "attempt": 1})
+    running = view(state=RequestState.RUNNING, attempt=2, started_time=NOW)
+
+    assert written(decide(snapshot(given, ready(), bridge_view=running), LATER))["attempt"] == 2
+
+
+def test_running_without_a_start_time_is_counted_from_now() -> None:
+    running = view(state=RequestState.RUNNING, attempt=1)
+
+    assert decide(snapshot(target=ready(), bridge_view=running)) == [LookAgain(seconds(1))]
+
+
+def test_queued_is_written_only_after_five_seconds_on_the_queue() -> None:
+    queued = view(queued_time=NOW)
+
+    assert decide(snapshot(target=ready(), bridge_view=queued), NOW + seconds(2)) == [LookAgain(seconds(3))]
+    assert written(decide(snapshot(target=ready(), bridge_view=queued), NOW + seconds(5)))["phase"] == "Queued"
+
+
+def test_a_queued_request_looks_again_when_its_queue_timeout_ends() -> None:
+    given = request(queueTimeoutSeconds=60, status={"phase": "Queued", "reason": "Queued", "attempt": 0})
+
+    actions = decide(snapshot(given, ready(), bridge_view=view(queued_time=NOW)), NOW + seconds(20))
+
+    assert actions == [LookAgain(seconds(40))]
+
+
+# Answers.
+
+
+def test_an_answer_ends_the_request() -> None:
+    actions = decide(snapshot(target=ready(), bridge_view=answered(result="2")))
+
+    status = written(actions)
+    assert (status["phase"], status["result"], status["podUID"]) == ("Succeeded", "2", "pod-uid-1")
+
+
+def test_an_answer_is_not_acknowledged_before_it_is_stored() -> None:
+    assert of_kind(decide(snapshot(target=ready(), bridge_view=answered(result="2"))), Acknowledge) == []
+
+
+def test_an_answer_too_large_for_the_stream_is_fetched() -> None:
+    bare = view(state=RequestState.ANSWERED, response_bytes=100_000)
+
+    assert decide(snapshot(target=ready(), bridge_view=bare)) == [FetchAnswer(TARGET, KEY, UID)]
+
+
+def test_an_answer_counts_though_the_instance_is_away_by_now() -> None:
+    actions = decide(snapshot(target=away(), bridge_view=answered(result="2")))
+
+    assert written(actions)["phase"] == "Succeeded"
+
+
+def test_an_answer_of_a_deleted_request_is_only_acknowledged() -> None:
+    actions = decide(snapshot(target=ready(), bridge_view=answered(result="2"), gone=True))
+
+    assert actions == [Acknowledge(TARGET, UID)]
+
+
+def test_an_answer_that_came_before_the_cancel_stands() -> None:
+    actions = decide(snapshot(request(cancel=True), ready(), bridge_view=answered(result="2")))
+
+    assert written(actions)["reason"] == "Succeeded"
+
+
+def test_an_answer_wins_over_a_replaced_queue() -> None:
+    given = request(status={"queueID": "queue-0", "instanceName": "alpha"})
+
+    assert written(decide(snapshot(given, ready(), bridge_view=answered(result="2"))))["phase"] == "Succeeded"
+
+
+# Final requests.
+
+
+def test_a_final_request_acknowledges_its_answer() -> None:
+    given = request(status=final_status())
+
+    assert decide(snapshot(given, ready(), bridge_view=answered())) == [Acknowledge(TARGET, UID)]
+
+
+def test_a_final_request_whose_answer_is_acknowledged_needs_nothing() -> None:
+    given = request(status=final_status())
+
+    assert decide(snapshot(given, ready(), bridge_view=view(state=RequestState.ACKNOWLEDGED))) == []
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_a_final_request_is_never_cancelled_or_handed_over(phase: str) -> None:
+    assert decide(snapshot(request(status=final_status(phase), cancel=True), ready())) == []
+
+
+def test_a_time_to_live_that_has_not_run_out_is_waited_for() -> None:
+    given = request(status=final_status(ended=NOW), ttlSecondsAfterFinished=60)
+
+    assert decide(snapshot(given, ready()), NOW + seconds(45)) == [LookAgain(seconds(15))]
+
+
+def test_a_request_past_its_time_to_live_is_deleted() -> None:
+    given = request(status=final_status(ended=NOW), ttlSecondsAfterFinished=60)
+
+    assert decide(snapshot(given, ready()), NOW + seconds(60)) == [Delete("EfritRequest", KEY, UID)]
+
+
+def test_an_answer_is_acknowledged_before_the_request_is_deleted() -> None:
+    given = request(status=final_status(ended=NOW), ttlSecondsAfterFinished=0)
+
+    actions = decide(snapshot(given, ready(), bridge_view=answered()))
+
+    assert [type(each) for each in actions] == [Acknowledge, Delete]
+
+
+# Deleted requests.
+
+
+def test_a_deleted_request_without_a_target_needs_nothing() -> None:
+    assert decide(snapshot(gone=True)) == []
+
+
+def test_the_work_of_a_deleted_request_is_cancelled_and_looked_at_again() -> None:
+    actions = decide(snapshot(target=ready(), bridge_view=view(state=RequestState.RUNNING), gone=True))
+
+    assert actions == [CancelWork(TARGET, KEY, UID), LookAgain(RETRY_CANCEL)]
+
+
+def test_a_deleted_request_that_was_never_handed_over_needs_nothing() -> None:
+    assert decide(snapshot(target=ready(), gone=True)) == []
+
+
+def test_a_deleted_request_whose_queue_does_not_know_it_needs_nothing() -> None:
+    assert decide(snapshot(target=ready(), handover=Handover(QUEUE_ID, absent=True), gone=True)) == []
+
+
+def test_the_work_of_a_deleted_request_is_left_alone_while_its_bridge_is_away() -> None:
+    assert decide(snapshot(target=away(), handover=Handover(QUEUE_ID), gone=True)) == []
+
+
+# Lost queues.
+
+
+@pytest.mark.parametrize(
+    ("status", "handover"),
+    [
+        ({"queueID": "queue-0", "instanceName": "alpha"}, None),
+        ({}, Handover("queue-0")),
+    ],
+    ids=["recorded in the status", "remembered by this process"],
+)
+def test_a_request_handed_to_a_queue_that_is_gone_ends_interrupted(status: Any, handover: Handover | None) -> None:
+    actions = decide(snapshot(request(status=status), ready(), handover=handover))
+
+    final = written(actions)
+    assert (final["phase"], final["reason"], final["outcome"]) == ("Failed", "Interrupted", "Failure")
+    assert "unknown" in final["error"]["message"]
+    assert of_kind(actions, Submit) == []
+
+
+def test_a_queue_is_not_called_lost_while_the_bridge_is_away() -> None:
+    given = request(status={"queueID": "queue-0", "instanceName": "alpha"})
+
+    assert of_kind(decide(snapshot(given, away())), PatchStatus) == []
+
+
+def test_a_request_the_lost_queue_did_not_have_is_handed_to_the_new_one() -> None:
+    actions = decide(snapshot(target=ready(), handover=Handover("queue-0", absent=True)))
+
+    assert the(actions, Submit).request.id == UID
+
+
+# Cancelling and waiting too long.
+
+
+@pytest.mark.parametrize("state", [RequestState.QUEUED, RequestState.RUNNING])
+def test_a_cancelled_request_is_stopped_at_its_bridge(state: RequestState) -> None:
+    actions = decide(snapshot(request(cancel=True), ready(), bridge_view=view(state=state)))
+
+    assert actions == [CancelWork(TARGET, KEY, UID), LookAgain(RETRY_CANCEL)]
+
+
+def test_a_cancelled_request_that_was_never_handed_over_ends_cancelled() -> None:
+    status = written(decide(snapshot(request(cancel=True), ready())))
+
+    assert (status["phase"], status["reason"]) == ("Failed", "Cancelled")
+    assert status["error"] == {"code": "Cancelled", "message": "It was cancelled before it ran."}
+
+
+def test_a_cancelled_request_its_queue_does_not_know_ends_cancelled() -> None:
+    given = snapshot(request(cancel=True), ready(), handover=Handover(QUEUE_ID, absent=True))
+
+    assert written(decide(given))["reason"] == "Cancelled"
+
+
+def test_a_request_older_than_the_controller_may_have_been_handed_over() -> None:
+    given = snapshot(request(cancel=True), ready(), controller_started=NOW + seconds(1))
+
+    assert the(decide(given), CancelWork).uid == UID
+
+
+def test_a_cancelled_request_that_may_lie_on_an_unreachable_volume_stays_open() -> None:
+    given = snapshot(request(cancel=True), away(), handover=Handover(QUEUE_ID))
+
+    assert written(decide(given, LATER))["phase"] == "Pending"
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        {"handover": Handover(QUEUE_ID)},
+        {"given": request(cancel=True, status={"queueID": QUEUE_ID, "instanceName": "alpha"})},
+    ],
+    ids=["remembered", "recorded"],
+)
+def test_cancelled_work_of_a_deleted_instance_is_not_said_to_have_never_run(known: Any) -> None:
+    status = written(decide(snapshot(**{"given": request(cancel=True), **known})))
+
+    assert status["reason"] == "Interrupted"
+
+
+def test_a_queued_request_past_its_queue_timeout_is_withdrawn() -> None:
+    given = snapshot(request(queueTimeoutSeconds=5), ready(), bridge_view=view())
+
+    assert decide(given, NOW + seconds(5)) == [CancelWork(TARGET, KEY, UID), LookAgain(RETRY_CANCEL)]
+
+
+def test_a_running_request_is_not_bound_by_its_queue_timeout() -> None:
+    running = view(state=RequestState.RUNNING, attempt=1, started_time=NOW)
+    given = snapshot(request(queueTimeoutSeconds=5), ready(), bridge_view=running)
+
+    assert of_kind(decide(given, NOW + seconds(60)), CancelWork) == []
+
+
+def test_a_request_that_waited_too_long_for_its_instance_ends_timed_out() -> None:
+    status = written(decide(snapshot(request(queueTimeoutSeconds=5), away()), NOW + seconds(5)))
+
+    assert (status["reason"], status["phase"]) == ("TimedOut", "Failed")
+    assert "5 s" in status["error"]["message"]
+
+
+def test_work_withdrawn_for_its_queue_timeout_ends_timed_out() -> None:
+    withdrawn = answered(reason=Reason.CANCELLED, started=None, attempt=0)
+    given = snapshot(request(queueTimeoutSeconds=5), ready(), bridge_view=withdrawn)
+
+    assert written(decide(given, NOW + seconds(6)))["reason"] == "TimedOut"
+
+
+def test_work_its_user_cancelled_ends_cancelled_though_the_queue_timeout_has_passed() -> None:
+    withdrawn = answered(reason=Reason.CANCELLED, started=None, attempt=0)
+    given = snapshot(request(queueTimeoutSeconds=5, cancel=True), ready(), bridge_view=withdrawn)
+
+    assert written(decide(given, NOW + seconds(6)))["reason"] == "Cancelled"
+
+
+# Missing targets and placement.
+
+
+def test_a_request_waits_a_while_for_an_instance_that_does_not_exist_yet() -> None:
+    actions = decide(snapshot(), NOW + seconds(10))
+
+    status = written(actions)
+    assert (status["phase"], status["reason"]) == ("Pending", "InstanceNotReady")
+    assert condition(status, "Complete")[2] == "There is no EfritInstance alpha in namespace team yet."
+    assert the(actions, LookAgain).after == seconds(20)
+
+
+def test_a_wait_of_less_than_a_second_is_not_written() -> None:
+    assert of_kind(decide(snapshot(), NOW), PatchStatus) == []
+
+
+def test_a_request_for_an_instance_that_never_comes_is_rejected() -> None:
+    status = written(decide(snapshot(), NOW + seconds(30)))
+
+    assert (status["phase"], status["reason"], status["error"]["code"]) == ("Failed", "Rejected", "Rejected")
+    assert "create it" in status["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("status", "handover"),
+    [({"queueID": QUEUE_ID, "instanceName": "alpha"}, None), ({}, Handover(QUEUE_ID))],
+    ids=["recorded in the status", "remembered by this process"],
+)
+def test_a_request_whose_instance_was_deleted_under_it_ends_interrupted(
+    status: Any, handover: Handover | None
+) -> None:
+    assert written(decide(snapshot(request(status=status), handover=handover)))["reason"] == "Interrupted"
+
+
+def test_a_request_by_selector_is_bound_to_the_least_loaded_ready_instance() -> None:
+    candidates = (
+        ready(instance("busy"), open_requests=3),
+        ready(instance("quiet"), open_requests=1),
+        away(instance("asleep")),
+    )
+    given = request(target=None, selector={"matchLabels": {"team": "a"}})
+
+    actions = decide(snapshot(given, candidates=candidates))
+
+    assert written(actions)["instanceName"] == "quiet"
+    assert of_kind(actions, Submit) == []
+
+
+def test_a_request_by_selector_waits_while_no_instance_is_ready() -> None:
+    given = request(target=None, selector={"matchLabels": {"team": "a"}})
+
+    status = written(decide(snapshot(given, candidates=(away(),)), LATER))
+
+    assert (status["phase"], status["reason"]) == ("Pending", "InstanceNotReady")
+    assert "instanceName" not in status
+
+
+def test_a_request_by_selector_is_bound_to_a_sleeping_instance_where_none_is_ready() -> None:
+    sleeping = away(instance("zeta", status=ASLEEP))
+    given = request(target=None, selector={"matchLabels": {"team": "a"}})
+
+    actions = decide(snapshot(given, candidates=(away(instance("broken")), sleeping)))
+
+    assert written(actions)["instanceName"] == "zeta"
+    assert the(actions, Wake).instance == (NAMESPACE, "zeta")
+
+
+def test_a_bound_request_whose_instance_is_gone_is_not_bound_again() -> None:
+    given = request(target=None, selector={"matchLabels": {"a": "b"}}, status={"instanceName": "gone"})
+
+    actions = decide(snapshot(given, candidates=(ready(),)), LATER)
+
+    assert written(actions)["instanceName"] == "gone"
+    assert condition(written(actions), "Complete")[2] == "There is no EfritInstance gone in namespace team yet."
+
+
+# Inadmissible requests.
+
+
+def test_content_larger_than_the_instance_takes_is_rejected_with_what_to_change() -> None:
+    target = ready(instance(spec={"limits": {"maxRequestBytes": 10}}))
+
+    status = written(decide(snapshot(request(content="é" * 6), target)))
+
+    assert status["reason"] == "Rejected"
+    assert "12 bytes" in status["error"]["message"]
+    assert "maxRequestBytes" in status["error"]["message"]
+
+
+def test_content_of_exactly_the_limit_is_handed_over() -> None:
+    target = ready(instance(spec={"limits": {"maxRequestBytes": 12}}))
+
+    assert the(decide(snapshot(request(content="é" * 6), target)), Submit)
+
+
+@pytest.mark.parametrize("kind", ["chat", "command"])
+def test_work_for_a_model_is_refused_by_an_instance_without_one(kind: str) -> None:
+    status = written(decide(snapshot(request(type=kind), ready())))
+
+    assert (status["phase"], status["reason"]) == ("Failed", "ModelNotConfigured")
+    assert f"A {kind} needs a model" in status["error"]["message"]
+
+
+@pytest.mark.parametrize("kind", ["chat", "command"])
+def test_work_for_a_model_is_handed_to_an_instance_with_one(kind: str) -> None:
+    model = {"name": "some-model", "apiKeySecretRef": {"name": "key", "key": "token"}}
+
+    assert the(decide(snapshot(request(type=kind), ready(instance(spec={"model": model})))), Submit)
+
+
+def test_work_already_on_the_queue_is_not_rejected_for_a_limit_lowered_since() -> None:
+    target = ready(instance(spec={"limits": {"maxRequestBytes": 1}}))
+
+    assert of_kind(decide(snapshot(target=target, bridge_view=view(queued_time=NOW))), PatchStatus) == []
+
+
+def test_work_that_may_be_on_the_queue_is_not_rejected_before_the_queue_is_heard_of() -> None:
+    target = away(instance(spec={"limits": {"maxRequestBytes": 1}}))
+    given = snapshot(target=target, controller_started=NOW + seconds(1))
+
+    assert written(decide(given, LATER))["reason"] == "InstanceNotReady"
+
+
+# Targets that are away.
+
+
+def test_a_request_says_that_its_instance_is_not_ready() -> None:
+    status = written(decide(snapshot(target=away()), LATER))
+
+    assert condition(status, "Complete") == ("False", "InstanceNotReady", "EfritInstance alpha is not ready yet.")
+    assert status["instanceName"] == "alpha"
+
+
+def test_a_request_says_how_to_resume_its_suspended_instance() -> None:
+    status = written(decide(snapshot(target=away(instance(spec=SUSPENDED))), LATER))
+
+    assert status["reason"] == "InstanceSuspended"
+    assert "set its spec.operatingMode to Running" in condition(status, "Complete")[2]
+
+
+def test_a_request_wakes_its_instance_suspended_for_idleness() -> None:
+    actions = decide(snapshot(target=away(instance(status=ASLEEP), open_requests=1)), LATER)
+
+    assert the(actions, Wake).instance == TARGET
+    assert written(actions)["reason"] == "InstanceSuspended"
+
+
+def test_a_wait_that_is_written_already_is_not_written_again() -> None:
+    given = request(status={"phase": "Pending", "reason": "InstanceNotReady"})
+
+    assert decide(snapshot(given, away()), LATER) == []
+
+
+def test_a_stopping_pod_gets_no_new_request() -> None:
+    target = ready(pod=pod(deleting=True))
+
+    assert of_kind(decide(snapshot(target=target)), Submit) == []
+
+
+def test_the_bridge_of_an_earlier_pod_gets_no_new_request() -> None:
+    assert of_kind(decide(snapshot(target=ready(bridge=connected(pod_uid="old")))), Submit) == []
+
+
+# Back-pressure.
+
+
+def test_a_request_is_held_back_while_the_queue_is_full() -> None:
+    target = ready(
+        instance(spec={"queue": {"ephemeral": True, "maxPending": 3}}), bridge=connected(told=stats(pending=3))
+    )
+
+    actions = decide(snapshot(target=target), LATER)
+
+    status = written(actions)
+    assert (status["phase"], status["reason"]) == ("Pending", "Backpressure")
+    assert "3 requests waiting" in condition(status, "Complete")[2]
+    assert the(actions, LookAgain).after == seconds(2)
+
+
+@pytest.mark.parametrize(("ahead", "handed_over"), [(0, True), (1, True), (2, False)])
+def test_only_as_many_requests_as_there_is_room_for_are_handed_over(ahead: int, handed_over: bool) -> None:
+    target = ready(instance(spec={"queue": {"existingClaim": "c", "maxPending": 3}}))
+    target = ready(target.instance, bridge=connected(told=stats(pending=1)))
+
+    actions = decide(snapshot(target=target, ahead=ahead))
+
+    assert bool(of_kind(actions, Submit)) == handed_over
+
+
+# The order of the checks and the completeness of the vocabulary.
+
+
+def test_a_large_answer_is_stored_before_the_status_that_names_it() -> None:
+    large = answered(result="x" * 40_000, sha256="0" * 64, result_bytes=40_000)
+
+    actions = decide(snapshot(target=ready(), bridge_view=large))
+
+    assert [type(each) for each in actions] == [StoreResult, PatchStatus]
+
+
+def test_a_cancelled_request_for_an_instance_that_does_not_exist_ends_cancelled_at_once() -> None:
+    assert written(decide(snapshot(request(cancel=True))))["reason"] == "Cancelled"
+
+
+def test_a_deleted_final_request_acknowledges_rather_than_deletes() -> None:
+    given = request(status=final_status(), ttlSecondsAfterFinished=0)
+
+    assert decide(snapshot(given, ready(), bridge_view=answered(), gone=True)) == [Acknowledge(TARGET, UID)]
+
+
+def test_a_cancel_goes_before_a_rejection() -> None:
+    target = ready(instance(spec={"limits": {"maxRequestBytes": 1}}))
+
+    assert written(decide(snapshot(request(cancel=True), target)))["reason"] == "Cancelled"
+
+
+def test_every_patch_is_bound_to_the_version_decided_about() -> None:
+    patch = the(decide(snapshot(request(cancel=True, version="77"), ready())), PatchStatus)
+
+    assert (patch.kind, patch.key, patch.uid, patch.resource_version) == ("EfritRequest", KEY, UID, "77")
+
+
+def test_a_request_without_a_creation_time_has_waited_no_time() -> None:
+    given = request(created=None, queueTimeoutSeconds=60)
+
+    actions = decide(snapshot(given, ready(), controller_started=None), NOW + seconds(600))
+
+    assert the(actions, LookAgain).after == seconds(60)
+
+
+@pytest.mark.parametrize(
+    ("reason", "phase"),
+    [
+        (RequestReason.QUEUED, "Queued"),
+        (RequestReason.RUNNING, "Running"),
+        (RequestReason.INSTANCE_NOT_READY, "Pending"),
+        (RequestReason.INSTANCE_SUSPENDED, "Pending"),
+        (RequestReason.BACKPRESSURE, "Pending"),
+        (RequestReason.PENDING, "Pending"),
+    ],
+)
+def test_every_open_reason_has_its_phase(reason: RequestReason, phase: str) -> None:
+    full = ready(
+        instance(spec={"queue": {"ephemeral": True, "maxPending": 1}}), bridge=connected(told=stats(pending=1))
+    )
+    cases = {
+        RequestReason.QUEUED: snapshot(target=ready(), bridge_view=view(queued_time=NOW - seconds(60))),
+        RequestReason.RUNNING: snapshot(
+            target=ready(), bridge_view=view(state=RequestState.RUNNING, started_time=NOW, attempt=1)
+        ),
+        RequestReason.INSTANCE_NOT_READY: snapshot(target=away()),
+        RequestReason.INSTANCE_SUSPENDED: snapshot(target=away(instance(spec=SUSPENDED))),
+        RequestReason.BACKPRESSURE: snapshot(target=full),
+        RequestReason.PENDING: snapshot(
+            request(target=None, selector={"matchLabels": {"a": "b"}}), candidates=(ready(),)
+        ),
+    }
+
+    status = written(decide(cases[reason], LATER))
+
+    assert (status["reason"], status["phase"]) == (reason.value, phase)

@@ -1,0 +1,1 @@
+"""The custom resource definitions against a real API server: what they accept, refuse, fill in and show."""

@@ -1,0 +1,101 @@
+"""Every CEL rule lets pass what it should and refuses the rest, with its own sentence."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import pytest
+
+from efrit.api import RequestSpec
+from tests.integration.api.examples import (
+    CHANGES,
+    FINAL_STATUS,
+    OTHER_STATUS,
+    Example,
+    Rule,
+    examples,
+    rules,
+    status_fields,
+)
+from tests.integration.conftest import new_namespace
+from tests.integration.kube import Json, Kube, Refused
+
+EXAMPLES = examples()
+
+
+@pytest.fixture(scope="module")
+def room(kube: Kube) -> str:
+    """One namespace: each example names its own object."""
+    return new_namespace(kube)
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=str)
+def test_a_rule_accepts_and_refuses(kube: Kube, room: str, example: Example) -> None:
+    plural = example.rule.plural
+    name = f"e{EXAMPLES.index(example)}"
+    if example.old is not None:
+        found = kube.create(plural, room, _named(example.old, name))
+        if example.sub:
+            found = kube.replace(plural, room, {**found, **example.old}, "status")
+
+    def write() -> None:
+        if example.old is None:
+            kube.create(plural, room, _named(example.new, name), dryRun="All", fieldValidation="Strict")
+        else:
+            head = {key: found[key] for key in ("apiVersion", "kind", "metadata", "spec")}
+            kube.replace(plural, room, {**head, **example.new}, example.sub, dryRun="All", fieldValidation="Strict")
+
+    if example.accepted:
+        write()
+        return
+    with pytest.raises(Refused) as refusal:
+        write()
+    assert refusal.value.status == 422
+    assert example.rule.message in refusal.value.message
+
+
+def _named(part: Json, name: str) -> Json:
+    return {
+        "metadata": {"name": name},
+        "spec": {"instanceRef": {"name": "a"}, "type": "eval", "content": "1"},
+        **part,
+    }
+
+
+def test_every_rule_has_an_accepted_and_a_refused_example() -> None:
+    seen: dict[Rule, set[bool]] = defaultdict(set)
+    for example in EXAMPLES:
+        matching = [
+            rule
+            for rule in rules()
+            if (rule.plural, rule.where) == (example.rule.plural, example.rule.where)
+            and rule.message.startswith(example.rule.message)
+        ]
+        assert len(matching) == 1, example
+        seen[matching[0]].add(example.accepted)
+    assert {rule: seen[rule] for rule in rules()} == {rule: {True, False} for rule in rules()}
+
+
+def test_every_field_of_a_request_but_cancel_is_tried_for_immutability() -> None:
+    assert CHANGES.keys() | {"cancel"} == RequestSpec.model_fields.keys()
+
+
+def test_every_field_of_a_final_status_is_tried() -> None:
+    assert FINAL_STATUS.keys() == OTHER_STATUS.keys() == status_fields()
+
+
+def test_a_finished_request_can_still_be_labelled_and_deleted(kube: Kube, namespace: str) -> None:
+    kube.create("efritrequests", namespace, _named({}, "done"))
+    kube.patch("efritrequests", namespace, "done", {"status": FINAL_STATUS}, "status")
+    kube.patch("efritrequests", namespace, "done", {"metadata": {"labels": {"kept": "yes"}}})
+    assert kube.get("efritrequests", namespace, "done")["status"] == FINAL_STATUS
+    kube.delete("efritrequests", namespace, "done")
+    assert kube.find("efritrequests", namespace, "done") is None
+
+
+def test_a_final_status_stands_against_a_merge_patch_that_removes_it(kube: Kube, namespace: str) -> None:
+    kube.create("efritrequests", namespace, _named({}, "done"))
+    kube.patch("efritrequests", namespace, "done", {"status": FINAL_STATUS}, "status")
+    with pytest.raises(Refused, match="is final"):
+        kube.patch("efritrequests", namespace, "done", {"status": None}, "status")
+    assert kube.get("efritrequests", namespace, "done")["status"] == FINAL_STATUS

@@ -1,0 +1,206 @@
+"""What the API server does with the definitions beside validating: defaults, selectors, columns, names, explain."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+
+import pytest
+
+from tests.cluster import programs
+from tests.cluster.control_plane import ControlPlane
+from tests.integration.kube import Json, Kube, Refused
+
+REQUEST: Json = {"spec": {"instanceRef": {"name": "one"}, "type": "eval", "content": "(+ 1 2)"}}
+OPEN = "status.phase!=Succeeded,status.phase!=Failed"
+
+
+@pytest.fixture(scope="session")
+def kubectl(plane: ControlPlane, kube: Kube) -> Callable[..., str]:
+    """Run kubectl as administrator and return what it printed."""
+    programs.ensure_go_programs(["kubectl"])
+
+    def run(*words: str) -> str:
+        command = [str(programs.program("kubectl")), f"--kubeconfig={plane.kubeconfig}", *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run
+
+
+def _create(kube: Kube, namespace: str, name: str, **spec: object) -> None:
+    kube.create("efritrequests", namespace, {"metadata": {"name": name}, "spec": {**REQUEST["spec"], **spec}})
+
+
+def _phase(kube: Kube, namespace: str, name: str, phase: str, **more: object) -> None:
+    kube.patch("efritrequests", namespace, name, {"status": {"phase": phase, **more}}, "status")
+
+
+def test_an_instance_without_a_spec_gets_every_default(kube: Kube, namespace: str) -> None:
+    made = kube.create("efritinstances", namespace, {"metadata": {"name": "plain"}})
+    claim = {"size": "1Gi", "accessModes": ["ReadWriteOnce"]}
+    assert made["spec"] == {
+        "operatingMode": "Running",
+        "emacs": {"daemonName": "efrit"},
+        "workspace": {"storage": claim},
+        "queue": {"storage": claim, "maxPending": 1000, "concurrency": 4, "archiveSeconds": 86400},
+        "limits": {
+            "maxToolCalls": 30,
+            "maxRepeatedCalls": 3,
+            "maxRequestBytes": 65536,
+            "maxResultBytes": 1048576,
+            "requestTimeoutSeconds": 30,
+        },
+    }
+
+
+def test_what_is_given_in_part_is_filled_up(kube: Kube, namespace: str) -> None:
+    spec = {
+        "queue": {"ephemeral": True, "maxPending": 5},
+        "workspace": {"storage": {"size": "5Gi"}},
+        "model": {"name": "m", "apiKeySecretRef": {"name": "s", "key": "k"}},
+    }
+    made = kube.create("efritinstances", namespace, {"metadata": {"name": "part"}, "spec": spec})["spec"]
+    assert made["queue"] == {"ephemeral": True, "maxPending": 5, "concurrency": 4, "archiveSeconds": 86400}
+    assert made["workspace"] == {"storage": {"size": "5Gi", "accessModes": ["ReadWriteOnce"]}}
+    assert made["model"]["baseURL"] == "https://api.anthropic.com"
+    assert (made["model"]["provider"], made["model"]["maxTokens"]) == ("anthropic", 8192)
+
+
+def test_a_request_gets_its_defaults_and_no_more(kube: Kube, namespace: str) -> None:
+    made = kube.create("efritrequests", namespace, {"metadata": {"name": "plain"}, **REQUEST})
+    assert made["spec"] == {
+        **REQUEST["spec"],
+        "cancel": False,
+        "maxAttempts": 3,
+        "priority": 0,
+        "retryPolicy": "Never",
+        "returnContext": False,
+    }
+    assert "status" not in made
+
+
+def test_a_status_given_at_creation_is_dropped(kube: Kube, namespace: str) -> None:
+    given = {"metadata": {"name": "forged"}, **REQUEST, "status": {"phase": "Succeeded", "result": "forged"}}
+    assert "status" not in kube.create("efritrequests", namespace, given)
+
+
+def test_an_unknown_field_is_refused_by_strict_validation(kube: Kube, namespace: str) -> None:
+    with pytest.raises(Refused, match=r'unknown field "spec\.contnet"'):
+        kube.create(
+            "efritrequests",
+            namespace,
+            {"metadata": {"name": "typo"}, "spec": {**REQUEST["spec"], "contnet": "x"}},
+            fieldValidation="Strict",
+        )
+
+
+def test_requests_are_selected_by_phase_instance_and_type(kube: Kube, namespace: str) -> None:
+    _create(kube, namespace, "new")
+    _create(kube, namespace, "other", instanceRef={"name": "two"}, type="chat")
+    _create(kube, namespace, "chosen", instanceRef=None, selector={"matchLabels": {"a": "b"}})
+    _create(kube, namespace, "done")
+    _phase(kube, namespace, "done", "Succeeded")
+    _phase(kube, namespace, "chosen", "Running", instanceName="two")
+
+    def names(selector: str) -> set[str]:
+        return {each["metadata"]["name"] for each in kube.list("efritrequests", namespace, fieldSelector=selector)}
+
+    assert names(OPEN) == {"new", "other", "chosen"}
+    assert names("status.phase=Succeeded") == {"done"}
+    assert names("status.phase=") == {"new", "other"}
+    assert names("status.instanceName=two") == {"chosen"}
+    assert names("spec.instanceRef.name=two") == {"other"}
+    assert names("spec.type=chat") == {"other"}
+
+
+def test_instances_are_selected_by_mode_and_phase(kube: Kube, namespace: str) -> None:
+    kube.create("efritinstances", namespace, {"metadata": {"name": "up"}})
+    kube.create("efritinstances", namespace, {"metadata": {"name": "down"}, "spec": {"operatingMode": "Suspended"}})
+    kube.patch("efritinstances", namespace, "up", {"status": {"phase": "Ready"}}, "status")
+    for selector, name in (("spec.operatingMode=Suspended", "down"), ("status.phase=Ready", "up")):
+        found = kube.list("efritinstances", namespace, fieldSelector=selector)
+        assert [each["metadata"]["name"] for each in found] == [name]
+
+
+def test_leaving_the_watched_selection_arrives_as_deleted(kube: Kube, namespace: str) -> None:
+    with kube.watch("efritrequests", namespace, seconds=20, fieldSelector=OPEN) as events:
+        _create(kube, namespace, "work")
+        seen = [next(events)]
+        _phase(kube, namespace, "work", "Running")
+        seen.append(next(events))
+        _phase(kube, namespace, "work", "Succeeded", result="3")
+        seen.append(next(events))
+    assert [each["type"] for each in seen] == ["ADDED", "MODIFIED", "DELETED"]
+    # The object as it is now, or as it was last selected: a watcher cannot tell, and has to ask.
+    assert seen[-1]["object"]["metadata"]["name"] == "work"
+    assert kube.get("efritrequests", namespace, "work")["status"]["result"] == "3"
+
+
+def _table(kube: Kube, namespace: str, plural: str) -> tuple[list[str], list[str], Json]:
+    """Return the narrow columns, the wide ones, and the cells of the only row by column."""
+    table = kube.table(plural, namespace)
+    columns = table["columnDefinitions"]
+    cells = {each["name"]: cell for each, cell in zip(columns, table["rows"][0]["cells"], strict=True)}
+    narrow, wide = ([each["name"] for each in columns if each["priority"] == priority] for priority in (0, 1))
+    return narrow, wide, cells
+
+
+def test_the_columns_of_a_request_tell_its_story(kube: Kube, namespace: str) -> None:
+    _create(kube, namespace, "work")
+    done = {"reason": "EvalError", "instanceName": "one", "executionSeconds": 1.5, "result": "nil"}
+    _phase(kube, namespace, "work", "Failed", **done, error={"code": "void-variable", "message": "x is void"})
+    narrow, wide, cells = _table(kube, namespace, "efritrequests")
+    assert narrow == ["Name", "Instance", "Type", "Phase", "Reason", "Duration", "Age"]
+    assert wide == ["Result", "Error"]
+    wanted = {"Instance": "one", "Type": "eval", "Phase": "Failed", "Reason": "EvalError", "Duration": 1.5}
+    assert wanted.items() <= cells.items()
+    assert (cells["Result"], cells["Error"]) == ("nil", "x is void")
+
+
+def test_the_columns_of_an_instance_tell_its_story(kube: Kube, namespace: str) -> None:
+    kube.create("efritinstances", namespace, {"metadata": {"name": "one"}})
+    ready = {
+        "type": "Ready",
+        "status": "True",
+        "reason": "Ready",
+        "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    status = {"conditions": [ready], "queue": {"pending": 1, "processing": 2, "processed": 3}, "image": "emacs:30"}
+    kube.patch("efritinstances", namespace, "one", {"status": status}, "status")
+    narrow, wide, cells = _table(kube, namespace, "efritinstances")
+    assert narrow == ["Name", "Mode", "Ready", "Reason", "Pending", "Processing", "Processed", "Age"]
+    assert wide == ["Image", "Last activity"]
+    wanted = {"Mode": "Running", "Ready": "True", "Pending": 1, "Processing": 2, "Processed": 3, "Image": "emacs:30"}
+    assert wanted.items() <= cells.items()
+
+
+def test_short_names_and_the_category_find_everything(
+    kube: Kube, kubectl: Callable[..., str], namespace: str
+) -> None:
+    kube.create("efritinstances", namespace, {"metadata": {"name": "one"}})
+    _create(kube, namespace, "work")
+    both = {"efritinstance.efrit.dev/one", "efritrequest.efrit.dev/work"}
+    for words in ("efi,efr", "efrit"):
+        assert set(kubectl("get", words, "-n", namespace, "-o", "name").split()) == both
+    shown = kubectl("get", "efr", "-n", namespace)
+    assert shown.split()[:7] == ["NAME", "INSTANCE", "TYPE", "PHASE", "REASON", "DURATION", "AGE"]
+
+
+@pytest.mark.parametrize(
+    ("field", "sentence"),
+    [
+        (
+            "efr.spec.content",
+            "Lisp forms for an eval (the value of the last is the result), text for a chat or command.",
+        ),
+        ("efr.spec.retryPolicy", "IfInterrupted runs the work again when Emacs died in the middle of it"),
+        ("efr.status.resultRef", "Where the whole result lies when it is larger."),
+        ("efi.spec.queue.maxPending", "Requests that may wait; more are held back in the cluster."),
+        ("efi.status.conditions", "Ready (summary), QueueHealthy, EmacsResponsive, Suspended."),
+    ],
+)
+def test_explain_reads_well(kubectl: Callable[..., str], field: str, sentence: str) -> None:
+    assert sentence in " ".join(kubectl("explain", field).split())

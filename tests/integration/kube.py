@@ -1,0 +1,142 @@
+"""A small synchronous client of the API server for tests: JSON in, JSON out, refusals as an exception."""
+
+from __future__ import annotations
+
+import json
+import ssl
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import httpx
+
+from tests.cluster.control_plane import ControlPlane
+
+Json = dict[str, Any]
+T = TypeVar("T")
+
+ROOTS: Mapping[str, tuple[str, str]] = {
+    "efritinstances": ("/apis/efrit.dev/v1alpha1", "EfritInstance"),
+    "efritrequests": ("/apis/efrit.dev/v1alpha1", "EfritRequest"),
+    "statefulsets": ("/apis/apps/v1", "StatefulSet"),
+    "leases": ("/apis/coordination.k8s.io/v1", "Lease"),
+    "networkpolicies": ("/apis/networking.k8s.io/v1", "NetworkPolicy"),
+    "roles": ("/apis/rbac.authorization.k8s.io/v1", "Role"),
+    "rolebindings": ("/apis/rbac.authorization.k8s.io/v1", "RoleBinding"),
+    "pods": ("/api/v1", "Pod"),
+    "secrets": ("/api/v1", "Secret"),
+    "serviceaccounts": ("/api/v1", "ServiceAccount"),
+    "persistentvolumeclaims": ("/api/v1", "PersistentVolumeClaim"),
+    "events": ("/api/v1", "Event"),
+    "limitranges": ("/api/v1", "LimitRange"),
+}
+
+MERGE = "application/merge-patch+json"
+DEADLINE_SECONDS = 30.0
+
+
+class Refused(Exception):  # noqa: N818 - reads as what happened
+    """The API server answered with an error status; the text is its message."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(f"{status}: {message}")
+        self.status = status
+        self.message = message
+
+
+class Kube:
+    """The administrator's connection."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        pki = plane.authority
+        context = ssl.create_default_context(cafile=str(pki.ca))
+        context.load_cert_chain(pki.certificate("admin"), pki.key("admin"))
+        self._client = httpx.Client(base_url=plane.url, verify=context, timeout=30, trust_env=False)
+
+    def close(self) -> None:
+        self._client.close()
+
+    def call(
+        self, method: str, path: str, body: object = None, *, content_type: str = "application/json", **query: str
+    ) -> Json:
+        content = None if body is None else json.dumps(body).encode()
+        headers = {"Accept": "application/json"}
+        if content is not None:
+            headers["Content-Type"] = content_type
+        response = self._client.request(method, path, content=content, headers=headers, params=query)
+        if response.status_code >= 400:
+            raise Refused(response.status_code, _message(response))
+        found: Json = response.json()
+        return found
+
+    @staticmethod
+    def path(plural: str, namespace: str, name: str = "", sub: str = "") -> str:
+        parts = (ROOTS[plural][0], "namespaces", namespace, plural, name, sub)
+        return "/".join(part for part in parts if part)
+
+    def create(self, plural: str, namespace: str, manifest: Json, **query: str) -> Json:
+        root, kind = ROOTS[plural]
+        whole = {"apiVersion": root.split("/", 2)[2], "kind": kind, **manifest}
+        return self.call("POST", self.path(plural, namespace), whole, **query)
+
+    def get(self, plural: str, namespace: str, name: str) -> Json:
+        return self.call("GET", self.path(plural, namespace, name))
+
+    def find(self, plural: str, namespace: str, name: str) -> Json | None:
+        """Return the object, or None where there is none."""
+        try:
+            return self.get(plural, namespace, name)
+        except Refused as error:
+            if error.status == 404:
+                return None
+            raise
+
+    def list(self, plural: str, namespace: str, **query: str) -> list[Json]:
+        items: list[Json] = self.call("GET", self.path(plural, namespace), **query)["items"]
+        return items
+
+    def replace(self, plural: str, namespace: str, manifest: Json, sub: str = "", **query: str) -> Json:
+        return self.call("PUT", self.path(plural, namespace, manifest["metadata"]["name"], sub), manifest, **query)
+
+    def patch(self, plural: str, namespace: str, name: str, body: Json, sub: str = "", **query: str) -> Json:
+        return self.call("PATCH", self.path(plural, namespace, name, sub), body, content_type=MERGE, **query)
+
+    def delete(self, plural: str, namespace: str, name: str, **options: object) -> None:
+        self.call("DELETE", self.path(plural, namespace, name), options or None)
+
+    def table(self, plural: str, namespace: str) -> Json:
+        """Return a list as `kubectl get` asks for it: columns and rows."""
+        accept = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
+        found: Json = self._client.get(self.path(plural, namespace), headers=accept).json()
+        return found
+
+    @contextmanager
+    def watch(self, plural: str, namespace: str, *, seconds: int = 60, **query: str) -> Iterator[Iterator[Json]]:
+        """Open a watch on what happens from now on; it ends by itself after `seconds`."""
+        now = self.call("GET", self.path(plural, namespace), limit="1")["metadata"]["resourceVersion"]
+        query |= {"watch": "true", "resourceVersion": now, "timeoutSeconds": str(seconds)}
+        with self._client.stream("GET", self.path(plural, namespace), params=query, timeout=seconds + 10) as response:
+            if response.status_code >= 400:
+                response.read()
+                raise Refused(response.status_code, _message(response))
+            yield (json.loads(line) for line in response.iter_lines())
+
+
+def _message(response: httpx.Response) -> str:
+    try:
+        return str(response.json().get("message", response.text))
+    except ValueError:
+        return response.text
+
+
+def until(found: Callable[[], T | None], what: str | Callable[[], str], seconds: float = DEADLINE_SECONDS) -> T:
+    """Return the first value that is neither None nor False; AssertionError that names `what` after `seconds`."""
+    deadline = time.monotonic() + seconds
+    while True:
+        value = found()
+        if value is not None and value is not False:
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError(f"after {seconds:.0f} s: {what if isinstance(what, str) else what()}")
+        time.sleep(0.02)

@@ -104,7 +104,7 @@ class ControlPlane:
         """The store."""
         client = f"http://127.0.0.1:{self.ports.etcd}"
         peer = f"http://127.0.0.1:{self.ports.peer}"
-        command = [*self.inside, "etcd", "--data-dir", str(self.directory / "etcd")]
+        command = [*self.inside, str(programs.program("etcd")), "--data-dir", str(self.directory / "etcd")]
         command += ["--listen-client-urls", client, "--advertise-client-urls", client]
         command += ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer]
         command += ["--initial-cluster", f"default={peer}", "--logger=zap", "--log-level=warn"]

@@ -28,6 +28,10 @@ KUBERNETES = (
     "kubelet",
 )
 
+# Name of the binary -> package among the tools of go.mod. etcd has the version Kubernetes is built against: with
+# Debian's older one the API server lacks watch progress and consistent lists from its cache.
+GO_TOOLS = {name: f"k8s.io/kubernetes/cmd/{name}" for name in KUBERNETES} | {"etcd": "go.etcd.io/etcd/server/v3"}
+
 # Name of the binary -> module path and version for `go install`.
 GO_INSTALL = {
     "helm": "helm.sh/helm/v4/cmd/helm@v4.3.1",
@@ -38,14 +42,14 @@ GO_INSTALL = {
     "kind": "sigs.k8s.io/kind@v0.33.0",
 }
 
-FOR_CONTROL_PLANE = ("kube-apiserver", "kubectl")
-FOR_BARE = (*KUBERNETES, "coredns", "local-path-provisioner", "helm")
+FOR_CONTROL_PLANE = ("etcd", "kube-apiserver", "kubectl")
+FOR_BARE = (*GO_TOOLS, "coredns", "local-path-provisioner", "helm")
 FOR_KIND = ("kind", "kubectl", "helm")
 FOR_EXISTING = ("kubectl", "helm")
 FOR_CHECK = ("helm", "kubeconform", "kube-score")
 
 # Program -> Debian package that has it.
-DEBIAN_CONTROL_PLANE = {"etcd": "etcd-server", "openssl": "openssl"}
+DEBIAN_CONTROL_PLANE = {"openssl": "openssl"}
 DEBIAN_BARE = {
     **DEBIAN_CONTROL_PLANE,
     "containerd": "containerd",
@@ -106,8 +110,8 @@ def ensure_go_programs(names: Iterable[str]) -> None:
         if name in GO_INSTALL:
             target, flags, where = GO_INSTALL[name], "-s -w", Path.home()
         else:
-            target, where = f"k8s.io/kubernetes/cmd/{name}", HERE
-            flags = kubernetes_ldflags(kubernetes_version())
+            target, where = GO_TOOLS[name], HERE
+            flags = kubernetes_ldflags(kubernetes_version()) if name in KUBERNETES else "-s -w"
         _build(name, target, flags, where)
 
 
@@ -120,9 +124,10 @@ def _build(name: str, target: str, flags: str, where: Path) -> None:
             cwd=where,
             env={"GOBIN": scratch, "CGO_ENABLED": "0"},
         )
-        built = Path(scratch) / name
-        if not built.exists():
-            raise RigError(f"`go install {target}` left no program called {name}.")
+        # etcd's main package is called `server`: take what came out, whatever its name.
+        built = next(Path(scratch).iterdir(), None)
+        if built is None:
+            raise RigError(f"`go install {target}` left no program.")
         # One rename makes it appear whole: a build that is interrupted leaves nothing behind.
         built.rename(directory() / name)
 

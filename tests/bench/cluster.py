@@ -1,0 +1,128 @@
+"""The API server as a benchmark sees it: one keep-alive connection for writes, one watch that stamps arrivals."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import os
+import ssl
+import tempfile
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import yaml
+
+GROUP = "/apis/efrit.dev/v1alpha1"
+FINAL = ("Succeeded", "Failed")
+
+
+def client() -> httpx.AsyncClient:
+    """Return a client for the current context of KUBECONFIG (certificates or a token in it)."""
+    config = yaml.safe_load(Path(os.environ["KUBECONFIG"]).read_text())
+    context = next(each["context"] for each in config["contexts"] if each["name"] == config["current-context"])
+    cluster = next(each["cluster"] for each in config["clusters"] if each["name"] == context["cluster"])
+    user = next(each["user"] for each in config["users"] if each["name"] == context["user"])
+    tls = ssl.create_default_context(cadata=base64.b64decode(cluster["certificate-authority-data"]).decode())
+    if "tls-server-name" in cluster:
+        tls.check_hostname = False
+    headers = {}
+    if "token" in user:
+        headers["Authorization"] = f"Bearer {user['token']}"
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            paths = []
+            for key in ("client-certificate-data", "client-key-data"):
+                path = Path(folder) / key
+                path.touch(0o600)
+                path.write_bytes(base64.b64decode(user[key]))
+                paths.append(str(path))
+            tls.load_cert_chain(*paths)
+    return httpx.AsyncClient(base_url=cluster["server"], verify=tls, headers=headers, timeout=30, trust_env=False)
+
+
+async def call(api: httpx.AsyncClient, method: str, where: str, body: Any = None) -> Any:
+    """Make one call and return its JSON."""
+    response = await api.request(method, where, json=body)
+    if response.status_code >= 400:
+        raise RuntimeError(f"{method} {where}: {response.status_code} {response.text[:500]}")
+    return response.json()
+
+
+def instance(name: str, **spec: Any) -> dict[str, Any]:
+    """Return an EfritInstance."""
+    return {"apiVersion": "efrit.dev/v1alpha1", "kind": "EfritInstance", "metadata": {"name": name}, "spec": spec}
+
+
+def request(name: str, target: str, content: str = "(+ 1 2)", **spec: Any) -> dict[str, Any]:
+    """Return an EfritRequest for an eval."""
+    return {
+        "apiVersion": "efrit.dev/v1alpha1",
+        "kind": "EfritRequest",
+        "metadata": {"name": name},
+        "spec": {"instanceRef": {"name": target}, "type": "eval", "content": content, **spec},
+    }
+
+
+class Watch:
+    """Follows a collection and stamps each object the first time `done` says so."""
+
+    def __init__(self, done: Any) -> None:
+        self._done = done
+        self.seen: dict[str, float] = {}
+        self.last: dict[str, Mapping[str, Any]] = {}
+        self._changed = asyncio.Event()
+
+    async def wait_for(self, names: set[str], seconds: float) -> None:
+        """Wait until every name is stamped."""
+        async with asyncio.timeout(seconds):
+            while not names <= self.seen.keys():
+                self._changed.clear()
+                await self._changed.wait()
+
+    async def follow(self, api: httpx.AsyncClient, where: str) -> None:
+        """Read the watch until cancelled."""
+        version = (await call(api, "GET", f"{where}?limit=1"))["metadata"]["resourceVersion"]
+        query = f"{where}?watch=1&resourceVersion={version}"
+        async with api.stream("GET", query, timeout=None) as stream:
+            async for line in stream.aiter_lines():
+                now = time.perf_counter()
+                obj = json.loads(line)["object"]
+                name = obj["metadata"]["name"]
+                self.last[name] = obj
+                if name not in self.seen and self._done(obj):
+                    self.seen[name] = now
+                    self._changed.set()
+
+
+@asynccontextmanager
+async def watching(api: httpx.AsyncClient, where: str, done: Any) -> AsyncIterator[Watch]:
+    """Follow a collection for the length of the block."""
+    watch = Watch(done)
+    task = asyncio.create_task(watch.follow(api, where))
+    try:
+        yield watch
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def is_final(obj: Mapping[str, Any]) -> bool:
+    """Whether a request is answered."""
+    return obj.get("status", {}).get("phase") in FINAL
+
+
+def is_ready(obj: Mapping[str, Any]) -> bool:
+    """Whether an instance is Ready."""
+    conditions = obj.get("status", {}).get("conditions", ())
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
+
+def is_complete(obj: Mapping[str, Any]) -> bool:
+    """Whether a Job is done."""
+    conditions = obj.get("status", {}).get("conditions", ())
+    return any(each["type"] in ("Complete", "Failed") and each["status"] == "True" for each in conditions)

@@ -90,6 +90,9 @@ class DockerBuilder:
         run(["docker", "save", "--output", order.archive, order.name])
 
 
+# Cached build steps in buildah's store before they are let go; an image has about ten.
+CACHED_STEPS = 60
+
 _DEBOOTSTRAP = (
     "--mode=root",
     "--variant=minbase",
@@ -132,6 +135,8 @@ class BuildahBuilder:
         run([*self._buildah("push"), order.name, f"docker-archive:{order.archive}:{order.name}"])
         if self._driver == "vfs":
             run([*self._buildah("rmi"), "--force", order.name])
+        unnamed = run([*self._buildah("images"), "--all", "--quiet", "--filter", "dangling=true"]).split()
+        if self._driver == "vfs" or len(unnamed) > CACHED_STEPS:
             run([*self._buildah("rmi"), "--prune", "--force"])
 
     def _base(self, base: Base) -> str:

@@ -191,6 +191,11 @@ def _result(request: EfritRequest, response: Response) -> tuple[list[Action], di
     return [StoreResult(request.key, secret)], fields
 
 
+def _label(name: str) -> str:
+    """Return the longest beginning of an object's name that may be a label's value."""
+    return name[:63].rstrip("-.")
+
+
 def result_secret(request: EfritRequest, text: str) -> dict[str, Any]:
     """Return the Secret that holds a large result; it goes when the request goes."""
     meta = request.metadata
@@ -201,7 +206,7 @@ def result_secret(request: EfritRequest, text: str) -> dict[str, Any]:
             # Named by UID: a request created anew under the same name gets a Secret of its own.
             "name": f"efrit-result-{meta.uid}",
             "namespace": meta.namespace,
-            "labels": {"app.kubernetes.io/managed-by": "efrit-operator", "efrit.dev/request": meta.name[:63]},
+            "labels": {"app.kubernetes.io/managed-by": "efrit-operator", "efrit.dev/request": _label(meta.name)},
             "ownerReferences": [
                 {
                     "apiVersion": f"{GROUP}/{VERSION}",

@@ -1,0 +1,156 @@
+"""decide/readiness.py: why an instance is or is not ready, finding by finding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from efrit.api import InstanceReason
+from efrit.controller.decide.readiness import Finding, readiness
+from efrit.controller.decide.views import BridgeView, ClaimView, ContainerView, InstanceSnapshot
+from tests.unit.controller.factory import NOW, away, connected, emacs, pod, ready, seconds, stats
+
+PENDING_CLAIM = ClaimView("efrit-alpha-queue", "Pending")
+MOUNT_PROBLEM = 'MountVolume.SetUp failed for volume "init" : configmap "my-init" not found'
+
+
+def waiting(reason: str, message: str | None = None, name: str = "emacs", **fields: Any) -> ContainerView:
+    return ContainerView(name, waiting_reason=reason, waiting_message=message, **fields)
+
+
+def with_containers(*containers: ContainerView, **fields: Any) -> InstanceSnapshot:
+    return ready(pod=pod(containers=containers), bridge=BridgeView(), **fields)
+
+
+def find(given: InstanceSnapshot) -> Finding:
+    return readiness(given, NOW)
+
+
+@pytest.mark.parametrize(
+    ("given", "reason", "words"),
+    [
+        (ready(), InstanceReason.READY, "Emacs answers requests."),
+        (ready(refused="exceeded quota"), InstanceReason.CHILD_REFUSED, "exceeded quota"),
+        (away(), InstanceReason.CREATING, "The pod is being made."),
+        (away(problem="forbidden: no such account"), InstanceReason.CHILD_REFUSED, "forbidden: no such account"),
+        (ready(pod=pod(deleting=True)), InstanceReason.ROLLING, "efrit-alpha-0 is stopping"),
+        (
+            with_containers(waiting("ImagePullBackOff", "manifest unknown")),
+            InstanceReason.IMAGE_PULL_FAILED,
+            "emacs cannot be pulled: manifest unknown. Check spec.emacs.image",
+        ),
+        (with_containers(waiting("InvalidImageName")), InstanceReason.IMAGE_PULL_FAILED, "InvalidImageName"),
+        (
+            with_containers(waiting("CreateContainerConfigError", 'secret "key" not found')),
+            InstanceReason.CONFIG_MISSING,
+            'emacs cannot be created: secret "key" not found',
+        ),
+        (with_containers(problem=MOUNT_PROBLEM), InstanceReason.CONFIG_MISSING, 'configmap "my-init" not found'),
+        (
+            with_containers(claims=(PENDING_CLAIM,)),
+            InstanceReason.VOLUME_PENDING,
+            "PersistentVolumeClaim efrit-alpha-queue pending: its StorageClass has not made the volume yet.",
+        ),
+        (
+            with_containers(claims=(PENDING_CLAIM, ClaimView("efrit-alpha-workspace", "Pending"))),
+            InstanceReason.VOLUME_PENDING,
+            "PersistentVolumeClaims efrit-alpha-queue and efrit-alpha-workspace pending",
+        ),
+        (
+            with_containers(claims=(PENDING_CLAIM,), problem='storageclass "fast" not found'),
+            InstanceReason.VOLUME_PENDING,
+            'pending: storageclass "fast" not found.',
+        ),
+        (
+            ready(pod=pod(unschedulable="0/3 nodes are available"), bridge=BridgeView()),
+            InstanceReason.UNSCHEDULABLE,
+            "No node takes the pod: 0/3 nodes are available",
+        ),
+        (
+            with_containers(waiting("CrashLoopBackOff", restarts=4, last_exit_code=3, last_exit_reason="Error")),
+            InstanceReason.CRASH_LOOPING,
+            "emacs keeps ending (exit code 3, 4 restarts): see `kubectl logs efrit-alpha-0 -c emacs --previous`.",
+        ),
+        (
+            with_containers(waiting("CrashLoopBackOff", last_exit_code=137, last_exit_reason="OOMKilled")),
+            InstanceReason.CRASH_LOOPING,
+            "(OOMKilled, exit code 137, 0 restarts)",
+        ),
+        (with_containers(waiting("CrashLoopBackOff")), InstanceReason.CRASH_LOOPING, "unknown exit code"),
+        (with_containers(), InstanceReason.STARTING, "The pod is starting."),
+        (with_containers(problem="no such runtime"), InstanceReason.STARTING, "The pod is starting: no such runtime"),
+        (
+            ready(bridge=BridgeView(pod_uid="pod-uid-1", problem="connection refused")),
+            InstanceReason.BRIDGE_UNREACHABLE,
+            "The bridge of the pod does not answer: connection refused",
+        ),
+        (
+            ready(bridge=connected(told=stats(emacs=emacs(alive=False)))),
+            InstanceReason.STARTING,
+            "Emacs is starting.",
+        ),
+        (
+            ready(bridge=connected(told=stats(emacs=emacs(responsive=False, heartbeat_age_seconds=12.4)))),
+            InstanceReason.NOT_RESPONDING,
+            "no sign of life for 12 s.",
+        ),
+        (
+            ready(bridge=connected(told=stats(emacs=emacs(responsive=False)))),
+            InstanceReason.NOT_RESPONDING,
+            "no sign of life.",
+        ),
+    ],
+)
+def test_each_state_has_its_reason_and_sentence(given: InstanceSnapshot, reason: InstanceReason, words: str) -> None:
+    finding = find(given)
+
+    assert finding.reason == reason
+    assert words in finding.message
+
+
+def test_a_refusal_speaks_before_everything_else() -> None:
+    given = with_containers(waiting("ImagePullBackOff"), refused="exceeded quota")
+
+    assert find(given).reason == InstanceReason.CHILD_REFUSED
+
+
+def test_an_image_that_cannot_be_pulled_speaks_before_a_crash() -> None:
+    given = with_containers(waiting("CrashLoopBackOff", name="bridge"), waiting("ErrImagePull"))
+
+    assert find(given).reason == InstanceReason.IMAGE_PULL_FAILED
+
+
+def test_a_missing_volume_speaks_before_the_scheduler() -> None:
+    given = ready(
+        pod=pod(unschedulable="pod has unbound PersistentVolumeClaims"), bridge=BridgeView(), claims=(PENDING_CLAIM,)
+    )
+
+    finding = find(given)
+    assert finding.reason == InstanceReason.VOLUME_PENDING
+    assert "unbound" in finding.message
+
+
+def test_a_pending_claim_of_a_running_pod_is_no_trouble() -> None:
+    given = ready(pod=pod(containers=(ContainerView("emacs", running=True),)), claims=(PENDING_CLAIM,))
+
+    assert find(given).reason == InstanceReason.READY
+
+
+def test_an_old_mount_problem_of_a_running_pod_is_no_trouble() -> None:
+    given = ready(pod=pod(containers=(ContainerView("emacs", running=True),)), problem=MOUNT_PROBLEM)
+
+    assert find(given).reason == InstanceReason.READY
+
+
+def test_a_bridge_may_be_silent_for_half_a_minute_after_the_start() -> None:
+    silent = BridgeView(pod_uid="pod-uid-1", problem="connection refused")
+
+    assert find(ready(pod=pod(started=NOW - seconds(30)), bridge=silent)).reason == InstanceReason.STARTING
+    assert find(ready(pod=pod(started=NOW - seconds(31)), bridge=silent)).reason == InstanceReason.BRIDGE_UNREACHABLE
+
+
+def test_an_instance_without_figures_is_starting() -> None:
+    bare = BridgeView(connected=True, pod_uid="pod-uid-1", queue_id="queue-1")
+
+    assert find(ready(bridge=bare)) == Finding(InstanceReason.STARTING, "Emacs is starting.")

@@ -185,8 +185,8 @@ Compiled code may call `recursive-edit' past its advice; a timer calls this."
 (defun efrit-eval-install ()
   "Keep the code of requests from waiting for a user."
   ;; A trampoline for the primitive would start a compiler.
-  (dlet ((comp-enable-subr-trampolines nil)
-         (native-comp-enable-subr-trampolines nil))
+  (cl-progv '(comp-enable-subr-trampolines native-comp-enable-subr-trampolines)
+      '(nil nil)
     (advice-add 'recursive-edit :before #'efrit-eval--refuse-recursion))
   (advice-add 'sit-for :around #'efrit-eval--sit-for))
 

@@ -18,6 +18,7 @@
 
 ;;; Code:
 
+(require 'seq)
 (require 'efrit-settings)
 (require 'efrit-files)
 
@@ -44,17 +45,19 @@
   (let ((path (efrit-interrupt-control-path id)))
     (efrit-files-isolated
       (and (file-exists-p path)
-           (let ((reason (condition-case nil
-                             (string-trim (efrit-files-read path))
-                           (file-error nil))))
-             (if (member reason efrit-interrupt--reasons) reason "Cancelled"))))))
+           (let ((text (condition-case nil
+                           (efrit-files-read path)
+                         (file-error ""))))
+             (or (seq-find (lambda (reason) (string-prefix-p reason text))
+                           efrit-interrupt--reasons)
+                 "Cancelled"))))))
 
 ;;;; The decision
 
 (defun efrit-interrupt-reason ()
   "Return why the request that runs is to be stopped now, or nil."
   (let ((signal-hook-function nil) (debug-on-signal nil) (debug-on-error nil)
-        (debug-on-event nil) (inhibit-quit t) (inhibit-changing-match-data nil))
+        (debug-on-event nil) (inhibit-quit t))
     (condition-case nil
         (and efrit-interrupt--id
              (or (efrit-interrupt-ordered efrit-interrupt--id)

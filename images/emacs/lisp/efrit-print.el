@@ -144,7 +144,13 @@ Otherwise `deep' or `unknown'."
 ;;;; Text that JSON can hold
 
 (defconst efrit-print--unclean-regexp
-  (concat "[" (string #xd800) "-" (string #xdfff) (string #x110000) "-" (string #x3fffff) "]")
+  (concat "[" (mapconcat (lambda (range)
+                           (string (car range) ?- (cdr range)))
+                         ;; A range may not join raw bytes to what is below.
+                         '((#xd800 . #xdfff) (#x110000 . #x3fff7f)
+                           (#x3fff80 . #x3fffff))
+                         "")
+          "]")
   "Characters that UTF-8 has no place for: surrogates, raw bytes and beyond.")
 
 (defun efrit-print-clean (text)

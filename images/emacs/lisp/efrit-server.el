@@ -7,7 +7,8 @@
 ;; Wires the steps: notice (efrit-queue) -> claim (efrit-claim) -> evaluate
 ;; (efrit-eval) -> answer (efrit-answer), one request at a time.
 ;;
-;;   emacs --fg-daemon=efrit -Q -L DIR -l efrit-server -f efrit-server-start
+;; A daemon serves when it is started with these arguments:
+;;   --fg-daemon=efrit -Q -L DIR -l efrit-server -f efrit-server-start
 ;;
 ;; File notification is a hint, the scan is the truth.  Whatever wakes the
 ;; server (an event, the regular tick, a signal) also revives the others, since
@@ -16,6 +17,11 @@
 ;; to the server, which goes on when that request is done.
 
 ;;; Code:
+
+;; A compiler beside the daemon would take memory and time from the requests.
+;; Loading a file queues it for that compiler, so this comes first.
+(dolist (variable '(native-comp-jit-compilation native-comp-deferred-compilation))
+  (when (boundp variable) (set variable nil)))
 
 (require 'filenotify)
 (require 'efrit-settings)
@@ -32,10 +38,6 @@
 
 ;; The default would let the signal open a debugger in an idle daemon.
 (setq debug-on-event nil)
-
-;; A compiler beside the daemon would take memory and time from the requests.
-(dolist (variable '(native-comp-jit-compilation native-comp-deferred-compilation))
-  (when (boundp variable) (set variable nil)))
 
 ;;;; State
 

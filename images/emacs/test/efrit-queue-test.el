@@ -1,0 +1,221 @@
+;;; efrit-queue-test.el --- Tests of the waiting requests  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: Apache-2.0
+
+;;; Commentary:
+
+;; What is noticed in requests/, in which order it is served, and claiming it.
+
+;;; Code:
+
+(require 'efrit-test-queue)
+(require 'efrit-queue)
+(require 'efrit-claim)
+
+(defmacro efrit-queue-test--with (&rest body)
+  "Run BODY with an empty queue and nothing remembered of another."
+  (declare (indent 0) (debug t))
+  `(efrit-test-with-queue
+     (let ((efrit-settle-seconds 0.1)
+           (efrit-claim--attempts (make-hash-table :test #'equal))
+           (efrit-claim--torn nil))
+       (efrit-claim-new-boot)
+       (efrit-queue-forget-all)
+       ,@body)))
+
+(defun efrit-queue-test--order ()
+  "Return the ids of what waits, in the order they would be served."
+  (let (ids entry)
+    (while (setq entry (efrit-queue-next))
+      (push (efrit-request-id (efrit-entry-request entry)) ids)
+      (efrit-queue-forget (efrit-entry-name entry)))
+    (nreverse ids)))
+
+(defun efrit-queue-test--claim ()
+  "Claim the next request; return the claim or nil."
+  (efrit-claim-take (efrit-queue-next)))
+
+(defun efrit-queue-test--journal ()
+  "Return the lines of the journal without the name of the start."
+  (mapcar (lambda (line) (string-remove-suffix (concat " " efrit-claim-boot) line))
+          (split-string (efrit-test-read "" "claims.log") "\n" t)))
+
+(ert-deftest efrit-queue-any-json-file-is-noticed-and-nothing-else ()
+  (efrit-queue-test--with
+    (efrit-test-submit "one")
+    (efrit-test-write "requests" "two.json" (efrit-test-request "zwei"))
+    (dolist (name '(".hidden.json" "notes.txt" "three.json.part" "json"))
+      (efrit-test-write "requests" name (efrit-test-request "no")))
+    (efrit-queue-scan)
+    (should (equal (sort (efrit-queue-test--order) #'string<) '("one" "zwei")))))
+
+(ert-deftest efrit-queue-order-is-time-less-priority-then-file-time-then-name ()
+  (efrit-queue-test--with
+    (efrit-test-submit "late" :timestamp "2025-01-03T18:30:01Z")
+    (efrit-test-submit "early" :timestamp "2025-01-03T18:30:00Z")
+    (efrit-test-submit "urgent" :timestamp "2025-01-03T18:30:59Z"
+                       :options '(:priority 1))
+    (dolist (id '("b" "a")) (efrit-test-submit id))
+    (dolist (id '("a" "b"))
+      (set-file-times (efrit-files-path "requests" (format "req_%s.json" id)) 1e9))
+    (efrit-queue-scan)
+    (should (equal (efrit-queue-test--order) '("a" "b" "urgent" "early" "late")))))
+
+(ert-deftest efrit-queue-a-half-written-file-is-looked-at-again ()
+  (efrit-queue-test--with
+    (let ((text (efrit-test-request "slow")) (efrit-settle-seconds 60))
+      (efrit-test-write "requests" "slow.json" (substring text 0 20))
+      (efrit-queue-scan)
+      (should-not (efrit-queue-next))
+      (should (efrit-queue-unsettled-p))
+      (efrit-test-write "requests" "slow.json" text)
+      (efrit-queue-scan)
+      (should-not (efrit-queue-unsettled-p))
+      (should (equal (efrit-queue-test--order) '("slow"))))))
+
+(ert-deftest efrit-queue-a-file-that-stays-bad-is-rejected-under-its-name ()
+  (efrit-queue-test--with
+    (efrit-test-write "requests" "req_bad.json" "{")
+    (efrit-queue-scan)
+    (should-not (efrit-queue-next))
+    (let ((entry (efrit-test-wait 5 (progn (efrit-queue-scan) (efrit-queue-next)))))
+      (should (equal (efrit-request-id (efrit-entry-request entry)) "bad"))
+      (should (efrit-request-problem (efrit-entry-request entry))))))
+
+(ert-deftest efrit-queue-a-file-that-is-too-large-is-rejected-unread ()
+  (efrit-queue-test--with
+    (let ((efrit-max-request-file-bytes 10))
+      (efrit-test-submit "large")
+      (efrit-queue-scan)
+      (should (string-match-p "larger" (efrit-request-problem
+                                        (efrit-entry-request (efrit-queue-next))))))))
+
+(ert-deftest efrit-queue-links-pipes-and-directories-are-set-aside-unread ()
+  (efrit-queue-test--with
+    (let ((secret (concat efrit-workspace-directory "secret")))
+      (write-region (efrit-test-request "stolen") nil secret nil 'silent)
+      (make-symbolic-link secret (efrit-files-path "requests" "link.json"))
+      (make-directory (efrit-files-path "requests" "folder.json"))
+      (should (= 0 (call-process "mkfifo" nil nil nil
+                                 (efrit-files-path "requests" "pipe.json"))))
+      (efrit-queue-scan)
+      (should (= (efrit-queue-pending) 0))
+      (should-not (efrit-test-names "requests"))
+      (should (= (length (efrit-test-names "archive")) 3))
+      (should (file-exists-p secret)))))
+
+(ert-deftest efrit-queue-what-is-withdrawn-is-forgotten ()
+  (efrit-queue-test--with
+    (efrit-test-submit "gone")
+    (efrit-queue-scan)
+    (rename-file (efrit-files-path "requests" "req_gone.json")
+                 (efrit-files-path "tmp" "withdrawn_gone.json"))
+    (should-not (efrit-queue-test--claim))
+    (should-not (efrit-test-names "processing"))
+    (should-not (file-exists-p (efrit-files-path "claims.log")))))
+
+(ert-deftest efrit-queue-a-scan-of-many-files-is-quick ()
+  (efrit-queue-test--with
+    (dotimes (i 5000) (efrit-test-write "requests" (format "junk%d.txt" i) ""))
+    (dotimes (i 1000) (efrit-test-submit (format "r%d" i)))
+    (efrit-queue-scan)
+    (should (= (efrit-queue-pending) 1000))
+    (garbage-collect)
+    (let ((start (float-time)))
+      (efrit-queue-scan)
+      (efrit-queue-next)
+      (should (< (- (float-time) start) 0.1)))))
+
+(ert-deftest efrit-claim-moves-the-file-and-then-writes-the-journal ()
+  (efrit-queue-test--with
+    (efrit-test-submit "one")
+    (efrit-queue-scan)
+    (let ((claim (efrit-queue-test--claim)))
+      (should (= (efrit-claim-attempt claim) 1))
+      (should (equal (efrit-test-names "processing") '("req_one.json")))
+      (should-not (efrit-test-names "requests"))
+      (should (equal (efrit-queue-test--journal) '("one 1"))))))
+
+(ert-deftest efrit-claim-gives-a-foreign-file-its-canonical-name ()
+  (efrit-queue-test--with
+    (efrit-test-write "requests" "dropped in.json" (efrit-test-request "foreign"))
+    (efrit-queue-scan)
+    (efrit-queue-test--claim)
+    (should (equal (efrit-test-names "processing") '("req_foreign.json")))))
+
+(ert-deftest efrit-claim-of-what-is-not-evaluated-needs-no-journal ()
+  (efrit-queue-test--with
+    (efrit-test-submit "status" :type "status")
+    (efrit-queue-scan)
+    (should (efrit-queue-test--claim))
+    (should-not (file-exists-p (efrit-files-path "claims.log")))))
+
+(ert-deftest efrit-claim-that-cannot-be-journaled-is-given-back ()
+  (efrit-queue-test--with
+    (efrit-test-submit "one")
+    (efrit-queue-scan)
+    (make-directory (efrit-files-path "claims.log"))
+    (should-error (efrit-queue-test--claim) :type 'efrit-claim-failed)
+    (should (equal (efrit-test-names "requests") '("req_one.json")))
+    (should-not (efrit-test-names "processing"))
+    (delete-directory (efrit-files-path "claims.log"))
+    (efrit-queue-scan)
+    (should (efrit-queue-test--claim))))
+
+(ert-deftest efrit-claim-of-a-file-that-changed-meanwhile-reads-it-again ()
+  (efrit-queue-test--with
+    (efrit-test-submit "one" :content "1")
+    (efrit-queue-scan)
+    (delete-file (efrit-files-path "requests" "req_one.json"))
+    (efrit-test-submit "one" :content "(other)")
+    (should-not (efrit-queue-test--claim))
+    (efrit-queue-scan)
+    (should (equal (efrit-request-content
+                    (efrit-claim-request (efrit-queue-test--claim)))
+                   "(other)"))))
+
+(ert-deftest efrit-claim-of-an-answered-id-runs-nothing ()
+  (efrit-queue-test--with
+    (efrit-test-write "archive" "resp_one.json" "{}")
+    (efrit-test-write "archive" "req_one.json" (efrit-test-request "one"))
+    (efrit-test-submit "one" :timestamp "2025-01-03T18:30:00Z")
+    (efrit-test-write "requests" "other.json" (efrit-test-request "one" :content "2"))
+    (efrit-queue-scan)
+    (should-not (efrit-queue-test--claim))
+    (should-not (efrit-queue-test--claim))
+    (should-not (efrit-test-names "requests"))
+    (should (equal (efrit-test-names "archive")
+                   '("rejected_one_1.json" "req_one.json" "resp_one.json")))
+    (should (string-match-p "\"2\"" (efrit-test-read "archive" "rejected_one_1.json")))))
+
+(ert-deftest efrit-claim-journal-survives-a-torn-line ()
+  (efrit-queue-test--with
+    (efrit-test-write "" "claims.log" "a 1 0123456789abcdef\nb 1 0123456789abc")
+    (should (= (hash-table-count (efrit-claim-read-journal)) 1))
+    (efrit-test-submit "c")
+    (efrit-queue-scan)
+    (efrit-queue-test--claim)
+    (let ((attempts (efrit-claim-read-journal)))
+      (should (equal (gethash "a" attempts) 1))
+      (should-not (gethash "b" attempts))
+      (should (equal (gethash "c" attempts) 1)))))
+
+(ert-deftest efrit-files-are-private ()
+  (efrit-queue-test--with
+    (efrit-test-submit "one")
+    (efrit-queue-scan)
+    (efrit-queue-test--claim)
+    (should (= (file-modes (efrit-files-path "claims.log")) #o600))
+    (dolist (part efrit-files-parts)
+      (should (= (file-modes (efrit-files-path part)) #o700)))))
+
+(ert-deftest efrit-files-publish-never-replaces ()
+  (efrit-queue-test--with
+    (let ((path (efrit-files-path "responses" "resp_a.json")))
+      (should (efrit-files-isolated (efrit-files-publish path "first" "b")))
+      (should-not (efrit-files-isolated (efrit-files-publish path "second" "b")))
+      (should (equal (efrit-test-read "responses" "resp_a.json") "first"))
+      (should-not (efrit-test-names "tmp")))))
+
+(provide 'efrit-queue-test)
+;;; efrit-queue-test.el ends here

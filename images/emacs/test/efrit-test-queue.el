@@ -1,0 +1,89 @@
+;;; efrit-test-queue.el --- A queue of its own for each test  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: Apache-2.0
+
+;;; Commentary:
+
+;; What the tests share: a temporary queue, files put into it the way clients
+;; do, and waiting for a condition.  No behaviour is tested here.
+
+;;; Code:
+
+(require 'ert)
+(require 'cl-lib)
+(require 'subr-x)
+(require 'efrit-settings)
+(require 'efrit-files)
+
+(defmacro efrit-test-with-queue (&rest body)
+  "Run BODY with an empty queue of its own."
+  (declare (indent 0) (debug t))
+  `(let* ((root (file-name-as-directory (make-temp-file "efrit-test-" t)))
+          (efrit-queue-directory (concat root "queue/"))
+          (efrit-workspace-directory (concat root "workspace/"))
+          (efrit-instance-id nil)
+          (efrit-bridge-p t))
+     (unwind-protect
+         (progn
+           (make-directory efrit-workspace-directory t)
+           (efrit-files-make-directories)
+           ,@body)
+       (delete-directory root t))))
+
+(defun efrit-test-read (part name)
+  "Return the text of NAME in directory PART of the queue."
+  (with-temp-buffer
+    (let ((coding-system-for-read 'utf-8-unix))
+      (insert-file-contents (efrit-files-path part name)))
+    (buffer-string)))
+
+(defun efrit-test-names (part)
+  "Return the sorted names of the files in directory PART of the queue."
+  (directory-files (efrit-files-path part) nil directory-files-no-dot-files-regexp))
+
+(defun efrit-test-write (part name text)
+  "Write TEXT to NAME in directory PART of the queue, in place."
+  (let ((coding-system-for-write 'utf-8-unix))
+    (write-region text nil (efrit-files-path part name) nil 'silent)))
+
+(defun efrit-test-request (id &rest members)
+  "Return the JSON text of request ID; MEMBERS is a plist of further members."
+  (json-serialize
+   (append (list :version "1.0.0" :id id)
+           (unless (plist-member members :type) (list :type "eval"))
+           (unless (plist-member members :content) (list :content "(+ 1 2)"))
+           members)))
+
+(defun efrit-test-submit (id &rest members)
+  "Put the request ID with MEMBERS into requests/ by a rename."
+  (let ((name (concat "req_" id ".json")))
+    (efrit-test-write "tmp" name (apply #'efrit-test-request id members))
+    (rename-file (efrit-files-path "tmp" name) (efrit-files-path "requests" name))))
+
+(defun efrit-test-json (part name)
+  "Return the JSON object in NAME of directory PART, as an alist."
+  (json-parse-string (efrit-test-read part name)
+                     :object-type 'alist :null-object nil :false-object nil))
+
+(defmacro efrit-test-wait (seconds condition)
+  "Wait until the form CONDITION is non-nil and return its value.
+Fail after SECONDS."
+  (declare (indent 1) (debug t))
+  `(let ((deadline (+ (float-time) ,seconds)) value)
+     (while (and (not (setq value ,condition))
+                 (or (< (float-time) deadline)
+                     (ert-fail (list "never came" ',condition))))
+       (accept-process-output nil 0.01))
+     value))
+
+(defun efrit-test-answer-p (id)
+  "Return non-nil when the request ID is answered."
+  (file-exists-p (efrit-files-path "responses" (format "resp_%s.json" id))))
+
+(defun efrit-test-answer (id)
+  "Wait for the answer to the request ID and return it as an alist."
+  (efrit-test-wait 20 (efrit-test-answer-p id))
+  (efrit-test-json "responses" (format "resp_%s.json" id)))
+
+(provide 'efrit-test-queue)
+;;; efrit-test-queue.el ends here

@@ -67,7 +67,9 @@ check-crds: .venv/ready
 	$(BIN)/python -m efrit.api.crd "$$scratch"; \
 	for folder in crds charts/efrit-operator/crd-files; do \
 	  diff -ru "$$folder" "$$scratch" || { echo "$$folder is not what the models say: run \`make crds\`" >&2; exit 1; }; \
-	done
+	done; \
+	$(BIN)/python -m efrit.api.docs "$$scratch/api.md"; \
+	diff -u docs/api.md "$$scratch/api.md" || { echo "docs/api.md is not what the models say: run \`make crds\`" >&2; exit 1; }
 
 .PHONY: check-lisp
 check-lisp: ## byte-compile without warnings, checkdoc
@@ -83,8 +85,9 @@ format: .venv/ready ## format the Python code
 	$(BIN)/ruff check --fix operator tests samples charts
 
 .PHONY: crds
-crds: .venv/ready ## write the CRDs from the models
+crds: .venv/ready ## write the CRDs and docs/api.md from the models
 	$(BIN)/python -m efrit.api.crd crds charts/efrit-operator/crd-files
+	$(BIN)/python -m efrit.api.docs docs/api.md
 
 .PHONY: lock
 lock: .venv/ready ## pin the newest versions the ranges allow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from dataclasses import replace
+from datetime import timedelta
 from typing import Annotated, Any
 
 from pydantic import Field, ValidationError, field_validator
@@ -38,6 +39,9 @@ class Settings(BaseSettings):
     workers: int = Field(default=32, ge=1, le=1000, description="Keys looked at at a time.")
     resync_seconds: float = Field(default=600, ge=10, description="How often children are applied again.")
     sweep_seconds: float = Field(default=60, ge=1, description="How often lists are compared with what is known.")
+    target_grace_seconds: float = Field(
+        default=30, ge=0, description="How long a request waits for an instance that does not exist."
+    )
 
     @field_validator("watch_namespaces", "image_pull_secrets", mode="before")
     @classmethod
@@ -52,6 +56,7 @@ class Settings(BaseSettings):
             image_pull_policy=self.image_pull_policy,
             image_pull_secrets=self.image_pull_secrets,
             operator_namespace=self.operator_namespace,
+            target_grace=timedelta(seconds=self.target_grace_seconds),
         )
         if self.bridge_resources is None:
             return config

@@ -38,6 +38,7 @@ from efrit.errors import (
     ApiError,
     ApiNotFound,
     ApiRefused,
+    InvalidRequest,
     RequestConflict,
     RequestNotFound,
 )
@@ -95,6 +96,9 @@ class Actor:
         except RequestConflict:
             # UIDs are unique: it is the same request, handed over under other defaults of its instance.
             view = await self._bridges.read(action.instance, uid)
+        except InvalidRequest as error:
+            self._sink.turned_away(action.request_key, uid, error.message)
+            return
         self._sink.request_view(action.instance, view)
 
     async def _cancel(self, action: CancelWork) -> None:
@@ -114,17 +118,18 @@ class Actor:
         }
         try:
             obj = await self._kube.patch_status(API_VERSION, action.kind, namespace, name, body)
-        except ApiConflict:
+        except (ApiConflict, ApiNotFound):
             # Somebody was faster, or it is another object by now: take in what is there and decide anew.
             await self._reread(action)
             return
-        except ApiNotFound:
+        except ApiRefused:
+            # Perhaps it is final already, which the watch has yet to tell; otherwise come back later.
             await self._reread(action)
-            return
+            raise
         metrics.STATUS_WRITES.labels(action.kind).inc()
         if action.kind == "EfritRequest":
             self._sink.observe_request(obj)
-            _count(action)
+            _count(action, self._clock())
         else:
             self._sink.status_written(action.key)
             self._sink.observe_instance(obj)
@@ -211,6 +216,9 @@ def _merge(new: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-def _count(action: PatchStatus) -> None:
-    if action.status.get("phase") in ("Succeeded", "Failed"):
-        metrics.REQUESTS_FINISHED.labels(action.status.get("reason", "")).inc()
+def _count(action: PatchStatus, now: datetime) -> None:
+    if action.status.get("phase") not in ("Succeeded", "Failed"):
+        return
+    metrics.REQUESTS_FINISHED.labels(action.status.get("reason", "")).inc()
+    if action.created is not None:
+        metrics.REQUEST_SECONDS.observe(max(0.0, (now - action.created).total_seconds()))

@@ -33,11 +33,11 @@ class Sink(Protocol):
     def request_view(self, instance: Key, view: RequestView) -> None:
         """Take in what a bridge answered about a request."""
 
-    def handed_over(self, request: Key, uid: str, queue_id: str) -> None:
-        """Take in that a queue has a request."""
-
     def absent(self, request: Key, uid: str, queue_id: str) -> None:
         """Take in that a queue does not know a request."""
+
+    def turned_away(self, request: Key, uid: str, sentence: str) -> None:
+        """Take in that a bridge will never take a request."""
 
     def acknowledged(self, instance: Key, uid: str) -> None:
         """Take in that a bridge was told that its answer is stored."""

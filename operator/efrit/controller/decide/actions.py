@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from efrit.controller.decide.views import Key
@@ -25,6 +25,7 @@ class PatchStatus:
     """The whole new status as JSON data."""
     old: Mapping[str, Any] = field(default_factory=dict)
     """The status decided about; keys that are gone are removed."""
+    created: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

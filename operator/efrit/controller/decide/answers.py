@@ -89,6 +89,7 @@ def patch(request: EfritRequest, status: RequestStatus) -> PatchStatus:
         meta.resource_version,
         status.to_wire(),
         request.status.to_wire(),
+        meta.creation_timestamp,
     )
 
 

@@ -81,7 +81,7 @@ def decide_instance(snapshot: InstanceSnapshot, identity: Identity, now: datetim
         why_suspended = InstanceReason.SUSPENDED_IDLE
     replicas = 0 if why_suspended else 1
     children = build(instance, snapshot.config, identity, replicas, now)
-    held, applying = _children(snapshot, children, replicas)
+    held, applying = _children(snapshot, children, replicas, now)
     actions += applying
     actions += _connection(snapshot)
     finding = _finding(snapshot, why_suspended, held, now)
@@ -144,7 +144,9 @@ def _last_activity(snapshot: InstanceSnapshot) -> datetime | None:
     return max((moment for moment in known if moment is not None), default=None)
 
 
-def _children(snapshot: InstanceSnapshot, children: Children, replicas: int) -> tuple[bool, list[Action]]:
+def _children(
+    snapshot: InstanceSnapshot, children: Children, replicas: int, now: datetime
+) -> tuple[bool, list[Action]]:
     """Return whether a change of the pod is held back for running work, and what to apply."""
     current = snapshot.statefulset
     same = (
@@ -155,11 +157,9 @@ def _children(snapshot: InstanceSnapshot, children: Children, replicas: int) -> 
     )
     if same:
         return False, []
-    known_refusal = snapshot.refused is not None and (
-        snapshot.refused_generation == snapshot.instance.metadata.generation
-    )
-    if known_refusal and not snapshot.resync:
-        return False, [LookAgain(RETRY_REFUSED)]
+    wait = _refusal_stands_for(snapshot, now)
+    if wait is not None:
+        return False, [LookAgain(wait)]
     rolls = (
         current is not None
         and current.replicas == 1
@@ -171,6 +171,15 @@ def _children(snapshot: InstanceSnapshot, children: Children, replicas: int) -> 
         return True, []
     meta = snapshot.instance.metadata
     return False, [ApplyChildren(snapshot.instance.key, meta.generation, children.manifests)]
+
+
+def _refusal_stands_for(snapshot: InstanceSnapshot, now: datetime) -> timedelta | None:
+    """Return how long not to apply children that were just refused, or None where there is no reason to wait."""
+    same_spec = snapshot.refused_generation == snapshot.instance.metadata.generation
+    if snapshot.refused is None or snapshot.refused_time is None or not same_spec or snapshot.resync:
+        return None
+    left = snapshot.refused_time + RETRY_REFUSED - now
+    return left if left > timedelta(0) else None
 
 
 def _connection(snapshot: InstanceSnapshot) -> list[Action]:

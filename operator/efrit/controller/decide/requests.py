@@ -18,6 +18,7 @@ from efrit.api import (
     RequestReason,
     RequestStatus,
     RequestType,
+    RetryPolicy,
     with_condition,
 )
 from efrit.api.request import COMPLETE, SUCCEEDED
@@ -155,10 +156,15 @@ def _queue_lost(case: _Case) -> list[Action] | None:
         return None
     request = snapshot.request
     handed_to = request.status.queue_id or (snapshot.handover.queue_id if snapshot.handover else None)
-    if handed_to is None or handed_to == target.bridge.queue_id:
+    if not handed_to or handed_to == target.bridge.queue_id:
         return None
     if snapshot.handover is not None and snapshot.handover.absent:
         return None
+    attempt = request.status.attempt or 1
+    if request.spec.retry_policy == RetryPolicy.IF_INTERRUPTED and attempt < request.spec.max_attempts:
+        update = {"queue_id": target.bridge.queue_id, "attempt": attempt + 1}
+        again = _open_status(case, RequestReason.QUEUED, "Its queue was lost: it is handed over again.", update)
+        return [answers.patch(request, again)]
     return answers.unknown_end(
         request,
         "The queue it was handed to is gone with its volume: whether it ran is unknown. "
@@ -182,7 +188,7 @@ def _stop(case: _Case) -> list[Action] | None:
             ]
         # Its file may lie on the volume: the end is known once the instance runs again.
         return None
-    if target is None and case.was_handed_over:
+    if target is None and case.may_be_handed_over:
         return None
     if request.spec.cancel:
         return answers.never_ran(request, RequestReason.CANCELLED, "It was cancelled before it ran.", case.now)
@@ -213,6 +219,13 @@ def _target_missing(case: _Case) -> list[Action] | None:
     if case.waited < grace:
         message = f"There is no EfritInstance {name} in namespace {namespace} yet."
         return _wait(case, RequestReason.INSTANCE_NOT_READY, message, [], look_again=grace - case.waited)
+    if case.may_be_handed_over:
+        return answers.unknown_end(
+            request,
+            f"There is no EfritInstance {name} in namespace {namespace}; whether one had the request before the "
+            "operator started is unknown. Create it, then create the request anew.",
+            case.now,
+        )
     return answers.never_ran(
         request,
         RequestReason.REJECTED,
@@ -237,6 +250,8 @@ def _inadmissible(case: _Case) -> list[Action] | None:
     snapshot, request, target = case.snapshot, case.snapshot.request, case.snapshot.target
     if target is None or snapshot.bridge_view is not None:
         return None
+    if snapshot.handover is not None and snapshot.handover.refused is not None:
+        return answers.never_ran(request, RequestReason.REJECTED, snapshot.handover.refused, case.now)
     if case.may_be_handed_over and not target.available:
         # It was admissible when it was handed over: the queue tells what became of it.
         return None

@@ -121,6 +121,7 @@ class InstanceSnapshot:
     refused: str | None = None
     """Sentence of the API server that refused a child, until a later apply succeeds."""
     refused_generation: int = 0
+    refused_time: datetime | None = None
     problem: str | None = None
     """Sentence of the newest Warning event about the pod, its volumes or the StatefulSet."""
     stats_written: datetime | None = None
@@ -150,6 +151,8 @@ class Handover:
     queue_id: str
     absent: bool = False
     """The bridge said that it does not know the request."""
+    refused: str | None = None
+    """Why the bridge will never take the request."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,7 @@ class _Instance:
     last_activity: datetime | None = None
     refused: str | None = None
     refused_generation: int = 0
+    refused_time: datetime | None = None
     problem: str | None = None
     stats_written: datetime | None = None
     resync: bool = False
@@ -243,17 +244,18 @@ class Store:
         """Take in what a bridge said of one request."""
         self._observe_view(instance, view)
 
-    def handed_over(self, request: Key, uid: str, queue_id: str) -> None:
-        """Remember which queue has a request."""
-        entry = self._requests.get(request)
-        if entry is not None and entry.request.metadata.uid == uid:
-            entry.handover = Handover(queue_id)
-
     def absent(self, request: Key, uid: str, queue_id: str) -> None:
         """Remember that a queue does not know a request."""
         entry = self._requests.get(request)
         if entry is not None and entry.request.metadata.uid == uid:
             entry.handover = Handover(queue_id, absent=True)
+            self._look_request(request)
+
+    def turned_away(self, request: Key, uid: str, sentence: str) -> None:
+        """Remember that a bridge will never take a request, and why."""
+        entry = self._requests.get(request)
+        if entry is not None and entry.request.metadata.uid == uid:
+            entry.handover = Handover("", absent=True, refused=sentence)
             self._look_request(request)
 
     def acknowledged(self, instance: Key, uid: str) -> None:
@@ -274,10 +276,9 @@ class Store:
     def refused(self, instance: Key, generation: int, sentence: str) -> None:
         """Remember that a child was refused, and why."""
         entry = self._instances[instance]
-        changed = entry.refused != sentence or entry.refused_generation != generation
         entry.refused, entry.refused_generation, entry.resync = sentence, generation, False
-        if changed:
-            self._look_instance(instance)
+        entry.refused_time = self._clock()
+        self._look_instance(instance)
 
     def explained(self, instance: Key, problem: str | None) -> None:
         """Remember Kubernetes' own sentence on why an instance does not start."""
@@ -323,6 +324,7 @@ class Store:
             last_activity=entry.last_activity,
             refused=entry.refused,
             refused_generation=entry.refused_generation,
+            refused_time=entry.refused_time,
             problem=entry.problem,
             stats_written=entry.stats_written,
             resync=entry.resync,
@@ -439,6 +441,8 @@ class Store:
         views[view.id] = view
         key = self._keys.get(view.id)
         if key is not None:
+            # Outlives the views, which go when the bridge starts over: a replaced queue is then noticed.
+            self._requests[key].handover = Handover(self._instances[instance].bridge.queue_id or "")
             self._look_request(key)
             return
         origin = view.metadata or {}

@@ -1,0 +1,55 @@
+"""What the chart gives the controller: its rights and its environment. The tests run it with exactly these."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+import yaml
+
+from tests.cluster import programs
+from tests.cluster.paths import REPOSITORY
+from tests.cluster.progress import run
+from tests.integration.kube import Json, Kube
+
+PLACEHOLDER = "namespace-of-the-test"
+RELEASE = "efrit"
+PLURALS = {"ServiceAccount": "serviceaccounts", "Role": "roles", "RoleBinding": "rolebindings"}
+
+
+@dataclass(frozen=True)
+class Installed:
+    """The controller's account and environment in one namespace."""
+
+    account: str
+    env: dict[str, str]
+
+
+@functools.cache
+def _rendered() -> str:
+    programs.ensure_go_programs(["helm"])
+    settings = f"watchNamespaces={{{PLACEHOLDER}}},crds.install=false,rbac.userRoles=false"
+    chart = REPOSITORY / "charts" / "efrit-operator"
+    return run([programs.program("helm"), "template", RELEASE, chart, "-n", PLACEHOLDER, "--set", settings])
+
+
+def install(kube: Kube, namespace: str) -> Installed:
+    """Make the account and the roles for a controller that lives in, and serves, one namespace."""
+    documents: list[Json] = [
+        each for each in yaml.safe_load_all(_rendered().replace(PLACEHOLDER, namespace)) if each is not None
+    ]
+    for each in documents:
+        if each["kind"] in PLURALS:
+            kube.create(PLURALS[each["kind"]], namespace, each)
+    deployment = next(each for each in documents if each["kind"] == "Deployment")
+    pod = deployment["spec"]["template"]["spec"]
+    env = {each["name"]: each["value"] for each in pod["containers"][0]["env"] if "value" in each}
+    return Installed(pod["serviceAccountName"], {**env, "EFRIT_OPERATOR_NAMESPACE": namespace})
+
+
+def token(kube: Kube, namespace: str, account: str) -> str:
+    """Return a token of the account, as the kubelet would mount it."""
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    answer = kube.call("POST", kube.path("serviceaccounts", namespace, account, "token"), body)
+    found: str = answer["status"]["token"]
+    return found

@@ -1,0 +1,175 @@
+"""Plays what a cluster has beside its API server: StatefulSet controller, volume binder and kubelet.
+
+Runs in a thread of its own, watches the StatefulSets and pods of one namespace, and keeps the processes of each pod.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+import threading
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.cluster.control_plane import ControlPlane
+from tests.integration.controller.pod import Pod
+from tests.integration.kube import MERGE, ROOTS, Json, Kube, until
+
+GRACE_SECONDS = 3.0
+
+
+class Node:
+    """One node for one namespace. Pods are named after their instance here."""
+
+    def __init__(self, plane: ControlPlane, namespace: str, directory: Path) -> None:
+        self._plane = plane
+        self._namespace = namespace
+        self._directory = directory
+        self._pods: dict[str, Pod] = {}
+        self._ending: dict[str, asyncio.Task[None]] = {}
+        self._made = 0
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._main()), name="node", daemon=True)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._failure: BaseException | None = None
+
+    def start(self) -> None:
+        self._thread.start()
+        until(lambda: self._loop, "the node did not start")
+
+    def close(self) -> None:
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(30)
+        if self._failure is not None:
+            raise self._failure
+
+    def pod(self, instance: str) -> Pod:
+        """Return the running pod of an instance; waits for it."""
+        return until(lambda: self._pods.get(f"efrit-{instance}-0"), f"{instance} has no pod")
+
+    def gone(self, instance: str) -> bool:
+        """Whether an instance has no pod."""
+        return f"efrit-{instance}-0" not in self._pods
+
+    def logs(self) -> str:
+        return "\n".join(f"== {name}\n{pod.logs()}" for name, pod in list(self._pods.items()))
+
+    async def _main(self) -> None:
+        self._stop, self._look = asyncio.Event(), asyncio.Event()
+        pki = self._plane.authority
+        context = ssl.create_default_context(cafile=str(pki.ca))
+        context.load_cert_chain(pki.certificate("admin"), pki.key("admin"))
+        self._loop = asyncio.get_running_loop()
+        async with httpx.AsyncClient(base_url=self._plane.url, verify=context, timeout=30, trust_env=False) as client:
+            self._client = client
+            tasks = [asyncio.create_task(self._watch(plural)) for plural in ("statefulsets", "pods")]
+            tasks.append(asyncio.create_task(self._work()))
+            stopping = asyncio.create_task(self._stop.wait())
+            await asyncio.wait({*tasks, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            for task in (*tasks, stopping, *self._ending.values()):
+                task.cancel()
+            results = await asyncio.gather(*tasks, stopping, *self._ending.values(), return_exceptions=True)
+            self._failure = next((each for each in results if isinstance(each, Exception)), None)
+        for pod in self._pods.values():
+            pod.end(0.01)
+
+    async def _watch(self, plural: str) -> None:
+        """Look again at every event; after a break, at once."""
+        while True:
+            try:
+                query = {"watch": "true", "resourceVersion": "0"}
+                path = Kube.path(plural, self._namespace)
+                async with self._client.stream("GET", path, params=query, timeout=None) as response:
+                    self._look.set()
+                    async for _ in response.aiter_lines():
+                        self._look.set()
+            except httpx.TransportError:
+                await asyncio.sleep(0.2)
+
+    async def _work(self) -> None:
+        while True:
+            self._look.clear()
+            try:
+                await self._reconcile()
+            except httpx.TransportError:
+                await asyncio.sleep(0.2)
+                continue
+            # The tick is for processes that end by themselves: their restart is the kubelet's.
+            try:
+                async with asyncio.timeout(0.2):
+                    await self._look.wait()
+            except TimeoutError:
+                for pod in self._pods.values():
+                    if not pod.running and pod.name not in self._ending:
+                        pod.start()
+
+    async def _reconcile(self) -> None:
+        sets = await self._list("statefulsets")
+        pods = {each["metadata"]["name"]: each for each in await self._list("pods")}
+        wanted = {f"{each['metadata']['name']}-0": each for each in sets if each["spec"]["replicas"] == 1}
+        for name, found in pods.items():
+            ours, statefulset = self._pods.get(name), wanted.get(name)
+            if found["metadata"].get("deletionTimestamp"):
+                if name not in self._ending:
+                    self._ending[name] = asyncio.create_task(self._end(name))
+            elif statefulset is None or (ours is not None and ours.template_hash != _template_hash(statefulset)):
+                await self._call("DELETE", "pods", name)
+        for name, statefulset in wanted.items():
+            if name not in pods and name not in self._ending:
+                await self._begin(statefulset)
+
+    async def _begin(self, statefulset: Json) -> None:
+        await self._bind_claims()
+        self._made += 1
+        pod = Pod(statefulset, self._directory / "claims", self._directory / f"p{self._made}")
+        made = await self._call("POST", "pods", body={"apiVersion": "v1", "kind": "Pod", **pod.manifest})
+        pod.uid = made["metadata"]["uid"]
+        pod.mount_secret(await self._call("GET", "secrets", pod.secret_name))
+        pod.start()
+        self._pods[pod.name] = pod
+        await self._call("PATCH", "pods", pod.name, "status", {"status": pod.status()})
+
+    async def _end(self, name: str) -> None:
+        pod = self._pods.get(name)
+        if pod is not None:
+            await asyncio.to_thread(pod.end, GRACE_SECONDS)
+        options = {"gracePeriodSeconds": 0, "apiVersion": "v1", "kind": "DeleteOptions"}
+        while True:
+            try:
+                await self._call("DELETE", "pods", name, body=options)
+                break
+            except httpx.TransportError:
+                await asyncio.sleep(0.2)
+        self._pods.pop(name, None)
+        del self._ending[name]
+        self._look.set()
+
+    async def _bind_claims(self) -> None:
+        for claim in await self._list("persistentvolumeclaims"):
+            if claim.get("status", {}).get("phase") != "Bound":
+                body = {"status": {"phase": "Bound"}}
+                await self._call("PATCH", "persistentvolumeclaims", claim["metadata"]["name"], "status", body)
+
+    async def _list(self, plural: str) -> list[Json]:
+        items: list[Json] = (await self._call("GET", plural))["items"]
+        return items
+
+    async def _call(self, method: str, plural: str, name: str = "", sub: str = "", body: Any = None) -> Json:
+        headers = {"Content-Type": MERGE if method == "PATCH" else "application/json"}
+        content = None if body is None else json.dumps(body).encode()
+        path = Kube.path(plural, self._namespace, name, sub)
+        response = await self._client.request(method, path, content=content, headers=headers)
+        if response.status_code >= 500:
+            raise httpx.ReadError(f"{method} {path}: {response.status_code}: the API server is starting or stopping")
+        if response.status_code >= 400 and not (method == "DELETE" and response.status_code == 404):
+            raise AssertionError(f"{method} {path} of {ROOTS[plural][1]}: {response.text}")
+        found: Json = response.json()
+        return found
+
+
+def _template_hash(statefulset: Json) -> str:
+    found: str = statefulset["metadata"]["annotations"]["efrit.dev/template-hash"]
+    return found

@@ -1,0 +1,104 @@
+"""The controller as a process, with the chart's rights and environment."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import httpx
+
+from tests.cluster.control_plane import ControlPlane
+from tests.integration.controller.chart import Installed, token
+from tests.integration.controller.processes import Process, free_port
+from tests.integration.kube import Kube, until
+
+
+class Operator:
+    """One controller. `start` it again after `kill`: it is then the same pod with its container restarted."""
+
+    def __init__(
+        self, plane: ControlPlane, kube: Kube, namespace: str, installed: Installed, directory: Path, name: str
+    ) -> None:
+        self.name = name
+        self._directory = directory
+        self._kubeconfig = directory / f"{name}.kubeconfig"
+        self._kubeconfig.write_text(_kubeconfig(plane, token(kube, namespace, installed.account)))
+        self._env = {**installed.env, "EFRIT_TARGET_GRACE_SECONDS": "2"}
+        self._process: Process | None = None
+        self._port = 0
+
+    @property
+    def process(self) -> Process:
+        assert self._process is not None
+        return self._process
+
+    def start(self, *, leading: bool = True, **env: str) -> None:
+        """Start it and wait until it is ready; with `leading`, until it acts."""
+        self._port = free_port()
+        program = Path(sys.executable).with_name("efrit-operator")
+        self._env |= env
+        whole = {
+            **self._env,
+            "PATH": os.environ["PATH"],
+            "HOME": str(self._directory),
+            "KUBECONFIG": str(self._kubeconfig),
+            "EFRIT_POD_NAME": self.name,
+            "EFRIT_HTTP_HOST": "127.0.0.1",
+            "EFRIT_HTTP_PORT": str(self._port),
+        }
+        self._process = Process([program], whole, self._directory / f"{self.name}.log", self._directory)
+        wanted = "leading" if leading else ("leading", "standby")
+        until(lambda: self.role() in wanted if self.role() else None, lambda: f"not {wanted}:\n{self.process.tail()}")
+
+    def role(self) -> str:
+        """Return what /readyz says, empty while it does not answer."""
+        if self.process.status is not None:
+            raise AssertionError(f"the controller ended ({self.process.status}):\n{self.process.tail()}")
+        try:
+            return self.fetch("/readyz").text.strip()
+        except httpx.TransportError:
+            return ""
+
+    def fetch(self, path: str) -> httpx.Response:
+        """GET from its own HTTP server."""
+        return httpx.get(f"http://127.0.0.1:{self._port}{path}", timeout=5, trust_env=False)
+
+    def metric(self, line: str) -> float:
+        """Return the value of a metric, named with its labels; 0 where it has not been counted yet."""
+        for each in self.fetch("/metrics").text.splitlines():
+            name, _, value = each.rpartition(" ")
+            if name == line:
+                return float(value)
+        return 0.0
+
+    def kill(self) -> None:
+        """SIGKILL, as when the node dies."""
+        self.process.kill()
+
+    def stop(self) -> int:
+        """SIGTERM; returns the exit status."""
+        return self.process.terminate(20)
+
+    def freeze(self, frozen: bool) -> None:
+        self.process.send(signal.SIGSTOP if frozen else signal.SIGCONT)
+
+    def close(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+
+
+def _kubeconfig(plane: ControlPlane, bearer: str) -> str:
+    authority = base64.b64encode(plane.authority.ca.read_bytes()).decode()
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "c", "cluster": {"server": plane.url, "certificate-authority-data": authority}}],
+        "users": [{"name": "u", "user": {"token": bearer}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    }
+    return json.dumps(document)

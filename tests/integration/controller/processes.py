@@ -1,0 +1,72 @@
+"""One program under test: started with its own environment and log, ended in every case."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+
+class Process:
+    """A child in a session of its own; the kernel kills it when the thread that made it ends."""
+
+    def __init__(self, command: Sequence[str | Path], env: Mapping[str, str], log: Path, cwd: Path) -> None:
+        self.log = log
+        words = ["setpriv", "--pdeathsig", "KILL", *map(str, command)]
+        with log.open("ab") as sink:
+            self._child = subprocess.Popen(
+                words,
+                env=dict(env),
+                cwd=cwd,
+                stdin=subprocess.DEVNULL,
+                stdout=sink,
+                stderr=sink,
+                start_new_session=True,
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._child.pid
+
+    @property
+    def status(self) -> int | None:
+        """Exit status, None while it runs."""
+        return self._child.poll()
+
+    def send(self, number: signal.Signals) -> None:
+        self._child.send_signal(number)
+
+    def terminate(self, seconds: float = 10) -> int:
+        """Ask it to end and return its exit status; TimeoutExpired where it does not."""
+        self.send(signal.SIGTERM)
+        return self._child.wait(seconds)
+
+    def kill(self) -> None:
+        """Kill it and all it has started."""
+        if self._child.poll() is None or self._group_alive():
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._child.pid, signal.SIGKILL)
+        self._child.wait(10)
+
+    def _group_alive(self) -> bool:
+        try:
+            os.killpg(self._child.pid, 0)
+        except ProcessLookupError:
+            return False
+        return True
+
+    def tail(self, lines: int = 25) -> str:
+        """The end of its log, for messages."""
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+
+
+def free_port() -> int:
+    """Return a loopback port nobody listens on."""
+    with socket.socket() as each:
+        each.bind(("127.0.0.1", 0))
+        port: int = each.getsockname()[1]
+        return port

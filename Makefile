@@ -28,16 +28,16 @@ test: test-unit test-lisp test-integration test-e2e ## every tier, fast ones fir
 ## Tests, tier by tier
 
 .PHONY: test-unit
-test-unit: .venv/ready tools-check ## Python without a cluster
+test-unit: .venv/ready tools-test ## Python without a cluster
 	$(ON_CLUSTER) $(BIN)/pytest tests/unit $(PYTEST_FLAGS)
 
 .PHONY: test-lisp
-test-lisp: ## Emacs Lisp in real daemons: the installed Emacs (28 or newer) and Debian trixie's Emacs 30
+test-lisp: tools-test ## Emacs Lisp in real daemons: the installed Emacs (28 or newer) and Debian trixie's Emacs 30
 	images/emacs/test/run
 	images/emacs/test/run --trixie
 
 .PHONY: test-integration
-test-integration: .venv/ready tools ## real API server, etcd, bridge and Emacs, as plain processes
+test-integration: .venv/ready tools-test ## real API server, etcd, bridge and Emacs, as plain processes
 	$(ON_CLUSTER) $(BIN)/pytest tests/integration $(PYTEST_FLAGS)
 
 .PHONY: test-e2e
@@ -59,7 +59,7 @@ check-python: .venv/ready
 	$(BIN)/ruff format --check operator tests samples charts
 	$(BIN)/ruff check operator tests samples charts
 	$(BIN)/mypy
-	$(BIN)/lint-imports --no-logo 2>/dev/null || $(BIN)/lint-imports
+	$(BIN)/lint-imports
 
 .PHONY: check-crds
 check-crds: .venv/ready
@@ -72,7 +72,7 @@ check-crds: .venv/ready
 	diff -u docs/api.md "$$scratch/api.md" || { echo "docs/api.md is not what the models say: run \`make crds\`" >&2; exit 1; }
 
 .PHONY: check-lisp
-check-lisp: ## byte-compile without warnings, checkdoc
+check-lisp: tools-test ## byte-compile without warnings, checkdoc
 	images/emacs/test/run --lint
 
 .PHONY: check-chart
@@ -118,6 +118,10 @@ tools: ## the programs the cluster needs
 .PHONY: tools-check
 tools-check:
 	@$(CLUSTER_RIG) tools --check
+
+.PHONY: tools-test
+tools-test:
+	@$(CLUSTER_RIG) tools --test
 
 .PHONY: images
 images: ## build every image; does nothing for what did not change

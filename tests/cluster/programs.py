@@ -64,6 +64,7 @@ DEBIAN_BARE = {
     "/usr/lib/x86_64-linux-gnu/libc.a|/usr/lib/aarch64-linux-gnu/libc.a": "libc6-dev",
     "busybox": "busybox-static",
 }
+DEBIAN_TEST = {**DEBIAN_CONTROL_PLANE, "emacs": "emacs-nox", "mmdebstrap": "mmdebstrap", "unshare": "util-linux"}
 DEBIAN_IMAGES = {"buildah": "buildah", "mmdebstrap": "mmdebstrap"}
 
 

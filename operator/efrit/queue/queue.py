@@ -79,6 +79,7 @@ class DurableQueue:
         limits: QueueLimits | None = None,
         *,
         disk: Disk | None = None,
+        watcher: Watcher | None = None,
         on_change: Listener = lambda view: None,
         on_heartbeat: Callable[[], None] = lambda: None,
     ) -> None:
@@ -90,7 +91,7 @@ class DurableQueue:
         self.on_heartbeat = on_heartbeat
         self.disk = disk or Disk(root)
         self._worker = Worker()
-        self._watch = Watcher(self.disk.root)
+        self._watch = watcher or Watcher(self.disk.root)
         self._journal = ClaimJournal(self.disk)
         self._submissions = GroupCommit[Submission](self._worker, self._commit)
         self._being_stored: dict[RequestId, asyncio.Event] = {}
@@ -172,7 +173,12 @@ class DurableQueue:
     def _scan_interval(self) -> float:
         if not self._watch.working:
             return SCAN_BLIND_SECONDS
-        return SCAN_BUSY_SECONDS if self.index.open_count else SCAN_IDLE_SECONDS
+        idle = min(SCAN_IDLE_SECONDS, self._sweep_seconds())
+        return SCAN_BUSY_SECONDS if self.index.open_count else idle
+
+    def _sweep_seconds(self) -> float:
+        """Often enough that a file outlives its time by a quarter at most, and at least once a minute."""
+        return max(1.0, min(60.0, self.limits.archive_seconds / 4))
 
     async def _scan(self) -> None:
         self._take_in(await self._worker.run(self._scan_blocking, self.index.known()))
@@ -242,8 +248,7 @@ class DurableQueue:
     async def _housekeeping(self) -> None:
         await self._save_totals()
         now = time.monotonic()
-        # Often enough that a file outlives its time by a quarter at most, and at least once a minute.
-        if now - self._swept_at < max(1.0, min(60.0, self.limits.archive_seconds / 4)):
+        if now - self._swept_at < self._sweep_seconds():
             return
         self._swept_at = now
         swept = await self._worker.run(self._sweep_blocking)

@@ -11,6 +11,7 @@ import pytest
 
 from efrit.protocol import RequestState, RequestView
 from efrit.queue import Disk, DurableQueue, QueueLimits
+from efrit.queue.watch import Watcher
 from tests.unit.queue.hands import EmacsHand
 
 
@@ -55,8 +56,10 @@ async def start(root: Path) -> AsyncIterator[Callable[..., object]]:
     """Starts a queue on `root`; every one started is stopped in the end."""
     started: list[Running] = []
 
-    async def opened(limits: QueueLimits | None = None, disk: Disk | None = None) -> Running:
-        running = Running(DurableQueue(root, limits, disk=disk), EmacsHand(root), root)
+    async def opened(
+        limits: QueueLimits | None = None, disk: Disk | None = None, watcher: Watcher | None = None
+    ) -> Running:
+        running = Running(DurableQueue(root, limits, disk=disk, watcher=watcher), EmacsHand(root), root)
         running.queue.on_change = running.told.append
         await running.queue.open()
         running.task = asyncio.create_task(running.queue.run())

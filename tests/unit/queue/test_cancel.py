@@ -1,0 +1,141 @@
+"""Cancelling: what waits is answered without running, what runs is ordered to stop, one answer wins."""
+
+import asyncio
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from efrit.errors import NoSpace, RequestNotFound
+from efrit.protocol import Reason, RequestState
+from tests.unit.queue.conftest import Running
+from tests.unit.queue.hands import Fault, TestDisk, a_request, rid, tree
+
+Start = Callable[..., object]
+
+
+async def test_a_waiting_request_is_answered_cancelled_and_never_runs(running: Running) -> None:
+    await running.queue.submit(a_request("a"))
+    view = await running.queue.cancel(rid("a"))
+    assert view.state is RequestState.ANSWERED
+    assert view.response is not None
+    assert (view.response.reason, view.response.attempt) == (Reason.CANCELLED, 0)
+    assert tree(running.root) == {"archive/req_a.json", "responses/resp_a.json"}
+    assert running.told[-1].state is RequestState.ANSWERED
+
+
+async def test_the_answer_is_on_the_disk_before_the_cancel_is_confirmed(start: Start, root: Path) -> None:
+    disk = TestDisk(root)
+    running = await start(disk=disk)  # type: ignore[misc]
+    await running.queue.submit(a_request("a"))
+    disk.steps.clear()
+    await running.queue.cancel(rid("a"))
+    names = [step.split()[0] for step in disk.steps]
+    assert names[:5] == ["rename", "create", "sync_file", "link", "sync_dir"]
+    assert disk.steps[4] == "sync_dir responses"
+
+
+async def test_a_foreign_request_can_be_cancelled_under_its_own_name(running: Running) -> None:
+    (running.root / "requests/odd.json").write_text('{"id":"f","type":"eval","content":"1"}')
+    await running.until_state("f", RequestState.QUEUED)
+    view = await running.queue.cancel(rid("f"))
+    assert view.state is RequestState.ANSWERED
+    assert tree(running.root) == {"archive/req_f.json", "responses/resp_f.json"}
+
+
+async def test_a_running_request_gets_an_order_and_the_first_reason_stays(running: Running) -> None:
+    await running.queue.submit(a_request("a"))
+    running.emacs.claim("a")
+    await running.until_state("a", RequestState.RUNNING)
+    view = await running.queue.cancel(rid("a"))
+    assert view.state is RequestState.RUNNING
+    entry = running.queue.index.get(rid("a"))
+    assert entry is not None
+    await running.queue.stop(entry, Reason.TIMED_OUT)
+    assert (running.root / "control/cancel_a").read_text() == "Cancelled\n"
+    assert entry.stop is not None
+    assert entry.stop.reason is Reason.CANCELLED
+
+
+async def test_a_request_claimed_unnoticed_gets_an_order_too(running: Running) -> None:
+    await running.queue.submit(a_request("a"))
+    running.emacs.claim("a")
+    await running.queue.cancel(rid("a"))
+    assert (running.root / "control/cancel_a").exists()
+
+
+async def test_an_answered_request_keeps_its_answer(running: Running) -> None:
+    await running.queue.submit(a_request("a"))
+    running.emacs.do("a", "done")
+    await running.until_state("a", RequestState.ANSWERED)
+    for _ in range(2):
+        view = await running.queue.cancel(rid("a"))
+        assert view.response is not None
+        assert view.response.reason is Reason.SUCCEEDED
+        await running.queue.acknowledge(rid("a"))
+
+
+async def test_an_unknown_request_cannot_be_cancelled(running: Running) -> None:
+    with pytest.raises(RequestNotFound):
+        await running.queue.cancel(rid("never"))
+
+
+@pytest.mark.parametrize("method", ["create", "sync_file", "link"])
+async def test_a_cancel_that_finds_no_room_leaves_the_request_waiting(start: Start, root: Path, method: str) -> None:
+    disk = TestDisk(root)
+    running = await start(disk=disk)  # type: ignore[misc]
+    await running.queue.submit(a_request("a"))
+    disk.faults.append(Fault(method))
+    with pytest.raises(NoSpace):
+        await running.queue.cancel(rid("a"))
+    assert tree(root) == {"requests/req_a.json"}
+    assert (await running.queue.cancel(rid("a"))).state is RequestState.ANSWERED
+
+
+async def test_the_order_survives_a_restart(start: Start) -> None:
+    first = await start()  # type: ignore[misc]
+    await first.queue.submit(a_request("a"))
+    first.emacs.claim("a")
+    await first.queue.cancel(rid("a"))
+    await first.stop()
+    second = await start()  # type: ignore[misc]
+    entry = second.queue.index.get(rid("a"))
+    assert entry is not None
+    assert entry.stop is not None
+    assert entry.stop.reason is Reason.CANCELLED
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_cancel_and_claim_racing_give_one_answer_each(running: Running, seed: int) -> None:
+    chance = random.Random(seed)  # noqa: S311 - only a choice of order
+    names = [f"r{number}" for number in range(30)]
+    await asyncio.gather(*(running.queue.submit(a_request(name)) for name in names))
+
+    async def emacs(name: str) -> bool:
+        await asyncio.sleep(chance.random() * 0.02)
+        try:
+            await asyncio.to_thread(running.emacs.claim, name)
+        except FileNotFoundError:
+            return False
+        if (running.root / f"control/cancel_{name}").exists():
+            running.emacs.answer(name, status="error", reason="Cancelled", outcome="Failure")
+        else:
+            running.emacs.answer(name)
+        running.emacs.archive(name)
+        return True
+
+    async def cancel(name: str) -> None:
+        await asyncio.sleep(chance.random() * 0.02)
+        await running.queue.cancel(rid(name))
+
+    results = await asyncio.gather(*(emacs(name) for name in names), *(cancel(name) for name in names))
+    for name, ran in zip(names, results, strict=False):
+        view = await running.until_state(name, RequestState.ANSWERED)
+        assert view.response is not None
+        assert ran or view.response.reason is Reason.CANCELLED
+        assert sum(told.id == name and told.state is RequestState.ANSWERED for told in running.told) == 1
+    answers = sorted(path.name for path in (running.root / "responses").iterdir())
+    assert answers == sorted(f"resp_{name}.json" for name in names)
+    assert json.loads((running.root / "responses/resp_r0.json").read_text())["id"] == "r0"

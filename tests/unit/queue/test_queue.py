@@ -1,0 +1,265 @@
+"""The life of a request as the queue sees it: found, followed, answered, acknowledged."""
+
+import asyncio
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from efrit.errors import NotAnswered, QueueBroken, RequestNotFound
+from efrit.protocol import Reason, RequestState
+from efrit.queue import DurableQueue, QueueLimits
+from efrit.queue.layout import Area
+from efrit.queue.watch import Watcher
+from tests.unit.queue.conftest import Running
+from tests.unit.queue.hands import Fault, TestDisk, a_request, rid, tree
+
+Start = Callable[..., object]
+ANSWERED, RUNNING, QUEUED = RequestState.ANSWERED, RequestState.RUNNING, RequestState.QUEUED
+
+
+async def test_a_request_is_followed_from_file_to_answer(running: Running) -> None:
+    await running.queue.submit(a_request("a"))
+    running.emacs.claim("a")
+    view = await running.until_state("a", RUNNING)
+    assert view.attempt == 1
+    assert view.started_time is not None
+    running.emacs.answer("a", "42")
+    running.emacs.archive("a")
+    view = await running.until_state("a", ANSWERED)
+    assert view.response is not None
+    assert view.response.result == "42"
+    states = [told.state for told in running.told]
+    assert states == [QUEUED, RUNNING, ANSWERED]
+
+
+async def test_an_answer_is_told_only_after_its_name_is_on_the_disk(start: Start, root: Path) -> None:
+    disk = TestDisk(root)
+    running = await start(disk=disk)  # type: ignore[misc]
+    await running.queue.submit(a_request("a"))
+    seen: list[bool] = []
+    running.queue.on_change = lambda view: seen.append("sync_dir responses" in disk.steps)
+    disk.steps.clear()
+    running.emacs.do("a")
+    await running.until(lambda: running.queue.index.count(ANSWERED) == 1)
+    assert seen[-1]
+
+
+async def test_an_answer_whose_sync_fails_is_told_by_the_next_look(start: Start, root: Path) -> None:
+    disk = TestDisk(root)
+    running = await start(disk=disk)  # type: ignore[misc]
+    await running.queue.submit(a_request("a"))
+    disk.faults.append(Fault("sync_dir", when=lambda args: args[0] == Area.RESPONSES))
+    running.emacs.do("a")
+    await running.until_state("a", ANSWERED)
+
+
+async def test_acknowledging_archives_the_pair_and_can_be_repeated(running: Running) -> None:
+    await running.queue.submit(a_request("a", metadata={"uid": "1"}))
+    running.emacs.do("a")
+    await running.until_state("a", ANSWERED)
+    for _ in range(2):
+        await running.queue.acknowledge(rid("a"))
+    assert tree(running.root) == {"archive/req_a.json", "archive/resp_a.json"}
+    assert len(running.queue.index) == 0
+    view = await running.queue.view(rid("a"))
+    assert view.state is RequestState.ACKNOWLEDGED
+    assert view.response is not None
+    assert view.metadata == {"uid": "1"}
+
+
+async def test_acknowledging_archives_a_request_its_emacs_left_behind(running: Running) -> None:
+    await running.queue.submit(a_request("a"))
+    running.emacs.claim("a")
+    running.emacs.answer("a")
+    await running.until_state("a", ANSWERED)
+    await running.queue.acknowledge(rid("a"))
+    assert tree(running.root) == {"archive/req_a.json", "archive/resp_a.json"}
+
+
+async def test_what_is_not_answered_cannot_be_acknowledged(running: Running) -> None:
+    await running.queue.submit(a_request("a"))
+    with pytest.raises(NotAnswered):
+        await running.queue.acknowledge(rid("a"))
+    with pytest.raises(RequestNotFound):
+        await running.queue.acknowledge(rid("never"))
+    with pytest.raises(RequestNotFound):
+        await running.queue.view(rid("never"))
+
+
+async def test_everything_is_found_again_after_a_restart(start: Start) -> None:
+    first = await start()  # type: ignore[misc]
+    for name in ("waits", "runs", "answered", "done"):
+        await first.queue.submit(a_request(name, options={"timeout": 7}))
+    first.emacs.claim("runs", 2)
+    first.emacs.do("answered")
+    first.emacs.do("done")
+    await first.until_state("done", ANSWERED)
+    await first.queue.acknowledge(rid("done"))
+    queue_id = first.queue.queue_id
+    await first.stop()
+    second = await start()  # type: ignore[misc]
+    assert {view.id: view.state for view in second.queue.views()} == {
+        "waits": QUEUED,
+        "runs": RUNNING,
+        "answered": ANSWERED,
+    }
+    entry = second.queue.index.get(rid("runs"))
+    assert entry is not None
+    assert (entry.attempt, entry.timeout) == (2, 7)
+    assert second.queue.queue_id == queue_id
+
+
+async def test_totals_are_kept_over_a_restart_and_nothing_is_counted_twice(start: Start) -> None:
+    first = await start()  # type: ignore[misc]
+    for name in ("a", "b"):
+        await first.queue.submit(a_request(name))
+    first.emacs.do("a")
+    first.emacs.do("b", status="error", reason="Interrupted", outcome="Failure")
+    await first.until(lambda: first.queue.totals.processed == 2)
+    await first.stop()
+    second = await start()  # type: ignore[misc]
+    totals = second.queue.totals
+    assert (totals.processed, totals.succeeded, totals.failed, totals.interrupted) == (2, 1, 1, 1)
+    assert totals.average_seconds == 0.25
+
+
+@pytest.mark.parametrize("way", ["create", "write later", "rename inside", "rename from outside"])
+async def test_a_foreign_file_is_noticed_however_it_arrives(running: Running, way: str) -> None:
+    text = json.dumps({"id": "foreign", "type": "eval", "content": "1", "options": {"timeout": 3}})
+    target = running.root / "requests/other-name.json"
+    if way == "create":
+        target.write_text(text)
+    elif way == "write later":
+        with target.open("w") as file:
+            file.write(text[:10])
+            file.flush()
+            await asyncio.sleep(0)
+            file.write(text[10:])
+    elif way == "rename inside":
+        part = target.with_suffix(".part")
+        part.write_text(text)
+        part.rename(target)
+    else:
+        outside = running.root.parent / "outside.json"
+        outside.write_text(text)
+        outside.rename(target)
+    await running.until_state("foreign", QUEUED)
+    entry = running.queue.index.get(rid("foreign"))
+    assert entry is not None
+    assert (entry.request_name, entry.timeout) == ("other-name.json", 3)
+
+
+async def test_a_foreign_answer_waits_and_is_retired_when_it_is_old(start: Start) -> None:
+    running = await start(QueueLimits(archive_seconds=1.5))  # type: ignore[misc]
+    (running.root / "requests/req_f.json").write_text('{"id":"f","type":"eval","content":"1"}')
+    await running.until_state("f", QUEUED)
+    await running.queue.submit(a_request("ours"))
+    running.emacs.do("f")
+    running.emacs.do("ours")
+    await running.until_state("f", ANSWERED)
+    await running.until(lambda: rid("f") not in running.queue.index, 8)
+    await running.until(lambda: "archive/resp_f.json" not in tree(running.root), 8)
+    left = tree(running.root)
+    assert "responses/resp_ours.json" in left
+    assert "archive/req_ours.json" in left
+    assert "archive/req_f.json" not in left
+
+
+async def test_a_request_its_client_took_away_is_forgotten(running: Running) -> None:
+    (running.root / "requests/req_f.json").write_text('{"id":"f","type":"eval","content":"1"}')
+    await running.until_state("f", QUEUED)
+    (running.root / "requests/req_f.json").unlink()
+    await running.until(lambda: len(running.queue.index) == 0)
+
+
+async def test_an_unreadable_answer_is_told_as_a_failure(running: Running) -> None:
+    await running.queue.submit(a_request("a"))
+    running.emacs.claim("a")
+    (running.root / "responses/resp_a.json").write_text("{broken")
+    view = await running.until_state("a", ANSWERED)
+    assert view.response is not None
+    assert view.response.reason is Reason.INTERRUPTED
+    assert "resp_a.json" in (view.response.error or "")
+
+
+async def test_an_answer_under_a_wrong_name_does_not_cross_over(running: Running) -> None:
+    await running.queue.submit(a_request("a"))
+    running.emacs.claim("a")
+    (running.root / "responses/resp_a.json").write_text(
+        '{"id":"b","status":"success","result":"secret of b","execution_time":0}'
+    )
+    view = await running.until_state("a", ANSWERED)
+    assert view.response is not None
+    assert view.response.result is None
+
+
+async def test_a_retry_restarts_the_clock_and_counts_the_attempt(running: Running) -> None:
+    await running.queue.submit(a_request("a"))
+    running.emacs.claim("a")
+    await running.until_state("a", RUNNING)
+    entry = running.queue.index.get(rid("a"))
+    assert entry is not None
+    first = entry.running_since
+    running.emacs.give_back("a")
+    running.emacs.claim("a", 2)
+    await running.until(lambda: entry.attempt == 2)
+    assert entry.running_since != first
+
+
+async def test_the_archive_is_never_listed_to_open_or_to_look(start: Start, root: Path) -> None:
+    first = await start()  # type: ignore[misc]
+    await first.stop()
+    listed: list[Area] = []
+
+    class Listing(TestDisk):
+        def names(self, area: Area) -> list[str]:
+            listed.append(area)
+            return super().names(area)
+
+    running = await start(disk=Listing(root))  # type: ignore[misc]
+    await running.queue.submit(a_request("a"))
+    running.emacs.do("a")
+    await running.until_state("a", ANSWERED)
+    await running.queue.acknowledge(rid("a"))
+    await running.queue.view(rid("a"))
+    assert Area.ARCHIVE not in listed
+
+
+async def test_a_removed_directory_ends_the_queue(root: Path) -> None:
+    queue = DurableQueue(root)
+    await queue.open()
+    task = asyncio.create_task(queue.run())
+    await asyncio.sleep(0)
+    shutil.rmtree(root / "requests")
+    with pytest.raises(BaseExceptionGroup) as caught:
+        async with asyncio.timeout(5):
+            await task
+    assert caught.group_contains(QueueBroken)
+    await queue.close()
+
+
+class BlindWatcher(Watcher):
+    """As on a node that has no inotify instance left to give."""
+
+    def open(self) -> None:
+        return
+
+
+async def test_without_inotify_the_scan_finds_everything(start: Start, root: Path) -> None:
+    running = await start(watcher=BlindWatcher(root))  # type: ignore[misc]
+    await running.queue.submit(a_request("a"))
+    running.emacs.do("a")
+    await running.until_state("a", ANSWERED)
+
+
+async def test_a_thousand_names_at_once_are_all_found(running: Running) -> None:
+    for number in range(1000):
+        path = running.root / f"requests/req_n{number}.json"
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
+        os.write(fd, b'{"type":"eval","content":"1"}')
+        os.close(fd)
+    await running.until(lambda: running.queue.index.count(QUEUED) == 1000, 15)

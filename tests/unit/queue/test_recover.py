@@ -1,0 +1,108 @@
+"""Starting after a crash: every step the bridge can die in is finished or undone."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from efrit.protocol import Reason, RequestState
+from efrit.queue.durable import Disk
+from efrit.queue.recover import identity, recover
+from tests.unit.queue.hands import EmacsHand, TestDisk, a_request, rid, tree
+
+NOW = datetime(2026, 1, 3, tzinfo=UTC)
+Start = Callable[..., object]
+
+
+@pytest.fixture
+def disk(root: Path) -> Disk:
+    made = Disk(root)
+    made.open()
+    return made
+
+
+def test_half_written_files_of_a_bridge_are_swept_and_those_of_emacs_are_not(disk: Disk, root: Path) -> None:
+    (root / "tmp/bridge_0123").write_text("{")
+    (root / "tmp/emacs_17").write_text("{")
+    assert recover(disk, NOW) == 1
+    assert tree(root) == {"tmp/emacs_17"}
+
+
+@pytest.mark.parametrize("stage", ["renamed", "answered", "archived answer"])
+async def test_a_withdrawal_cut_short_is_finished(start: Start, root: Path, stage: str) -> None:
+    first = await start()  # type: ignore[misc]
+    await first.queue.submit(a_request("a"))
+    await first.stop()
+    (root / "requests/req_a.json").rename(root / "tmp/withdrawn_a.json")
+    answer = '{"id":"a","status":"error","reason":"Cancelled","outcome":"Failure"}'
+    if stage == "answered":
+        (root / "responses/resp_a.json").write_text(answer)
+    elif stage == "archived answer":
+        (root / "archive/resp_a.json").write_text(answer)
+    second = await start()  # type: ignore[misc]
+    view = await second.queue.view(rid("a"))
+    assert view.state in (RequestState.ANSWERED, RequestState.ACKNOWLEDGED)
+    assert view.response is not None
+    assert view.response.reason is Reason.CANCELLED
+    assert not (root / "tmp/withdrawn_a.json").exists()
+    assert (root / "archive/req_a.json").exists()
+
+
+def test_orders_for_requests_that_are_over_are_swept(disk: Disk, root: Path) -> None:
+    emacs = EmacsHand(root)
+    for name in ("waits", "runs", "answered"):
+        (root / f"requests/req_{name}.json").write_text("{}")
+        (root / f"control/cancel_{name}").write_text("Cancelled\n")
+    (root / "control/cancel_gone").write_text("Cancelled\n")
+    (root / "claims.log").touch()
+    emacs.claim("runs")
+    emacs.do("answered")
+    recover(disk, NOW)
+    assert {path.name for path in (root / "control").iterdir()} == {"cancel_waits", "cancel_runs"}
+
+
+def test_the_identity_is_made_once_and_differs_between_volumes(disk: Disk, root: Path, tmp_path: Path) -> None:
+    known = identity(disk)
+    assert identity(disk) == known
+    disk.close()
+    disk.open()
+    assert identity(disk) == known
+    other = Disk(tmp_path / "other")
+    other.open()
+    assert identity(other) != known
+
+
+@pytest.mark.parametrize("crash_after", range(8))
+async def test_a_crash_after_any_step_of_a_submission_leaves_all_of_it_or_nothing(
+    start: Start, root: Path, crash_after: int
+) -> None:
+    """Every later call fails too, as after a SIGKILL; then a new bridge starts on what is there."""
+
+    class Crashing(TestDisk):
+        left = -1
+
+        def _step(self, method: str, *args: object) -> None:
+            if self.left == 0:
+                raise OSError(5, "crashed")
+            self.left -= 1
+
+        def remove(self, area: object, name: str) -> bool:
+            if self.left == 0:
+                raise OSError(5, "crashed")
+            return super().remove(area, name)  # type: ignore[arg-type]
+
+    disk = Crashing(root)
+    first = await start(disk=disk)  # type: ignore[misc]
+    disk.left = crash_after
+    stored = True
+    try:
+        await first.queue.submit(a_request("a"))
+    except Exception:  # noqa: BLE001 - whatever a dying disk raises
+        stored = False
+    await first.stop()
+    second = await start()  # type: ignore[misc]
+    present = [view.id for view in second.queue.views()]
+    assert present == ["a"] if stored else present in ([], ["a"])
+    assert tree(root) <= {"requests/req_a.json"}
+    assert (await second.queue.submit(a_request("a")))[0].state is RequestState.QUEUED

@@ -30,7 +30,7 @@ def build_network_policy(instance: EfritInstance, config: ControllerConfig) -> d
     ingress: list[dict[str, Any]] = [{"from": [operator], "ports": [{"protocol": "TCP", "port": BRIDGE_PORT}]}]
     if network.allow_ingress_from:
         ingress.append({"from": [dict(peer) for peer in network.allow_ingress_from]})
-    egress: list[dict[str, Any]] = [_dns(), *([_model(instance)] if instance.spec.model else [])]
+    egress: list[dict[str, Any]] = [_dns(), *_model(instance)]
     egress += [dict(rule) for rule in network.egress]
     return {
         "apiVersion": "networking.k8s.io/v1",
@@ -55,28 +55,32 @@ def _dns() -> dict[str, Any]:
     }
 
 
-def _model(instance: EfritInstance) -> dict[str, Any]:
+def _model(instance: EfritInstance) -> list[dict[str, Any]]:
     model = instance.spec.model
-    url = urlsplit(model.base_url if model else "")
-    host = url.hostname or ""
-    ports = [{"protocol": "TCP", "port": url.port or DEFAULT_PORTS.get(url.scheme, 443)}]
+    if model is None:
+        return []
+    try:
+        url = urlsplit(model.base_url)
+        host, port = url.hostname or "", url.port or DEFAULT_PORTS.get(url.scheme, 443)
+    except ValueError:
+        # An address that makes no sense needs no hole; the model's client says what is wrong with it.
+        return []
+    ports = [{"protocol": "TCP", "port": port}]
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
         pass
     else:
-        return {"to": [{"ipBlock": {"cidr": f"{address}/{address.max_prefixlen}"}}], "ports": ports}
+        return [{"to": [{"ipBlock": {"cidr": f"{address}/{address.max_prefixlen}"}}], "ports": ports}]
     namespace = _cluster_namespace(host, instance.metadata.namespace)
     if namespace is not None:
         # The policy sees the pod's port, the URL names the Service's: they may differ.
-        return {"to": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}}}]}
-    return {
-        "to": [
-            {"ipBlock": {"cidr": "0.0.0.0/0", "except": list(PRIVATE_V4)}},
-            {"ipBlock": {"cidr": "::/0", "except": list(PRIVATE_V6)}},
-        ],
-        "ports": ports,
-    }
+        return [{"to": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}}}]}]
+    public = [
+        {"ipBlock": {"cidr": "0.0.0.0/0", "except": list(PRIVATE_V4)}},
+        {"ipBlock": {"cidr": "::/0", "except": list(PRIVATE_V6)}},
+    ]
+    return [{"to": public, "ports": ports}]
 
 
 def _cluster_namespace(host: str, own: str) -> str | None:

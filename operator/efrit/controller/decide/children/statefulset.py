@@ -177,7 +177,8 @@ def _emacs(instance: EfritInstance, config: ControllerConfig) -> dict[str, Any]:
             "-c",
             f"until [ -x {naming.SHARED}/run-emacs ]; do sleep 0.05; done; exec {naming.SHARED}/run-emacs",
         ],
-        "env": [*_env(ours), *(each.to_wire() for each in user.env)],
+        # By name: a variable given twice is refused by server-side apply.
+        "env": list({each["name"]: each for each in [*_env(ours), *(one.to_wire() for one in user.env)]}.values()),
         "workingDir": naming.WORKSPACE,
         "resources": spec.emacs.resources.to_wire() if spec.emacs.resources else dict(DEFAULT_EMACS_RESOURCES),
         "securityContext": dict(RESTRICTED),

@@ -1,0 +1,92 @@
+"""A bridge in this process, over TLS on a free port, with an httpx client and Emacs's hand on its queue."""
+
+import asyncio
+import contextlib
+import ssl
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from efrit.bridge.app import Bridge
+from efrit.bridge.settings import Settings
+from efrit.queue import Disk
+from tests.unit.bridge.certificates import TOKEN, make_secrets
+from tests.unit.queue.hands import EmacsHand
+
+
+@dataclass
+class Served:
+    """A bridge that serves."""
+
+    bridge: Bridge
+    task: asyncio.Task[None]
+    client: httpx.AsyncClient
+    emacs: EmacsHand
+    secrets: Path
+
+    async def put(self, rid: str, content: str = "(+ 1 1)", **fields: Any) -> httpx.Response:
+        body = {"id": rid, "type": "eval", "content": content, **fields}
+        return await self.client.put(f"/v1/requests/{rid}", json=body)
+
+    async def until(self, condition: Callable[[], bool], seconds: float = 5) -> None:
+        limit = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < limit, f"not within {seconds} s"
+            await asyncio.sleep(0.005)
+
+    async def until_answered(self, rid: str) -> None:
+        index = self.bridge.queue.index
+        await self.until(lambda: any(entry.id == rid and entry.state.final for entry in index))
+
+
+Serve = Callable[..., Awaitable[Served]]
+
+
+@pytest.fixture
+def secrets(tmp_path: Path) -> Path:
+    return make_secrets(tmp_path / "secrets")
+
+
+def trusting(secrets: Path) -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=str(secrets / "tls.crt"))
+
+
+@pytest.fixture
+async def serve(tmp_path: Path, secrets: Path) -> AsyncIterator[Serve]:
+    """Starts bridges on one queue directory, one after the other."""
+    async with contextlib.AsyncExitStack() as stack:
+
+        async def start(disk: Disk | None = None, **settings: Any) -> Served:
+            chosen = {"bridge_host": "127.0.0.1", "bridge_port": 0, **settings}
+            root = chosen.setdefault("queue_dir", tmp_path / "queue")
+            bridge = Bridge(Settings(bridge_secrets=secrets, **chosen), disk=disk)
+            task = asyncio.create_task(bridge.run())
+            stack.push_async_callback(stop, bridge, task)
+            client = await stack.enter_async_context(
+                httpx.AsyncClient(
+                    base_url=f"https://127.0.0.1:{bridge.port}",
+                    verify=trusting(secrets),
+                    headers={"authorization": f"Bearer {TOKEN}"},
+                )
+            )
+            return Served(bridge, task, client, EmacsHand(root), secrets)
+
+        yield start
+
+
+async def stop(bridge: Bridge, task: asyncio.Task[None]) -> None:
+    bridge.stop()
+    async with asyncio.timeout(5):
+        await task
+
+
+@pytest.fixture
+async def served(serve: Serve) -> Served:
+    made = await serve()
+    await made.until(lambda: made.bridge.queue.is_open)
+    return made

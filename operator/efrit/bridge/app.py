@@ -12,8 +12,6 @@ import socket
 import sys
 import time
 
-from pydantic import ValidationError
-
 from efrit.bridge import health
 from efrit.bridge.auth import Tokens
 from efrit.bridge.events import EventLog
@@ -26,7 +24,6 @@ from efrit.bridge.supervise import Supervisor, SupervisorSettings
 from efrit.bridge.tls import Certificate
 from efrit.errors import ConfigurationError, EfritError, QueueNotReady, StorageError
 from efrit.protocol import RequestState, RequestView, Stats
-from efrit.protocol.model import explain
 from efrit.queue import Disk, DurableQueue
 
 log = logging.getLogger("efrit.bridge")
@@ -196,9 +193,10 @@ def main() -> None:
     """Entry point. Exit status 0 after a signal, 1 on a failure, 2 on a wrong set-up."""
     _hide_from_emacs()
     try:
-        settings = Settings()
-    except ValidationError as error:
-        sys.exit(f"efrit-bridge: wrong settings: {explain(error)}")
+        settings = Settings.load()
+    except ConfigurationError as error:
+        print(f"efrit-bridge: {error}", file=sys.stderr)
+        sys.exit(2)
     logging.basicConfig(
         stream=sys.stderr,
         level=settings.bridge_log_level.upper(),

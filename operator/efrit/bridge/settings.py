@@ -3,15 +3,13 @@
 from pathlib import Path
 
 from pydantic import Field
-from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from efrit.environment import FromEnvironment
 from efrit.queue import QueueLimits
 
 
-class Settings(BaseSettings):
+class Settings(FromEnvironment):
     """Seconds and bytes throughout; each field is the variable `EFRIT_<NAME>`."""
-
-    model_config = SettingsConfigDict(env_prefix="EFRIT_", frozen=True)
 
     queue_dir: Path = Path("/var/lib/efrit/queue")
     #: Empty: every address, IPv6 and IPv4.

@@ -25,7 +25,7 @@ from efrit.controller.health import Health, serve
 from efrit.controller.janitor import Janitor
 from efrit.controller.lease import Lease
 from efrit.controller.reconcile import PULSE, Reconciler
-from efrit.controller.settings import Settings, load
+from efrit.controller.settings import Settings
 from efrit.controller.watch import handlers
 from efrit.controller.watch.queue import WorkQueue
 from efrit.controller.watch.store import Store
@@ -39,9 +39,10 @@ PULSE_SECONDS = 5.0
 def main() -> None:
     """Run the controller until it is told to stop. Exit code 0 when asked to, 1 when something died."""
     try:
-        settings = load()
+        settings = Settings.load()
     except ConfigurationError as error:
-        sys.exit(str(error))
+        print(f"efrit-operator: {error}", file=sys.stderr)
+        sys.exit(2)
     _configure_logging(settings)
     sys.exit(asyncio.run(_run(settings)))
 

@@ -7,19 +7,22 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Annotated, Any
 
-from pydantic import Field, ValidationError, field_validator
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic import BeforeValidator, Field, Json
 
 from efrit.controller.decide.views import ControllerConfig
-from efrit.errors import ConfigurationError
-
-Names = Annotated[tuple[str, ...], NoDecode]
+from efrit.environment import FromEnvironment
 
 
-class Settings(BaseSettings):
+def _split(value: object) -> object:
+    return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
+"""A comma-separated list."""
+
+
+class Settings(FromEnvironment):
     """The controller's settings; each is the environment variable EFRIT_<NAME>."""
-
-    model_config = SettingsConfigDict(env_prefix="EFRIT_", frozen=True, env_ignore_empty=True)
 
     watch_namespaces: Names = Field(default=(), description="Namespaces to serve; none: the whole cluster.")
     operator_namespace: str = Field(default="efrit-system", description="Where the lease and the identity live.")
@@ -35,18 +38,13 @@ class Settings(BaseSettings):
     http_port: int = Field(default=8080, ge=0, le=65535)
     log_level: str = Field(default="info", pattern="^(?i:debug|info|warning|error)$")
     log_format: str = Field(default="text", pattern="^(text|json)$")
-    bridge_resources: dict[str, Any] | None = None
+    bridge_resources: Json[dict[str, Any]] | None = None
     workers: int = Field(default=32, ge=1, le=1000, description="Keys looked at at a time.")
     resync_seconds: float = Field(default=600, ge=10, description="How often children are applied again.")
     sweep_seconds: float = Field(default=60, ge=1, description="How often lists are compared with what is known.")
     target_grace_seconds: float = Field(
         default=30, ge=0, description="How long a request waits for an instance that does not exist."
     )
-
-    @field_validator("watch_namespaces", "image_pull_secrets", mode="before")
-    @classmethod
-    def _split(cls, value: object) -> object:
-        return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
 
     def controller_config(self) -> ControllerConfig:
         """Return the part that decisions depend on."""
@@ -61,14 +59,3 @@ class Settings(BaseSettings):
         if self.bridge_resources is None:
             return config
         return replace(config, bridge_resources=self.bridge_resources)
-
-
-def load() -> Settings:
-    """Return the settings. Raises ConfigurationError that names the variable and what is wrong."""
-    try:
-        return Settings()
-    except ValidationError as error:
-        problems = "; ".join(
-            f"EFRIT_{'_'.join(str(part) for part in each['loc']).upper()}: {each['msg']}" for each in error.errors()
-        )
-        raise ConfigurationError(f"The operator cannot start: {problems}") from None

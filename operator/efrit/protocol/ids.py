@@ -23,9 +23,7 @@ def request_id(text: str) -> RequestId:
     """`text` as an id. Raises `InvalidId`."""
     if not is_request_id(text):
         shown = text if len(text) <= 40 else text[:40] + "…"
-        raise InvalidId(
-            f"{shown!r} is not a request id: use 1 to {MAX_ID_LENGTH} of A-Z a-z 0-9 . _ - (not . or ..)"
-        )
+        raise InvalidId(f"{shown!r} is not a request id: use 1 to {MAX_ID_LENGTH} of A-Z a-z 0-9 . _ - (not . or ..)")
     return RequestId(text)
 
 

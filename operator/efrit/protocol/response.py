@@ -58,9 +58,7 @@ class Response(PassThroughModel):
         return InvalidResponse
 
 
-def failure(
-    rid: RequestId, reason: Reason, error: str, *, timestamp: Timestamp, attempt: int = 0
-) -> Response:
+def failure(rid: RequestId, reason: Reason, error: str, *, timestamp: Timestamp, attempt: int = 0) -> Response:
     """The answer to a request that did not end by itself: `reason` says why, `error` says it in words."""
     return Response(
         id=rid,

@@ -21,7 +21,5 @@ def from_epoch(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
 
 
-Timestamp = Annotated[
-    datetime, AfterValidator(as_utc), PlainSerializer(rfc3339, return_type=str, when_used="json")
-]
+Timestamp = Annotated[datetime, AfterValidator(as_utc), PlainSerializer(rfc3339, return_type=str, when_used="json")]
 """A moment as a model field: aware, UTC, written by `rfc3339`."""

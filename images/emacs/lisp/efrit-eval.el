@@ -23,6 +23,7 @@ REASON is one of the protocol's; VALUE an `efrit-print' or nil; ERROR-CODE the
 symbol of the condition; CONTEXT an alist or nil; SECONDS the time it took."
   reason value error error-code output messages context (seconds 0.0))
 
+(defvar use-dialog-box)
 (defvar messages-buffer-name)           ; Emacs 29
 
 (defvar efrit-eval--running nil
@@ -188,11 +189,14 @@ Compiled code may call `recursive-edit' past its advice; a timer calls this."
   (cl-progv '(comp-enable-subr-trampolines native-comp-enable-subr-trampolines)
       '(nil nil)
     (advice-add 'recursive-edit :before #'efrit-eval--refuse-recursion))
+  ;; In a daemon without a terminal, `debug' ends Emacs.
+  (advice-add 'debug :before #'efrit-eval--refuse-recursion)
   (advice-add 'sit-for :around #'efrit-eval--sit-for))
 
 (defun efrit-eval-uninstall ()
   "Undo `efrit-eval-install'."
   (advice-remove 'recursive-edit #'efrit-eval--refuse-recursion)
+  (advice-remove 'debug #'efrit-eval--refuse-recursion)
   (advice-remove 'sit-for #'efrit-eval--sit-for))
 
 ;;;; Running
@@ -240,6 +244,8 @@ LIMIT, WANT-CONTEXT and OUTPUT are as in `efrit-eval--guarded'."
         (efrit-eval--depth (recursion-depth))
         (standard-output output)
         (inhibit-interaction t)
+        ;; A dialog box that cannot be shown would answer for the user.
+        (use-dialog-box nil)
         (message-log-max (if (natnump message-log-max) (max 1000 message-log-max) 1000))
         (load-file-name nil))
     (condition-case condition

@@ -33,7 +33,7 @@
   "When the heartbeat was last written.")
 
 (defvar efrit-health--shown nil
-  "The id that the heartbeat on disk calls current, or nil.")
+  "Non-nil when the heartbeat on disk says that a request runs.")
 
 (defconst efrit-health--pause 0.25
   "Seconds between two heartbeats at least, but for the regular ones.")
@@ -112,7 +112,7 @@
                              (concat (json-serialize (efrit-health--facts)) "\n")
                              efrit-claim-boot)
         (setq efrit-health--shown (and efrit-health--current t)))
-    (file-error nil))
+    (error nil))
   (setq efrit-health--written (float-time)))
 
 (defun efrit-health-beat-if-stale ()

@@ -155,10 +155,10 @@ STAMP tells the version that was read, TURN and MODIFIED the order."
     (setq efrit-queue--scan-end (float-time)
           efrit-queue--scan-seconds (max 0.0 (- efrit-queue--scan-end start)))))
 
-(defun efrit-queue-scan-due-p ()
-  "Return non-nil when the last scan is a second old, or many times its cost."
+(defun efrit-queue-scan-cheap-p ()
+  "Return non-nil when a scan costs little beside the time since the last."
   (let ((age (- (float-time) efrit-queue--scan-end)))
-    (not (< -0.001 age (max 1.0 (* 20 efrit-queue--scan-seconds))))))
+    (not (< -0.001 age (max 0.02 (* 20 efrit-queue--scan-seconds))))))
 
 ;;;; Whose turn it is
 

@@ -59,9 +59,6 @@
 (defvar efrit-server--watch nil
   "The watch on requests/ as (DESCRIPTOR . INODE), or nil.")
 
-(defvar efrit-server--deferred nil
-  "Since when work waits for the events that have arrived together, or nil.")
-
 (defvar efrit-server--held nil
   "A function that must succeed before anything else is claimed, or nil.")
 
@@ -189,7 +186,6 @@ Where no JSON can be made of RESULT, the answer says so."
   "Answer requests in their order, for a while."
   (unless (or efrit-server--busy (not efrit-server--up))
     (let ((efrit-server--busy t))
-      (setq efrit-server--deferred nil)
       (efrit-server--entry
         (condition-case err
             (when (efrit-server--release)
@@ -206,9 +202,10 @@ Where no JSON can be made of RESULT, the answer says so."
                (efrit-queue-scan))
              (and (setq entry (efrit-queue-next))
                   (progn (efrit-server--serve entry)
-                         (when (efrit-queue-scan-due-p)
-                           (setq efrit-server--dirty t))
                          (< -0.001 (- (float-time) start) efrit-server--slice)))))
+    ;; Meanwhile requests may have come that go before those known.
+    (when (and entry (efrit-queue-scan-cheap-p))
+      (setq efrit-server--dirty t))
     ;; A delay of zero would run timers only: events need a wait to be read.
     (cond (entry (efrit-server--go-on-in 0.001))
           ((efrit-queue-unsettled-p)
@@ -233,22 +230,18 @@ Where no JSON can be made of RESULT, the answer says so."
     (pcase-let ((`(,_ ,action . ,files) event))
       (cond ((or efrit-server--busy efrit-server--held (eq action 'stopped))
              (setq efrit-server--dirty t))
-            (t
-             (dolist (file files)
-               (when (stringp file)
-                 (let ((name (file-name-nondirectory file)))
-                   (when (efrit-queue-name-p name) (efrit-queue-look name))))))))
-    (unless efrit-server--busy
-      ;; What arrived together is put in order first.
-      (if (and (input-pending-p) (efrit-server--may-defer-p))
-          (efrit-server--go-on-in 0)
+            (t (mapc #'efrit-server--note files)))
+      (unless (or efrit-server--busy (eq action 'deleted))
+        ;; What arrived together must be known before the first is chosen.
+        (when (and (input-pending-p) (efrit-queue-scan-cheap-p))
+          (setq efrit-server--dirty t))
         (efrit-server--work)))))
 
-(defun efrit-server--may-defer-p ()
-  "Return non-nil when the work has not waited for events for long."
-  (let ((now (float-time)))
-    (unless efrit-server--deferred (setq efrit-server--deferred now))
-    (< -0.001 (- now efrit-server--deferred) efrit-server--slice)))
+(defun efrit-server--note (file)
+  "Take note of FILE, a part of a file notification."
+  (when (stringp file)
+    (let ((name (file-name-nondirectory file)))
+      (when (efrit-queue-name-p name) (efrit-queue-look name)))))
 
 (defun efrit-server--on-tick ()
   "Beat, and scan in case an event was lost."

@@ -11,6 +11,7 @@
 (require 'efrit-test-queue)
 (require 'efrit-queue)
 (require 'efrit-claim)
+(require 'efrit-answer)
 
 (defmacro efrit-queue-test--with (&rest body)
   "Run BODY with an empty queue and nothing remembered of another."
@@ -199,6 +200,90 @@
       (should (equal (gethash "a" attempts) 1))
       (should-not (gethash "b" attempts))
       (should (equal (gethash "c" attempts) 1)))))
+
+(defmacro efrit-queue-test--writes (&rest body)
+  "Run BODY; return what it wrote as a list of (FILE . SYNCED), in order."
+  (declare (indent 0) (debug t))
+  `(let* ((writes nil)
+          (note (lambda (_start _end file &rest _)
+                  (push (cons (file-relative-name file efrit-queue-directory)
+                              (not write-region-inhibit-fsync))
+                        writes))))
+     (advice-add 'write-region :before note)
+     (unwind-protect (progn ,@body)
+       (advice-remove 'write-region note))
+     (nreverse writes)))
+
+(ert-deftest efrit-claim-syncs-the-journal-and-nothing-else ()
+  (efrit-queue-test--with
+    (efrit-test-submit "one")
+    (efrit-queue-scan)
+    (should (equal (efrit-queue-test--writes (efrit-queue-test--claim))
+                   '(("claims.log" . t))))))
+
+(ert-deftest efrit-answer-is-synced-before-it-is-linked ()
+  (efrit-queue-test--with
+    (efrit-test-submit "one")
+    (efrit-queue-scan)
+    (let* ((answer (efrit-answer-make
+                    (efrit-queue-test--claim)
+                    (efrit-result--make :reason "EvalError" :error "x")))
+           (linked nil)
+           (note (lambda (&rest _) (setq linked (efrit-test-names "tmp")))))
+      (advice-add 'add-name-to-file :before note)
+      (unwind-protect
+          (should (equal (mapcar #'cdr (efrit-queue-test--writes
+                                         (efrit-answer-store answer)))
+                         '(t)))
+        (advice-remove 'add-name-to-file note))
+      (should (= (length linked) 1))
+      (should-not (efrit-test-names "tmp")))))
+
+(ert-deftest efrit-answer-large-result-is-synced-before-the-answer ()
+  (efrit-queue-test--with
+    (efrit-test-submit "one")
+    (efrit-queue-scan)
+    (let ((efrit-inline-result-bytes 10))
+      (should (equal (mapcar
+                      #'cdr
+                      (efrit-queue-test--writes
+                        (efrit-answer-store
+                         (efrit-answer-make
+                          (efrit-queue-test--claim)
+                          (efrit-result--make :reason "Succeeded"
+                                              :value (efrit-print "0123456789" 100))))))
+                     '(t t))))))
+
+(ert-deftest efrit-answer-without-a-workspace-is-cut ()
+  (efrit-queue-test--with
+    (efrit-test-submit "one")
+    (efrit-queue-scan)
+    (let ((efrit-inline-result-bytes 5) (efrit-workspace-directory nil))
+      (efrit-answer-store
+       (efrit-answer-make
+        (efrit-queue-test--claim)
+        (efrit-result--make :reason "Succeeded" :value (efrit-print "0123456789" 100)))))
+    (let ((answer (efrit-test-json "responses" "resp_one.json")))
+      (should (equal (alist-get 'result answer) "\"0123"))
+      (should (eq (alist-get 'truncated answer) t))
+      (should (= (alist-get 'result_bytes answer) 12)))))
+
+(ert-deftest efrit-answer-that-failed-is-stored-by-the-next-try ()
+  (efrit-queue-test--with
+    (efrit-test-submit "one")
+    (efrit-queue-scan)
+    (let ((answer (efrit-answer-make
+                   (efrit-queue-test--claim)
+                   (efrit-result--make :reason "EvalError" :error "x"))))
+      (delete-directory (efrit-files-path "responses"))
+      (efrit-test-write "" "responses" "in the way")
+      (should-error (efrit-answer-store answer) :type 'efrit-answer-failed)
+      (should (equal (efrit-test-names "processing") '("req_one.json")))
+      (delete-file (efrit-files-path "responses"))
+      (should (efrit-answer-store answer))
+      (should (equal (efrit-test-names "responses") '("resp_one.json")))
+      (should (equal (efrit-test-names "archive") '("req_one.json")))
+      (should-not (efrit-test-names "tmp")))))
 
 (ert-deftest efrit-files-are-private ()
   (efrit-queue-test--with

@@ -1,0 +1,234 @@
+;;; efrit-eval-test.el --- Tests of evaluating in a daemon  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: Apache-2.0
+
+;;; Commentary:
+
+;; What the code of a request may do, and what it may not do to the server.
+
+;;; Code:
+
+(require 'efrit-test-daemon)
+
+(ert-deftest efrit-eval-several-forms-run-in-order-and-the-last-is-the-value ()
+  (efrit-test-with-daemon ()
+    (pcase-dolist (`(,id ,content ,value)
+                   '(("several" "(setq a-var 1)\n(setq a-var (1+ a-var)) a-var" "2")
+                     ("empty" "" "nil")
+                     ("comments" "; nothing\n  ;; here" "nil")
+                     ("trailing" "7 ; the end" "7")
+                     ("macro" "(defmacro twice (x) `(* 2 ,x)) (twice 4)" "8")
+                     ("lexical" "(let ((x 1)) (funcall (let ((f (lambda () x))) f)))" "1")
+                     ("closure" "(funcall (let ((y 5)) (lambda () y)))" "5")
+                     ("unicode" "\"héllo €\"" "\"héllo €\"")
+                     ("bytes" "\"\\377\"" "\"\\377\"")))
+      (should (equal (efrit-test-value id content) value)))))
+
+(ert-deftest efrit-eval-nothing-runs-unless-all-can-be-read ()
+  (efrit-test-with-daemon ()
+    (let ((answer (efrit-test-eval "torn" "(setq torn-var 1) (setq torn-var")))
+      (should (equal (alist-get 'reason answer) "EvalError"))
+      (should (equal (alist-get 'error_code answer) "end-of-file")))
+    (should (equal (efrit-test-value "check" "(boundp 'torn-var)") "nil"))))
+
+(ert-deftest efrit-eval-an-error-tells-its-symbol-and-message ()
+  (efrit-test-with-daemon ()
+    (pcase-dolist (`(,id ,content ,code ,message)
+                   '(("car" "(car 1)" "wrong-type-argument"
+                      "Wrong type argument: listp, 1")
+                     ("error" "(error \"Out of %s\" \"luck\")" "error" "Out of luck")
+                     ("user" "(user-error \"No\")" "user-error" "No")
+                     ("void" "(no-such-function)" "void-function"
+                      "Symbol’s function definition is void: no-such-function")
+                     ("odd" "(signal 'no-error '(1))" "no-error" "peculiar error: 1")
+                     ("throw" "(throw 'nowhere 1)" "no-catch" "No catch for tag: nowhere, 1")
+                     ("quit" "(keyboard-quit)" "quit" "Quit")
+                     ("raw" "(error \"\\377\")" "error" "\\377")))
+      (let ((answer (efrit-test-eval id content)))
+        (should (equal (alist-get 'status answer) "error"))
+        (should (equal (alist-get 'reason answer) "EvalError"))
+        (should (equal (alist-get 'error_code answer) code))
+        (should (equal (alist-get 'error answer) message))
+        (should (null (alist-get 'result answer)))))))
+
+(ert-deftest efrit-eval-endless-recursion-is-an-error-and-the-limit-stays ()
+  (efrit-test-with-daemon ()
+    (let ((limit (efrit-test-value "before" "max-lisp-eval-depth")))
+      (should (equal (alist-get 'reason (efrit-test-eval "deep" "(defun f () (1+ (f))) (f)"))
+                     "EvalError"))
+      (should (equal (efrit-test-value "after" "max-lisp-eval-depth") limit)))))
+
+(ert-deftest efrit-eval-what-is-printed-and-said-is-captured ()
+  (efrit-test-with-daemon ()
+    (let ((answer (efrit-test-eval "a" "(princ \"out\") (print 1) (message \"said %d\" 7) nil")))
+      (should (equal (alist-get 'output answer) "out\n1\n"))
+      (should (equal (alist-get 'messages answer) "said 7\n"))
+      (should (equal (alist-get 'result answer) "nil")))
+    (let ((answer (efrit-test-eval "b" "(let ((inhibit-message t)) (message \"said %d\" 7))")))
+      (should (equal (alist-get 'output answer) ""))
+      (should (equal (alist-get 'messages answer) "said 7\n")))
+    (let ((answer (efrit-test-eval "c" "(message \"before\") (error \"x\")")))
+      (should (equal (alist-get 'messages answer) "before\n")))
+    (should (equal (efrit-test-value
+                    "d" "(with-current-buffer (messages-buffer)
+                           (and (string-match-p \"said 7\" (buffer-string)) t))")
+                   "t"))))
+
+(ert-deftest efrit-eval-output-and-messages-are-bounded-and-say-so ()
+  (efrit-test-with-daemon ()
+    (let* ((answer (efrit-test-eval
+                    "a" "(dotimes (_ 100000) (princ \"ten bytes\\n\"))
+                         (dotimes (i 2000) (message \"number %d of many\" i))"))
+           (output (alist-get 'output answer))
+           (messages (alist-get 'messages answer)))
+      (should (< 8000 (string-bytes output) 8300))
+      (should (string-suffix-p (format "[%d bytes left out]\n" (- 1000000 8192)) output))
+      (should (< 8000 (string-bytes messages) 8300))
+      (should (string-match-p "bytes left out\\]\n\\'" messages)))))
+
+(ert-deftest efrit-eval-a-result-is-cut-at-the-limit-of-the-request ()
+  (efrit-test-with-daemon ()
+    (let ((answer (efrit-test-eval "a" "(make-string 5000 ?é)" :max_result_bytes 100)))
+      (should (equal (alist-get 'status answer) "success"))
+      (should (eq (alist-get 'truncated answer) t))
+      (should (<= 99 (string-bytes (alist-get 'result answer)) 100))
+      (should (> (alist-get 'result_bytes answer) 100))
+      (should (null (alist-get 'sha256 answer))))))
+
+(ert-deftest efrit-eval-a-gigantic-value-takes-no-time ()
+  (efrit-test-with-daemon ()
+    (dolist (content '("(make-string 100000000 ?x)" "(make-list 5000000 'a)"
+                       "(let ((l (list 1))) (setcdr l l))"
+                       "(let ((v (make-vector 3 nil))) (aset v 0 v) v)"))
+      (let ((answer (efrit-test-eval (format "r%d" (random 1000000)) content
+                                     :max_result_bytes 1000)))
+        (should (equal (alist-get 'status answer) "success"))
+        (should (< (alist-get 'execution_time answer) 5))
+        (should (<= (string-bytes (alist-get 'result answer)) 1000))))))
+
+(ert-deftest efrit-eval-a-large-result-goes-to-the-workspace ()
+  (efrit-test-with-daemon ()
+    (let* ((answer (efrit-test-eval "large" "(make-string 800000 ?x)"))
+           (path (alist-get 'result_path answer))
+           (text (with-temp-buffer (insert-file-contents path) (buffer-string))))
+      (should (equal path (concat efrit-workspace-directory ".efrit/results/large.txt")))
+      (should (= (length text) 800002))
+      (should (equal (alist-get 'sha256 answer) (secure-hash 'sha256 text)))
+      (should (= (alist-get 'result_bytes answer) 800002))
+      (should (= (length (alist-get 'result answer)) 32768))
+      (should-not (alist-get 'truncated answer)))))
+
+(ert-deftest efrit-eval-starts-in-the-workspace-and-scratch-whatever-came-before ()
+  (efrit-test-with-daemon ()
+    (efrit-test-eval "a" "(let ((d (make-temp-file \"gone\" t))) (setq default-directory d)
+                           (cd d) (delete-directory d))
+                         (switch-to-buffer \"other\") (set-buffer \"other\")
+                         (narrow-to-region 1 1)
+                         (setq print-length 1 standard-output nil debug-on-error t)")
+    (should (equal (efrit-test-value "b" "(list default-directory (buffer-name)
+                                            (call-process \"true\") 1 2 3)")
+                   (format "(%S \"*scratch*\" 0 1 2 3)" efrit-workspace-directory)))))
+
+(ert-deftest efrit-eval-state-persists-from-one-request-to-the-next ()
+  (efrit-test-with-daemon ()
+    (efrit-test-eval "a" "(defvar kept 1) (defun kept-too () 2) (get-buffer-create \"kept\")
+                          (setq case-fold-search nil)")
+    (should (equal (efrit-test-value "b" "(list kept (kept-too) (buffer-live-p
+                                            (get-buffer \"kept\")))")
+                   "(1 2 t)"))))
+
+(ert-deftest efrit-eval-a-conversation-is-an-error-at-once ()
+  (efrit-test-with-daemon ()
+    (dolist (content '("(read-string \"? \")" "(y-or-n-p \"? \")" "(yes-or-no-p \"? \")"
+                       "(read-event)" "(read-char)" "(completing-read \"? \" nil)"
+                       "(read)" "(recursive-edit)" "(call-interactively #'find-file)"))
+      (ert-info (content)
+        (let ((answer (efrit-test-eval (format "r%d" (random 1000000)) content)))
+          (should (equal (alist-get 'error_code answer) "inhibited-interaction"))
+          (should (< (alist-get 'execution_time answer) 1)))))))
+
+(ert-deftest efrit-eval-a-recursive-edit-past-the-advice-is-left-by-the-tick ()
+  (efrit-test-with-daemon ()
+    (let ((answer (efrit-test-eval
+                   "a" "(advice-mapc (lambda (f _) (advice-remove 'recursive-edit f))
+                                     'recursive-edit)
+                        (recursive-edit)")))
+      (should (equal (alist-get 'error_code answer) "inhibited-interaction")))
+    (should (equal (efrit-test-value "b" "(recursion-depth)") "0"))))
+
+(ert-deftest efrit-eval-no-debugger-waits-for-a-user ()
+  (efrit-test-with-daemon ()
+    (dolist (content '("(debug)" "(setq debug-on-error t) (car 1)"
+                       "(setq debugger (lambda (&rest _) (recursive-edit)) debug-on-error t
+                              debug-on-signal t) (car 1)"))
+      (should (equal (alist-get 'reason
+                                (efrit-test-eval (format "r%d" (random 1000000)) content))
+                     "EvalError")))
+    (should (equal (efrit-test-value "after" "(recursion-depth)") "0"))))
+
+(ert-deftest efrit-eval-sit-for-waits ()
+  (efrit-test-with-daemon ()
+    (let ((answer (efrit-test-eval "a" "(sit-for 0.2)")))
+      (should (equal (alist-get 'result answer) "t"))
+      (should (>= (alist-get 'execution_time answer) 0.2)))))
+
+(ert-deftest efrit-eval-a-throw-to-the-command-loop-is-an-error ()
+  (efrit-test-with-daemon ()
+    (dolist (content '("(top-level)" "(throw 'exit t)" "(throw 'top-level nil)"))
+      (should (equal (alist-get 'error_code
+                                (efrit-test-eval (format "r%d" (random 1000000)) content))
+                     "no-catch")))))
+
+(ert-deftest efrit-eval-code-cannot-silence-the-server ()
+  (efrit-test-with-daemon ()
+    (dolist (content '("(mapc #'cancel-timer timer-list) (setq timer-list nil)"
+                       "(mapc #'file-notify-rm-watch
+                              (hash-table-keys file-notify-descriptors))"
+                       "(mapc #'kill-buffer (buffer-list))"
+                       "(let ((kill-buffer-query-functions nil))
+                          (mapc #'kill-buffer (buffer-list)))"
+                       "(mapc #'delete-process (process-list))"
+                       "(advice-add 'message :override #'ignore)"
+                       "(setq-default coding-system-for-write 'utf-16
+                                      coding-system-for-read 'utf-16)"
+                       "(setq file-name-handler-alist '((\".\" . ignore)))"
+                       "(setq write-region-annotate-functions '(error))"
+                       "(fset 'yes-or-no-p #'ignore) (setq inhibit-quit t message-log-max nil)"
+                       "(setq gc-cons-threshold 100000 max-lisp-eval-depth 500)"
+                       "(setq json-null 1 case-fold-search t print-circle nil)"
+                       "(garbage-collect) (run-hooks 'kill-emacs-query-functions)"))
+      (let ((id (format "r%d" (random 1000000))))
+        (should (efrit-test-eval id content))
+        (should (equal (efrit-test-value (concat id "after") "(+ 1 2)") "3"))))
+    (efrit-test-wait 5
+      (let ((beat (efrit-test-heartbeat)))
+        (equal (alist-get 'state beat) "idle")))))
+
+(ert-deftest efrit-eval-printing-after-all-buffers-are-killed-works ()
+  (efrit-test-with-daemon ()
+    (let ((answer (efrit-test-eval "a" "(mapc #'kill-buffer (buffer-list)) (princ \"still\")
+                                        (message \"here\")")))
+      (should (equal (alist-get 'status answer) "success"))
+      (should (equal (alist-get 'output answer) "still"))
+      (should (equal (alist-get 'messages answer) "here\n")))))
+
+(ert-deftest efrit-eval-code-that-deletes-the-queue-is-answered-all-the-same ()
+  (efrit-test-with-daemon ()
+    (let ((answer (efrit-test-eval "a" (format "(delete-directory %S t) 'deleted"
+                                               efrit-queue-directory))))
+      (should (equal (alist-get 'result answer) "deleted")))
+    (efrit-test-wait 5 (file-directory-p (efrit-files-path "requests")))
+    (efrit-test-wait 5 (file-exists-p (efrit-files-path "heartbeat")))
+    (should (equal (efrit-test-value "b" "(+ 1 2)") "3"))))
+
+(ert-deftest efrit-eval-code-that-kills-emacs-is-answered-interrupted ()
+  (efrit-test-with-daemon ()
+    (efrit-test-submit "a" :content "(kill-emacs)")
+    (efrit-test-wait 10 (not (process-live-p efrit-test-daemon)))
+    (should (string-match-p "Emacs ends while request a runs"
+                            (with-current-buffer "*efrit-test-daemon*" (buffer-string))))
+    (efrit-test-daemon-start)
+    (should (equal (alist-get 'reason (efrit-test-answer "a")) "Interrupted"))))
+
+(provide 'efrit-eval-test)
+;;; efrit-eval-test.el ends here

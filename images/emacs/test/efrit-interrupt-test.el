@@ -1,0 +1,122 @@
+;;; efrit-interrupt-test.el --- Tests of stopping what runs  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: Apache-2.0
+
+;;; Commentary:
+
+;; Signals to a busy and to an idle daemon, with and without an order.
+
+;;; Code:
+
+(require 'efrit-test-daemon)
+
+(defconst efrit-interrupt-test--busy
+  '("(while t)"
+    "(while t (condition-case nil (while t) (quit nil)))"
+    "(while t (ignore-errors (condition-case nil (while t) (t nil))))"
+    "(let ((inhibit-quit t)) (while t))"
+    "(while t (let ((inhibit-quit t)) (+ 1 2)))"
+    "(sleep-for 60)" "(sit-for 60)" "(accept-process-output nil 60)"
+    "(call-process \"sleep\" nil nil nil \"60\")"
+    "(funcall (byte-compile '(lambda () (while t))))"
+    "(unwind-protect (while t) (setq cleaned t))"
+    "(setq debugger #'ignore) (while t)"
+    "(run-at-time 0 nil (lambda () (while t))) (sleep-for 60)"
+    "(with-timeout (60) (while t))"
+    "(string-match \"\\\\(a*\\\\)*b\" (make-string 40 ?a))")
+  "Code that does not end by itself.")
+
+(defun efrit-interrupt-test--stop (id reason)
+  "Stop the request ID for REASON; return the answer.
+The signal is repeated, as a bridge does."
+  (efrit-test-interrupt id reason)
+  (efrit-test-wait 5
+    (or (efrit-test-answer-p id)
+        (progn (accept-process-output nil 0.2) (efrit-test-interrupt id) nil)))
+  (efrit-test-answer id))
+
+(ert-deftest efrit-interrupt-an-order-and-a-signal-stop-what-runs-at-once ()
+  (efrit-test-with-daemon ()
+    (let ((number 0))
+      (dolist (content efrit-interrupt-test--busy)
+        (let* ((id (format "r%d" (setq number (1+ number))))
+               (reason (if (cl-oddp number) "Cancelled" "TimedOut")))
+          (ert-info (content)
+            (efrit-test-submit id :content content)
+            (efrit-test-wait 5 (efrit-test-running-p id))
+            (accept-process-output nil 0.05)
+            (let* ((start (float-time))
+                   (answer (efrit-interrupt-test--stop id reason)))
+              (should (equal (alist-get 'reason answer) reason))
+              (should (< (- (float-time) start) 2)))))))
+    (should (equal (efrit-test-value "after" "(list (recursion-depth) cleaned)") "(0 t)"))
+    (should-not (efrit-test-names "control"))))
+
+(ert-deftest efrit-interrupt-a-signal-without-an-order-changes-nothing ()
+  (efrit-test-with-daemon ()
+    (let ((number 0))
+      (dolist (content '("(let ((end (+ (float-time) 0.5))) (while (< (float-time) end)) 'fine)"
+                         "(progn (sleep-for 0.5) 'fine)" "(progn (sit-for 0.5) 'fine)"
+                         "(progn (call-process \"sleep\" nil nil nil \"0.5\") 'fine)"
+                         "(condition-case nil
+                              (let ((end (+ (float-time) 0.5)))
+                                (while (< (float-time) end)) 'fine)
+                            (quit 'caught))"
+                         "(funcall (byte-compile
+                            '(lambda () (let ((end (+ (float-time) 0.5)))
+                                          (while (< (float-time) end)) 'fine))))"))
+        (let ((id (format "r%d" (setq number (1+ number)))))
+          (efrit-test-submit id :content content)
+          (efrit-test-wait 5 (efrit-test-running-p id))
+          (while (not (efrit-test-answer-p id))
+            (accept-process-output nil 0.02)
+            (efrit-test-interrupt id))
+          (ert-info (content)
+            (should (equal (alist-get 'result (efrit-test-answer id)) "fine"))))))))
+
+(ert-deftest efrit-interrupt-a-signal-to-an-idle-daemon-is-a-nudge ()
+  (efrit-test-with-daemon ("EFRIT_HEARTBEAT_SECONDS=60")
+    (efrit-test-eval "a" "1")
+    (let ((before (alist-get 'time (efrit-test-heartbeat))))
+      (efrit-test-wait 10
+        (progn (accept-process-output nil 0.3)
+               (efrit-test-interrupt "a")
+               (not (equal before (alist-get 'time (efrit-test-heartbeat)))))))
+    (should (equal (efrit-test-value "b" "(list (+ 1 2) (recursion-depth))") "(3 0)"))))
+
+(ert-deftest efrit-interrupt-an-order-for-another-request-stops-nothing ()
+  (efrit-test-with-daemon ()
+    (efrit-test-submit "a" :content "(progn (sleep-for 0.5) 'fine)")
+    (efrit-test-wait 5 (efrit-test-running-p "a"))
+    (efrit-test-interrupt "b" "Cancelled")
+    (should (equal (alist-get 'result (efrit-test-answer "a")) "fine"))))
+
+(ert-deftest efrit-interrupt-an-order-before-the-start-keeps-it-from-running ()
+  (efrit-test-with-daemon ()
+    (efrit-test-write "control" "cancel_a" "Cancelled\n")
+    (let ((answer (efrit-test-eval "a" "(setq ran t)")))
+      (should (equal (alist-get 'reason answer) "Cancelled")))
+    (should (equal (efrit-test-value "b" "(boundp 'ran)") "nil"))
+    (efrit-test-wait 5 (not (efrit-test-names "control")))))
+
+(ert-deftest efrit-interrupt-code-that-clears-up-for-ever-is-stopped-too ()
+  (efrit-test-with-daemon ()
+    (efrit-test-submit "a" :content "(unwind-protect (while t) (while t))")
+    (efrit-test-wait 5 (efrit-test-running-p "a"))
+    (should (equal (alist-get 'reason (efrit-interrupt-test--stop "a" "TimedOut"))
+                   "TimedOut"))))
+
+(ert-deftest efrit-interrupt-time-is-limited-without-a-bridge ()
+  (efrit-test-with-daemon ("EFRIT_BRIDGE=0")
+    (let ((number 0))
+      (dolist (content '("(while t)" "(sleep-for 60)" "(while t (ignore-errors (while t)))"
+                         "(progn (mapc #'delete-process (process-list)) 'ok)" "(while t)"))
+        (let* ((id (format "r%d" (setq number (1+ number))))
+               (answer (efrit-test-eval id content :timeout 0.5)))
+          (unless (string-suffix-p "'ok)" content)
+            (should (equal (alist-get 'reason answer) "TimedOut"))
+            (should (equal (alist-get 'status answer) "timeout"))
+            (should (< 0.45 (alist-get 'execution_time answer) 3))))))))
+
+(provide 'efrit-interrupt-test)
+;;; efrit-interrupt-test.el ends here

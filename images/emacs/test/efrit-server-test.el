@@ -1,0 +1,304 @@
+;;; efrit-server-test.el --- Tests of answering in a daemon  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: Apache-2.0
+
+;;; Commentary:
+
+;; What a client sees: files in, files out, with nothing but the daemon.
+
+;;; Code:
+
+(require 'efrit-test-daemon)
+
+(defun efrit-server-test--order (ids)
+  "Return IDS in the order in which their evaluation began."
+  (let ((journal (split-string (efrit-test-read "" "claims.log") "\n" t)))
+    (seq-filter (lambda (id) (member id ids))
+                (mapcar (lambda (line) (car (split-string line))) journal))))
+
+(ert-deftest efrit-server-answers-the-published-example-without-a-bridge ()
+  (efrit-test-with-daemon ("EFRIT_BRIDGE=0")
+    (efrit-test-write "requests" "req_efrit_1735939200_1234.json"
+                      "{
+  \"id\": \"efrit_1735939200_1234\",
+  \"type\": \"eval\",
+  \"content\": \"(with-current-buffer (get-buffer-create \\\"test.txt\\\") (insert \\\"hello\\\") (buffer-string))\",
+  \"options\": {
+    \"timeout\": 30,
+    \"return_context\": true
+  }
+}
+")
+    (let* ((answer (efrit-test-answer "efrit_1735939200_1234"))
+           (context (alist-get 'context answer)))
+      (should (equal (alist-get 'status answer) "success"))
+      (should (equal (alist-get 'result answer) "\"hello\""))
+      (should (floatp (alist-get 'execution_time answer)))
+      (should (string-match-p "\\`[0-9-]+T[0-9:.]+Z\\'" (alist-get 'timestamp answer)))
+      (should (= (alist-get 'buffer_count context) (length (alist-get 'buffers context))))
+      (should (seq-contains-p (alist-get 'buffers context) "test.txt"))
+      (should (equal (alist-get 'current_buffer context) "*scratch*"))
+      (should (natnump (alist-get 'cursor_position context))))))
+
+(ert-deftest efrit-server-an-answer-has-every-member-of-the-protocol ()
+  (efrit-test-with-daemon ()
+    (let ((answer (efrit-test-eval "a" "(+ 1 2)")))
+      (pcase-dolist (`(,member . ,value)
+                     `((id . "a") (version . "1.0.0") (status . "success") (result . "3")
+                       (error . nil) (context . nil) (reason . "Succeeded")
+                       (outcome . "Success") (attempt . 1) (output . "") (messages . "")
+                       (truncated . nil) (result_bytes . 1) (result_path . nil)
+                       (error_code . nil) (sha256 . ,(secure-hash 'sha256 "3"))))
+        (should (assq member answer))
+        (should (equal (alist-get member answer) value)))
+      (should (string-match-p "\\`[0-9-]+T[0-9:]+\\.[0-9]\\{3\\}Z\\'"
+                              (alist-get 'started answer))))
+    (efrit-test-wait 5 (member "req_a.json" (efrit-test-names "archive")))
+    (should-not (efrit-test-names "processing"))
+    (should-not (efrit-test-names "requests"))
+    (should (= (file-modes (efrit-files-path "responses/resp_a.json")) #o600))))
+
+(ert-deftest efrit-server-notices-files-however-they-arrive ()
+  (efrit-test-with-daemon ("EFRIT_HEARTBEAT_SECONDS=60")
+    (efrit-test-write "requests" "written.json" (efrit-test-request "written"))
+    (efrit-test-answer "written")
+    (efrit-test-submit "moved")
+    (efrit-test-answer "moved")
+    (efrit-test-write "requests" "renamed.json.part" (efrit-test-request "renamed"))
+    (rename-file (efrit-files-path "requests/renamed.json.part")
+                 (efrit-files-path "requests/renamed.json"))
+    (efrit-test-answer "renamed")
+    (efrit-test-write "tmp" "linked" (efrit-test-request "linked"))
+    (add-name-to-file (efrit-files-path "tmp/linked")
+                      (efrit-files-path "requests/linked.json"))
+    (efrit-test-answer "linked")))
+
+(ert-deftest efrit-server-a-file-written-in-pieces-is-answered-once-whole ()
+  (efrit-test-with-daemon ()
+    (let ((text (efrit-test-request "slow" :content "(+ 20 3)"))
+          (path (efrit-files-path "requests/slow.json")))
+      (dotimes (i (length text))
+        (write-region (substring text i (1+ i)) nil path t 'silent))
+      (should (equal (alist-get 'result (efrit-test-answer "slow")) "23")))))
+
+(ert-deftest efrit-server-a-bad-file-is-rejected-and-archived ()
+  (efrit-test-with-daemon ()
+    (efrit-test-write "requests" "req_bad.json" "{\"id\": \"bad\", ")
+    (efrit-test-write "requests" "no id here.json" "nonsense")
+    (let ((answer (efrit-test-answer "bad")))
+      (should (equal (alist-get 'reason answer) "Rejected"))
+      (should (equal (alist-get 'status answer) "error")))
+    (efrit-test-wait 10 (seq-find (lambda (name) (string-prefix-p "resp_bad_" name))
+                                  (efrit-test-names "responses")))
+    (efrit-test-wait 5 (member "req_bad.json" (efrit-test-names "archive")))
+    (should-not (efrit-test-names "requests"))))
+
+(ert-deftest efrit-server-what-is-not-for-it-is-refused-with-a-reason ()
+  (efrit-test-with-daemon ("EFRIT_INSTANCE_ID=team/one")
+    (efrit-test-submit "chat" :type "chat")
+    (efrit-test-submit "command" :type "command")
+    (efrit-test-submit "other" :instance_id "team/two" :content "(kill-emacs)")
+    (efrit-test-submit "mine" :instance_id "team/one")
+    (pcase-dolist (`(,id . ,reason) '(("chat" . "ModelNotConfigured")
+                                      ("command" . "ModelNotConfigured")
+                                      ("other" . "Rejected")
+                                      ("mine" . "Succeeded")))
+      (should (equal (alist-get 'reason (efrit-test-answer id)) reason)))))
+
+(ert-deftest efrit-server-tells-its-stats ()
+  (efrit-test-with-daemon ()
+    (efrit-test-eval "a" "1")
+    (efrit-test-eval "b" "(car 1)")
+    (efrit-test-submit "stats" :type "status")
+    (let ((stats (json-parse-string (alist-get 'result (efrit-test-answer "stats"))
+                                    :object-type 'alist)))
+      (pcase-dolist (`(,member . ,value)
+                     `((processed . 2) (succeeded . 1) (failed . 1) (interrupted . 0)
+                       (pending . 0) (current . "stats") (emacs_version . ,emacs-version)))
+        (should (equal (alist-get member stats) value))))))
+
+(ert-deftest efrit-server-beats-and-says-what-runs ()
+  (efrit-test-with-daemon ()
+    (let ((beat (efrit-test-heartbeat)))
+      (should (equal (alist-get 'state beat) "idle"))
+      (should (= (alist-get 'pid beat) (process-id efrit-test-daemon)))
+      (efrit-test-wait 5 (not (equal (alist-get 'time beat)
+                                     (alist-get 'time (efrit-test-heartbeat))))))
+    (efrit-test-submit "long" :content "(sleep-for 1.5)" :options '(:timeout 17))
+    (let ((beat (efrit-test-wait 5
+                  (let ((beat (efrit-test-heartbeat)))
+                    (and (equal (alist-get 'current beat) "long") beat)))))
+      (should (equal (alist-get 'state beat) "busy"))
+      (should (= (alist-get 'timeout beat) 17))
+      (should (stringp (alist-get 'started beat))))
+    (efrit-test-wait 10 (equal (alist-get 'state (efrit-test-heartbeat)) "idle"))
+    (should (efrit-test-answer-p "long"))))
+
+(ert-deftest efrit-server-serves-what-waits-in-order ()
+  (efrit-test-with-daemon ()
+    (efrit-test-submit "block" :content "(sleep-for 0.5)")
+    (efrit-test-wait 5 (efrit-test-running-p "block"))
+    (efrit-test-submit "third" :timestamp "2025-01-03T18:30:02Z")
+    (efrit-test-submit "second" :timestamp "2025-01-03T18:30:01Z")
+    (efrit-test-submit "first" :timestamp "2025-01-03T18:30:59Z"
+                       :options '(:priority 1))
+    (mapc #'efrit-test-answer '("first" "second" "third"))
+    (should (equal (efrit-server-test--order '("first" "second" "third"))
+                   '("first" "second" "third")))))
+
+(ert-deftest efrit-server-code-that-waits-lets-nobody-in-between ()
+  (efrit-test-with-daemon ()
+    (efrit-test-submit
+     "waits" :content "(progn (defvar inside t) (setq inside t) (sleep-for 0.3) (sit-for 0.3)
+                        (accept-process-output nil 0.3) (prog1 inside (setq inside nil)))")
+    (efrit-test-wait 5 (efrit-test-running-p "waits"))
+    (efrit-test-submit "next" :content "inside")
+    (should (equal (alist-get 'result (efrit-test-answer "waits")) "t"))
+    (should (equal (alist-get 'result (efrit-test-answer "next")) "nil"))))
+
+(ert-deftest efrit-server-runs-a-burst-of-requests-once-each ()
+  (efrit-test-with-daemon ()
+    (efrit-test-eval "start" "(defvar count 0)")
+    (dotimes (i 300) (efrit-test-submit (format "r%d" i) :content "(setq count (1+ count))"))
+    (efrit-test-wait 30 (= (length (efrit-test-names "responses")) 301))
+    (should (equal (efrit-test-value "end" "count") "300"))))
+
+(ert-deftest efrit-server-an-answered-id-is-not-run-again ()
+  (efrit-test-with-daemon ()
+    (efrit-test-eval "start" "(defvar count 0)")
+    (efrit-test-eval "twice" "(setq count (1+ count))")
+    (efrit-test-wait 5 (member "req_twice.json" (efrit-test-names "archive")))
+    (efrit-test-submit "twice" :content "(setq count (1+ count))")
+    (efrit-test-wait 5 (not (efrit-test-names "requests")))
+    (efrit-test-submit "twice" :content "(setq count 100)")
+    (efrit-test-wait 5 (member "rejected_twice_1.json" (efrit-test-names "archive")))
+    (should (equal (efrit-test-value "end" "count") "1"))))
+
+(ert-deftest efrit-server-the-first-answer-wins ()
+  (efrit-test-with-daemon ()
+    (efrit-test-submit "race" :content "(sleep-for 0.5)")
+    (efrit-test-wait 5 (efrit-test-running-p "race"))
+    (efrit-test-write "responses" "resp_race.json" "{\"reason\":\"Cancelled\"}")
+    (efrit-test-wait 5 (member "req_race.json" (efrit-test-names "archive")))
+    (should (equal (efrit-test-read "responses" "resp_race.json")
+                   "{\"reason\":\"Cancelled\"}"))
+    (should-not (efrit-test-names "tmp"))))
+
+(ert-deftest efrit-server-the-claim-is-on-record-before-anything-runs ()
+  (efrit-test-with-daemon ()
+    (should (equal (efrit-test-value
+                    "a" (format "(with-temp-buffer (insert-file-contents %S)
+                                   (and (search-forward \"a 1 \" nil t) t))"
+                                (efrit-files-path "claims.log")))
+                   "t"))))
+
+(ert-deftest efrit-server-an-answer-that-cannot-be-stored-is-kept-and-said ()
+  (efrit-test-with-daemon ()
+    (efrit-test-submit
+     "a" :content (format "(defvar runs 0) (setq runs (1+ runs))
+                           (delete-directory %S) (write-region \"\" nil %S)"
+                          (efrit-files-path "responses") (efrit-files-path "responses")))
+    (let ((beat (efrit-test-wait 5
+                  (let ((beat (efrit-test-heartbeat)))
+                    (and (equal (alist-get 'state beat) "degraded") beat)))))
+      (should (equal (alist-get 'current beat) "a"))
+      (should (stringp (alist-get 'problem beat))))
+    (efrit-test-submit "b" :content "runs")
+    (should (equal (efrit-test-names "processing") '("req_a.json")))
+    (delete-file (efrit-files-path "responses"))
+    (should (equal (alist-get 'reason (efrit-test-answer "a")) "Succeeded"))
+    (should (equal (alist-get 'result (efrit-test-answer "b")) "1"))
+    (efrit-test-wait 5 (equal (alist-get 'state (efrit-test-heartbeat)) "idle"))
+    (should-not (alist-get 'problem (efrit-test-heartbeat)))))
+
+(ert-deftest efrit-server-a-claim-that-cannot-be-recorded-runs-nothing ()
+  (efrit-test-with-daemon ()
+    (make-directory (efrit-files-path "claims.log"))
+    (efrit-test-submit "a")
+    (efrit-test-wait 5 (equal (alist-get 'state (efrit-test-heartbeat)) "degraded"))
+    (should-not (efrit-test-answer-p "a"))
+    (efrit-test-wait 5 (equal (efrit-test-names "requests") '("req_a.json")))
+    (delete-directory (efrit-files-path "claims.log"))
+    (should (equal (alist-get 'result (efrit-test-answer "a")) "3"))))
+
+(ert-deftest efrit-server-what-waited-while-nobody-served-is-run-at-start ()
+  (efrit-test-with-queue
+    (efrit-test-submit "old" :content "(* 6 7)" :timestamp "2001-01-01T00:00:00Z")
+    (unwind-protect
+        (progn (efrit-test-daemon-start)
+               (should (equal (alist-get 'result (efrit-test-answer "old")) "42")))
+      (efrit-test-daemon-end 'SIGKILL))))
+
+(ert-deftest efrit-server-a-killed-daemon-answers-interrupted-when-it-is-back ()
+  (dolist (signal '(SIGKILL SIGTERM))
+    (efrit-test-with-daemon ()
+      (efrit-test-submit "busy" :content "(while t)")
+      (efrit-test-submit "waits" :timestamp "2099-01-01T00:00:00Z")
+      (efrit-test-wait 5 (efrit-test-running-p "busy"))
+      (efrit-test-daemon-end signal)
+      (should-not (efrit-test-answer-p "busy"))
+      (efrit-test-daemon-start)
+      (should (equal (alist-get 'reason (efrit-test-answer "busy")) "Interrupted"))
+      (should (equal (alist-get 'reason (efrit-test-answer "waits")) "Succeeded"))
+      (efrit-test-wait 5 (= 1 (alist-get 'interrupted (efrit-test-heartbeat)))))))
+
+(ert-deftest efrit-server-a-safe-request-runs-again-after-a-crash ()
+  (efrit-test-with-daemon ()
+    (let ((marks (concat efrit-workspace-directory "marks")))
+      (efrit-test-submit
+       "safe" :content (format "(write-region \"x\" nil %S t) (while (< (file-attribute-size
+                                (file-attributes %S)) 2)) 'done" marks marks)
+       :options '(:retry "if-interrupted" :max_attempts 2))
+      (efrit-test-wait 5 (file-exists-p marks))
+      (efrit-test-daemon-end 'SIGKILL)
+      (efrit-test-daemon-start)
+      (let ((answer (efrit-test-answer "safe")))
+        (should (equal (alist-get 'result answer) "done"))
+        (should (= (alist-get 'attempt answer) 2))))))
+
+(ert-deftest efrit-server-a-second-daemon-leaves-the-queue-alone ()
+  (efrit-test-with-daemon ()
+    (efrit-test-submit "busy" :content "(sleep-for 2)")
+    (efrit-test-wait 5 (efrit-test-running-p "busy"))
+    (let ((first efrit-test-daemon)
+          (second (make-process
+                   :name "second" :buffer nil :noquery t
+                   :command (list (expand-file-name invocation-name invocation-directory)
+                                  "--fg-daemon=efrit-test-second" "-Q"
+                                  "-L" efrit-test-daemon--lisp "-l" "efrit-server"
+                                  "--eval" (format "(setq efrit-queue-directory %S)"
+                                                   efrit-queue-directory)
+                                  "-f" "efrit-server-start"))))
+      (unwind-protect
+          (progn
+            (efrit-test-wait 10 (not (process-live-p second)))
+            (should (= (process-exit-status second) 3))
+            (should (process-live-p first))
+            (should (equal (alist-get 'reason (efrit-test-answer "busy")) "Succeeded")))
+        (when (process-live-p second) (delete-process second))))))
+
+(ert-deftest efrit-server-loads-the-init-file-and-survives-its-errors ()
+  (efrit-test-with-queue
+    (let ((init (concat efrit-workspace-directory "init.el")))
+      (write-region "(defvar from-init 12)\n(error \"Broken init\")\n" nil init nil 'silent)
+      (unwind-protect
+          (progn
+            (efrit-test-daemon-start (concat "EFRIT_INIT_FILE=" init))
+            (should (equal (efrit-test-value "a" "from-init") "12"))
+            (should (equal (efrit-test-value
+                            "b" "(with-current-buffer (messages-buffer)
+                                   (and (string-match-p \"Broken init\" (buffer-string)) t))")
+                           "t")))
+        (efrit-test-daemon-end 'SIGKILL)))))
+
+(ert-deftest efrit-server-no-compiler-runs-beside-the-daemon ()
+  (efrit-test-with-daemon ()
+    (should (equal (efrit-test-value
+                    "a" "(list (get-buffer \"*Async-native-compile-log*\")
+                          (bound-and-true-p native-comp-jit-compilation)
+                          (bound-and-true-p native-comp-deferred-compilation)
+                          (bound-and-true-p comp-files-queue))")
+                   "(nil nil nil nil)"))))
+
+(provide 'efrit-server-test)
+;;; efrit-server-test.el ends here

@@ -73,7 +73,8 @@ class Janitor:
 
     async def sweep_instances(self) -> None:
         """Find instances, pods and StatefulSets that are gone without an event."""
-        known = self._store.instance_keys()
+        # Taken before the lists: what appears meanwhile is in neither.
+        known, children = self._store.instance_keys(), self._store.child_uids()
         listed = set()
         async for obj in self._list(EfritInstance.kind):
             listed.add((obj["metadata"]["namespace"], obj["metadata"]["name"]))
@@ -83,7 +84,7 @@ class Janitor:
                 self._store.forget_instance(key)
         pods = {obj["metadata"]["uid"] async for obj in self._children("v1", "Pod")}
         sets = {obj["metadata"]["uid"] async for obj in self._children("apps/v1", "StatefulSet")}
-        self._store.forget_children_but(known, pods, sets)
+        self._store.forget_children(children - pods - sets)
 
     async def sweep_final(self) -> None:
         """Take in final requests with a time to live: nobody watches them."""

@@ -38,6 +38,7 @@ from efrit.errors import (
     ApiError,
     ApiNotFound,
     ApiRefused,
+    BridgeUnreachable,
     InvalidRequest,
     RequestConflict,
     RequestNotFound,
@@ -96,6 +97,9 @@ class Actor:
         except RequestConflict:
             # UIDs are unique: it is the same request, handed over under other defaults of its instance.
             view = await self._bridges.read(action.instance, uid)
+        except BridgeUnreachable:
+            self._sink.handed_over(action.instance, action.request_key, uid)
+            raise
         except InvalidRequest as error:
             self._sink.turned_away(action.request_key, uid, error.message)
             return

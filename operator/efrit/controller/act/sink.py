@@ -33,6 +33,9 @@ class Sink(Protocol):
     def request_view(self, instance: Key, view: RequestView) -> None:
         """Take in what a bridge answered about a request."""
 
+    def handed_over(self, instance: Key, request: Key, uid: str) -> None:
+        """Take in that a request was sent to a bridge that did not answer: it may have it."""
+
     def absent(self, request: Key, uid: str, queue_id: str) -> None:
         """Take in that a queue does not know a request."""
 

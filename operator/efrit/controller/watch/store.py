@@ -127,7 +127,7 @@ class Store:
             if entry is not None:
                 self._untarget(entry.request)
                 self._keys.pop(entry.request.metadata.uid, None)
-            self._requests[request.key] = _Request(request)
+            self._requests[request.key] = _Request(request, self._told_before(request))
             self._keys[request.metadata.uid] = request.key
         self._unclaimed.pop(request.key, None)
         self._retarget(request)
@@ -229,8 +229,12 @@ class Store:
     def bridge_lost(self, instance: Key, pod_uid: str, problem: str) -> None:
         """Take in that a bridge cannot be reached."""
         entry = self._instances[instance]
-        if entry.bridge.pod_uid in (pod_uid, None) and (entry.bridge.connected or entry.bridge.problem != problem):
-            entry.bridge = replace(entry.bridge, connected=False, pod_uid=pod_uid, problem=problem)
+        known, pod = entry.bridge, entry.pod.uid if entry.pod else None
+        # The present pod's bridge may fail before it was ever heard of.
+        if pod_uid not in (known.pod_uid, pod) and known.pod_uid is not None:
+            return
+        if known.connected or (known.pod_uid, known.problem) != (pod_uid, problem):
+            entry.bridge = replace(known, connected=False, pod_uid=pod_uid, problem=problem)
             self._look_instance(instance)
 
     def bridge_closed(self, instance: Key) -> None:
@@ -243,6 +247,12 @@ class Store:
     def request_view(self, instance: Key, view: RequestView) -> None:
         """Take in what a bridge said of one request."""
         self._observe_view(instance, view)
+
+    def handed_over(self, instance: Key, request: Key, uid: str) -> None:
+        """Remember that the queue of an instance may have a request, though nobody said so."""
+        entry = self._requests.get(request)
+        if entry is not None and entry.request.metadata.uid == uid:
+            entry.handover = Handover(self._instances[instance].bridge.queue_id or "")
 
     def absent(self, request: Key, uid: str, queue_id: str) -> None:
         """Remember that a queue does not know a request."""
@@ -260,10 +270,12 @@ class Store:
 
     def acknowledged(self, instance: Key, uid: str) -> None:
         """Forget an answer that is stored."""
-        self._instances[instance].views.pop(uid, None)
+        view = self._instances[instance].views.pop(uid, None)
         key = self._keys.get(uid)
         if key is not None:
             self._look_request(key)
+        elif view is not None and (name := (view.metadata or {}).get("name")) is not None:
+            self._unclaimed.pop((instance[0], str(name)), None)
 
     def applied(self, instance: Key) -> None:
         """Remember that the children were accepted."""
@@ -297,6 +309,7 @@ class Store:
         if entry is not None and entry.request.metadata.uid == uid:
             self._untarget(entry.request)
             entry.gone = True
+            self._look_request(key)
 
     def drop_request(self, key: Key) -> None:
         """Forget a request with which nothing is left to do."""
@@ -408,16 +421,18 @@ class Store:
             if entry.request.status.phase is not None and entry.request.status.phase.final
         ]
 
-    def forget_children_but(self, keys: Iterable[Key], pods: set[str], statefulsets: set[str]) -> None:
-        """Forget the pods and StatefulSets of these instances whose UIDs a list did not have."""
-        for key in keys:
-            entry = self._instances.get(key)
-            if entry is None:
-                continue
-            if entry.pod is not None and entry.pod.uid not in pods:
+    def child_uids(self) -> set[str]:
+        """Return the UIDs of all pods and StatefulSets that are known."""
+        children = (child for entry in self._instances.values() for child in (entry.pod, entry.statefulset))
+        return {child.uid for child in children if child is not None}
+
+    def forget_children(self, uids: set[str]) -> None:
+        """Forget the pods and StatefulSets with these UIDs."""
+        for key, entry in self._instances.items():
+            if entry.pod is not None and entry.pod.uid in uids:
                 entry.pod = None
                 self._look_instance(key)
-            if entry.statefulset is not None and entry.statefulset.uid not in statefulsets:
+            if entry.statefulset is not None and entry.statefulset.uid in uids:
                 entry.statefulset = None
                 self._look_instance(key)
 
@@ -433,10 +448,17 @@ class Store:
 
     # Inside.
 
+    def _told_before(self, request: EfritRequest) -> Handover | None:
+        target = target_of(request)
+        entry = self._instances.get(target) if target else None
+        if entry is None or request.metadata.uid not in entry.views:
+            return None
+        return Handover(entry.bridge.queue_id or "")
+
     def _observe_view(self, instance: Key, view: RequestView) -> None:
         views = self._instances[instance].views
         known = views.get(view.id)
-        if known is not None and known.state.final and known.response is not None and view.response is None:
+        if known is not None and _outdated(view, known):
             return
         views[view.id] = view
         key = self._keys.get(view.id)
@@ -541,6 +563,13 @@ def order(request: EfritRequest) -> tuple[datetime, str]:
     """Return the sort key of fairness: each point of priority is worth a minute of waiting."""
     created = request.metadata.creation_timestamp or BEGINNING
     return created - request.spec.priority * POINT_OF_PRIORITY, request.metadata.name
+
+
+def _outdated(view: RequestView, known: RequestView) -> bool:
+    """Whether `view` was overtaken: the stream may be faster than the reply to a call."""
+    if known.state.final and known.response is not None and view.response is None:
+        return True
+    return not view.state.final and (known.state.final or view.attempt < known.attempt)
 
 
 def _older(new: EfritInstance | EfritRequest, known: EfritInstance | EfritRequest) -> bool:

@@ -1,0 +1,1090 @@
+"""watch/store.py: what is taken in, what is remembered, and which keys are looked at because of it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from efrit.controller.decide.views import Handover
+from efrit.controller.watch.queue import WorkKey, WorkQueue
+from efrit.controller.watch.store import POOL_LABEL, UNCLAIMED_GRACE, Store, order
+from efrit.protocol import RequestState, RequestView, Reset
+from tests.unit.controller.factory import (
+    CONFIG,
+    NAMESPACE,
+    NOW,
+    POD_UID,
+    QUEUE_ID,
+    Json,
+    answered,
+    final_status,
+    instance_json,
+    request,
+    request_json,
+    seconds,
+    stats,
+    view,
+)
+from tests.unit.controller.virtual_time import elapse, on_virtual_time
+
+ALPHA = (NAMESPACE, "alpha")
+WORK = (NAMESPACE, "work")
+UID = "uid-work"
+SOON = 0.001
+
+
+class World:
+    """A store over a real queue; the wall clock follows the loop's."""
+
+    def __init__(self) -> None:
+        self.queue = WorkQueue()
+        self.store = Store(self.queue, CONFIG, self.now)
+
+    def now(self) -> datetime:
+        return NOW + timedelta(seconds=asyncio.get_running_loop().time())
+
+    async def looks(self, within: float = SOON) -> set[tuple[str, str]]:
+        """Kind and name of everything that is looked at within this time."""
+        seen: set[WorkKey] = set()
+
+        async def look(key: WorkKey) -> None:
+            seen.add(key)
+
+        task = asyncio.create_task(self.queue.run(look, 1))
+        await elapse(within)
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+        assert {key.namespace for key in seen} <= {NAMESPACE, "other"}
+        return {(key.kind.removeprefix("Efrit"), key.name) for key in seen}
+
+    async def settle(self) -> None:
+        await self.looks()
+
+    def open_bridge(
+        self, *views: RequestView, queue_id: str = QUEUE_ID, pod_uid: str = POD_UID, **figures: Any
+    ) -> None:
+        """Tell what a bridge tells at the start of its stream."""
+        self.store.bridge_event(ALPHA, pod_uid, Reset(queue_id=queue_id, epoch="e"))
+        for each in views:
+            self.store.bridge_event(ALPHA, pod_uid, each)
+        self.store.bridge_event(ALPHA, pod_uid, stats(queue_id=queue_id, **figures))
+
+
+def child(
+    kind: str = "pod", *, uid: str = POD_UID, name: str = "efrit-alpha-0", of: str = "alpha", **status: Any
+) -> Json:
+    meta: Json = {"name": name, "namespace": NAMESPACE, "uid": uid, "labels": {"efrit.dev/instance": of}}
+    return {"kind": kind, "metadata": meta, "spec": {}, "status": status}
+
+
+# Objects and their versions.
+
+
+@on_virtual_time
+async def test_a_new_instance_is_looked_at() -> None:
+    world = World()
+
+    world.store.observe_instance(instance_json())
+
+    assert await world.looks() == {("Instance", "alpha")}
+    snapshot = world.store.instance_snapshot(ALPHA)
+    assert snapshot is not None
+    assert snapshot.instance.metadata.uid == "uid-alpha"
+
+
+@on_virtual_time
+async def test_an_older_version_of_an_instance_is_ignored() -> None:
+    world = World()
+    world.store.observe_instance(instance_json(version="12", generation=2))
+
+    world.store.observe_instance(instance_json(version="9", generation=1))
+
+    snapshot = world.store.instance_snapshot(ALPHA)
+    assert snapshot is not None
+    assert snapshot.instance.metadata.generation == 2
+
+
+@on_virtual_time
+async def test_an_older_version_of_a_request_is_ignored_so_that_the_controller_reads_its_own_writes() -> None:
+    world = World()
+    world.store.observe_request(request_json(version="100"))
+    world.store.observe_request(request_json(version="102", status=final_status()))
+
+    world.store.observe_request(request_json(version="99"))
+
+    snapshot = world.store.request_snapshot(WORK)
+    assert snapshot is not None
+    assert snapshot.request.status.phase == "Succeeded"
+    assert world.store.open_request_uids() == {}
+
+
+@on_virtual_time
+async def test_versions_are_compared_as_numbers() -> None:
+    world = World()
+    world.store.observe_request(request_json(version="9"))
+
+    world.store.observe_request(request_json(version="10", status=final_status()))
+
+    assert world.store.final_requests() == [(WORK, UID)]
+
+
+@on_virtual_time
+async def test_versions_that_are_no_numbers_are_all_taken_in() -> None:
+    world = World()
+    world.store.observe_request(request_json(version="b"))
+
+    world.store.observe_request(request_json(version="a", status=final_status()))
+
+    assert world.store.final_requests() == [(WORK, UID)]
+
+
+@pytest.mark.parametrize("broken", [{"spec": {"type": "dance", "content": "x"}}, {"status": {"phase": "Lost"}}])
+def test_an_object_that_cannot_be_read_changes_nothing(broken: Json) -> None:
+    @on_virtual_time
+    async def read() -> None:
+        world = World()
+        world.store.observe_request(request_json() | broken)
+        world.store.observe_instance(instance_json() | {"spec": {"operatingMode": "Dreaming"}})
+        assert await world.looks() == set()
+        assert world.store.counts() == (0, 0)
+
+    read()
+
+
+@on_virtual_time
+async def test_a_request_made_anew_under_its_name_starts_afresh() -> None:
+    world = World()
+    world.store.observe_request(request_json(uid="first", version="90"))
+    world.store.absent(WORK, "first", QUEUE_ID)
+
+    world.store.observe_request(request_json(uid="second", version="5"))
+
+    snapshot = world.store.request_snapshot(WORK)
+    assert snapshot is not None
+    assert (snapshot.request.metadata.uid, snapshot.handover) == ("second", None)
+    assert world.store.open_request_uids() == {WORK: "second"}
+
+
+@on_virtual_time
+async def test_news_of_an_earlier_request_of_the_name_are_ignored() -> None:
+    world = World()
+    world.store.observe_request(request_json(uid="second"))
+
+    world.store.request_left(request_json(uid="first"))
+    world.store.absent(WORK, "first", QUEUE_ID)
+    world.store.turned_away(WORK, "first", "no")
+    world.store.handed_over(ALPHA, WORK, "first")
+    world.store.request_gone(WORK, "first")
+
+    snapshot = world.store.request_snapshot(WORK)
+    assert snapshot is not None
+    assert (snapshot.gone, snapshot.handover) == (False, None)
+    assert not world.store.must_verify(WORK)
+
+
+@on_virtual_time
+async def test_an_instance_made_anew_under_its_name_forgets_its_refusal() -> None:
+    world = World()
+    world.store.observe_instance(instance_json(uid="first"))
+    world.store.refused(ALPHA, 1, "exceeded quota")
+    world.store.explained(ALPHA, "some problem")
+
+    world.store.observe_instance(instance_json(uid="second", version="1"))
+
+    snapshot = world.store.instance_snapshot(ALPHA)
+    assert snapshot is not None
+    assert (snapshot.refused, snapshot.problem) == (None, None)
+
+
+@on_virtual_time
+async def test_a_changed_instance_is_looked_at_with_its_requests_and_those_without_a_target() -> None:
+    world = World()
+    world.store.observe_request(request_json("bound"))
+    world.store.observe_request(request_json("free", target=None, selector={"matchLabels": {"a": "b"}}))
+    world.store.observe_request(request_json("elsewhere", target="beta"))
+    await world.settle()
+
+    world.store.observe_instance(instance_json())
+
+    assert await world.looks() == {("Instance", "alpha"), ("Request", "bound"), ("Request", "free")}
+
+
+@on_virtual_time
+async def test_a_deleted_instance_is_looked_at_with_its_requests() -> None:
+    world = World()
+    world.store.observe_instance(instance_json())
+    world.store.observe_request(request_json())
+    await world.settle()
+
+    world.store.forget_instance(ALPHA)
+
+    assert await world.looks() == {("Instance", "alpha"), ("Request", "work")}
+    snapshot = world.store.request_snapshot(WORK)
+    assert snapshot is not None
+    assert snapshot.target is None
+    assert world.store.instance_snapshot(ALPHA) is None
+
+
+@on_virtual_time
+async def test_an_instance_that_was_never_known_is_forgotten_in_silence() -> None:
+    world = World()
+
+    world.store.forget_instance(ALPHA)
+
+    assert await world.looks() == set()
+
+
+# Leaving the watched selection.
+
+
+@on_virtual_time
+async def test_an_open_request_that_left_the_selection_must_be_verified() -> None:
+    world = World()
+    world.store.observe_request(request_json())
+
+    world.store.request_left(request_json())
+
+    assert world.store.must_verify(WORK)
+    assert ("Request", "work") in await world.looks()
+
+
+@on_virtual_time
+async def test_a_request_that_left_by_mistake_is_open_again_once_verified() -> None:
+    world = World()
+    world.store.observe_request(request_json())
+    world.store.request_left(request_json())
+
+    world.store.verified(WORK)
+
+    assert not world.store.must_verify(WORK)
+    assert not world.store.finished_with(WORK)
+
+
+@on_virtual_time
+async def test_a_final_request_that_left_needs_no_verification_and_is_finished_with() -> None:
+    world = World()
+    world.store.observe_request(request_json(status=final_status()))
+    assert not world.store.finished_with(WORK)
+
+    world.store.request_left(request_json())
+
+    assert not world.store.must_verify(WORK)
+    assert world.store.finished_with(WORK)
+
+
+@on_virtual_time
+async def test_a_final_request_with_a_time_to_live_is_kept() -> None:
+    world = World()
+    world.store.observe_request(request_json(status=final_status(), ttlSecondsAfterFinished=60))
+
+    world.store.request_left(request_json())
+
+    assert not world.store.finished_with(WORK)
+
+
+@on_virtual_time
+async def test_a_final_request_is_kept_until_its_answer_is_acknowledged() -> None:
+    world = World()
+    world.store.observe_request(request_json())
+    world.open_bridge(answered())
+    world.store.observe_request(request_json(version="21", status=final_status()))
+    world.store.request_left(request_json())
+    assert not world.store.finished_with(WORK)
+
+    world.store.acknowledged(ALPHA, UID)
+
+    assert world.store.finished_with(WORK)
+
+
+@on_virtual_time
+async def test_a_request_that_is_gone_is_looked_at_so_that_its_work_is_stopped() -> None:
+    world = World()
+    world.store.observe_request(request_json())
+    await world.settle()
+
+    world.store.request_gone(WORK, UID)
+
+    assert await world.looks() == {("Request", "work")}
+    snapshot = world.store.request_snapshot(WORK)
+    assert snapshot is not None
+    assert snapshot.gone
+    assert world.store.open_request_uids() == {}
+
+
+@on_virtual_time
+async def test_a_request_that_is_gone_is_finished_with_once_its_queue_is_rid_of_it() -> None:
+    world = World()
+    world.store.observe_request(request_json())
+    world.open_bridge(view())
+    world.store.request_gone(WORK, UID)
+    assert not world.store.finished_with(WORK)
+
+    world.store.acknowledged(ALPHA, UID)
+
+    assert world.store.finished_with(WORK)
+
+
+@on_virtual_time
+async def test_a_dropped_request_leaves_nothing_behind() -> None:
+    world = World()
+    world.store.observe_instance(instance_json())
+    world.store.observe_request(request_json())
+
+    world.store.drop_request(WORK)
+    world.store.drop_request(WORK)
+
+    assert world.store.request_snapshot(WORK) is None
+    assert world.store.finished_with(WORK)
+    snapshot = world.store.instance_snapshot(ALPHA)
+    assert snapshot is not None
+    assert snapshot.open_requests == 0
+
+
+# Load, activity, targets.
+
+
+@on_virtual_time
+async def test_only_open_requests_count_as_load() -> None:
+    world = World()
+    world.store.observe_instance(instance_json())
+    for number in range(3):
+        world.store.observe_request(request_json(f"open-{number}"))
+    world.store.observe_request(request_json("done", status=final_status()))
+
+    snapshot = world.store.instance_snapshot(ALPHA)
+
+    assert snapshot is not None
+    assert (snapshot.open_requests, snapshot.load) == (3, 3)
+    assert world.store.counts() == (1, 3)
+
+
+@on_virtual_time
+async def test_the_last_activity_is_the_latest_creation_or_end_of_a_request() -> None:
+    world = World()
+    world.store.observe_instance(instance_json())
+
+    world.store.observe_request(request_json("one", created=NOW - seconds(60)))
+    world.store.observe_request(request_json("two", created=NOW - seconds(90), status=final_status(ended=NOW)))
+
+    snapshot = world.store.instance_snapshot(ALPHA)
+    assert snapshot is not None
+    assert snapshot.last_activity == NOW
+
+
+@on_virtual_time
+async def test_the_end_of_the_last_request_looks_at_an_instance_that_may_fall_asleep() -> None:
+    world = World()
+    world.store.observe_instance(instance_json(spec={"idle": {"suspendAfterSeconds": 60}}))
+    world.store.observe_request(request_json())
+    await world.settle()
+
+    world.store.observe_request(request_json(version="21", status=final_status()))
+
+    assert ("Instance", "alpha") in await world.looks()
+
+
+@on_virtual_time
+async def test_a_request_by_selector_sees_the_instances_of_its_namespace_with_all_the_labels() -> None:
+    world = World()
+    both = {"a": "1", "b": "2"}
+    world.store.observe_instance(instance_json("match", labels={**both, "c": "3"}))
+    world.store.observe_instance(instance_json("half", labels={"a": "1"}))
+    world.store.observe_instance(instance_json("abroad", labels=both, namespace="other"))
+    world.store.observe_request(request_json(target=None, selector={"matchLabels": both}))
+
+    snapshot = world.store.request_snapshot(WORK)
+
+    assert snapshot is not None
+    assert [each.instance.metadata.name for each in snapshot.candidates] == ["match"]
+
+
+@on_virtual_time
+async def test_a_request_by_pool_sees_the_members_of_the_pool() -> None:
+    world = World()
+    world.store.observe_instance(instance_json("member", labels={POOL_LABEL: "big"}))
+    world.store.observe_instance(instance_json("stranger", labels={POOL_LABEL: "small"}))
+    world.store.observe_request(request_json(target=None, poolRef={"name": "big"}))
+
+    snapshot = world.store.request_snapshot(WORK)
+
+    assert snapshot is not None
+    assert [each.instance.metadata.name for each in snapshot.candidates] == ["member"]
+
+
+@on_virtual_time
+async def test_a_request_that_names_nothing_has_no_candidates() -> None:
+    world = World()
+    world.store.observe_instance(instance_json())
+    world.store.observe_request(request_json(target=None))
+
+    snapshot = world.store.request_snapshot(WORK)
+
+    assert snapshot is not None
+    assert snapshot.candidates == ()
+
+
+@on_virtual_time
+async def test_a_bound_request_belongs_to_the_instance_in_its_status() -> None:
+    world = World()
+    world.store.observe_instance(instance_json())
+    selector = {"matchLabels": {"a": "b"}}
+
+    world.store.observe_request(request_json(target=None, selector=selector, status={"instanceName": "alpha"}))
+
+    snapshot = world.store.request_snapshot(WORK)
+    assert snapshot is not None
+    assert snapshot.target is not None
+    assert snapshot.target.open_requests == 1
+
+
+# Order and back-pressure.
+
+
+def test_older_requests_go_first() -> None:
+    assert order(request("b", created=NOW - seconds(1))) < order(request("a"))
+
+
+def test_a_point_of_priority_is_worth_a_minute_of_waiting() -> None:
+    assert order(request("a", priority=1)) < order(request("b", created=NOW - seconds(59)))
+    assert order(request("a", priority=1)) > order(request("b", created=NOW - seconds(61)))
+
+
+def test_equal_requests_go_by_name() -> None:
+    assert order(request("a")) < order(request("b"))
+
+
+def full(world: World, *, room: int) -> None:
+    world.store.observe_instance(instance_json(spec={"queue": {"ephemeral": True, "maxPending": 10}}))
+    world.open_bridge(pending=10 - room)
+
+
+def ahead(world: World, name: str) -> int:
+    snapshot = world.store.request_snapshot((NAMESPACE, name))
+    assert snapshot is not None
+    return snapshot.ahead
+
+
+@on_virtual_time
+async def test_requests_that_wait_longer_are_ahead_and_priority_jumps_the_line() -> None:
+    world = World()
+    full(world, room=0)
+    for name, age, priority in [("old", 90, 0), ("new", 10, 0), ("urgent", 0, 2)]:
+        world.store.observe_request(request_json(name, created=NOW - seconds(age), priority=priority))
+
+    assert {name: ahead(world, name) for name in ("urgent", "old", "new")} == {"urgent": 0, "old": 1, "new": 2}
+
+
+@on_virtual_time
+async def test_requests_the_bridge_has_are_not_ahead() -> None:
+    world = World()
+    world.store.observe_instance(instance_json(spec={"queue": {"ephemeral": True, "maxPending": 10}}))
+    world.store.observe_request(request_json("there", created=NOW - seconds(60)))
+    world.store.observe_request(request_json("here"))
+    world.open_bridge(view("uid-there"), pending=10)
+
+    assert ahead(world, "here") == 0
+
+
+@on_virtual_time
+async def test_nobody_is_ahead_while_there_is_room_for_all() -> None:
+    world = World()
+    full(world, room=10)
+    world.store.observe_request(request_json("old", created=NOW - seconds(60)))
+    world.store.observe_request(request_json("new"))
+
+    assert ahead(world, "new") == 0
+
+
+@on_virtual_time
+async def test_room_on_the_queue_looks_at_those_who_are_next() -> None:
+    world = World()
+    world.store.observe_instance(instance_json(spec={"queue": {"ephemeral": True, "maxPending": 10}}))
+    queued = [f"queued-{number}" for number in range(8)]
+    for name in queued:
+        world.store.observe_request(request_json(name))
+    for number in range(5):
+        world.store.observe_request(request_json(f"work-{number}", created=NOW - seconds(60 - number)))
+    world.open_bridge(*(view(f"uid-{name}") for name in queued), pending=10)
+    await world.settle()
+
+    world.store.bridge_event(ALPHA, POD_UID, stats(pending=8))
+
+    assert await world.looks() == {("Instance", "alpha"), ("Request", "work-0"), ("Request", "work-1")}
+
+
+@on_virtual_time
+async def test_figures_look_at_no_request_where_none_is_held_back() -> None:
+    world = World()
+    world.store.observe_instance(instance_json())
+    world.store.observe_request(request_json())
+    world.open_bridge(view(), pending=1)
+    await world.settle()
+
+    world.store.bridge_event(ALPHA, POD_UID, stats(pending=1, processed=7))
+
+    assert await world.looks() == {("Instance", "alpha")}
+
+
+# The bridge's stream.
+
+
+def bridge_of(world: World) -> Any:
+    snapshot = world.store.instance_snapshot(ALPHA)
+    assert snapshot is not None
+    return snapshot.bridge
+
+
+@on_virtual_time
+async def test_a_bridge_counts_as_connected_only_when_its_whole_picture_is_there() -> None:
+    world = World()
+    world.store.observe_instance(instance_json())
+
+    world.store.bridge_event(ALPHA, POD_UID, Reset(queue_id=QUEUE_ID, epoch="e"))
+    assert not bridge_of(world).connected
+    world.store.bridge_event(ALPHA, POD_UID, stats())
+
+    assert bridge_of(world).connected
+    assert (bridge_of(world).queue_id, bridge_of(world).pod_uid) == (QUEUE_ID, POD_UID)
+
+
+@on_virtual_time
+async def test_a_connected_bridge_looks_at_everything_that_waits_for_it() -> None:
+    world = World()
+    world.store.observe_instance(instance_json())
+    world.store.observe_request(request_json())
+    world.store.observe_request(request_json("free", target=None, selector={"matchLabels": {"a": "b"}}))
+    await world.settle()
+
+    world.open_bridge()
+
+    assert await world.looks() == {("Instance", "alpha"), ("Request", "work"), ("Request", "free")}
+
+
+@on_virtual_time
+async def test_a_reset_forgets_what_the_bridge_told_before() -> None:
+    world = World()
+    world.store.observe_request(request_json())
+    world.open_bridge(view())
+
+    world.open_bridge()
+
+    snapshot = world.store.request_snapshot(WORK)
+    assert snapshot is not None
+    assert snapshot.bridge_view is None
+
+
+@on_virtual_time
+async def test_what_a_resumed_stream_does_not_repeat_is_still_known() -> None:
+    world = World()
+    world.store.observe_instance(instance_json())
+    world.store.observe_request(request_json())
+    world.open_bridge(view())
+    world.store.bridge_lost(ALPHA, POD_UID, "reset by peer")
+    assert not bridge_of(world).connected
+
+    world.store.bridge_event(ALPHA, POD_UID, stats(pending=1))
+
+    snapshot = world.store.request_snapshot(WORK)
+    assert snapshot is not None
+    assert bridge_of(world).connected
+    assert bridge_of(world).problem is None
+    assert snapshot.bridge_view == view()
+
+
+@on_virtual_time
+async def test_a_view_looks_at_its_request() -> None:
+    world = World()
+    world.store.observe_request(request_json())
+    await world.settle()
+
+    world.store.bridge_event(ALPHA, POD_UID, view(state=RequestState.RUNNING))
+
+    assert await world.looks() == {("Request", "work")}
+
+
+@on_virtual_time
+async def test_an_answer_is_not_replaced_by_one_without_its_text() -> None:
+    world = World()
+    world.store.observe_request(request_json())
+    world.open_bridge(answered(result="2"))
+
+    world.store.request_view(ALPHA, view(state=RequestState.ANSWERED, response_bytes=70_000))
+
+    assert known_view(world) == answered(result="2")
+
+
+@pytest.mark.parametrize(
+    ("known", "late"),
+    [
+        (view(state=RequestState.ANSWERED, attempt=1, response_bytes=70_000), view()),
+        (
+            view(state=RequestState.ANSWERED, attempt=1, response_bytes=70_000),
+            view(state=RequestState.RUNNING, attempt=1),
+        ),
+        (view(state=RequestState.RUNNING, attempt=1), view()),
+    ],
+    ids=["queued after answered", "running after answered", "queued after running"],
+)
+def test_the_late_reply_to_a_submission_does_not_undo_what_the_stream_told(
+    known: RequestView, late: RequestView
+) -> None:
+    @on_virtual_time
+    async def reply() -> None:
+        world = World()
+        world.store.observe_request(request_json())
+        world.open_bridge(known)
+        world.store.request_view(ALPHA, late)
+        assert known_view(world) == known
+
+    reply()
+
+
+@on_virtual_time
+async def test_work_that_goes_back_to_the_queue_for_another_attempt_is_queued() -> None:
+    world = World()
+    world.store.observe_request(request_json())
+    world.open_bridge(view(state=RequestState.RUNNING, attempt=1))
+
+    world.store.bridge_event(ALPHA, POD_UID, view(attempt=1))
+
+    assert known_view(world) == view(attempt=1)
+
+
+def known_view(world: World) -> RequestView | None:
+    snapshot = world.store.request_snapshot(WORK)
+    assert snapshot is not None
+    return snapshot.bridge_view
+
+
+@on_virtual_time
+async def test_a_lost_bridge_is_told_once_and_with_its_problem() -> None:
+    world = World()
+    world.store.observe_instance(instance_json())
+    world.open_bridge()
+    await world.settle()
+
+    world.store.bridge_lost(ALPHA, POD_UID, "refused")
+    assert await world.looks() == {("Instance", "alpha")}
+    world.store.bridge_lost(ALPHA, POD_UID, "refused")
+
+    assert await world.looks() == set()
+    assert (bridge_of(world).connected, bridge_of(world).problem) == (False, "refused")
+
+
+@on_virtual_time
+async def test_the_loss_of_an_earlier_pods_bridge_does_not_touch_that_of_the_present_one() -> None:
+    world = World()
+    world.store.observe_instance(instance_json())
+    world.store.observe_pod(child(uid="new"))
+    world.open_bridge(pod_uid="new")
+
+    world.store.bridge_lost(ALPHA, "old", "refused")
+
+    assert bridge_of(world).connected
+
+
+@on_virtual_time
+async def test_the_bridge_of_a_new_pod_that_cannot_be_reached_is_told() -> None:
+    world = World()
+    world.store.observe_instance(instance_json())
+    world.open_bridge(pod_uid="old")
+    world.store.observe_pod(child(uid="new"))
+
+    world.store.bridge_lost(ALPHA, "new", "certificate verify failed")
+
+    assert (bridge_of(world).pod_uid, bridge_of(world).problem) == ("new", "certificate verify failed")
+
+
+@on_virtual_time
+async def test_a_connection_closed_on_purpose_is_no_problem() -> None:
+    world = World()
+    world.store.observe_instance(instance_json())
+    world.open_bridge()
+    await world.settle()
+
+    world.store.bridge_closed(ALPHA)
+    world.store.bridge_closed(ALPHA)
+    world.store.bridge_closed((NAMESPACE, "unknown"))
+
+    assert await world.looks() == {("Instance", "alpha")}
+    assert (bridge_of(world).connected, bridge_of(world).problem, bridge_of(world).pod_uid) == (False, None, None)
+
+
+# Which queue has a request.
+
+
+def handover(world: World) -> Handover | None:
+    snapshot = world.store.request_snapshot(WORK)
+    assert snapshot is not None
+    return snapshot.handover
+
+
+@on_virtual_time
+async def test_the_queue_a_request_was_handed_to_is_remembered() -> None:
+    world = World()
+    world.open_bridge()
+    world.store.observe_request(request_json())
+
+    world.store.handed_over(ALPHA, WORK, UID)
+
+    assert handover(world) == Handover(QUEUE_ID)
+
+
+@on_virtual_time
+async def test_a_queue_that_tells_of_a_request_has_it() -> None:
+    world = World()
+    world.store.observe_request(request_json())
+
+    world.open_bridge(view())
+
+    assert handover(world) == Handover(QUEUE_ID)
+
+
+@on_virtual_time
+async def test_a_queue_that_told_of_a_request_before_it_was_known_has_it() -> None:
+    world = World()
+    world.open_bridge(view())
+
+    world.store.observe_request(request_json())
+
+    assert handover(world) == Handover(QUEUE_ID)
+
+
+@on_virtual_time
+async def test_a_replaced_volume_does_not_make_forget_which_queue_had_the_request() -> None:
+    world = World()
+    world.store.observe_request(request_json())
+    world.open_bridge(view())
+
+    world.open_bridge(queue_id="queue-2")
+
+    assert handover(world) == Handover(QUEUE_ID)
+
+
+@on_virtual_time
+async def test_a_queue_that_does_not_know_a_request_looks_at_it() -> None:
+    world = World()
+    world.store.observe_request(request_json())
+    await world.settle()
+
+    world.store.absent(WORK, UID, QUEUE_ID)
+
+    assert handover(world) == Handover(QUEUE_ID, absent=True)
+    assert await world.looks() == {("Request", "work")}
+
+
+# Work whose request is not known.
+
+
+def foreign(name: object = "lost", namespace: str = NAMESPACE, uid: str = "uid-lost") -> RequestView:
+    return view(uid, metadata={"name": name, "namespace": namespace})
+
+
+@on_virtual_time
+async def test_work_without_a_request_is_looked_into_after_a_while() -> None:
+    world = World()
+
+    world.open_bridge(foreign())
+
+    assert ("Request", "lost") not in await world.looks(UNCLAIMED_GRACE.total_seconds() - 1)
+    assert ("Request", "lost") in await world.looks(2)
+    assert world.store.unclaimed((NAMESPACE, "lost")) == (ALPHA, "uid-lost")
+
+
+@on_virtual_time
+async def test_work_is_claimed_by_its_request_when_it_is_seen() -> None:
+    world = World()
+    world.open_bridge(foreign())
+
+    world.store.observe_request(request_json("lost"))
+
+    assert world.store.unclaimed((NAMESPACE, "lost")) is None
+
+
+@pytest.mark.parametrize(
+    "told",
+    [view("uid-lost"), foreign(namespace="other"), foreign(name=7), view("uid-lost", metadata={"name": "lost"})],
+    ids=["no metadata", "another namespace", "no name", "no namespace"],
+)
+def test_work_of_somebody_else_is_left_alone(told: RequestView) -> None:
+    @on_virtual_time
+    async def tell() -> None:
+        world = World()
+        world.open_bridge(told)
+        assert await world.looks(60) == {("Instance", "alpha")}
+
+    tell()
+
+
+@on_virtual_time
+async def test_work_that_was_looked_into_is_forgotten() -> None:
+    world = World()
+    world.open_bridge(foreign())
+
+    world.store.claim((NAMESPACE, "lost"))
+
+    assert world.store.unclaimed((NAMESPACE, "lost")) is None
+
+
+@on_virtual_time
+async def test_work_whose_answer_is_acknowledged_is_not_looked_into_any_more() -> None:
+    world = World()
+    world.open_bridge(foreign())
+
+    world.store.acknowledged(ALPHA, "uid-lost")
+
+    assert world.store.unclaimed((NAMESPACE, "lost")) is None
+
+
+# Children.
+
+
+@on_virtual_time
+async def test_a_pod_a_statefulset_and_a_claim_each_look_at_their_instance() -> None:
+    world = World()
+    world.store.observe_instance(instance_json())
+    await world.settle()
+
+    for observe, obj in (
+        (world.store.observe_pod, child(phase="Running", podIP="10.0.0.1")),
+        (world.store.observe_statefulset, child("StatefulSet", name="efrit-alpha")),
+        (world.store.observe_claim, child("PersistentVolumeClaim", name="efrit-alpha-queue", phase="Bound")),
+    ):
+        observe(obj)
+        assert await world.looks() == {("Instance", "alpha")}
+
+    snapshot = world.store.instance_snapshot(ALPHA)
+    assert snapshot is not None
+    assert snapshot.pod is not None
+    assert snapshot.pod.ip == "10.0.0.1"
+    assert snapshot.statefulset is not None
+    assert [each.phase for each in snapshot.claims] == ["Bound"]
+
+
+@on_virtual_time
+async def test_children_that_are_gone_are_forgotten() -> None:
+    world = World()
+    world.store.observe_instance(instance_json())
+    pod, claim = child(), child(name="efrit-alpha-queue", phase="Bound")
+    world.store.observe_pod(pod)
+    world.store.observe_statefulset(child(name="efrit-alpha"))
+    world.store.observe_claim(claim)
+
+    world.store.forget_pod(pod)
+    world.store.forget_statefulset(child(name="efrit-alpha"))
+    world.store.forget_claim(claim)
+
+    snapshot = world.store.instance_snapshot(ALPHA)
+    assert snapshot is not None
+    assert (snapshot.pod, snapshot.statefulset, snapshot.claims) == (None, None, ())
+
+
+@on_virtual_time
+async def test_the_end_of_an_earlier_pod_does_not_forget_the_present_one() -> None:
+    world = World()
+    world.store.observe_instance(instance_json())
+    world.store.observe_pod(child(uid="new"))
+
+    world.store.forget_pod(child(uid="old"))
+
+    snapshot = world.store.instance_snapshot(ALPHA)
+    assert snapshot is not None
+    assert snapshot.pod is not None
+
+
+@on_virtual_time
+async def test_children_of_nobody_are_ignored() -> None:
+    world = World()
+    stray = {"metadata": {"name": "x", "namespace": NAMESPACE, "uid": "u"}}
+
+    for take_in in (
+        world.store.observe_pod,
+        world.store.forget_pod,
+        world.store.observe_statefulset,
+        world.store.forget_statefulset,
+        world.store.observe_claim,
+        world.store.forget_claim,
+    ):
+        take_in(stray)
+
+    assert await world.looks() == set()
+
+
+@on_virtual_time
+async def test_a_claim_that_only_repeats_itself_looks_at_nothing() -> None:
+    world = World()
+    claim = child(name="efrit-alpha-queue", phase="Bound")
+    world.store.observe_claim(claim)
+    await world.settle()
+
+    world.store.observe_claim(claim)
+
+    assert await world.looks() == set()
+
+
+@on_virtual_time
+async def test_a_stopping_pod_looks_at_the_requests_that_wait_for_it() -> None:
+    world = World()
+    world.store.observe_instance(instance_json())
+    world.store.observe_request(request_json())
+    await world.settle()
+    stopping: Any = child()
+    stopping["metadata"]["deletionTimestamp"] = "2026-03-01T12:00:00Z"
+
+    world.store.observe_pod(stopping)
+
+    assert await world.looks() == {("Instance", "alpha"), ("Request", "work")}
+
+
+@on_virtual_time
+async def test_the_explanation_of_an_earlier_pod_is_not_that_of_the_next() -> None:
+    world = World()
+    world.store.observe_instance(instance_json())
+    world.store.observe_pod(child(uid="old"))
+    world.store.explained(ALPHA, "no such image")
+
+    world.store.observe_pod(child(uid="new"))
+
+    snapshot = world.store.instance_snapshot(ALPHA)
+    assert snapshot is not None
+    assert snapshot.problem is None
+
+
+@on_virtual_time
+async def test_children_a_list_did_not_have_are_forgotten() -> None:
+    world = World()
+    world.store.observe_instance(instance_json())
+    world.store.observe_pod(child(uid="ghost"))
+    world.store.observe_statefulset(child(name="efrit-alpha", uid="set"))
+    await world.settle()
+
+    world.store.forget_children({"ghost"})
+
+    snapshot = world.store.instance_snapshot(ALPHA)
+    assert snapshot is not None
+    assert snapshot.pod is None
+    assert snapshot.statefulset is not None
+    assert await world.looks() == {("Instance", "alpha")}
+    world.store.forget_children({"set"})
+    snapshot = world.store.instance_snapshot(ALPHA)
+    assert snapshot is not None
+    assert snapshot.statefulset is None
+
+
+@on_virtual_time
+async def test_the_children_that_are_known_can_be_told_apart_from_later_ones() -> None:
+    world = World()
+    world.store.observe_pod(child(uid="pod"))
+    world.store.observe_statefulset(child(uid="set"))
+
+    assert world.store.child_uids() == {"pod", "set"}
+
+
+# Applying children and writing the status.
+
+
+@on_virtual_time
+async def test_a_refusal_is_kept_with_its_time_until_an_apply_succeeds() -> None:
+    world = World()
+    world.store.observe_instance(instance_json())
+    await elapse(5)
+    world.store.refused(ALPHA, 1, "exceeded quota")
+    assert ("Instance", "alpha") in await world.looks()
+    snapshot = world.store.instance_snapshot(ALPHA)
+    assert snapshot is not None
+    assert (snapshot.refused, snapshot.refused_generation, snapshot.refused_time) == (
+        "exceeded quota",
+        1,
+        NOW + seconds(5),
+    )
+
+    world.store.applied(ALPHA)
+
+    snapshot = world.store.instance_snapshot(ALPHA)
+    assert snapshot is not None
+    assert snapshot.refused is None
+    assert await world.looks() == {("Instance", "alpha")}
+
+
+@on_virtual_time
+async def test_a_refusal_that_repeats_itself_is_looked_at_so_that_it_is_tried_again() -> None:
+    world = World()
+    world.store.observe_instance(instance_json())
+    world.store.refused(ALPHA, 1, "exceeded quota")
+    await world.settle()
+
+    world.store.refused(ALPHA, 1, "exceeded quota")
+
+    assert await world.looks() == {("Instance", "alpha")}
+
+
+@pytest.mark.parametrize("end", ["applied", "refused"])
+def test_a_resync_lasts_until_the_children_were_applied_or_refused(end: str) -> None:
+    @on_virtual_time
+    async def resync() -> None:
+        world = World()
+        world.store.observe_instance(instance_json())
+        world.store.resync(ALPHA)
+        assert resyncing(world)
+        if end == "applied":
+            world.store.applied(ALPHA)
+        else:
+            world.store.refused(ALPHA, 1, "no")
+        assert not resyncing(world)
+
+    def resyncing(world: World) -> bool:
+        snapshot = world.store.instance_snapshot(ALPHA)
+        assert snapshot is not None
+        return snapshot.resync
+
+    resync()
+
+
+@on_virtual_time
+async def test_the_time_of_the_last_status_write_is_remembered() -> None:
+    world = World()
+    world.store.observe_instance(instance_json())
+    await elapse(7)
+
+    world.store.status_written(ALPHA)
+
+    snapshot = world.store.instance_snapshot(ALPHA)
+    assert snapshot is not None
+    assert snapshot.stats_written == NOW + seconds(7)
+
+
+@on_virtual_time
+async def test_an_explanation_that_only_repeats_itself_looks_at_nothing() -> None:
+    world = World()
+    world.store.observe_instance(instance_json())
+    world.store.explained(ALPHA, "no such image")
+    await world.settle()
+
+    world.store.explained(ALPHA, "no such image")
+
+    assert await world.looks() == set()
+
+
+@on_virtual_time
+async def test_asking_about_an_unknown_request_makes_nothing_up() -> None:
+    world = World()
+
+    assert world.store.request_snapshot(WORK) is None
+    assert not world.store.must_verify(WORK)
+    world.store.verified(WORK)
+    assert world.store.unclaimed(WORK) is None
+    assert world.store.instance_keys() == []
+
+
+@on_virtual_time
+async def test_the_keys_of_instances_include_those_of_which_only_children_are_left() -> None:
+    world = World()
+    world.store.observe_pod(child())
+
+    assert world.store.instance_keys() == [ALPHA]
+    assert world.store.counts() == (0, 0)

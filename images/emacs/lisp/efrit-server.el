@@ -244,16 +244,18 @@ Where no JSON can be made of RESULT, the answer says so."
       (when (efrit-queue-name-p name) (efrit-queue-look name)))))
 
 (defun efrit-server--on-tick ()
-  "Beat, and scan in case an event was lost."
+  "Beat, and have the queue scanned in case an event was lost."
   (efrit-server--entry
     (efrit-eval-leave-recursion)
     (unless efrit-server--busy
       (efrit-files-make-directories))
-    (efrit-health-beat-if-stale))
-  (unless efrit-server--busy
-    (efrit-server--look-again)
-    (unless (or efrit-server--busy (efrit-queue-next))
-      (garbage-collect-maybe 4))))
+    (efrit-health-beat-if-stale)
+    (unless efrit-server--busy
+      (unless (efrit-queue-next) (garbage-collect-maybe 4))
+      (setq efrit-server--dirty t)
+      ;; A timer does not run within itself: work done here would stop the beat.
+      (unless (efrit-server--timer-set-p efrit-server--soon 10)
+        (efrit-server--go-on-in 0)))))
 
 (defun efrit-server-poke ()
   "Look at everything again; SIGUSR2 calls this when no evaluation hears it."
@@ -266,7 +268,8 @@ Where no JSON can be made of RESULT, the answer says so."
 
 (defun efrit-server--arm ()
   "Set up the tick and the watch where they are missing."
-  (unless (efrit-server--ticking-p)
+  (unless (efrit-server--timer-set-p efrit-server--tick
+                                     (* 3 efrit-heartbeat-seconds))
     (when (timerp efrit-server--tick) (cancel-timer efrit-server--tick))
     (setq efrit-server--tick
           (run-with-timer efrit-heartbeat-seconds efrit-heartbeat-seconds
@@ -274,12 +277,11 @@ Where no JSON can be made of RESULT, the answer says so."
   (unless (efrit-server--watching-p)
     (efrit-server--watch)))
 
-(defun efrit-server--ticking-p ()
-  "Return non-nil when the tick will come, and soon."
-  (and (memq efrit-server--tick timer-list)
+(defun efrit-server--timer-set-p (timer seconds)
+  "Return non-nil when TIMER will go off, within SECONDS."
+  (and (memq timer timer-list)
        ;; After the clock was set back, a timer would sleep that much longer.
-       (< (float-time (time-subtract (timer--time efrit-server--tick) nil))
-          (* 3 efrit-heartbeat-seconds))))
+       (< (float-time (time-subtract (timer--time timer) nil)) seconds)))
 
 (defun efrit-server--requests-inode ()
   "Return the inode of requests/, or nil."

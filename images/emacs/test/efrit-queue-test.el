@@ -252,7 +252,8 @@
                           (efrit-queue-test--claim)
                           (efrit-result--make :reason "Succeeded"
                                               :value (efrit-print "0123456789" 100))))))
-                     '(t t))))))
+                     ;; The claim, the result, the answer.
+                     '(t t t))))))
 
 (ert-deftest efrit-answer-without-a-workspace-is-cut ()
   (efrit-queue-test--with

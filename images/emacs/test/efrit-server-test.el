@@ -134,6 +134,19 @@
     (efrit-test-wait 10 (equal (alist-get 'state (efrit-test-heartbeat)) "idle"))
     (should (efrit-test-answer-p "long"))))
 
+(ert-deftest efrit-server-beats-while-code-waits-however-it-was-found ()
+  ;; Without a watch, every request is found by the tick.
+  (efrit-test-with-daemon ("EFRIT_HEARTBEAT_SECONDS=0.3")
+    (efrit-test-eval "blind" "(advice-add 'file-notify-add-watch :override #'error)
+                              (mapc #'file-notify-rm-watch
+                                    (hash-table-keys file-notify-descriptors))")
+    (efrit-test-submit "long" :content "(sleep-for 2)")
+    (efrit-test-wait 5 (efrit-test-running-p "long"))
+    (dotimes (_ 2)
+      (let ((time (alist-get 'time (efrit-test-heartbeat))))
+        (efrit-test-wait 1 (not (equal time (alist-get 'time (efrit-test-heartbeat)))))
+        (should (equal (alist-get 'current (efrit-test-heartbeat)) "long"))))))
+
 (ert-deftest efrit-server-serves-what-waits-in-order ()
   (efrit-test-with-daemon ()
     (efrit-test-submit "block" :content "(sleep-for 0.5)")

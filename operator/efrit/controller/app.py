@@ -99,10 +99,12 @@ class _Process:
             raise
         except BaseException as error:
             self.failure = error
+            self._stop.set()
             raise
+        else:
+            self._stop.set()
         finally:
             metrics.LEADER.set(0)
-            self._stop.set()
 
     async def stopped(self) -> None:
         """Close what is still open."""

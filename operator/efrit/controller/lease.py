@@ -7,6 +7,7 @@ lease back at a clean stop, so that the successor need not wait for it to run ou
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from collections.abc import Callable, Coroutine
@@ -113,22 +114,34 @@ class Lease:
         self._seconds = seconds
 
     async def hold(self, lead: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Wait for the lease, run `lead` while it is held, return when it is lost."""
+        """Wait for the lease, run `lead` while it is held, return when it is lost and `lead` has ended."""
+        leading: list[asyncio.Task[None]] = []
+
+        async def begin() -> None:
+            leading.append(asyncio.create_task(lead(), name="leading"))
+            await asyncio.wait(leading)
 
         async def lost() -> None:
             log.error("lost the lease %s/%s", self._namespace, self._name)
 
         lock = _Lock(self._kube, self._name, self._namespace, self._identity)
-        await LeaderElection(
+        election = LeaderElection(
             Config(
                 lock=lock,
                 lease_duration=round(self._seconds),
                 renew_deadline=round(self._seconds * 2 / 3),
                 retry_period=max(1, round(self._seconds / 7.5)),
-                onstarted_leading=lead,
+                onstarted_leading=begin,
                 onstopped_leading=lost,
             )
-        ).run()
+        )
+        try:
+            await election.run()
+        finally:
+            # The election leaves its task behind when it is cancelled; nobody else may lead before it has ended.
+            for task in leading:
+                task.cancel()
+            await asyncio.gather(*leading, return_exceptions=True)
 
     async def release(self) -> None:
         """Give the lease back, if it is held by this process."""

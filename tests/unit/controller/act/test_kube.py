@@ -1,0 +1,166 @@
+"""act/kube.py: paths, bodies and errors of the Kubernetes API, against a real HTTP server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from efrit.controller.act.kube import Kube, path
+from efrit.errors import ApiConflict, ApiError, ApiNotFound, ApiRefused, ApiUnavailable
+from tests.unit.controller.fake_api import FakeApi
+
+GROUP = "efrit.dev/v1alpha1"
+REQUESTS = "/apis/efrit.dev/v1alpha1/namespaces/team/efritrequests"
+WORK = f"{REQUESTS}/work"
+
+
+def work(**meta: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": GROUP,
+        "kind": "EfritRequest",
+        "metadata": {"name": "work", "namespace": "team", "uid": "u", **meta},
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ((GROUP, "EfritRequest", "team", "work", "status"), f"{WORK}/status"),
+        ((GROUP, "EfritInstance", None), "/apis/efrit.dev/v1alpha1/efritinstances"),
+        (("v1", "Secret", "team", "s"), "/api/v1/namespaces/team/secrets/s"),
+        (("apps/v1", "StatefulSet", "team"), "/apis/apps/v1/namespaces/team/statefulsets"),
+    ],
+)
+def test_paths_are_spelled_as_the_api_server_spells_them(arguments: Any, expected: str) -> None:
+    assert path(*arguments) == expected
+
+
+async def test_an_object_is_read(api: FakeApi, kube: Kube) -> None:
+    api.put(WORK, work())
+
+    assert (await kube.get(GROUP, "EfritRequest", "team", "work"))["metadata"]["name"] == "work"
+
+
+async def test_an_object_is_created_in_our_name(api: FakeApi, kube: Kube) -> None:
+    await kube.create(work())
+
+    (call,) = api.calls
+    assert (call.method, call.path, call.query) == ("POST", REQUESTS, {"fieldManager": "efrit-operator"})
+    assert call.body == work()
+
+
+async def test_an_object_is_applied_server_side_and_our_fields_win(api: FakeApi, kube: Kube) -> None:
+    await kube.apply(work())
+
+    (call,) = api.calls
+    assert (call.method, call.path) == ("PATCH", WORK)
+    assert call.content_type == "application/apply-patch+yaml"
+    assert call.query == {"fieldManager": "efrit-operator", "force": "true"}
+
+
+async def test_a_status_is_merged_into_its_subresource(api: FakeApi, kube: Kube) -> None:
+    api.put(WORK, {**work(), "status": {"phase": "Running", "progress": {"step": 1}}})
+
+    obj = await kube.patch_status(GROUP, "EfritRequest", "team", "work", {"status": {"phase": "x", "progress": None}})
+
+    assert obj["status"] == {"phase": "x"}
+    (call,) = api.calls
+    assert (call.path, call.content_type) == (f"{WORK}/status", "application/merge-patch+json")
+
+
+async def test_an_object_is_deleted_only_if_it_is_still_this_one(api: FakeApi, kube: Kube) -> None:
+    api.put(WORK, work())
+
+    with pytest.raises(ApiConflict):
+        await kube.delete(GROUP, "EfritRequest", "team", "work", "another")
+    await kube.delete(GROUP, "EfritRequest", "team", "work", "u")
+
+    assert api.objects == {}
+
+
+async def test_a_collection_comes_page_by_page(api: FakeApi, kube: Kube) -> None:
+    api.page_size = 2
+    for number in range(5):
+        api.put(f"{REQUESTS}/{number}", work(name=str(number)))
+
+    names = [
+        each["metadata"]["name"] async for each in kube.pages(GROUP, "EfritRequest", "team", labelSelector="a=b")
+    ]
+
+    assert names == ["0", "1", "2", "3", "4"]
+    assert len(api.calls) == 3
+    assert {call.query["labelSelector"] for call in api.calls} == {"a=b"}
+    assert [call.query.get("continue") for call in api.calls] == [None, "2", "4"]
+
+
+async def test_a_collection_of_the_whole_cluster_names_no_namespace(api: FakeApi, kube: Kube) -> None:
+    api.put(WORK, work())
+
+    assert [each["metadata"]["name"] async for each in kube.pages(GROUP, "EfritRequest", None)] == ["work"]
+
+
+async def test_an_empty_collection_yields_nothing(api: FakeApi, kube: Kube) -> None:
+    assert [each async for each in kube.pages("v1", "Pod", "team")] == []
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (404, ApiNotFound),
+        (409, ApiConflict),
+        *((each, ApiRefused) for each in (400, 403, 413, 415, 422)),
+        *((each, ApiUnavailable) for each in (401, 410, 429, 500, 502, 503, 504)),
+    ],
+)
+async def test_every_status_is_the_error_it_stands_for(
+    api: FakeApi, kube: Kube, status: int, kind: type[ApiError]
+) -> None:
+    api.fail("GET", WORK, status, {"message": "the reason"})
+
+    with pytest.raises(kind, match=f"{status}: the reason"):
+        await kube.get(GROUP, "EfritRequest", "team", "work")
+
+
+async def test_a_refusal_carries_the_api_servers_sentence(api: FakeApi, kube: Kube) -> None:
+    api.fail("PATCH", WORK, 422, {"message": "spec.content is immutable"})
+
+    with pytest.raises(ApiRefused) as caught:
+        await kube.apply(work())
+
+    assert caught.value.sentence == "spec.content is immutable"
+
+
+@pytest.mark.parametrize("body", ["<html>bad gateway</html>", "[1]", ""])
+async def test_an_error_that_is_no_status_object_is_an_error_nevertheless(
+    api: FakeApi, kube: Kube, body: str
+) -> None:
+    api.fail("GET", WORK, 502, body)
+
+    with pytest.raises(ApiUnavailable, match="502"):
+        await kube.get(GROUP, "EfritRequest", "team", "work")
+
+
+async def test_a_connection_that_breaks_is_no_answer(api: FakeApi, kube: Kube) -> None:
+    api.put(WORK, work())
+    api.fail("GET", WORK, 0, times=5)
+
+    with pytest.raises(ApiUnavailable, match="no answer"):
+        await kube.get(GROUP, "EfritRequest", "team", "work")
+
+
+async def test_nothing_is_repeated_behind_the_callers_back(api: FakeApi, kube: Kube) -> None:
+    api.fail("POST", REQUESTS, 503, times=3)
+
+    with pytest.raises(ApiUnavailable):
+        await kube.create(work())
+
+    assert len(api.calls) == 1
+
+
+async def test_text_of_every_kind_arrives_as_it_was_sent(api: FakeApi, kube: Kube) -> None:
+    text = 'é\u2028"\\\n\x00😀'
+
+    stored = await kube.create({**work(), "spec": {"content": text}})
+
+    assert stored["spec"]["content"] == text

@@ -1,0 +1,187 @@
+"""A small real HTTP server that speaks as much of the Kubernetes API as the controller uses.
+
+It keeps objects, counts resource versions, checks preconditions and pages lists. `fail` makes the next calls of a
+method to a path end as told; `calls` is what came in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import copy
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qsl
+
+from aiohttp import web
+from kubernetes.aio.client import ApiClient, Configuration
+
+from efrit.controller.act.kube import Kube
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Call:
+    """One request that came in."""
+
+    method: str
+    path: str
+    query: dict[str, str]
+    content_type: str
+    body: Any
+
+
+@dataclass
+class FakeApi:
+    """The state of the server."""
+
+    url: str = ""
+    objects: dict[str, Json] = field(default_factory=dict)
+    calls: list[Call] = field(default_factory=list)
+    failures: dict[tuple[str, str], list[tuple[int, Any]]] = field(default_factory=dict)
+    page_size: int = 500
+    version: int = 100
+    changed: asyncio.Condition = field(default_factory=asyncio.Condition)
+
+    def put(self, path: str, obj: Json) -> Json:
+        """Place an object as if somebody else had written it."""
+        self.version += 1
+        stored = copy.deepcopy(obj)
+        stored["metadata"] = {**stored.get("metadata", {}), "resourceVersion": str(self.version)}
+        stored["metadata"].setdefault("uid", f"uid-{path.rsplit('/', 1)[-1]}")
+        self.objects[path] = stored
+        return stored
+
+    def fail(self, method: str, path: str, status: int, body: Any = None, *, times: int = 1) -> None:
+        """Make the next calls end with this status; 0 cuts the connection."""
+        self.failures.setdefault((method, path), []).extend([(status, body)] * times)
+
+    def made(self, method: str) -> list[Call]:
+        """The calls of one method, in their order."""
+        return [each for each in self.calls if each.method == method]
+
+    async def until(self, holds: Any) -> None:
+        """Wait until `holds()` after some call."""
+        async with self.changed:
+            await asyncio.wait_for(self.changed.wait_for(holds), 30)
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        body = await request.json() if request.can_read_body else None
+        query = dict(parse_qsl(request.query_string, keep_blank_values=True))
+        self.calls.append(Call(request.method, request.path, query, request.content_type, body))
+        failures = self.failures.get((request.method, request.path))
+        if failures:
+            status, answer = failures.pop(0)
+            if status == 0:
+                assert request.transport is not None
+                request.transport.abort()
+                return web.Response()
+            text = answer if isinstance(answer, str) else None
+            response: web.StreamResponse = (
+                web.Response(status=status, text=text)
+                if text is not None
+                else web.json_response(answer or {"kind": "Status", "message": f"failure {status}"}, status=status)
+            )
+        else:
+            status, answer = self._answer(request.method, request.path, query, body, request.content_type)
+            response = web.json_response(answer, status=status)
+        async with self.changed:
+            self.changed.notify_all()
+        return response
+
+    def _answer(
+        self, method: str, path: str, query: dict[str, str], body: Any, content_type: str
+    ) -> tuple[int, Json]:
+        if method == "POST":
+            return self._create(f"{path}/{body['metadata']['name']}", body)
+        if method == "GET" and path not in self.objects and path.endswith("s"):
+            return 200, self._page(path, query)
+        target = path.removesuffix("/status")
+        known = self.objects.get(target)
+        if method == "PATCH" and content_type == "application/apply-patch+yaml":
+            return 200, self.put(target, {**(known or {}), **body})
+        if known is None:
+            return _status(404, f'"{path.rsplit("/", 1)[-1]}" not found')
+        if method == "GET":
+            return 200, known
+        wanted = (body or {}).get("preconditions") or (body or {}).get("metadata") or {}
+        for key in ("uid", "resourceVersion"):
+            if key in wanted and wanted[key] != known["metadata"][key]:
+                return _status(409, f"the {key} is another one by now")
+        if method == "DELETE":
+            return 200, self.objects.pop(target)
+        return 200, self.put(target, _merged(known, {key: body[key] for key in ("status", "spec") if key in body}))
+
+    def _create(self, path: str, body: Json) -> tuple[int, Json]:
+        if path in self.objects:
+            return _status(409, f"{path} already exists")
+        return 201, self.put(path, body)
+
+    def _page(self, path: str, query: dict[str, str]) -> Json:
+        parts = path.rsplit("/", 1)
+        cluster_wide = "/namespaces/" not in path
+        items = [
+            obj
+            for where, obj in sorted(self.objects.items())
+            if (where.startswith(f"{path}/") or (cluster_wide and _below(where, *parts))) and _selected(obj, query)
+        ]
+        first = int(query.get("continue") or 0)
+        size = min(int(query.get("limit", self.page_size)), self.page_size)
+        rest = first + size
+        meta = {"continue": str(rest)} if rest < len(items) else {}
+        return {"metadata": meta, "items": items[first:rest]}
+
+
+def _below(where: str, root: str, plural: str) -> bool:
+    return where.startswith(f"{root}/namespaces/") and where.split("/")[-2] == plural
+
+
+def _selected(obj: Json, query: dict[str, str]) -> bool:
+    for part in filter(None, query.get("fieldSelector", "").split(",")):
+        negated = "!=" in part
+        path, _, wanted = part.partition("!=" if negated else "=")
+        found: Any = obj
+        for step in path.split("."):
+            found = (found or {}).get(step)
+        if ((found or "") == wanted) == negated:
+            return False
+    return True
+
+
+def _merged(old: Any, patch: Any) -> Any:
+    """RFC 7386."""
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(old) if isinstance(old, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = _merged(result.get(key), value)
+    return result
+
+
+def _status(code: int, message: str) -> tuple[int, Json]:
+    return code, {"kind": "Status", "code": code, "message": message}
+
+
+@contextlib.asynccontextmanager
+async def fake_api() -> AsyncIterator[tuple[FakeApi, Kube]]:
+    """A server and the controller's connection to it."""
+    api = FakeApi()
+    app = web.Application(client_max_size=8 * 1024 * 1024)
+    app.router.add_route("*", "/{tail:.*}", api.handle)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    port = runner.addresses[0][1]
+    api.url = f"http://127.0.0.1:{port}"
+    kube = Kube(ApiClient(Configuration(host=api.url)))
+    try:
+        yield api, kube
+    finally:
+        await kube.close()
+        await runner.cleanup()

@@ -1,0 +1,193 @@
+"""lease.py: one leader at a time, a short absence of the API server survived, the lease given back."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from efrit.api.meta import rfc3339_micro
+from efrit.controller.act.kube import Kube
+from efrit.controller.lease import Lease
+from tests.unit.controller.fake_api import FakeApi
+
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/efrit-system/leases"
+LEASE = f"{LEASES}/efrit-operator"
+
+
+class Leading:
+    """What runs while the lease is held."""
+
+    def __init__(self) -> None:
+        self.began = asyncio.Event()
+        self.ended = asyncio.Event()
+
+    async def __call__(self) -> None:
+        self.began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.ended.set()
+
+
+def lease(kube: Kube, identity: str = "pod-1", seconds: float = 3) -> Lease:
+    return Lease(kube, "efrit-system", "efrit-operator", identity, seconds)
+
+
+@contextlib.asynccontextmanager
+async def holding(given: Lease, leading: Leading) -> AsyncIterator[asyncio.Task[None]]:
+    task = asyncio.create_task(given.hold(leading))
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def held_by(holder: str | None, *, ago: float = 0) -> dict[str, Any]:
+    moment = rfc3339_micro(datetime.now(UTC) - timedelta(seconds=ago))
+    spec = {"leaseDurationSeconds": 3, "acquireTime": moment, "renewTime": moment}
+    return {"metadata": {"name": "efrit-operator"}, "spec": {**spec, "holderIdentity": holder} if holder else spec}
+
+
+async def begun(leading: Leading) -> None:
+    await asyncio.wait_for(leading.began.wait(), 30)
+
+
+async def test_a_lease_that_does_not_exist_is_made_and_held(api: FakeApi, kube: Kube) -> None:
+    leading = Leading()
+
+    async with holding(lease(kube), leading):
+        await begun(leading)
+
+    spec = api.objects[LEASE]["spec"]
+    assert (spec["holderIdentity"], spec["leaseDurationSeconds"]) == ("pod-1", 3)
+    assert datetime.fromisoformat(spec["renewTime"]).tzinfo is not None
+
+
+async def test_a_lease_given_back_is_taken_at_once(api: FakeApi, kube: Kube) -> None:
+    api.put(LEASE, held_by(None))
+    leading = Leading()
+
+    async with holding(lease(kube), leading):
+        await begun(leading)
+
+    assert api.objects[LEASE]["spec"]["holderIdentity"] == "pod-1"
+
+
+async def test_a_lease_is_renewed_on_condition_of_its_version_and_keeps_its_beginning(
+    api: FakeApi, kube: Kube
+) -> None:
+    leading = Leading()
+
+    async with holding(lease(kube), leading):
+        await begun(leading)
+        await api.until(lambda: len(api.made("PATCH")) >= 1)
+
+    (first, *_rest) = api.made("PATCH")
+    assert first.body["metadata"]["resourceVersion"]
+    assert first.body["spec"]["acquireTime"] == api.made("POST")[0].body["spec"]["acquireTime"]
+
+
+async def test_a_lease_somebody_holds_is_waited_for(api: FakeApi, kube: Kube) -> None:
+    api.put(LEASE, held_by("pod-0"))
+    leading = Leading()
+
+    async with holding(lease(kube), leading):
+        await api.until(lambda: len(api.made("GET")) >= 2)
+        assert not leading.began.is_set()
+
+    assert api.objects[LEASE]["spec"]["holderIdentity"] == "pod-0"
+
+
+async def test_the_lease_of_a_holder_that_renews_no_more_is_taken_over(api: FakeApi, kube: Kube) -> None:
+    api.put(LEASE, held_by("pod-0", ago=3600))
+    leading = Leading()
+
+    async with holding(lease(kube), leading):
+        await begun(leading)
+
+    assert api.objects[LEASE]["spec"]["holderIdentity"] == "pod-1"
+
+
+async def test_a_race_for_the_lease_has_one_winner(api: FakeApi, kube: Kube) -> None:
+    api.put(LEASE, held_by(None))
+    first, second = Leading(), Leading()
+
+    async with holding(lease(kube, "pod-1"), first), holding(lease(kube, "pod-2"), second):
+        await api.until(lambda: len(api.made("PATCH")) >= 2)
+        winner = api.objects[LEASE]["spec"]["holderIdentity"]
+        await begun(first if winner == "pod-1" else second)
+
+        assert (first.began.is_set(), second.began.is_set()) == (winner == "pod-1", winner == "pod-2")
+
+
+async def test_a_short_absence_of_the_api_server_does_not_end_the_leading(api: FakeApi, kube: Kube) -> None:
+    leading = Leading()
+
+    async with holding(lease(kube, seconds=6), leading) as task:
+        await begun(leading)
+        api.fail("GET", LEASE, 503)
+        api.fail("PATCH", LEASE, 500)
+        await api.until(lambda: len(api.made("PATCH")) >= 2)
+
+        assert not task.done()
+        assert not leading.ended.is_set()
+
+
+async def test_an_absence_at_the_start_is_waited_for(api: FakeApi, kube: Kube) -> None:
+    api.fail("GET", LEASE, 0)
+    api.fail("GET", LEASE, 503, "<html>")
+    leading = Leading()
+
+    async with holding(lease(kube), leading):
+        await begun(leading)
+
+
+async def test_a_lease_taken_by_another_ends_the_leading(api: FakeApi, kube: Kube) -> None:
+    leading = Leading()
+
+    async with holding(lease(kube), leading) as task:
+        await begun(leading)
+        taken = held_by("pod-2")
+        taken["spec"]["leaseDurationSeconds"] = 3600
+        api.put(LEASE, taken)
+        await asyncio.wait_for(task, 30)
+
+        assert leading.ended.is_set()
+
+
+async def test_who_stops_has_ended_its_work_before_anybody_else_can_lead(api: FakeApi, kube: Kube) -> None:
+    leading = Leading()
+
+    async with holding(lease(kube), leading):
+        await begun(leading)
+
+    assert leading.ended.is_set()
+
+
+async def test_a_lease_is_given_back_by_its_holder(api: FakeApi, kube: Kube) -> None:
+    api.put(LEASE, held_by("pod-1"))
+
+    await lease(kube).release()
+
+    assert "holderIdentity" not in api.objects[LEASE]["spec"]
+
+
+async def test_a_lease_is_not_given_back_by_anybody_else(api: FakeApi, kube: Kube) -> None:
+    api.put(LEASE, held_by("pod-2"))
+
+    await lease(kube).release()
+
+    assert api.objects[LEASE]["spec"]["holderIdentity"] == "pod-2"
+
+
+@pytest.mark.parametrize("status", [0, 404, 503])
+async def test_a_lease_that_cannot_be_given_back_stops_nobody(api: FakeApi, kube: Kube, status: int) -> None:
+    api.fail("GET", LEASE, status)
+
+    await lease(kube).release()

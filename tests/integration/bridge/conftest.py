@@ -1,0 +1,43 @@
+"""Instances of a bridge and a real Emacs."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.bridge.rig import Instance, compiled_lisp
+
+Make = Callable[..., Instance]
+
+
+@pytest.fixture(scope="session")
+def lisp(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compiled_lisp(tmp_path_factory.mktemp("lisp") / "compiled")
+
+
+@pytest.fixture
+def make(tmp_path: Path, lisp: Path) -> Iterator[Make]:
+    made: list[Instance] = []
+
+    def start(**env: str) -> Instance:
+        instance = Instance(tmp_path / f"instance-{len(made)}", lisp, env)
+        made.append(instance)
+        instance.start_bridge()
+        instance.start_emacs()
+        return instance
+
+    yield start
+    for instance in made:
+        instance.stop()
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory, lisp: Path) -> Iterator[Instance]:
+    """One instance for all tests of a file that leave it as they found it."""
+    instance = Instance(tmp_path_factory.mktemp("shared") / "instance", lisp)
+    try:
+        instance.start_bridge()
+        instance.start_emacs()
+        yield instance
+    finally:
+        instance.stop()

@@ -1,0 +1,111 @@
+"""Requests through the bridge to a real Emacs and back."""
+
+import hashlib
+import json
+from concurrent.futures import ThreadPoolExecutor
+
+from efrit.protocol import Reason, RequestState, ResponseStatus
+from tests.integration.bridge.rig import Instance, until
+
+
+def test_an_eval_is_answered_with_its_printed_value(shared: Instance) -> None:
+    response = shared.eval("sum", '(progn (message "hello") (princ "out") (list (+ 40 2) "ä"))')
+    assert response.status is ResponseStatus.SUCCESS
+    assert response.result == '(42 "ä")'
+    assert (response.output, response.messages.strip()) == ("out", "hello")
+    assert response.sha256 == hashlib.sha256(response.result.encode()).hexdigest()
+    assert response.result_bytes == len(response.result.encode())
+    assert response.attempt == 1
+
+
+def test_an_error_names_its_symbol(shared: Instance) -> None:
+    response = shared.eval("void", "(no-such-function)")
+    assert (response.reason, response.error_code) == (Reason.EVAL_ERROR, "void-function")
+    assert response.error
+
+
+def test_context_comes_when_it_is_asked_for(shared: Instance) -> None:
+    assert shared.eval("without", "1").context is None
+    assert shared.eval("with", "1", options={"return_context": True}).context
+
+
+def test_what_needs_a_model_is_refused_without_one(shared: Instance) -> None:
+    shared.put("chat", "hello", type="chat")
+    assert shared.answer("chat").reason is Reason.MODEL_NOT_CONFIGURED
+
+
+def test_status_is_answered_with_figures(shared: Instance) -> None:
+    shared.put("status", "", type="status")
+    response = shared.answer("status")
+    assert response.reason is Reason.SUCCEEDED
+    assert isinstance(json.loads(response.result or ""), dict)
+
+
+def test_a_request_is_followed_acknowledged_and_archived(shared: Instance) -> None:
+    shared.eval("ack", "1")
+    assert shared.client.delete("/v1/requests/ack").status_code == 204
+    assert shared.view("ack").state is RequestState.ACKNOWLEDGED
+    until(lambda: (shared.queue / "archive/req_ack.json").exists())
+    assert (shared.queue / "archive/resp_ack.json").exists()
+    assert shared.put("ack", "1").status_code == 200
+    assert shared.put("ack", "2").status_code == 409
+
+
+def test_a_result_beyond_the_inline_limit_arrives_whole(shared: Instance) -> None:
+    response = shared.eval("large", "(make-string 200000 ?x)")
+    assert response.result == '"' + "x" * 200000 + '"'
+    assert response.truncated is False
+
+
+def test_a_result_too_large_to_carry_is_left_in_the_workspace(shared: Instance) -> None:
+    response = shared.eval("huge", "(make-string 900000 ?x)")
+    path = shared.workspace / ".efrit/results/huge.txt"
+    assert response.result_path == str(path)
+    assert hashlib.sha256(path.read_bytes()).hexdigest() == response.sha256
+    assert response.result_bytes == 900002
+
+
+def test_a_request_a_foreign_client_drops_is_run_and_shown(shared: Instance) -> None:
+    part = shared.place / "dropped.json"
+    part.write_text('{"id":"dropped","type":"eval","content":"(* 6 7)"}')
+    part.rename(shared.queue / "requests/some-name.json")
+    answer = shared.queue / "responses/resp_dropped.json"
+    until(answer.exists)
+    assert json.loads(answer.read_text())["result"] == "42"
+    until(lambda: shared.client.get("/v1/requests/dropped").status_code == 200)
+    assert shared.answer("dropped").result == "42"
+
+
+def test_a_foreign_file_that_is_not_json_ends_as_an_error(shared: Instance) -> None:
+    (shared.queue / "requests/req_broken.json").write_text('{"id":"broken","type":')
+    until(lambda: shared.client.get("/v1/requests/broken").status_code == 200)
+    assert shared.answer("broken", 30).reason is Reason.REJECTED
+    until(lambda: not (shared.queue / "requests/req_broken.json").exists())
+
+
+def test_three_hundred_requests_are_each_run_once_and_answered_once(shared: Instance) -> None:
+    counter = shared.workspace / "counter"
+    form = f'(write-region (format "%s\\n" {{}}) nil "{counter}" t (quote quiet))'
+    names = [f"many-{number}" for number in range(300)]
+    with ThreadPoolExecutor(8) as pool:
+        codes = list(pool.map(lambda name: shared.put(name, form.format(f'"{name}"')).status_code, names))
+    assert set(codes) == {201}
+    for name in names:
+        assert shared.answer(name, 60).reason is Reason.SUCCEEDED
+    assert sorted(counter.read_text().split()) == sorted(names)
+    answers = {path.name for path in (shared.queue / "responses").glob("resp_many-*")}
+    assert answers == {f"resp_{name}.json" for name in names}
+
+
+def test_waiting_requests_run_in_the_order_of_their_priority(shared: Instance) -> None:
+    order = shared.workspace / "order"
+    shared.put("blocker", '(while (not (file-exists-p "go")) (sleep-for 0.01))')
+    shared.until_running("blocker")
+    for name, priority in (("low", -1), ("normal", 0), ("high", 5)):
+        form = f'(write-region "{name}\\n" nil "{order}" t (quote quiet))'
+        stamp = "2026-01-03T18:30:00Z"
+        shared.put(name, form, timestamp=stamp, options={"priority": priority})
+    (shared.workspace / "go").touch()
+    for name in ("low", "normal", "high"):
+        shared.answer(name)
+    assert order.read_text().split() == ["high", "normal", "low"]

@@ -1,0 +1,170 @@
+"""Endless forms, cancels and crashes, with a real Emacs."""
+
+import os
+import signal
+import time
+
+import pytest
+
+from efrit.protocol import Reason, RequestState
+from tests.integration.bridge.conftest import Make
+from tests.integration.bridge.rig import Instance, until
+
+# debug-on-event nil takes away what an interrupt works with.
+UNSTOPPABLE = "(let ((inhibit-quit t) (debug-on-event nil)) (while t))"
+SIGUSR2, SIGKILL = (f'efrit_emacs_interrupts_total{{signal="{name}"}}' for name in ("SIGUSR2", "SIGKILL"))
+
+
+@pytest.mark.parametrize(
+    "form",
+    ["(while t)", "(sleep-for 60)", '(call-process "sleep" nil nil nil "60")'],
+    ids=["loop", "sleep", "process"],
+)
+def test_a_form_over_its_time_is_interrupted_and_emacs_lives_on(shared: Instance, form: str) -> None:
+    name = f"over-{abs(hash(form))}"
+    pid, begun = shared.emacs_pid(), time.monotonic()
+    response = shared.eval(name, form, options={"timeout": 0.5})
+    assert (response.reason, response.status.value) == (Reason.TIMED_OUT, "timeout")
+    assert time.monotonic() - begun < 2
+    assert shared.eval(f"{name}-after", "(+ 1 1)").result == "2"
+    assert shared.emacs_pid() == pid
+    assert shared.metric(SIGUSR2) >= 1
+
+
+def test_a_form_that_swallows_quit_is_interrupted_again(shared: Instance) -> None:
+    form = "(let ((n 0)) (while (< n 2) (condition-case nil (while t) (quit (setq n (1+ n))))) n)"
+    response = shared.eval("swallows", form, options={"timeout": 0.3})
+    assert response.reason is Reason.TIMED_OUT
+
+
+def test_a_running_request_is_cancelled_within_a_moment(shared: Instance) -> None:
+    shared.put("endless", "(while t)", options={"timeout": 60})
+    shared.until_running("endless")
+    begun = time.monotonic()
+    assert shared.client.post("/v1/requests/endless/cancel").status_code == 202
+    assert shared.answer("endless").reason is Reason.CANCELLED
+    assert time.monotonic() - begun < 1.5
+
+
+def test_a_waiting_request_is_cancelled_without_running(shared: Instance) -> None:
+    shared.put("first", "(while t)", options={"timeout": 1})
+    shared.until_running("first")
+    shared.put("second", f'(write-region "x" nil "{shared.workspace}/ran" t)')
+    cancelled = shared.client.post("/v1/requests/second/cancel")
+    assert cancelled.json()["response"]["reason"] == "Cancelled"
+    shared.answer("first")
+    shared.eval("third", "1")
+    assert not (shared.workspace / "ran").exists()
+    assert shared.answer("second").reason is Reason.CANCELLED
+
+
+def test_what_cannot_be_interrupted_is_killed_and_emacs_comes_back(make: Make) -> None:
+    one = make()
+    pid = one.emacs_pid()
+    response = one.eval("unstoppable", UNSTOPPABLE, options={"timeout": 0.5})
+    assert response.reason is Reason.TIMED_OUT
+    assert one.metric(SIGKILL) == 1
+    assert one.eval("after", "(emacs-pid)").result != str(pid)
+    assert one.metric("efrit_emacs_restarts_total") == 1
+
+
+def test_an_emacs_killed_mid_run_leaves_interrupted_and_runs_nothing_twice(make: Make) -> None:
+    one = make()
+    one.put("victim", '(progn (write-region "x" nil "ran" t) (sleep-for 60))', options={"timeout": 60})
+    until((one.workspace / "ran").exists)
+    os.kill(one.emacs_pid(), signal.SIGKILL)
+    response = one.answer("victim")
+    assert (response.reason, response.attempt) == (Reason.INTERRUPTED, 1)
+    assert one.eval("after", "(+ 1 1)").result == "2"
+    assert (one.workspace / "ran").read_text() == "x"
+    assert one.stats().interrupted == 1
+
+
+def test_a_request_that_allows_it_runs_again_after_a_crash(make: Make) -> None:
+    one = make()
+    form = '(if (file-exists-p "tried") "second" (write-region "x" nil "tried") (sleep-for 60))'
+    one.put("again", form, options={"timeout": 60, "retry": "if-interrupted", "max_attempts": 2})
+    until((one.workspace / "tried").exists)
+    os.kill(one.emacs_pid(), signal.SIGKILL)
+    response = one.answer("again")
+    assert (response.reason, response.result, response.attempt) == (Reason.SUCCEEDED, '"second"', 2)
+
+
+def test_kill_emacs_in_a_form_is_survived(make: Make) -> None:
+    one = make()
+    assert one.eval("bye", "(kill-emacs)").reason is Reason.INTERRUPTED
+    assert one.eval("after", "(+ 1 1)").result == "2"
+
+
+def test_a_bridge_killed_while_work_runs_loses_nothing(make: Make) -> None:
+    one = make()
+    one.put("before", "1")
+    one.answer("before")
+    events = one.events()
+    last = next(event_id for event_id, _, _ in events if event_id)
+    events.close()  # type: ignore[attr-defined]
+    one.put("during", '(while (not (file-exists-p "go")) (sleep-for 0.01))')
+    one.put("waits", "(+ 1 1)")
+    one.until_running("during")
+    one.kill_bridge()
+    (one.workspace / "go").touch()
+    until((one.queue / "responses/resp_waits.json").exists)
+    one.start_bridge()
+    names, answered = [], {}
+    for event_id, name, data in one.events(last):
+        names.append(name)
+        if name == "request":
+            answered[data["id"]] = data["state"]
+        if event_id:
+            break
+    assert names[0] == "reset"
+    assert answered == {"before": "answered", "during": "answered", "waits": "answered"}
+    assert one.put("waits", "(+ 1 1)").status_code == 200
+    assert one.stats().processed == 3
+    until(one.ready)
+
+
+def test_a_bridge_started_beside_a_busy_emacs_still_ends_what_overruns(make: Make) -> None:
+    one = make()
+    one.put("endless", "(while t)", options={"timeout": 2})
+    one.until_running("endless")
+    one.kill_bridge()
+    one.start_bridge()
+    assert one.answer("endless").reason is Reason.TIMED_OUT
+    assert one.eval("after", "(+ 1 1)").result == "2"
+
+
+def test_requests_wait_for_an_emacs_that_is_not_there_yet(make: Make) -> None:
+    one = make()
+    assert one.emacs is not None
+    one.emacs.send_signal(signal.SIGTERM)
+    assert one.emacs.wait(10) == 0
+    until(lambda: not one.ready())
+    for number in range(5):
+        one.put(f"w{number}", f"(* 2 {number})")
+    assert one.view("w0").state is RequestState.QUEUED
+    one.start_emacs()
+    assert [one.answer(f"w{number}").result for number in range(5)] == ["0", "2", "4", "6", "8"]
+
+
+def test_a_frozen_emacs_carries_on_when_it_thaws(make: Make) -> None:
+    one = make()
+    pid = one.emacs_pid()
+    os.kill(pid, signal.SIGSTOP)
+    one.put("frozen", "(+ 1 1)")
+    until(lambda: not one.stats().emacs.responsive)
+    os.kill(pid, signal.SIGCONT)
+    assert one.answer("frozen").result == "2"
+    assert one.emacs_pid() == pid
+
+
+def test_the_bridge_ends_within_two_seconds_of_sigterm_with_streams_open(make: Make) -> None:
+    one = make()
+    assert one.bridge is not None
+    events = one.events()
+    next(events)
+    begun = time.monotonic()
+    one.bridge.send_signal(signal.SIGTERM)
+    assert one.bridge.wait(5) == 0
+    assert time.monotonic() - begun < 2
+    events.close()  # type: ignore[attr-defined]

@@ -1,0 +1,90 @@
+"""Probes and metrics: what they say of each situation."""
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from efrit.bridge import health
+from efrit.bridge.metrics import Metrics
+from efrit.bridge.settings import Settings
+from efrit.errors import ConfigurationError
+from efrit.protocol import EmacsStats, RequestState, RequestView, Response, Stats, request_id
+from tests.unit.bridge.conftest import Served
+
+NOW = datetime(2026, 1, 3, tzinfo=UTC)
+
+
+def test_loops_that_go_round_are_alive_and_stuck_ones_are_named() -> None:
+    assert health.liveness({"the queue": 100, "the supervisor": 99}, 101) == []
+    assert "the queue" in health.liveness({"the queue": 0}, 100)[0]
+
+
+@pytest.mark.parametrize(
+    ("queue_open", "emacs", "word"),
+    [
+        (False, EmacsStats(alive=True, responsive=True), "queue"),
+        (True, EmacsStats(), "not running"),
+        (True, EmacsStats(alive=True), "respond"),
+    ],
+)
+def test_each_obstacle_to_work_is_named(queue_open: bool, emacs: EmacsStats, word: str) -> None:
+    assert word in health.readiness(queue_open=queue_open, emacs=emacs)[0]
+
+
+def test_an_open_queue_and_a_responsive_emacs_are_ready() -> None:
+    assert health.readiness(queue_open=True, emacs=EmacsStats(alive=True, responsive=True)) == []
+
+
+def answered(reason: str, **fields: object) -> RequestView:
+    response = {"id": "a", "status": "error", "reason": reason, "outcome": "Failure", "execution_time": 0.3}
+    return RequestView(
+        id=request_id("a"),
+        state=RequestState.ANSWERED,
+        queued_time=NOW,
+        response=Response.parse(json.dumps({**response, **fields})),
+    )
+
+
+def test_answers_are_counted_by_reason_and_timed_when_they_ran() -> None:
+    metrics = Metrics()
+    metrics.changed(answered("Cancelled"))
+    metrics.changed(answered("TimedOut", started=(NOW + timedelta(seconds=2)).isoformat()))
+    metrics.changed(RequestView(id=request_id("b"), state=RequestState.QUEUED))
+    metrics.signalled("SIGUSR2")
+    metrics.restarted()
+    stats = Stats(queue_id="q", pending=3, processing=1, unacknowledged=2)
+    text = metrics.render(stats).decode().splitlines()
+    for line in (
+        'efrit_queue_requests{state="queued"} 3.0',
+        'efrit_queue_requests{state="running"} 1.0',
+        'efrit_queue_requests{state="answered"} 2.0',
+        'efrit_queue_processed_total{reason="Cancelled"} 1.0',
+        'efrit_queue_processed_total{reason="TimedOut"} 1.0',
+        'efrit_queue_processed_total{reason="Succeeded"} 0.0',
+        "efrit_queue_execution_seconds_count 1.0",
+        "efrit_queue_wait_seconds_sum 2.0",
+        "efrit_emacs_up 0.0",
+        "efrit_emacs_restarts_total 1.0",
+        'efrit_emacs_interrupts_total{signal="SIGUSR2"} 1.0',
+    ):
+        assert line in text
+
+
+async def test_metrics_and_probes_are_served(served: Served) -> None:
+    metrics = await served.client.get("/metrics")
+    assert metrics.headers["content-type"].startswith("text/plain")
+    assert "efrit_queue_requests" in metrics.text
+    assert (await served.client.get("/healthz")).status_code == 200
+    assert (await served.client.get("/readyz")).status_code == 503
+
+
+def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EFRIT_MAX_PENDING", "7")
+    monkeypatch.setenv("EFRIT_KILL_GRACE_SECONDS", "2.5")
+    settings = Settings.load()
+    assert (settings.limits().max_pending, settings.kill_grace_seconds) == (7, 2.5)
+    assert settings.shared_dir is None
+    monkeypatch.setenv("EFRIT_MAX_PENDING", "none")
+    with pytest.raises(ConfigurationError, match="EFRIT_MAX_PENDING"):
+        Settings.load()

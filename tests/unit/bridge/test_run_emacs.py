@@ -1,0 +1,115 @@
+"""run-emacs with a program in Emacs's place."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from efrit.bridge.install import install
+
+Starter = Callable[..., subprocess.Popen[str]]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "efrit-server.el").touch()
+    install(source, tmp_path / "shared")
+    (tmp_path / "bin").mkdir()
+    return tmp_path
+
+
+@pytest.fixture
+def start(place: Path) -> Iterator[Starter]:
+    started: list[subprocess.Popen[str]] = []
+
+    def run(emacs: str, **env: str) -> subprocess.Popen[str]:
+        program = place / "bin/emacs"
+        program.write_text(f'#!/bin/sh\nprintf "%s " "$@" >> {place}/log; echo >> {place}/log\n{emacs}\n')
+        program.chmod(0o755)
+        path = f"{place / 'bin'}:{os.environ['PATH']}"
+        process = subprocess.Popen(
+            ["/bin/sh", str(place / "shared/run-emacs")],
+            env={"PATH": path, "EFRIT_WORKSPACE": str(place), **env},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
+        return process
+
+    yield run
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+        assert process.stderr is not None
+        process.stderr.close()
+
+
+def lines(place: Path) -> list[str]:
+    log = place / "log"
+    return log.read_text().splitlines() if log.exists() else []
+
+
+def until(condition: Callable[[], object], seconds: float = 10) -> None:
+    limit = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < limit
+        time.sleep(0.01)
+
+
+def test_it_gives_up_when_emacs_ends_at_once_five_times_running(start: Starter, place: Path) -> None:
+    process = start("exit 3")
+    assert process.wait(10) == 1
+    assert len(lines(place)) == 5
+
+
+def test_an_emacs_that_has_lived_is_started_again(start: Starter, place: Path) -> None:
+    start(f"[ $(wc -l < {place}/log) -ge 8 ] && exec sleep 60; exec sleep $(( $(wc -l < {place}/log) % 4 ? 0 : 3 ))")
+    until(lambda: len(lines(place)) >= 8, 15)
+
+
+def test_a_signal_is_handed_on_and_ends_it(start: Starter, place: Path) -> None:
+    process = start(
+        f"trap 'echo got-term >> {place}/log; exit 0' TERM; touch {place}/up; while :; do sleep 0.05; done"
+    )
+    until((place / "up").exists)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(5) == 0
+    assert lines(place)[-1] == "got-term"
+
+
+def test_it_waits_for_emacs_to_end_however_often_it_is_told(start: Starter, place: Path) -> None:
+    process = start(f"trap '' TERM; touch {place}/up; sleep 1; echo saved >> {place}/log")
+    until((place / "up").exists)
+    for _ in range(3):
+        process.send_signal(signal.SIGTERM)
+        time.sleep(0.05)
+    assert process.wait(5) == 0
+    assert lines(place)[-1] == "saved"
+
+
+def test_emacs_gets_the_daemons_name_the_lisp_and_no_init_file(start: Starter, place: Path) -> None:
+    start("exec sleep 60", EFRIT_DAEMON_NAME="team")
+    until(lambda: lines(place))
+    arguments = lines(place)[0]
+    assert arguments.startswith("--fg-daemon=team -Q ")
+    assert f"-L {place}/shared/lisp -l efrit-server -f efrit-server-start" in arguments
+    assert "native-comp-jit-compilation nil" in arguments
+
+
+def test_with_an_init_file_the_sites_own_setup_is_loaded(start: Starter, place: Path) -> None:
+    start("exec sleep 60", EFRIT_INIT_FILE="/etc/efrit/init.el")
+    until(lambda: lines(place))
+    assert "-Q" not in lines(place)[0].split()
+
+
+def test_emacs_knows_that_a_bridge_watches_it(start: Starter, place: Path) -> None:
+    start(f'echo "bridge=$EFRIT_BRIDGE cwd=$(pwd)" >> {place}/log; exec sleep 60')
+    until(lambda: len(lines(place)) == 2)
+    assert lines(place)[1] == f"bridge=1 cwd={place}"

@@ -1,0 +1,249 @@
+"""The supervisor over real processes that only look like Emacs."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from efrit.bridge.emacs import EmacsProcess, is_emacs
+from efrit.bridge.supervise import Supervisor, SupervisorSettings
+from efrit.protocol import RequestState
+from efrit.queue import DurableQueue
+from tests.unit.queue.hands import EmacsHand, a_request
+
+# Notes each SIGUSR2 and lives on, as an Emacs whose form cannot be interrupted.
+STUBBORN = """
+import os, signal, sys
+def note(number, frame):
+    with open(sys.argv[1], "a") as log:
+        log.write("USR2\\n")
+signal.signal(signal.SIGUSR2, note)
+print("up", flush=True)
+while True:
+    signal.pause()
+"""
+
+
+@dataclass
+class LookAlike:
+    """A process whose executable is called emacs."""
+
+    process: subprocess.Popen[str]
+    log: Path
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def interrupts(self) -> int:
+        return len(self.log.read_text().splitlines()) if self.log.exists() else 0
+
+
+@pytest.fixture
+def look_alike(tmp_path: Path) -> Iterator[Callable[[], LookAlike]]:
+    started: list[subprocess.Popen[str]] = []
+
+    def start() -> LookAlike:
+        log = tmp_path / f"signals-{len(started)}"
+        process = subprocess.Popen(
+            ["emacs-look-alike", "-S", "-c", STUBBORN, str(log)],
+            executable=sys.executable,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "up\n"
+        return LookAlike(process, log)
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+@dataclass
+class Supervised:
+    """A queue under supervision and what it counted."""
+
+    queue: DurableQueue
+    supervisor: Supervisor
+    root: Path
+    signals: list[str] = field(default_factory=list)
+    restarts: list[float] = field(default_factory=list)
+
+    def beat(self, pid: int, boot: str = "boot1", number: int = 0) -> None:
+        text = {"boot": boot, "pid": pid, "time": "2026-01-03T18:30:00.000Z", "processed": number}
+        part = self.root / "tmp/heartbeat"
+        part.write_text(json.dumps({**text, "emacs_version": "28.2", "state": "idle"}))
+        part.rename(self.root / "heartbeat")
+
+    async def until(self, condition: Callable[[], object], seconds: float = 5) -> None:
+        limit = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < limit, f"not within {seconds} s"
+            await asyncio.sleep(0.005)
+
+    def stats(self) -> dict[str, object]:
+        return self.supervisor.stats(time.monotonic()).model_dump()
+
+
+@pytest.fixture
+async def supervised(tmp_path: Path) -> AsyncIterator[Supervised]:
+    queue = DurableQueue(tmp_path / "queue")
+    signals: list[str] = []
+    restarts: list[float] = []
+    supervisor = Supervisor(
+        queue,
+        SupervisorSettings(request_timeout=0.2, kill_grace=1.5, stall=3),
+        on_signal=signals.append,
+        on_restart=lambda: restarts.append(time.monotonic()),
+    )
+    queue.on_heartbeat = supervisor.poke
+    queue.on_change = lambda view: supervisor.poke()
+    await queue.open()
+    tasks = [asyncio.create_task(queue.run()), asyncio.create_task(supervisor.run())]
+    yield Supervised(queue, supervisor, tmp_path / "queue", signals, restarts)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    await queue.close()
+
+
+async def test_an_overrunning_request_is_ordered_interrupted_each_second_and_killed(
+    supervised: Supervised, look_alike: Callable[[], LookAlike]
+) -> None:
+    emacs = look_alike()
+    supervised.beat(emacs.pid)
+    await supervised.queue.submit(a_request("a"))
+    EmacsHand(supervised.root).claim("a")
+    await supervised.until(emacs.interrupts)
+    assert (supervised.root / "control/cancel_a").read_text() == "TimedOut\n"
+    await supervised.until(lambda: emacs.process.poll() is not None)
+    assert emacs.process.returncode == -signal.SIGKILL
+    assert emacs.interrupts() == 2
+    assert supervised.signals == ["SIGUSR2", "SIGUSR2", "SIGKILL"]
+    await supervised.until(lambda: supervised.stats()["alive"] is False)
+
+
+async def test_a_cancelled_run_is_interrupted_at_once(
+    supervised: Supervised, look_alike: Callable[[], LookAlike]
+) -> None:
+    emacs = look_alike()
+    supervised.beat(emacs.pid)
+    await supervised.queue.submit(a_request("a", options={"timeout": 60}))
+    hand = EmacsHand(supervised.root)
+    hand.claim("a")
+    await supervised.until(lambda: supervised.queue.index.count(RequestState.RUNNING))
+    await supervised.queue.cancel(a_request("a").id)
+    supervised.supervisor.poke()
+    await supervised.until(emacs.interrupts, 0.5)
+    hand.answer("a", status="error", reason="Cancelled", outcome="Failure")
+    await supervised.until(lambda: supervised.queue.index.count(RequestState.ANSWERED))
+    assert emacs.process.poll() is None
+
+
+async def test_an_answer_in_time_spares_emacs(supervised: Supervised, look_alike: Callable[[], LookAlike]) -> None:
+    emacs = look_alike()
+    supervised.beat(emacs.pid)
+    await supervised.queue.submit(a_request("a"))
+    hand = EmacsHand(supervised.root)
+    hand.do("a")
+    await supervised.until(lambda: supervised.queue.index.count(RequestState.ANSWERED))
+    await supervised.until(lambda: time.monotonic() - supervised.supervisor.beat < 1)
+    assert supervised.signals == []
+
+
+async def test_a_hung_emacs_without_a_request_is_killed_in_the_end(
+    supervised: Supervised, look_alike: Callable[[], LookAlike]
+) -> None:
+    emacs = look_alike()
+    supervised.beat(emacs.pid)
+    await supervised.until(lambda: emacs.process.poll() is not None, 8)
+    assert supervised.signals == ["SIGKILL"]
+
+
+async def test_a_process_that_is_not_emacs_is_left_alone(supervised: Supervised) -> None:
+    stranger = await asyncio.create_subprocess_exec("sleep", "60")
+    try:
+        supervised.beat(stranger.pid)
+        await supervised.queue.submit(a_request("a"))
+        EmacsHand(supervised.root).claim("a")
+        await supervised.until(lambda: supervised.queue.index.count(RequestState.RUNNING))
+        await supervised.until(lambda: supervised.stats()["boot"] == "boot1")
+        await supervised.until(lambda: (supervised.stats()["busy_seconds"] or 0) > 0.5)  # type: ignore[operator]
+        assert supervised.stats()["alive"] is False
+        assert stranger.returncode is None
+        assert supervised.signals == []
+    finally:
+        stranger.kill()
+        await stranger.wait()
+
+
+async def test_a_heartbeat_found_at_start_does_not_make_emacs_responsive(
+    tmp_path: Path, look_alike: Callable[[], LookAlike]
+) -> None:
+    queue = DurableQueue(tmp_path / "queue")
+    await queue.open()
+    emacs = look_alike()
+    supervisor = Supervisor(queue)
+    made = Supervised(queue, supervisor, tmp_path / "queue")
+    made.beat(emacs.pid)
+    task = asyncio.create_task(supervisor.run())
+    await made.until(lambda: made.stats()["alive"])
+    assert made.stats()["responsive"] is False
+    made.beat(emacs.pid, number=1)
+    supervisor.poke()
+    await made.until(lambda: made.stats()["responsive"])
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    await queue.close()
+
+
+async def test_the_end_and_the_next_start_of_emacs_are_noticed(
+    supervised: Supervised, look_alike: Callable[[], LookAlike]
+) -> None:
+    first, second = look_alike(), look_alike()
+    supervised.beat(first.pid)
+    await supervised.until(lambda: supervised.stats()["alive"])
+    first.process.kill()
+    await supervised.until(lambda: not supervised.stats()["alive"], 0.9)
+    supervised.beat(second.pid, "boot2")
+    await supervised.until(lambda: supervised.stats()["responsive"])
+    assert len(supervised.restarts) == 1
+    assert supervised.stats()["pid"] == second.pid
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"boot":"b","pid":1,"time":"2026-01-01T00:00:00Z"}', "[]"])
+async def test_a_broken_heartbeat_is_survived(supervised: Supervised, text: str) -> None:
+    (supervised.root / "heartbeat").write_text(text)
+    beat = supervised.supervisor.beat
+    await supervised.until(lambda: supervised.supervisor.beat > beat)
+    assert supervised.stats()["alive"] is False
+
+
+def test_a_zombie_is_not_alive(look_alike: Callable[[], LookAlike]) -> None:
+    emacs = look_alike()
+    process = EmacsProcess.find(emacs.pid, "boot")
+    assert process is not None
+    assert process.alive()
+    os.kill(emacs.pid, signal.SIGKILL)
+    os.waitid(os.P_PID, emacs.pid, os.WEXITED | os.WNOWAIT)
+    assert not process.alive()
+    process.close()
+
+
+def test_only_what_is_called_emacs_is_emacs() -> None:
+    assert not is_emacs(os.getpid())
+    assert EmacsProcess.find(os.getpid(), "boot") is None
+    assert EmacsProcess.find(2**22 - 1, "boot") is None

@@ -117,8 +117,18 @@ Without NAME, the directory itself; a PART may be a file of the queue too."
 BOOT makes the temporary name.  With SYNC, the bytes are on disk before."
   (let ((temporary (efrit-files--temporary boot))
         (write-region-inhibit-fsync (not sync)))
-    (efrit-files-write temporary text)
-    (rename-file temporary path t)))
+    (condition-case err
+        (progn
+          (efrit-files-write temporary text)
+          (rename-file temporary path t))
+      (file-error
+       (efrit-files-delete temporary)
+       (signal (car err) (cdr err))))))
+
+(defun efrit-files-overwrite (path text)
+  "Write TEXT over the beginning of the file PATH, which exists."
+  (let ((write-region-inhibit-fsync t))
+    (write-region (efrit-files-bytes text) nil path 0 'silent)))
 
 (defun efrit-files-publish (path text boot)
   "Put TEXT at PATH, synced and whole, unless PATH exists already.

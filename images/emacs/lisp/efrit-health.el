@@ -80,7 +80,7 @@
       (emacs_version . ,emacs-version)
       (state . ,(cond (efrit-health--problem "degraded") (claim "busy") (t "idle")))
       (problem . ,(if efrit-health--problem
-                      (efrit-print-clean efrit-health--problem)
+                      (efrit-print-head (efrit-print-clean efrit-health--problem) 300)
                     :null))
       (current . ,(if request (efrit-request-id request) :null))
       (attempt . ,(if claim (efrit-claim-attempt claim) :null))
@@ -104,15 +104,28 @@
 
 ;;;; The heartbeat
 
+(defconst efrit-health--bytes 1024
+  "Size of a heartbeat, filled up with spaces.
+On a full disk it can still be written over the last one, of the same size.")
+
+(defun efrit-health--text ()
+  "Return the text of a heartbeat."
+  (let ((text (efrit-files-bytes (json-serialize (efrit-health--facts)))))
+    (concat text (make-string (max 0 (- efrit-health--bytes (length text) 1)) ?\s) "\n")))
+
 (defun efrit-health-beat ()
   "Write the heartbeat."
-  (condition-case nil
-      (efrit-files-isolated
-        (efrit-files-replace (efrit-files-path "heartbeat")
-                             (concat (json-serialize (efrit-health--facts)) "\n")
-                             efrit-claim-boot)
-        (setq efrit-health--shown (and efrit-health--current t)))
-    (error nil))
+  (let ((path (efrit-files-path "heartbeat")))
+    (condition-case nil
+        (efrit-files-isolated
+          (let ((text (efrit-health--text)))
+            (condition-case nil
+                (efrit-files-replace path text efrit-claim-boot)
+              (file-error
+               ;; A reader may see it half written, which beats silence.
+               (when (file-exists-p path) (efrit-files-overwrite path text)))))
+          (setq efrit-health--shown (and efrit-health--current t)))
+      (error nil)))
   (setq efrit-health--written (float-time)))
 
 (defun efrit-health-beat-if-stale ()

@@ -12,6 +12,7 @@
 (require 'efrit-queue)
 (require 'efrit-claim)
 (require 'efrit-answer)
+(require 'efrit-health)
 
 (defmacro efrit-queue-test--with (&rest body)
   "Run BODY with an empty queue and nothing remembered of another."
@@ -294,6 +295,28 @@
     (should (= (file-modes (efrit-files-path "claims.log")) #o600))
     (dolist (part efrit-files-parts)
       (should (= (file-modes (efrit-files-path part)) #o700)))))
+
+(ert-deftest efrit-health-beats-without-room-for-a-new-file ()
+  (efrit-queue-test--with
+    (efrit-health-reset)
+    (efrit-health-beat)
+    (let ((before (efrit-test-json "" "heartbeat")))
+      ;; Nothing can be made in tmp/, as on a full disk.
+      (delete-directory (efrit-files-path "tmp"))
+      (efrit-test-write "" "tmp" "in the way")
+      (efrit-health-set-problem "disk full")
+      (let ((after (efrit-test-json "" "heartbeat")))
+        (should (equal (alist-get 'state before) "idle"))
+        (should (equal (alist-get 'state after) "degraded"))
+        (should (equal (alist-get 'problem after) "disk full"))))))
+
+(ert-deftest efrit-files-that-cannot-be-replaced-leave-nothing-behind ()
+  (efrit-queue-test--with
+    (make-directory (efrit-files-path "heartbeat"))
+    (should-error (efrit-files-isolated
+                    (efrit-files-replace (efrit-files-path "heartbeat") "x" "b"))
+                  :type 'file-error)
+    (should-not (efrit-test-names "tmp"))))
 
 (ert-deftest efrit-files-publish-never-replaces ()
   (efrit-queue-test--with

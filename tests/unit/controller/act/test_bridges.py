@@ -1,0 +1,351 @@
+"""act/bridges.py: calls and event streams over real TLS with the credentials the controller hands out."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from efrit.controller.act.bridges import Bridges
+from efrit.controller.act.identity import new_identity
+from efrit.controller.decide.children.credentials import Identity
+from efrit.controller.decide.wire import wire_request
+from efrit.errors import (
+    BridgeError,
+    BridgeUnreachable,
+    EfritError,
+    InvalidRequest,
+    NoSpace,
+    NotAnswered,
+    QueueFull,
+    QueueNotReady,
+    RequestConflict,
+    RequestNotFound,
+    RequestTooLarge,
+    Unauthorized,
+)
+from efrit.protocol import Request, RequestState, Reset
+from tests.unit.controller.factory import POD_UID, answered, instance, request, stats, view
+from tests.unit.controller.fake_bridge import INSTANCE, FakeBridge, fake_bridge
+from tests.unit.controller.listener import Listener
+
+UID = "uid-work"
+ONE = f"/v1/requests/{UID}"
+
+
+@pytest.fixture(scope="module")
+def identity() -> Identity:
+    """Keys whose CA is valid today: TLS reads the real clock."""
+    return new_identity(datetime.now(UTC))
+
+
+@dataclass
+class Line:
+    """The controller's side and the bridge's side of one connection."""
+
+    bridges: Bridges
+    bridge: FakeBridge
+    heard: Listener
+
+
+@pytest.fixture
+async def line(identity: Identity, tmp_path: Path) -> AsyncIterator[Line]:
+    heard = Listener()
+    async with fake_bridge(identity, tmp_path) as bridge:
+        bridges = Bridges(identity, heard)
+        try:
+            yield Line(bridges, bridge, heard)
+        finally:
+            await bridges.close()
+
+
+@pytest.fixture
+async def connected(line: Line) -> Line:
+    await line.bridges.connect(line.bridge.wanted())
+    return line
+
+
+def work() -> Request:
+    return wire_request(request(), instance())
+
+
+# Calls.
+
+
+async def test_a_request_is_submitted_as_its_file_and_its_view_comes_back(connected: Line) -> None:
+    connected.bridge.answers["PUT", ONE] = (201, view().to_json())
+
+    told = await connected.bridges.submit(INSTANCE, work())
+
+    assert told == view()
+    assert connected.bridge.calls == [("PUT", ONE, work().to_json())]
+
+
+async def test_a_request_is_read_with_its_answer(connected: Line) -> None:
+    connected.bridge.answers["GET", ONE] = (200, answered(result="2").to_json())
+
+    assert await connected.bridges.read(INSTANCE, UID) == answered(result="2")
+
+
+async def test_a_request_is_cancelled(connected: Line) -> None:
+    running = view(state=RequestState.RUNNING)
+    connected.bridge.answers["POST", f"{ONE}/cancel"] = (202, running.to_json())
+
+    assert await connected.bridges.cancel(INSTANCE, UID) == running
+
+
+async def test_an_answer_is_acknowledged(connected: Line) -> None:
+    connected.bridge.answers["DELETE", ONE] = (204, "")
+
+    await connected.bridges.acknowledge(INSTANCE, UID)
+
+    assert connected.bridge.calls == [("DELETE", ONE, "")]
+
+
+async def test_an_answer_that_is_gone_was_acknowledged_long_ago(connected: Line) -> None:
+    await connected.bridges.acknowledge(INSTANCE, UID)
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "kind"),
+    [
+        (404, "NotFound", RequestNotFound),
+        (409, "Conflict", RequestConflict),
+        (409, "NotAnswered", NotAnswered),
+        (413, "TooLarge", RequestTooLarge),
+        (422, "Invalid", InvalidRequest),
+        (429, "QueueFull", QueueFull),
+        (503, "NotReady", QueueNotReady),
+        (507, "NoSpace", NoSpace),
+        (401, "Unauthorized", Unauthorized),
+        (500, "SomethingNew", BridgeError),
+    ],
+)
+async def test_every_error_of_the_bridge_is_raised_as_itself(
+    connected: Line, status: int, code: str, kind: type[EfritError]
+) -> None:
+    connected.bridge.answers["PUT", ONE] = (status, f'{{"error": {{"code": "{code}", "message": "why"}}}}')
+
+    with pytest.raises(kind, match="why") as caught:
+        await connected.bridges.submit(INSTANCE, work())
+
+    assert type(caught.value) is kind
+
+
+@pytest.mark.parametrize("body", ["<html>", "{}", "null"])
+async def test_an_error_in_other_words_is_quoted(connected: Line, body: str) -> None:
+    connected.bridge.answers["GET", ONE] = (502, body)
+
+    with pytest.raises(BridgeError, match="the bridge answered 502"):
+        await connected.bridges.read(INSTANCE, UID)
+
+
+async def test_a_connection_that_breaks_is_no_answer(connected: Line) -> None:
+    connected.bridge.answers["PUT", ONE] = (0, "")
+
+    with pytest.raises(BridgeUnreachable, match="team/alpha"):
+        await connected.bridges.submit(INSTANCE, work())
+
+
+async def test_nobody_is_called_without_a_connection(line: Line) -> None:
+    with pytest.raises(BridgeUnreachable, match="team/alpha: not connected"):
+        await line.bridges.submit(INSTANCE, work())
+
+
+async def test_a_disconnected_instance_is_not_called(connected: Line) -> None:
+    await connected.bridges.disconnect(INSTANCE)
+
+    with pytest.raises(BridgeUnreachable):
+        await connected.bridges.read(INSTANCE, UID)
+    assert connected.heard.of("bridge_closed") == [(INSTANCE,)]
+    assert len(connected.bridges) == 0
+
+
+async def test_disconnecting_what_is_not_connected_is_no_error(line: Line) -> None:
+    await line.bridges.disconnect(INSTANCE)
+
+
+# Who is talked to.
+
+
+async def test_a_bridge_with_another_instances_certificate_is_refused(
+    identity: Identity, tmp_path: Path, line: Line
+) -> None:
+    async with fake_bridge(identity, tmp_path, "uid-other") as other:
+        await line.bridges.connect(other.wanted())
+        _, _, problem = await line.heard.hears("bridge_lost")
+
+        assert "certificate verify failed" in problem
+        with pytest.raises(BridgeUnreachable, match="certificate"):
+            await line.bridges.submit(INSTANCE, work())
+        assert other.calls == []
+
+
+async def test_a_bridge_with_a_certificate_of_another_ca_is_refused(tmp_path: Path, line: Line) -> None:
+    async with fake_bridge(new_identity(datetime.now(UTC)), tmp_path) as impostor:
+        await line.bridges.connect(impostor.wanted())
+        _, _, problem = await line.heard.hears("bridge_lost")
+
+        assert "certificate verify failed" in problem
+        assert impostor.streams.empty()
+
+
+async def test_a_bridge_that_refuses_the_token_is_told_as_such(identity: Identity, line: Line) -> None:
+    line.bridge.token = "another"
+
+    await line.bridges.connect(line.bridge.wanted())
+
+    _, _, problem = await line.heard.hears("bridge_lost")
+    assert "bearer token" in problem
+
+
+async def test_an_address_of_version_six_is_bracketed(line: Line) -> None:
+    await line.bridges.connect(replace(line.bridge.wanted(), host="::1"))
+
+    _, _, problem = await line.heard.hears("bridge_lost")
+
+    assert "Invalid" not in problem
+
+
+# The stream.
+
+
+async def test_the_stream_starts_without_an_id_and_its_events_arrive_in_order(connected: Line) -> None:
+    stream = await connected.bridge.reader()
+    assert stream.last_event_id is None
+
+    await stream.whole_picture(view())
+    await connected.heard.hears("bridge_event", 3)
+
+    assert connected.heard.of("bridge_event") == [
+        (INSTANCE, POD_UID, Reset(queue_id="queue-1", epoch="epoch")),
+        (INSTANCE, POD_UID, view()),
+        (INSTANCE, POD_UID, stats()),
+    ]
+
+
+async def test_a_dropped_stream_resumes_where_it_broke_off(connected: Line) -> None:
+    stream = await connected.bridge.reader()
+    await stream.whole_picture()
+    await stream.tell(view(), "epoch-7")
+    await connected.heard.hears("bridge_event", 3)
+
+    stream.end()
+
+    assert (await connected.bridge.reader()).last_event_id == "epoch-7"
+    instance_key, pod_uid, _ = await connected.heard.hears("bridge_lost")
+    assert (instance_key, pod_uid) == (INSTANCE, POD_UID)
+
+
+async def test_an_event_without_an_id_leaves_the_place_to_resume_at(connected: Line) -> None:
+    stream = await connected.bridge.reader()
+    await stream.tell(stats(), "epoch-7")
+    await stream.tell(stats(processed=1))
+    await connected.heard.hears("bridge_event", 2)
+
+    stream.end()
+
+    assert (await connected.bridge.reader()).last_event_id == "epoch-7"
+
+
+async def test_a_bridge_that_is_not_ready_is_tried_again(line: Line) -> None:
+    line.bridge.refuse_streams = 2
+    await line.bridges.connect(line.bridge.wanted())
+
+    assert await line.bridge.reader()
+    assert [problem for _, _, problem in line.heard.of("bridge_lost")] == ["the queue is not open yet"] * 2
+
+
+async def test_events_of_a_later_version_are_passed_over(connected: Line) -> None:
+    stream = await connected.bridge.reader()
+
+    await stream.send("novelty", '{"what": "ever"}', "epoch-1")
+    await stream.tell(stats(), "epoch-2")
+    await connected.heard.hears("bridge_event")
+
+    assert connected.heard.of("bridge_event") == [(INSTANCE, POD_UID, stats())]
+
+
+async def test_after_an_event_that_cannot_be_read_the_whole_picture_is_asked_for(connected: Line) -> None:
+    stream = await connected.bridge.reader()
+    await stream.tell(stats(), "epoch-1")
+
+    await stream.send("request", '{"id": 7}', "epoch-2")
+
+    assert (await connected.bridge.reader()).last_event_id is None
+
+
+@pytest.mark.parametrize("separator", ["\n", "\r", "\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\x1e"])
+async def test_no_separator_of_lines_in_an_answer_cuts_its_event(connected: Line, separator: str) -> None:
+    told = answered(result=f"one{separator}two")
+    stream = await connected.bridge.reader()
+
+    await stream.tell(told, "epoch-1")
+
+    assert await connected.heard.hears("bridge_event") == (INSTANCE, POD_UID, told)
+
+
+async def test_wanting_the_same_connection_again_changes_nothing(connected: Line) -> None:
+    stream = await connected.bridge.reader()
+
+    await connected.bridges.connect(connected.bridge.wanted())
+    await stream.tell(stats(), "epoch-1")
+    await connected.heard.hears("bridge_event")
+
+    assert connected.bridge.streams.empty()
+    assert len(connected.bridges) == 1
+
+
+async def test_a_new_pod_gets_a_stream_of_its_own_from_the_start(connected: Line) -> None:
+    stream = await connected.bridge.reader()
+    await stream.tell(stats(), "epoch-1")
+    await connected.heard.hears("bridge_event")
+
+    await connected.bridges.connect(connected.bridge.wanted(pod_uid="pod-uid-2"))
+    second = await connected.bridge.reader()
+    await second.tell(stats(), "epoch-1")
+
+    assert second.last_event_id is None
+    assert (await connected.heard.hears("bridge_event", 2))[1] == "pod-uid-2"
+    assert len(connected.bridges) == 1
+
+
+async def test_closing_ends_every_stream(connected: Line) -> None:
+    await connected.bridge.reader()
+
+    await connected.bridges.close()
+
+    assert len(connected.bridges) == 0
+
+
+async def test_a_call_still_works_while_the_stream_is_down(line: Line) -> None:
+    line.bridge.refuse_streams = 1000
+    line.bridge.answers["GET", ONE] = (200, view().to_json())
+    await line.bridges.connect(line.bridge.wanted())
+    await line.heard.hears("bridge_lost")
+
+    assert await line.bridges.read(INSTANCE, UID) == view()
+
+
+async def test_a_stream_that_failed_over_a_bug_is_opened_anew_when_it_is_wanted_again(
+    line: Line, identity: Identity, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Failing(Listener):
+        def bridge_event(self, *arguments: Any) -> None:
+            raise LookupError("a bug")
+
+    bridges = Bridges(identity, Failing())
+    await bridges.connect(line.bridge.wanted())
+    stream = await line.bridge.reader()
+    await stream.tell(stats(), "epoch-1")
+    await stream.dropped()
+
+    await bridges.connect(line.bridge.wanted())
+
+    assert await line.bridge.reader()
+    assert "a bug" in caplog.text
+    await bridges.close()

@@ -1,0 +1,136 @@
+"""A small real TLS server that answers as a bridge does: requests by script, a stream that the test writes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from aiohttp import web
+
+from efrit.controller.decide.actions import ConnectBridge
+from efrit.controller.decide.children.credentials import Identity, credentials, token
+from efrit.controller.decide.views import Key
+from efrit.protocol import Event, RequestView, Reset
+from tests.unit.controller.factory import POD_UID, QUEUE_ID, stats
+
+INSTANCE: Key = ("team", "alpha")
+INSTANCE_UID = "uid-alpha"
+
+
+@dataclass
+class Stream:
+    """One reader of the event stream."""
+
+    last_event_id: str | None
+    _response: web.StreamResponse
+    _over: asyncio.Event = field(default_factory=asyncio.Event)
+    _gone: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def send(self, name: str, data: str, event_id: str | None = None) -> None:
+        head = f"id: {event_id}\n" if event_id else ""
+        await self._response.write(f"{head}event: {name}\ndata: {data}\n\n".encode())
+
+    async def tell(self, event: Event, event_id: str | None = None) -> None:
+        name = "reset" if isinstance(event, Reset) else "request" if isinstance(event, RequestView) else "stats"
+        await self.send(name, event.to_json(), event_id)
+
+    async def whole_picture(self, *views: RequestView, event_id: str = "epoch-0") -> None:
+        await self.tell(Reset(queue_id=QUEUE_ID, epoch="epoch"))
+        for each in views:
+            await self.tell(each)
+        await self.tell(stats(), event_id)
+
+    def end(self) -> None:
+        """End the stream from this side."""
+        self._over.set()
+
+    async def follow(self) -> None:
+        """Last as long as the stream does."""
+        try:
+            await self._over.wait()
+        finally:
+            self._gone.set()
+
+    async def dropped(self) -> None:
+        """Wait until the reader has gone away."""
+        await asyncio.wait_for(self._gone.wait(), 30)
+
+
+@dataclass
+class FakeBridge:
+    """The server's state; `answers` maps (method, path) to (status, body)."""
+
+    port: int = 0
+    token: str = ""
+    answers: dict[tuple[str, str], tuple[int, str]] = field(default_factory=dict)
+    calls: list[tuple[str, str, str]] = field(default_factory=list)
+    streams: asyncio.Queue[Stream] = field(default_factory=asyncio.Queue)
+    refuse_streams: int = 0
+
+    def wanted(self, pod_uid: str = POD_UID, instance_uid: str = INSTANCE_UID) -> ConnectBridge:
+        """What connects to this server."""
+        return ConnectBridge(INSTANCE, instance_uid, pod_uid, "127.0.0.1", self.port)
+
+    async def reader(self) -> Stream:
+        """The next one that reads the stream."""
+        return await asyncio.wait_for(self.streams.get(), 30)
+
+    async def request(self, http: web.Request) -> web.StreamResponse:
+        if http.headers.get("Authorization") != f"Bearer {self.token}":
+            return _error(401, "Unauthorized", "a valid bearer token is required")
+        self.calls.append((http.method, http.path, await http.text()))
+        status, body = self.answers.get((http.method, http.path), (404, ""))
+        if status == 404 and not body:
+            return _error(404, "NotFound", "no such request")
+        if status == 0:
+            assert http.transport is not None
+            http.transport.abort()
+        return web.Response(status=status, text=body, content_type="application/json")
+
+    async def events(self, http: web.Request) -> web.StreamResponse:
+        if http.headers.get("Authorization") != f"Bearer {self.token}":
+            return _error(401, "Unauthorized", "a valid bearer token is required")
+        if self.refuse_streams:
+            self.refuse_streams -= 1
+            return _error(503, "NotReady", "the queue is not open yet")
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(http)
+        stream = Stream(http.headers.get("Last-Event-ID"), response)
+        await self.streams.put(stream)
+        with contextlib.suppress(ConnectionError):
+            await stream.follow()
+        return response
+
+
+def _error(status: int, code: str, message: str) -> web.Response:
+    return web.json_response({"error": {"code": code, "message": message}}, status=status)
+
+
+@contextlib.asynccontextmanager
+async def fake_bridge(
+    identity: Identity, directory: Path, instance_uid: str = INSTANCE_UID
+) -> AsyncIterator[FakeBridge]:
+    """A bridge with the credentials that the controller would give it."""
+    given = credentials(identity, instance_uid, datetime.now(UTC))
+    pair = directory / f"{instance_uid}.pem"
+    pair.write_bytes(given.private_key + given.certificate)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(pair)
+    bridge = FakeBridge(token=token(identity.hmac_key, instance_uid))
+    app = web.Application()
+    app.router.add_get("/v1/events", bridge.events)
+    app.router.add_route("*", "/v1/requests/{tail:.*}", bridge.request)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handler_cancellation=True)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
+    await site.start()
+    bridge.port = runner.addresses[0][1]
+    try:
+        yield bridge
+    finally:
+        await runner.cleanup()

@@ -123,7 +123,6 @@ class Reconciler:
             obj = await self._kube.get(API_VERSION, EfritRequest.kind, *key)
         except ApiNotFound:
             obj = None
-        self._store.claim(key)
         if obj is not None and obj["metadata"]["uid"] == uid:
             if obj.get("status", {}).get("phase") not in ("Succeeded", "Failed"):
                 self._store.observe_request(obj)
@@ -135,3 +134,5 @@ class Reconciler:
             await self._actor.carry_out(Acknowledge(instance, uid))
         except NotAnswered:
             log.debug("%s/%s: waiting for the end of its work", *key)
+        else:
+            self._store.claim(key)

@@ -1,0 +1,400 @@
+"""act/actor.py: what each action does to the API server and the bridges, and what is told back."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from efrit.controller.act.actor import Actor
+from efrit.controller.act.bridges import Bridges
+from efrit.controller.act.identity import new_identity
+from efrit.controller.act.kube import Kube
+from efrit.controller.decide.actions import (
+    Acknowledge,
+    ApplyChildren,
+    CancelWork,
+    Delete,
+    DisconnectBridge,
+    Explain,
+    FetchAnswer,
+    LookAgain,
+    PatchStatus,
+    Record,
+    StoreResult,
+    Submit,
+)
+from efrit.controller.decide.wire import wire_request
+from efrit.errors import ApiRefused, ApiUnavailable, BridgeUnreachable, NotAnswered, QueueFull
+from tests.unit.controller.factory import (
+    NOW,
+    Json,
+    answered,
+    instance,
+    instance_json,
+    request,
+    request_json,
+    seconds,
+    view,
+)
+from tests.unit.controller.fake_api import FakeApi
+from tests.unit.controller.fake_bridge import INSTANCE, FakeBridge, fake_bridge
+from tests.unit.controller.listener import Listener
+
+REQUEST = ("team", "work")
+UID = "uid-work"
+ONE = f"/v1/requests/{UID}"
+WORK = "/apis/efrit.dev/v1alpha1/namespaces/team/efritrequests/work"
+ALPHA = "/apis/efrit.dev/v1alpha1/namespaces/team/efritinstances/alpha"
+
+
+@dataclass
+class Stage:
+    """An actor between a fake API server, a fake bridge and a sink that listens."""
+
+    actor: Actor
+    api: FakeApi
+    bridge: FakeBridge
+    heard: Listener
+
+    async def does(self, action: Any) -> None:
+        await self.actor.carry_out(action)
+
+
+@pytest.fixture
+async def stage(api: FakeApi, kube: Kube, tmp_path: Path) -> AsyncIterator[Stage]:
+    identity, heard = new_identity(datetime.now(UTC)), Listener()
+    async with fake_bridge(identity, tmp_path) as bridge:
+        bridges = Bridges(identity, heard)
+        await bridges.connect(bridge.wanted())
+        try:
+            yield Stage(Actor(kube, bridges, heard, lambda: NOW, "pod-1"), api, bridge, heard)
+        finally:
+            await bridges.close()
+
+
+def patch(status: Json, *, version: str, old: Json | None = None, kind: Any = "EfritRequest") -> PatchStatus:
+    if kind == "EfritInstance":
+        return PatchStatus(kind, INSTANCE, "uid-alpha", version, status, old or {})
+    return PatchStatus(kind, REQUEST, UID, version, status, old or {}, NOW - seconds(1))
+
+
+SUBMIT = Submit(INSTANCE, REQUEST, wire_request(request(), instance()))
+
+
+# Work.
+
+
+async def test_a_submission_tells_what_the_bridge_said(stage: Stage) -> None:
+    stage.bridge.answers["PUT", ONE] = (201, view().to_json())
+
+    await stage.does(SUBMIT)
+
+    assert stage.heard.of("request_view") == [(INSTANCE, view())]
+
+
+async def test_a_submission_under_other_defaults_is_the_same_request(stage: Stage) -> None:
+    stage.bridge.answers["PUT", ONE] = (409, '{"error": {"code": "Conflict", "message": "other digest"}}')
+    stage.bridge.answers["GET", ONE] = (200, answered(result="2").to_json())
+
+    await stage.does(SUBMIT)
+
+    assert stage.heard.of("request_view") == [(INSTANCE, answered(result="2"))]
+
+
+async def test_a_submission_a_bridge_will_never_take_is_told_with_its_sentence(stage: Stage) -> None:
+    stage.bridge.answers["PUT", ONE] = (413, '{"error": {"code": "TooLarge", "message": "9 bytes, 5 are allowed"}}')
+
+    await stage.does(SUBMIT)
+
+    assert stage.heard.of("turned_away") == [(REQUEST, UID, "9 bytes, 5 are allowed")]
+
+
+async def test_a_submission_to_a_full_queue_is_tried_again(stage: Stage) -> None:
+    stage.bridge.answers["PUT", ONE] = (429, '{"error": {"code": "QueueFull", "message": "full"}}')
+
+    with pytest.raises(QueueFull):
+        await stage.does(SUBMIT)
+    assert stage.heard.of("handed_over") == []
+
+
+async def test_a_submission_without_a_reply_may_have_arrived(stage: Stage) -> None:
+    stage.bridge.answers["PUT", ONE] = (0, "")
+
+    with pytest.raises(BridgeUnreachable):
+        await stage.does(SUBMIT)
+
+    assert stage.heard.of("handed_over") == [(INSTANCE, REQUEST, UID)]
+
+
+async def test_a_cancel_tells_what_the_bridge_said(stage: Stage) -> None:
+    stage.bridge.answers["POST", f"{ONE}/cancel"] = (202, view().to_json())
+
+    await stage.does(CancelWork(INSTANCE, REQUEST, UID))
+
+    assert stage.heard.of("request_view") == [(INSTANCE, view())]
+
+
+async def test_a_cancel_of_what_the_queue_does_not_know_tells_that_it_is_absent(stage: Stage) -> None:
+    await stage.does(CancelWork(INSTANCE, REQUEST, UID))
+
+    ((key, uid, _queue),) = stage.heard.of("absent")
+    assert (key, uid) == (REQUEST, UID)
+
+
+async def test_a_large_answer_is_fetched(stage: Stage) -> None:
+    stage.bridge.answers["GET", ONE] = (200, answered(result="2").to_json())
+
+    await stage.does(FetchAnswer(INSTANCE, REQUEST, UID))
+
+    assert stage.heard.of("request_view") == [(INSTANCE, answered(result="2"))]
+
+
+async def test_an_acknowledgement_is_told_once_the_bridge_has_it(stage: Stage) -> None:
+    stage.bridge.answers["DELETE", ONE] = (409, '{"error": {"code": "NotAnswered", "message": "it runs"}}')
+    with pytest.raises(NotAnswered):
+        await stage.does(Acknowledge(INSTANCE, UID))
+    assert stage.heard.of("acknowledged") == []
+
+    stage.bridge.answers["DELETE", ONE] = (204, "")
+    await stage.does(Acknowledge(INSTANCE, UID))
+
+    assert stage.heard.of("acknowledged") == [(INSTANCE, UID)]
+
+
+async def test_a_connection_is_closed(stage: Stage) -> None:
+    await stage.does(DisconnectBridge(INSTANCE))
+
+    assert stage.heard.of("bridge_closed") == [(INSTANCE,)]
+
+
+# Status.
+
+
+async def test_a_status_is_written_on_condition_of_version_and_uid(stage: Stage) -> None:
+    stored = stage.api.put(WORK, request_json())
+    version = stored["metadata"]["resourceVersion"]
+
+    await stage.does(patch({"phase": "Running"}, version=version))
+
+    (call,) = stage.api.made("PATCH")
+    assert call.path == f"{WORK}/status"
+    assert call.body == {"metadata": {"resourceVersion": version, "uid": UID}, "status": {"phase": "Running"}}
+
+
+async def test_a_written_status_is_taken_in_from_the_reply(stage: Stage) -> None:
+    stored = stage.api.put(WORK, request_json())
+
+    await stage.does(patch({"phase": "Running"}, version=stored["metadata"]["resourceVersion"]))
+
+    ((obj,),) = stage.heard.of("observe_request")
+    assert obj["status"] == {"phase": "Running"}
+    assert int(obj["metadata"]["resourceVersion"]) > int(stored["metadata"]["resourceVersion"])
+
+
+async def test_what_is_gone_from_the_status_is_removed_at_every_depth(stage: Stage) -> None:
+    old = {"phase": "Running", "progress": {"step": 1}, "session": {"id": "a", "question": "?"}, "result": "kept"}
+    stored = stage.api.put(WORK, {**request_json(), "status": old})
+
+    new = {"phase": "Succeeded", "session": {"id": "b"}, "result": "kept"}
+    await stage.does(patch(new, old=old, version=stored["metadata"]["resourceVersion"]))
+
+    assert stage.api.objects[WORK]["status"] == new
+    body = stage.api.made("PATCH")[0].body["status"]
+    assert body["progress"] is None
+    assert body["session"] == {"id": "b", "question": None}
+
+
+async def test_lists_are_replaced_whole(stage: Stage) -> None:
+    old = {"conditions": [{"type": "Complete", "message": "x"}]}
+    stored = stage.api.put(WORK, {**request_json(), "status": old})
+
+    new = {"conditions": [{"type": "Complete"}, {"type": "Succeeded"}]}
+    await stage.does(patch(new, old=old, version=stored["metadata"]["resourceVersion"]))
+
+    assert stage.api.objects[WORK]["status"] == new
+
+
+async def test_after_a_conflict_the_object_is_read_again_and_nothing_is_forced(stage: Stage) -> None:
+    stage.api.put(WORK, {**request_json(), "status": {"phase": "Succeeded"}})
+
+    await stage.does(patch({"phase": "Running"}, version="1"))
+
+    ((obj,),) = stage.heard.of("observe_request")
+    assert obj["status"] == {"phase": "Succeeded"}
+    assert [call.method for call in stage.api.calls] == ["PATCH", "GET"]
+
+
+async def test_a_status_of_a_request_made_anew_under_the_name_is_not_written(stage: Stage) -> None:
+    stored = stage.api.put(WORK, request_json(uid="another"))
+
+    await stage.does(patch({"phase": "Running"}, version=stored["metadata"]["resourceVersion"]))
+
+    assert stage.api.objects[WORK].get("status") == {}
+    ((obj,),) = stage.heard.of("observe_request")
+    assert obj["metadata"]["uid"] == "another"
+
+
+async def test_a_request_that_is_gone_is_told(stage: Stage) -> None:
+    await stage.does(patch({"phase": "Running"}, version="1"))
+
+    assert stage.heard.of("request_gone") == [(REQUEST, UID)]
+
+
+async def test_an_instance_that_is_gone_is_left_to_the_watch(stage: Stage) -> None:
+    await stage.does(patch({"phase": "Ready"}, version="1", kind="EfritInstance"))
+
+    assert stage.heard.of("observe_instance") == []
+
+
+async def test_an_instance_changed_meanwhile_is_read_again(stage: Stage) -> None:
+    stage.api.put(ALPHA, instance_json())
+
+    await stage.does(patch({"phase": "Ready"}, version="1", kind="EfritInstance"))
+
+    assert len(stage.heard.of("observe_instance")) == 1
+    assert stage.heard.of("status_written") == []
+
+
+async def test_the_time_of_an_instances_status_is_told(stage: Stage) -> None:
+    stored = stage.api.put(ALPHA, instance_json())
+
+    version = stored["metadata"]["resourceVersion"]
+    await stage.does(patch({"phase": "Ready"}, version=version, kind="EfritInstance"))
+
+    assert stage.heard.of("status_written") == [(INSTANCE,)]
+    assert len(stage.heard.of("observe_instance")) == 1
+
+
+async def test_a_refused_status_is_read_again_and_comes_back_later(stage: Stage) -> None:
+    stage.api.put(WORK, {**request_json(), "status": {"phase": "Succeeded"}})
+    stage.api.fail("PATCH", f"{WORK}/status", 422, {"message": "the status of a finished EfritRequest is final"})
+
+    with pytest.raises(ApiRefused):
+        await stage.does(patch({"phase": "Failed"}, version="101"))
+
+    assert len(stage.heard.of("observe_request")) == 1
+
+
+async def test_a_status_that_could_not_be_written_is_tried_again(stage: Stage) -> None:
+    stage.api.fail("PATCH", f"{WORK}/status", 500)
+
+    with pytest.raises(ApiUnavailable):
+        await stage.does(patch({"phase": "Failed"}, version="1"))
+    assert stage.heard.told == []
+
+
+# Children.
+
+
+def child(kind: str, api_version: str = "v1") -> Json:
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": "efrit-alpha", "namespace": "team"}}
+
+
+CHILDREN = ApplyChildren(INSTANCE, 3, (child("ServiceAccount"), child("StatefulSet", "apps/v1")))
+
+
+async def test_children_are_applied_in_their_order_and_the_statefulset_is_taken_in(stage: Stage) -> None:
+    await stage.does(CHILDREN)
+
+    assert [call.path.split("/")[-2] for call in stage.api.made("PATCH")] == ["serviceaccounts", "statefulsets"]
+    ((obj,),) = stage.heard.of("observe_statefulset")
+    assert obj["kind"] == "StatefulSet"
+    assert stage.heard.of("applied") == [(INSTANCE,)]
+
+
+async def test_a_refused_child_is_told_in_the_api_servers_words_and_stops_the_rest(stage: Stage) -> None:
+    where = "/api/v1/namespaces/team/serviceaccounts/efrit-alpha"
+    stage.api.fail("PATCH", where, 403, {"message": "exceeded quota: accounts"})
+
+    await stage.does(CHILDREN)
+
+    assert stage.heard.told == [("refused", (INSTANCE, 3, "exceeded quota: accounts"))]
+    assert len(stage.api.made("PATCH")) == 1
+
+
+async def test_a_child_that_could_not_be_applied_is_tried_again(stage: Stage) -> None:
+    stage.api.fail("PATCH", "/api/v1/namespaces/team/serviceaccounts/efrit-alpha", 503)
+
+    with pytest.raises(ApiUnavailable):
+        await stage.does(CHILDREN)
+    assert stage.heard.told == []
+
+
+# Results, deletions, events, explanations.
+
+
+async def test_a_result_is_stored_once(stage: Stage) -> None:
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "efrit-result-x", "namespace": "team"}}
+
+    await stage.does(StoreResult(REQUEST, secret))
+    await stage.does(StoreResult(REQUEST, secret))
+
+    assert len(stage.api.made("POST")) == 2
+    assert list(stage.api.objects) == ["/api/v1/namespaces/team/secrets/efrit-result-x"]
+
+
+async def test_a_deleted_request_is_told_to_be_gone(stage: Stage) -> None:
+    stage.api.put(WORK, request_json())
+
+    await stage.does(Delete("EfritRequest", REQUEST, UID))
+
+    assert stage.api.objects == {}
+    assert stage.heard.of("request_gone") == [(REQUEST, UID)]
+
+
+@pytest.mark.parametrize("uid", [None, "another"], ids=["gone", "another object of the name"])
+async def test_what_is_gone_already_need_not_be_deleted(stage: Stage, uid: str | None) -> None:
+    if uid is not None:
+        stage.api.put(WORK, request_json(uid=uid))
+
+    await stage.does(Delete("EfritRequest", REQUEST, UID))
+
+    assert len(stage.api.objects) == (0 if uid is None else 1)
+    assert stage.heard.of("request_gone") == [(REQUEST, UID)]
+
+
+async def test_a_deleted_instance_is_left_to_the_watch(stage: Stage) -> None:
+    stage.api.put(ALPHA, instance_json())
+
+    await stage.does(Delete("EfritInstance", INSTANCE, "uid-alpha"))
+
+    assert stage.heard.told == []
+
+
+async def test_an_event_names_the_object_and_the_controller(stage: Stage) -> None:
+    await stage.does(Record("EfritInstance", INSTANCE, "uid-alpha", "Warning", "CrashLooping", "m" * 2000))
+
+    (call,) = stage.api.made("POST")
+    assert call.path == "/api/v1/namespaces/team/events"
+    assert call.body["involvedObject"] == {
+        "apiVersion": "efrit.dev/v1alpha1",
+        "kind": "EfritInstance",
+        "namespace": "team",
+        "name": "alpha",
+        "uid": "uid-alpha",
+    }
+    assert (call.body["type"], call.body["reason"], len(call.body["message"])) == ("Warning", "CrashLooping", 1024)
+    assert (call.body["reportingInstance"], call.body["lastTimestamp"]) == ("pod-1", "2026-03-01T12:00:00Z")
+
+
+@pytest.mark.parametrize("status", [403, 404, 500])
+async def test_an_event_that_cannot_be_published_stops_nothing(stage: Stage, status: int) -> None:
+    stage.api.fail("POST", "/api/v1/namespaces/team/events", status)
+
+    await stage.does(Record("EfritInstance", INSTANCE, "uid-alpha", "Normal", "Ready", "x"))
+
+
+async def test_an_explanation_is_told(stage: Stage) -> None:
+    await stage.does(Explain(INSTANCE))
+
+    assert stage.heard.of("explained") == [(INSTANCE, None)]
+
+
+async def test_what_is_for_somebody_else_is_refused(stage: Stage) -> None:
+    with pytest.raises(TypeError, match="not for the actor"):
+        await stage.does(LookAgain(seconds(1)))

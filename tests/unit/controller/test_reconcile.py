@@ -1,0 +1,295 @@
+"""reconcile.py: one look at one key, through the real store, decisions and actor."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from efrit.controller.act.actor import Actor
+from efrit.controller.act.bridges import Bridges
+from efrit.controller.act.identity import new_identity
+from efrit.controller.act.kube import Kube
+from efrit.controller.reconcile import PULSE, Reconciler
+from efrit.controller.watch.queue import WorkKey, WorkQueue
+from efrit.controller.watch.store import Store
+from efrit.errors import BridgeUnreachable
+from efrit.protocol import Reason, RequestState, Reset
+from tests.unit.controller.factory import (
+    CONFIG,
+    POD_UID,
+    QUEUE_ID,
+    Json,
+    answered,
+    final_status,
+    instance_json,
+    request_json,
+    stats,
+    view,
+)
+from tests.unit.controller.fake_api import FakeApi
+from tests.unit.controller.fake_bridge import INSTANCE, FakeBridge, fake_bridge
+
+KEY = ("team", "work")
+LOOK = WorkKey("EfritRequest", *KEY)
+UID = "uid-work"
+ONE = f"/v1/requests/{UID}"
+CANCEL = f"{ONE}/cancel"
+WORK = "/apis/efrit.dev/v1alpha1/namespaces/team/efritrequests/work"
+LOST = view(state=RequestState.RUNNING, attempt=1, metadata={"name": "work", "namespace": "team"})
+
+
+@dataclass
+class Stage:
+    """Everything but kopf: looks are made by hand."""
+
+    reconciler: Reconciler
+    store: Store
+    queue: WorkQueue
+    api: FakeApi
+    bridge: FakeBridge
+    bridges: Bridges
+
+    async def look(self) -> None:
+        await self.reconciler.look(LOOK)
+
+    def observe(self, **given: Any) -> Json:
+        """Place a request in the API server and show it to the store."""
+        stored = self.api.put(WORK, request_json(created=datetime.now(UTC), **given))
+        self.store.observe_request(stored)
+        return stored
+
+    def ready(self, *views: Any) -> None:
+        """Show a ready instance whose bridge tells of these requests."""
+        self.store.observe_instance(instance_json())
+        self.store.observe_pod(
+            {
+                "metadata": {
+                    "name": "efrit-alpha-0",
+                    "namespace": "team",
+                    "uid": POD_UID,
+                    "labels": {"efrit.dev/instance": "alpha"},
+                },
+                "status": {"phase": "Running", "podIP": "127.0.0.1"},
+            }
+        )
+        for event in (Reset(queue_id=QUEUE_ID, epoch="e"), *views, stats()):
+            self.store.bridge_event(INSTANCE, POD_UID, event)
+
+    @property
+    def bridge_calls(self) -> list[tuple[str, str]]:
+        return [(method, path) for method, path, _ in self.bridge.calls]
+
+    @property
+    def status(self) -> Json:
+        status: Json = self.api.objects[WORK].get("status", {})
+        return status
+
+
+@pytest.fixture
+async def stage(api: FakeApi, kube: Kube, tmp_path: Path) -> AsyncIterator[Stage]:
+    def clock() -> datetime:
+        return datetime.now(UTC)
+
+    identity, queue = new_identity(clock()), WorkQueue()
+    store = Store(queue, CONFIG, clock)
+    async with fake_bridge(identity, tmp_path) as bridge:
+        bridges = Bridges(identity, store)
+        actor = Actor(kube, bridges, store, clock, "pod-1")
+        reconciler = Reconciler(store, queue, actor, kube, bridges, identity, clock)
+        await bridges.connect(bridge.wanted())
+        try:
+            yield Stage(reconciler, store, queue, api, bridge, bridges)
+        finally:
+            await bridges.close()
+
+
+async def test_a_request_goes_from_hand_over_to_acknowledgement(stage: Stage) -> None:
+    stage.ready()
+    stage.observe()
+    stage.bridge.answers["PUT", ONE] = (201, view().to_json())
+    stage.bridge.answers["DELETE", ONE] = (204, "")
+
+    await stage.look()
+    stage.store.bridge_event(INSTANCE, POD_UID, answered(result="2"))
+    await stage.look()
+    assert (stage.status["phase"], stage.status["result"]) == ("Succeeded", "2")
+    assert ("DELETE", ONE) not in stage.bridge_calls, "acknowledged before the status was confirmed"
+    await stage.look()
+
+    assert stage.bridge_calls == [("PUT", ONE), ("DELETE", ONE)]
+    assert len(stage.api.made("PATCH")) == 1
+
+
+async def test_a_final_request_that_left_the_selection_is_forgotten_once_acknowledged(stage: Stage) -> None:
+    stage.ready(answered(result="2"))
+    stage.observe(status=final_status())
+    stage.store.request_left(request_json())
+    stage.bridge.answers["DELETE", ONE] = (204, "")
+
+    await stage.look()
+
+    assert stage.store.request_snapshot(KEY) is None
+
+
+async def test_a_request_that_left_and_is_deleted_has_its_work_stopped(stage: Stage) -> None:
+    stage.ready(view(state=RequestState.RUNNING, attempt=1))
+    stored = stage.observe()
+    del stage.api.objects[WORK]
+    stage.store.request_left(stored)
+    stage.bridge.answers["POST", CANCEL] = (202, view(state=RequestState.RUNNING, attempt=1).to_json())
+
+    await stage.look()
+
+    assert stage.bridge_calls == [("POST", CANCEL)]
+
+
+async def test_a_request_that_left_and_was_made_anew_counts_as_deleted(stage: Stage) -> None:
+    stage.ready()
+    stored = stage.observe()
+    stage.api.put(WORK, request_json(uid="another"))
+    stage.store.request_left(stored)
+
+    await stage.look()
+
+    assert stage.store.request_snapshot(KEY) is None
+
+
+async def test_a_request_that_left_by_mistake_goes_on(stage: Stage) -> None:
+    stage.ready()
+    stored = stage.observe()
+    stage.store.request_left(stored)
+    stage.bridge.answers["PUT", ONE] = (201, view().to_json())
+
+    await stage.look()
+
+    assert stage.bridge_calls == [("PUT", ONE)]
+    assert not stage.store.must_verify(KEY)
+
+
+async def test_a_request_that_left_because_somebody_else_finished_it_is_final(stage: Stage) -> None:
+    stage.ready()
+    stored = stage.observe()
+    stage.api.put(WORK, {**stored, "status": final_status()})
+    stage.store.request_left(stored)
+
+    await stage.look()
+
+    assert stage.bridge_calls == []
+    assert stage.store.request_snapshot(KEY) is None
+
+
+# Work whose request is not known.
+
+
+async def test_work_of_a_request_that_was_missed_is_taken_up(stage: Stage) -> None:
+    stage.ready(LOST)
+    stage.api.put(WORK, request_json())
+
+    await stage.look()
+
+    snapshot = stage.store.request_snapshot(KEY)
+    assert snapshot is not None
+    assert snapshot.bridge_view == LOST
+    assert stage.bridge_calls == []
+
+
+async def test_work_of_a_final_request_is_acknowledged(stage: Stage) -> None:
+    stage.ready(LOST)
+    stage.api.put(WORK, request_json(status=final_status()))
+    stage.bridge.answers["DELETE", ONE] = (204, "")
+
+    await stage.look()
+
+    assert stage.bridge_calls == [("DELETE", ONE)]
+
+
+async def test_work_of_a_deleted_request_is_stopped_and_acknowledged_once(stage: Stage) -> None:
+    stage.ready(LOST)
+    ended = answered(reason=Reason.CANCELLED).model_copy(update={"metadata": LOST.metadata})
+    stage.bridge.answers["POST", CANCEL] = (200, ended.to_json())
+    stage.bridge.answers["DELETE", ONE] = (204, "")
+
+    await stage.look()
+    await stage.look()
+
+    assert stage.bridge_calls == [("POST", CANCEL), ("DELETE", ONE)]
+    assert stage.store.unclaimed(KEY) is None
+
+
+async def test_work_of_a_deleted_request_that_still_runs_is_acknowledged_when_it_has_ended(stage: Stage) -> None:
+    stage.ready(LOST)
+    stage.bridge.answers["POST", CANCEL] = (202, LOST.to_json())
+    stage.bridge.answers["DELETE", ONE] = (409, '{"error": {"code": "NotAnswered", "message": "it runs"}}')
+
+    await stage.look()
+    ended = answered(reason=Reason.CANCELLED).model_copy(update={"metadata": LOST.metadata})
+    stage.store.bridge_event(INSTANCE, POD_UID, ended)
+    stage.bridge.answers["POST", CANCEL] = (200, ended.to_json())
+    stage.bridge.answers["DELETE", ONE] = (204, "")
+    await stage.look()
+
+    assert stage.bridge_calls[-1] == ("DELETE", ONE)
+    assert stage.store.unclaimed(KEY) is None
+
+
+async def test_work_of_a_deleted_request_is_not_forgotten_because_its_bridge_was_away(stage: Stage) -> None:
+    stage.ready(LOST)
+    stage.bridge.answers["POST", CANCEL] = (0, "")
+
+    with pytest.raises(BridgeUnreachable):
+        await stage.look()
+
+    assert stage.store.unclaimed(KEY) == (INSTANCE, UID)
+
+
+async def test_a_key_nobody_knows_needs_nothing(stage: Stage) -> None:
+    await stage.look()
+
+    assert stage.api.calls == []
+
+
+# Instances and the pulse.
+
+
+async def test_an_instance_that_is_gone_is_disconnected(stage: Stage) -> None:
+    assert len(stage.bridges) == 1
+
+    await stage.reconciler.look(WorkKey("EfritInstance", *INSTANCE))
+
+    assert len(stage.bridges) == 0
+
+
+async def test_a_sleeping_instance_is_looked_at_when_a_request_comes(stage: Stage) -> None:
+    asleep = instance_json(spec={"idle": {"suspendAfterSeconds": 60}}, status={"suspendedIdle": True})
+    stage.store.observe_instance(asleep)
+    stage.observe()
+    seen: list[WorkKey] = []
+    looked = asyncio.Event()
+
+    async def look(key: WorkKey) -> None:
+        seen.append(key)
+        await stage.reconciler.look(key)
+        if stage.api.objects.get("/apis/apps/v1/namespaces/team/statefulsets/efrit-alpha"):
+            looked.set()
+
+    working = asyncio.create_task(stage.queue.run(look, 1))
+    await asyncio.wait_for(looked.wait(), 30)
+    working.cancel()
+    await asyncio.gather(working, return_exceptions=True)
+
+    made = stage.api.objects["/apis/apps/v1/namespaces/team/statefulsets/efrit-alpha"]
+    assert made["spec"]["replicas"] == 1
+
+
+async def test_the_pulse_proves_that_keys_go_through_the_queue(stage: Stage) -> None:
+    before = stage.reconciler.pulse
+
+    await stage.reconciler.look(PULSE)
+
+    assert stage.reconciler.pulse > before

@@ -193,6 +193,11 @@ Where no JSON can be made of RESULT, the answer says so."
           ((efrit-queue-trouble file-error) (efrit-server--trouble err)))
         (efrit-server--arm)))))
 
+(defun efrit-server--draining-p ()
+  "Return non-nil while nothing new is to be claimed: this Emacs is about to end.
+Whoever is about to end it writes control/pause, and takes it away for the next."""
+  (file-exists-p (efrit-files-path "control/pause")))
+
 (defun efrit-server--work-slice ()
   "Answer requests until none waits or a slice of time is over."
   (let ((start (float-time)) entry)
@@ -200,7 +205,8 @@ Where no JSON can be made of RESULT, the answer says so."
              (when efrit-server--dirty
                (setq efrit-server--dirty nil)
                (efrit-queue-scan))
-             (and (setq entry (efrit-queue-next))
+             (and (not (efrit-server--draining-p))
+                  (setq entry (efrit-queue-next))
                   (progn (efrit-server--serve entry)
                          (< -0.001 (- (float-time) start) efrit-server--slice)))))
     ;; Meanwhile requests may have come that go before those known.

@@ -195,8 +195,8 @@ Where no JSON can be made of RESULT, the answer says so."
 
 (defun efrit-server--draining-p ()
   "Return non-nil while nothing new is to be claimed: this Emacs is about to end.
-Whoever is about to end it writes control/pause, and takes it away for the next."""
-  (file-exists-p (efrit-files-path "control/pause")))
+Whoever is about to end it writes control/pause, and takes it away for the next."
+  (efrit-files-isolated (file-exists-p (efrit-files-path "control/pause"))))
 
 (defun efrit-server--work-slice ()
   "Answer requests until none waits or a slice of time is over."

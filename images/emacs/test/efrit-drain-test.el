@@ -1,0 +1,39 @@
+;;; efrit-drain-test.el --- Tests of ending without interrupting work  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: Apache-2.0
+
+;;; Commentary:
+
+;; A daemon that is about to end claims nothing more; what it runs may end.
+
+;;; Code:
+
+(require 'efrit-test-daemon)
+
+(ert-deftest efrit-drain-a-paused-daemon-claims-nothing-and-goes-on-afterwards ()
+  (efrit-test-with-daemon ()
+    (efrit-test-eval "before" "1")
+    (efrit-test-write "control" "pause" "")
+    (efrit-test-write "requests" "req_waits.json"
+                      "{\"id\": \"waits\", \"type\": \"eval\", \"content\": \"2\"}")
+    ;; The beat shows that the daemon has looked again, and left the request where it is.
+    (let ((beat (efrit-test-read "" "heartbeat")))
+      (efrit-test-wait 10 (not (equal beat (efrit-test-read "" "heartbeat"))))
+      (setq beat (efrit-test-read "" "heartbeat"))
+      (efrit-test-wait 10 (not (equal beat (efrit-test-read "" "heartbeat")))))
+    (should (member "req_waits.json" (efrit-test-names "requests")))
+    (should-not (efrit-test-names "processing"))
+    (delete-file (efrit-files-path "control/pause"))
+    (should (equal (alist-get 'result (efrit-test-answer "waits")) "2"))))
+
+(ert-deftest efrit-drain-what-runs-when-the-pause-comes-is-answered ()
+  (efrit-test-with-daemon ()
+    (efrit-test-write "requests" "req_runs.json"
+                      (format "{\"id\": \"runs\", \"type\": \"eval\", \"content\": %S}"
+                              "(progn (sleep-for 1) 'done)"))
+    (efrit-test-wait 5 (efrit-test-names "processing"))
+    (efrit-test-write "control" "pause" "")
+    (should (equal (alist-get 'result (efrit-test-answer "runs")) "done"))))
+
+(provide 'efrit-drain-test)
+;;; efrit-drain-test.el ends here

@@ -1,0 +1,125 @@
+"""One connection for the run, namespaces that are taken away again, and an operator that may not crash."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.e2e.kube import MERGE, Json, Kube, kubectl, until
+
+RELEASE = os.environ.get("RELEASE", "efrit-operator")
+SYSTEM = os.environ.get("NAMESPACE", "efrit-system")
+RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
+NewNamespace = Callable[[], str]
+
+
+@pytest.fixture(scope="session")
+def kube() -> Iterator[Kube]:
+    """The administrator's connection."""
+    client = Kube()
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+@pytest.fixture(scope="session")
+def new_namespace(kube: Kube) -> Iterator[NewNamespace]:
+    """Make namespaces that enforce the restricted Pod Security Standard; all of them are gone after the run."""
+    made: list[str] = []
+
+    def make() -> str:
+        name = f"e2e-{secrets.token_hex(3)}"
+        kube.create("Namespace", None, {"metadata": {"name": name, "labels": RESTRICTED}})
+        made.append(name)
+        return name
+
+    yield make
+
+    def left() -> list[str]:
+        return [name for name in made if kube.find("Namespace", None, name) is not None]
+
+    for name in left():
+        kube.delete("Namespace", None, name)
+    until(lambda: not left(), lambda: f"namespaces do not go: {left()}\n{kubectl('get', 'ns,pods', '-A')}", 120)
+
+
+@pytest.fixture
+def namespace(kube: Kube, new_namespace: NewNamespace) -> Iterator[str]:
+    """A namespace for one test."""
+    name = new_namespace()
+    yield name
+    kube.delete("Namespace", None, name)
+
+
+@pytest.fixture(scope="module")
+def shared_namespace(kube: Kube, new_namespace: NewNamespace) -> Iterator[str]:
+    """A namespace for the tests of one module."""
+    name = new_namespace()
+    yield name
+    kube.delete("Namespace", None, name)
+
+
+def operator_pods(kube: Kube) -> list[Json]:
+    """Return the pods of the operator."""
+    return kube.list("Pod", SYSTEM, labelSelector=f"app.kubernetes.io/instance={RELEASE}")
+
+
+def wait_operator(kube: Kube) -> Json:
+    """Return the operator's pod once it leads."""
+
+    def leading() -> Json | None:
+        pods = operator_pods(kube)
+        serving = [each for each in pods if not each["metadata"].get("deletionTimestamp") and _ready(each)]
+        return serving[0] if len(pods) == 1 and serving else None
+
+    return until(leading, lambda: f"the operator is not ready\n{kubectl('get', 'pods', '-n', SYSTEM)}")
+
+
+def _ready(pod: Json) -> bool:
+    conditions = pod["status"].get("conditions", [])
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
+
+@pytest.fixture(autouse=True)
+def _operator_does_not_crash(kube: Kube) -> Iterator[None]:
+    """No test may make a container of the operator end; those that delete its pod get a new one that is as clean."""
+    yield
+    for pod in operator_pods(kube):
+        for status in pod["status"].get("containerStatuses", []):
+            name = pod["metadata"]["name"]
+            assert status["restartCount"] == 0, f"{name} has restarted\n" + kubectl(
+                "logs", name, "-n", SYSTEM, "--previous", "--tail=60", check=False
+            )
+
+
+@pytest.fixture(scope="session")
+def emacs_image(kube: Kube) -> str:
+    """The image of instances that name none."""
+    manifest = kubectl("get", "deployment", RELEASE, "-n", SYSTEM, "-o", "yaml")
+    found = re.search(r"name: EFRIT_EMACS_IMAGE\n\s+value: (\S+)", manifest)
+    assert found, manifest
+    return found.group(1)
+
+
+@contextmanager
+def stopped_operator(kube: Kube) -> Iterator[None]:
+    """No operator at all in the meantime."""
+
+    def scale(replicas: int) -> None:
+        kube.call(
+            "PATCH", kube.path("Deployment", SYSTEM, RELEASE, "scale"), {"spec": {"replicas": replicas}}, kind=MERGE
+        )
+
+    scale(0)
+    try:
+        until(lambda: not operator_pods(kube), "the operator's pod stays")
+        yield
+    finally:
+        scale(1)
+        wait_operator(kube)

@@ -1,0 +1,232 @@
+"""An EfritInstance in the hands of a test: make it, send it work, read answers, look into its pod."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from tests.e2e.kube import DEADLINE_SECONDS, Json, Kube, kubectl, until
+
+QUEUE = "/var/lib/efrit/queue"
+SMALL = {"storage": {"size": "64Mi"}}
+
+# No image need hold ps or pkill, /proc says it all: $1 is a pattern for the command line, $2 a signal.
+SIGNAL = """
+for each in /proc/[0-9]*; do
+  if [ "$each" = "/proc/$$" ]; then continue; fi
+  case "$(tr '\\0' ' ' <"$each/cmdline" 2>/dev/null)" in $1) kill -s "$2" "${each#/proc/}" && exit 0;; esac
+done
+exit 1
+"""
+
+
+class Instance:
+    """One EfritInstance by name."""
+
+    def __init__(self, kube: Kube, namespace: str, name: str) -> None:
+        self.kube = kube
+        self.namespace = namespace
+        self.name = name
+        self.pod_name = f"efrit-{name}-0"
+
+    @classmethod
+    def create(cls, kube: Kube, namespace: str, name: str, labels: Json | None = None, **spec: object) -> Instance:
+        """Create it, with small volumes unless `spec` says otherwise; `wait_ready` waits."""
+        whole = {"workspace": SMALL, "queue": SMALL, **spec}
+        kube.create("EfritInstance", namespace, {"metadata": {"name": name, "labels": labels or {}}, "spec": whole})
+        return cls(kube, namespace, name)
+
+    def get(self) -> Json:
+        return self.kube.get("EfritInstance", self.namespace, self.name)
+
+    def patch(self, **spec: object) -> Json:
+        return self.kube.patch("EfritInstance", self.namespace, self.name, {"spec": spec})
+
+    def condition(self, kind: str = "Ready") -> Json:
+        """Return the condition, or an empty one that is about the spec of now."""
+        found = self.get()
+        for each in found.get("status", {}).get("conditions", []):
+            if each["type"] == kind and each.get("observedGeneration") == found["metadata"]["generation"]:
+                return dict(each)
+        return {"status": "", "reason": "", "message": ""}
+
+    def wait_reason(self, reason: str, kind: str = "Ready", seconds: float = DEADLINE_SECONDS) -> Json:
+        """Return the condition once it has this reason."""
+
+        def there() -> Json | None:
+            found = self.condition(kind)
+            return found if found["reason"] == reason else None
+
+        return until(there, lambda: f"{kind} has no reason {reason}\n{self.story()}", seconds)
+
+    def wait_ready(self, seconds: float = DEADLINE_SECONDS) -> Instance:
+        self.wait_reason("Ready", seconds=seconds)
+        return self
+
+    def pod(self) -> Json | None:
+        return self.kube.find("Pod", self.namespace, self.pod_name)
+
+    def pod_uid(self) -> str | None:
+        pod = self.pod()
+        return str(pod["metadata"]["uid"]) if pod else None
+
+    def wait_no_pod(self) -> None:
+        until(lambda: self.pod() is None, lambda: f"the pod is still there\n{self.story()}")
+
+    def wait_new_pod(self, old: str | None) -> Instance:
+        """Wait until another pod than `old` serves."""
+        until(lambda: self.pod_uid() not in (None, old), lambda: f"the pod was not replaced\n{self.story()}")
+        return self.wait_ready()
+
+    def shell(self, script: str, *arguments: str, given: str | None = None) -> str:
+        """Run a script of sh in the Emacs container."""
+        stdin = ("-i",) if given is not None else ()
+        where = ("exec", *stdin, "-n", self.namespace, self.pod_name, "-c", "emacs", "--")
+        return kubectl(*where, "sh", "-c", script, "sh", *arguments, given=given)
+
+    def kill_emacs(self) -> None:
+        self.shell(SIGNAL, "emacs *--fg-daemon*", "KILL")
+
+    def kill_bridge(self) -> None:
+        self.shell(SIGNAL, "*python*efrit-bridge*", "KILL")
+
+    def story(self) -> str:
+        """Return what a person would look at to understand why it hangs."""
+        here = ("-n", self.namespace)
+        return "\n".join(
+            (
+                kubectl("describe", "efi", self.name, *here, check=False),
+                kubectl("get", "pods,pvc", *here, check=False),
+                kubectl("describe", "pod", self.pod_name, *here, check=False)[-3000:],
+                "--- bridge\n" + kubectl("logs", self.pod_name, "-c", "bridge", "--tail=30", *here, check=False),
+                "--- emacs\n" + kubectl("logs", self.pod_name, "-c", "emacs", "--tail=30", *here, check=False),
+            )
+        )
+
+    # Requests
+
+    def send(self, content: str, **spec: object) -> Request:
+        """Create an eval for this instance."""
+        return send(self.kube, self.namespace, content, instanceRef={"name": self.name}, **spec)
+
+    def run(self, content: str, **spec: object) -> Json:
+        """Send an eval and return its final status."""
+        return self.send(content, **spec).wait()
+
+    def value(self, content: str) -> str:
+        """Return what an eval that must succeed evaluates to, as printed."""
+        status = self.run(content)
+        assert status["phase"] == "Succeeded", f"{content}: {status}"
+        return str(status["result"])
+
+
+class Request:
+    """One EfritRequest by name."""
+
+    def __init__(self, kube: Kube, namespace: str, name: str) -> None:
+        self.kube = kube
+        self.namespace = namespace
+        self.name = name
+
+    def get(self) -> Json:
+        return self.kube.get("EfritRequest", self.namespace, self.name)
+
+    def status(self) -> Json:
+        found: Json = self.get().get("status", {})
+        return found
+
+    def cancel(self) -> None:
+        self.kube.patch("EfritRequest", self.namespace, self.name, {"spec": {"cancel": True}})
+
+    def wait(self, seconds: float = DEADLINE_SECONDS) -> Json:
+        """Return the status once it is final."""
+        return self._wait(complete, "is not complete", seconds)
+
+    def wait_reason(self, reason: str) -> Json:
+        """Return the status once it has this reason."""
+        return self._wait(lambda status: status.get("reason") == reason, f"has no reason {reason}", DEADLINE_SECONDS)
+
+    def _wait(self, wanted: Callable[[Json], bool], what: str, seconds: float) -> Json:
+        def there() -> Json | None:
+            status = self.status()
+            return status if wanted(status) else None
+
+        def story() -> str:
+            here = ("-n", self.namespace)
+            described = kubectl("describe", "efr", self.name, *here, check=False)
+            return f"{self.name} {what}\n{described}\n{kubectl('get', 'efi,pods', *here, check=False)}"
+
+        return until(there, story, seconds)
+
+
+def send(kube: Kube, namespace: str, content: str, *, name: str | None = None, **spec: object) -> Request:
+    """Create an eval; the target is part of `spec`."""
+    metadata = {"name": name} if name else {"generateName": "e-"}
+    whole = {"type": "eval", "content": content, **spec}
+    made = kube.create("EfritRequest", namespace, {"metadata": metadata, "spec": whole})
+    return Request(kube, namespace, made["metadata"]["name"])
+
+
+def complete(status: Json) -> bool:
+    """Whether a request's status is final, as `kubectl wait --for=condition=Complete` sees it."""
+    conditions = status.get("conditions", [])
+    return any(each["type"] == "Complete" and each["status"] == "True" for each in conditions)
+
+
+class Batch:
+    """Many requests that each append their number to a file on the workspace: what ran, and how often."""
+
+    SIZE = 200
+
+    def __init__(self, instance: Instance, label: str, seconds: float) -> None:
+        self.instance = instance
+        self.label = label
+        self.file = f"/workspace/{label}.log"
+
+        def one(number: int) -> None:
+            content = f'(progn (write-region "{number}\\n" nil "{self.file}" t) (sleep-for {seconds}) {number})'
+            instance.send(content, name=f"{label}-{number}")
+
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(one, range(self.SIZE)))
+
+    def statuses(self) -> dict[int, Json]:
+        """Return the status of each by its number."""
+        prefix = f"{self.label}-"
+        items = self.instance.kube.list("EfritRequest", self.instance.namespace)
+        mine = [each for each in items if each["metadata"]["name"].startswith(prefix)]
+        return {int(each["metadata"]["name"].removeprefix(prefix)): each.get("status", {}) for each in mine}
+
+    def wait_answered(self, count: int = SIZE, seconds: float = 120) -> dict[int, Json]:
+        """Return every status once at least `count` are final."""
+
+        def there() -> dict[int, Json] | None:
+            found = self.statuses()
+            return found if sum(complete(each) for each in found.values()) >= count else None
+
+        def story() -> str:
+            left = {number: each for number, each in self.statuses().items() if not complete(each)}
+            return f"{len(left)} of {self.SIZE} are open: {json.dumps(left)[:2000]}\n{self.instance.story()}"
+
+        return until(there, story, seconds)
+
+    def executed(self) -> dict[int, int]:
+        """Return how often each number was run, as the runs themselves have written down."""
+        text = self.instance.shell(f'if [ -e "{self.file}" ]; then cat "{self.file}"; fi')
+        return Counter(int(line) for line in text.split())
+
+    def check(self) -> dict[str, int]:
+        """Assert that each was answered and none ran twice; return how many ended with which reason."""
+        statuses, executed = self.wait_answered(), self.executed()
+        assert sorted(statuses) == list(range(self.SIZE))
+        twice = {number: times for number, times in executed.items() if times > 1}
+        assert not twice, f"ran more than once: {twice}"
+        for number, status in statuses.items():
+            reason = status["reason"]
+            assert reason in ("Succeeded", "Interrupted"), f"{self.label}-{number}: {status}"
+            if reason == "Succeeded":
+                assert status["result"] == str(number), f"an answer to another request: {status}"
+                assert executed.get(number) == 1, f"{self.label}-{number} succeeded without having run: {status}"
+        return Counter(status["reason"] for status in statuses.values())

@@ -1,0 +1,53 @@
+"""Deleting a namespace never waits for the operator: nothing of ours has a finalizer."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.e2e.conftest import NewNamespace, stopped_operator
+from tests.e2e.instance import Instance
+from tests.e2e.kube import Kube, kubectl, until
+
+SECONDS = 60
+
+
+@pytest.mark.timeout(300)
+def test_namespaces_go_within_a_minute_while_the_operator_is_stopped_even_while_work_runs(
+    kube: Kube, new_namespace: NewNamespace
+) -> None:
+    idle = Instance.create(kube, new_namespace(), "idle")
+    busy = Instance.create(kube, new_namespace(), "busy")
+    idle.wait_ready()
+    busy.wait_ready()
+    assert idle.value("'done") == "done"
+    running = busy.send("(while t (sleep-for 60))", timeoutSeconds=3600)
+    waiting = busy.send("'never")
+    running.wait_reason("Running")
+    with stopped_operator(kube):
+        for each in (idle, busy):
+            kube.delete("Namespace", None, each.namespace)
+        for each in (idle, busy):
+            until(
+                lambda each=each: kube.find("Namespace", None, each.namespace) is None,
+                lambda each=each: (
+                    f"namespace of {each.name} is still there\n"
+                    + kubectl("get", "ns", each.namespace, "-o", "yaml", check=False)
+                    + kubectl("get", "all,pvc,efi,efr", "-n", each.namespace, check=False)
+                ),
+                SECONDS,
+            )
+    assert waiting.name != running.name
+
+
+@pytest.mark.timeout(240)
+def test_a_deleted_instance_takes_its_children_with_it(kube: Kube, namespace: str) -> None:
+    instance = Instance.create(kube, namespace, "short").wait_ready()
+    kube.delete("EfritInstance", namespace, "short")
+    kinds = ("StatefulSet", "Pod", "PersistentVolumeClaim", "NetworkPolicy")
+
+    def left() -> list[str]:
+        found = [f"{kind}/{each['metadata']['name']}" for kind in kinds for each in kube.list(kind, namespace)]
+        bridge = kube.find("Secret", namespace, f"efrit-{instance.name}-bridge")
+        return [*found, "Secret"] if bridge else found
+
+    until(lambda: not left(), lambda: f"left behind: {left()}")

@@ -1,0 +1,113 @@
+"""Where a request goes, how long it waits, and when it goes away again."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from tests.e2e.instance import Instance, send
+from tests.e2e.kube import Kube, RefusedError, until
+
+LABELS = {"team": "writers"}
+
+
+@pytest.fixture(scope="module")
+def pair(kube: Kube, shared_namespace: str) -> list[Instance]:
+    """Two instances with the same label."""
+    made = [Instance.create(kube, shared_namespace, name, LABELS) for name in ("left", "right")]
+    return [each.wait_ready() for each in made]
+
+
+def test_requests_for_a_selector_go_to_the_least_loaded_of_its_instances(kube: Kube, pair: list[Instance]) -> None:
+    selector = {"matchLabels": LABELS}
+    namespace = pair[0].namespace
+    requests = [send(kube, namespace, "(sleep-for 0.5) (emacs-pid)", selector=selector) for _ in range(8)]
+    placed = Counter(each.wait()["instanceName"] for each in requests)
+    assert placed == {"left": 4, "right": 4}
+    busy = pair[0].send("(sleep-for 60)", timeoutSeconds=100)
+    busy.wait_reason("Running")
+    assert send(kube, namespace, "'here", selector=selector).wait()["instanceName"] == "right"
+    busy.cancel()
+    assert busy.wait()["reason"] == "Cancelled"
+
+
+def test_a_selector_that_nothing_matches_waits_for_an_instance(kube: Kube, pair: list[Instance]) -> None:
+    request = send(kube, pair[0].namespace, "'found", selector={"matchLabels": {"team": "readers"}})
+    request.wait_reason("InstanceNotReady")
+    metadata = {"metadata": {"labels": {"team": "readers"}}}
+    kube.patch("EfritInstance", pair[0].namespace, "right", metadata)
+    status = request.wait()
+    assert (status["instanceName"], status["result"]) == ("right", "found")
+    kube.patch("EfritInstance", pair[0].namespace, "right", {"metadata": {"labels": LABELS}})
+
+
+def test_a_request_that_waits_longer_than_its_queue_timeout_never_runs(pair: list[Instance]) -> None:
+    instance = pair[0]
+    busy = instance.send("(sleep-for 60)", timeoutSeconds=100)
+    busy.wait_reason("Running")
+    status = instance.send('(write-region "ran" nil "/workspace/late")', queueTimeoutSeconds=2).wait()
+    assert (status["phase"], status["reason"]) == ("Failed", "TimedOut")
+    assert "queueTimeoutSeconds" in status["error"]["message"]
+    assert "startTime" not in status
+    busy.cancel()
+    assert busy.wait()["reason"] == "Cancelled"
+    assert instance.value('(file-exists-p "/workspace/late")') == "nil"
+
+
+def test_a_higher_priority_runs_earlier(pair: list[Instance]) -> None:
+    instance = pair[0]
+    busy = instance.send("(sleep-for 60)", timeoutSeconds=100)
+    busy.wait_reason("Running")
+    write = '(write-region "{0} " nil "/workspace/order" t)'
+    requests = [instance.send(write.format("low")), instance.send(write.format("high"), priority=10)]
+    for each in requests:
+        until(lambda each=each: each.status().get("phase") == "Queued", f"{each.name} is not Queued")
+    busy.cancel()
+    assert [each.wait()["phase"] for each in requests] == ["Succeeded", "Succeeded"]
+    assert instance.shell("cat /workspace/order") == "high low "
+
+
+def test_a_finished_request_goes_when_its_time_to_live_is_over(kube: Kube, pair: list[Instance]) -> None:
+    request = pair[0].send("'brief", ttlSecondsAfterFinished=1)
+    until(
+        lambda: kube.find("EfritRequest", request.namespace, request.name) is None,
+        lambda: f"it is still there: {request.get()}",
+    )
+
+
+def test_a_request_for_an_instance_that_does_not_come_is_rejected(kube: Kube, pair: list[Instance]) -> None:
+    status = send(kube, pair[0].namespace, "1", instanceRef={"name": "nobody"}).wait()
+    assert (status["phase"], status["reason"]) == ("Failed", "Rejected")
+    assert "nobody" in status["error"]["message"]
+
+
+def test_a_request_that_is_too_large_is_rejected_with_what_to_change(pair: list[Instance]) -> None:
+    status = pair[0].run('"' + "x" * 70_000 + '"')
+    assert (status["phase"], status["reason"]) == ("Failed", "Rejected")
+    assert "maxRequestBytes" in status["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "sentence"),
+    [
+        ({}, "name exactly one target"),
+        ({"instanceRef": {"name": "a"}, "selector": {"matchLabels": {"a": "b"}}}, "name exactly one target"),
+        ({"instanceRef": {"name": "a"}, "session": {"id": "s"}}, "an eval has no session"),
+    ],
+)
+def test_a_request_that_cannot_be_meant_is_refused_at_once(
+    kube: Kube, shared_namespace: str, spec: dict[str, object], sentence: str
+) -> None:
+    with pytest.raises(RefusedError, match=sentence):
+        send(kube, shared_namespace, "1", **spec)
+
+
+def test_what_a_request_says_cannot_be_changed_and_its_answer_is_final(kube: Kube, pair: list[Instance]) -> None:
+    request = pair[0].send("'said")
+    request.wait()
+    with pytest.raises(RefusedError, match=r"spec\.content is immutable"):
+        kube.patch("EfritRequest", request.namespace, request.name, {"spec": {"content": "'other"}})
+    path = kube.path("EfritRequest", request.namespace, request.name, "status")
+    with pytest.raises(RefusedError, match="final"):
+        kube.call("PATCH", path, {"status": {"result": "other"}}, kind="application/merge-patch+json")

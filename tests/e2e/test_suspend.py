@@ -1,0 +1,71 @@
+"""Suspended on demand or for idleness: no pod, the volumes and the queue stay, work goes on afterwards."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.e2e.instance import Batch, Instance
+from tests.e2e.kube import Kube
+
+IDLE_SECONDS = 10
+
+
+@pytest.fixture(scope="module")
+def instances(kube: Kube, shared_namespace: str) -> tuple[Instance, Instance]:
+    """One that is suspended by hand and one that is suspended for idleness, started together."""
+    by_hand = Instance.create(kube, shared_namespace, "by-hand")
+    idle = Instance.create(kube, shared_namespace, "idle", idle={"suspendAfterSeconds": IDLE_SECONDS})
+    return by_hand, idle.wait_ready()
+
+
+def claims(kube: Kube, instance: Instance) -> dict[str, str]:
+    """Return the UID of each volume claim of the instance."""
+    selector = f"efrit.dev/instance={instance.name}"
+    found = kube.list("PersistentVolumeClaim", instance.namespace, labelSelector=selector)
+    return {each["metadata"]["name"]: each["metadata"]["uid"] for each in found}
+
+
+@pytest.mark.timeout(240)
+def test_a_suspended_instance_keeps_its_volumes_and_queue_and_runs_the_queue_when_resumed(
+    kube: Kube, instances: tuple[Instance, Instance]
+) -> None:
+    instance = instances[0].wait_ready()
+    # Work that waits on the volume, behind an eval that is running when the pod is taken away.
+    batch = Batch(instance, "kept", 0.05)
+    batch.wait_answered(5)
+    before = claims(kube, instance)
+    assert len(before) == 2
+    instance.patch(operatingMode="Suspended")
+    instance.wait_reason("Suspended")
+    instance.wait_no_pod()
+    assert instance.condition("Suspended")["status"] == "True"
+    assert instance.get()["status"]["phase"] == "Suspended"
+    assert claims(kube, instance) == before
+    assert any(not each.get("completionTime") for each in batch.statuses().values()), "nothing is left to be resumed"
+
+    late = instance.send("'late")
+    status = late.wait_reason("InstanceSuspended")
+    message = next(each["message"] for each in status["conditions"] if each["type"] == "Complete")
+    assert "spec.operatingMode" in message
+
+    instance.patch(operatingMode="Running")
+    ends = batch.check()
+    assert ends.get("Interrupted", 0) <= 1
+    assert late.wait()["result"] == "late"
+    assert claims(kube, instance) == before
+
+
+@pytest.mark.timeout(240)
+def test_an_idle_instance_is_suspended_and_woken_by_the_next_request(
+    kube: Kube, instances: tuple[Instance, Instance]
+) -> None:
+    instance = instances[1]
+    instance.wait_reason("SuspendedIdle")
+    instance.wait_no_pod()
+    found = instance.get()
+    assert found["spec"]["operatingMode"] == "Running", "idleness must not rewrite the spec"
+    assert found["status"]["suspendedIdle"] is True
+    assert len(claims(kube, instance)) == 2
+    assert instance.value("'woken") == "woken"
+    instance.wait_ready()
+    instance.wait_reason("SuspendedIdle")

@@ -2,20 +2,33 @@
 # Runs the Emacs daemon of this instance and starts it again when it ends, however it ended: a request may
 # call kill-emacs, and the bridge kills an Emacs that cannot be interrupted. Gives up, so that the kubelet
 # backs off, when Emacs ends within 2 seconds of its start 5 times running.
+#
+# Told to stop, it first lets the running request end: Emacs claims nothing while control/pause is there. Whoever
+# stops the pod bounds the wait by its grace period.
 set -u
 
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd) || exit 1
 lisp=$here/lisp
 export EFRIT_BRIDGE=1
 
+queue=${EFRIT_QUEUE_DIR:-${HOME:-}/.emacs.d/.efrit/queues}
+pause=$queue/control/pause
+
 child=
 stopping=
 stop() {
     stopping=1
-    if [ -n "$child" ]; then kill -s "$1" "$child" 2>/dev/null; fi
+    if [ -z "$child" ]; then return; fi
+    if touch "$pause" 2>/dev/null; then
+        # Emacs may have been between its look for the pause and its claim.
+        sleep 0.1
+        while [ -n "$(ls -A "$queue/processing" 2>/dev/null)" ] && kill -s 0 "$child" 2>/dev/null; do
+            sleep 0.1
+        done
+    fi
+    kill -s TERM "$child" 2>/dev/null
 }
-trap 'stop TERM' TERM
-trap 'stop INT' INT
+trap stop TERM INT
 
 # With an init file the site's own setup is wanted too; Emacs loads the file once it serves.
 quick=-Q
@@ -24,6 +37,7 @@ if [ -n "${EFRIT_INIT_FILE:-}" ]; then quick=; fi
 cd -- "${EFRIT_WORKSPACE:-.}" || exit 1
 short=0
 while [ -z "$stopping" ]; do
+    rm -f "$pause"
     started=$(date +%s)
     # Both names of one switch, old and new: compiling in the background would compete with the requests.
     # shellcheck disable=SC2086

@@ -113,3 +113,28 @@ def test_emacs_knows_that_a_bridge_watches_it(start: Starter, place: Path) -> No
     start(f'echo "bridge=$EFRIT_BRIDGE cwd=$(pwd)" >> {place}/log; exec sleep 60')
     until(lambda: len(lines(place)) == 2)
     assert lines(place)[1] == f"bridge=1 cwd={place}"
+
+
+def test_told_to_stop_it_lets_the_running_request_end(start: Starter, place: Path) -> None:
+    queue = place / "queue"
+    for part in ("control", "processing"):
+        (queue / part).mkdir(parents=True)
+    running = queue / "processing/req_a.json"
+    running.touch()
+    process = start("exec sleep 60", EFRIT_QUEUE_DIR=str(queue))
+    until(lambda: lines(place))
+    process.send_signal(signal.SIGTERM)
+    until((queue / "control/pause").exists)
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(0.5)
+    running.unlink()
+    assert process.wait(10) == 0
+
+
+def test_a_pause_left_behind_does_not_hold_back_the_next_emacs(start: Starter, place: Path) -> None:
+    pause = place / "queue/control/pause"
+    pause.parent.mkdir(parents=True)
+    pause.touch()
+    start("exec sleep 60", EFRIT_QUEUE_DIR=str(place / "queue"))
+    until(lambda: lines(place))
+    assert not pause.exists()

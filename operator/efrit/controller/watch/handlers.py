@@ -18,9 +18,8 @@ OPEN_REQUESTS = "status.phase!=Succeeded,status.phase!=Failed"
 
 
 def settings() -> kopf.OperatorSettings:
-    """Return kopf's settings: watch, batch nothing, post nothing, scan nothing."""
+    """Return kopf's settings: watch, post nothing, scan nothing."""
     result = kopf.OperatorSettings()
-    result.batching.batch_window = 0
     result.queueing.idle_timeout = 0.5
     result.posting.enabled = False
     result.posting.loggers = False

@@ -1,0 +1,255 @@
+"""api: the models on the wire, conditions, reasons."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from efrit.api import (
+    Condition,
+    ConditionStatus,
+    EfritInstance,
+    EfritRequest,
+    InstanceReason,
+    Outcome,
+    QueueReason,
+    RequestPhase,
+    RequestReason,
+    RetryPolicy,
+    condition_of,
+    with_condition,
+)
+from efrit.api.meta import Rule, rfc3339, rfc3339_micro
+from efrit.api.request import RequestType
+from efrit.protocol import Outcome as WireOutcome
+from efrit.protocol import Reason as WireReason
+from efrit.protocol import RequestType as WireType
+from efrit.protocol import RetryPolicy as WireRetryPolicy
+
+NOW = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
+LATER = NOW + timedelta(seconds=60)
+TRUE, FALSE = ConditionStatus.TRUE, ConditionStatus.FALSE
+
+REQUEST: dict[str, Any] = {
+    "metadata": {"name": "work", "namespace": "team", "uid": "u", "resourceVersion": "7"},
+    "spec": {
+        "instanceRef": {"name": "alpha"},
+        "type": "command",
+        "content": "tidy up",
+        "returnContext": True,
+        "timeoutSeconds": 5,
+        "queueTimeoutSeconds": 6,
+        "budget": {"maxToolCalls": 3},
+        "session": {"id": "s-1"},
+        "priority": -3,
+        "retryPolicy": "IfInterrupted",
+        "maxAttempts": 2,
+        "cancel": True,
+        "ttlSecondsAfterFinished": 0,
+    },
+    "status": {
+        "phase": "Failed",
+        "conditions": [
+            {
+                "type": "Complete",
+                "status": "True",
+                "reason": "TimedOut",
+                "message": "Too long.",
+                "observedGeneration": 1,
+                "lastTransitionTime": "2026-03-01T12:00:00Z",
+            }
+        ],
+        "reason": "TimedOut",
+        "outcome": "Failure",
+        "truncated": True,
+        "resultRef": {"secretName": "s", "key": "result", "bytes": 9, "sha256": "0"},
+        "error": {"code": "TimedOut", "message": "Too long."},
+        "podUID": "p",
+        "queueID": "q",
+        "queuedTime": "2026-03-01T12:00:00.000001Z",
+        "executionSeconds": 0.5,
+    },
+}
+INSTANCE: dict[str, Any] = {
+    "metadata": {"name": "alpha", "namespace": "team"},
+    "spec": {
+        "model": {"name": "m", "baseURL": "https://x", "apiKeySecretRef": {"name": "s", "key": "k"}},
+        "queue": {"ephemeral": True},
+    },
+    "status": {"queue": {"pending": 1}, "startTime": "2026-03-01T12:00:00Z", "suspendedIdle": True},
+}
+
+
+def contains(whole: Any, part: Any) -> bool:
+    if isinstance(part, dict):
+        return isinstance(whole, dict) and all(key in whole and contains(whole[key], part[key]) for key in part)
+    return bool(whole == part)
+
+
+@pytest.mark.parametrize(
+    ("model", "wire"), [(EfritRequest, REQUEST), (EfritInstance, INSTANCE)], ids=["request", "instance"]
+)
+def test_what_came_over_the_wire_goes_back_over_it(model: type[EfritRequest | EfritInstance], wire: Any) -> None:
+    read = model.model_validate(wire)
+
+    written = read.to_wire()
+
+    assert contains({part: written[part] for part in ("spec", "status")}, {p: wire[p] for p in ("spec", "status")})
+    assert model.model_validate(written) == read
+
+
+def test_a_status_is_written_exactly_as_it_came() -> None:
+    assert EfritRequest.model_validate(REQUEST).status.to_wire() == REQUEST["status"]
+
+
+def test_an_absent_spec_takes_every_default() -> None:
+    instance = EfritInstance.model_validate({"metadata": {"name": "alpha"}})
+
+    assert instance.spec.operating_mode == "Running"
+    assert instance.spec.queue.storage is not None
+    assert (instance.spec.queue.max_pending, instance.spec.limits.request_timeout_seconds) == (1000, 30)
+
+
+def test_fields_of_a_later_version_are_ignored() -> None:
+    wire = {**REQUEST, "spec": {**REQUEST["spec"], "novelty": 1}, "novelty": {}}
+
+    assert EfritRequest.model_validate(wire) == EfritRequest.model_validate(REQUEST)
+
+
+def test_models_cannot_be_changed() -> None:
+    request = EfritRequest.model_validate(REQUEST)
+
+    with pytest.raises(ValidationError, match="frozen"):
+        request.spec.content = "other"  # type: ignore[misc]
+
+
+def test_a_resource_is_known_by_namespace_and_name() -> None:
+    assert EfritRequest.model_validate(REQUEST).key == ("team", "work")
+
+
+@pytest.mark.parametrize(("given", "text"), [(1, "1"), ("500m", "500m"), ("1Gi", "1Gi")])
+def test_quantities_may_be_numbers(given: Any, text: str) -> None:
+    spec = {"emacs": {"resources": {"requests": {"cpu": given}}}}
+    instance = EfritInstance.model_validate({"metadata": {"name": "a"}, "spec": spec})
+
+    assert instance.spec.emacs.resources is not None
+    assert instance.spec.emacs.resources.requests == {"cpu": text}
+
+
+# Times.
+
+
+def test_times_are_whole_seconds_in_utc() -> None:
+    assert rfc3339(NOW) == "2026-03-01T12:00:00Z"
+    assert rfc3339_micro(NOW) == "2026-03-01T12:00:00.123456Z"
+
+
+# Conditions.
+
+
+def condition(now: datetime = NOW, status: ConditionStatus = TRUE, reason: str = "Ready") -> tuple[Condition, ...]:
+    return with_condition((), "Ready", status, reason, "Yes.", generation=1, now=now)
+
+
+def test_a_new_condition_has_its_transition_now() -> None:
+    (made,) = condition()
+
+    assert (made.type, made.status, made.last_transition_time, made.observed_generation) == ("Ready", TRUE, NOW, 1)
+
+
+def test_a_condition_whose_status_stays_keeps_its_transition_time() -> None:
+    (made,) = with_condition(condition(), "Ready", TRUE, "Other", "Still.", generation=2, now=LATER)
+
+    assert (made.last_transition_time, made.reason, made.message) == (NOW, "Other", "Still.")
+    assert made.observed_generation == 2
+
+
+def test_a_condition_whose_status_changes_has_a_new_transition_time() -> None:
+    (made,) = with_condition(condition(), "Ready", FALSE, "Gone", "No.", generation=1, now=LATER)
+
+    assert made.last_transition_time == LATER
+
+
+def test_other_conditions_stay_in_place() -> None:
+    both = with_condition(condition(), "Suspended", FALSE, "Running", "No.", generation=1, now=NOW)
+
+    changed = with_condition(both, "Ready", FALSE, "Gone", "No.", generation=1, now=LATER)
+
+    assert [each.type for each in changed] == ["Ready", "Suspended"]
+    assert changed[1] == both[1]
+
+
+def test_a_message_is_cut_where_the_api_server_would_refuse_it() -> None:
+    (made,) = with_condition((), "Ready", TRUE, "Ready", "x" * 5000, generation=1, now=NOW)
+
+    assert len(made.message) == 4096
+
+
+def test_a_condition_is_found_by_its_type() -> None:
+    assert condition_of(condition(), "Ready") == condition()[0]
+    assert condition_of(condition(), "Other") is None
+
+
+def test_writing_a_condition_twice_changes_nothing() -> None:
+    once = EfritRequest.model_validate(REQUEST).status.conditions
+
+    again = with_condition(once, "Complete", TRUE, "TimedOut", "Too long.", generation=1, now=LATER)
+
+    assert again == once
+
+
+# Reasons, phases, rules.
+
+
+def test_every_reason_of_the_wire_is_a_reason_of_the_resource() -> None:
+    assert {each.value for each in WireReason} <= {each.value for each in RequestReason}
+
+
+def test_every_reason_of_the_wire_is_final() -> None:
+    assert all(RequestReason(each.value).final for each in WireReason)
+
+
+@pytest.mark.parametrize(
+    ("of_api", "of_wire"), [(Outcome, WireOutcome), (RequestType, WireType), (RetryPolicy, WireRetryPolicy)]
+)
+def test_the_vocabularies_of_resource_and_wire_have_the_same_words(of_api: Any, of_wire: Any) -> None:
+    assert {each.name for each in of_api} <= {each.name for each in of_wire}
+
+
+def test_outcomes_and_types_are_spelled_alike_on_both_sides() -> None:
+    assert {each.value for each in Outcome} == {each.value for each in WireOutcome}
+    assert {each.value for each in RequestType} == {each.value for each in WireType} - {"status"}
+
+
+@pytest.mark.parametrize("reasons", [RequestReason, InstanceReason, QueueReason])
+def test_reasons_are_camel_case_words(reasons: Any) -> None:
+    assert all(each.value.isalpha() and each.value[0].isupper() for each in reasons)
+    assert all(each.value.lower() == each.name.replace("_", "").lower() for each in reasons)
+
+
+def test_open_reasons_are_those_of_work_that_goes_on() -> None:
+    assert {each for each in RequestReason if not each.final} == {
+        RequestReason.PENDING,
+        RequestReason.INSTANCE_NOT_READY,
+        RequestReason.INSTANCE_SUSPENDED,
+        RequestReason.BACKPRESSURE,
+        RequestReason.QUEUED,
+        RequestReason.RUNNING,
+    }
+
+
+def test_final_phases_are_those_that_never_change() -> None:
+    assert {each for each in RequestPhase if each.final} == {RequestPhase.SUCCEEDED, RequestPhase.FAILED}
+
+
+def test_a_rule_is_spelled_as_the_schema_wants_it() -> None:
+    assert Rule("a", "b").as_schema() == {"rule": "a", "message": "b"}
+    assert Rule("a", "b", ".c", "FieldValueInvalid").as_schema() == {
+        "rule": "a",
+        "message": "b",
+        "fieldPath": ".c",
+        "reason": "FieldValueInvalid",
+    }

@@ -1,0 +1,156 @@
+"""janitor.py: lists find what events did not tell."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from efrit.controller.act.kube import Kube
+from efrit.controller.janitor import Janitor
+from efrit.controller.watch.queue import WorkQueue
+from efrit.controller.watch.store import Store
+from tests.unit.controller.factory import CONFIG, NOW, final_status, instance_json, request_json
+from tests.unit.controller.fake_api import FakeApi
+
+ROOT = "/apis/efrit.dev/v1alpha1/namespaces/team"
+PODS = "/api/v1/pods"
+KEY = ("team", "work")
+ALPHA = ("team", "alpha")
+POD = {
+    "metadata": {
+        "name": "efrit-alpha-0",
+        "namespace": "team",
+        "uid": "pod",
+        "labels": {"efrit.dev/instance": "alpha"},
+    }
+}
+
+
+@dataclass
+class Stage:
+    janitor: Janitor
+    store: Store
+    api: FakeApi
+
+
+@pytest.fixture
+async def stage(api: FakeApi, kube: Kube) -> Stage:
+    store = Store(WorkQueue(), CONFIG, lambda: NOW)
+    return Stage(Janitor(kube, store, (), 60, 600), store, api)
+
+
+async def test_an_open_request_no_event_told_of_is_found(stage: Stage) -> None:
+    stage.api.put(f"{ROOT}/efritrequests/work", request_json())
+
+    await stage.janitor.sweep_requests()
+
+    assert stage.store.open_request_uids() == {KEY: "uid-work"}
+
+
+async def test_only_open_requests_are_asked_for(stage: Stage) -> None:
+    stage.api.put(f"{ROOT}/efritrequests/work", request_json(status=final_status()))
+
+    await stage.janitor.sweep_requests()
+
+    assert stage.store.request_snapshot(KEY) is None
+
+
+async def test_a_request_that_is_gone_without_an_event_must_be_verified(stage: Stage) -> None:
+    stage.store.observe_request(request_json())
+
+    await stage.janitor.sweep_requests()
+
+    assert stage.store.must_verify(KEY)
+
+
+async def test_a_request_that_is_there_need_not_be_verified(stage: Stage) -> None:
+    stage.store.observe_request(stage.api.put(f"{ROOT}/efritrequests/work", request_json()))
+
+    await stage.janitor.sweep_requests()
+
+    assert not stage.store.must_verify(KEY)
+
+
+async def test_a_request_made_anew_under_its_name_is_taken_in(stage: Stage) -> None:
+    stage.store.observe_request(request_json(uid="old"))
+    stage.api.put(f"{ROOT}/efritrequests/work", request_json(uid="new"))
+
+    await stage.janitor.sweep_requests()
+
+    assert stage.store.open_request_uids() == {KEY: "new"}
+
+
+async def test_a_final_request_is_finished_with_at_the_next_sweep(stage: Stage) -> None:
+    stage.store.observe_request(request_json(status=final_status()))
+
+    await stage.janitor.sweep_requests()
+
+    assert stage.store.finished_with(KEY)
+
+
+async def test_an_instance_that_is_gone_without_an_event_is_forgotten(stage: Stage) -> None:
+    stage.store.observe_instance(instance_json())
+
+    await stage.janitor.sweep_instances()
+
+    assert stage.store.instance_snapshot(ALPHA) is None
+
+
+async def test_an_instance_no_event_told_of_is_found(stage: Stage) -> None:
+    stage.api.put(f"{ROOT}/efritinstances/alpha", instance_json())
+
+    await stage.janitor.sweep_instances()
+
+    assert stage.store.instance_snapshot(ALPHA) is not None
+
+
+def pod_of(store: Store) -> Any:
+    snapshot = store.instance_snapshot(ALPHA)
+    assert snapshot is not None
+    return snapshot.pod
+
+
+async def test_a_pod_that_is_gone_without_an_event_is_forgotten(stage: Stage) -> None:
+    stage.store.observe_instance(stage.api.put(f"{ROOT}/efritinstances/alpha", instance_json()))
+    stage.store.observe_pod(POD)
+
+    await stage.janitor.sweep_instances()
+
+    assert pod_of(stage.store) is None
+
+
+async def test_a_pod_that_is_made_while_the_lists_are_read_is_kept(stage: Stage) -> None:
+    stage.store.observe_instance(stage.api.put(f"{ROOT}/efritinstances/alpha", instance_json()))
+
+    sweeping = asyncio.create_task(stage.janitor.sweep_instances())
+    await stage.api.until(lambda: any(call.path == PODS for call in stage.api.calls))
+    stage.store.observe_pod(POD)
+    await sweeping
+
+    assert pod_of(stage.store) is not None
+
+
+async def test_final_requests_with_a_time_to_live_are_found(stage: Stage) -> None:
+    for name, phase, spec in (
+        ("old", "Succeeded", {"ttlSecondsAfterFinished": 60}),
+        ("failed", "Failed", {"ttlSecondsAfterFinished": 60}),
+        ("kept", "Succeeded", {}),
+        ("open", "Running", {"ttlSecondsAfterFinished": 60}),
+    ):
+        status = final_status(phase) if phase != "Running" else {"phase": phase}
+        stage.api.put(f"{ROOT}/efritrequests/{name}", request_json(name, status=status, **spec))
+
+    await stage.janitor.sweep_final()
+
+    assert {key[1] for key, _ in stage.store.final_requests()} == {"old", "failed"}
+
+
+async def test_only_the_namespaces_served_are_swept(api: FakeApi, kube: Kube) -> None:
+    janitor = Janitor(kube, Store(WorkQueue(), CONFIG, lambda: NOW), ("a", "b"), 60, 600)
+
+    await janitor.sweep_requests()
+
+    assert [call.path.split("/")[-2] for call in api.calls] == ["a", "b"]

@@ -4,8 +4,6 @@ Crash-only: a part that fails for good ends the process, and the kubelet starts 
 """
 
 import asyncio
-import contextlib
-import ctypes
 import logging
 import signal
 import socket
@@ -17,6 +15,7 @@ from efrit.bridge.auth import Tokens
 from efrit.bridge.events import EventLog
 from efrit.bridge.install import install
 from efrit.bridge.metrics import Metrics
+from efrit.bridge.process import give_memory_back, hide_from_emacs
 from efrit.bridge.routes import make_app
 from efrit.bridge.server import Server, listen
 from efrit.bridge.settings import Settings
@@ -29,7 +28,6 @@ from efrit.queue import Disk, DurableQueue
 log = logging.getLogger("efrit.bridge")
 
 _REFRESH_SECONDS = 1.0
-_PR_SET_DUMPABLE = 4
 # They change by themselves; news of them would be news every second.
 _CLOCKS = {"uptime_seconds": 0.0, "oldest_pending_seconds": 0.0}
 _EMACS_CLOCKS = {"heartbeat_age_seconds": None, "busy_seconds": None}
@@ -174,12 +172,6 @@ class Bridge:
         return health.readiness(queue_open=self.queue.is_open, emacs=emacs)
 
 
-def _hide_from_emacs() -> None:
-    """Emacs runs as the same user in the same process namespace; /proc/<us>/root would show it the Secret."""
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
-
-
 async def serve(settings: Settings) -> None:
     """Runs one bridge until SIGTERM or SIGINT."""
     bridge = Bridge(settings)
@@ -191,7 +183,8 @@ async def serve(settings: Settings) -> None:
 
 def main() -> None:
     """Entry point. Exit status 0 after a signal, 1 on a failure, 2 on a wrong set-up."""
-    _hide_from_emacs()
+    hide_from_emacs()
+    give_memory_back()
     try:
         settings = Settings.load()
     except ConfigurationError as error:

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 from efrit.errors import InvalidEvent
 from efrit.protocol import EventId, EventName, RequestView, Reset, Stats
+from efrit.queue import LONG_ANSWER_BYTES
 
-INLINE_BYTES = 64 * 1024
+INLINE_BYTES = LONG_ANSWER_BYTES
 """An answer whose JSON is longer is left out of the event; the reader fetches it."""
 KEEPALIVE_SECONDS = 10.0
 
@@ -44,7 +45,7 @@ def encode(name: EventName, data: str, event_id: EventId | None = None) -> bytes
 class EventLog:
     """The last events of one run of the bridge, at most `max_events` and about `max_bytes`."""
 
-    def __init__(self, *, max_events: int = 4096, max_bytes: int = 4 * 1024 * 1024) -> None:
+    def __init__(self, *, max_events: int = 4096, max_bytes: int = 2 * 1024 * 1024) -> None:
         self.epoch = secrets.token_hex(6)
         self._max_events, self._max_bytes = max_events, max_bytes
         self._ring: deque[_Record] = deque()

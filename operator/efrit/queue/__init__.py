@@ -5,6 +5,7 @@ promises and who may write what: docs/queue.md.
 """
 
 from efrit.queue.durable import Disk
+from efrit.queue.observe import LONG_ANSWER_BYTES
 from efrit.queue.queue import DurableQueue, Listener, QueueLimits
 
-__all__ = ["Disk", "DurableQueue", "Listener", "QueueLimits"]
+__all__ = ["LONG_ANSWER_BYTES", "Disk", "DurableQueue", "Listener", "QueueLimits"]

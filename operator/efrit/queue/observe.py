@@ -6,7 +6,7 @@ it moves (requests/, processing/, responses/), so that one moving while we look 
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from efrit.protocol import (
@@ -22,6 +22,9 @@ from efrit.queue.answers import Answer, read_answer
 from efrit.queue.archive import MAX_REQUEST_FILE
 from efrit.queue.durable import Disk
 from efrit.queue.layout import Area
+
+LONG_ANSWER_BYTES = 64 * 1024
+"""Size of the JSON above which an answer is not carried around in memory, but read when it is asked for."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,8 @@ class RequestFacts:
 class Sighting:
     """Where a request was found. `state` None: nowhere. `queued_at` in epoch seconds.
 
-    `facts` is there for requests the index did not know, `answer` when the answer is new to it.
+    `facts` is there for requests the index did not know, `answer` when the answer is new to it; one
+    longer than `LONG_ANSWER_BYTES` comes without result, context, output and messages.
     """
 
     id: RequestId
@@ -95,8 +99,16 @@ def look(
     return sightings
 
 
-def scan(disk: Disk, known: Mapping[RequestId, Known]) -> list[Sighting]:
-    """Compares every name in the directories with `known`; sightings of all that differ or are missing."""
+@dataclass(frozen=True)
+class Differences:
+    """What a scan found to differ from the index: ids, and files in requests/ it does not know."""
+
+    ids: tuple[RequestId, ...]
+    names: tuple[str, ...]
+
+
+def scan(disk: Disk, known: Mapping[RequestId, Known]) -> Differences:
+    """Compares every name in the directories with `known`; what differs or is missing is to be looked at."""
     present: dict[RequestId, RequestState] = {}
     strange: list[str] = []
     by_name = {item.request_name: rid for rid, item in known.items()}
@@ -115,7 +127,15 @@ def scan(disk: Disk, known: Mapping[RequestId, Known]) -> list[Sighting]:
             present[rid] = RequestState.ANSWERED
     changed = {rid for rid, state in present.items() if rid not in known or known[rid].state is not state}
     changed.update(rid for rid in known if rid not in present)
-    return look(disk, known, changed, strange)
+    return Differences(tuple(changed), tuple(strange))
+
+
+def _bounded(answer: Answer) -> Answer:
+    """Without its long parts if it is long: after a restart a thousand answers are seen at once."""
+    if answer.size <= LONG_ANSWER_BYTES:
+        return answer
+    short = answer.response.model_copy(update={"result": None, "context": None, "output": "", "messages": ""})
+    return replace(answer, response=short)
 
 
 def identify(disk: Disk, name: str) -> RequestId | None:
@@ -147,6 +167,7 @@ def _sight(disk: Disk, rid: RequestId, name: str, known: Known | None) -> Sighti
         return Sighting(rid, RequestState.ANSWERED if answered else state, name, queued_at)
     answer = read_answer(disk, Area.RESPONSES, rid)
     if answer is not None:
+        answer = _bounded(answer)
         if known is None and facts is None:
             facts = archived_facts(disk, rid)
         state = RequestState.ANSWERED

@@ -7,7 +7,7 @@ Knows nothing of HTTP, processes or Kubernetes.
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,7 +40,7 @@ from efrit.queue.cancel import order_stop, orders, withdraw
 from efrit.queue.durable import Disk, naming_failures
 from efrit.queue.journal import ClaimJournal
 from efrit.queue.layout import Area, withdrawn_file
-from efrit.queue.observe import Known, RequestFacts, Sighting, archived_facts, look, scan
+from efrit.queue.observe import Differences, Known, RequestFacts, Sighting, archived_facts, look, scan
 from efrit.queue.recover import identity, recover
 from efrit.queue.state import Entry, Index, StopOrder
 from efrit.queue.submit import IdTaken, Submission, commit, submission
@@ -55,6 +55,7 @@ SCAN_BUSY_SECONDS = 1.0
 SCAN_IDLE_SECONDS = 10.0
 SCAN_BLIND_SECONDS = 0.1
 _COMPACT_ABOVE_BYTES = 1 << 20
+_LOOK_AT_ONCE = 64
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class QueueLimits:
 
 
 Listener = Callable[[RequestView], None]
-"""Told of every change of state but acknowledgement; the view of an answered request has the response."""
+"""Told of every change of state but acknowledgement, with the answer, but for the long parts of a long one."""
 
 
 class DurableQueue:
@@ -181,13 +182,14 @@ class DurableQueue:
         return max(1.0, min(60.0, self.limits.archive_seconds / 4))
 
     async def _scan(self) -> None:
-        self._take_in(await self._worker.run(self._scan_blocking, self.index.known()))
+        found = await self._worker.run(self._scan_blocking, self.index.known())
+        await self._look(found.ids, found.names)
+        self._notice_attempts(time.monotonic())
 
-    def _scan_blocking(self, known: dict[RequestId, Known]) -> list[Sighting]:
+    def _scan_blocking(self, known: dict[RequestId, Known]) -> Differences:
         self.disk.check_alive()
-        sightings = scan(self.disk, known)
         self._journal.read_new()
-        return sightings
+        return scan(self.disk, known)
 
     async def _settle(self, touched: Touched) -> None:
         ids: set[RequestId] = set()
@@ -203,15 +205,21 @@ class DurableQueue:
                 strange.append(name)
             elif rid is not None:
                 ids.add(rid)
-        if not ids and not strange:
-            return
-        known = {}
-        for rid in ids:
-            known.update(self.index.known(rid))
-        self._take_in(await self._worker.run(self._look_blocking, known, ids, strange))
+        await self._look(tuple(ids), tuple(strange))
+
+    async def _look(self, ids: Sequence[RequestId], names: Sequence[str] = ()) -> None:
+        """Looks at some at a time: the answers of all of them together may be large."""
+        for start in range(0, len(ids), _LOOK_AT_ONCE):
+            chosen = ids[start : start + _LOOK_AT_ONCE]
+            known = {rid: item for rid in chosen for item in self.index.known(rid).values()}
+            self._take_in(await self._worker.run(self._look_blocking, known, chosen, ()))
+        for start in range(0, len(names), _LOOK_AT_ONCE):
+            known = self.index.known()
+            some = names[start : start + _LOOK_AT_ONCE]
+            self._take_in(await self._worker.run(self._look_blocking, known, (), some))
 
     def _look_blocking(
-        self, known: dict[RequestId, Known], ids: Iterable[RequestId], names: Iterable[str]
+        self, known: dict[RequestId, Known], ids: Sequence[RequestId], names: Sequence[str]
     ) -> list[Sighting]:
         sightings = look(self.disk, known, ids, names)
         self._journal.read_new()
@@ -327,13 +335,9 @@ class DurableQueue:
             # Shielded: a client that hangs up must not leave the entry half-made.
             await asyncio.shield(task)
         except IdTaken:
-            await self._refresh(request.id)
+            await self._look([request.id])
             return await self._submitted_before(request.id, digest), False
         return entry.view(), True
-
-    async def _refresh(self, rid: RequestId) -> None:
-        known = self.index.known(rid)
-        self._take_in(await self._worker.run(self._look_blocking, known, [rid], []))
 
     def _stored(self, rid: RequestId, stored: asyncio.Event) -> None:
         self._being_stored.pop(rid, None)
@@ -452,7 +456,7 @@ class DurableQueue:
                     withdraw, self.disk, entry.id, entry.request_name, from_epoch(time.time())
                 )
             if done:
-                await self._refresh(entry.id)
+                await self._look([entry.id])
         finally:
             entry.withdrawing = False
         return done

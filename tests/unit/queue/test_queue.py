@@ -11,7 +11,7 @@ import pytest
 
 from efrit.errors import NotAnswered, QueueBroken, RequestNotFound
 from efrit.protocol import Reason, RequestState
-from efrit.queue import DurableQueue, QueueLimits
+from efrit.queue import LONG_ANSWER_BYTES, DurableQueue, QueueLimits
 from efrit.queue.layout import Area
 from efrit.queue.watch import Watcher
 from tests.unit.queue.conftest import Running
@@ -263,3 +263,15 @@ async def test_a_thousand_names_at_once_are_all_found(running: Running) -> None:
         os.write(fd, b'{"type":"eval","content":"1"}')
         os.close(fd)
     await running.until(lambda: running.queue.index.count(QUEUED) == 1000, 15)
+
+
+async def test_a_long_answer_is_told_without_its_long_parts_and_read_whole_when_asked_for(running: Running) -> None:
+    await running.queue.submit(a_request("a"))
+    running.emacs.do("a", "x" * LONG_ANSWER_BYTES)
+    told = await running.until_state("a", ANSWERED)
+    assert told.response is not None
+    assert (told.response.reason, told.response.result) == (Reason.SUCCEEDED, None)
+    assert (told.response_bytes or 0) > LONG_ANSWER_BYTES
+    whole = await running.queue.view(rid("a"))
+    assert whole.response is not None
+    assert whole.response.result == "x" * LONG_ANSWER_BYTES

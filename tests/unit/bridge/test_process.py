@@ -1,0 +1,25 @@
+"""What the bridge asks of the system for itself."""
+
+import subprocess
+import sys
+
+PROGRAM = """
+import ctypes
+from efrit.bridge.process import give_memory_back, hide_from_emacs
+hide_from_emacs()
+give_memory_back()
+PR_GET_DUMPABLE = 3
+print(ctypes.CDLL(None).prctl(PR_GET_DUMPABLE, 0, 0, 0, 0))
+"""
+
+
+def test_the_bridge_cannot_be_looked_into_by_others_of_its_user() -> None:
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, timeout=20)
+    assert done.stdout.strip() == "0"
+
+
+def test_the_bridge_carries_no_kubernetes_libraries_around() -> None:
+    heavy = ("kopf", "kubernetes", "aiohttp", "httpx")
+    program = f"import sys, efrit.bridge.app; print([n for n in {heavy} if n in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=20)
+    assert done.stdout.strip() == "[]"

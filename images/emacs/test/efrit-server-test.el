@@ -164,7 +164,7 @@
     ;; A file that is looked at again and again keeps a timer going.
     (efrit-test-write "requests" "half.json" "{")
     (efrit-test-submit
-     "waits" :content "(progn (defvar inside t) (setq inside t) (sleep-for 0.3) (sit-for 0.3)
+     "waits" :content "(progn (defvar inside t) (setq inside t) (sleep-for 1.5) (sit-for 0.3)
                         (accept-process-output nil 0.3) (prog1 inside (setq inside nil)))")
     (efrit-test-wait 5 (efrit-test-running-p "waits"))
     (efrit-test-submit "next" :content "inside")

@@ -163,6 +163,7 @@
   (efrit-test-with-daemon ()
     ;; A file that is looked at again and again keeps a timer going.
     (efrit-test-write "requests" "half.json" "{")
+    (efrit-test-eval "before" "1")
     (efrit-test-submit
      "waits" :content "(progn (defvar inside t) (setq inside t) (sleep-for 1.5) (sit-for 0.3)
                         (accept-process-output nil 0.3) (prog1 inside (setq inside nil)))")

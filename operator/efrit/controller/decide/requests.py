@@ -309,14 +309,15 @@ def _back_pressure(case: _Case) -> list[Action] | None:
     target = case.snapshot.target
     if target is None or target.bridge.stats is None:
         return None
-    free = target.instance.spec.queue.max_pending - target.bridge.stats.pending
-    if case.snapshot.ahead < free:
+    # The bridge counts what it runs, too: offered more, it would refuse it time and again.
+    held = target.bridge.stats.pending + target.bridge.stats.processing
+    if case.snapshot.ahead < target.instance.spec.queue.max_pending - held:
         return None
     return _wait(
         case,
         RequestReason.BACKPRESSURE,
-        f"EfritInstance {target.instance.metadata.name} has {target.bridge.stats.pending} requests waiting, "
-        f"its spec.queue.maxPending: this one is held back.",
+        f"EfritInstance {target.instance.metadata.name} has {held} requests waiting or running, as many as its "
+        "spec.queue.maxPending allows: this one is held back.",
         [],
         look_again=timedelta(seconds=2),
     )

@@ -521,7 +521,7 @@ class Store:
         stats = target.bridge.stats
         limit = target.instance.spec.queue.max_pending
         waiting = len(self._by_target.get(target_key, ()))
-        if stats is None or stats.pending + waiting <= limit:
+        if stats is None or stats.pending + stats.processing + waiting <= limit:
             return 0
         mine = order(entry.request)
         return sum(1 for each in self._waiting(target_key) if order(self._requests[each].request) < mine)
@@ -541,7 +541,7 @@ class Store:
         open_requests = len(self._by_target.get(target, ()))
         if entry.instance is None or open_requests <= stats.pending + stats.processing:
             return
-        free = entry.instance.spec.queue.max_pending - stats.pending
+        free = entry.instance.spec.queue.max_pending - stats.pending - stats.processing
         for key in self._waiting(target)[: max(free, 0)]:
             self._look_request(key)
 

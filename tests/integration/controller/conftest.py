@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.cluster.control_plane import ControlPlane
+from tests.cluster.paths import REPOSITORY
+from tests.cluster.progress import run
 from tests.integration.controller.site import Site
 from tests.integration.kube import Kube
 
 
+@pytest.fixture(scope="session")
+def lisp(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Lisp files with their compiled ones, as the operator's image has them."""
+    directory = tmp_path_factory.mktemp("lisp")
+    for source in sorted((REPOSITORY / "images" / "emacs" / "lisp").glob("*.el")):
+        shutil.copy2(source, directory)
+    files = sorted(directory.glob("*.el"))
+    run(["emacs", "-Q", "--batch", "-L", directory, "-f", "batch-byte-compile", *files], doing="compiling the Lisp")
+    return directory
+
+
 @pytest.fixture
-def site(plane: ControlPlane, kube: Kube, audit_log: Path) -> Iterator[Site]:
+def site(plane: ControlPlane, kube: Kube, audit_log: Path, lisp: Path) -> Iterator[Site]:
     """A namespace of its own, without a controller yet."""
-    made = Site(plane, kube, audit_log)
+    made = Site(plane, kube, audit_log, lisp)
     try:
         yield made
     finally:
@@ -23,9 +37,9 @@ def site(plane: ControlPlane, kube: Kube, audit_log: Path) -> Iterator[Site]:
 
 
 @pytest.fixture(scope="module")
-def shared(plane: ControlPlane, kube: Kube, audit_log: Path) -> Iterator[Site]:
+def shared(plane: ControlPlane, kube: Kube, audit_log: Path, lisp: Path) -> Iterator[Site]:
     """A namespace with a controller and the instance `one`, for all tests of a module."""
-    made = Site(plane, kube, audit_log)
+    made = Site(plane, kube, audit_log, lisp)
     try:
         made.operator().start()
         made.instance()

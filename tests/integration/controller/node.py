@@ -16,17 +16,22 @@ import httpx
 
 from tests.cluster.control_plane import ControlPlane
 from tests.integration.controller.pod import Pod
-from tests.integration.kube import MERGE, ROOTS, Json, Kube, until
+from tests.integration.kube import MERGE, Json, Kube, until
 
 GRACE_SECONDS = 3.0
+
+
+class _Later(Exception):  # noqa: N818 - not an error
+    """It cannot be done now: the API server is away, or somebody else changed or deleted what it is about."""
 
 
 class Node:
     """One node for one namespace. Pods are named after their instance here."""
 
-    def __init__(self, plane: ControlPlane, namespace: str, directory: Path) -> None:
+    def __init__(self, plane: ControlPlane, namespace: str, lisp: Path, directory: Path) -> None:
         self._plane = plane
         self._namespace = namespace
+        self._lisp = lisp
         self._directory = directory
         self._pods: dict[str, Pod] = {}
         self._ending: dict[str, asyncio.Task[None]] = {}
@@ -40,8 +45,8 @@ class Node:
         until(lambda: self._loop, "the node did not start")
 
     def close(self) -> None:
-        assert self._loop is not None
-        self._loop.call_soon_threadsafe(self._stop.set)
+        if self._thread.is_alive() and self._loop is not None:
+            self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join(30)
         if self._failure is not None:
             raise self._failure
@@ -94,7 +99,7 @@ class Node:
             self._look.clear()
             try:
                 await self._reconcile()
-            except httpx.TransportError:
+            except _Later:
                 await asyncio.sleep(0.2)
                 continue
             # The tick is for processes that end by themselves: their restart is the kubelet's.
@@ -124,7 +129,7 @@ class Node:
     async def _begin(self, statefulset: Json) -> None:
         await self._bind_claims()
         self._made += 1
-        pod = Pod(statefulset, self._directory / "claims", self._directory / f"p{self._made}")
+        pod = Pod(statefulset, self._directory / "claims", self._lisp, self._directory / f"p{self._made}")
         made = await self._call("POST", "pods", body={"apiVersion": "v1", "kind": "Pod", **pod.manifest})
         pod.uid = made["metadata"]["uid"]
         pod.mount_secret(await self._call("GET", "secrets", pod.secret_name))
@@ -141,7 +146,7 @@ class Node:
             try:
                 await self._call("DELETE", "pods", name, body=options)
                 break
-            except httpx.TransportError:
+            except _Later:
                 await asyncio.sleep(0.2)
         self._pods.pop(name, None)
         del self._ending[name]
@@ -161,11 +166,16 @@ class Node:
         headers = {"Content-Type": MERGE if method == "PATCH" else "application/json"}
         content = None if body is None else json.dumps(body).encode()
         path = Kube.path(plural, self._namespace, name, sub)
-        response = await self._client.request(method, path, content=content, headers=headers)
-        if response.status_code >= 500:
-            raise httpx.ReadError(f"{method} {path}: {response.status_code}: the API server is starting or stopping")
-        if response.status_code >= 400 and not (method == "DELETE" and response.status_code == 404):
-            raise AssertionError(f"{method} {path} of {ROOTS[plural][1]}: {response.text}")
+        try:
+            response = await self._client.request(method, path, content=content, headers=headers)
+        except httpx.TransportError as error:
+            raise _Later from error
+        if response.status_code >= 500 or response.status_code in (403, 404, 409):
+            if method == "DELETE" and response.status_code == 404:
+                return {}
+            raise _Later
+        if response.status_code >= 400:
+            raise AssertionError(f"{method} {path}: {response.text}")
         found: Json = response.json()
         return found
 

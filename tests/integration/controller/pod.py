@@ -12,17 +12,14 @@ import sys
 import time
 from pathlib import Path
 
-from tests.cluster.paths import REPOSITORY
 from tests.integration.controller.processes import Process, free_port
 from tests.integration.kube import Json
-
-LISP = REPOSITORY / "images" / "emacs" / "lisp"
 
 
 class Pod:
     """Made from a StatefulSet's template; `claims` outlive it."""
 
-    def __init__(self, statefulset: Json, claims: Path, directory: Path) -> None:
+    def __init__(self, statefulset: Json, claims: Path, lisp: Path, directory: Path) -> None:
         meta, template = statefulset["metadata"], statefulset["spec"]["template"]
         self.name = f"{meta['name']}-0"
         self.template_hash = meta["annotations"]["efrit.dev/template-hash"]
@@ -30,6 +27,7 @@ class Pod:
         self.uid = ""
         self.restarts = 0
         self._directory = directory
+        self._lisp = lisp
         self._spec = json.loads(json.dumps(template["spec"]))
         self._spec["initContainers"][0]["ports"][0]["containerPort"] = self.port
         self._volumes = {each["name"]: self._volume(each, claims) for each in self._spec["volumes"]}
@@ -102,7 +100,7 @@ class Pod:
             "TMPDIR": str(mounts["/tmp"]),
             "EFRIT_BRIDGE_HOST": "127.0.0.1",
             "EFRIT_BRIDGE_PORT": str(self.port),
-            "EFRIT_LISP_SOURCE": str(LISP),
+            "EFRIT_LISP_SOURCE": str(self._lisp),
             "EFRIT_KILL_GRACE_SECONDS": "1",
         }
         env.setdefault("HOME", str(self._directory))

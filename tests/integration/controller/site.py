@@ -22,7 +22,7 @@ FINAL = ("Succeeded", "Failed")
 class Site:
     """Close it in every case: it has processes."""
 
-    def __init__(self, plane: ControlPlane, kube: Kube, audit_log: Path) -> None:
+    def __init__(self, plane: ControlPlane, kube: Kube, audit_log: Path, lisp: Path) -> None:
         self.plane = plane
         self.kube = kube
         self.namespace = new_namespace(kube)
@@ -30,18 +30,18 @@ class Site:
         self._audit_log = audit_log
         self._installed = chart.install(kube, self.namespace)
         self._names = itertools.count(1)
-        self._operators: list[Operator] = []
-        self.node = Node(plane, self.namespace, self.directory)
+        self.operators: list[Operator] = []
+        self.node = Node(plane, self.namespace, lisp, self.directory)
         self.node.start()
 
     def operator(self, name: str = "operator-0") -> Operator:
         """Return a controller that is yet to be started."""
         made = Operator(self.plane, self.kube, self.namespace, self._installed, self.directory, name)
-        self._operators.append(made)
+        self.operators.append(made)
         return made
 
     def close(self) -> None:
-        for each in self._operators:
+        for each in self.operators:
             each.close()
         try:
             self.node.close()
@@ -158,5 +158,5 @@ class Site:
 
     def logs(self) -> str:
         """The ends of all logs, for messages."""
-        own = [f"== {each.name}\n{each.process.tail()}" for each in self._operators if each._process is not None]
+        own = [f"== {each.name}\n{each.process.tail()}" for each in self.operators if each._process is not None]
         return "\n".join([*own, self.node.logs()])

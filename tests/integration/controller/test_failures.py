@@ -1,0 +1,234 @@
+"""Something dies amid the work: every request still gets one answer, and runs once unless told otherwise."""
+
+from __future__ import annotations
+
+import time
+
+from tests.integration.controller.site import Site
+from tests.integration.kube import Json, until
+
+LOOP = "(while t)"
+
+
+def _gate(site: Site, word: str) -> str:
+    """Return Lisp that counts, then waits for the file `<word>.go` in the workspace."""
+    wait = f'(while (not (file-exists-p "{word}.go")) (sleep-for 0.02))'
+    return f"(progn {site.count(word)} {wait} '{word})"
+
+
+def _open_gate(site: Site, word: str) -> None:
+    (site.node.pod("one").workspace / f"{word}.go").touch()
+
+
+def _until_counted(site: Site, word: str, times: int = 1) -> None:
+    until(lambda: site.counted().count(word) >= times, lambda: f"{word} did not start {times} times\n{site.logs()}")
+
+
+def test_a_controller_killed_amid_fifty_requests_answers_each_once(site: Site) -> None:
+    operator = site.operator()
+    operator.start()
+    site.instance()
+    names = [f"n{number}" for number in range(50)]
+    for number, name in enumerate(names):
+        site.ask(site.count(name), name)
+        if number in (15, 35):
+            until(lambda ran=number - 10: len(site.counted()) >= ran, "the work does not proceed")
+            operator.kill()
+            operator.start(leading=False)
+    statuses = site.answers()
+    assert {name: status["result"] for name, status in statuses.items()} == {name: f'"{name}"' for name in names}
+    assert sorted(site.counted()) == sorted(names)
+
+
+def test_answers_given_while_no_controller_runs_are_stored_by_the_next(site: Site) -> None:
+    operator = site.operator()
+    operator.start()
+    site.instance()
+    name = site.ask(_gate(site, "alone"))
+    _until_counted(site, "alone")
+    operator.kill()
+    _open_gate(site, "alone")
+    responses = site.node.pod("one").queue / "responses"
+    until(lambda: list(responses.iterdir()), "Emacs gave no answer")
+    # Work created meanwhile is found by the next one, too.
+    later = site.ask(site.count("later"))
+    operator.start(leading=False)
+    assert site.answer(name)["result"] == "alone"
+    assert site.answer(later)["result"] == '"later"'
+    assert site.counted() == ["alone", "later"]
+    until(lambda: not list(responses.iterdir()), "the answers are not acknowledged")
+
+
+def test_a_request_deleted_while_no_controller_runs_is_stopped_by_the_next(site: Site) -> None:
+    operator = site.operator()
+    operator.start()
+    site.instance()
+    name = site.ask(LOOP, timeoutSeconds=600)
+    site.until_status(name, phase="Running")
+    operator.kill()
+    site.kube.delete("efritrequests", site.namespace, name)
+    operator.start(leading=False)
+    assert site.answer(site.ask("'free"), 60)["result"] == "free"
+
+
+def test_a_bridge_that_is_killed_loses_nothing(site: Site) -> None:
+    site.operator().start()
+    site.instance()
+    running = site.ask(_gate(site, "running"))
+    _until_counted(site, "running")
+    waiting = site.ask(site.count("waiting"))
+    until(lambda: _queued(site), "nothing waits on the queue")
+    pod = site.node.pod("one")
+    pod.kill_bridge()
+    during = site.ask(site.count("during"))
+    until(lambda: pod.restarts, "the bridge is not started again")
+    _open_gate(site, "running")
+    results = {name: site.answer(name)["result"] for name in (running, waiting, during)}
+    assert results == {running: "running", waiting: '"waiting"', during: '"during"'}
+    assert site.counted() == ["running", "waiting", "during"]
+
+
+def test_work_is_interrupted_when_emacs_dies_and_the_rest_runs(site: Site) -> None:
+    site.operator().start()
+    site.instance()
+    name = site.ask(_gate(site, "killed"))
+    _until_counted(site, "killed")
+    after = site.ask(site.count("after"))
+    site.node.pod("one").kill_emacs()
+    status = site.answer(name)
+    assert (status["phase"], status["reason"], status["outcome"]) == ("Failed", "Interrupted", "Failure")
+    assert "unknown" in status["error"]["message"]
+    assert site.answer(after)["result"] == '"after"'
+    assert site.counted() == ["killed", "after"]
+
+
+def test_an_eval_that_ends_emacs_is_interrupted_and_the_instance_lives_on(site: Site) -> None:
+    site.operator().start()
+    site.instance()
+    assert site.answer(site.ask("(kill-emacs)"))["reason"] == "Interrupted"
+    assert site.answer(site.ask("'alive"))["result"] == "alive"
+    site.until_condition("one", "Ready", status="True")
+
+
+def test_interrupted_work_runs_again_only_where_the_policy_allows(site: Site) -> None:
+    site.operator().start()
+    site.instance()
+    name = site.ask(_gate(site, "twice"), retryPolicy="IfInterrupted", maxAttempts=2)
+    _until_counted(site, "twice")
+    site.node.pod("one").kill_emacs()
+    _until_counted(site, "twice", 2)
+    _open_gate(site, "twice")
+    status = site.answer(name)
+    assert (status["phase"], status["result"], status["attempt"]) == ("Succeeded", "twice", 2)
+    assert site.counted() == ["twice", "twice"]
+
+
+def test_attempts_are_bounded(site: Site) -> None:
+    site.operator().start()
+    site.instance()
+    name = site.ask(_gate(site, "never"), retryPolicy="IfInterrupted", maxAttempts=2)
+    for times in (1, 2):
+        _until_counted(site, "never", times)
+        site.node.pod("one").kill_emacs()
+    status = site.answer(name)
+    assert (status["reason"], status["attempt"]) == ("Interrupted", 2)
+    assert site.counted() == ["never", "never"]
+
+
+def test_a_queue_on_a_claim_outlives_its_pod(site: Site) -> None:
+    site.operator().start()
+    site.instance()
+    running = site.ask(_gate(site, "running"))
+    _until_counted(site, "running")
+    waiting = site.ask(site.count("waiting"))
+    until(lambda: _queued(site), "nothing waits on the queue")
+    old = site.node.pod("one").uid
+    site.kube.delete("pods", site.namespace, "efrit-one-0")
+    assert site.answer(running)["reason"] == "Interrupted"
+    assert site.answer(waiting)["result"] == '"waiting"'
+    assert site.node.pod("one").uid != old
+    assert site.counted() == ["running", "waiting"]
+
+
+def _queued(site: Site) -> list[object]:
+    return list((site.node.pod("one").queue / "requests").iterdir())
+
+
+def test_an_ephemeral_queue_that_is_replaced_leaves_an_unknown_end(site: Site) -> None:
+    site.operator().start()
+    site.instance(queue={"ephemeral": True})
+    running = site.ask(_gate(site, "running"))
+    _until_counted(site, "running")
+    safe = site.ask(site.count("safe"), retryPolicy="IfInterrupted")
+    until(lambda: _queued(site), "nothing waits on the queue")
+    site.kube.delete("pods", site.namespace, "efrit-one-0")
+    status = site.answer(running)
+    assert (status["phase"], status["reason"]) == ("Failed", "Interrupted")
+    assert "queue" in status["error"]["message"]
+    # What may run twice is handed to the new queue instead.
+    assert site.answer(safe)["result"] == '"safe"'
+    assert site.counted() == ["running", "safe"]
+    assert site.answer(site.ask("'new"))["result"] == "new"
+
+
+def test_the_api_server_may_go_away_for_a_while(site: Site) -> None:
+    operator = site.operator()
+    operator.start()
+    site.instance()
+    names = [site.ask(site.count(f"n{number}"), f"n{number}") for number in range(20)]
+    running = site.ask(_gate(site, "across"), "across")
+    _until_counted(site, "across")
+    site.plane.apiserver.stop()
+    try:
+        _open_gate(site, "across")
+        responses = site.node.pod("one").queue / "responses"
+        until(lambda: list(responses.iterdir()), "Emacs gave no answer")
+        # An outage is a length of time: there is nothing to wait for.
+        time.sleep(5)
+    finally:
+        site.plane.start()
+    after = site.ask(site.count("after"), "after")
+    statuses = site.answers(60)
+    assert {status["phase"] for status in statuses.values()} == {"Succeeded"}
+    assert statuses.keys() == {*names, running, after}
+    assert sorted(site.counted()) == sorted(statuses)
+    assert operator.role() == "leading"
+
+
+def test_one_of_two_controllers_acts_and_the_other_takes_over_at_once(site: Site) -> None:
+    first, second = site.operator("operator-a"), site.operator("operator-b")
+    first.start()
+    second.start(leading=False)
+    site.instance()
+    assert site.answer(site.ask("1"))["result"] == "1"
+    assert (first.role(), second.role()) == ("leading", "standby")
+    assert (first.metric("efrit_leader"), second.metric("efrit_leader")) == (1.0, 0.0)
+    assert second.metric('efrit_status_writes_total{kind="EfritRequest"}') == 0.0
+    assert first.stop() == 0
+    # The lease is given back: the standby need not wait until it runs out (15 s).
+    until(lambda: second.role() == "leading", "the standby does not take over", 6)
+    assert site.answer(site.ask("2"))["result"] == "2"
+
+
+def test_a_leader_that_slept_through_its_lease_ends_and_does_no_harm(site: Site) -> None:
+    first, second = site.operator("operator-a"), site.operator("operator-b")
+    first.start(EFRIT_LEASE_SECONDS="3")
+    second.start(leading=False, EFRIT_LEASE_SECONDS="3")
+    site.instance()
+    name = site.ask(_gate(site, "shared"))
+    _until_counted(site, "shared")
+    first.freeze(True)
+    until(lambda: second.role() == "leading", "the standby does not take over")
+    _open_gate(site, "shared")
+    final = site.answer(name)
+    assert final["result"] == "shared"
+    first.freeze(False)
+    assert until(lambda: first.process.status, "the former leader goes on") != 0
+    assert site.status(name) == final
+    assert site.writes(name).count(("patch", "efritrequests/status")) <= 2
+    assert site.answer(site.ask("'on"))["result"] == "on"
+    assert _holder(site)["spec"]["holderIdentity"] == "operator-b"
+
+
+def _holder(site: Site) -> Json:
+    return site.kube.list("leases", site.namespace)[0]

@@ -14,7 +14,7 @@ import fcntl
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from efrit.errors import NoSpace, QueueBroken, QueueNotReady, StorageError
@@ -44,8 +44,9 @@ def naming_failures(doing: str) -> Iterator[None]:
 class Disk:
     """The queue directory. Every method may raise `OSError`; none leaves a descriptor open."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, fsync: Callable[[int], None] = os.fsync) -> None:
         self.root = root
+        self._fsync = fsync
         self._fds: dict[Area, int] = {}
         self._lock = -1
 
@@ -128,13 +129,13 @@ class Disk:
     def sync_file(self, fd: int) -> None:
         """Waits until the file's data is on the disk; closes `fd` either way."""
         try:
-            os.fsync(fd)
+            self._fsync(fd)
         finally:
             os.close(fd)
 
     def sync_dir(self, area: Area) -> None:
         """Waits until the names in `area` are on the disk."""
-        os.fsync(self._fd(area))
+        self._fsync(self._fd(area))
 
     def link(self, area: Area, name: str, to_area: Area, to_name: str) -> None:
         """A second name. Raises `FileExistsError` and never replaces."""

@@ -59,6 +59,18 @@ async def test_a_running_request_gets_an_order_and_the_first_reason_stays(runnin
     assert entry.stop.reason is Reason.CANCELLED
 
 
+async def test_the_order_to_stop_is_on_the_disk_before_anybody_is_interrupted(start: Start, root: Path) -> None:
+    disk = TestDisk(root)
+    running = await start(disk=disk)  # type: ignore[misc]
+    await running.queue.submit(a_request("a"))
+    running.emacs.claim("a")
+    await running.until_state("a", RequestState.RUNNING)
+    disk.steps.clear()
+    await running.queue.cancel(rid("a"))
+    assert [step.split()[0] for step in disk.steps] == ["create", "sync_file", "link", "sync_dir"]
+    assert disk.steps[-1] == "sync_dir control"
+
+
 async def test_a_request_claimed_unnoticed_gets_an_order_too(running: Running) -> None:
     await running.queue.submit(a_request("a"))
     running.emacs.claim("a")

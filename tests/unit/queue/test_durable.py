@@ -112,3 +112,21 @@ def test_a_closed_disk_says_so(disk: TestDisk) -> None:
     disk.close()
     with pytest.raises(QueueNotReady):
         disk.names(Area.REQUESTS)
+
+
+def test_syncing_reaches_the_file_and_the_directory_themselves(root: Path) -> None:
+    synced: list[str] = []
+
+    def note(fd: int) -> None:
+        synced.append(Path(f"/proc/self/fd/{fd}").readlink().name)
+        os.fsync(fd)
+
+    disk = Disk(root, fsync=note)
+    disk.open()
+    assert synced.pop() == root.name
+    publish(disk, Area.RESPONSES, "a.json", b"{}")
+    disk.sync_dir(Area.RESPONSES)
+    assert [name.split("_")[0] for name in synced] == ["bridge", "responses"]
+    disk.append(Area.RESPONSES, "a.json", b"{}")
+    assert synced[-1] == "a.json"
+    disk.close()

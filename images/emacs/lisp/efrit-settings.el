@@ -10,6 +10,8 @@
 
 ;;; Code:
 
+(require 'subr-x)
+
 (defgroup efrit nil
   "Answer requests from a queue of files."
   :group 'processes

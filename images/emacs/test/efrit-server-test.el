@@ -316,5 +316,18 @@
                           (bound-and-true-p comp-files-queue))")
                    "(nil nil nil nil)"))))
 
+(ert-deftest efrit-server-needs-no-byte-compilation ()
+  ;; As on a laptop, or in an image that was given the sources alone.
+  (let* ((sources (make-temp-file "efrit-sources-" t))
+         (compiled efrit-test-daemon--lisp)
+         (efrit-test-daemon--lisp (file-name-as-directory sources)))
+    (unwind-protect
+        (progn
+          (dolist (file (directory-files compiled t "\\`efrit-.*\\.el\\'"))
+            (copy-file file efrit-test-daemon--lisp))
+          (efrit-test-with-daemon ()
+            (should (equal (alist-get 'result (efrit-test-eval "a" "(+ 1 2)")) "3"))))
+      (delete-directory sources t))))
+
 (provide 'efrit-server-test)
 ;;; efrit-server-test.el ends here

@@ -131,6 +131,21 @@ def test_a_missing_volume_speaks_before_the_scheduler() -> None:
     assert "unbound" in finding.message
 
 
+def test_a_scheduler_that_says_nothing_of_volumes_speaks_before_the_claims_that_wait_for_it() -> None:
+    sentence = "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector."
+    given = ready(pod=pod(unschedulable=sentence), bridge=BridgeView(), claims=(PENDING_CLAIM,))
+
+    assert find(given) == Finding(InstanceReason.UNSCHEDULABLE, f"No node takes the pod: {sentence}")
+
+
+def test_a_volume_that_is_being_made_is_part_of_starting() -> None:
+    young = ready(pod=pod(created=NOW - seconds(5)), bridge=BridgeView(), claims=(PENDING_CLAIM,))
+    old = ready(pod=pod(created=NOW - seconds(31)), bridge=BridgeView(), claims=(PENDING_CLAIM,))
+
+    assert find(young).reason == InstanceReason.STARTING
+    assert find(old).reason == InstanceReason.VOLUME_PENDING
+
+
 def test_a_pending_claim_of_a_running_pod_is_no_trouble() -> None:
     given = ready(pod=pod(containers=(ContainerView("emacs", running=True),)), claims=(PENDING_CLAIM,))
 

@@ -14,6 +14,8 @@ from efrit.controller.decide.views import ContainerView, InstanceSnapshot
 
 IMAGE_REASONS = {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"}
 CONFIG_REASONS = {"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
+# What the scheduler says when a volume, and not the choice of nodes, is what the pod waits for.
+VOLUME_WORDS = ("volume", "storageclass")
 
 
 class Finding(NamedTuple):
@@ -98,6 +100,13 @@ def _volumes(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
     pod = snapshot.pod
     pending = [claim.name for claim in snapshot.claims if claim.phase == "Pending"]
     if pod is None or _any_running(snapshot) or not pending:
+        return None
+    if pod.unschedulable is not None:
+        # A claim that waits for its first consumer pends as long as no node takes the pod, whatever the reason.
+        if not any(word in pod.unschedulable.lower() for word in VOLUME_WORDS):
+            return None
+    elif snapshot.problem is None and pod.created is not None and now - pod.created < snapshot.config.volume_after:
+        # Every new volume takes a moment: that is no trouble anyone needs to be warned of.
         return None
     why = snapshot.problem or pod.unschedulable or "its StorageClass has not made the volume yet"
     plural = "s" if len(pending) > 1 else ""

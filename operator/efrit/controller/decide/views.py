@@ -37,6 +37,7 @@ class ControllerConfig:
     queued_after: timedelta = timedelta(seconds=5)
     stats_every: timedelta = timedelta(seconds=10)
     unreachable_after: timedelta = timedelta(seconds=30)
+    volume_after: timedelta = timedelta(seconds=30)
     explain_after: timedelta = timedelta(seconds=4)
 
 

@@ -306,6 +306,23 @@ def test_a_request_the_lost_queue_did_not_have_is_handed_to_the_new_one() -> Non
     assert the(actions, Submit).request.id == UID
 
 
+def test_retryable_work_of_a_lost_queue_is_handed_to_the_new_one_once_that_is_recorded() -> None:
+    given = request(retryPolicy="IfInterrupted", maxAttempts=2)
+    lost = snapshot(given, ready(), handover=Handover("queue-0"))
+
+    status = written(decide(lost))
+    assert (status["phase"], status["queueID"], status["attempt"]) == ("Queued", QUEUE_ID, 2)
+
+    recorded = request(retryPolicy="IfInterrupted", maxAttempts=2, status=status)
+    assert the(decide(snapshot(recorded, ready(), handover=Handover("queue-0"))), Submit).request.id == UID
+
+
+def test_retryable_work_whose_attempts_are_used_up_ends_interrupted_with_its_queue() -> None:
+    given = request(retryPolicy="IfInterrupted", maxAttempts=2, status={"queueID": "queue-0", "attempt": 2})
+
+    assert written(decide(snapshot(given, ready())))["reason"] == "Interrupted"
+
+
 # Cancelling and waiting too long.
 
 
@@ -412,6 +429,13 @@ def test_a_request_for_an_instance_that_never_comes_is_rejected() -> None:
     assert "create it" in status["error"]["message"]
 
 
+def test_a_request_older_than_the_controller_for_an_instance_that_is_gone_has_an_unknown_end() -> None:
+    given = snapshot(controller_started=NOW + seconds(1))
+
+    assert written(decide(given, NOW + seconds(29)))["reason"] == "InstanceNotReady"
+    assert written(decide(given, NOW + seconds(30)))["reason"] == "Interrupted"
+
+
 @pytest.mark.parametrize(
     ("status", "handover"),
     [({"queueID": QUEUE_ID, "instanceName": "alpha"}, None), ({}, Handover(QUEUE_ID))],
@@ -466,6 +490,14 @@ def test_a_bound_request_whose_instance_is_gone_is_not_bound_again() -> None:
 
 
 # Inadmissible requests.
+
+
+def test_a_request_its_bridge_will_never_take_is_rejected_in_the_bridges_words() -> None:
+    turned_away = Handover("", absent=True, refused="9 bytes, 5 are allowed")
+
+    status = written(decide(snapshot(target=ready(), handover=turned_away)))
+
+    assert (status["reason"], status["error"]["message"]) == ("Rejected", "9 bytes, 5 are allowed")
 
 
 def test_content_larger_than_the_instance_takes_is_rejected_with_what_to_change() -> None:
@@ -536,6 +568,14 @@ def test_a_request_wakes_its_instance_suspended_for_idleness() -> None:
     assert written(actions)["reason"] == "InstanceSuspended"
 
 
+def test_work_on_the_queue_of_an_instance_that_went_away_waits_for_it() -> None:
+    queued = view(queued_time=NOW - seconds(60))
+
+    status = written(decide(snapshot(target=away(instance(spec=SUSPENDED)), bridge_view=queued), LATER))
+
+    assert status["reason"] == "InstanceSuspended"
+
+
 def test_a_wait_that_is_written_already_is_not_written_again() -> None:
     given = request(status={"phase": "Pending", "reason": "InstanceNotReady"})
 
@@ -564,8 +604,17 @@ def test_a_request_is_held_back_while_the_queue_is_full() -> None:
 
     status = written(actions)
     assert (status["phase"], status["reason"]) == ("Pending", "Backpressure")
-    assert "3 requests waiting" in condition(status, "Complete")[2]
+    assert "3 requests waiting or running" in condition(status, "Complete")[2]
     assert the(actions, LookAgain).after == seconds(2)
+
+
+def test_what_runs_takes_room_on_the_queue_too() -> None:
+    target = ready(
+        instance(spec={"queue": {"ephemeral": True, "maxPending": 3}}),
+        bridge=connected(told=stats(pending=2, processing=1)),
+    )
+
+    assert written(decide(snapshot(target=target), LATER))["reason"] == "Backpressure"
 
 
 @pytest.mark.parametrize(("ahead", "handed_over"), [(0, True), (1, True), (2, False)])

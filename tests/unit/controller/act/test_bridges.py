@@ -252,6 +252,20 @@ async def test_an_event_without_an_id_leaves_the_place_to_resume_at(connected: L
     assert (await connected.bridge.reader()).last_event_id == "epoch-7"
 
 
+async def test_a_resumed_stream_that_breaks_before_its_first_id_resumes_at_the_same_place(connected: Line) -> None:
+    first = await connected.bridge.reader()
+    await first.tell(stats(), "epoch-7")
+    await connected.heard.hears("bridge_event")
+    first.end()
+    second = await connected.bridge.reader()
+    await second.tell(stats(processed=1))
+    await connected.heard.hears("bridge_event", 2)
+
+    second.end()
+
+    assert (await connected.bridge.reader()).last_event_id == "epoch-7"
+
+
 async def test_a_bridge_that_is_not_ready_is_tried_again(line: Line) -> None:
     line.bridge.refuse_streams = 2
     await line.bridges.connect(line.bridge.wanted())

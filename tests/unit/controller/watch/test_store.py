@@ -778,6 +778,18 @@ async def test_a_queue_that_does_not_know_a_request_looks_at_it() -> None:
     assert await world.looks() == {("Request", "work")}
 
 
+@on_virtual_time
+async def test_a_request_a_bridge_will_never_take_is_looked_at_with_the_bridges_words() -> None:
+    world = World()
+    world.store.observe_request(request_json())
+    await world.settle()
+
+    world.store.turned_away(WORK, UID, "too large")
+
+    assert handover(world) == Handover("", absent=True, refused="too large")
+    assert await world.looks() == {("Request", "work")}
+
+
 # Work whose request is not known.
 
 

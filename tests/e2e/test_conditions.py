@@ -1,4 +1,8 @@
-"""A spec that cannot work says why, in a reason for programs and a sentence for people, and can be mended."""
+"""A spec that cannot work says why, in a reason for programs and a sentence for people, and can be mended.
+
+All mistakes are made together, each in a namespace of its own, and mended together: what takes a while then takes it
+for all at once.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +12,13 @@ from typing import NamedTuple
 import pytest
 
 from tests.e2e.conftest import NewNamespace
-from tests.e2e.instance import SMALL, Instance
+from tests.e2e.instance import Instance, Request
 from tests.e2e.kube import Json, Kube, kubectl, until
 
 pytestmark = pytest.mark.timeout(240)
 
 CLASS = "efrit-e2e-absent"
+QUOTA = "nothing-left"
 ABSENT_IMAGE = "localhost/efrit/absent:1"
 NO_TERMS = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}}
 MODEL = {"name": "some-model", "apiKeySecretRef": {"name": "absent-key", "key": "api-key"}}
@@ -26,10 +31,17 @@ class Case(NamedTuple):
     reason: str
     says: str
     mend: Callable[[Instance], object]
+    quota: str = ""
+    """What the namespace has none left of."""
 
 
-def volume(source: Json) -> Json:
-    return {"podTemplate": {"volumes": [{"name": "extra", **source}]}}
+def mounted(source: Json) -> Json:
+    mount = {"name": "extra", "mountPath": "/extra"}
+    return {"podTemplate": {"volumes": [{"name": "extra", **source}], "volumeMounts": [mount]}}
+
+
+def patch(**spec: object) -> Callable[[Instance], object]:
+    return lambda instance: instance.patch(**spec)
 
 
 def make(kind: str, name: str, **fields: object) -> Callable[[Instance], object]:
@@ -37,14 +49,16 @@ def make(kind: str, name: str, **fields: object) -> Callable[[Instance], object]
     return lambda instance: instance.kube.create(kind, instance.namespace, {"metadata": {"name": name}, **fields})
 
 
+def lift_quota(instance: Instance) -> None:
+    instance.kube.delete("ResourceQuota", instance.namespace, QUOTA)
+
+
 def make_class(instance: Instance) -> None:
     """Create the StorageClass, as a copy of the default one."""
-    defaults = [
-        each
-        for each in instance.kube.list("StorageClass", None)
-        if each["metadata"].get("annotations", {}).get("storageclass.kubernetes.io/is-default-class") == "true"
-    ]
-    copied = {key: defaults[0][key] for key in ("provisioner", "reclaimPolicy", "volumeBindingMode")}
+    marker = "storageclass.kubernetes.io/is-default-class"
+    classes = instance.kube.list("StorageClass", None)
+    default = next(each for each in classes if each["metadata"].get("annotations", {}).get(marker) == "true")
+    copied = {key: default[key] for key in ("provisioner", "reclaimPolicy", "volumeBindingMode")}
     instance.kube.create("StorageClass", None, {"metadata": {"name": CLASS}, **copied})
 
 
@@ -53,16 +67,16 @@ CASES = {
         {"emacs": {"image": ABSENT_IMAGE, "imagePullPolicy": "Never"}},
         "ImagePullFailed",
         ABSENT_IMAGE,
-        lambda instance: instance.patch(emacs={"image": None, "imagePullPolicy": None}),
+        patch(emacs={"image": None, "imagePullPolicy": None}),
     ),
     "config-map": Case(
-        volume({"configMap": {"name": "absent-map"}}), "ConfigMissing", "absent-map", make("ConfigMap", "absent-map")
+        mounted({"configMap": {"name": "absent-map"}}), "ConfigMissing", "absent-map", make("ConfigMap", "absent-map")
     ),
     "secret": Case(
-        volume({"secret": {"secretName": "absent-secret"}}),
+        mounted({"secret": {"secretName": "absent-secret"}}),
         "ConfigMissing",
         "absent-secret",
-        lambda instance: instance.patch(podTemplate={"volumes": []}),
+        patch(podTemplate={"volumes": None, "volumeMounts": None}),
     ),
     "api-key": Case(
         {"model": MODEL}, "ConfigMissing", "absent-key", make("Secret", "absent-key", stringData={"api-key": "k"})
@@ -80,28 +94,55 @@ CASES = {
         {"podTemplate": {"nodeSelector": {"efrit.dev/no-such-node": "true"}}},
         "Unschedulable",
         "node",
-        lambda instance: instance.patch(podTemplate={"nodeSelector": None}),
+        patch(podTemplate={"nodeSelector": None}),
     ),
     "affinity": Case(
         {"podTemplate": {"affinity": NO_TERMS}},
         "ChildRefused",
         "nodeSelectorTerms",
-        lambda instance: instance.patch(podTemplate={"affinity": None}),
+        patch(podTemplate={"affinity": None}),
     ),
+    "no-pods": Case({}, "ChildRefused", f"exceeded quota: {QUOTA}", lift_quota, quota="pods"),
+    "no-volumes": Case({}, "ChildRefused", f"exceeded quota: {QUOTA}", lift_quota, quota="persistentvolumeclaims"),
 }
 
 
 @pytest.fixture(scope="module")
-def broken(kube: Kube, shared_namespace: str) -> Iterator[dict[str, Instance]]:
-    """One instance for each mistake, made together: what takes a while to show shows for all at once."""
-    yield {name: Instance.create(kube, shared_namespace, name, **case.spec) for name, case in CASES.items()}
+def broken(kube: Kube, new_namespace: NewNamespace) -> Iterator[dict[str, Instance]]:
+    """One instance for each mistake."""
+    namespaces = {name: new_namespace() for name in CASES}
+    for name, case in CASES.items():
+        if case.quota:
+            spec = {"hard": {case.quota: "0"}}
+            kube.create("ResourceQuota", namespaces[name], {"metadata": {"name": QUOTA}, "spec": spec})
+
+    def in_force() -> bool:
+        quotas = [kube.get("ResourceQuota", namespaces[name], QUOTA) for name, case in CASES.items() if case.quota]
+        return all(each.get("status", {}).get("hard") for each in quotas)
+
+    until(in_force, "the quotas are not in force")
+    yield {name: Instance.create(kube, namespaces[name], name, **case.spec) for name, case in CASES.items()}
     kube.delete("StorageClass", None, CLASS)
+    for namespace in namespaces.values():
+        kube.delete("Namespace", None, namespace)
+
+
+@pytest.fixture(scope="module")
+def waiting(broken: dict[str, Instance]) -> dict[str, Request]:
+    """A request to each of them, sent before anything is mended."""
+    return {name: instance.send("'patient") for name, instance in broken.items()}
+
+
+@pytest.fixture(scope="module")
+def mended(broken: dict[str, Instance], waiting: dict[str, Request]) -> dict[str, Instance]:
+    """The same instances after each mistake was mended."""
+    for name, case in CASES.items():
+        case.mend(broken[name])
+    return broken
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_mistake_is_named_in_the_conditions_and_events_until_it_is_mended(
-    broken: dict[str, Instance], name: str
-) -> None:
+def test_a_mistake_is_named_by_a_reason_a_sentence_and_an_event(broken: dict[str, Instance], name: str) -> None:
     instance, case = broken[name], CASES[name]
 
     def said() -> Json | None:
@@ -110,50 +151,23 @@ def test_a_mistake_is_named_in_the_conditions_and_events_until_it_is_mended(
 
     condition = until(said, lambda: f"Ready does not say {case.reason} and {case.says}\n{instance.story()}")
     assert condition["status"] == "False"
-    assert condition["message"].endswith("."), condition["message"]
     assert instance.get()["status"]["phase"] in ("Pending", "NotReady")
-    described = kubectl("describe", "efi", instance.name, "-n", instance.namespace)
-    assert any(case.reason in line for line in described.partition("Events:")[2].splitlines()), described
-    case.mend(instance)
-    instance.wait_ready()
-    assert instance.value("'mended") == "mended"
-    instance.kube.delete("EfritInstance", instance.namespace, instance.name)
+
+    def event() -> bool:
+        events = kubectl("describe", "efi", instance.name, "-n", instance.namespace).partition("\nEvents:")[2]
+        return any(case.reason in line and "Warning" in line for line in events.splitlines())
+
+    until(event, lambda: f"no event says {case.reason}\n{instance.story()}")
 
 
-def test_a_quota_that_refuses_the_pod_is_named_until_it_is_lifted(kube: Kube, namespace: str) -> None:
-    kube.create("ResourceQuota", namespace, {"metadata": {"name": "nothing"}, "spec": {"hard": {"pods": "0"}}})
-    until(
-        lambda: kube.get("ResourceQuota", namespace, "nothing").get("status", {}).get("hard"),
-        "the quota is not in force",
-    )
-    instance = Instance.create(kube, namespace, "refused")
-    condition = instance.wait_reason("ChildRefused")
-    assert "exceeded quota: nothing" in condition["message"]
-    kube.delete("ResourceQuota", namespace, "nothing")
-    instance.wait_ready()
+def test_a_request_waits_with_a_reason_for_an_instance_that_cannot_start(waiting: dict[str, Request]) -> None:
+    assert waiting["node"].wait_reason("InstanceNotReady")["phase"] == "Pending"
 
 
-def test_a_request_waits_with_a_reason_for_an_instance_that_cannot_start(kube: Kube, namespace: str) -> None:
-    instance = Instance.create(kube, namespace, "hopeless", **CASES["image"].spec)
-    request = instance.send("'patient")
-    status = request.wait_reason("InstanceNotReady")
-    assert status["phase"] == "Pending"
-    CASES["image"].mend(instance)
-    assert request.wait()["result"] == "patient"
-
-
-def test_a_namespace_that_forbids_volumes_refuses_with_a_sentence_and_is_mended(
-    kube: Kube, new_namespace: NewNamespace
+@pytest.mark.parametrize("name", CASES)
+def test_a_mended_instance_becomes_ready_and_answers_what_has_waited(
+    mended: dict[str, Instance], waiting: dict[str, Request], name: str
 ) -> None:
-    namespace = new_namespace()
-    hard = {"persistentvolumeclaims": "0"}
-    kube.create("ResourceQuota", namespace, {"metadata": {"name": "no-volumes"}, "spec": {"hard": hard}})
-    until(
-        lambda: kube.get("ResourceQuota", namespace, "no-volumes").get("status", {}).get("hard"),
-        "the quota is not in force",
-    )
-    instance = Instance.create(kube, namespace, "homeless", workspace=SMALL)
-    condition = instance.wait_reason("ChildRefused")
-    assert "exceeded quota: no-volumes" in condition["message"]
-    kube.delete("ResourceQuota", namespace, "no-volumes")
-    instance.wait_ready()
+    instance = mended[name]
+    until(lambda: instance.condition()["reason"] == "Ready", lambda: f"{name} is not mended\n{instance.story()}", 120)
+    assert waiting[name].wait()["result"] == "patient"

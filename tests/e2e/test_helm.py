@@ -22,9 +22,9 @@ def instance(kube: Kube, shared_namespace: str) -> Instance:
     return Instance.create(kube, shared_namespace, "served").wait_ready()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def installed(kube: Kube) -> Iterator[str]:
-    """The values of the release; it is installed again afterwards, whatever the test did."""
+    """The values of the release; it is installed with them again afterwards, whatever became of it."""
     values = run("helm", "get", "values", RELEASE, "-n", SYSTEM, "-o", "json")
     try:
         yield values

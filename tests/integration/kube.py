@@ -131,11 +131,11 @@ def _message(response: httpx.Response) -> str:
 
 
 def until(found: Callable[[], T | None], what: str | Callable[[], str], seconds: float = DEADLINE_SECONDS) -> T:
-    """Return the first value that is neither None nor False; AssertionError that names `what` after `seconds`."""
+    """Return the first value that is true; AssertionError that names `what` after `seconds`."""
     deadline = time.monotonic() + seconds
     while True:
         value = found()
-        if value is not None and value is not False:
+        if value:
             return value
         if time.monotonic() > deadline:
             raise AssertionError(f"after {seconds:.0f} s: {what if isinstance(what, str) else what()}")

@@ -123,6 +123,7 @@ class _Process:
         janitor = Janitor(
             self._kube, store, settings.watch_namespaces, settings.sweep_seconds, settings.resync_seconds
         )
+        await janitor.prepare()
         self._health.pulse = lambda: reconciler.pulse
         async with asyncio.TaskGroup() as group:
             group.create_task(self._watch(store), name="watch")

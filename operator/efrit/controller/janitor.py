@@ -37,6 +37,22 @@ class Janitor:
         self._every = every
         self._sweeps_per_resync = max(1, round(resync / every))
 
+    async def prepare(self) -> None:
+        """Take in everything that requests refer to, before the first of them is looked at.
+
+        Each kind has a watch of its own, and which one speaks first is chance: a request that an earlier controller
+        left open would be judged without its instance, an instance applied anew without its StatefulSet.
+        """
+        for api_version, kind, observe in (
+            ("apps/v1", "StatefulSet", self._store.observe_statefulset),
+            ("v1", "PersistentVolumeClaim", self._store.observe_claim),
+            ("v1", "Pod", self._store.observe_pod),
+        ):
+            async for obj in self._children(api_version, kind):
+                observe(obj)
+        async for obj in self._list(EfritInstance.kind):
+            self._store.observe_instance(obj)
+
     async def run(self) -> None:
         """Sweep until cancelled; a sweep that fails is made up for by the next."""
         await asyncio.sleep(FIRST_SWEEP_SECONDS)

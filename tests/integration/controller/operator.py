@@ -16,6 +16,9 @@ from tests.integration.controller.chart import Installed, token
 from tests.integration.controller.processes import Process, free_port
 from tests.integration.kube import Kube, until
 
+GRACE_SECONDS = 2
+"""How long a request waits for an instance that does not exist; half a minute outside of tests."""
+
 
 class Operator:
     """One controller. `start` it again after `kill`: it is then the same pod with its container restarted."""
@@ -27,7 +30,7 @@ class Operator:
         self._directory = directory
         self._kubeconfig = directory / f"{name}.kubeconfig"
         self._kubeconfig.write_text(_kubeconfig(plane, token(kube, namespace, installed.account)))
-        self._env = {**installed.env, "EFRIT_TARGET_GRACE_SECONDS": "2"}
+        self._env = {**installed.env, "EFRIT_TARGET_GRACE_SECONDS": str(GRACE_SECONDS)}
         self._process: Process | None = None
         self._port = 0
 

@@ -154,3 +154,21 @@ async def test_only_the_namespaces_served_are_swept(api: FakeApi, kube: Kube) ->
     await janitor.sweep_requests()
 
     assert [call.path.split("/")[-2] for call in api.calls] == ["a", "b"]
+
+
+async def test_all_that_requests_refer_to_is_known_before_the_first_is_looked_at(stage: Stage) -> None:
+    child = {"labels": POD["metadata"]["labels"], "namespace": "team", "uid": "u"}
+    stage.api.put(f"{ROOT}/efritinstances/alpha", instance_json())
+    stage.api.put("/api/v1/namespaces/team/pods/efrit-alpha-0", POD)
+    claim = {"metadata": {**child, "name": "efrit-alpha-queue"}}
+    stage.api.put("/api/v1/namespaces/team/persistentvolumeclaims/efrit-alpha-queue", claim)
+    statefulset = {"metadata": {**child, "name": "efrit-alpha"}, "spec": {"replicas": 1}}
+    stage.api.put("/apis/apps/v1/namespaces/team/statefulsets/efrit-alpha", statefulset)
+
+    await stage.janitor.prepare()
+
+    known = stage.store.instance_snapshot(ALPHA)
+    assert known is not None
+    assert known.pod is not None
+    assert known.statefulset is not None
+    assert [each.name for each in known.claims] == ["efrit-alpha-queue"]

@@ -7,7 +7,7 @@ reads objects written under a newer CRD.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
@@ -19,12 +19,12 @@ VERSION = "v1alpha1"
 
 def rfc3339(moment: datetime) -> str:
     """Render an aware moment as Kubernetes writes `metav1.Time`: whole seconds, UTC, a `Z`."""
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def rfc3339_micro(moment: datetime) -> str:
     """Render an aware moment as Kubernetes writes `metav1.MicroTime`."""
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 Time = Annotated[datetime, PlainSerializer(rfc3339, return_type=str, when_used="json")]

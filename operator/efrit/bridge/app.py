@@ -29,7 +29,9 @@ log = logging.getLogger("efrit.bridge")
 
 _REFRESH_SECONDS = 1.0
 # They change by themselves; news of them would be news every second.
-_CLOCKS = {"uptime_seconds": 0.0, "oldest_pending_seconds": 0.0}
+_CLOCKS = {"uptime_seconds": 0.0}
+# The age of the oldest waiting request is news now and then: a queue that stands still shows in it alone.
+_AGE_STEP_SECONDS = 10.0
 _EMACS_CLOCKS = {"heartbeat_age_seconds": None, "busy_seconds": None}
 
 
@@ -116,7 +118,8 @@ class Bridge:
     def _tell_stats(self) -> None:
         stats = self.stats()
         emacs = stats.emacs.model_copy(update=_EMACS_CLOCKS)
-        comparable = stats.model_copy(update={**_CLOCKS, "emacs": emacs})
+        age = stats.oldest_pending_seconds // _AGE_STEP_SECONDS
+        comparable = stats.model_copy(update={**_CLOCKS, "oldest_pending_seconds": age, "emacs": emacs})
         if comparable != self._told:
             self._told = comparable
             self.events.append(stats)

@@ -71,6 +71,7 @@ class Reconciler:
         snapshot = self._store.instance_snapshot(key)
         if snapshot is None:
             await self._actor.carry_out(DisconnectBridge(key))
+            self._store.prune(key)
             return
         await self._carry_out(work, decide_instance(snapshot, self._identity, self._clock()))
 

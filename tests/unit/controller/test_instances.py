@@ -361,8 +361,10 @@ def test_without_idle_rules_nothing_is_ever_suspended(decide: Decide) -> None:
 
 def test_the_owner_suspending_an_instance_is_told_from_idleness() -> None:
     assert suspension(away(instance(spec=SUSPENDED, status=ASLEEP))) == "Suspended"
-    assert suspension(away(instance(status=ASLEEP))) == "SuspendedIdle"
-    assert suspension(away(instance(status=ASLEEP), open_requests=1)) is None
+    sleepy = {"idle": {"suspendAfterSeconds": 60}}
+    assert suspension(away(instance(spec=sleepy, status=ASLEEP))) == "SuspendedIdle"
+    assert suspension(away(instance(spec=sleepy, status=ASLEEP), open_requests=1)) is None
+    assert suspension(away(instance(status=ASLEEP))) is None
     assert suspension(away()) is None
 
 

@@ -582,6 +582,36 @@ def test_a_wait_that_is_written_already_is_not_written_again() -> None:
     assert decide(snapshot(given, away()), LATER) == []
 
 
+def test_a_wait_for_another_cause_of_the_same_reason_is_written() -> None:
+    missing = written(decide(snapshot(target=None), LATER))
+    given = request(status=missing)
+
+    told = condition(written(decide(snapshot(given, away()), LATER)), "Complete")
+
+    assert "is not ready yet" in told[2]
+
+
+def test_an_answer_is_stored_though_its_instance_is_gone() -> None:
+    status = written(decide(snapshot(target=None, bridge_view=answered(result="2"))))
+
+    assert (status["phase"], status["result"], status["instanceName"]) == ("Succeeded", "2", "alpha")
+
+
+def test_a_partial_answer_is_called_partial() -> None:
+    status = written(decide(snapshot(target=ready(), bridge_view=answered(result="2", outcome="Partial"))))
+
+    assert (status["phase"], status["reason"], status["outcome"]) == ("Failed", "Partial", "Partial")
+
+
+def test_the_queue_that_has_a_request_is_recorded_with_its_first_open_status() -> None:
+    target = ready()
+    running = view(state=RequestState.RUNNING, attempt=1, started_time=NOW)
+
+    status = written(decide(snapshot(target=target, bridge_view=running), NOW + seconds(5)))
+
+    assert status["queueID"] == target.bridge.queue_id
+
+
 def test_a_stopping_pod_gets_no_new_request() -> None:
     target = ready(pod=pod(deleting=True))
 
@@ -604,8 +634,8 @@ def test_a_request_is_held_back_while_the_queue_is_full() -> None:
 
     status = written(actions)
     assert (status["phase"], status["reason"]) == ("Pending", "Backpressure")
-    assert "3 requests waiting or running" in condition(status, "Complete")[2]
-    assert the(actions, LookAgain).after == seconds(2)
+    assert "spec.queue.maxPending" in condition(status, "Complete")[2]
+    assert the(actions, LookAgain).after == seconds(30)
 
 
 def test_what_runs_takes_room_on_the_queue_too() -> None:

@@ -25,6 +25,7 @@ from efrit.errors import (
     EfritError,
     ProtocolError,
     RequestNotFound,
+    Unauthorized,
     error_for_code,
 )
 from efrit.protocol import ErrorBody, Request, RequestView, parse_event
@@ -45,7 +46,18 @@ class _Link:
 
     wanted: ConnectBridge
     client: httpx.AsyncClient
+    tokens: tuple[str, ...]
+    """The bearer tokens to try; the first is the one that worked last."""
     task: asyncio.Task[None] = field(init=False)
+
+    def headers(self) -> dict[str, str]:
+        """Return the header that says who we are."""
+        return {"Authorization": f"Bearer {self.tokens[0]}"}
+
+    def next_token(self) -> bool:
+        """Go on to the other token while a rotation is under way; whether there is one."""
+        self.tokens = (*self.tokens[1:], self.tokens[0])
+        return len(self.tokens) > 1
 
 
 class Bridges:
@@ -71,12 +83,11 @@ class Bridges:
         client = httpx.AsyncClient(
             base_url=f"https://{host}:{wanted.port}",
             verify=self._tls,
-            headers={"Authorization": f"Bearer {token(self._identity.hmac_key, wanted.instance_uid)}"},
             timeout=CALL_TIMEOUT,
             limits=LIMITS,
             trust_env=False,
         )
-        link = _Link(wanted, client)
+        link = _Link(wanted, client, self._tokens(wanted.instance_uid))
         self._links[wanted.instance] = link
         link.task = asyncio.create_task(self._follow(link), name=f"bridge {'/'.join(wanted.instance)}")
         link.task.add_done_callback(self._ended)
@@ -111,6 +122,10 @@ class Bridges:
         except RequestNotFound:
             log.debug("%s/%s: acknowledged request %s is gone from its queue", *instance, uid)
 
+    def _tokens(self, instance_uid: str) -> tuple[str, ...]:
+        keys = (self._identity.hmac_key, self._identity.previous_hmac_key)
+        return tuple(token(key, instance_uid) for key in keys if key is not None)
+
     def _ended(self, task: asyncio.Task[None]) -> None:
         """A stream ends when it is cancelled; anything else is a defect and must be seen."""
         if not task.cancelled() and (error := task.exception()) is not None:
@@ -138,7 +153,7 @@ class Bridges:
                 method,
                 f"/v1/requests/{where}",
                 content=content,
-                headers={"Content-Type": "application/json"} if json else None,
+                headers=link.headers() | ({"Content-Type": "application/json"} if json else {}),
                 extensions=_tls_name(link.wanted),
             )
         except (httpx.TransportError, httpx.InvalidURL, RuntimeError) as error:
@@ -146,7 +161,10 @@ class Bridges:
             raise BridgeUnreachable(f"{instance[0]}/{instance[1]}: its bridge does not answer: {error!r}") from error
         if response.is_success:
             return response.content
-        raise _error(response)
+        refusal = _error(response)
+        if isinstance(refusal, Unauthorized):
+            link.next_token()
+        raise refusal
 
     async def _follow(self, link: _Link) -> None:
         """Read the stream for ever, coming back after each break."""
@@ -161,7 +179,7 @@ class Bridges:
                     "GET",
                     "/v1/events",
                     timeout=STREAM_TIMEOUT,
-                    headers={"Last-Event-ID": last_id} if last_id else {},
+                    headers=link.headers() | ({"Last-Event-ID": last_id} if last_id else {}),
                     extensions=_tls_name(link.wanted),
                 ) as source:
                     if not source.response.is_success:
@@ -174,6 +192,8 @@ class Bridges:
                         last_id, failures = each.id or last_id, 0
             except (httpx.TransportError, SSEError, EfritError) as error:
                 problem = str(error) or repr(error)
+                if isinstance(error, Unauthorized) and link.next_token():
+                    log.info("%s/%s: trying the other token, a rotation is under way", *instance)
                 if isinstance(error, ProtocolError):
                     # What could not be read may be what matters: start over from a whole picture.
                     last_id = ""

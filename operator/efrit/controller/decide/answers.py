@@ -127,11 +127,14 @@ def answered(
             f"It waited longer than spec.queueTimeoutSeconds ({request.spec.queue_timeout_seconds} s) and never ran."
         )
     outcome = Outcome(response.outcome.value)
+    if outcome == Outcome.PARTIAL and reason == RequestReason.SUCCEEDED:
+        reason = RequestReason.PARTIAL
     actions: list[Action] = []
     update: dict[str, Any] = {
         "instance_name": instance_name,
         "pod_uid": pod_uid,
-        "attempt": response.attempt,
+        # A replaced queue counts from one again.
+        "attempt": max(response.attempt, request.status.attempt or 0),
         "queued_time": view.queued_time or request.status.queued_time,
         "start_time": response.started,
         "execution_seconds": round(response.execution_time, 6) if response.started else None,

@@ -58,7 +58,9 @@ def suspension(snapshot: InstanceSnapshot) -> InstanceReason | None:
     """Return why the instance is to be suspended, or None where it is to run."""
     if snapshot.instance.spec.operating_mode == OperatingMode.SUSPENDED:
         return InstanceReason.SUSPENDED
-    if snapshot.instance.status.suspended_idle and snapshot.open_requests == 0:
+    idle = snapshot.instance.spec.idle
+    may_sleep = idle is not None and idle.suspend_after_seconds is not None
+    if may_sleep and snapshot.instance.status.suspended_idle and snapshot.open_requests == 0:
         return InstanceReason.SUSPENDED_IDLE
     return None
 
@@ -108,11 +110,9 @@ def _idle_state(snapshot: InstanceSnapshot, now: datetime) -> _Idle:
     instance = snapshot.instance
     idle = instance.spec.idle
     busy = snapshot.open_requests > 0 or _working(snapshot)
-    asleep = bool(instance.status.suspended_idle) and not busy
-    if idle is None:
+    if idle is None or busy:
         return _Idle(suspended=False)
-    if busy:
-        return _Idle(suspended=False)
+    asleep = bool(instance.status.suspended_idle) and idle.suspend_after_seconds is not None
     since = _last_activity(snapshot) or now
     quiet = now - since
     waits: list[timedelta] = []

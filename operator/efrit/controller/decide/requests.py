@@ -19,6 +19,7 @@ from efrit.api import (
     RequestStatus,
     RequestType,
     RetryPolicy,
+    condition_of,
     with_condition,
 )
 from efrit.api.request import COMPLETE, SUCCEEDED
@@ -38,6 +39,8 @@ from efrit.controller.decide.wire import wire_request
 from efrit.protocol import RequestState
 
 RETRY_CANCEL = timedelta(seconds=2)
+# Room on the instance brings those that go first back at once: this is for figures that were missed.
+RETRY_HELD_BACK = timedelta(seconds=30)
 
 
 @dataclass(frozen=True)
@@ -131,20 +134,24 @@ def _final(case: _Case) -> list[Action] | None:
 
 
 def _answered(case: _Case) -> list[Action] | None:
+    """Store an answer that is known, even where its instance is gone by now."""
     snapshot, view = case.snapshot, case.snapshot.bridge_view
-    if view is None or not view.state.final or snapshot.target is None:
+    request = snapshot.request
+    if view is None or not view.state.final:
         return None
-    instance = snapshot.target.instance
     if view.response is None:
-        return [FetchAnswer(instance.key, snapshot.request.key, snapshot.request.metadata.uid)]
+        if snapshot.target is None:
+            return None
+        return [FetchAnswer(snapshot.target.instance.key, request.key, request.metadata.uid)]
+    named = request.spec.instance_ref.name if request.spec.instance_ref else None
     return answers.answered(
-        snapshot.request,
+        request,
         view,
         view.response,
         case.now,
-        pod_uid=snapshot.target.bridge.pod_uid,
-        instance_name=instance.metadata.name,
-        queue_timeout=case.queue_deadline_passed and not snapshot.request.spec.cancel,
+        pod_uid=snapshot.target.bridge.pod_uid if snapshot.target else None,
+        instance_name=request.status.instance_name or named or "",
+        queue_timeout=case.queue_deadline_passed and not request.spec.cancel,
     )
 
 
@@ -161,7 +168,8 @@ def _queue_lost(case: _Case) -> list[Action] | None:
     if snapshot.handover is not None and snapshot.handover.absent:
         return None
     attempt = request.status.attempt or 1
-    if request.spec.retry_policy == RetryPolicy.IF_INTERRUPTED and attempt < request.spec.max_attempts:
+    again_allowed = request.spec.retry_policy == RetryPolicy.IF_INTERRUPTED and attempt < request.spec.max_attempts
+    if again_allowed and not request.spec.cancel and not case.queue_deadline_passed:
         update = {"queue_id": target.bridge.queue_id, "attempt": attempt + 1}
         again = _open_status(case, RequestReason.QUEUED, "Its queue was lost: it is handed over again.", update)
         return [answers.patch(request, again)]
@@ -293,7 +301,9 @@ def _known_to_bridge(case: _Case) -> list[Action] | None:
     view, config = case.snapshot.bridge_view, case.snapshot.config
     if view is None:
         return None
-    times = {"attempt": view.attempt, "queued_time": view.queued_time}
+    times: dict[str, object] = {"attempt": view.attempt, "queued_time": view.queued_time}
+    if case.snapshot.target is not None:
+        times["queue_id"] = case.snapshot.target.bridge.queue_id
     if view.state == RequestState.RUNNING:
         started = view.started_time or case.now
         times["start_time"] = started
@@ -316,10 +326,10 @@ def _back_pressure(case: _Case) -> list[Action] | None:
     return _wait(
         case,
         RequestReason.BACKPRESSURE,
-        f"EfritInstance {target.instance.metadata.name} has {held} requests waiting or running, as many as its "
-        "spec.queue.maxPending allows: this one is held back.",
+        f"EfritInstance {target.instance.metadata.name} has as many requests as its spec.queue.maxPending allows: "
+        "this one is held back.",
         [],
-        look_again=timedelta(seconds=2),
+        look_again=RETRY_HELD_BACK,
     )
 
 
@@ -379,9 +389,10 @@ def _after(
 ) -> list[Action]:
     """Write an open status once it has lasted until `due`; short work never gets that far."""
     request = case.snapshot.request
-    if request.status.reason == reason.value and request.status.attempt == update.get(
-        "attempt", request.status.attempt
-    ):
+    status = request.status
+    told = condition_of(status.conditions, COMPLETE)
+    same_attempt = status.attempt == update.get("attempt", status.attempt)
+    if status.reason == reason.value and same_attempt and (told is None or told.message == message):
         return []
     if case.now < due:
         return [LookAgain(due - case.now)]

@@ -9,26 +9,31 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any
 
 from pydantic import ValidationError
 
 from efrit.api import EfritInstance, EfritRequest
-from efrit.controller.decide.children import naming
 from efrit.controller.decide.views import (
     BridgeView,
-    ClaimView,
     ControllerConfig,
     Handover,
     InstanceSnapshot,
     Key,
-    PodView,
     RequestSnapshot,
-    StatefulSetView,
 )
+from efrit.controller.watch.line import rank
 from efrit.controller.watch.queue import WorkKey, WorkQueue
+from efrit.controller.watch.records import (
+    InstanceRecord,
+    RequestRecord,
+    instance_key,
+    older,
+    outdated,
+    target_of,
+)
 from efrit.controller.watch.views import claim_view, pod_view, statefulset_view
 from efrit.protocol import Event, RequestView, Reset, Stats
 
@@ -36,37 +41,6 @@ log = logging.getLogger(__name__)
 
 UNCLAIMED_GRACE = timedelta(seconds=10)
 POOL_LABEL = "efrit.dev/pool"
-POINT_OF_PRIORITY = timedelta(seconds=60)
-BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-@dataclass(slots=True)
-class _Instance:
-    """What is known around one instance; `instance` is None while only its children were seen."""
-
-    instance: EfritInstance | None = None
-    statefulset: StatefulSetView | None = None
-    pod: PodView | None = None
-    claims: dict[str, ClaimView] = field(default_factory=dict)
-    bridge: BridgeView = field(default_factory=BridgeView)
-    views: dict[str, RequestView] = field(default_factory=dict)
-    last_activity: datetime | None = None
-    refused: str | None = None
-    refused_generation: int = 0
-    refused_time: datetime | None = None
-    problem: str | None = None
-    stats_written: datetime | None = None
-    resync: bool = False
-
-
-@dataclass(slots=True)
-class _Request:
-    """What is known of one request."""
-
-    request: EfritRequest
-    handover: Handover | None = None
-    gone: bool = False
-    left: bool = False
 
 
 class Store:
@@ -77,9 +51,8 @@ class Store:
         self._config = config
         self._clock = clock
         self._started = clock()
-        self._instances: dict[Key, _Instance] = defaultdict(_Instance)
-        self._requests: dict[Key, _Request] = {}
-        self._by_target: dict[Key, set[Key]] = defaultdict(set)
+        self._instances: dict[Key, InstanceRecord] = defaultdict(InstanceRecord)
+        self._requests: dict[Key, RequestRecord] = {}
         self._keys: dict[str, Key] = {}
         self._unclaimed: dict[Key, tuple[Key, str]] = {}
 
@@ -93,7 +66,7 @@ class Store:
             log.error("EfritInstance %s cannot be read: %s", obj.get("metadata", {}).get("name"), error)
             return
         entry = self._instances[instance.key]
-        if entry.instance is not None and _older(instance, entry.instance):
+        if entry.instance is not None and older(instance, entry.instance):
             return
         replaced = entry.instance is not None and entry.instance.metadata.uid != instance.metadata.uid
         entry.instance = instance
@@ -119,7 +92,7 @@ class Store:
             return
         entry = self._requests.get(request.key)
         if entry is not None and entry.request.metadata.uid == request.metadata.uid:
-            if _older(request, entry.request):
+            if older(request, entry.request):
                 return
             self._untarget(entry.request)
             entry.request = request
@@ -127,7 +100,7 @@ class Store:
             if entry is not None:
                 self._untarget(entry.request)
                 self._keys.pop(entry.request.metadata.uid, None)
-            self._requests[request.key] = _Request(request, self._told_before(request))
+            self._requests[request.key] = RequestRecord(request, self._told_before(request))
             self._keys[request.metadata.uid] = request.key
         self._unclaimed.pop(request.key, None)
         self._retarget(request)
@@ -143,7 +116,7 @@ class Store:
 
     def observe_pod(self, obj: Mapping[str, Any]) -> None:
         """Take in an instance's pod."""
-        key = _instance_key(obj)
+        key = instance_key(obj)
         if key is not None:
             entry = self._instances[key]
             view = pod_view(obj)
@@ -156,7 +129,7 @@ class Store:
 
     def forget_pod(self, obj: Mapping[str, Any]) -> None:
         """Take in that a pod is gone."""
-        key = _instance_key(obj)
+        key = instance_key(obj)
         if key is None:
             return
         entry = self._instances[key]
@@ -166,21 +139,21 @@ class Store:
 
     def observe_statefulset(self, obj: Mapping[str, Any]) -> None:
         """Take in an instance's StatefulSet."""
-        key = _instance_key(obj)
+        key = instance_key(obj)
         if key is not None:
             self._instances[key].statefulset = statefulset_view(obj)
             self._look_instance(key)
 
     def forget_statefulset(self, obj: Mapping[str, Any]) -> None:
         """Take in that a StatefulSet is gone."""
-        key = _instance_key(obj)
+        key = instance_key(obj)
         if key is not None:
             self._instances[key].statefulset = None
             self._look_instance(key)
 
     def observe_claim(self, obj: Mapping[str, Any]) -> None:
         """Take in a PersistentVolumeClaim of an instance."""
-        key = _instance_key(obj)
+        key = instance_key(obj)
         if key is not None:
             view = claim_view(obj)
             known = self._instances[key].claims.get(view.name)
@@ -190,7 +163,7 @@ class Store:
 
     def forget_claim(self, obj: Mapping[str, Any]) -> None:
         """Take in that a claim is gone."""
-        key = _instance_key(obj)
+        key = instance_key(obj)
         if key is not None and self._instances[key].claims.pop(obj["metadata"]["name"], None) is not None:
             self._look_instance(key)
 
@@ -203,6 +176,8 @@ class Store:
             case Reset(queue_id=queue_id):
                 stats = entry.bridge.stats if entry.bridge.pod_uid == pod_uid else None
                 entry.views.clear()
+                for key in entry.open_requests:
+                    self._place(entry, key)
                 entry.bridge = BridgeView(
                     connected=False, pod_uid=pod_uid, queue_id=queue_id, stats=stats, since=self._clock()
                 )
@@ -333,7 +308,7 @@ class Store:
             pod=entry.pod,
             claims=tuple(entry.claims.values()),
             bridge=entry.bridge,
-            open_requests=len(self._by_target.get(key, ())),
+            open_requests=len(entry.open_requests),
             last_activity=entry.last_activity,
             refused=entry.refused,
             refused_generation=entry.refused_generation,
@@ -362,7 +337,7 @@ class Store:
             candidates=tuple(each for each in candidates if each is not None),
             bridge_view=view,
             handover=entry.handover,
-            ahead=self._ahead(target_key, target, entry) if target_key and target and view is None else 0,
+            ahead=self._ahead(self._instances[target_key], target, key) if target_key and target and not view else 0,
             controller_started=self._started,
             gone=entry.gone,
         )
@@ -441,6 +416,16 @@ class Store:
         instances = sum(1 for entry in self._instances.values() if entry.instance is not None)
         return instances, len(self.open_request_uids())
 
+    def prune(self, key: Key) -> None:
+        """Forget an instance that is gone, once nothing of it is left that a request could ask for."""
+        entry = self._instances.get(key)
+        if entry is None or entry.instance is not None or entry.pod is not None:
+            return
+        for uid in [uid for uid in entry.views if uid not in self._keys]:
+            del entry.views[uid]
+        if entry.empty:
+            del self._instances[key]
+
     def resync(self, key: Key) -> None:
         """Have the children of an instance applied again."""
         self._instances[key].resync = True
@@ -458,13 +443,16 @@ class Store:
     def _observe_view(self, instance: Key, view: RequestView) -> None:
         views = self._instances[instance].views
         known = views.get(view.id)
-        if known is not None and _outdated(view, known):
+        if known is not None and outdated(view, known):
             return
         views[view.id] = view
         key = self._keys.get(view.id)
         if key is not None:
             # Outlives the views, which go when the bridge starts over: a replaced queue is then noticed.
-            self._requests[key].handover = Handover(self._instances[instance].bridge.queue_id or "")
+            record = self._requests[key]
+            record.handover = Handover(self._instances[instance].bridge.queue_id or "")
+            if key in self._instances[instance].open_requests:
+                self._place(self._instances[instance], key)
             self._look_request(key)
             return
         origin = view.metadata or {}
@@ -479,19 +467,27 @@ class Store:
         if target is None:
             return
         entry = self._instances[target]
-        phase = request.status.phase
         moments = (request.metadata.creation_timestamp, request.status.completion_time, entry.last_activity)
         entry.last_activity = max((each for each in moments if each is not None), default=None)
-        if phase is not None and phase.final:
-            if not self._by_target[target] and entry.instance is not None and entry.instance.spec.idle:
-                self._look_instance(target)
-        else:
-            self._by_target[target].add(request.key)
+        if self._requests[request.key].open:
+            entry.open_requests.add(request.key)
+            self._place(entry, request.key)
+        elif not entry.open_requests and entry.instance is not None and entry.instance.spec.idle:
+            self._look_instance(target)
 
     def _untarget(self, request: EfritRequest) -> None:
         target = target_of(request)
         if target is not None:
-            self._by_target[target].discard(request.key)
+            self._instances[target].open_requests.discard(request.key)
+            self._instances[target].line.discard(request.key)
+
+    def _place(self, entry: InstanceRecord, key: Key) -> None:
+        """Put an open request into the line of its instance, or take it out once the instance has it."""
+        request = self._requests[key].request
+        if request.metadata.uid in entry.views:
+            entry.line.discard(key)
+        else:
+            entry.line.add(key, rank(request))
 
     def _matching(self, request: EfritRequest) -> list[Key]:
         spec = request.spec
@@ -509,22 +505,12 @@ class Store:
             and wanted.items() <= entry.instance.metadata.labels.items()
         ]
 
-    def _waiting(self, target: Key) -> list[Key]:
-        """Return the open requests of a target that its bridge does not have, in the order they go."""
-        views = self._instances[target].views
-        waiting = [
-            each for each in self._by_target.get(target, ()) if self._requests[each].request.metadata.uid not in views
-        ]
-        return sorted(waiting, key=lambda each: order(self._requests[each].request))
-
-    def _ahead(self, target_key: Key, target: InstanceSnapshot, entry: _Request) -> int:
+    def _ahead(self, entry: InstanceRecord, target: InstanceSnapshot, key: Key) -> int:
         stats = target.bridge.stats
         limit = target.instance.spec.queue.max_pending
-        waiting = len(self._by_target.get(target_key, ()))
-        if stats is None or stats.pending + stats.processing + waiting <= limit:
+        if stats is None or stats.pending + stats.processing + len(entry.line) <= limit:
             return 0
-        mine = order(entry.request)
-        return sum(1 for each in self._waiting(target_key) if order(self._requests[each].request) < mine)
+        return entry.line.ahead_of(key)
 
     def _look_instance(self, key: Key) -> None:
         self._queue.add(WorkKey(EfritInstance.kind, *key))
@@ -533,54 +519,18 @@ class Store:
         self._queue.add(WorkKey(EfritRequest.kind, *key))
 
     def _look_waiting(self, target: Key) -> None:
-        for key in self._by_target.get(target, ()):
+        for key in self._instances[target].open_requests:
             self._look_request(key)
 
     def _look_held_back(self, target: Key, stats: Stats) -> None:
+        """Look at as many requests in the line as the instance has room for."""
         entry = self._instances[target]
-        open_requests = len(self._by_target.get(target, ()))
-        if entry.instance is None or open_requests <= stats.pending + stats.processing:
+        if entry.instance is None:
             return
-        free = entry.instance.spec.queue.max_pending - stats.pending - stats.processing
-        for key in self._waiting(target)[: max(free, 0)]:
+        for key in entry.line.first(entry.instance.spec.queue.max_pending - stats.pending - stats.processing):
             self._look_request(key)
 
     def _look_unbound(self, namespace: str) -> None:
         for key, entry in self._requests.items():
             if key[0] == namespace and target_of(entry.request) is None:
                 self._look_request(key)
-
-
-def target_of(request: EfritRequest) -> Key | None:
-    """Return the instance a request is bound to, or None while none is chosen."""
-    name = request.status.instance_name
-    if name is None and request.spec.instance_ref is not None:
-        name = request.spec.instance_ref.name
-    return (request.metadata.namespace, name) if name else None
-
-
-def order(request: EfritRequest) -> tuple[datetime, str]:
-    """Return the sort key of fairness: each point of priority is worth a minute of waiting."""
-    created = request.metadata.creation_timestamp or BEGINNING
-    return created - request.spec.priority * POINT_OF_PRIORITY, request.metadata.name
-
-
-def _outdated(view: RequestView, known: RequestView) -> bool:
-    """Whether `view` was overtaken: the stream may be faster than the reply to a call."""
-    if known.state.final and known.response is not None and view.response is None:
-        return True
-    return not view.state.final and (known.state.final or view.attempt < known.attempt)
-
-
-def _older(new: EfritInstance | EfritRequest, known: EfritInstance | EfritRequest) -> bool:
-    """Whether `new` is an earlier version of the same object (resource versions grow with time)."""
-    a, b = new.metadata, known.metadata
-    if a.uid != b.uid or not (a.resource_version.isdigit() and b.resource_version.isdigit()):
-        return False
-    return int(a.resource_version) < int(b.resource_version)
-
-
-def _instance_key(child: Mapping[str, Any]) -> Key | None:
-    meta = child["metadata"]
-    name = meta.get("labels", {}).get(naming.INSTANCE_LABEL)
-    return (meta["namespace"], name) if name else None

@@ -203,6 +203,24 @@ async def test_a_bridge_that_refuses_the_token_is_told_as_such(identity: Identit
     assert "bearer token" in problem
 
 
+async def test_during_a_rotation_a_bridge_that_still_has_the_former_token_is_reached(
+    identity: Identity, tmp_path: Path
+) -> None:
+    rotated = replace(identity, hmac_key=b"new" * 11, previous_hmac_key=identity.hmac_key)
+    async with fake_bridge(identity, tmp_path) as bridge:
+        heard = Listener()
+        bridges = Bridges(rotated, heard)
+        try:
+            await bridges.connect(bridge.wanted())
+            stream = await bridge.streams.get()
+            await stream.tell(stats())
+            _, _, event = await heard.hears("bridge_event")
+        finally:
+            await bridges.close()
+
+    assert event == stats()
+
+
 async def test_an_address_of_version_six_is_bracketed(line: Line) -> None:
     await line.bridges.connect(replace(line.bridge.wanted(), host="::1"))
 

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from efrit.controller.decide.views import Handover
+from efrit.controller.watch.line import rank
 from efrit.controller.watch.queue import WorkKey, WorkQueue
-from efrit.controller.watch.store import POOL_LABEL, UNCLAIMED_GRACE, Store, order
+from efrit.controller.watch.store import POOL_LABEL, UNCLAIMED_GRACE, Store
 from efrit.protocol import RequestState, RequestView, Reset
 from tests.unit.controller.factory import (
     CONFIG,
@@ -446,16 +447,16 @@ async def test_a_bound_request_belongs_to_the_instance_in_its_status() -> None:
 
 
 def test_older_requests_go_first() -> None:
-    assert order(request("b", created=NOW - seconds(1))) < order(request("a"))
+    assert rank(request("b", created=NOW - seconds(1))) < rank(request("a"))
 
 
 def test_a_point_of_priority_is_worth_a_minute_of_waiting() -> None:
-    assert order(request("a", priority=1)) < order(request("b", created=NOW - seconds(59)))
-    assert order(request("a", priority=1)) > order(request("b", created=NOW - seconds(61)))
+    assert rank(request("a", priority=1)) < rank(request("b", created=NOW - seconds(59)))
+    assert rank(request("a", priority=1)) > rank(request("b", created=NOW - seconds(61)))
 
 
 def test_equal_requests_go_by_name() -> None:
-    assert order(request("a")) < order(request("b"))
+    assert rank(request("a")) < rank(request("b"))
 
 
 def full(world: World, *, room: int) -> None:

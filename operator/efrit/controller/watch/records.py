@@ -1,0 +1,87 @@
+"""What the store keeps of one instance and of one request, and small facts read off objects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from efrit.api import EfritInstance, EfritRequest
+from efrit.controller.decide.children import naming
+from efrit.controller.decide.views import BridgeView, ClaimView, Handover, Key, PodView, StatefulSetView
+from efrit.controller.watch.line import Line
+from efrit.protocol import RequestView
+
+
+@dataclass(slots=True)
+class InstanceRecord:
+    """What is known around one instance; `instance` is None while only its children were seen."""
+
+    instance: EfritInstance | None = None
+    statefulset: StatefulSetView | None = None
+    pod: PodView | None = None
+    claims: dict[str, ClaimView] = field(default_factory=dict)
+    bridge: BridgeView = field(default_factory=BridgeView)
+    views: dict[str, RequestView] = field(default_factory=dict)
+    open_requests: set[Key] = field(default_factory=set)
+    line: Line = field(default_factory=Line)
+    last_activity: datetime | None = None
+    refused: str | None = None
+    refused_generation: int = 0
+    refused_time: datetime | None = None
+    problem: str | None = None
+    stats_written: datetime | None = None
+    resync: bool = False
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is left to remember."""
+        parts = (self.instance, self.statefulset, self.pod, self.claims, self.views, self.open_requests)
+        return not any(parts) and self.bridge.pod_uid is None
+
+
+@dataclass(slots=True)
+class RequestRecord:
+    """What is known of one request."""
+
+    request: EfritRequest
+    handover: Handover | None = None
+    gone: bool = False
+    left: bool = False
+
+    @property
+    def open(self) -> bool:
+        """Whether it exists and has no final status."""
+        phase = self.request.status.phase
+        return not self.gone and not (phase is not None and phase.final)
+
+
+def target_of(request: EfritRequest) -> Key | None:
+    """Return the instance a request is bound to, or None while none is chosen."""
+    name = request.status.instance_name
+    if name is None and request.spec.instance_ref is not None:
+        name = request.spec.instance_ref.name
+    return (request.metadata.namespace, name) if name else None
+
+
+def outdated(view: RequestView, known: RequestView) -> bool:
+    """Whether `view` was overtaken: the stream may be faster than the reply to a call."""
+    if known.state.final and known.response is not None and view.response is None:
+        return True
+    return not view.state.final and (known.state.final or view.attempt < known.attempt)
+
+
+def older(new: EfritInstance | EfritRequest, known: EfritInstance | EfritRequest) -> bool:
+    """Whether `new` is an earlier version of the same object (resource versions grow with time)."""
+    a, b = new.metadata, known.metadata
+    if a.uid != b.uid or not (a.resource_version.isdigit() and b.resource_version.isdigit()):
+        return False
+    return int(a.resource_version) < int(b.resource_version)
+
+
+def instance_key(child: Mapping[str, Any]) -> Key | None:
+    """Return the instance that a child's labels name."""
+    meta = child["metadata"]
+    name = meta.get("labels", {}).get(naming.INSTANCE_LABEL)
+    return (meta["namespace"], name) if name else None

@@ -133,14 +133,18 @@ class _Process:
 
     async def _watch(self, store: Store) -> None:
         namespaces = self._settings.watch_namespaces
+        registry = handlers.registry(store)
+        # kopf takes SIGTERM for itself, and would then wait 5 s for every task that is not its own: ours.
+        kopf.on.cleanup(registry=registry, id="stop")(self._end)
         await kopf.operator(
-            registry=handlers.registry(store),
+            registry=registry,
             settings=handlers.settings(),
             clusterwide=not namespaces,
             namespaces=namespaces,
             standalone=True,
         )
-        # kopf takes SIGTERM for itself: that it ends without an error means that the process is to stop.
+
+    async def _end(self, **_: object) -> None:
         self._stop.set()
 
 

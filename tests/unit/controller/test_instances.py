@@ -526,3 +526,14 @@ def test_children_are_applied_before_the_status_is_written(decide: Decide) -> No
     kinds = [type(each) for each in decide(ready())]
 
     assert kinds.index(ApplyChildren) < kinds.index(PatchStatus)
+
+
+def test_a_new_controller_lets_a_ready_instance_be_ready_until_it_has_heard_from_its_pod(decide: Decide) -> None:
+    known = ready(pod=pod(started=NOW - seconds(600)))
+    known = settled(known, decide(known))
+
+    assert of_kind(decide(replace(known, bridge=BridgeView())), PatchStatus) == []
+    lost = replace(known, bridge=BridgeView(problem="connection refused"))
+    assert condition(written(decide(lost)), "Ready")[0] == "False"
+    other = replace(known, bridge=BridgeView(), pod=pod("new", started=NOW - seconds(5)))
+    assert condition(written(decide(other)), "Ready")[0] == "False"

@@ -224,6 +224,8 @@ def _status(
     now: datetime,
 ) -> list[Action]:
     instance, old = snapshot.instance, snapshot.instance.status
+    if finding.reason == InstanceReason.STARTING and _found_ready_before(snapshot):
+        return []
     new = _new_status(snapshot, finding, why_suspended, suspended_idle, now)
     if new == old:
         return []
@@ -243,6 +245,21 @@ def _status(
         elif finding.reason in (InstanceReason.READY, InstanceReason.SUSPENDED, InstanceReason.SUSPENDED_IDLE):
             actions.append(_event(instance, "Normal", finding.reason.value, finding.message))
     return actions
+
+
+def _found_ready_before(snapshot: InstanceSnapshot) -> bool:
+    """Whether an earlier controller found this pod ready, and this one has not heard from it yet, good or bad."""
+    old, pod, bridge = snapshot.instance.status, snapshot.pod, snapshot.bridge
+    before = condition_of(old.conditions, READY)
+    return (
+        before is not None
+        and before.status == ConditionStatus.TRUE
+        and pod is not None
+        and not pod.deleting
+        and (old.pod_name, old.start_time) == (pod.name, pod.started)
+        and not bridge.connected
+        and bridge.problem is None
+    )
 
 
 def _quiet(status: InstanceStatus) -> InstanceStatus:

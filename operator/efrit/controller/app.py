@@ -65,9 +65,11 @@ async def _run(settings: Settings) -> int:
         await asyncio.wait({holding, stopping}, return_when=asyncio.FIRST_COMPLETED)
         if process.failure is not None:
             log.critical("the controller stops: %r", process.failure, exc_info=process.failure)
-        elif holding.done():
+            return 1
+        if holding.done():
             log.critical("the controller stops: %s", holding.exception() or "the lease is lost")
-        return 0 if stop.is_set() and process.failure is None else 1
+            return 1
+        return 0
     finally:
         holding.cancel()
         stopping.cancel()
@@ -135,7 +137,14 @@ class _Process:
         namespaces = self._settings.watch_namespaces
         registry = handlers.registry(store)
         # kopf takes SIGTERM for itself, and would then wait 5 s for every task that is not its own: ours.
-        kopf.on.cleanup(registry=registry, id="stop")(self._end)
+        watching = asyncio.current_task()
+
+        async def stop(**_: object) -> None:
+            # It also cleans up when it is cancelled, because the lease is lost: that is no wish to stop.
+            if watching is None or not watching.cancelling():
+                self._stop.set()
+
+        kopf.on.cleanup(registry=registry, id="stop")(stop)
         await kopf.operator(
             registry=registry,
             settings=handlers.settings(),
@@ -143,9 +152,6 @@ class _Process:
             namespaces=namespaces,
             standalone=True,
         )
-
-    async def _end(self, **_: object) -> None:
-        self._stop.set()
 
 
 async def _beat(queue: WorkQueue, store: Store, bridges: Bridges) -> None:

@@ -15,13 +15,14 @@ SECONDS = 60
 def test_namespaces_go_within_a_minute_while_the_operator_is_stopped_even_while_work_runs(
     kube: Kube, new_namespace: NewNamespace
 ) -> None:
+    """What takes time is the pod's own grace for running work: 10 s more than limits.requestTimeoutSeconds."""
     idle = Instance.create(kube, new_namespace(), "idle")
-    busy = Instance.create(kube, new_namespace(), "busy")
+    busy = Instance.create(kube, new_namespace(), "busy", limits={"requestTimeoutSeconds": 10})
     idle.wait_ready()
     busy.wait_ready()
     assert idle.value("'done") == "done"
     running = busy.send("(while t (sleep-for 60))", timeoutSeconds=3600)
-    waiting = busy.send("'never")
+    busy.send("'never")
     running.wait_reason("Running")
     with stopped_operator(kube):
         for each in (idle, busy):
@@ -36,7 +37,6 @@ def test_namespaces_go_within_a_minute_while_the_operator_is_stopped_even_while_
                 ),
                 SECONDS,
             )
-    assert waiting.name != running.name
 
 
 @pytest.mark.timeout(240)

@@ -78,7 +78,7 @@ def test_a_suspended_instance_holds_its_requests_until_it_is_resumed(site: Site)
     _change(site, operatingMode="Suspended")
     suspended = site.until_condition("one", "Suspended", status="True")
     assert suspended["reason"] == "Suspended"
-    assert site.node.gone("one")
+    until(lambda: site.node.gone("one"), "the pod is still there")
     assert _instance(site)["status"]["phase"] == "Suspended"
     names = [site.ask(site.count(f"held{number}")) for number in range(3)]
     impatient = site.ask(site.count("impatient"), queueTimeoutSeconds=1)

@@ -7,16 +7,19 @@ used again by somebody else is never taken for ours.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.cluster.progress import RigError
+
+_PR_SET_PDEATHSIG = 1
 
 # Children of this very process: kept, so that they can be reaped and Popen does not complain when collected.
 _children: dict[int, subprocess.Popen[bytes]] = {}
@@ -54,21 +57,19 @@ class Daemon:
         """Start it in a session of its own; `keep` lists file descriptors to hand down."""
         self.log.parent.mkdir(parents=True, exist_ok=True)
         self._record.parent.mkdir(parents=True, exist_ok=True)
-        words = (("setpriv", "--pdeathsig", "KILL") if dies_with_parent else ()) + self.command
         with self.log.open("ab") as log:
             child = subprocess.Popen(
-                words,
+                self.command,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
                 pass_fds=tuple(keep),
                 cwd=self.directory,
+                # Before the program begins, so that no end of this process comes too early for it.
+                preexec_fn=_die_with_parent(os.getpid()) if dies_with_parent else None,
             )
         _children[child.pid] = child
-        # setpriv must have asked for the signal before this process may end.
-        while dies_with_parent and _is_still(child, "setpriv"):
-            time.sleep(0.001)
         self._record.write_text(json.dumps({"pid": child.pid, "started": start_time(child.pid)}))
 
     def pid(self) -> int | None:
@@ -107,13 +108,16 @@ class Daemon:
             return "(no log)"
 
 
-def _is_still(child: subprocess.Popen[bytes], program: str) -> bool:
-    """Whether the child runs, and has not yet become what it is to become."""
-    try:
-        command = Path(f"/proc/{child.pid}/comm").read_text().strip()
-    except OSError:
-        return False
-    return child.poll() is None and command == program
+def _die_with_parent(parent: int) -> Callable[[], None]:
+    """What a child does first to be killed when its parent ends, even if that has happened already."""
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def ask() -> None:
+        libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+        if os.getppid() != parent:
+            os._exit(1)
+
+    return ask
 
 
 def _signal(pid: int, number: signal.Signals) -> None:

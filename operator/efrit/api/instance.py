@@ -86,6 +86,10 @@ class StorageClaim(ApiModel):
             "quantity(string(self.size)).compareTo(quantity(string(oldSelf.size))) >= 0",
             "a volume cannot shrink: keep the size or make it larger.",
         ),
+        Rule(
+            "quantity(string(self.size)).isGreaterThan(quantity('0'))",
+            "a volume has a size: give one such as 1Gi.",
+        ),
         Rule("self.accessModes == oldSelf.accessModes", "accessModes is immutable: create a new EfritInstance."),
         Rule(
             "has(self.storageClassName) == has(oldSelf.storageClassName) && "
@@ -96,7 +100,7 @@ class StorageClaim(ApiModel):
 
 
 class Storage(ApiModel):
-    """Where files live: exactly one of a volume of its own, a claim that exists, or the pod's life."""
+    """Where files live: a volume of its own (the default), a claim that exists, or the pod's life."""
 
     storage: StorageClaim | None = Field(default=None, description="A volume made for the instance.")
     existing_claim: ObjectName | None = Field(
@@ -108,15 +112,23 @@ class Storage(ApiModel):
     rules: ClassVar = (
         Rule(
             "[has(self.storage), has(self.existingClaim), has(self.ephemeral) && self.ephemeral]"
-            ".filter(given, given).size() == 1",
-            "choose exactly one: storage, existingClaim or ephemeral: true.",
+            ".filter(given, given).size() <= 1",
+            "choose one: storage (the default), existingClaim or ephemeral: true.",
         ),
         Rule(
-            "has(self.storage) == has(oldSelf.storage) && has(self.existingClaim) == has(oldSelf.existingClaim) "
+            "(has(self.ephemeral) && self.ephemeral) == (has(oldSelf.ephemeral) && oldSelf.ephemeral) "
+            "&& has(self.existingClaim) == has(oldSelf.existingClaim) "
             "&& (!has(self.existingClaim) || self.existingClaim == oldSelf.existingClaim)",
             "the kind of storage is immutable, the files would be left behind: create a new EfritInstance.",
         ),
     )
+
+    @property
+    def claim(self) -> StorageClaim | None:
+        """The volume to make, or None where none is to be made."""
+        if self.existing_claim is not None or self.ephemeral:
+            return None
+        return self.storage or StorageClaim()
 
 
 class Workspace(Storage):
@@ -130,7 +142,7 @@ class Queue(Storage):
         default=1000,
         ge=1,
         le=100_000,
-        description="Requests that may wait; more are held back in the cluster.",
+        description="Requests the instance takes on, the running one included; more are held back in the cluster.",
     )
     concurrency: int = Field(
         default=4,

@@ -34,6 +34,11 @@ trap stop TERM INT
 quick=-Q
 if [ -n "${EFRIT_INIT_FILE:-}" ]; then quick=; fi
 
+# A daemon whose Lisp does not load would idle for ever: it ends instead, which the kubelet and the instance's
+# status tell.
+serve='(condition-case err (progn (load "efrit-server" nil t) (efrit-server-start))'
+serve="$serve (error (message \"run-emacs: %s\" (error-message-string err)) (kill-emacs 70)))"
+
 cd -- "${EFRIT_WORKSPACE:-.}" || exit 1
 short=0
 while [ -z "$stopping" ]; do
@@ -43,7 +48,7 @@ while [ -z "$stopping" ]; do
     # shellcheck disable=SC2086
     emacs --fg-daemon="${EFRIT_DAEMON_NAME:-efrit}" $quick \
         --eval '(setq native-comp-deferred-compilation nil native-comp-jit-compilation nil)' \
-        -L "$lisp" -l efrit-server -f efrit-server-start &
+        -L "$lisp" --eval "$serve" &
     child=$!
     # A signal may have come before there was a child to hand it to.
     if [ -n "$stopping" ]; then kill -s TERM "$child" 2>/dev/null; fi

@@ -263,17 +263,17 @@ def _storage(volume: str) -> Iterator[Example]:
 
     where = f"spec.{volume}"
     yield from _group(
-        Rule(INSTANCES, where, "choose exactly one"),
+        Rule(INSTANCES, where, "choose one"),
         {
             "nothing said": instance(),
+            "nothing chosen": of(),
+            "not ephemeral": of(ephemeral=False),
             "a claim made": of(storage={}),
             "a claim that exists": of(existingClaim="mine"),
             "ephemeral": of(ephemeral=True),
             "made, not ephemeral": of(storage={}, ephemeral=False),
         },
         {
-            "none": of(),
-            "not ephemeral": of(ephemeral=False),
             "made and existing": of(storage={}, existingClaim="mine"),
             "made and ephemeral": of(storage={}, ephemeral=True),
             "existing and ephemeral": of(existingClaim="mine", ephemeral=True),
@@ -281,7 +281,9 @@ def _storage(volume: str) -> Iterator[Example]:
     )
     made, existing, ephemeral = of(storage={}), of(existingClaim="mine"), of(ephemeral=True)
     kind = Rule(INSTANCES, where, "the kind of storage is immutable")
-    yield from _group(kind, {"kept": made}, {"made to ephemeral": ephemeral, "made to existing": existing}, made)
+    yield from _group(
+        kind, {"kept": made, "by default": of()}, {"made to ephemeral": ephemeral, "made to existing": existing}, made
+    )
     yield from _group(kind, {"kept claim": existing}, {"another claim": of(existingClaim="yours")}, existing)
     yield from _group(kind, {"kept ephemeral": ephemeral}, {"ephemeral to made": made}, ephemeral)
     yield from _group(
@@ -289,6 +291,11 @@ def _storage(volume: str) -> Iterator[Example]:
         {size: of(storage={"size": size}) for size in ("1Gi", "1024Mi", "1025Mi", "2Gi", "1Ti")},
         {size: of(storage={"size": size}) for size in ("1023Mi", "1G", "1")},
         of(storage={"size": "1Gi"}),
+    )
+    yield from _group(
+        Rule(INSTANCES, f"{where}.storage", "a volume has a size"),
+        {size: of(storage={"size": size}) for size in ("1", "100Mi")},
+        {size: of(storage={"size": size}) for size in ("0", "0Gi", "-1Gi")},
     )
     yield from _group(
         Rule(INSTANCES, f"{where}.storage", "accessModes is immutable"),

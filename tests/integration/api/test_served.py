@@ -198,7 +198,7 @@ def test_short_names_and_the_category_find_everything(
         ),
         ("efr.spec.retryPolicy", "IfInterrupted runs the work again when Emacs died in the middle of it"),
         ("efr.status.resultRef", "Where the whole result lies when it is larger."),
-        ("efi.spec.queue.maxPending", "Requests that may wait; more are held back in the cluster."),
+        ("efi.spec.queue.maxPending", "Requests the instance takes on, the running one included; more are held back"),
         ("efi.status.conditions", "Ready (summary), QueueHealthy, EmacsResponsive, Suspended."),
     ],
 )

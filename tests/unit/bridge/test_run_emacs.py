@@ -99,7 +99,8 @@ def test_emacs_gets_the_daemons_name_the_lisp_and_no_init_file(start: Starter, p
     until(lambda: lines(place))
     arguments = lines(place)[0]
     assert arguments.startswith("--fg-daemon=team -Q ")
-    assert f"-L {place}/shared/lisp -l efrit-server -f efrit-server-start" in arguments
+    assert f"-L {place}/shared/lisp --eval (condition-case" in arguments
+    assert '(load "efrit-server" nil t) (efrit-server-start)' in arguments
     assert "native-comp-jit-compilation nil" in arguments
 
 
@@ -129,6 +130,20 @@ def test_told_to_stop_it_lets_the_running_request_end(start: Starter, place: Pat
         process.wait(0.5)
     running.unlink()
     assert process.wait(10) == 0
+
+
+@pytest.mark.parametrize("broken", ['(error "no")', "(require 'no-such-feature)"])
+def test_an_emacs_whose_lisp_does_not_load_ends(place: Path, broken: str) -> None:
+    (place / "shared/lisp/efrit-server.el").write_text(f"{broken}\n")
+    process = subprocess.Popen(
+        ["/bin/sh", str(place / "shared/run-emacs")],
+        env={"PATH": os.environ["PATH"], "HOME": str(place), "EFRIT_QUEUE_DIR": str(place / "queue")},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "giving up" in said
 
 
 def test_a_pause_left_behind_does_not_hold_back_the_next_emacs(start: Starter, place: Path) -> None:

@@ -99,6 +99,13 @@ def test_own_storage_becomes_claims_as_asked_for(children: Any) -> None:
     }
 
 
+def test_a_queue_that_names_no_storage_gets_a_claim_of_its_own(children: Any) -> None:
+    (claim,) = of(children({"queue": {"maxPending": 5}, "workspace": {"ephemeral": True}}), "PersistentVolumeClaim")
+
+    assert claim["metadata"]["name"] == "efrit-alpha-queue"
+    assert claim["spec"]["resources"]["requests"]["storage"] == "1Gi"
+
+
 def test_existing_claims_are_not_made(children: Any) -> None:
     spec = {"queue": {"existingClaim": "a"}, "workspace": {"existingClaim": "b"}}
 

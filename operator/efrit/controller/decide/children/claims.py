@@ -12,7 +12,7 @@ from efrit.controller.decide.children.naming import child_metadata, claim_name
 def build_claims(instance: EfritInstance) -> list[dict[str, Any]]:
     """Return the claims; none for an existing claim or an ephemeral volume."""
     volumes = {"queue": instance.spec.queue, "workspace": instance.spec.workspace}
-    return [_claim(instance, name, volume.storage) for name, volume in volumes.items() if volume.storage is not None]
+    return [_claim(instance, name, volume.claim) for name, volume in volumes.items() if volume.claim is not None]
 
 
 def _claim(instance: EfritInstance, volume: str, storage: StorageClaim) -> dict[str, Any]:

@@ -12,7 +12,15 @@ from efrit.controller import metrics
 from efrit.controller.act.actor import Actor
 from efrit.controller.act.bridges import Bridges
 from efrit.controller.act.kube import Kube
-from efrit.controller.decide.actions import Acknowledge, Action, CancelWork, DisconnectBridge, LookAgain, Wake
+from efrit.controller.decide.actions import (
+    Acknowledge,
+    Action,
+    CancelWork,
+    DisconnectBridge,
+    LookAgain,
+    PatchStatus,
+    Wake,
+)
 from efrit.controller.decide.children import Identity
 from efrit.controller.decide.instances import decide_instance
 from efrit.controller.decide.requests import decide_request
@@ -78,6 +86,7 @@ class Reconciler:
     async def _request(self, key: Key, work: WorkKey) -> None:
         if self._store.must_verify(key):
             await self._verify(key)
+        self._store.assume(key, None)
         snapshot = self._store.request_snapshot(key)
         if snapshot is None:
             await self._unclaimed(key)
@@ -93,6 +102,10 @@ class Reconciler:
                     self._queue.add_after(work, after.total_seconds())
                 case Wake(instance=instance):
                     self._queue.add(WorkKey(EfritInstance.kind, *instance))
+                case PatchStatus(kind=EfritRequest.kind, key=key, status={"instanceName": str(name)}):
+                    # Others that look for an instance meanwhile must see that this one is taken.
+                    self._store.assume(key, (key[0], name))
+                    await self._actor.carry_out(action)
                 case _:
                     await self._actor.carry_out(action)
 

@@ -49,6 +49,8 @@ class RequestRecord:
     handover: Handover | None = None
     gone: bool = False
     left: bool = False
+    assumed: Key | None = None
+    """The instance it is being bound to, until the API server has said so."""
 
     @property
     def open(self) -> bool:

@@ -94,11 +94,11 @@ class Store:
         if entry is not None and entry.request.metadata.uid == request.metadata.uid:
             if older(request, entry.request):
                 return
-            self._untarget(entry.request)
+            self._untarget(entry)
             entry.request = request
         else:
             if entry is not None:
-                self._untarget(entry.request)
+                self._untarget(entry)
                 self._keys.pop(entry.request.metadata.uid, None)
             self._requests[request.key] = RequestRecord(request, self._told_before(request))
             self._keys[request.metadata.uid] = request.key
@@ -229,6 +229,16 @@ class Store:
         if entry is not None and entry.request.metadata.uid == uid:
             entry.handover = Handover(self._instances[instance].bridge.queue_id or "")
 
+    def assume(self, request: Key, instance: Key | None) -> None:
+        """Count a request as the instance's while its binding is being written; None takes that back."""
+        entry = self._requests.get(request)
+        if entry is None or target_of(entry.request) is not None:
+            return
+        self._untarget(entry)
+        if instance is not None:
+            entry.assumed = instance
+            self._instances[instance].open_requests.add(request)
+
     def absent(self, request: Key, uid: str, queue_id: str) -> None:
         """Remember that a queue does not know a request."""
         entry = self._requests.get(request)
@@ -282,7 +292,7 @@ class Store:
         """Take in that the API server does not know this request any more."""
         entry = self._requests.get(key)
         if entry is not None and entry.request.metadata.uid == uid:
-            self._untarget(entry.request)
+            self._untarget(entry)
             entry.gone = True
             self._look_request(key)
 
@@ -290,7 +300,7 @@ class Store:
         """Forget a request with which nothing is left to do."""
         entry = self._requests.pop(key, None)
         if entry is not None:
-            self._untarget(entry.request)
+            self._untarget(entry)
             self._keys.pop(entry.request.metadata.uid, None)
             self._queue.forget(WorkKey(EfritRequest.kind, *key))
 
@@ -475,11 +485,13 @@ class Store:
         elif not entry.open_requests and entry.instance is not None and entry.instance.spec.idle:
             self._look_instance(target)
 
-    def _untarget(self, request: EfritRequest) -> None:
-        target = target_of(request)
-        if target is not None:
-            self._instances[target].open_requests.discard(request.key)
-            self._instances[target].line.discard(request.key)
+    def _untarget(self, entry: RequestRecord) -> None:
+        key = entry.request.key
+        for target in (target_of(entry.request), entry.assumed):
+            if target is not None:
+                self._instances[target].open_requests.discard(key)
+                self._instances[target].line.discard(key)
+        entry.assumed = None
 
     def _place(self, entry: InstanceRecord, key: Key) -> None:
         """Put an open request into the line of its instance, or take it out once the instance has it."""

@@ -1101,3 +1101,49 @@ async def test_the_keys_of_instances_include_those_of_which_only_children_are_le
 
     assert world.store.instance_keys() == [ALPHA]
     assert world.store.counts() == (0, 0)
+
+
+# Bindings that are being written.
+
+
+def load_of(world: World, key: tuple[str, str]) -> int:
+    snapshot = world.store.instance_snapshot(key)
+    assert snapshot is not None
+    return snapshot.load
+
+
+@on_virtual_time
+async def test_a_binding_that_is_being_written_counts_as_load() -> None:
+    world = World()
+    world.store.observe_instance(instance_json())
+    world.store.observe_request(request_json("free", target=None, selector={"matchLabels": {"a": "b"}}))
+
+    world.store.assume((NAMESPACE, "free"), ALPHA)
+
+    assert load_of(world, ALPHA) == 1
+
+
+@on_virtual_time
+async def test_a_binding_that_was_not_written_is_taken_back() -> None:
+    world = World()
+    world.store.observe_instance(instance_json())
+    world.store.observe_request(request_json("free", target=None, selector={"matchLabels": {"a": "b"}}))
+    world.store.assume((NAMESPACE, "free"), ALPHA)
+
+    world.store.assume((NAMESPACE, "free"), None)
+
+    assert load_of(world, ALPHA) == 0
+
+
+@on_virtual_time
+async def test_a_binding_that_was_written_counts_once() -> None:
+    world = World()
+    world.store.observe_instance(instance_json())
+    free = request_json("free", target=None, selector={"matchLabels": {"a": "b"}})
+    world.store.observe_request(free)
+    world.store.assume((NAMESPACE, "free"), ALPHA)
+
+    world.store.observe_request({**free, "status": {"instanceName": "alpha"}})
+    world.store.assume((NAMESPACE, "free"), None)
+
+    assert load_of(world, ALPHA) == 1

@@ -46,9 +46,12 @@ async def measure() -> tuple[list[Row], dict[str, Any]]:
     figures: dict[str, Any] = {}
     async with cluster.client() as api:
         await fresh_namespace(api)
-        starts = await apply_to_ready(api)
+        starts = await apply_to_ready(api, INSTANCE)
         figures["apply_to_ready_seconds"] = starts
         rows.append(("apply -> Ready, p50", "<= 5 s", f"{statistics.median(starts):.2f} s (n={len(starts)})"))
+        bare = await apply_to_ready(api, "ephemeral", queue={"ephemeral": True}, workspace={"ephemeral": True})
+        figures["apply_to_ready_ephemeral_seconds"] = bare
+        rows.append(("the same without volumes to provision", "", f"{statistics.median(bare):.2f} s (n={len(bare)})"))
         warm = await serial(api, "warm", 20)
         del warm
         latencies = await serial(api, "serial", SERIAL)
@@ -86,17 +89,17 @@ async def fresh_namespace(api: httpx.AsyncClient) -> None:
     await cluster.call(api, "POST", "/api/v1/namespaces", body)
 
 
-async def apply_to_ready(api: httpx.AsyncClient) -> list[float]:
-    """Create instances one after the other; seconds until each is Ready. The last one stays."""
+async def apply_to_ready(api: httpx.AsyncClient, last: str, **spec: Any) -> list[float]:
+    """Create instances one after the other; seconds until each is Ready. The last one stays, as `last`."""
     seconds = []
     async with cluster.watching(api, INSTANCES, cluster.is_ready) as watch:
         for number in range(STARTS):
-            name = INSTANCE if number == STARTS - 1 else f"start-{number}"
+            name = last if number == STARTS - 1 else f"{last}-{number}"
             began = time.perf_counter()
-            await cluster.call(api, "POST", INSTANCES, cluster.instance(name))
+            await cluster.call(api, "POST", INSTANCES, cluster.instance(name, **spec))
             await watch.wait_for({name}, 120)
             seconds.append(watch.seen[name] - began)
-            if name != INSTANCE:
+            if name != last:
                 await cluster.call(api, "DELETE", f"{INSTANCES}/{name}")
     return seconds
 

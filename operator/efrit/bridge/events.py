@@ -23,7 +23,7 @@ Snapshot = Callable[[], AsyncIterator[RequestView]]
 """Yields everything unacknowledged, answers included."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _Record:
     seq: int
     text: bytes
@@ -45,7 +45,7 @@ def encode(name: EventName, data: str, event_id: EventId | None = None) -> bytes
 class EventLog:
     """The last events of one run of the bridge, at most `max_events` and about `max_bytes`."""
 
-    def __init__(self, *, max_events: int = 4096, max_bytes: int = 2 * 1024 * 1024) -> None:
+    def __init__(self, *, max_events: int = 1024, max_bytes: int = 1024 * 1024) -> None:
         self.epoch = secrets.token_hex(6)
         self._max_events, self._max_bytes = max_events, max_bytes
         self._ring: deque[_Record] = deque()

@@ -7,54 +7,25 @@ never replaced by an older version of itself, so that the controller reads its o
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
-from datetime import datetime, timedelta
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pydantic import ValidationError
 
 from efrit.api import EfritInstance, EfritRequest
-from efrit.controller.decide.views import (
-    BridgeView,
-    ControllerConfig,
-    Handover,
-    InstanceSnapshot,
-    Key,
-    RequestSnapshot,
-)
-from efrit.controller.watch.line import rank
-from efrit.controller.watch.queue import WorkKey, WorkQueue
-from efrit.controller.watch.records import (
-    InstanceRecord,
-    RequestRecord,
-    instance_key,
-    older,
-    outdated,
-    target_of,
-)
+from efrit.controller.decide.views import InstanceSnapshot, Key, RequestSnapshot
+from efrit.controller.watch.bridge_news import BridgeNews
+from efrit.controller.watch.queue import WorkKey
+from efrit.controller.watch.records import InstanceRecord, RequestRecord, instance_key, older, target_of
 from efrit.controller.watch.views import claim_view, pod_view, statefulset_view
-from efrit.protocol import Event, RequestView, Reset, Stats
 
 log = logging.getLogger(__name__)
 
-UNCLAIMED_GRACE = timedelta(seconds=10)
 POOL_LABEL = "efrit.dev/pool"
 
 
-class Store:
-    """The world as last seen. One event loop only; no locks."""
-
-    def __init__(self, queue: WorkQueue, config: ControllerConfig, clock: Callable[[], datetime]) -> None:
-        self._queue = queue
-        self._config = config
-        self._clock = clock
-        self._started = clock()
-        self._instances: dict[Key, InstanceRecord] = defaultdict(InstanceRecord)
-        self._requests: dict[Key, RequestRecord] = {}
-        self._keys: dict[str, Key] = {}
-        self._unclaimed: dict[Key, tuple[Key, str]] = {}
+class Store(BridgeNews):
+    """The world as last seen: the memory as watch handlers feed it and decisions read it."""
 
     # What watch handlers tell.
 
@@ -168,99 +139,6 @@ class Store:
             self._look_instance(key)
 
     # What actions learned.
-
-    def bridge_event(self, instance: Key, pod_uid: str, event: Event) -> None:
-        """Take in one event of a bridge's stream."""
-        entry = self._instances[instance]
-        match event:
-            case Reset(queue_id=queue_id):
-                stats = entry.bridge.stats if entry.bridge.pod_uid == pod_uid else None
-                entry.views.clear()
-                for key in entry.open_requests:
-                    self._place(entry, key)
-                entry.bridge = BridgeView(
-                    connected=False, pod_uid=pod_uid, queue_id=queue_id, stats=stats, since=self._clock()
-                )
-            case RequestView():
-                self._observe_view(instance, event)
-            case Stats():
-                # The first figures close the list that follows a reset: from here on the picture is whole.
-                opened = not entry.bridge.connected
-                entry.bridge = replace(
-                    entry.bridge,
-                    connected=True,
-                    pod_uid=pod_uid,
-                    queue_id=event.queue_id,
-                    stats=event,
-                    problem=None,
-                )
-                self._look_instance(instance)
-                if opened:
-                    self._look_waiting(instance)
-                    self._look_unbound(instance[0])
-                else:
-                    self._look_held_back(instance, event)
-
-    def bridge_lost(self, instance: Key, pod_uid: str, problem: str) -> None:
-        """Take in that a bridge cannot be reached."""
-        entry = self._instances[instance]
-        known, pod = entry.bridge, entry.pod.uid if entry.pod else None
-        # The present pod's bridge may fail before it was ever heard of.
-        if pod_uid not in (known.pod_uid, pod) and known.pod_uid is not None:
-            return
-        if known.connected or (known.pod_uid, known.problem) != (pod_uid, problem):
-            entry.bridge = replace(known, connected=False, pod_uid=pod_uid, problem=problem)
-            self._look_instance(instance)
-
-    def bridge_closed(self, instance: Key) -> None:
-        """Take in that nobody is connected to an instance on purpose."""
-        entry = self._instances.get(instance)
-        if entry is not None and entry.bridge.pod_uid is not None:
-            entry.bridge = BridgeView(queue_id=entry.bridge.queue_id)
-            self._look_instance(instance)
-
-    def request_view(self, instance: Key, view: RequestView) -> None:
-        """Take in what a bridge said of one request."""
-        self._observe_view(instance, view)
-
-    def handed_over(self, instance: Key, request: Key, uid: str) -> None:
-        """Remember that the queue of an instance may have a request, though nobody said so."""
-        entry = self._requests.get(request)
-        if entry is not None and entry.request.metadata.uid == uid:
-            entry.handover = Handover(self._instances[instance].bridge.queue_id or "")
-
-    def assume(self, request: Key, instance: Key | None) -> None:
-        """Count a request as the instance's while its binding is being written; None takes that back."""
-        entry = self._requests.get(request)
-        if entry is None or target_of(entry.request) is not None:
-            return
-        self._untarget(entry)
-        if instance is not None:
-            entry.assumed = instance
-            self._instances[instance].open_requests.add(request)
-
-    def absent(self, request: Key, uid: str, queue_id: str) -> None:
-        """Remember that a queue does not know a request."""
-        entry = self._requests.get(request)
-        if entry is not None and entry.request.metadata.uid == uid:
-            entry.handover = Handover(queue_id, absent=True)
-            self._look_request(request)
-
-    def turned_away(self, request: Key, uid: str, sentence: str) -> None:
-        """Remember that a bridge will never take a request, and why."""
-        entry = self._requests.get(request)
-        if entry is not None and entry.request.metadata.uid == uid:
-            entry.handover = Handover("", absent=True, refused=sentence)
-            self._look_request(request)
-
-    def acknowledged(self, instance: Key, uid: str) -> None:
-        """Forget an answer that is stored."""
-        view = self._instances[instance].views.pop(uid, None)
-        key = self._keys.get(uid)
-        if key is not None:
-            self._look_request(key)
-        elif view is not None and (name := (view.metadata or {}).get("name")) is not None:
-            self._unclaimed.pop((instance[0], str(name)), None)
 
     def applied(self, instance: Key) -> None:
         """Remember that the children were accepted."""
@@ -378,14 +256,6 @@ class Store:
         ttl = entry.request.spec.ttl_seconds_after_finished
         return entry.left and phase is not None and phase.final and not pending and ttl is None
 
-    def unclaimed(self, key: Key) -> tuple[Key, str] | None:
-        """Return (instance, uid) of work on a bridge whose request is not known here."""
-        return self._unclaimed.get(key)
-
-    def claim(self, key: Key) -> None:
-        """Forget unclaimed work that was looked into."""
-        self._unclaimed.pop(key, None)
-
     def instance_keys(self) -> list[Key]:
         """Return the keys of all instances, those included of which only children are left."""
         return list(self._instances)
@@ -443,64 +313,6 @@ class Store:
 
     # Inside.
 
-    def _told_before(self, request: EfritRequest) -> Handover | None:
-        target = target_of(request)
-        entry = self._instances.get(target) if target else None
-        if entry is None or request.metadata.uid not in entry.views:
-            return None
-        return Handover(entry.bridge.queue_id or "")
-
-    def _observe_view(self, instance: Key, view: RequestView) -> None:
-        views = self._instances[instance].views
-        known = views.get(view.id)
-        if known is not None and outdated(view, known):
-            return
-        views[view.id] = view
-        key = self._keys.get(view.id)
-        if key is not None:
-            # Outlives the views, which go when the bridge starts over: a replaced queue is then noticed.
-            record = self._requests[key]
-            record.handover = Handover(self._instances[instance].bridge.queue_id or "")
-            if key in self._instances[instance].open_requests:
-                self._place(self._instances[instance], key)
-            self._look_request(key)
-            return
-        origin = view.metadata or {}
-        name, namespace = origin.get("name"), origin.get("namespace")
-        if isinstance(name, str) and namespace == instance[0]:
-            self._unclaimed[instance[0], name] = (instance, view.id)
-            work = WorkKey(EfritRequest.kind, instance[0], name)
-            self._queue.add_after(work, UNCLAIMED_GRACE.total_seconds())
-
-    def _retarget(self, request: EfritRequest) -> None:
-        target = target_of(request)
-        if target is None:
-            return
-        entry = self._instances[target]
-        moments = (request.metadata.creation_timestamp, request.status.completion_time, entry.last_activity)
-        entry.last_activity = max((each for each in moments if each is not None), default=None)
-        if self._requests[request.key].open:
-            entry.open_requests.add(request.key)
-            self._place(entry, request.key)
-        elif not entry.open_requests and entry.instance is not None and entry.instance.spec.idle:
-            self._look_instance(target)
-
-    def _untarget(self, entry: RequestRecord) -> None:
-        key = entry.request.key
-        for target in (target_of(entry.request), entry.assumed):
-            if target is not None:
-                self._instances[target].open_requests.discard(key)
-                self._instances[target].line.discard(key)
-        entry.assumed = None
-
-    def _place(self, entry: InstanceRecord, key: Key) -> None:
-        """Put an open request into the line of its instance, or take it out once the instance has it."""
-        request = self._requests[key].request
-        if request.metadata.uid in entry.views:
-            entry.line.discard(key)
-        else:
-            entry.line.add(key, rank(request))
-
     def _matching(self, request: EfritRequest) -> list[Key]:
         spec = request.spec
         if spec.pool_ref is not None:
@@ -523,26 +335,3 @@ class Store:
         if stats is None or stats.pending + stats.processing + len(entry.line) <= limit:
             return 0
         return entry.line.ahead_of(key)
-
-    def _look_instance(self, key: Key) -> None:
-        self._queue.add(WorkKey(EfritInstance.kind, *key))
-
-    def _look_request(self, key: Key) -> None:
-        self._queue.add(WorkKey(EfritRequest.kind, *key))
-
-    def _look_waiting(self, target: Key) -> None:
-        for key in self._instances[target].open_requests:
-            self._look_request(key)
-
-    def _look_held_back(self, target: Key, stats: Stats) -> None:
-        """Look at as many requests in the line as the instance has room for."""
-        entry = self._instances[target]
-        if entry.instance is None:
-            return
-        for key in entry.line.first(entry.instance.spec.queue.max_pending - stats.pending - stats.processing):
-            self._look_request(key)
-
-    def _look_unbound(self, namespace: str) -> None:
-        for key, entry in self._requests.items():
-            if key[0] == namespace and target_of(entry.request) is None:
-                self._look_request(key)

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from efrit.controller.decide.views import Handover
+from efrit.controller.watch.bridge_news import UNCLAIMED_GRACE
 from efrit.controller.watch.line import rank
 from efrit.controller.watch.queue import WorkKey, WorkQueue
-from efrit.controller.watch.store import POOL_LABEL, UNCLAIMED_GRACE, Store
+from efrit.controller.watch.store import POOL_LABEL, Store
 from efrit.protocol import RequestState, RequestView, Reset
 from tests.unit.controller.factory import (
     CONFIG,

@@ -1,0 +1,139 @@
+"""What the bridges tell, and what was learned in talking to them: who has which request, what became of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+from efrit.api import EfritRequest
+from efrit.controller.decide.views import BridgeView, Handover, Key
+from efrit.controller.watch.memory import Memory
+from efrit.controller.watch.queue import WorkKey
+from efrit.controller.watch.records import outdated, target_of
+from efrit.protocol import Event, RequestView, Reset, Stats
+
+UNCLAIMED_GRACE = timedelta(seconds=10)
+
+
+class BridgeNews(Memory):
+    """The memory as far as bridges feed it."""
+
+    def bridge_event(self, instance: Key, pod_uid: str, event: Event) -> None:
+        """Take in one event of a bridge's stream."""
+        entry = self._instances[instance]
+        match event:
+            case Reset(queue_id=queue_id):
+                stats = entry.bridge.stats if entry.bridge.pod_uid == pod_uid else None
+                entry.views.clear()
+                for key in entry.open_requests:
+                    self._place(entry, key)
+                entry.bridge = BridgeView(
+                    connected=False, pod_uid=pod_uid, queue_id=queue_id, stats=stats, since=self._clock()
+                )
+            case RequestView():
+                self._observe_view(instance, event)
+            case Stats():
+                # The first figures close the list that follows a reset: from here on the picture is whole.
+                opened = not entry.bridge.connected
+                entry.bridge = replace(
+                    entry.bridge,
+                    connected=True,
+                    pod_uid=pod_uid,
+                    queue_id=event.queue_id,
+                    stats=event,
+                    problem=None,
+                )
+                self._look_instance(instance)
+                if opened:
+                    self._look_waiting(instance)
+                    self._look_unbound(instance[0])
+                else:
+                    self._look_held_back(instance, event)
+
+    def bridge_lost(self, instance: Key, pod_uid: str, problem: str) -> None:
+        """Take in that a bridge cannot be reached."""
+        entry = self._instances[instance]
+        known, pod = entry.bridge, entry.pod.uid if entry.pod else None
+        # The present pod's bridge may fail before it was ever heard of.
+        if pod_uid not in (known.pod_uid, pod) and known.pod_uid is not None:
+            return
+        if known.connected or (known.pod_uid, known.problem) != (pod_uid, problem):
+            entry.bridge = replace(known, connected=False, pod_uid=pod_uid, problem=problem)
+            self._look_instance(instance)
+
+    def bridge_closed(self, instance: Key) -> None:
+        """Take in that nobody is connected to an instance on purpose."""
+        entry = self._instances.get(instance)
+        if entry is not None and entry.bridge.pod_uid is not None:
+            entry.bridge = BridgeView(queue_id=entry.bridge.queue_id)
+            self._look_instance(instance)
+
+    def request_view(self, instance: Key, view: RequestView) -> None:
+        """Take in what a bridge said of one request."""
+        self._observe_view(instance, view)
+
+    def handed_over(self, instance: Key, request: Key, uid: str) -> None:
+        """Remember that the queue of an instance may have a request, though nobody said so."""
+        entry = self._requests.get(request)
+        if entry is not None and entry.request.metadata.uid == uid:
+            entry.handover = Handover(self._instances[instance].bridge.queue_id or "")
+
+    def absent(self, request: Key, uid: str, queue_id: str) -> None:
+        """Remember that a queue does not know a request."""
+        entry = self._requests.get(request)
+        if entry is not None and entry.request.metadata.uid == uid:
+            entry.handover = Handover(queue_id, absent=True)
+            self._look_request(request)
+
+    def turned_away(self, request: Key, uid: str, sentence: str) -> None:
+        """Remember that a bridge will never take a request, and why."""
+        entry = self._requests.get(request)
+        if entry is not None and entry.request.metadata.uid == uid:
+            entry.handover = Handover("", absent=True, refused=sentence)
+            self._look_request(request)
+
+    def acknowledged(self, instance: Key, uid: str) -> None:
+        """Forget an answer that is stored."""
+        view = self._instances[instance].views.pop(uid, None)
+        key = self._keys.get(uid)
+        if key is not None:
+            self._look_request(key)
+        elif view is not None and (name := (view.metadata or {}).get("name")) is not None:
+            self._unclaimed.pop((instance[0], str(name)), None)
+
+    def unclaimed(self, key: Key) -> tuple[Key, str] | None:
+        """Return (instance, uid) of work on a bridge whose request is not known here."""
+        return self._unclaimed.get(key)
+
+    def claim(self, key: Key) -> None:
+        """Forget unclaimed work that was looked into."""
+        self._unclaimed.pop(key, None)
+
+    def _told_before(self, request: EfritRequest) -> Handover | None:
+        target = target_of(request)
+        entry = self._instances.get(target) if target else None
+        if entry is None or request.metadata.uid not in entry.views:
+            return None
+        return Handover(entry.bridge.queue_id or "")
+
+    def _observe_view(self, instance: Key, view: RequestView) -> None:
+        views = self._instances[instance].views
+        known = views.get(view.id)
+        if known is not None and outdated(view, known):
+            return
+        views[view.id] = view
+        key = self._keys.get(view.id)
+        if key is not None:
+            # Outlives the views, which go when the bridge starts over: a replaced queue is then noticed.
+            record = self._requests[key]
+            record.handover = Handover(self._instances[instance].bridge.queue_id or "")
+            if key in self._instances[instance].open_requests:
+                self._place(self._instances[instance], key)
+            self._look_request(key)
+            return
+        origin = view.metadata or {}
+        name, namespace = origin.get("name"), origin.get("namespace")
+        if isinstance(name, str) and namespace == instance[0]:
+            self._unclaimed[instance[0], name] = (instance, view.id)
+            work = WorkKey(EfritRequest.kind, instance[0], name)
+            self._queue.add_after(work, UNCLAIMED_GRACE.total_seconds())

@@ -1,0 +1,93 @@
+"""What the store remembers and the bookkeeping under it: which instance a request counts for, whom a change concerns.
+
+The lowest of three layers over the same records (memory, bridge news, store). Where news comes from it does not know.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from datetime import datetime
+
+from efrit.api import EfritInstance, EfritRequest
+from efrit.controller.decide.views import ControllerConfig, Key
+from efrit.controller.watch.line import rank
+from efrit.controller.watch.queue import WorkKey, WorkQueue
+from efrit.controller.watch.records import InstanceRecord, RequestRecord, target_of
+from efrit.protocol import Stats
+
+
+class Memory:
+    """Records of instances and requests. One event loop only; no locks."""
+
+    def __init__(self, queue: WorkQueue, config: ControllerConfig, clock: Callable[[], datetime]) -> None:
+        self._queue = queue
+        self._config = config
+        self._clock = clock
+        self._started = clock()
+        self._instances: dict[Key, InstanceRecord] = defaultdict(InstanceRecord)
+        self._requests: dict[Key, RequestRecord] = {}
+        self._keys: dict[str, Key] = {}
+        self._unclaimed: dict[Key, tuple[Key, str]] = {}
+
+    def assume(self, request: Key, instance: Key | None) -> None:
+        """Count a request as the instance's while its binding is being written; None takes that back."""
+        entry = self._requests.get(request)
+        if entry is None or target_of(entry.request) is not None:
+            return
+        self._untarget(entry)
+        if instance is not None:
+            entry.assumed = instance
+            self._instances[instance].open_requests.add(request)
+
+    def _retarget(self, request: EfritRequest) -> None:
+        target = target_of(request)
+        if target is None:
+            return
+        entry = self._instances[target]
+        moments = (request.metadata.creation_timestamp, request.status.completion_time, entry.last_activity)
+        entry.last_activity = max((each for each in moments if each is not None), default=None)
+        if self._requests[request.key].open:
+            entry.open_requests.add(request.key)
+            self._place(entry, request.key)
+        elif not entry.open_requests and entry.instance is not None and entry.instance.spec.idle:
+            self._look_instance(target)
+
+    def _untarget(self, entry: RequestRecord) -> None:
+        key = entry.request.key
+        for target in (target_of(entry.request), entry.assumed):
+            if target is not None:
+                self._instances[target].open_requests.discard(key)
+                self._instances[target].line.discard(key)
+        entry.assumed = None
+
+    def _place(self, entry: InstanceRecord, key: Key) -> None:
+        """Put an open request into the line of its instance, or take it out once the instance has it."""
+        request = self._requests[key].request
+        if request.metadata.uid in entry.views:
+            entry.line.discard(key)
+        else:
+            entry.line.add(key, rank(request))
+
+    def _look_instance(self, key: Key) -> None:
+        self._queue.add(WorkKey(EfritInstance.kind, *key))
+
+    def _look_request(self, key: Key) -> None:
+        self._queue.add(WorkKey(EfritRequest.kind, *key))
+
+    def _look_waiting(self, target: Key) -> None:
+        for key in self._instances[target].open_requests:
+            self._look_request(key)
+
+    def _look_held_back(self, target: Key, stats: Stats) -> None:
+        """Look at as many requests in the line as the instance has room for."""
+        entry = self._instances[target]
+        if entry.instance is None:
+            return
+        for key in entry.line.first(entry.instance.spec.queue.max_pending - stats.pending - stats.processing):
+            self._look_request(key)
+
+    def _look_unbound(self, namespace: str) -> None:
+        for key, entry in self._requests.items():
+            if key[0] == namespace and target_of(entry.request) is None:
+                self._look_request(key)

@@ -35,6 +35,17 @@ _AGE_STEP_SECONDS = 10.0
 _EMACS_CLOCKS = {"heartbeat_age_seconds": None, "busy_seconds": None}
 
 
+def without_clocks(stats: Stats) -> Stats:
+    """`stats` as far as they are news: equal for two moments between which only time has passed."""
+    return stats.model_copy(
+        update={
+            **_CLOCKS,
+            "oldest_pending_seconds": stats.oldest_pending_seconds // _AGE_STEP_SECONDS,
+            "emacs": stats.emacs.model_copy(update=_EMACS_CLOCKS),
+        }
+    )
+
+
 class Bridge:
     """One bridge. Raises `ConfigurationError` when its Secret or its Lisp files are missing."""
 
@@ -117,11 +128,9 @@ class Bridge:
 
     def _tell_stats(self) -> None:
         stats = self.stats()
-        emacs = stats.emacs.model_copy(update=_EMACS_CLOCKS)
-        age = stats.oldest_pending_seconds // _AGE_STEP_SECONDS
-        comparable = stats.model_copy(update={**_CLOCKS, "oldest_pending_seconds": age, "emacs": emacs})
-        if comparable != self._told:
-            self._told = comparable
+        news = without_clocks(stats)
+        if news != self._told:
+            self._told = news
             self.events.append(stats)
 
     def _request_changed(self, view: RequestView) -> None:

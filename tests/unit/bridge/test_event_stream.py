@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from httpx_sse import ServerSentEvent, aconnect_sse
 
+from efrit.bridge.app import without_clocks
 from efrit.bridge.events import INLINE_BYTES, EventLog
 from efrit.protocol import RequestState, RequestView, Reset, Stats, parse_event, request_id
 from tests.unit.bridge.conftest import Serve, Served, stop
@@ -213,3 +214,17 @@ async def test_a_slow_reader_is_reset_in_its_open_stream() -> None:
             break
     await stream.aclose()  # type: ignore[attr-defined]
     assert names == ["reset", "request", "stats", "reset"]
+
+
+def test_passing_time_alone_is_no_news() -> None:
+    one = Stats(queue_id="q", pending=1, oldest_pending_seconds=3, uptime_seconds=5)
+    later = one.model_copy(update={"oldest_pending_seconds": 8.0, "uptime_seconds": 10.0})
+
+    assert without_clocks(one) == without_clocks(later)
+
+
+def test_a_request_that_waits_and_waits_is_news_now_and_then() -> None:
+    one = Stats(queue_id="q", pending=1, oldest_pending_seconds=8)
+    later = one.model_copy(update={"oldest_pending_seconds": 12.0})
+
+    assert without_clocks(one) != without_clocks(later)

@@ -6,23 +6,15 @@ running is stopped before its end is written, and nothing is handed over before 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from datetime import datetime, timedelta
-from functools import cached_property
 
 from efrit.api import (
-    ConditionStatus,
     OperatingMode,
-    RequestPhase,
     RequestReason,
-    RequestStatus,
     RequestType,
     RetryPolicy,
-    condition_of,
-    with_condition,
 )
-from efrit.api.request import COMPLETE, SUCCEEDED
 from efrit.controller.decide import answers, placement
 from efrit.controller.decide.actions import (
     Acknowledge,
@@ -34,7 +26,9 @@ from efrit.controller.decide.actions import (
     Submit,
     Wake,
 )
-from efrit.controller.decide.views import InstanceSnapshot, RequestSnapshot
+from efrit.controller.decide.case import Case
+from efrit.controller.decide.views import RequestSnapshot
+from efrit.controller.decide.waiting import once_it_lasts, open_status, queue_deadline, wait
 from efrit.controller.decide.wire import wire_request
 from efrit.protocol import RequestState
 
@@ -43,56 +37,12 @@ RETRY_CANCEL = timedelta(seconds=2)
 RETRY_HELD_BACK = timedelta(seconds=30)
 
 
-@dataclass(frozen=True)
-class _Case:
-    """The snapshot with what several checks derive from it."""
-
-    snapshot: RequestSnapshot
-    now: datetime
-
-    @cached_property
-    def waited(self) -> timedelta:
-        created = self.snapshot.request.metadata.creation_timestamp
-        return self.now - created if created else timedelta(0)
-
-    @cached_property
-    def queue_deadline_passed(self) -> bool:
-        limit = self.snapshot.request.spec.queue_timeout_seconds
-        return limit is not None and self.waited >= timedelta(seconds=limit)
-
-    @cached_property
-    def may_be_handed_over(self) -> bool:
-        """Whether the queue may hold the request, as far as this process knows."""
-        snapshot = self.snapshot
-        if snapshot.handover is not None:
-            return not snapshot.handover.absent
-        view, started = snapshot.bridge_view, snapshot.controller_started
-        created = snapshot.request.metadata.creation_timestamp
-        if view is not None or snapshot.request.status.queue_id is not None:
-            return True
-        # Before this process started another may have handed it over without having written so.
-        return created is None or started is None or created <= started
-
-    @cached_property
-    def was_handed_over(self) -> bool:
-        """Whether a queue is known to have, or to have had, the request."""
-        snapshot = self.snapshot
-        if snapshot.handover is not None:
-            return not snapshot.handover.absent
-        return snapshot.bridge_view is not None or snapshot.request.status.queue_id is not None
-
-    @property
-    def running(self) -> bool:
-        view = self.snapshot.bridge_view
-        return view is not None and view.state == RequestState.RUNNING
-
-
-Check = Callable[[_Case], list[Action] | None]
+Check = Callable[[Case], list[Action] | None]
 
 
 def decide_request(snapshot: RequestSnapshot, now: datetime) -> list[Action]:
     """Return the next actions for a request; an empty list waits for the next event."""
-    case = _Case(snapshot, now)
+    case = Case(snapshot, now)
     for check in CHECKS:
         actions = check(case)
         if actions is not None:
@@ -100,7 +50,7 @@ def decide_request(snapshot: RequestSnapshot, now: datetime) -> list[Action]:
     return []
 
 
-def _deleted(case: _Case) -> list[Action] | None:
+def _deleted(case: Case) -> list[Action] | None:
     snapshot = case.snapshot
     if not snapshot.gone:
         return None
@@ -115,7 +65,7 @@ def _deleted(case: _Case) -> list[Action] | None:
     return []
 
 
-def _final(case: _Case) -> list[Action] | None:
+def _final(case: Case) -> list[Action] | None:
     request = case.snapshot.request
     if request.status.phase is None or not request.status.phase.final:
         return None
@@ -133,7 +83,7 @@ def _final(case: _Case) -> list[Action] | None:
     return actions
 
 
-def _answered(case: _Case) -> list[Action] | None:
+def _answered(case: Case) -> list[Action] | None:
     """Store an answer that is known, even where its instance is gone by now."""
     snapshot, view = case.snapshot, case.snapshot.bridge_view
     request = snapshot.request
@@ -155,7 +105,7 @@ def _answered(case: _Case) -> list[Action] | None:
     )
 
 
-def _queue_lost(case: _Case) -> list[Action] | None:
+def _queue_lost(case: Case) -> list[Action] | None:
     """End what was handed to a queue that no longer exists: whether it ran is unknown."""
     snapshot = case.snapshot
     target = snapshot.target
@@ -171,7 +121,7 @@ def _queue_lost(case: _Case) -> list[Action] | None:
     again_allowed = request.spec.retry_policy == RetryPolicy.IF_INTERRUPTED and attempt < request.spec.max_attempts
     if again_allowed and not request.spec.cancel and not case.queue_deadline_passed:
         update = {"queue_id": target.bridge.queue_id, "attempt": attempt + 1}
-        again = _open_status(case, RequestReason.QUEUED, "Its queue was lost: it is handed over again.", update)
+        again = open_status(case, RequestReason.QUEUED, "Its queue was lost: it is handed over again.", update)
         return [answers.patch(request, again)]
     return answers.unknown_end(
         request,
@@ -181,7 +131,7 @@ def _queue_lost(case: _Case) -> list[Action] | None:
     )
 
 
-def _stop(case: _Case) -> list[Action] | None:
+def _stop(case: Case) -> list[Action] | None:
     """Cancel, or end the wait for a start."""
     snapshot, request = case.snapshot, case.snapshot.request
     late = case.queue_deadline_passed and not case.running
@@ -208,7 +158,7 @@ def _stop(case: _Case) -> list[Action] | None:
     )
 
 
-def _target_missing(case: _Case) -> list[Action] | None:
+def _target_missing(case: Case) -> list[Action] | None:
     snapshot, request = case.snapshot, case.snapshot.request
     if snapshot.target is not None:
         return None
@@ -226,7 +176,7 @@ def _target_missing(case: _Case) -> list[Action] | None:
     grace = snapshot.config.target_grace
     if case.waited < grace:
         message = f"There is no EfritInstance {name} in namespace {namespace} yet."
-        return _wait(case, RequestReason.INSTANCE_NOT_READY, message, [], look_again=grace - case.waited)
+        return wait(case, RequestReason.INSTANCE_NOT_READY, message, [], look_again=grace - case.waited)
     if case.may_be_handed_over:
         return answers.unknown_end(
             request,
@@ -242,19 +192,19 @@ def _target_missing(case: _Case) -> list[Action] | None:
     )
 
 
-def _bind(case: _Case) -> list[Action]:
+def _bind(case: Case) -> list[Action]:
     """Record the instance that gets the request; one that sleeps wakes up because the request is its own."""
     snapshot, request = case.snapshot, case.snapshot.request
     ready, asleep = placement.choose(snapshot.candidates), placement.to_wake(snapshot.candidates)
     chosen = ready or next(iter(asleep), None)
     if chosen is None:
-        return _wait(case, RequestReason.INSTANCE_NOT_READY, "No ready instance matches: waiting for one.", [])
+        return wait(case, RequestReason.INSTANCE_NOT_READY, "No ready instance matches: waiting for one.", [])
     update = {"instance_name": chosen.instance.metadata.name}
-    bound = answers.patch(request, _open_status(case, RequestReason.PENDING, "Bound to an instance.", update))
+    bound = answers.patch(request, open_status(case, RequestReason.PENDING, "Bound to an instance.", update))
     return [bound] if ready else [bound, Wake(chosen.instance.key)]
 
 
-def _inadmissible(case: _Case) -> list[Action] | None:
+def _inadmissible(case: Case) -> list[Action] | None:
     snapshot, request, target = case.snapshot, case.snapshot.request, case.snapshot.target
     if target is None or snapshot.bridge_view is not None:
         return None
@@ -283,21 +233,21 @@ def _inadmissible(case: _Case) -> list[Action] | None:
     return None
 
 
-def _target_away(case: _Case) -> list[Action] | None:
+def _target_away(case: Case) -> list[Action] | None:
     target = case.snapshot.target
     if target is None or target.available:
         return None
     name = target.instance.metadata.name
     if target.instance.spec.operating_mode == OperatingMode.SUSPENDED:
         message = f"EfritInstance {name} is suspended: set its spec.operatingMode to {OperatingMode.RUNNING}."
-        return _wait(case, RequestReason.INSTANCE_SUSPENDED, message, [])
+        return wait(case, RequestReason.INSTANCE_SUSPENDED, message, [])
     if target.instance.status.suspended_idle:
         message = f"EfritInstance {name} is suspended for idleness and wakes up now."
-        return _wait(case, RequestReason.INSTANCE_SUSPENDED, message, [Wake(target.instance.key)])
-    return _wait(case, RequestReason.INSTANCE_NOT_READY, f"EfritInstance {name} is not ready yet.", [])
+        return wait(case, RequestReason.INSTANCE_SUSPENDED, message, [Wake(target.instance.key)])
+    return wait(case, RequestReason.INSTANCE_NOT_READY, f"EfritInstance {name} is not ready yet.", [])
 
 
-def _known_to_bridge(case: _Case) -> list[Action] | None:
+def _known_to_bridge(case: Case) -> list[Action] | None:
     view, config = case.snapshot.bridge_view, case.snapshot.config
     if view is None:
         return None
@@ -307,15 +257,15 @@ def _known_to_bridge(case: _Case) -> list[Action] | None:
     if view.state == RequestState.RUNNING:
         started = view.started_time or case.now
         times["start_time"] = started
-        return _after(case, started + config.running_after, RequestReason.RUNNING, "Emacs works on it.", times)
+        return once_it_lasts(case, started + config.running_after, RequestReason.RUNNING, "Emacs works on it.", times)
     queued = view.queued_time or case.now
-    actions = _after(
+    actions = once_it_lasts(
         case, queued + config.queued_after, RequestReason.QUEUED, "It waits on the instance's queue.", times
     )
-    return [*actions, *_queue_deadline(case)]
+    return [*actions, *queue_deadline(case)]
 
 
-def _back_pressure(case: _Case) -> list[Action] | None:
+def _back_pressure(case: Case) -> list[Action] | None:
     target = case.snapshot.target
     if target is None or target.bridge.stats is None:
         return None
@@ -323,7 +273,7 @@ def _back_pressure(case: _Case) -> list[Action] | None:
     held = target.bridge.stats.pending + target.bridge.stats.processing
     if case.snapshot.ahead < target.instance.spec.queue.max_pending - held:
         return None
-    return _wait(
+    return wait(
         case,
         RequestReason.BACKPRESSURE,
         f"EfritInstance {target.instance.metadata.name} has as many requests as its spec.queue.maxPending allows: "
@@ -333,7 +283,7 @@ def _back_pressure(case: _Case) -> list[Action] | None:
     )
 
 
-def _hand_over(case: _Case) -> list[Action] | None:
+def _hand_over(case: Case) -> list[Action] | None:
     _snapshot, request, target = case.snapshot, case.snapshot.request, case.snapshot.target
     if target is None or target.bridge.queue_id is None:
         return None
@@ -341,11 +291,11 @@ def _hand_over(case: _Case) -> list[Action] | None:
     if ephemeral and request.status.queue_id is None:
         # A queue that dies with its pod cannot tell later that it had the request: say so first.
         update = {"queue_id": target.bridge.queue_id, "instance_name": target.instance.metadata.name}
-        status = _open_status(case, RequestReason.QUEUED, "It is being handed to the instance.", update)
+        status = open_status(case, RequestReason.QUEUED, "It is being handed to the instance.", update)
         return [answers.patch(request, status)]
     return [
         Submit(target.instance.key, request.key, wire_request(request, target.instance)),
-        *_queue_deadline(case),
+        *queue_deadline(case),
     ]
 
 
@@ -362,62 +312,3 @@ CHECKS: tuple[Check, ...] = (
     _back_pressure,
     _hand_over,
 )
-
-PHASES = {RequestReason.QUEUED: RequestPhase.QUEUED, RequestReason.RUNNING: RequestPhase.RUNNING}
-
-
-def _open_status(case: _Case, reason: RequestReason, message: str, update: Mapping[str, object]) -> RequestStatus:
-    request = case.snapshot.request
-    generation = request.metadata.generation
-    conditions = request.status.conditions
-    for kind, status in ((COMPLETE, ConditionStatus.FALSE), (SUCCEEDED, ConditionStatus.UNKNOWN)):
-        conditions = with_condition(conditions, kind, status, reason, message, generation=generation, now=case.now)
-    target: InstanceSnapshot | None = case.snapshot.target
-    named = {"instance_name": target.instance.metadata.name} if target else {}
-    fields = {
-        "phase": PHASES.get(reason, RequestPhase.PENDING),
-        "reason": reason.value,
-        "conditions": conditions,
-        **named,
-        **update,
-    }
-    return request.status.model_copy(update=fields)
-
-
-def _after(
-    case: _Case, due: datetime, reason: RequestReason, message: str, update: Mapping[str, object]
-) -> list[Action]:
-    """Write an open status once it has lasted until `due`; short work never gets that far."""
-    request = case.snapshot.request
-    status = request.status
-    told = condition_of(status.conditions, COMPLETE)
-    same_attempt = status.attempt == update.get("attempt", status.attempt)
-    if status.reason == reason.value and same_attempt and (told is None or told.message == message):
-        return []
-    if case.now < due:
-        return [LookAgain(due - case.now)]
-    return [answers.patch(request, _open_status(case, reason, message, update))]
-
-
-def _wait(
-    case: _Case,
-    reason: RequestReason,
-    message: str,
-    actions: list[Wake],
-    look_again: timedelta | None = None,
-) -> list[Action]:
-    """Say why nothing happens yet (once it has lasted a moment) and look again when something is due."""
-    created = case.snapshot.request.metadata.creation_timestamp or case.now
-    result: list[Action] = [*actions]
-    result += _after(case, created + case.snapshot.config.running_after, reason, message, {})
-    result += _queue_deadline(case)
-    if look_again is not None:
-        result.append(LookAgain(look_again))
-    return result
-
-
-def _queue_deadline(case: _Case) -> list[Action]:
-    limit = case.snapshot.request.spec.queue_timeout_seconds
-    if limit is None or case.queue_deadline_passed:
-        return []
-    return [LookAgain(timedelta(seconds=limit) - case.waited)]

@@ -1,0 +1,57 @@
+"""One request at one moment: the snapshot with what several checks derive from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cached_property
+
+from efrit.controller.decide.views import RequestSnapshot
+from efrit.protocol import RequestState
+
+
+@dataclass(frozen=True)
+class Case:
+    """The snapshot with what several checks derive from it."""
+
+    snapshot: RequestSnapshot
+    now: datetime
+
+    @cached_property
+    def waited(self) -> timedelta:
+        """How long ago the request was made."""
+        created = self.snapshot.request.metadata.creation_timestamp
+        return self.now - created if created else timedelta(0)
+
+    @cached_property
+    def queue_deadline_passed(self) -> bool:
+        """Whether it has waited as long as it may."""
+        limit = self.snapshot.request.spec.queue_timeout_seconds
+        return limit is not None and self.waited >= timedelta(seconds=limit)
+
+    @cached_property
+    def may_be_handed_over(self) -> bool:
+        """Whether the queue may hold the request, as far as this process knows."""
+        snapshot = self.snapshot
+        if snapshot.handover is not None:
+            return not snapshot.handover.absent
+        view, started = snapshot.bridge_view, snapshot.controller_started
+        created = snapshot.request.metadata.creation_timestamp
+        if view is not None or snapshot.request.status.queue_id is not None:
+            return True
+        # Before this process started another may have handed it over without having written so.
+        return created is None or started is None or created <= started
+
+    @cached_property
+    def was_handed_over(self) -> bool:
+        """Whether a queue is known to have, or to have had, the request."""
+        snapshot = self.snapshot
+        if snapshot.handover is not None:
+            return not snapshot.handover.absent
+        return snapshot.bridge_view is not None or snapshot.request.status.queue_id is not None
+
+    @property
+    def running(self) -> bool:
+        """Whether the bridge says that Emacs works on it."""
+        view = self.snapshot.bridge_view
+        return view is not None and view.state == RequestState.RUNNING

@@ -140,9 +140,7 @@ def pod(uid: str = POD_UID, **given: Any) -> PodView:
 
 
 def connected(*, pod_uid: str = POD_UID, queue_id: str = QUEUE_ID, told: Stats | None = None) -> BridgeView:
-    return BridgeView(
-        connected=True, pod_uid=pod_uid, queue_id=queue_id, stats=told or stats(queue_id=queue_id), since=NOW
-    )
+    return BridgeView(connected=True, pod_uid=pod_uid, queue_id=queue_id, stats=told or stats(queue_id=queue_id))
 
 
 def ready(given: EfritInstance | None = None, **fields: Any) -> InstanceSnapshot:

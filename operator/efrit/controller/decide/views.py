@@ -61,7 +61,6 @@ class PodView:
 
     name: str
     uid: str
-    resource_version: str = ""
     ip: str | None = None
     phase: str = "Pending"
     deleting: bool = False
@@ -69,7 +68,6 @@ class PodView:
     started: datetime | None = None
     unschedulable: str | None = None
     image: str | None = None
-    template_hash: str | None = None
     bridge_port: int = 8443
     containers: tuple[ContainerView, ...] = ()
 
@@ -92,7 +90,6 @@ class ClaimView:
 
     name: str
     phase: str
-    created: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +101,6 @@ class BridgeView:
     queue_id: str | None = None
     stats: Stats | None = None
     problem: str | None = None
-    since: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,9 +27,7 @@ class BridgeNews(Memory):
                 entry.views.clear()
                 for key in entry.open_requests:
                     self._place(entry, key)
-                entry.bridge = BridgeView(
-                    connected=False, pod_uid=pod_uid, queue_id=queue_id, stats=stats, since=self._clock()
-                )
+                entry.bridge = BridgeView(connected=False, pod_uid=pod_uid, queue_id=queue_id, stats=stats)
             case RequestView():
                 self._observe_view(instance, event)
             case Stats():

@@ -35,7 +35,6 @@ def pod_view(pod: Mapping[str, Any]) -> PodView:
     return PodView(
         name=meta["name"],
         uid=meta["uid"],
-        resource_version=meta.get("resourceVersion", ""),
         ip=status.get("podIP"),
         phase=status.get("phase", "Pending"),
         deleting=meta.get("deletionTimestamp") is not None,
@@ -82,4 +81,4 @@ def claim_view(claim: Mapping[str, Any]) -> ClaimView:
     """Return what decisions read of a PersistentVolumeClaim."""
     meta = claim["metadata"]
     phase = claim.get("status", {}).get("phase", "Pending")
-    return ClaimView(name=meta["name"], phase=phase, created=moment(meta.get("creationTimestamp")))
+    return ClaimView(name=meta["name"], phase=phase)

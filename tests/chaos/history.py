@@ -1,0 +1,250 @@
+"""What was seen of one run: what was asked, every status, what really ran, what lies on the queues, the faults.
+
+Data only. `recorder.py` and `collect.py` fill it, `invariants.py` judges it, `timeline.py` prints it. Times are
+seconds since the start of the run; nothing in here asks a cluster or a clock.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+FINAL_PHASES = ("Succeeded", "Failed")
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Digest:
+    """A whole result by its size in bytes and its SHA-256: some have a megabyte."""
+
+    size: int
+    sha256: str
+
+    @classmethod
+    def of(cls, text: str | bytes) -> Digest:
+        data = text.encode() if isinstance(text, str) else text
+        return cls(len(data), hashlib.sha256(data).hexdigest())
+
+
+@dataclass(frozen=True)
+class End:
+    """A way in which a request may end: why, with which result (None: without one), after how many runs.
+
+    `result` is not looked at where `any_result` says so.
+    """
+
+    reason: str
+    result: Digest | None = None
+    runs: tuple[int, ...] = (1,)
+    any_result: bool = False
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """A request that the API server accepted.
+
+    word: what its evals append to the counter file of their instance; no other request has it.
+    instances: where it may run, by name; more than one for a selector.
+    attempts: how often it may be begun; 1 without a retry policy.
+    ends: how it may end when nothing fails.
+    deleted: whether the workload deletes it before it is final.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    at: float
+    word: str
+    instances: tuple[str, ...]
+    ends: tuple[End, ...]
+    attempts: int = 1
+    deleted: bool = False
+
+
+@dataclass(frozen=True)
+class Version:
+    """One version of a request as a watch straight at the API server showed it.
+
+    event: ADDED, MODIFIED, DELETED, or LISTED where the recorder had to list after a break of its own watch.
+    """
+
+    at: float
+    event: str
+    namespace: str
+    name: str
+    uid: str
+    resource_version: int
+    status: Json
+    cancel: bool = False
+
+    @property
+    def phase(self) -> str:
+        return str(self.status.get("phase", ""))
+
+    @property
+    def reason(self) -> str:
+        return str(self.status.get("reason", ""))
+
+    @property
+    def final(self) -> bool:
+        return self.phase in FINAL_PHASES
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A line of a counter file: an eval really ran here. `written` is the wall clock of its Emacs."""
+
+    namespace: str
+    instance: str
+    word: str
+    pid: int = 0
+    written: float = 0.0
+
+
+@dataclass(frozen=True)
+class QueueFile:
+    """A file on a queue when the run was over. `queue` tells apart the queues an instance has had."""
+
+    namespace: str
+    instance: str
+    queue: str
+    area: str
+    name: str
+    live: bool = True
+    """False for a queue that went with its pod: nobody can tidy it."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A response file as it lay in archive/ or responses/ when the run was over."""
+
+    namespace: str
+    instance: str
+    queue: str
+    area: str
+    uid: str
+    response: Json
+
+
+@dataclass(frozen=True)
+class Note:
+    """Something that happened: who did it, what, and to which request or instance, if to any."""
+
+    at: float
+    actor: str
+    event: str
+    request: str = ""
+    instance: str = ""
+    fault: bool = False
+
+
+@dataclass(frozen=True)
+class Loss:
+    """An Emacs that ended while it may have had work, or a whole queue that went with its pod.
+
+    begin, end: between which moments it happened, as far as is known.
+    """
+
+    namespace: str
+    instance: str
+    begin: float
+    end: float
+    cause: str
+    queue: bool = False
+    runs: int = 1
+    """How many runs it may have cut off."""
+
+
+@dataclass(frozen=True)
+class Clemency:
+    """What a fault allows a request to end with although it would not without the fault.
+
+    reason: the end that is allowed. instance, request: limits it to one of either; empty allows all.
+    """
+
+    reason: str
+    why: str
+    instance: str = ""
+    request: str = ""
+    runs: tuple[int, ...] = (0, 1)
+
+
+@dataclass(frozen=True)
+class History:
+    """Everything seen of one run, in the order in which it was seen.
+
+    results: the whole result by UID, read as a user would: from the status, the Secret or the workspace file.
+    secrets: names of the result Secrets that were there at the end.
+    quiet_at: when the last fault was over. patience: seconds after that within which all must be final.
+    namespaces_deleted: their requests need not end, but must not have run twice or be left on a live queue.
+    instances_ready: whether each instance answered again at the end, by (namespace, name).
+    """
+
+    submitted: tuple[Submitted, ...]
+    versions: tuple[Version, ...] = ()
+    ran: tuple[Ran, ...] = ()
+    files: tuple[QueueFile, ...] = ()
+    answers: tuple[Answer, ...] = ()
+    results: Mapping[str, Digest] = field(default_factory=dict)
+    secrets: tuple[tuple[str, str], ...] = ()
+    notes: tuple[Note, ...] = ()
+    losses: tuple[Loss, ...] = ()
+    clemency: tuple[Clemency, ...] = ()
+    gaps: tuple[float, ...] = ()
+    namespaces_deleted: tuple[str, ...] = ()
+    instances_ready: Mapping[tuple[str, str], bool] = field(default_factory=dict)
+    quiet_at: float = 0.0
+    ended_at: float = 0.0
+    patience: float = 60.0
+
+    @cached_property
+    def by_uid(self) -> Mapping[str, Submitted]:
+        return {each.uid: each for each in self.submitted}
+
+    @cached_property
+    def versions_of(self) -> Mapping[str, tuple[Version, ...]]:
+        """Versions by UID, in order of the API server's resource versions, each once."""
+        found: dict[str, dict[tuple[int, bool], Version]] = {}
+        for each in self.versions:
+            found.setdefault(each.uid, {}).setdefault((each.resource_version, each.event == "DELETED"), each)
+        return {uid: tuple(versions[key] for key in sorted(versions)) for uid, versions in found.items()}
+
+    def last(self, request: Submitted) -> Version | None:
+        """Return the newest version of a request."""
+        versions = self.versions_of.get(request.uid, ())
+        return versions[-1] if versions else None
+
+    def final(self, request: Submitted) -> Version | None:
+        """Return the first final version of a request."""
+        return next((each for each in self.versions_of.get(request.uid, ()) if each.final), None)
+
+    @cached_property
+    def _runs(self) -> Mapping[tuple[str, str], int]:
+        found: dict[tuple[str, str], int] = {}
+        for each in self.ran:
+            found[each.namespace, each.word] = found.get((each.namespace, each.word), 0) + 1
+        return found
+
+    def runs(self, request: Submitted) -> int:
+        """Return how often a request really began to run, by its word in the counter files."""
+        return self._runs.get((request.namespace, request.word), 0)
+
+    def to_json(self) -> str:
+        """Return all of it for a file beside the timeline."""
+        plain = {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
+        plain["instances_ready"] = [[*key, value] for key, value in self.instances_ready.items()]
+        return json.dumps(plain, default=_plain, indent=1)
+
+
+def _plain(value: object) -> object:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.asdict(value)
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    raise TypeError(f"{type(value)} has no JSON form")

@@ -1,0 +1,43 @@
+"""A run can be read: in order of time, faults marked, the life of one request alone."""
+
+from __future__ import annotations
+
+from tests.chaos.history import Note
+from tests.chaos.invariants import violations
+from tests.chaos.timeline import life_of, report, timeline
+from tests.unit.chaos.histories import asked, failed, final, history, loss, version
+
+NOTES = (
+    Note(1.5, "fault", "SIGKILL to Emacs", instance="one", fault=True),
+    Note(1.2, "user", "cancels", "b"),
+)
+OPEN = version(1.1, 5, event="ADDED")
+
+
+def test_events_are_told_in_order_of_time_and_faults_are_marked() -> None:
+    lines = timeline(history(notes=NOTES)).splitlines()
+    assert [float(line.split()[0]) for line in lines] == sorted(float(line.split()[0]) for line in lines)
+    (marked,) = [line for line in lines if "!!" in line]
+    assert "SIGKILL to Emacs" in marked
+
+
+def test_a_version_tells_what_changed_in_it() -> None:
+    text = timeline(history(versions=(OPEN, version(1.3, 6, phase="Running", attempt=1), final())))
+    assert "attempt=1" in text
+    assert text.count("attempt=1") == 1
+    assert "Succeeded" in text
+
+
+def test_the_life_of_a_request_leaves_others_out_and_keeps_its_faults() -> None:
+    found = history(submitted=(asked(), asked("b", "uid-b", "beta")), notes=NOTES)
+    text = life_of(found, "a")
+    assert "SIGKILL to Emacs" in text
+    assert "cancels" not in text
+    assert "ran: on one" in text
+
+
+def test_a_report_names_the_violations_and_pulls_out_their_requests() -> None:
+    found = history(versions=(OPEN, failed("Interrupted")), results={}, losses=(loss(5, 6),))
+    text = report(found, violations(found))
+    assert text.startswith("1 requests, 1 violations\nI8 a: it ended Interrupted")
+    assert text.index("may end:") < text.index("The whole run:")

@@ -24,12 +24,22 @@ class Operator:
     """One controller. `start` it again after `kill`: it is then the same pod with its container restarted."""
 
     def __init__(
-        self, plane: ControlPlane, kube: Kube, namespace: str, installed: Installed, directory: Path, name: str
+        self,
+        plane: ControlPlane,
+        kube: Kube,
+        namespace: str,
+        installed: Installed,
+        directory: Path,
+        name: str,
+        *,
+        server: str | None = None,
     ) -> None:
         self.name = name
         self._directory = directory
         self._kubeconfig = directory / f"{name}.kubeconfig"
-        self._kubeconfig.write_text(_kubeconfig(plane, token(kube, namespace, installed.account)))
+        self._kubeconfig.write_text(
+            _kubeconfig(plane, server or plane.url, token(kube, namespace, installed.account))
+        )
         self._env = {**installed.env, "EFRIT_TARGET_GRACE_SECONDS": str(GRACE_SECONDS)}
         self._process: Process | None = None
         self._port = 0
@@ -94,12 +104,12 @@ class Operator:
             self._process.kill()
 
 
-def _kubeconfig(plane: ControlPlane, bearer: str) -> str:
+def _kubeconfig(plane: ControlPlane, server: str, bearer: str) -> str:
     authority = base64.b64encode(plane.authority.ca.read_bytes()).decode()
     document = {
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{"name": "c", "cluster": {"server": plane.url, "certificate-authority-data": authority}}],
+        "clusters": [{"name": "c", "cluster": {"server": server, "certificate-authority-data": authority}}],
         "users": [{"name": "u", "user": {"token": bearer}}],
         "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
         "current-context": "x",

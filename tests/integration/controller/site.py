@@ -34,9 +34,9 @@ class Site:
         self.node = Node(plane, self.namespace, lisp, self.directory)
         self.node.start()
 
-    def operator(self, name: str = "operator-0") -> Operator:
-        """Return a controller that is yet to be started."""
-        made = Operator(self.plane, self.kube, self.namespace, self._installed, self.directory, name)
+    def operator(self, name: str = "operator-0", *, server: str | None = None) -> Operator:
+        """Return a controller that is yet to be started; `server` stands in for the API server's own URL."""
+        made = Operator(self.plane, self.kube, self.namespace, self._installed, self.directory, name, server=server)
         self.operators.append(made)
         return made
 

@@ -107,7 +107,9 @@ class Reconciler:
                     self._store.assume(key, (key[0], name))
                     await self._actor.carry_out(action)
                 case _:
-                    await self._actor.carry_out(action)
+                    if not await self._actor.carry_out(action):
+                        # Learned on the way: a status decided before that would speak of a world that is not.
+                        return
 
     async def _verify(self, key: Key) -> None:
         """Ask whether a request that left the watched selection exists: deleted, final, or a false alarm."""

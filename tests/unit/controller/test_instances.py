@@ -65,7 +65,8 @@ def applied(identity: Identity) -> Callable[..., InstanceSnapshot]:
     def with_children(given: InstanceSnapshot, replicas: int = 1, **fields: Any) -> InstanceSnapshot:
         children = build(given.instance, CONFIG, identity, replicas, NOW)
         made = StatefulSetView("efrit-alpha", "ss", replicas, children.digest, children.template_digest)
-        return replace(given, statefulset=replace(made, **fields))
+        accepted = given.instance.metadata.generation
+        return replace(given, statefulset=replace(made, **fields), applied_generation=accepted)
 
     return with_children
 
@@ -184,6 +185,36 @@ def test_a_refused_child_is_applied_again_when_the_spec_changes(decide: Decide) 
 
 def test_a_resync_applies_a_refused_child_again(decide: Decide) -> None:
     assert of_kind(decide(replace(refused(ago=1), resync=True)), ApplyChildren)
+
+
+def test_a_refused_spec_that_was_taken_back_is_applied_though_the_statefulset_never_changed(
+    decide: Decide, applied: Any
+) -> None:
+    given = applied(ready(instance(generation=3)))
+    given = replace(given, refused="no such port", refused_generation=2, refused_time=NOW, applied_generation=0)
+
+    assert of_kind(decide(given), ApplyChildren)
+
+
+TOLD: Json = {"type": "Ready", "status": "True", "message": "", "lastTransitionTime": "2026-03-01T12:00:00Z"}
+
+
+@pytest.mark.parametrize(
+    ("observed", "reason", "applies"),
+    [
+        (3, "Ready", False),
+        # Somebody else may have applied a part of the generation between.
+        (2, "Ready", True),
+        (3, "ChildRefused", True),
+    ],
+)
+def test_a_new_controller_believes_a_statefulset_that_the_status_vouches_for(
+    decide: Decide, applied: Any, observed: int, reason: str, applies: bool
+) -> None:
+    status = {"observedGeneration": observed, "conditions": [{**TOLD, "reason": reason}]}
+    given = replace(applied(ready(instance(generation=3, status=status))), applied_generation=0)
+
+    assert bool(of_kind(decide(given), ApplyChildren)) is applies
 
 
 def test_a_refused_child_is_told_in_status_and_event(decide: Decide) -> None:

@@ -257,6 +257,21 @@ async def test_a_key_nobody_knows_needs_nothing(stage: Stage) -> None:
 # Instances and the pulse.
 
 
+async def test_a_refusal_is_told_instead_of_the_status_that_was_decided_before_it(stage: Stage) -> None:
+    look = WorkKey("EfritInstance", *INSTANCE)
+    account = "/api/v1/namespaces/team/serviceaccounts/efrit-alpha"
+    where = "/apis/efrit.dev/v1alpha1/namespaces/team/efritinstances/alpha"
+    stage.store.observe_instance(stage.api.put(where, instance_json()))
+    stage.api.fail("PATCH", account, 403, {"message": "exceeded quota: accounts"})
+
+    await stage.reconciler.look(look)
+    assert [call.path for call in stage.api.made("PATCH")] == [account]
+    await stage.reconciler.look(look)
+
+    ready = stage.api.objects[where]["status"]["conditions"][0]
+    assert (ready["reason"], "exceeded quota: accounts" in ready["message"]) == ("ChildRefused", True)
+
+
 async def test_an_instance_that_is_gone_is_disconnected(stage: Stage) -> None:
     assert len(stage.bridges) == 1
 

@@ -59,8 +59,11 @@ class Actor:
         self._clock = clock
         self._name = name
 
-    async def carry_out(self, action: Action) -> None:
-        """Carry out one action. Raises EfritError where it should be tried again."""
+    async def carry_out(self, action: Action) -> bool:
+        """Carry out one action; whether the rest of its decision still stands.
+
+        Raises EfritError where it should be tried again.
+        """
         match action:
             case Submit():
                 await self._submit(action)
@@ -80,7 +83,7 @@ class Actor:
             case DisconnectBridge(instance=instance):
                 await self._bridges.disconnect(instance)
             case ApplyChildren():
-                await self._apply(action)
+                return await self._apply(action)
             case Delete():
                 await self._delete(action)
             case Explain(instance=instance):
@@ -89,6 +92,7 @@ class Actor:
                 await self._record(action)
             case _:
                 raise TypeError(f"{action!r} is not for the actor")
+        return True
 
     async def _submit(self, action: Submit) -> None:
         uid = str(action.request.id)
@@ -150,16 +154,17 @@ class Actor:
         else:
             self._sink.observe_instance(obj)
 
-    async def _apply(self, action: ApplyChildren) -> None:
+    async def _apply(self, action: ApplyChildren) -> bool:
         for manifest in action.manifests:
             try:
                 obj = await self._kube.apply(manifest)
             except ApiRefused as error:
                 self._sink.refused(action.instance, action.generation, error.sentence)
-                return
+                return False
             if manifest["kind"] == "StatefulSet":
                 self._sink.observe_statefulset(obj)
-        self._sink.applied(action.instance)
+        self._sink.applied(action.instance, action.generation)
+        return True
 
     async def _create_once(self, manifest: Mapping[str, Any]) -> None:
         try:

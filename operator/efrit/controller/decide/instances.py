@@ -153,6 +153,7 @@ def _children(
         current is not None
         and current.children_hash == children.digest
         and current.replicas == replicas
+        and _accepted(snapshot)
         and not snapshot.resync
     )
     if same:
@@ -171,6 +172,21 @@ def _children(
         return True, []
     meta = snapshot.instance.metadata
     return False, [ApplyChildren(snapshot.instance.key, meta.generation, children.manifests)]
+
+
+def _accepted(snapshot: InstanceSnapshot) -> bool:
+    """Whether the children of this generation are known to be accepted.
+
+    The StatefulSet comes last: of a spec that was refused and taken back, its hash tells nothing about the others.
+    """
+    if snapshot.refused is not None:
+        return False
+    generation, status = snapshot.instance.metadata.generation, snapshot.instance.status
+    if snapshot.applied_generation == generation:
+        return True
+    told = condition_of(status.conditions, READY)
+    refused_before = told is not None and told.reason == InstanceReason.CHILD_REFUSED.value
+    return status.observed_generation == generation and not refused_before
 
 
 def _refusal_stands_for(snapshot: InstanceSnapshot, now: datetime) -> timedelta | None:

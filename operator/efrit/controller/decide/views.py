@@ -115,6 +115,8 @@ class InstanceSnapshot:
     bridge: BridgeView = BridgeView()
     open_requests: int = 0
     last_activity: datetime | None = None
+    applied_generation: int = 0
+    """Generation whose children this process has seen accepted, all of them; 0 for none yet."""
     refused: str | None = None
     """Sentence of the API server that refused a child, until a later apply succeeds."""
     refused_generation: int = 0

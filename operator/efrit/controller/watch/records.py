@@ -27,6 +27,7 @@ class InstanceRecord:
     open_requests: set[Key] = field(default_factory=set)
     line: Line = field(default_factory=Line)
     last_activity: datetime | None = None
+    applied_generation: int = 0
     refused: str | None = None
     refused_generation: int = 0
     refused_time: datetime | None = None

@@ -43,6 +43,7 @@ class Store(BridgeNews):
         entry.instance = instance
         if replaced:
             entry.refused, entry.problem, entry.last_activity = None, None, None
+            entry.applied_generation = 0
         self._look_instance(instance.key)
         self._look_waiting(instance.key)
         self._look_unbound(instance.metadata.namespace)
@@ -140,10 +141,10 @@ class Store(BridgeNews):
 
     # What actions learned.
 
-    def applied(self, instance: Key) -> None:
-        """Remember that the children were accepted."""
+    def applied(self, instance: Key, generation: int) -> None:
+        """Remember that the children of this generation were accepted."""
         entry = self._instances[instance]
-        entry.resync = False
+        entry.resync, entry.applied_generation = False, generation
         if entry.refused is not None:
             entry.refused = None
             self._look_instance(instance)
@@ -152,7 +153,7 @@ class Store(BridgeNews):
         """Remember that a child was refused, and why."""
         entry = self._instances[instance]
         entry.refused, entry.refused_generation, entry.resync = sentence, generation, False
-        entry.refused_time = self._clock()
+        entry.refused_time, entry.applied_generation = self._clock(), 0
         self._look_instance(instance)
 
     def explained(self, instance: Key, problem: str | None) -> None:
@@ -198,6 +199,7 @@ class Store(BridgeNews):
             bridge=entry.bridge,
             open_requests=len(entry.open_requests),
             last_activity=entry.last_activity,
+            applied_generation=entry.applied_generation,
             refused=entry.refused,
             refused_generation=entry.refused_generation,
             refused_time=entry.refused_time,

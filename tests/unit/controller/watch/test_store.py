@@ -1017,12 +1017,30 @@ async def test_a_refusal_is_kept_with_its_time_until_an_apply_succeeds() -> None
         NOW + seconds(5),
     )
 
-    world.store.applied(ALPHA)
+    world.store.applied(ALPHA, 1)
 
     snapshot = world.store.instance_snapshot(ALPHA)
     assert snapshot is not None
-    assert snapshot.refused is None
+    assert (snapshot.refused, snapshot.applied_generation) == (None, 1)
     assert await world.looks() == {("Instance", "alpha")}
+
+
+@on_virtual_time
+async def test_what_was_accepted_before_a_refusal_or_of_an_earlier_instance_says_nothing() -> None:
+    def accepted() -> int:
+        snapshot = world.store.instance_snapshot(ALPHA)
+        assert snapshot is not None
+        return snapshot.applied_generation
+
+    world = World()
+    world.store.observe_instance(instance_json())
+    world.store.applied(ALPHA, 1)
+    world.store.refused(ALPHA, 2, "no")
+    assert accepted() == 0
+    world.store.applied(ALPHA, 3)
+    assert accepted() == 3
+    world.store.observe_instance(instance_json(uid="another"))
+    assert accepted() == 0
 
 
 @on_virtual_time
@@ -1046,7 +1064,7 @@ def test_a_resync_lasts_until_the_children_were_applied_or_refused(end: str) -> 
         world.store.resync(ALPHA)
         assert resyncing(world)
         if end == "applied":
-            world.store.applied(ALPHA)
+            world.store.applied(ALPHA, 1)
         else:
             world.store.refused(ALPHA, 1, "no")
         assert not resyncing(world)

@@ -20,6 +20,7 @@ from efrit.errors import ApiConflict, ApiError, ApiNotFound, ApiRefused, ApiUnav
 FIELD_MANAGER = "efrit-operator"
 PAGE = 500
 TIMEOUT_SECONDS = 30
+UNTYPED = "failed to create typed patch object"
 
 PLURALS: Mapping[tuple[str, str], str] = {
     ("efrit.dev/v1alpha1", "EfritInstance"): "efritinstances",
@@ -163,6 +164,7 @@ def _error(method: str, where: str, status: int, data: bytes) -> ApiError:
         return ApiNotFound(text)
     if status == 409:
         return ApiConflict(text)
-    if status in (400, 403, 413, 415, 422):
+    # A typed error of server-side apply comes as a 500 (kubernetes/kubernetes#139253), and stays one.
+    if status in (400, 403, 413, 415, 422) or (status == 500 and message.startswith(UNTYPED)):
         return ApiRefused(text, sentence=message)
     return ApiUnavailable(text)

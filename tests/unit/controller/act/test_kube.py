@@ -131,6 +131,18 @@ async def test_a_refusal_carries_the_api_servers_sentence(api: FakeApi, kube: Ku
     assert caught.value.sentence == "spec.content is immutable"
 
 
+async def test_what_server_side_apply_cannot_read_is_refused_though_it_comes_as_a_failure_of_the_server(
+    api: FakeApi, kube: Kube
+) -> None:
+    sentence = 'failed to create typed patch object (team/x; apps/v1): .spec: duplicate entries for key [name="a"]'
+    api.fail("PATCH", WORK, 500, {"message": sentence})
+
+    with pytest.raises(ApiRefused) as caught:
+        await kube.apply(work())
+
+    assert caught.value.sentence == sentence
+
+
 @pytest.mark.parametrize("body", ["<html>bad gateway</html>", "[1]", ""])
 async def test_an_error_that_is_no_status_object_is_an_error_nevertheless(
     api: FakeApi, kube: Kube, body: str

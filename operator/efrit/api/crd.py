@@ -155,7 +155,6 @@ def _finish(node: dict[str, Any], defaults: bool) -> dict[str, Any]:
             del result["default"]
     if result.get("x-kubernetes-int-or-string"):
         result.pop("type", None)
-        result.pop("maxLength", None)
     if result.get("x-kubernetes-preserve-unknown-fields") or result.get("additionalProperties") is True:
         result.pop("additionalProperties", None)
         result["x-kubernetes-preserve-unknown-fields"] = True

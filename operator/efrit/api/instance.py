@@ -83,10 +83,6 @@ class StorageClaim(ApiModel):
     )
     rules: ClassVar = (
         Rule(
-            "quantity(string(self.size)).compareTo(quantity(string(oldSelf.size))) >= 0",
-            "a volume cannot shrink: keep the size or make it larger.",
-        ),
-        Rule(
             "quantity(string(self.size)).isGreaterThan(quantity('0'))",
             "a volume has a size: give one such as 1Gi.",
         ),
@@ -176,7 +172,8 @@ class Model(ApiModel):
         alias="baseURL",
         default="https://api.anthropic.com",
         max_length=2048,
-        pattern=r"^https?://[^\s/?#]+(/[^\s?#]*)?$",
+        # Spelled out: what else counts as white space, the API server and Python see differently.
+        pattern=r"^https?://[!\"$-.0->@-~]+(/[!\"$->@-~]*)?$",
         description="Base URL of the API.",
     )
     name: str = Field(min_length=1, max_length=256, description="Name of the model.")
@@ -318,6 +315,19 @@ class InstanceStatus(ApiModel):
     )
 
 
+def _no_shrinking(volume: str) -> Rule:
+    """Return the rule of a volume's size: at the root, for it takes the status to know that a growth was refused."""
+    new, old = (f"{each}.spec.{volume}.storage" for each in ("self", "oldSelf"))
+    refused = f"self.status.conditions.exists(each, each.type == '{READY}' && each.reason == 'ChildRefused')"
+    return Rule(
+        f"!has({new}) || !has({old}) "
+        f"|| quantity(string({new}.size)).compareTo(quantity(string({old}.size))) >= 0 "
+        f"|| (has(self.status) && has(self.status.conditions) && {refused})",
+        f"spec.{volume}.storage.size: a volume cannot shrink: keep the size or make it larger. Only a growth that "
+        "was refused (Ready is False with reason ChildRefused) can be taken back.",
+    )
+
+
 class EfritInstance(Resource):
     """A resident Emacs daemon that works through requests."""
 
@@ -342,6 +352,8 @@ class EfritInstance(Resource):
             "self.metadata.name.size() <= 46 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
             "metadata.name names the pod too: at most 46 lower-case letters, digits and '-', starting with a letter.",
         ),
+        _no_shrinking("queue"),
+        _no_shrinking("workspace"),
     )
 
     spec: InstanceSpec = Field(default_factory=InstanceSpec, description=InstanceSpec.__doc__)

@@ -103,7 +103,7 @@ class VolumeMount(ApiModel):
 
     name: str = Field(min_length=1, max_length=63, description="Name of the volume.")
     mount_path: str = Field(
-        min_length=1,
+        min_length=2,
         max_length=1024,
         pattern=r"^/[^:]*$",
         description="Absolute path in the Emacs container.",
@@ -116,6 +116,10 @@ class VolumeMount(ApiModel):
             "!self.mountPath.startsWith('/efrit/') && !self.mountPath.startsWith('/etc/efrit/') && "
             "!self.mountPath.startsWith('/var/lib/efrit/')",
             f"these paths belong to the operator, mount elsewhere: {', '.join(RESERVED_MOUNTS)}.",
+        ),
+        Rule(
+            r"!self.mountPath.matches('/[.]{0,2}(/|$)')",
+            "write the path plainly: without '.', '..' or an empty name in it, and without a '/' at its end.",
         ),
     )
 

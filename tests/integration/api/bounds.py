@@ -33,7 +33,7 @@ Side = tuple[str, Any, str | None]
 
 def _sides(schema: Json) -> Iterator[Side]:
     if schema.get("x-kubernetes-int-or-string"):
-        yield from _quantity()
+        yield from _quantity(schema)
         return
     match schema.get("type"):
         case "string":
@@ -49,7 +49,10 @@ def _sides(schema: Json) -> Iterator[Side]:
             yield from _object(schema)
 
 
-def _quantity() -> Iterator[Side]:
+def _quantity(schema: Json) -> Iterator[Side]:
+    most = schema["maxLength"]
+    yield "longest", "1".rjust(most, "0"), None
+    yield "too long", "1".rjust(most + 1, "0"), "Too long"
     for good in ("500m", "2", "1.5Gi", "1e3", 3):
         yield f"quantity {good!r}", good, None
     for bad in ("", "1 Gi", "lots", "1GiB"):

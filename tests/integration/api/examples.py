@@ -287,7 +287,7 @@ def _storage(volume: str) -> Iterator[Example]:
     yield from _group(kind, {"kept claim": existing}, {"another claim": of(existingClaim="yours")}, existing)
     yield from _group(kind, {"kept ephemeral": ephemeral}, {"ephemeral to made": made}, ephemeral)
     yield from _group(
-        Rule(INSTANCES, f"{where}.storage", "a volume cannot shrink"),
+        Rule(INSTANCES, "", f"spec.{volume}.storage.size: a volume cannot shrink"),
         {size: of(storage={"size": size}) for size in ("1Gi", "1024Mi", "1025Mi", "2Gi", "1Ti")},
         {size: of(storage={"size": size}) for size in ("1023Mi", "1G", "1")},
         of(storage={"size": "1Gi"}),
@@ -360,6 +360,14 @@ def _mounts() -> Iterator[Example]:
             for path in ("/data", "/workspace/shared", "/home/efrit/.emacs.d", "/efrit-data", "/var/lib")
         },
         {path: at(path) for path in (*RESERVED_MOUNTS, *below)},
+    )
+    yield from _group(
+        Rule(INSTANCES, "spec.podTemplate.volumeMounts[]", "write the path plainly"),
+        {path: at(path) for path in ("/.config", "/a/.b", "/a/..b", "/a/...", "/a.")},
+        {
+            path: at(path)
+            for path in ("/workspace/", "//workspace", "/./workspace", "/data/../workspace", "/a/..", "/.")
+        },
     )
 
 

@@ -92,7 +92,9 @@ PATTERNS: Mapping[str, Pattern] = {
     r"^[-._a-zA-Z0-9]+$": Pattern(_plain, "a/b"),
     r"^[A-Za-z0-9._-]+$": Pattern(_plain, "a b"),
     r"^[-._a-zA-Z][-._a-zA-Z0-9]*$": Pattern(_plain, "1a"),
-    r"^https?://[^\s/?#]+(/[^\s?#]*)?$": Pattern(lambda length: f"http://{'a' * (length - 7)}", "ftp://host"),
+    r"^https?://[!\"$-.0->@-~]+(/[!\"$->@-~]*)?$": Pattern(
+        lambda length: f"http://{'a' * (length - 7)}", "ftp://host"
+    ),
     r"^/[^:]*$": Pattern(lambda length: f"/{'a' * (length - 1)}", "relative"),
 }
 

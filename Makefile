@@ -23,7 +23,7 @@ demo: ## a cluster, the operator, an Emacs instance, two answers (CLUSTER=kind|b
 	$(PYTHON) -m samples.demo
 
 .PHONY: test
-test: test-unit test-lisp test-integration test-e2e ## every tier, fast ones first
+test: test-unit test-lisp test-integration test-mutants test-e2e ## every tier, fast ones first
 
 ## Tests, tier by tier
 
@@ -39,6 +39,10 @@ test-lisp: tools-test ## Emacs Lisp in real daemons: the installed Emacs (28 or 
 .PHONY: test-integration
 test-integration: .venv/ready tools-test ## real API server, etcd, bridge and Emacs, as plain processes
 	$(ON_CLUSTER) $(BIN)/pytest tests/integration $(PYTEST_FLAGS)
+
+.PHONY: test-mutants
+test-mutants: .venv/ready tools-test ## takes one safety step at a time out of a copy: a test must fail each time (STEPS=words)
+	$(ON_CLUSTER) $(BIN)/python -m tests.mutation $(STEPS)
 
 .PHONY: test-e2e
 test-e2e: .venv/ready install ## the installed operator on the cluster

@@ -39,6 +39,9 @@
         (twice (efrit-request-parse
                 (efrit-test-request "a" :options '(:retry "if-interrupted"
                                                           :max_attempts 2))
+                "a.json"))
+        (never (efrit-request-parse
+                (efrit-test-request "a" :options '(:retry "never" :max_attempts 2))
                 "a.json")))
     (pcase-dolist (`(,answered ,attempts ,request ,ordered ,decision)
                    `((t 0 ,once nil archive)
@@ -47,6 +50,7 @@
                      (nil 0 ,once "Cancelled" wait)
                      (nil 1 ,once nil (answer . "Interrupted"))
                      (nil 1 ,once "TimedOut" (answer . "TimedOut"))
+                     (nil 1 ,never nil (answer . "Interrupted"))
                      (nil 1 ,twice nil again)
                      (nil 1 ,twice "Cancelled" (answer . "Cancelled"))
                      (nil 2 ,twice nil (answer . "Interrupted"))))

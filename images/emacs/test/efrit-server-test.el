@@ -73,6 +73,14 @@
                       (efrit-files-path "requests/linked.json"))
     (efrit-test-answer "linked")))
 
+(ert-deftest efrit-server-finds-what-no-event-told-of ()
+  (efrit-test-with-daemon ()
+    ;; Code of a request may take the watch away; the next tick looks for itself
+    ;; before it sets up another.
+    (efrit-test-eval "deaf" "(advice-add 'efrit-server--on-event :override #'ignore)")
+    (efrit-test-submit "unheard")
+    (should (equal (alist-get 'status (efrit-test-answer "unheard")) "success"))))
+
 (ert-deftest efrit-server-a-file-written-in-pieces-is-answered-once-whole ()
   (efrit-test-with-daemon ()
     (let ((text (efrit-test-request "slow" :content "(+ 20 3)"))

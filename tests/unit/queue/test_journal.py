@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from efrit.queue.durable import Disk
 from efrit.queue.journal import Claim, ClaimJournal, parse_claims
-from tests.unit.queue.hands import rid
+from tests.unit.queue.hands import TestDisk, rid
 
 
 @pytest.fixture
@@ -93,3 +93,27 @@ def test_a_compaction_cut_short_is_taken_up_at_the_next_start(disk: Disk, root: 
 
 def test_the_journal_exists_before_emacs_starts(journal: ClaimJournal, root: Path) -> None:
     assert (root / "claims.log").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_new_journal_has_its_name_on_the_disk_before_emacs_appends(root: Path) -> None:
+    disk = TestDisk(root)
+    disk.open()
+    disk.steps.clear()
+    ClaimJournal(disk).open()
+    assert [each.partition(" tmp ")[0] for each in disk.steps] == ["create", "sync_file", "link", "sync_dir ."]
+    disk.close()
+
+
+def test_a_compacted_journal_is_on_the_disk_before_it_takes_the_place_of_the_old(root: Path) -> None:
+    disk = TestDisk(root)
+    disk.open()
+    journal = ClaimJournal(disk)
+    journal.open()
+    append(root, "old 1 x\n")
+    disk.steps.clear()
+    journal.compact(lambda _: False)
+    steps = [each for each in disk.steps if "claims.log" in each or "sync" in each]
+    exchange = next(step for step in steps if step.startswith("rename tmp "))
+    assert steps.index("sync_file") < steps.index(exchange)
+    assert "sync_dir ." in steps[steps.index(exchange) :]
+    disk.close()

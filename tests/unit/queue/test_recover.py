@@ -73,6 +73,15 @@ def test_the_identity_is_made_once_and_differs_between_volumes(disk: Disk, root:
     assert identity(other) != known
 
 
+def test_a_new_identity_is_on_the_disk_before_it_is_told(root: Path) -> None:
+    disk = TestDisk(root)
+    disk.open()
+    disk.steps.clear()
+    identity(disk)
+    assert disk.steps == ["append . identity", "sync_file", "sync_dir ."]
+    disk.close()
+
+
 @pytest.mark.parametrize("crash_after", range(8))
 async def test_a_crash_after_any_step_of_a_submission_leaves_all_of_it_or_nothing(
     start: Start, root: Path, crash_after: int

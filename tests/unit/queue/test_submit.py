@@ -51,6 +51,15 @@ async def test_the_same_request_again_is_the_same_request(running: Running) -> N
     assert (created, view.state) == (False, RequestState.QUEUED)
 
 
+async def test_a_repeated_submission_is_confirmed_only_once_its_name_is_on_the_disk(start: Start, root: Path) -> None:
+    disk = TestDisk(root)
+    running = await start(disk=disk)  # type: ignore[misc]
+    await running.queue.submit(a_request("a"))
+    disk.steps.clear()
+    await running.queue.submit(a_request("a"))
+    assert "sync_dir requests" in disk.steps
+
+
 async def test_other_content_under_the_same_id_is_a_conflict(running: Running) -> None:
     await running.queue.submit(a_request("a"))
     with pytest.raises(RequestConflict):

@@ -1,0 +1,90 @@
+"""The mutation gate: takes one safety step at a time out of a copy of the product; a test must fail each time.
+
+    python -m tests.mutation [WORDS]    those whose step has all the words; all of them without
+    python -m tests.mutation --table    what each step is and which tests guard it, as docs/reliability.md has it
+
+The tests are first run on the untouched copy: one that fails by itself would guard nothing.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+
+from tests.mutation.copy import ERT, Copy, a_copy
+from tests.mutation.mutant import Misplaced, Mutant
+from tests.mutation.mutants import MUTANTS
+
+RUNNERS = 2
+
+
+def main(words: list[str]) -> int:
+    if words == ["--table"]:
+        print(table())
+        return 0
+    chosen = [each for each in MUTANTS if all(word in each.step for word in words)]
+    if not chosen:
+        print(f"no step has the words {' '.join(words)}", file=sys.stderr)
+        return 64
+    with ExitStack() as stack:
+        copies = [stack.enter_context(a_copy()) for _ in range(RUNNERS)]
+        if not _untouched_passes(copies[0], chosen):
+            return 1
+        survived = _try_all(copies, chosen)
+    print(f"{len(chosen) - len(survived)} of {len(chosen)} steps are guarded")
+    for each in survived:
+        print(f"NOT GUARDED: {each.step} ({each.file})")
+    return 1 if survived else 0
+
+
+def _untouched_passes(copy: Copy, chosen: list[Mutant]) -> bool:
+    began = time.monotonic()
+    tests = dict.fromkeys(test for each in chosen for test in each.tests)
+    failed = copy.failures(tuple(tests))
+    print(f"untouched: {len(tests)} tests in {time.monotonic() - began:.0f} s", flush=True)
+    for each in failed:
+        print(f"FAILS BY ITSELF: {each}")
+    return not failed
+
+
+def _try_all(copies: list[Copy], chosen: list[Mutant]) -> list[Mutant]:
+    """Return the mutants no test noticed."""
+    own = threading.local()
+    free = list(copies)
+    survived: list[Mutant] = []
+
+    def take() -> None:
+        own.copy = free.pop()
+
+    def one(mutant: Mutant) -> None:
+        began = time.monotonic()
+        try:
+            with own.copy.without(mutant):
+                failed = own.copy.failures(mutant.tests)
+            verdict = failed[0] if failed else "NOTHING FAILED"
+        except (Misplaced, RuntimeError, subprocess.SubprocessError) as error:
+            failed, verdict = (), f"CANNOT BE TRIED: {error}"
+        if not failed:
+            survived.append(mutant)
+        print(f"{time.monotonic() - began:5.1f} s  without {mutant.step}: {verdict}", flush=True)
+
+    with ThreadPoolExecutor(len(copies), initializer=take) as pool:
+        list(pool.map(one, chosen))
+    return survived
+
+
+def table() -> str:
+    """Return the mutants as a table in Markdown."""
+    rows = ["| without | in | fails |", "|---|---|---|"]
+    for each in MUTANTS:
+        tests = "<br>".join(f"`{test.removeprefix(ERT).rpartition('::')[2]}`" for test in each.tests)
+        rows.append(f"| {each.step} | `{each.file}` | {tests} |")
+    return "\n".join(rows)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,110 @@
+"""A copy of the repository to break: its own sources, the installed libraries of the original."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tests.cluster.paths import REPOSITORY
+from tests.mutation.mutant import Mutant
+
+ERT = "ert:"
+TIMEOUT_SECONDS = 300
+
+
+class Copy:
+    """One copy. Programs started in it, and by what runs in it, see its sources and not the original's."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        listed = ["git", "-C", str(REPOSITORY), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+        for name in subprocess.run(listed, check=True, capture_output=True).stdout.decode().split("\0"):
+            source = REPOSITORY / name
+            if name and source.is_file():
+                target = root / name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(source, target)
+        self._make_environment()
+
+    def _make_environment(self) -> None:
+        """A virtual environment whose `efrit` is the copy's and whose libraries are the original's."""
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", self.root / ".venv"], check=True)
+        libraries = sysconfig.get_path("purelib")
+        own = self.root / ".venv" / Path(libraries).relative_to(sys.prefix)
+        # Named before the libraries, so that the editable install among them does not win.
+        (own / "copy.pth").write_text(f"{self.root / 'operator'}\n{libraries}\n")
+        for script in Path(sys.executable).parent.glob("efrit-*"):
+            text = re.sub(r"\A#!.*", f"#!{self.python}", script.read_text())
+            made = self.python.with_name(script.name)
+            made.write_text(text)
+            made.chmod(0o755)
+
+    @property
+    def python(self) -> Path:
+        return self.root / ".venv" / "bin" / "python"
+
+    @contextmanager
+    def without(self, mutant: Mutant) -> Iterator[None]:
+        """The copy without that step, whole again afterwards."""
+        path = self.root / mutant.file
+        whole = path.read_text()
+        path.write_text(mutant.apply(whole))
+        self._generate(mutant)
+        try:
+            yield
+        finally:
+            path.write_text(whole)
+            self._generate(mutant)
+
+    def _generate(self, mutant: Mutant) -> None:
+        if mutant.generates:
+            command = [self.python, "-m", "efrit.api.crd", "crds", "charts/efrit-operator/crd-files"]
+            subprocess.run(command, cwd=self.root, check=True, capture_output=True)
+
+    def failures(self, tests: tuple[str, ...]) -> tuple[str, ...]:
+        """Run tests and return those that failed; RuntimeError with the output where they could not be run."""
+        failed: list[str] = []
+        python = tuple(each for each in tests if not each.startswith(ERT))
+        if python:
+            failed += self._pytest(python)
+        for each in tests:
+            if each.startswith(ERT):
+                failed += self._ert(each.removeprefix(ERT))
+        return tuple(failed)
+
+    def _pytest(self, tests: tuple[str, ...]) -> list[str]:
+        flags = ["-q", "-x", "--no-header", "--tb=no", "-p", "no:cacheprovider", "-rfE"]
+        done = self._run([str(self.python), "-m", "pytest", *flags, *tests])
+        found = re.findall(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
+        if done.returncode not in (0, 1) or (done.returncode == 1) != bool(found):
+            raise RuntimeError(f"pytest {' '.join(tests)} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+        return found
+
+    def _ert(self, selector: str) -> list[str]:
+        done = self._run(["images/emacs/test/run", "--", selector])
+        found = re.findall(r"^   FAILED +\d+/\d+ +(\S+)", done.stdout + done.stderr, re.MULTILINE)
+        if "Ran 0 tests" in done.stdout + done.stderr or (done.returncode != 0) != bool(found):
+            raise RuntimeError(f"ert {selector} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+        return list(dict.fromkeys(found))
+
+    def _run(self, command: list[str]) -> subprocess.CompletedProcess[str]:
+        # Compiled files are told apart by size and second: a mutant may have both of the original's.
+        env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+        return subprocess.run(
+            command, cwd=self.root, env=env, capture_output=True, text=True, timeout=TIMEOUT_SECONDS
+        )
+
+
+@contextmanager
+def a_copy() -> Iterator[Copy]:
+    """A copy that is gone afterwards."""
+    with TemporaryDirectory(prefix="efrit-mutant-") as directory:
+        yield Copy(Path(directory))

@@ -1,0 +1,12 @@
+"""Every safety step of the product, one mutant each, by the part it is in."""
+
+from tests.mutation.mutant import Mutant
+from tests.mutation.mutants import admission, bridge, controller, lisp, queue
+
+MUTANTS: tuple[Mutant, ...] = (
+    *queue.MUTANTS,
+    *bridge.MUTANTS,
+    *lisp.MUTANTS,
+    *controller.MUTANTS,
+    *admission.MUTANTS,
+)

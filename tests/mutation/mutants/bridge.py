@@ -1,0 +1,18 @@
+"""The bridge: who may be interrupted, and what is on the disk before."""
+
+from tests.mutation.mutant import Mutant
+
+EMACS = "operator/efrit/bridge/emacs.py"
+ROUTES = "operator/efrit/bridge/routes.py"
+
+UNIT = "tests/unit/bridge"
+
+MUTANTS = (
+    Mutant(
+        "the look whether a process is an Emacs before it is signalled",
+        EMACS,
+        "        if not is_emacs(pid):\n            found.close()",
+        "        if False:\n            found.close()",
+        (f"{UNIT}/test_supervise.py::test_a_process_that_is_not_emacs_is_left_alone",),
+    ),
+)

@@ -1,0 +1,107 @@
+"""The controller: acknowledged after it was confirmed, written on condition, recorded before it is handed over."""
+
+from tests.mutation.mutant import Mutant
+
+REQUESTS = "operator/efrit/controller/decide/requests.py"
+ANSWERS = "operator/efrit/controller/decide/answers.py"
+ACTOR = "operator/efrit/controller/act/actor.py"
+KUBE = "operator/efrit/controller/act/kube.py"
+JANITOR = "operator/efrit/controller/janitor.py"
+LEASE = "operator/efrit/controller/lease.py"
+
+UNIT = "tests/unit/controller"
+
+MUTANTS = (
+    Mutant(
+        "the order: an answer is acknowledged after its status is confirmed",
+        REQUESTS,
+        "    return answers.answered(\n        request,",
+        "    early = [Acknowledge(snapshot.target.instance.key, request.metadata.uid)] if snapshot.target else []\n"
+        "    return early + answers.answered(\n        request,",
+        (f"{UNIT}/test_requests.py::test_an_answer_is_not_acknowledged_before_it_is_stored",),
+    ),
+    Mutant(
+        "the order: a large result is stored before the status that names it",
+        ANSWERS,
+        "    actions.append(_finish(request, status, reason, cut(message, 1024), outcome, now))",
+        "    actions.insert(0, _finish(request, status, reason, cut(message, 1024), outcome, now))",
+        (f"{UNIT}/test_requests.py::test_a_large_answer_is_stored_before_the_status_that_names_it",),
+    ),
+    Mutant(
+        "the record of an ephemeral queue before a request is handed to it",
+        REQUESTS,
+        "    if ephemeral and request.status.queue_id is None:",
+        "    if False:",
+        (f"{UNIT}/test_requests.py::test_an_ephemeral_queue_is_recorded_before_the_request_is_handed_to_it",),
+    ),
+    Mutant(
+        "the look whether the queue that had a request is gone",
+        REQUESTS,
+        "    _queue_lost,\n    _stop,",
+        "    _stop,",
+        (f"{UNIT}/test_requests.py",),
+    ),
+    Mutant(
+        "the stop of work at its bridge before its cancel is written",
+        REQUESTS,
+        "        if target.available:\n            return [\n                CancelWork(",
+        "        if False:\n            return [\n                CancelWork(",
+        (f"{UNIT}/test_requests.py",),
+    ),
+    Mutant(
+        "the thought that an earlier controller may have handed a request over",
+        "operator/efrit/controller/decide/case.py",
+        "        return created is None or started is None or created <= started",
+        "        return False",
+        (f"{UNIT}/test_requests.py::test_a_request_older_than_the_controller_may_have_been_handed_over",),
+    ),
+    Mutant(
+        "the resource version a status is written on condition of",
+        ACTOR,
+        '"metadata": {"resourceVersion": action.resource_version, "uid": action.uid}',
+        '"metadata": {"uid": action.uid}',
+        (f"{UNIT}/act/test_actor.py",),
+    ),
+    Mutant(
+        "the UID a deletion is on condition of",
+        KUBE,
+        ', "preconditions": {"uid": uid}',
+        "",
+        (f"{UNIT}/act/test_actor.py",),
+    ),
+    Mutant(
+        "the second look at what a conflict or a refusal was about",
+        ACTOR,
+        "            await self._reread(action)\n            return\n",
+        "            return\n",
+        (f"{UNIT}/act/test_actor.py",),
+    ),
+    Mutant(
+        "the note that a request may have arrived though its bridge fell silent",
+        ACTOR,
+        "            self._sink.handed_over(action.instance, action.request_key, uid)\n            raise",
+        "            raise",
+        (f"{UNIT}/act/test_actor.py",),
+    ),
+    Mutant(
+        "the controller's rescan of open requests",
+        JANITOR,
+        "                self._store.observe_request(obj)\n        for (namespace, name), uid in before.items():",
+        "                pass\n        for (namespace, name), uid in before.items():",
+        (f"{UNIT}/test_janitor.py::test_an_open_request_no_event_told_of_is_found",),
+    ),
+    Mutant(
+        "the end of the work of a controller that lost its lease",
+        LEASE,
+        "                task.cancel()\n",
+        "                pass\n",
+        (f"{UNIT}/test_lease.py::test_a_lease_taken_by_another_ends_the_leading",),
+    ),
+    Mutant(
+        "the controller's search for requests that are gone",
+        JANITOR,
+        "            if listed.get((namespace, name)) != uid:",
+        "            if False:",
+        (f"{UNIT}/test_janitor.py::test_a_request_that_is_gone_without_an_event_must_be_verified",),
+    ),
+)

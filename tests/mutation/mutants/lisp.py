@@ -1,0 +1,111 @@
+"""Emacs: claim before evaluation, answer before tidying, nothing twice."""
+
+from tests.mutation.mutant import Mutant
+
+FILES = "images/emacs/lisp/efrit-files.el"
+CLAIM = "images/emacs/lisp/efrit-claim.el"
+ANSWER = "images/emacs/lisp/efrit-answer.el"
+RECOVER = "images/emacs/lisp/efrit-recover.el"
+SERVER = "images/emacs/lisp/efrit-server.el"
+
+MUTANTS = (
+    Mutant(
+        "every fsync in Emacs",
+        FILES,
+        "         (write-region-inhibit-fsync nil)",
+        "         (write-region-inhibit-fsync t)",
+        ("ert:efrit-answer-is-synced-before-it-is-linked", "ert:efrit-claim-syncs-the-journal-and-nothing-else"),
+    ),
+    Mutant(
+        "the claim journal",
+        CLAIM,
+        "          (efrit-claim--journal id attempt)\n",
+        "          (ignore attempt)\n",
+        ("ert:efrit-server-the-claim-is-on-record-before-anything-runs",),
+    ),
+    Mutant(
+        "the refusal to run what could not be journaled",
+        CLAIM,
+        "         (efrit-claim--give-back to from)\n"
+        "         (signal 'efrit-claim-failed (list id (error-message-string err)))",
+        '         (message "%s %s %s %s" id err from to)',
+        ("ert:efrit-server-a-claim-that-cannot-be-recorded-runs-nothing",),
+    ),
+    Mutant(
+        "the mark after a torn line of the claim journal",
+        CLAIM,
+        '(if torn (concat "!\\n" line) line)',
+        "(if torn line line)",
+        ("ert:efrit-claim-journal-survives-a-torn-line",),
+    ),
+    Mutant(
+        "the no-replace link of an answer",
+        FILES,
+        "      (add-name-to-file from to)\n",
+        "      (add-name-to-file from to t)\n",
+        ("ert:efrit-files-publish-never-replaces",),
+    ),
+    Mutant(
+        "the look for an answer before a claim",
+        CLAIM,
+        "      (cond ((efrit-claim-answered-p id)\n",
+        "      (cond ((and nil (efrit-claim-answered-p id))\n",
+        ("ert:efrit-claim-of-an-answered-id-runs-nothing",),
+    ),
+    Mutant(
+        "the check that the claimed file is the one that was read",
+        CLAIM,
+        "            ((not (equal (efrit-entry-stamp entry)\n",
+        "            ((not (equal (or t (efrit-entry-stamp entry))\n",
+        ("ert:efrit-claim-of-a-file-that-changed-meanwhile-reads-it-again",),
+    ),
+    Mutant(
+        "the digest check of a second request under an answered id",
+        CLAIM,
+        "          ((equal (efrit-request-digest request) (efrit-claim--digest-at archived))",
+        "          ((or t (efrit-request-digest request) (efrit-claim--digest-at archived))",
+        ("ert:efrit-claim-of-an-answered-id-runs-nothing", "ert:efrit-server-an-answered-id-is-not-run-again"),
+    ),
+    Mutant(
+        "the claims in the decision what a crash left behind",
+        RECOVER,
+        "        ((= attempts 0) 'wait)",
+        "        ((or t (= attempts 0)) 'wait)",
+        ("ert:efrit-recover-what-was-claimed-is-answered-interrupted",),
+    ),
+    Mutant(
+        "the look for claims of requests whose rename a crash has lost",
+        RECOVER,
+        '    (dolist (part \'("processing" "requests"))',
+        '    (dolist (part \'("processing"))',
+        ("ert:efrit-recover-a-lost-rename-does-not-hide-the-claim",),
+    ),
+    Mutant(
+        "the limit of attempts",
+        RECOVER,
+        "              (< attempts (efrit-request-max-attempts request)))",
+        "              (efrit-request-max-attempts request))",
+        ("ert:efrit-recover-a-safe-request-does-not-run-for-ever",),
+    ),
+    Mutant(
+        "the retry policy",
+        RECOVER,
+        '              (equal (efrit-request-retry request) "if-interrupted")\n',
+        "",
+        ("ert:efrit-recover-decides-by-four-facts",),
+    ),
+    Mutant(
+        "the next try of an answer that could not be stored",
+        ANSWER,
+        "       (signal 'efrit-answer-failed (list id (error-message-string err)))",
+        "       (ignore err)",
+        ("ert:efrit-server-an-answer-that-cannot-be-stored-is-kept-and-said",),
+    ),
+    Mutant(
+        "the rescan of requests/ by Emacs",
+        SERVER,
+        "      (unless (efrit-queue-next) (garbage-collect-maybe 4))\n      (setq efrit-server--dirty t)\n",
+        "      (unless (efrit-queue-next) (garbage-collect-maybe 4))\n",
+        ("ert:efrit-server-finds-what-no-event-told-of",),
+    ),
+)

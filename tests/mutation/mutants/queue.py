@@ -1,0 +1,188 @@
+"""The durable queue: what is synced before what, what is never replaced, what is looked at again."""
+
+from tests.mutation.mutant import Mutant
+
+DURABLE = "operator/efrit/queue/durable.py"
+SUBMIT = "operator/efrit/queue/submit.py"
+CANCEL = "operator/efrit/queue/cancel.py"
+JOURNAL = "operator/efrit/queue/journal.py"
+RECOVER = "operator/efrit/queue/recover.py"
+ANSWERS = "operator/efrit/queue/answers.py"
+OBSERVE = "operator/efrit/queue/observe.py"
+QUEUE = "operator/efrit/queue/queue.py"
+
+UNIT = "tests/unit/queue"
+
+MUTANTS = (
+    # Synced
+    Mutant(
+        "every fsync of a file",
+        DURABLE,
+        "        try:\n            self._fsync(fd)\n        finally:",
+        "        try:\n            pass\n        finally:",
+        (f"{UNIT}/test_durable.py::test_syncing_reaches_the_file_and_the_directory_themselves",),
+    ),
+    Mutant(
+        "every fsync of a directory",
+        DURABLE,
+        "        self._fsync(self._fd(area))",
+        "        self._fd(area)",
+        (f"{UNIT}/test_durable.py::test_syncing_reaches_the_file_and_the_directory_themselves",),
+    ),
+    Mutant(
+        "the fsync of the directories a new queue is made of",
+        DURABLE,
+        "                self.sync_dir(Area.ROOT)\n            except",
+        "            except",
+        (f"{UNIT}/test_durable.py::test_syncing_reaches_the_file_and_the_directory_themselves",),
+    ),
+    Mutant(
+        "the fsync of a published file before its name appears",
+        DURABLE,
+        "        disk.sync_file(fd)\n        disk.link(Area.TMP, temporary, area, name)",
+        "        os.close(fd)\n        disk.link(Area.TMP, temporary, area, name)",
+        (f"{UNIT}/test_durable.py::test_publishing_syncs_the_data_before_the_name_appears",),
+    ),
+    Mutant(
+        "the fsync of a submitted request's file",
+        SUBMIT,
+        "            disk.sync_file(fd)\n",
+        "            __import__('os').close(fd)\n",
+        (f"{UNIT}/test_submit.py::test_the_file_then_its_name_is_synced_before_submit_returns",),
+    ),
+    Mutant(
+        "the fsync of requests/ before a submission is confirmed",
+        SUBMIT,
+        "    try:\n        disk.sync_dir(Area.REQUESTS)\n",
+        "    try:\n        pass\n",
+        (f"{UNIT}/test_submit.py::test_the_file_then_its_name_is_synced_before_submit_returns",),
+    ),
+    Mutant(
+        "the fsync of requests/ before a repeated submission is confirmed",
+        QUEUE,
+        "            await self._worker.run(self.disk.sync_dir, Area.REQUESTS)\n",
+        "            pass\n",
+        (f"{UNIT}/test_submit.py::test_a_repeated_submission_is_confirmed_only_once_its_name_is_on_the_disk",),
+    ),
+    Mutant(
+        "the fsync of responses/ before an answer of Emacs is told",
+        OBSERVE,
+        "        disk.sync_dir(Area.RESPONSES)\n",
+        "        pass\n",
+        (f"{UNIT}/test_queue.py::test_an_answer_is_told_only_after_its_name_is_on_the_disk",),
+    ),
+    Mutant(
+        "the fsync of responses/ before a cancel is confirmed",
+        ANSWERS,
+        "    disk.sync_dir(Area.RESPONSES)\n",
+        "",
+        (f"{UNIT}/test_cancel.py::test_the_answer_is_on_the_disk_before_the_cancel_is_confirmed",),
+    ),
+    Mutant(
+        "the fsync of control/ before Emacs is interrupted",
+        CANCEL,
+        "    disk.sync_dir(Area.CONTROL)\n",
+        "",
+        (f"{UNIT}/test_cancel.py::test_the_order_to_stop_is_on_the_disk_before_anybody_is_interrupted",),
+    ),
+    Mutant(
+        "the fsync of the new claim journal's name",
+        JOURNAL,
+        '            publish(self._disk, Area.ROOT, CLAIMS, b"")\n            self._disk.sync_dir(Area.ROOT)\n',
+        '            publish(self._disk, Area.ROOT, CLAIMS, b"")\n',
+        (f"{UNIT}/test_journal.py::test_a_new_journal_has_its_name_on_the_disk_before_emacs_appends",),
+    ),
+    Mutant(
+        "the fsync of the compacted claim journal",
+        JOURNAL,
+        "            self._disk.sync_file(fd)\n",
+        "            __import__('os').close(fd)\n",
+        (f"{UNIT}/test_journal.py::test_a_compacted_journal_is_on_the_disk_before_it_takes_the_place_of_the_old",),
+    ),
+    Mutant(
+        "the fsync of the queue's identity",
+        RECOVER,
+        '{made}\\n".encode())\n    disk.sync_dir(Area.ROOT)\n',
+        '{made}\\n".encode())\n',
+        (f"{UNIT}/test_recover.py::test_a_new_identity_is_on_the_disk_before_it_is_told",),
+    ),
+    # Never replaced, never run again
+    Mutant(
+        "the no-replace link of what the bridge publishes",
+        DURABLE,
+        "        os.link(\n            name,\n            to_name,",
+        "        self.remove(to_area, to_name)\n        os.link(\n            name,\n            to_name,",
+        (f"{UNIT}/test_durable.py::test_publishing_never_replaces",),
+    ),
+    Mutant(
+        "the digest check of a repeated submission",
+        QUEUE,
+        "        if known is not None and known != digest:",
+        "        if False:",
+        (f"{UNIT}/test_submit.py::test_other_content_under_the_same_id_is_a_conflict",),
+    ),
+    Mutant(
+        "the look for an id that runs or is answered already",
+        SUBMIT,
+        "        if _has_file(disk, item.id):",
+        "        if False:",
+        (f"{UNIT}/test_submit.py::test_a_resubmission_is_recognised_at_every_stage",),
+    ),
+    Mutant(
+        "the lock that keeps a second bridge from the queue",
+        DURABLE,
+        "            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)",
+        "            pass",
+        (f"{UNIT}/test_durable.py::test_a_second_bridge_is_kept_out_until_the_first_is_gone",),
+    ),
+    Mutant(
+        "the rename that takes a cancelled request from Emacs before it is answered",
+        CANCEL,
+        "    if not disk.rename(Area.REQUESTS, name, Area.TMP, withdrawn_file(rid)):\n        return False\n",
+        "    disk.link(Area.REQUESTS, name, Area.TMP, withdrawn_file(rid))\n",
+        (f"{UNIT}/test_cancel.py::test_a_waiting_request_is_answered_cancelled_and_never_runs",),
+    ),
+    Mutant(
+        "the retreat of a submission whose directory could not be synced",
+        SUBMIT,
+        "                take_back(disk, item.id)\n",
+        "                pass\n",
+        (f"{UNIT}/test_submit.py::test_a_failing_step_leaves_nothing_and_the_next_try_succeeds",),
+    ),
+    # Looked at again
+    Mutant(
+        "the end of a withdrawal that a crash cut short",
+        RECOVER,
+        "            finish_withdrawal(disk, rid, now)\n            found += 1",
+        "            found += 1",
+        (f"{UNIT}/test_recover.py::test_a_withdrawal_cut_short_is_finished",),
+    ),
+    Mutant(
+        "the claims of a compaction that a crash cut short",
+        JOURNAL,
+        "        self._merge_old(lambda _: True)\n",
+        "",
+        (f"{UNIT}/test_journal.py::test_a_compaction_cut_short_is_taken_up_at_the_next_start",),
+    ),
+    Mutant(
+        "the merge of claims appended while the journal was compacted",
+        JOURNAL,
+        "        self._merge_old(is_live)\n",
+        "",
+        (f"{UNIT}/test_journal.py::test_a_claim_appended_to_the_file_being_replaced_is_not_lost",),
+    ),
+    Mutant(
+        "the bridge's rescan of the queue",
+        QUEUE,
+        "                if touched.everything or time.monotonic() >= next_scan:",
+        "                if touched.everything:",
+        (f"{UNIT}/test_queue.py::test_an_answer_whose_sync_fails_is_told_by_the_next_look",),
+    ),
+    Mutant(
+        "the check that an answer is to the request whose name it has",
+        ANSWERS,
+        "        if response.id != rid:",
+        "        if False:",
+        (f"{UNIT}/test_queue.py::test_an_answer_under_a_wrong_name_does_not_cross_over",),
+    ),
+)

@@ -35,5 +35,5 @@ def test_no_two_mutants_take_out_the_same_step() -> None:
 
 
 def test_a_step_that_moved_is_told() -> None:
-    with pytest.raises(Misplaced, match="found 0 times in a.py"):
+    with pytest.raises(Misplaced, match=r"found 0 times in a\.py"):
         Mutant("a step", "a.py", "old", "new", ("tests",)).apply("something else")

@@ -176,6 +176,12 @@ class ApiConflict(ApiError):
     retryable = True
 
 
+class ApiExists(ApiConflict):
+    """409 AlreadyExists: an object of this name is there. Any other conflict says nothing of the kind."""
+
+    code = "ApiExists"
+
+
 class ApiRefused(ApiError):
     """400, 403, 413, 415, 422: asking again will not help; `sentence` is the API server's own."""
 

@@ -116,7 +116,12 @@ class FakeApi:
 
     def _create(self, path: str, body: Json) -> tuple[int, Json]:
         if path in self.objects:
-            return _status(409, f"{path} already exists")
+            return 409, {
+                "kind": "Status",
+                "code": 409,
+                "reason": "AlreadyExists",
+                "message": f"{path} already exists",
+            }
         return 201, self.put(path, body)
 
     def _page(self, path: str, query: dict[str, str]) -> Json:

@@ -36,6 +36,7 @@ from efrit.controller.decide.actions import (
 from efrit.errors import (
     ApiConflict,
     ApiError,
+    ApiExists,
     ApiNotFound,
     ApiRefused,
     BridgeUnreachable,
@@ -169,16 +170,27 @@ class Actor:
     async def _create_once(self, manifest: Mapping[str, Any]) -> None:
         try:
             await self._kube.create(manifest)
-        except ApiConflict:
+        except ApiExists:
             log.debug("%s %s is there already", manifest["kind"], manifest["metadata"]["name"])
 
     async def _delete(self, action: Delete) -> None:
         try:
             await self._kube.delete(API_VERSION, action.kind, *action.key, action.uid)
-        except (ApiNotFound, ApiConflict):
+        except ApiNotFound:
             log.debug("%s %s/%s is gone already", action.kind, *action.key)
+        except ApiConflict:
+            if await self._is_there(action):
+                raise
         if action.kind == "EfritRequest":
             self._sink.request_gone(action.key, action.uid)
+
+    async def _is_there(self, action: Delete) -> bool:
+        try:
+            obj = await self._kube.get(API_VERSION, action.kind, *action.key)
+        except ApiNotFound:
+            return False
+        found: str = obj["metadata"]["uid"]
+        return found == action.uid
 
     async def _record(self, action: Record) -> None:
         """Publish an Event; one that cannot be published is worth a log line, not a retry."""

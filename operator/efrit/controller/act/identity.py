@@ -19,7 +19,7 @@ from cryptography.x509.oid import NameOID
 
 from efrit.controller.act.kube import Kube
 from efrit.controller.decide.children.credentials import Identity
-from efrit.errors import ApiConflict, ApiNotFound, ConfigurationError
+from efrit.errors import ApiExists, ApiNotFound, ConfigurationError
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ async def load_identity(kube: Kube, namespace: str, name: str) -> Identity:
         try:
             secret = await kube.create(_manifest(namespace, name))
             log.info("made the identity Secret %s/%s", namespace, name)
-        except ApiConflict:
+        except ApiExists:
             secret = await kube.get("v1", "Secret", namespace, name)
     return _identity(secret)
 

@@ -15,7 +15,7 @@ import aiohttp
 from kubernetes.aio import config as kube_config
 from kubernetes.aio.client import ApiClient, Configuration
 
-from efrit.errors import ApiConflict, ApiError, ApiNotFound, ApiRefused, ApiUnavailable
+from efrit.errors import ApiConflict, ApiError, ApiExists, ApiNotFound, ApiRefused, ApiUnavailable
 
 FIELD_MANAGER = "efrit-operator"
 PAGE = 500
@@ -76,7 +76,7 @@ class Kube:
         return await self.call("GET", path(api_version, kind, namespace, name))
 
     async def create(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
-        """Create an object. Raises ApiConflict where it exists."""
+        """Create an object. Raises ApiExists where one of its name is there."""
         meta = manifest["metadata"]
         where = path(manifest["apiVersion"], manifest["kind"], meta["namespace"])
         return await self.call("POST", where, body=manifest, query={"fieldManager": FIELD_MANAGER})
@@ -154,16 +154,18 @@ class Kube:
 
 
 def _error(method: str, where: str, status: int, data: bytes) -> ApiError:
+    reason = ""
     try:
         body = json.loads(data)
-        message = str(body.get("message") or body)
+        message, reason = str(body.get("message") or body), str(body.get("reason"))
     except (ValueError, AttributeError):
         message = data[:500].decode("utf-8", "replace")
     text = f"{method} {where}: {status}: {message}"
     if status == 404:
         return ApiNotFound(text)
     if status == 409:
-        return ApiConflict(text)
+        # A create may also collide with somebody who counts it (a ResourceQuota), and then made nothing.
+        return ApiExists(text) if reason == "AlreadyExists" else ApiConflict(text)
     # A typed error of server-side apply comes as a 500 (kubernetes/kubernetes#139253), and stays one.
     if status in (400, 403, 413, 415, 422) or (status == 500 and message.startswith(UNTYPED)):
         return ApiRefused(text, sentence=message)

@@ -29,7 +29,7 @@ from efrit.controller.decide.actions import (
     Submit,
 )
 from efrit.controller.decide.wire import wire_request
-from efrit.errors import ApiRefused, ApiUnavailable, BridgeUnreachable, NotAnswered, QueueFull
+from efrit.errors import ApiConflict, ApiRefused, ApiUnavailable, BridgeUnreachable, NotAnswered, QueueFull
 from tests.unit.controller.factory import (
     NOW,
     Json,
@@ -338,6 +338,16 @@ async def test_a_result_is_stored_once(stage: Stage) -> None:
     assert list(stage.api.objects) == ["/api/v1/namespaces/team/secrets/efrit-result-x"]
 
 
+async def test_a_conflict_that_is_no_other_object_does_not_count_as_a_stored_result(stage: Stage) -> None:
+    # What a ResourceQuota answers when others create at the same moment: nothing was made.
+    busy = {"kind": "Status", "code": 409, "reason": "Conflict", "message": "the object has been modified"}
+    stage.api.fail("POST", "/api/v1/namespaces/team/secrets", 409, busy)
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "efrit-result-x", "namespace": "team"}}
+
+    with pytest.raises(ApiConflict):
+        await stage.does(StoreResult(REQUEST, secret))
+
+
 async def test_a_deleted_request_is_told_to_be_gone(stage: Stage) -> None:
     stage.api.put(WORK, request_json())
 
@@ -356,6 +366,16 @@ async def test_what_is_gone_already_need_not_be_deleted(stage: Stage, uid: str |
 
     assert len(stage.api.objects) == (0 if uid is None else 1)
     assert stage.heard.of("request_gone") == [(REQUEST, UID)]
+
+
+async def test_a_deletion_that_met_a_conflict_while_the_object_stays_is_tried_again(stage: Stage) -> None:
+    stage.api.put(WORK, request_json())
+    stage.api.fail("DELETE", WORK, 409)
+
+    with pytest.raises(ApiConflict):
+        await stage.does(Delete("EfritRequest", REQUEST, UID))
+
+    assert stage.heard.of("request_gone") == []
 
 
 async def test_a_deleted_instance_is_left_to_the_watch(stage: Stage) -> None:

@@ -43,13 +43,7 @@ class Janitor:
         Each kind has a watch of its own, and which one speaks first is chance: a request that an earlier controller
         left open would be judged without its instance, an instance applied anew without its StatefulSet.
         """
-        for api_version, kind, observe in (
-            ("apps/v1", "StatefulSet", self._store.observe_statefulset),
-            ("v1", "PersistentVolumeClaim", self._store.observe_claim),
-            ("v1", "Pod", self._store.observe_pod),
-        ):
-            async for obj in self._children(api_version, kind):
-                observe(obj)
+        await self._take_in_children()
         async for obj in self._list(EfritInstance.kind):
             self._store.observe_instance(obj)
 
@@ -88,19 +82,17 @@ class Janitor:
             self._store.request_left({"metadata": {"namespace": key[0], "name": key[1], "uid": uid}})
 
     async def sweep_instances(self) -> None:
-        """Find instances, pods and StatefulSets that are gone without an event."""
+        """Find instances and children that appeared, changed or went without an event."""
         # Taken before the lists: what appears meanwhile is in neither.
-        known, children = self._store.instance_keys(), self._store.child_uids()
+        known, children = self._store.instance_uids(), self._store.child_uids()
         listed = set()
         async for obj in self._list(EfritInstance.kind):
-            listed.add((obj["metadata"]["namespace"], obj["metadata"]["name"]))
+            listed.add(obj["metadata"]["uid"])
             self._store.observe_instance(obj)
-        for key in known:
-            if key not in listed:
-                self._store.forget_instance(key)
-        pods = {obj["metadata"]["uid"] async for obj in self._children("v1", "Pod")}
-        sets = {obj["metadata"]["uid"] async for obj in self._children("apps/v1", "StatefulSet")}
-        self._store.forget_children(children - pods - sets)
+        for key, uid in known.items():
+            if uid not in listed:
+                self._store.forget_instance(key, uid)
+        self._store.forget_children(children - await self._take_in_children())
 
     async def sweep_final(self) -> None:
         """Take in final requests with a time to live: nobody watches them."""
@@ -108,6 +100,18 @@ class Janitor:
             async for obj in self._list(EfritRequest.kind, fieldSelector=f"status.phase={phase}"):
                 if obj["spec"].get("ttlSecondsAfterFinished") is not None:
                     self._store.observe_request(obj)
+
+    async def _take_in_children(self) -> set[str]:
+        uids = set()
+        for api_version, kind, observe in (
+            ("apps/v1", "StatefulSet", self._store.observe_statefulset),
+            ("v1", "PersistentVolumeClaim", self._store.observe_claim),
+            ("v1", "Pod", self._store.observe_pod),
+        ):
+            async for obj in self._children(api_version, kind):
+                uids.add(obj["metadata"]["uid"])
+                observe(obj)
+        return uids
 
     async def _list(self, kind: str, **selectors: str) -> AsyncIterator[dict[str, Any]]:
         for namespace in self._namespaces:

@@ -122,6 +122,29 @@ async def test_a_pod_that_is_gone_without_an_event_is_forgotten(stage: Stage) ->
     assert pod_of(stage.store) is None
 
 
+async def test_a_pod_no_event_told_of_is_found(stage: Stage) -> None:
+    stage.store.observe_instance(stage.api.put(f"{ROOT}/efritinstances/alpha", instance_json()))
+    stage.api.put("/api/v1/namespaces/team/pods/efrit-alpha-0", {**POD, "status": {"podIP": "10.0.0.1"}})
+
+    await stage.janitor.sweep_instances()
+
+    assert pod_of(stage.store).ip == "10.0.0.1"
+
+
+async def test_an_instance_made_anew_while_the_lists_are_read_is_kept(stage: Stage) -> None:
+    stage.store.observe_instance(instance_json(uid="first", version="10"))
+    stage.api.put(f"{ROOT}/efritinstances/beta", instance_json("beta"))
+
+    sweeping = asyncio.create_task(stage.janitor.sweep_instances())
+    await stage.api.until(lambda: any(call.path.endswith("/efritinstances") for call in stage.api.calls))
+    stage.store.observe_instance(instance_json(uid="second", version="11"))
+    await sweeping
+
+    snapshot = stage.store.instance_snapshot(ALPHA)
+    assert snapshot is not None
+    assert snapshot.instance.metadata.uid == "second"
+
+
 async def test_a_pod_that_is_made_while_the_lists_are_read_is_kept(stage: Stage) -> None:
     stage.store.observe_instance(stage.api.put(f"{ROOT}/efritinstances/alpha", instance_json()))
 

@@ -90,6 +90,7 @@ class ClaimView:
 
     name: str
     phase: str
+    uid: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ def registry(store: Store) -> kopf.OperatorRegistry:
     kopf.on.login(registry=result, id="service-account")(kopf.login_with_service_account)
     kopf.on.login(registry=result, id="kubeconfig")(kopf.login_with_kubeconfig)
     kinds: Sequence[tuple[tuple[str, str, str], Callable[[Any], None], Callable[[Any], None]]] = (
-        ((GROUP, VERSION, "efritinstances"), store.observe_instance, lambda obj: store.forget_instance(_key(obj))),
+        ((GROUP, VERSION, "efritinstances"), store.observe_instance, store.instance_gone),
         ((GROUP, VERSION, "efritrequests"), store.observe_request, store.request_left),
         (("", "v1", "pods"), store.observe_pod, store.forget_pod),
         (("apps", "v1", "statefulsets"), store.observe_statefulset, store.forget_statefulset),
@@ -65,7 +65,3 @@ def _watch(
     @kopf.on.event(*resource, registry=into, id=resource[-1])
     async def on_event(event: Mapping[str, Any], **_: object) -> None:
         (forget if event["type"] == "DELETED" else observe)(event["object"])
-
-
-def _key(obj: Mapping[str, Any]) -> tuple[str, str]:
-    return obj["metadata"]["namespace"], obj["metadata"]["name"]

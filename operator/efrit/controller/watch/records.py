@@ -34,6 +34,20 @@ class InstanceRecord:
     problem: str | None = None
     stats_written: datetime | None = None
     resync: bool = False
+    children_seen: dict[tuple[str, str], int] = field(default_factory=dict)
+    """Newest resource version seen of each child, by kind and name, those included that are gone."""
+
+    def news(self, kind: str, child: Mapping[str, Any]) -> bool:
+        """Whether this is later than all that was seen of a child of the name; remembers it if it is."""
+        meta = child["metadata"]
+        version = str(meta.get("resourceVersion", ""))
+        if not version.isdigit():
+            return True
+        place = kind, str(meta["name"])
+        if int(version) <= self.children_seen.get(place, 0):
+            return False
+        self.children_seen[place] = int(version)
+        return True
 
     @property
     def empty(self) -> bool:
@@ -76,11 +90,9 @@ def outdated(view: RequestView, known: RequestView) -> bool:
 
 
 def older(new: EfritInstance | EfritRequest, known: EfritInstance | EfritRequest) -> bool:
-    """Whether `new` is an earlier version of the same object (resource versions grow with time)."""
-    a, b = new.metadata, known.metadata
-    if a.uid != b.uid or not (a.resource_version.isdigit() and b.resource_version.isdigit()):
-        return False
-    return int(a.resource_version) < int(b.resource_version)
+    """Whether `new` is an earlier version, or an earlier object of the name: versions of a kind grow with time."""
+    a, b = new.metadata.resource_version, known.metadata.resource_version
+    return a.isdigit() and b.isdigit() and int(a) < int(b)
 
 
 def instance_key(child: Mapping[str, Any]) -> Key | None:

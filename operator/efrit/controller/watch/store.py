@@ -48,12 +48,19 @@ class Store(BridgeNews):
         self._look_waiting(instance.key)
         self._look_unbound(instance.metadata.namespace)
 
-    def forget_instance(self, key: Key) -> None:
-        """Take in that an EfritInstance is gone."""
-        if key in self._instances:
-            self._instances[key].instance = None
-            self._look_instance(key)
-            self._look_waiting(key)
+    def instance_gone(self, obj: Mapping[str, Any]) -> None:
+        """Take in that an EfritInstance was deleted."""
+        meta = obj["metadata"]
+        self.forget_instance((meta["namespace"], meta["name"]), meta["uid"])
+
+    def forget_instance(self, key: Key, uid: str | None) -> None:
+        """Forget the EfritInstance with this UID; one made anew under its name stays."""
+        entry = self._instances.get(key)
+        if entry is None or (entry.instance is not None and entry.instance.metadata.uid != uid):
+            return
+        entry.instance = None
+        self._look_instance(key)
+        self._look_waiting(key)
 
     def observe_request(self, obj: Mapping[str, Any]) -> None:
         """Take in an EfritRequest."""
@@ -63,9 +70,9 @@ class Store(BridgeNews):
             log.error("EfritRequest %s cannot be read: %s", obj.get("metadata", {}).get("name"), error)
             return
         entry = self._requests.get(request.key)
+        if entry is not None and older(request, entry.request):
+            return
         if entry is not None and entry.request.metadata.uid == request.metadata.uid:
-            if older(request, entry.request):
-                return
             self._untarget(entry)
             entry.request = request
         else:
@@ -91,6 +98,8 @@ class Store(BridgeNews):
         key = instance_key(obj)
         if key is not None:
             entry = self._instances[key]
+            if not entry.news("Pod", obj):
+                return
             view = pod_view(obj)
             if entry.pod is None or entry.pod.uid != view.uid:
                 entry.problem = None
@@ -105,6 +114,7 @@ class Store(BridgeNews):
         if key is None:
             return
         entry = self._instances[key]
+        entry.news("Pod", obj)
         if entry.pod is not None and entry.pod.uid == obj["metadata"]["uid"]:
             entry.pod = None
             self._look_instance(key)
@@ -112,21 +122,25 @@ class Store(BridgeNews):
     def observe_statefulset(self, obj: Mapping[str, Any]) -> None:
         """Take in an instance's StatefulSet."""
         key = instance_key(obj)
-        if key is not None:
+        if key is not None and self._instances[key].news("StatefulSet", obj):
             self._instances[key].statefulset = statefulset_view(obj)
             self._look_instance(key)
 
     def forget_statefulset(self, obj: Mapping[str, Any]) -> None:
         """Take in that a StatefulSet is gone."""
         key = instance_key(obj)
-        if key is not None:
-            self._instances[key].statefulset = None
+        if key is None:
+            return
+        entry = self._instances[key]
+        entry.news("StatefulSet", obj)
+        if entry.statefulset is not None and entry.statefulset.uid == obj["metadata"]["uid"]:
+            entry.statefulset = None
             self._look_instance(key)
 
     def observe_claim(self, obj: Mapping[str, Any]) -> None:
         """Take in a PersistentVolumeClaim of an instance."""
         key = instance_key(obj)
-        if key is not None:
+        if key is not None and self._instances[key].news("PersistentVolumeClaim", obj):
             view = claim_view(obj)
             known = self._instances[key].claims.get(view.name)
             self._instances[key].claims[view.name] = view
@@ -136,7 +150,12 @@ class Store(BridgeNews):
     def forget_claim(self, obj: Mapping[str, Any]) -> None:
         """Take in that a claim is gone."""
         key = instance_key(obj)
-        if key is not None and self._instances[key].claims.pop(obj["metadata"]["name"], None) is not None:
+        if key is None:
+            return
+        entry, name = self._instances[key], obj["metadata"]["name"]
+        entry.news("PersistentVolumeClaim", obj)
+        if name in entry.claims and entry.claims[name].uid == obj["metadata"]["uid"]:
+            del entry.claims[name]
             self._look_instance(key)
 
     # What actions learned.
@@ -261,6 +280,10 @@ class Store(BridgeNews):
     def instance_keys(self) -> list[Key]:
         """Return the keys of all instances, those included of which only children are left."""
         return list(self._instances)
+
+    def instance_uids(self) -> dict[Key, str | None]:
+        """Return the UID of each instance by its key, None where only children are left."""
+        return {key: each.instance.metadata.uid if each.instance else None for key, each in self._instances.items()}
 
     def open_request_uids(self) -> dict[Key, str]:
         """Return key and UID of every request not yet final."""

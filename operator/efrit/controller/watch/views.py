@@ -81,4 +81,4 @@ def claim_view(claim: Mapping[str, Any]) -> ClaimView:
     """Return what decisions read of a PersistentVolumeClaim."""
     meta = claim["metadata"]
     phase = claim.get("status", {}).get("phase", "Pending")
-    return ClaimView(name=meta["name"], phase=phase)
+    return ClaimView(name=meta["name"], phase=phase, uid=meta["uid"])

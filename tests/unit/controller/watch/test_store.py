@@ -78,9 +78,17 @@ class World:
 
 
 def child(
-    kind: str = "pod", *, uid: str = POD_UID, name: str = "efrit-alpha-0", of: str = "alpha", **status: Any
+    kind: str = "pod",
+    *,
+    uid: str = POD_UID,
+    name: str = "efrit-alpha-0",
+    of: str = "alpha",
+    version: str | None = None,
+    **status: Any,
 ) -> Json:
     meta: Json = {"name": name, "namespace": NAMESPACE, "uid": uid, "labels": {"efrit.dev/instance": of}}
+    if version is not None:
+        meta["resourceVersion"] = version
     return {"kind": kind, "metadata": meta, "spec": {}, "status": status}
 
 
@@ -161,10 +169,10 @@ def test_an_object_that_cannot_be_read_changes_nothing(broken: Json) -> None:
 @on_virtual_time
 async def test_a_request_made_anew_under_its_name_starts_afresh() -> None:
     world = World()
-    world.store.observe_request(request_json(uid="first", version="90"))
+    world.store.observe_request(request_json(uid="first", version="5"))
     world.store.absent(WORK, "first", QUEUE_ID)
 
-    world.store.observe_request(request_json(uid="second", version="5"))
+    world.store.observe_request(request_json(uid="second", version="90"))
 
     snapshot = world.store.request_snapshot(WORK)
     assert snapshot is not None
@@ -177,6 +185,7 @@ async def test_news_of_an_earlier_request_of_the_name_are_ignored() -> None:
     world = World()
     world.store.observe_request(request_json(uid="second"))
 
+    world.store.observe_request(request_json(uid="first", version="19"))
     world.store.request_left(request_json(uid="first"))
     world.store.absent(WORK, "first", QUEUE_ID)
     world.store.turned_away(WORK, "first", "no")
@@ -185,7 +194,7 @@ async def test_news_of_an_earlier_request_of_the_name_are_ignored() -> None:
 
     snapshot = world.store.request_snapshot(WORK)
     assert snapshot is not None
-    assert (snapshot.gone, snapshot.handover) == (False, None)
+    assert (snapshot.request.metadata.uid, snapshot.gone, snapshot.handover) == ("second", False, None)
     assert not world.store.must_verify(WORK)
 
 
@@ -196,7 +205,7 @@ async def test_an_instance_made_anew_under_its_name_forgets_its_refusal() -> Non
     world.store.refused(ALPHA, 1, "exceeded quota")
     world.store.explained(ALPHA, "some problem")
 
-    world.store.observe_instance(instance_json(uid="second", version="1"))
+    world.store.observe_instance(instance_json(uid="second", version="11"))
 
     snapshot = world.store.instance_snapshot(ALPHA)
     assert snapshot is not None
@@ -223,7 +232,7 @@ async def test_a_deleted_instance_is_looked_at_with_its_requests() -> None:
     world.store.observe_request(request_json())
     await world.settle()
 
-    world.store.forget_instance(ALPHA)
+    world.store.instance_gone(instance_json())
 
     assert await world.looks() == {("Instance", "alpha"), ("Request", "work")}
     snapshot = world.store.request_snapshot(WORK)
@@ -233,10 +242,25 @@ async def test_a_deleted_instance_is_looked_at_with_its_requests() -> None:
 
 
 @on_virtual_time
+async def test_news_of_an_earlier_instance_of_the_name_are_ignored() -> None:
+    world = World()
+    world.store.observe_instance(instance_json(uid="second"))
+    await world.settle()
+
+    world.store.observe_instance(instance_json(uid="first", version="8"))
+    world.store.instance_gone(instance_json(uid="first", version="9"))
+
+    assert await world.looks() == set()
+    snapshot = world.store.instance_snapshot(ALPHA)
+    assert snapshot is not None
+    assert snapshot.instance.metadata.uid == "second"
+
+
+@on_virtual_time
 async def test_an_instance_that_was_never_known_is_forgotten_in_silence() -> None:
     world = World()
 
-    world.store.forget_instance(ALPHA)
+    world.store.instance_gone(instance_json())
 
     assert await world.looks() == set()
 
@@ -909,6 +933,49 @@ async def test_the_end_of_an_earlier_pod_does_not_forget_the_present_one() -> No
     snapshot = world.store.instance_snapshot(ALPHA)
     assert snapshot is not None
     assert snapshot.pod is not None
+
+
+@on_virtual_time
+async def test_late_news_of_a_child_change_nothing() -> None:
+    world = World()
+    world.store.observe_instance(instance_json())
+    claim = "efrit-alpha-queue"
+    world.store.observe_pod(child(uid="new", version="12", podIP="10.0.0.2"))
+    world.store.observe_statefulset(child(uid="new", name="efrit-alpha", version="12"))
+    world.store.observe_claim(child(uid="new", name=claim, version="12", phase="Bound"))
+    await world.settle()
+
+    # Each object has a stream of events of its own: those of the earlier ones may come later.
+    world.store.observe_pod(child(uid="old", version="9", podIP="10.0.0.1"))
+    world.store.forget_pod(child(uid="old", version="10"))
+    world.store.observe_pod(child(uid="new", version="11"))
+    for take_in in (world.store.observe_statefulset, world.store.forget_statefulset):
+        take_in(child(uid="old", name="efrit-alpha", version="9"))
+    for take_in in (world.store.observe_claim, world.store.forget_claim):
+        take_in(child(uid="old", name=claim, version="9", phase="Pending"))
+
+    assert await world.looks() == set()
+    snapshot = world.store.instance_snapshot(ALPHA)
+    assert snapshot is not None
+    assert snapshot.pod is not None
+    assert (snapshot.pod.uid, snapshot.pod.ip) == ("new", "10.0.0.2")
+    assert snapshot.statefulset is not None
+    assert snapshot.statefulset.uid == "new"
+    assert [(each.uid, each.phase) for each in snapshot.claims] == [("new", "Bound")]
+
+
+@on_virtual_time
+async def test_a_child_that_is_gone_does_not_come_back_by_late_news() -> None:
+    world = World()
+    world.store.observe_instance(instance_json())
+    world.store.observe_pod(child(version="11"))
+    world.store.forget_pod(child(version="13"))
+
+    world.store.observe_pod(child(version="12"))
+
+    snapshot = world.store.instance_snapshot(ALPHA)
+    assert snapshot is not None
+    assert snapshot.pod is None
 
 
 @on_virtual_time

@@ -1,0 +1,89 @@
+"""What an instance leaves in the cluster, as flat data: every field of every child under one name, ready to compare.
+
+Left out is what differs between two equal worlds: versions, times, UIDs, the hashes that the controller keeps.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from tests.integration.kube import ROOTS, Json, Kube
+
+PLURALS = ("statefulsets", "networkpolicies", "secrets", "serviceaccounts", "persistentvolumeclaims", "pods")
+HASHES = ("efrit.dev/children-hash", "efrit.dev/template-hash")
+PASSING = {"lastTransitionTime", "observedGeneration"}
+LIST_KEYS = ("mountPath", "containerPort", "name", "uid", "type")
+
+Flat = dict[str, Any]
+
+
+def flat(value: Any, at: str = "") -> Flat:
+    """Return path -> leaf; items of a list go by what names them, or by their number."""
+    if isinstance(value, Mapping) and value:
+        return {path: leaf for key, each in value.items() for path, leaf in flat(each, f"{at}.{key}").items()}
+    if isinstance(value, list) and value:
+        named = zip(_names(value), value, strict=True)
+        return {path: leaf for name, each in named for path, leaf in flat(each, f"{at}[{name}]").items()}
+    return {at.removeprefix("."): value}
+
+
+def _names(items: list[Any]) -> list[object]:
+    for key in LIST_KEYS:
+        found = [each.get(key) if isinstance(each, dict) else None for each in items]
+        if None not in found and len(set(found)) == len(found):
+            return found
+    return list(range(len(items)))
+
+
+def differences(before: Flat, after: Flat) -> Flat:
+    """Return path -> the later value, None for what is gone, of all that is not as it was."""
+    paths = before.keys() | after.keys()
+    return {path: after.get(path) for path in sorted(paths) if before.get(path) != after.get(path)}
+
+
+def children(kube: Kube, namespace: str, instance: str) -> Flat:
+    """Return all fields of all children of an instance, pods included."""
+    found: Flat = {}
+    for plural in PLURALS:
+        for each in kube.list(plural, namespace, labelSelector=f"efrit.dev/instance={instance}"):
+            found |= flat(_lasting(each), _title(ROOTS[plural][1], each["metadata"]["name"], instance))
+    return found
+
+
+def _title(kind: str, name: str, instance: str) -> str:
+    rest = name.removeprefix(f"efrit-{instance}").removeprefix("-")
+    return f"{kind}[{rest}]" if rest else kind
+
+
+def _lasting(obj: Json) -> Json:
+    meta = obj["metadata"]
+    annotations = {key: value for key, value in meta.get("annotations", {}).items() if key not in HASHES}
+    kept = {"labels": meta.get("labels", {}), "annotations": annotations, "owners": meta.get("ownerReferences", [])}
+    # A port of this machine stands in for the container's own, another one with every pod.
+    body = {key: value for key, value in obj.items() if key not in ("metadata", "status", "apiVersion", "kind")}
+    found: Json = {**body, "metadata": kept}
+    if obj.get("kind") == "Pod" or "nodeName" in body.get("spec", {}):
+        found["spec"] = _without_ports(body["spec"])
+        for each in kept["owners"]:
+            each.pop("uid", None)
+    return found
+
+
+def _without_ports(spec: Json) -> Json:
+    first, *others = spec["initContainers"]
+    return {**spec, "initContainers": [{**first, "ports": []}, *others]}
+
+
+def conditions(obj: Json) -> Flat:
+    """Return the conditions of an instance without their times."""
+    found = obj.get("status", {}).get("conditions", [])
+    return flat([{key: value for key, value in each.items() if key not in PASSING} for each in found])
+
+
+def renamed(found: Flat, instance: str, uid: str) -> Flat:
+    """Return the fields as those of an instance `x`, without what is made from a UID."""
+    text = json.dumps({path: leaf for path, leaf in found.items() if not path.startswith("Secret[bridge].data")})
+    result: Flat = json.loads(text.replace(uid, "uid-of-x").replace(instance, "x"))
+    return result

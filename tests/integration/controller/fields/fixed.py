@@ -1,0 +1,61 @@
+"""Fields that are decided when an instance is created, and those that have no effect in this version."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.integration.controller.fields.changes import SPEC, Change
+from tests.integration.kube import Json
+
+CLAIM = "PersistentVolumeClaim"
+
+
+def choices() -> Iterator[Change]:
+    """Yield what may be chosen for each volume, with all that differs from an instance that chose nothing."""
+    for volume in ("queue", "workspace"):
+        storage = {"size": "2Gi", "storageClassName": "fast", "accessModes": ["ReadWriteMany"]}
+        at = f"{CLAIM}[{volume}].spec"
+        yield Change(
+            f"{volume} on a claim",
+            {volume: {"storage": storage}},
+            {
+                f"{at}.resources.requests.storage": "2Gi",
+                f"{at}.storageClassName": "fast",
+                f"{at}.accessModes[0]": "ReadWriteMany",
+            },
+        )
+        at = f"{SPEC}.volumes[{volume}]"
+        yield Change(
+            f"{volume} on an existing claim",
+            {volume: {"existingClaim": "mine"}},
+            {f"{at}.persistentVolumeClaim.claimName": "mine", **gone(volume)},
+        )
+        yield Change(
+            f"{volume} with the pod's life",
+            {volume: {"ephemeral": True}},
+            {f"{at}.persistentVolumeClaim": None, f"{at}.emptyDir": {}, **gone(volume)},
+        )
+
+
+def gone(volume: str) -> Json:
+    """Return the effect of a claim that is not made."""
+    return {f"{CLAIM}[{volume}]": None}
+
+
+KEPT_FOR_MODELS = {
+    "spec.queue.concurrency": 9,
+    "spec.model.provider": "anthropic",
+    "spec.limits.maxToolCalls": 9,
+    "spec.limits.maxRepeatedCalls": 9,
+    "spec.tools.allow": ["a"],
+    "spec.tools.deny": ["b"],
+}
+"""Fields of chats and commands. No request of this version gets as far as a model (README), so nothing may differ."""
+
+BEHAVIOUR = {
+    "spec.operatingMode": "test_live.py::test_a_suspended_instance_comes_back_as_it_was",
+    "spec.idle.suspendAfterSeconds": "test_live.py::test_an_instance_that_fell_asleep_wakes_when_idle_is_taken_back",
+    "spec.idle.deleteAfterSeconds": "../test_instances.py::"
+    "test_idle_instances_sleep_or_go_and_work_wakes_the_sleeper",
+}
+"""Fields whose effect takes a running instance: the tests that show it."""

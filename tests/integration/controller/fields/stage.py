@@ -1,0 +1,74 @@
+"""One instance whose spec is replaced time and again: write, wait until the controller has settled, look."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+from tests.integration.controller.fields.children import Flat, children, conditions, renamed
+from tests.integration.controller.site import Site
+from tests.integration.kube import Json, until
+
+JSON_PATCH = "application/json-patch+json"
+
+
+class Stage:
+    """Talks about one instance of a site."""
+
+    def __init__(self, site: Site, name: str, **spec: Any) -> None:
+        self.site = site
+        self.name = name
+        self._given: Json | None = None
+        site.instance(name, ready=False, **spec)
+        self.settled()
+
+    @property
+    def object(self) -> Json:
+        return self.site.kube.get("efritinstances", self.site.namespace, self.name)
+
+    def becomes(self, spec: Json) -> None:
+        """Replace the whole spec, as `kubectl replace` does, whatever was written to the status meanwhile."""
+        kube = self.site.kube
+        path = kube.path("efritinstances", self.site.namespace, self.name)
+        body = [{"op": "replace", "path": "/spec", "value": spec}]
+        kube.call("PATCH", path, body, content_type=JSON_PATCH, fieldValidation="Strict")
+
+    def settled(self) -> Json:
+        """Wait until the status speaks of the present spec, and return the instance."""
+
+        def reached() -> Json | None:
+            found = self.object
+            status, generation = found.get("status", {}), found["metadata"]["generation"]
+            told = [each["observedGeneration"] for each in status.get("conditions", ())]
+            return found if status.get("observedGeneration") == generation and set(told) == {generation} else None
+
+        return until(reached, lambda: f"not settled: {self.object}\n{self.site.logs()}")
+
+    def seen(self) -> Flat:
+        """Return the children and the conditions."""
+        found = children(self.site.kube, self.site.namespace, self.name)
+        return found | {f"condition{path}": leaf for path, leaf in conditions(self.object).items()}
+
+    def after(self, spec: Json) -> Flat:
+        """Replace the spec and return what is seen once it has settled."""
+        if spec != self._given:
+            self.becomes(spec)
+            self._given = spec
+            self.settled()
+        return self.seen()
+
+    def seen_as_new(self) -> Flat:
+        """Return the children as those of an instance with a name that says nothing."""
+        found = children(self.site.kube, self.site.namespace, self.name)
+        return renamed(found, self.name, self.object["metadata"]["uid"])
+
+
+def merged(base: Mapping[str, Any], change: Mapping[str, Any]) -> Json:
+    """Return `base` with `change` in it, object by object; a list is replaced."""
+    result = copy.deepcopy(dict(base))
+    for key, value in change.items():
+        known = result.get(key)
+        both = isinstance(value, Mapping) and isinstance(known, dict) and value
+        result[key] = merged(known, value) if both and isinstance(known, dict) else copy.deepcopy(value)
+    return result

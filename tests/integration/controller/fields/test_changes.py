@@ -1,0 +1,136 @@
+"""Each field changed and taken back: exactly its effect, then exactly what was before.
+
+The instance is suspended: what a pod would be made of is all there, and no pod has to come and go. test_live.py does
+the same with pods.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.integration.controller.fields.changes import MODEL, SUSPENDED, Change, changes
+from tests.integration.controller.fields.children import Flat, differences
+from tests.integration.controller.fields.fixed import KEPT_FOR_MODELS, choices
+from tests.integration.controller.fields.stage import Stage, merged
+from tests.integration.controller.site import Site
+from tests.integration.kube import Json, Refused
+
+CHANGES = changes()
+NUMBERS = itertools.count(1)
+EMPTIABLE = {
+    *("labels", "annotations", "nodeSelector", "tolerations", "imagePullSecrets", "env", "envFrom", "volumes"),
+    *("volumeMounts", "egress", "allowIngressFrom"),
+}
+
+
+def without(spec: Json, change: Json) -> Json:
+    """Return `spec` with null for each field of `change` that it lacks."""
+    known = {key: spec.get(key) for key in change}
+    rest = {
+        key: without(known[key] or {}, value) if isinstance(value, dict) and key in PARTS else known[key]
+        for key, value in change.items()
+    }
+    return {**spec, **rest}
+
+
+PARTS = {"emacs", "queue", "limits", "network", "podTemplate"}
+"""Objects that are always there: null is for what is in them."""
+
+
+def emptied(case: Change) -> Json:
+    """Return the spec with the list or map of a case empty; nothing where it changes none, or one that was there."""
+    ((part, change),) = case.change.items()
+    fields = {key: type(value)() for key, value in change.items() if key in EMPTIABLE and part not in case.base}
+    return merged(case.before, {part: fields}) if fields else {}
+
+
+def changed(before: Flat, effect: Flat) -> Flat:
+    """Return what is seen with an effect; None takes away all that is below a path."""
+    gone = tuple(path for path, value in effect.items() if value is None)
+    kept = {
+        path: leaf
+        for path, leaf in before.items()
+        if not any(path == each or path.startswith(f"{each}.") for each in gone)
+    }
+    return kept | {path: value for path, value in effect.items() if value is not None}
+
+
+@pytest.fixture(scope="module")
+def stage(shared: Site) -> Stage:
+    return Stage(shared, "changing", **SUSPENDED)
+
+
+@pytest.fixture(scope="module")
+def untouched(shared: Site) -> Flat:
+    """What a new instance looks like that chose nothing."""
+    return Stage(shared, "fieldplain", **SUSPENDED).seen_as_new()
+
+
+@pytest.fixture(scope="module")
+def growing_class(shared: Site) -> str:
+    name = f"grows-{shared.namespace}"
+    manifest = {"provisioner": "example.org/none", "allowVolumeExpansion": True}
+    manifest |= {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": name}}
+    shared.kube.call("POST", "/apis/storage.k8s.io/v1/storageclasses", manifest)
+    return name
+
+
+@pytest.fixture(scope="module", autouse=True)
+def calm(shared: Site) -> Iterator[None]:
+    """All the while the controller lives, complains of nothing, and the other instance is served."""
+    yield
+    assert shared.operators[0].process.status is None
+    assert "Traceback" not in shared.operators[0].process.log.read_text()
+    assert shared.answer(shared.ask("'served"))["result"] == "served"
+
+
+@pytest.mark.parametrize("case", CHANGES, ids=str)
+def test_a_change_has_its_effect_and_no_other_and_null_takes_it_back(stage: Stage, case: Change) -> None:
+    before = stage.after(case.before)
+    assert differences(before, stage.after(case.after)) == case.effect
+    assert differences(before, stage.after(without(case.before, case.change))) == {}
+
+
+@pytest.mark.parametrize("case", [each for each in CHANGES if emptied(each)], ids=str)
+def test_an_empty_list_or_map_is_as_none(stage: Stage, case: Change) -> None:
+    before = stage.after(case.before)
+    stage.after(case.after)
+    assert differences(before, stage.after(emptied(case))) == {}
+
+
+@pytest.mark.parametrize("case", [*(each for each in CHANGES if not each.base), *choices()], ids=str)
+def test_what_an_instance_is_made_with_has_the_same_effect(shared: Site, untouched: Flat, case: Change) -> None:
+    """A change that leaves something behind, or forgets something, ends elsewhere than a new instance."""
+    made = Stage(shared, f"madeanew{next(NUMBERS)}", **case.after)
+    # The account of an instance that named none at first stays when it names one: without a right, without a token.
+    effect = {**case.effect, **({"ServiceAccount": None} if case.title == "service account" else {})}
+    assert differences(changed(untouched, effect), made.seen_as_new()) == {}
+
+
+@pytest.mark.parametrize("field", KEPT_FOR_MODELS)
+def test_a_field_that_is_kept_for_models_changes_nothing_yet(stage: Stage, field: str) -> None:
+    given = merged(SUSPENDED, MODEL) if ".model." in field else SUSPENDED
+    before = stage.after(given)
+    change: Any = KEPT_FOR_MODELS[field]
+    for step in reversed(field.split(".")[1:]):
+        change = {step: change}
+    assert differences(before, stage.after(merged(given, change))) == {}
+
+
+def test_a_volume_grows_where_its_class_allows_and_never_shrinks(shared: Site, growing_class: str) -> None:
+    claim = {"storageClassName": growing_class}
+    stage = Stage(shared, "fieldgrows", queue={"storage": claim}, workspace={"storage": claim})
+    shared.until_condition("fieldgrows", "Ready", status="True")
+    sizes = {"queue": "2Gi", "workspace": "3Gi"}
+    before = stage.seen()
+    bigger = {name: {"storage": {**claim, "size": size}} for name, size in sizes.items()}
+    found = differences(before, stage.after(bigger))
+    of = "PersistentVolumeClaim[{}].spec.resources.requests.storage"
+    assert found == {of.format(name): size for name, size in sizes.items()}
+    for name in sizes:
+        with pytest.raises(Refused, match=rf"spec\.{name}\.storage\.size: a volume cannot shrink"):
+            stage.becomes({**bigger, name: {"storage": claim}})

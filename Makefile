@@ -9,6 +9,8 @@ CLUSTER_RIG := $(PYTHON) -m tests.cluster
 # kubectl, helm and KUBECONFIG of the test cluster, for whatever runs behind it.
 ON_CLUSTER = eval "$$($(CLUSTER_RIG) env)" &&
 PYTEST_FLAGS ?=
+# Test files side by side: most of a test's time is waiting for another process.
+SIDE_BY_SIDE = -n 2 --dist loadfile
 RELEASE ?= efrit-operator
 NAMESPACE ?= efrit-system
 
@@ -29,7 +31,7 @@ test: test-unit test-lisp test-integration test-mutants test-e2e ## every tier, 
 
 .PHONY: test-unit
 test-unit: .venv/ready tools-test ## Python without a cluster
-	$(ON_CLUSTER) $(BIN)/pytest tests/unit $(PYTEST_FLAGS)
+	$(ON_CLUSTER) $(BIN)/pytest tests/unit $(SIDE_BY_SIDE) $(PYTEST_FLAGS)
 
 .PHONY: test-lisp
 test-lisp: tools-test ## Emacs Lisp in real daemons: the installed Emacs (28 or newer) and Debian trixie's Emacs 30
@@ -38,7 +40,7 @@ test-lisp: tools-test ## Emacs Lisp in real daemons: the installed Emacs (28 or 
 
 .PHONY: test-integration
 test-integration: .venv/ready tools-test ## real API server, etcd, bridge and Emacs, as plain processes
-	$(ON_CLUSTER) $(BIN)/pytest tests/integration $(PYTEST_FLAGS)
+	$(ON_CLUSTER) $(BIN)/pytest tests/integration $(SIDE_BY_SIDE) $(PYTEST_FLAGS)
 
 .PHONY: test-mutants
 test-mutants: .venv/ready tools-test ## takes one safety step at a time out of a copy: a test must fail each time (STEPS=words)

@@ -80,3 +80,4 @@ class EmacsState(StrEnum):
 
     IDLE = "idle"
     BUSY = "busy"
+    DEGRADED = "degraded"

@@ -147,7 +147,7 @@ The same request again is kept once; another request is kept as rejected."
                   (file-missing ""))))
         (position 0))
     (setq efrit-claim--torn (not (or (string-empty-p text) (string-suffix-p "\n" text))))
-    (while (string-match "^\\([A-Za-z0-9._-]+\\) \\([0-9]+\\) \\([0-9a-f]+\\)\n"
+    (while (string-match "^\\([A-Za-z0-9._-]+\\) \\([0-9]\\{1,9\\}\\) \\([0-9a-z]+\\)\n"
                          text position)
       (setq position (match-end 0))
       (let ((id (match-string 1 text))

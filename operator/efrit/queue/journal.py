@@ -4,6 +4,7 @@ Emacs appends one synced line before it evaluates; we create the file, read its 
 Blocking functions for the disk thread.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -12,6 +13,8 @@ from efrit.queue.durable import Disk, publish, temporary_name
 from efrit.queue.layout import CLAIMS, CLAIMS_OLD, Area
 
 _CHUNK = 1 << 20
+# As strict as Emacs' own reader: what is taken is written again, byte for byte, when the journal is shortened.
+_LINE = re.compile(rb"([A-Za-z0-9._-]{1,128}) ([0-9]{1,9}) ([0-9a-z]{1,64})")
 
 
 @dataclass(frozen=True)
@@ -26,9 +29,9 @@ class Claim:
 def parse_claims(data: bytes) -> Iterator[Claim]:
     """The claims in whole lines of `data`; torn or foreign lines are passed over."""
     for line in data.split(b"\n")[:-1]:
-        words = line.decode("ascii", "replace").split(" ")
-        if len(words) == 3 and is_request_id(words[0]) and words[1].isdecimal() and len(words[1]) < 10:
-            yield Claim(RequestId(words[0]), int(words[1]), words[2])
+        match = _LINE.fullmatch(line)
+        if match is not None and is_request_id(rid := match[1].decode()):
+            yield Claim(RequestId(rid), int(match[2]), match[3].decode())
 
 
 class ClaimJournal:

@@ -19,12 +19,17 @@ VERSION = "v1alpha1"
 
 def rfc3339(moment: datetime) -> str:
     """Render an aware moment as Kubernetes writes `metav1.Time`: whole seconds, UTC, a `Z`."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _in_utc(moment, "seconds")
 
 
 def rfc3339_micro(moment: datetime) -> str:
     """Render an aware moment as Kubernetes writes `metav1.MicroTime`."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return _in_utc(moment, "microseconds")
+
+
+def _in_utc(moment: datetime, precision: str) -> str:
+    # Not strftime, which writes the year 1 with one digit.
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec=precision) + "Z"
 
 
 Time = Annotated[datetime, PlainSerializer(rfc3339, return_type=str, when_used="json")]

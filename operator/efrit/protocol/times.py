@@ -5,10 +5,19 @@ from typing import Annotated
 
 from pydantic import AfterValidator, PlainSerializer
 
+_FIRST = datetime.min.replace(tzinfo=UTC)
+_LAST = datetime.max.replace(tzinfo=UTC)
+
 
 def as_utc(moment: datetime) -> datetime:
-    """`moment` in UTC; one without a zone is taken to be UTC already."""
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    """`moment` in UTC; one without a zone is taken to be UTC already. Raises `ValueError` outside years 1 to 9999."""
+    if moment.tzinfo is None:
+        return moment.replace(tzinfo=UTC)
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        # A ValueError is what pydantic tells as the field's problem.
+        raise ValueError("in UTC it must lie within the years 1 to 9999") from None
 
 
 def rfc3339(moment: datetime) -> str:
@@ -17,9 +26,20 @@ def rfc3339(moment: datetime) -> str:
 
 
 def from_epoch(seconds: float) -> datetime:
-    """UTC datetime of `seconds` since 1970."""
-    return datetime.fromtimestamp(seconds, UTC)
+    """UTC datetime of `seconds` since 1970, or the nearest there is: the times of files are anybody's to set."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (ValueError, OverflowError, OSError):
+        return _LAST if seconds > 0 else _FIRST
 
 
-Timestamp = Annotated[datetime, AfterValidator(as_utc), PlainSerializer(rfc3339, return_type=str, when_used="json")]
+def _as_written(moment: datetime) -> datetime:
+    """`moment` in UTC to the millisecond, so that it equals itself once it was written and read."""
+    utc = as_utc(moment)
+    return utc.replace(microsecond=utc.microsecond // 1000 * 1000)
+
+
+Timestamp = Annotated[
+    datetime, AfterValidator(_as_written), PlainSerializer(rfc3339, return_type=str, when_used="json")
+]
 """A moment as a model field: aware, UTC, written by `rfc3339`."""

@@ -4,11 +4,17 @@ After a `reset` come `request` events for everything unacknowledged, without ids
 that has one: a client cut off in between asks again with its old id, or none, and gets the whole of it.
 """
 
-from typing import NamedTuple, Self
+import re
+from typing import Annotated, NamedTuple, Self
+
+from pydantic import Field
 
 from efrit.errors import InvalidEvent
 from efrit.protocol.model import WireModel
-from efrit.protocol.view import RequestView, Stats
+from efrit.protocol.view import QueueId, RequestView, Stats
+
+_EPOCH = r"[A-Za-z0-9]{1,64}"
+_EVENT_ID = re.compile(rf"({_EPOCH})-([0-9]{{1,18}})", re.ASCII)
 
 
 class EventId(NamedTuple):
@@ -23,17 +29,18 @@ class EventId(NamedTuple):
     @classmethod
     def parse(cls, text: str) -> Self:
         """The inverse of `str`. Raises `InvalidEvent`."""
-        epoch, dash, seq = text.rpartition("-")
-        if not (dash and epoch and seq.isascii() and seq.isdigit() and len(seq) <= 18):
+        # Strict, because a client sends it back in a header.
+        match = _EVENT_ID.fullmatch(text)
+        if match is None:
             raise InvalidEvent(f"{text[:80]!r} is not an event id (<epoch>-<number>)")
-        return cls(epoch, int(seq))
+        return cls(match[1], int(match[2]))
 
 
 class Reset(WireModel):
     """Forget what you knew of this queue: all of it follows."""
 
-    queue_id: str
-    epoch: str
+    queue_id: QueueId
+    epoch: Annotated[str, Field(pattern=rf"^{_EPOCH}$")]
 
 
 Event = Reset | RequestView | Stats

@@ -7,11 +7,11 @@ import hashlib
 from collections.abc import Callable
 from typing import Any
 
-from pydantic import Field, JsonValue
+from pydantic import Field
 
 from efrit.errors import InvalidRequest, ProtocolError
 from efrit.protocol.ids import RequestIdField
-from efrit.protocol.model import PassThroughModel, canonical_json
+from efrit.protocol.model import PassThroughModel, PlainJson, canonical_json
 from efrit.protocol.states import PROTOCOL_VERSION, RequestType, RetryPolicy
 from efrit.protocol.times import Timestamp
 
@@ -40,11 +40,11 @@ class Request(PassThroughModel):
     options: RequestOptions = RequestOptions()
     timestamp: Timestamp | None = None
     instance_id: str | None = None
-    metadata: dict[str, JsonValue] | None = None
+    metadata: dict[str, PlainJson] | None = None
 
     def to_json(self) -> str:
-        """Compact JSON without the keys that are not set."""
-        return self.model_dump_json(exclude_none=True)
+        """Compact JSON without those of our keys that are not set; unknown keys stay, with null too."""
+        return self.model_dump_json(exclude={**_unset(self), "options": _unset(self.options)})
 
     def digest(self) -> Digest:
         """sha256 of the canonical JSON of what would be executed; see `digest`."""
@@ -53,6 +53,10 @@ class Request(PassThroughModel):
     @classmethod
     def _error(cls) -> Callable[[str], ProtocolError]:
         return InvalidRequest
+
+
+def _unset(model: PassThroughModel) -> dict[str, bool]:
+    return {name: True for name in type(model).model_fields if getattr(model, name) is None}
 
 
 def digest(request: Request) -> Digest:

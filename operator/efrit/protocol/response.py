@@ -1,15 +1,18 @@
 """An answer as it lies in responses/ and travels to the controller."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any, Self
 
-from pydantic import Field, JsonValue, model_validator
+from pydantic import Field, model_validator
 
 from efrit.errors import InvalidResponse, ProtocolError
 from efrit.protocol.ids import RequestId, RequestIdField
-from efrit.protocol.model import PassThroughModel
+from efrit.protocol.model import Attempt, Count, PassThroughModel, PlainJson
 from efrit.protocol.states import PROTOCOL_VERSION, Outcome, Reason, ResponseStatus
 from efrit.protocol.times import Timestamp
+
+RESULTS = ".efrit/results"
+"""Where in its workspace Emacs leaves results that are too long for an answer."""
 
 
 class Response(PassThroughModel):
@@ -25,17 +28,17 @@ class Response(PassThroughModel):
     status: ResponseStatus
     result: str | None = None
     error: str | None = None
-    execution_time: float = Field(default=0.0, ge=0)
-    context: dict[str, JsonValue] | None = None
+    execution_time: float = Field(default=0.0, ge=0, le=1e9)
+    context: dict[str, PlainJson] | None = None
     reason: Reason
     outcome: Outcome
-    attempt: int = Field(default=0, ge=0)
-    sha256: str | None = None
+    attempt: Attempt = 0
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
     output: str = ""
     messages: str = ""
     truncated: bool = False
-    result_bytes: int = Field(default=0, ge=0)
-    result_path: str | None = None
+    result_bytes: Count = 0
+    result_path: Annotated[str, Field(max_length=1024)] | None = None
     error_code: str | None = None
     started: Timestamp | None = None
 
@@ -53,9 +56,30 @@ class Response(PassThroughModel):
             filled["outcome"] = Outcome.SUCCESS if filled["reason"] == Reason.SUCCEEDED else Outcome.FAILURE
         return {key: value for key, value in filled.items() if value is not None}
 
+    @model_validator(mode="after")
+    def _does_not_contradict_itself(self) -> Self:
+        succeeded = self.reason is Reason.SUCCEEDED
+        # Partial work may end with any reason: it is never called success.
+        unlikely = Outcome.FAILURE if succeeded else Outcome.SUCCESS
+        if (self.status is ResponseStatus.SUCCESS) is not succeeded or self.outcome is unlikely:
+            raise ValueError(f"status {self.status}, reason {self.reason} and outcome {self.outcome} contradict")
+        if self.result_path is not None and not _is_result_file(self.result_path, self.id):
+            raise ValueError(f"result_path must be /…/{RESULTS}/{self.id}.txt")
+        return self
+
     @classmethod
     def _error(cls) -> Callable[[str], ProtocolError]:
         return InvalidResponse
+
+
+def _is_result_file(path: str, rid: RequestId) -> bool:
+    """Whether `path` can be the file Emacs wrote for `rid`: nobody is to be sent to any other."""
+    return (
+        path.startswith("/")
+        and path.endswith(f"/{RESULTS}/{rid}.txt")
+        and path.isprintable()
+        and not {"", ".", ".."} & set(path[1:].split("/"))
+    )
 
 
 def failure(rid: RequestId, reason: Reason, error: str, *, timestamp: Timestamp, attempt: int = 0) -> Response:

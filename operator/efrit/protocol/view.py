@@ -1,12 +1,23 @@
 """What a bridge tells about its queue: one request, the whole queue, its Emacs, and its errors."""
 
-from pydantic import Field, JsonValue
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
 
 from efrit.protocol.ids import RequestIdField
-from efrit.protocol.model import WireModel
+from efrit.protocol.model import Attempt, Count, PlainJson, Seconds, WireModel
 from efrit.protocol.response import Response
 from efrit.protocol.states import EmacsState, RequestState
 from efrit.protocol.times import Timestamp
+
+QueueId = Annotated[str, Field(min_length=1, max_length=64)]
+"""The queue's own random id."""
+
+Name = Annotated[str, Field(max_length=64)]
+"""A version or the id of a start of Emacs."""
+
+# Linux numbers processes below 2^22; a larger number does not even fit the system call.
+Pid = Annotated[int, Field(gt=1, le=2**22)]
 
 
 class RequestView(WireModel):
@@ -19,18 +30,24 @@ class RequestView(WireModel):
 
     id: RequestIdField
     state: RequestState
-    attempt: int = Field(default=0, ge=0)
+    attempt: Attempt = 0
     queued_time: Timestamp | None = None
     started_time: Timestamp | None = None
     response: Response | None = None
-    response_bytes: int | None = None
-    metadata: dict[str, JsonValue] | None = None
+    response_bytes: Count | None = None
+    metadata: dict[str, PlainJson] | None = None
+
+    @model_validator(mode="after")
+    def _has_its_own_answer(self) -> Self:
+        if self.response is not None and self.response.id != self.id:
+            raise ValueError(f"it carries the answer to {self.response.id}")
+        return self
 
 
 class RequestList(WireModel):
     """Everything not acknowledged yet, without the answers."""
 
-    queue_id: str
+    queue_id: QueueId
     requests: tuple[RequestView, ...] = ()
 
 
@@ -39,12 +56,12 @@ class EmacsStats(WireModel):
 
     alive: bool = False
     responsive: bool = False
-    pid: int | None = None
-    version: str | None = None
-    boot: str | None = None
-    heartbeat_age_seconds: float | None = None
-    busy_seconds: float | None = None
-    current: str | None = None
+    pid: Pid | None = None
+    version: Name | None = None
+    boot: Name | None = None
+    heartbeat_age_seconds: Seconds | None = None
+    busy_seconds: Seconds | None = None
+    current: RequestIdField | None = None
 
 
 class Stats(WireModel):
@@ -54,37 +71,37 @@ class Stats(WireModel):
     `failed` counts answers over the life of the volume, `interrupted` those of the failed whose Emacs died.
     """
 
-    queue_id: str
-    pending: int = 0
-    processing: int = 0
-    unacknowledged: int = 0
-    processed: int = 0
-    succeeded: int = 0
-    failed: int = 0
-    interrupted: int = 0
-    average_processing_seconds: float = 0.0
-    oldest_pending_seconds: float = 0.0
-    uptime_seconds: float = 0.0
+    queue_id: QueueId
+    pending: Count = 0
+    processing: Count = 0
+    unacknowledged: Count = 0
+    processed: Count = 0
+    succeeded: Count = 0
+    failed: Count = 0
+    interrupted: Count = 0
+    average_processing_seconds: Seconds = 0.0
+    oldest_pending_seconds: Seconds = 0.0
+    uptime_seconds: Seconds = 0.0
     emacs: EmacsStats = EmacsStats()
 
 
 class Heartbeat(WireModel):
     """The file Emacs writes once a second; the only thing it tells about itself."""
 
-    boot: str
-    pid: int = Field(gt=1)
+    boot: Name
+    pid: Pid
     time: Timestamp
-    emacs_version: str | None = None
+    emacs_version: Name | None = None
     state: EmacsState = EmacsState.IDLE
-    current: str | None = None
+    current: RequestIdField | None = None
     started: Timestamp | None = None
-    timeout: float | None = None
-    attempt: int | None = None
-    processed: int = 0
-    succeeded: int = 0
-    failed: int = 0
-    interrupted: int = 0
-    total_processing_seconds: float = 0.0
+    timeout: Seconds | None = None
+    attempt: Attempt | None = None
+    processed: Count = 0
+    succeeded: Count = 0
+    failed: Count = 0
+    interrupted: Count = 0
+    total_processing_seconds: Seconds = 0.0
 
 
 class ErrorDetail(WireModel):

@@ -9,15 +9,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from efrit.protocol import (
     RequestId,
     RequestState,
+    canonical_json,
     id_of_request_file,
     id_of_response_file,
     is_request_id,
     request_file,
     response_file,
 )
+from efrit.protocol.model import PlainJson
 from efrit.queue.answers import Answer, read_answer
 from efrit.queue.archive import MAX_REQUEST_FILE
 from efrit.queue.durable import Disk
@@ -25,6 +29,10 @@ from efrit.queue.layout import Area
 
 LONG_ANSWER_BYTES = 64 * 1024
 """Size of the JSON above which an answer is not carried around in memory, but read when it is asked for."""
+
+MAX_METADATA_BYTES = 4096
+"""Of a request's own metadata: it is kept in memory and told with every change of the request."""
+_METADATA = TypeAdapter(dict[str, PlainJson])
 
 
 @dataclass(frozen=True)
@@ -63,19 +71,29 @@ class Sighting:
 def facts_of(data: bytes | None) -> RequestFacts:
     """Reads a request file leniently: whether the request is valid is for Emacs to judge and to answer."""
     try:
-        loaded = json.loads(data or b"")
+        # Strictly UTF-8, as Emacs reads it: the two must not see different ids in one file.
+        loaded = json.loads((data or b"").decode())
     except (ValueError, RecursionError):
         return RequestFacts()
     if not isinstance(loaded, dict):
         return RequestFacts()
-    rid, options, metadata = loaded.get("id"), loaded.get("options"), loaded.get("metadata")
+    rid, options = loaded.get("id"), loaded.get("options")
     timeout = options.get("timeout") if isinstance(options, dict) else None
     usable = isinstance(timeout, int | float) and not isinstance(timeout, bool) and 0 < timeout < 1e9
     return RequestFacts(
         id=RequestId(rid) if isinstance(rid, str) and is_request_id(rid) else None,
         timeout=float(timeout) if usable and timeout is not None else None,
-        metadata=metadata if isinstance(metadata, dict) else None,
+        metadata=_usable_metadata(loaded.get("metadata")),
     )
+
+
+def _usable_metadata(value: Any) -> dict[str, Any] | None:
+    """`value` if it can be told to a client; a file of somebody else's may hold any."""
+    try:
+        text = canonical_json(value)
+        return _METADATA.validate_json(text) if len(text) <= MAX_METADATA_BYTES else None
+    except (ValueError, RecursionError):
+        return None
 
 
 def look(

@@ -40,7 +40,16 @@ from efrit.queue.cancel import order_stop, orders, withdraw
 from efrit.queue.durable import Disk, naming_failures
 from efrit.queue.journal import ClaimJournal
 from efrit.queue.layout import Area, withdrawn_file
-from efrit.queue.observe import Differences, Known, RequestFacts, Sighting, archived_facts, look, scan
+from efrit.queue.observe import (
+    MAX_METADATA_BYTES,
+    Differences,
+    Known,
+    RequestFacts,
+    Sighting,
+    archived_facts,
+    look,
+    scan,
+)
 from efrit.queue.recover import identity, recover
 from efrit.queue.state import Entry, Index, StopOrder
 from efrit.queue.submit import IdTaken, Submission, commit, submission
@@ -50,7 +59,6 @@ from efrit.queue.worker import GroupCommit, Worker
 
 log = logging.getLogger(__name__)
 
-MAX_METADATA_BYTES = 4096
 SCAN_BUSY_SECONDS = 1.0
 SCAN_IDLE_SECONDS = 10.0
 SCAN_BLIND_SECONDS = 0.1

@@ -1,6 +1,8 @@
 """Counts of answers over the life of the volume, kept in a small file so that a restart keeps them."""
 
-from typing import Self
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
 
 from efrit.errors import ProtocolError
 from efrit.protocol import Reason, Response
@@ -8,15 +10,24 @@ from efrit.protocol.model import WireModel
 from efrit.queue.durable import Disk, replace
 from efrit.queue.layout import TOTALS, Area
 
+# Well below what the wire allows: there is always room to count one more.
+_Figure = Annotated[int, Field(ge=0, le=2**50)]
+
 
 class Totals(WireModel):
     """`as_of_ns` is the time the newest counted answer was written: what is older was counted before."""
 
-    processed: int = 0
-    succeeded: int = 0
-    interrupted: int = 0
-    seconds: float = 0.0
+    processed: _Figure = 0
+    succeeded: _Figure = 0
+    interrupted: _Figure = 0
+    seconds: Annotated[float, Field(ge=0, le=1e11)] = 0.0
     as_of_ns: int = 0
+
+    @model_validator(mode="after")
+    def _adds_up(self) -> Self:
+        if self.succeeded + self.interrupted > self.processed:
+            raise ValueError("more answers of a kind than answers")
+        return self
 
     @property
     def failed(self) -> int:

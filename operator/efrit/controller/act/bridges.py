@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import httpx
 from httpx_sse import SSEError, aconnect_sse
 
+from efrit.controller.act.bridge_transport import BridgeTransport, read_events
 from efrit.controller.act.sink import Sink
 from efrit.controller.decide.actions import ConnectBridge
 from efrit.controller.decide.children.credentials import Identity, server_name, token
@@ -28,15 +29,19 @@ from efrit.errors import (
     Unauthorized,
     error_for_code,
 )
-from efrit.protocol import ErrorBody, Request, RequestView, parse_event
+from efrit.protocol import ErrorBody, Request, RequestView
 
 log = logging.getLogger(__name__)
 
 CALL_TIMEOUT = httpx.Timeout(15, connect=5)
+# Those are between two bytes; this is for the whole of a call, which a bridge may feed us drop by drop.
+CALL_SECONDS = 60
 # The bridge sends a comment every 10 s: half a minute of silence is a broken stream.
 STREAM_TIMEOUT = httpx.Timeout(30, connect=5)
 # One for the stream. More would not be faster, and each costs the bridge a quarter of a megabyte of TLS buffer.
 LIMITS = httpx.Limits(max_connections=9, max_keepalive_connections=9, keepalive_expiry=60)
+# What a bridge says of an error ends in a status.
+MAX_MESSAGE_CHARS = 1000
 FIRST_BACKOFF_SECONDS = 0.1
 LAST_BACKOFF_SECONDS = 5.0
 
@@ -83,9 +88,8 @@ class Bridges:
         host = f"[{wanted.host}]" if ":" in wanted.host else wanted.host
         client = httpx.AsyncClient(
             base_url=f"https://{host}:{wanted.port}",
-            verify=self._tls,
+            transport=BridgeTransport(verify=self._tls, limits=LIMITS, trust_env=False),
             timeout=CALL_TIMEOUT,
-            limits=LIMITS,
             trust_env=False,
         )
         link = _Link(wanted, client, self._tokens(wanted.instance_uid))
@@ -106,15 +110,15 @@ class Bridges:
     async def submit(self, instance: Key, request: Request) -> RequestView:
         """PUT a request. Raises the QueueError the bridge names, or BridgeUnreachable."""
         body = await self._call("PUT", instance, request.id, content=request.to_json().encode(), json=True)
-        return RequestView.model_validate_json(body)
+        return _view(body, request.id)
 
     async def read(self, instance: Key, uid: str) -> RequestView:
         """GET a request with its answer. Raises RequestNotFound, BridgeUnreachable."""
-        return RequestView.model_validate_json(await self._call("GET", instance, uid))
+        return _view(await self._call("GET", instance, uid), uid)
 
     async def cancel(self, instance: Key, uid: str) -> RequestView:
         """Ask to stop or withdraw a request. Raises RequestNotFound, BridgeUnreachable."""
-        return RequestView.model_validate_json(await self._call("POST", instance, f"{uid}/cancel"))
+        return _view(await self._call("POST", instance, f"{uid}/cancel"), uid)
 
     async def acknowledge(self, instance: Key, uid: str) -> None:
         """Say that the answer is stored. A request that is unknown was acknowledged long ago."""
@@ -150,14 +154,15 @@ class Bridges:
         if link is None:
             raise BridgeUnreachable(f"{instance[0]}/{instance[1]}: not connected to its bridge")
         try:
-            response = await link.client.request(
-                method,
-                f"/v1/requests/{where}",
-                content=content,
-                headers=link.headers() | ({"Content-Type": "application/json"} if json else {}),
-                extensions=_tls_name(link.wanted),
-            )
-        except (httpx.TransportError, httpx.InvalidURL, RuntimeError) as error:
+            async with asyncio.timeout(CALL_SECONDS):
+                response = await link.client.request(
+                    method,
+                    f"/v1/requests/{where}",
+                    content=content,
+                    headers=link.headers() | ({"Content-Type": "application/json"} if json else {}),
+                    extensions=_tls_name(link.wanted),
+                )
+        except (httpx.TransportError, httpx.InvalidURL, RuntimeError, TimeoutError) as error:
             # RuntimeError: the client was closed under us because the pod was replaced.
             raise BridgeUnreachable(f"{instance[0]}/{instance[1]}: its bridge does not answer: {error!r}") from error
         if response.is_success:
@@ -186,11 +191,10 @@ class Bridges:
                     if not source.response.is_success:
                         await source.response.aread()
                         raise _error(source.response)
-                    async for each in source.aiter_sse():
-                        event = parse_event(each.event, each.data)
+                    async for event, event_id in read_events(source):
                         if event is not None:
                             self._sink.bridge_event(instance, pod_uid, event)
-                        last_id, failures = each.id or last_id, 0
+                        last_id, failures = event_id or last_id, 0
             except (httpx.TransportError, SSEError, EfritError) as error:
                 problem = str(error) or repr(error)
                 if isinstance(error, Unauthorized) and link.next_token():
@@ -207,13 +211,20 @@ class Bridges:
             await asyncio.sleep(backoff * random.uniform(0.8, 1.2))  # noqa: S311
 
 
+def _view(body: bytes, uid: str) -> RequestView:
+    view = RequestView.parse(body)
+    if view.id != uid:
+        raise BridgeError(f"asked about request {uid}, the bridge told of {view.id}")
+    return view
+
+
 def _tls_name(wanted: ConnectBridge) -> dict[str, str]:
     return {"sni_hostname": server_name(wanted.instance_uid)}
 
 
 def _error(response: httpx.Response) -> EfritError:
     try:
-        detail = ErrorBody.model_validate_json(response.content).error
-    except ValueError:
-        return BridgeError(f"the bridge answered {response.status_code}: {response.text[:200]}")
-    return error_for_code(detail.code, detail.message)
+        detail = ErrorBody.parse(response.content).error
+    except ProtocolError:
+        return BridgeError(f"the bridge answered {response.status_code}: {response.text[:200]!r}")
+    return error_for_code(detail.code, detail.message[:MAX_MESSAGE_CHARS])

@@ -46,6 +46,14 @@ test-integration: .venv/ready tools-test ## real API server, etcd, bridge and Em
 test-mutants: .venv/ready tools-test ## takes one safety step at a time out of a copy: a test must fail each time (STEPS=words)
 	$(ON_CLUSTER) $(BIN)/python -m tests.mutation $(STEPS)
 
+.PHONY: test-fuzz
+test-fuzz: .venv/ready tools-test ## bad input: every reader, the bridge's HTTP, files dropped before a real Emacs
+	$(ON_CLUSTER) $(BIN)/pytest tests/fuzz $(PYTEST_FLAGS)
+
+.PHONY: fuzz
+fuzz: .venv/ready ## coverage-guided fuzzing of every reader, all in turn, for MINUTES=10
+	$(BIN)/python -m tests.fuzz.guided --seconds $$(( $(or $(MINUTES),10) * 60 ))
+
 .PHONY: test-e2e
 test-e2e: .venv/ready install ## the installed operator on the cluster
 	$(ON_CLUSTER) $(BIN)/pytest tests/e2e $(PYTEST_FLAGS)

@@ -98,7 +98,7 @@ class Version:
 
 @dataclass(frozen=True)
 class Ran:
-    """A line of a counter file: an eval really ran here. `written` is the wall clock of its Emacs."""
+    """A line of a counter file: an eval really ran here, at `written` by the clock of its Emacs."""
 
     namespace: str
     instance: str
@@ -183,6 +183,7 @@ class History:
     secrets: names of the result Secrets that were there at the end.
     quiet_at: when the last fault was over. patience: seconds after that within which all must be final.
     namespaces_deleted: their requests need not end, but must not have run twice or be left on a live queue.
+    namespaces_left: those of them that were still there at the end.
     instances_ready: whether each instance answered again at the end, by (namespace, name).
     """
 
@@ -198,6 +199,7 @@ class History:
     clemency: tuple[Clemency, ...] = ()
     gaps: tuple[float, ...] = ()
     namespaces_deleted: tuple[str, ...] = ()
+    namespaces_left: tuple[str, ...] = ()
     instances_ready: Mapping[tuple[str, str], bool] = field(default_factory=dict)
     quiet_at: float = 0.0
     ended_at: float = 0.0

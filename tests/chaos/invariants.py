@@ -94,6 +94,8 @@ def everything_ends(history: History) -> Iterator[Violation]:
         elif final.at - max(history.quiet_at, request.at) > history.patience:
             late = final.at - max(history.quiet_at, request.at)
             yield Violation("I2", request.name, f"it ended {late:.1f} s after the last fault", final.reason)
+    for namespace in history.namespaces_left:
+        yield Violation("I2", "", f"namespace {namespace} was deleted and is still there")
     for (namespace, name), ready in history.instances_ready.items():
         if not ready and namespace not in history.namespaces_deleted:
             yield Violation("I2", "", f"EfritInstance {namespace}/{name} is not ready again")

@@ -6,7 +6,6 @@ Pure: a `History` in, text out.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
 
 from tests.chaos.history import History, Note, Submitted, Version
 from tests.chaos.invariants import Violation
@@ -35,11 +34,6 @@ def life_of(history: History, name: str) -> str:
     ]
     facts = [f"  may end: {each}" for each in request.ends]
     facts += [
-        f"  ran: on {each.instance}, pid {each.pid}, wall clock {datetime.fromtimestamp(each.written).time()}"
-        for each in history.ran
-        if each.word == request.word
-    ]
-    facts += [
         f"  answer: on {each.instance}, queue {each.queue}, {each.area}/: {_short(each.response)}"
         for each in history.answers
         if each.uid == request.uid
@@ -61,6 +55,17 @@ def report(history: History, found: Sequence[Violation]) -> str:
 def _notes(history: History) -> list[Note]:
     found = [*history.notes]
     found += [_submitted(each) for each in history.submitted]
+    names = {(each.namespace, each.word): each.name for each in history.submitted}
+    found += [
+        Note(
+            each.written,
+            f"Emacs {each.pid}",
+            f"runs {each.word}",
+            names.get((each.namespace, each.word), "?"),
+            each.instance,
+        )
+        for each in history.ran
+    ]
     before: dict[str, Version] = {}
     for version in sorted(history.versions, key=lambda each: (each.at, each.resource_version)):
         found.append(_version(version, before.get(version.uid)))

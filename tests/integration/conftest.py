@@ -55,11 +55,16 @@ def kube(plane: ControlPlane) -> Iterator[Kube]:
     """The administrator's connection, with the CRDs established."""
     client = Kube(plane)
     try:
-        for path in sorted((REPOSITORY / "crds").glob("*.yaml")):
-            _install(client, path)
+        install_crds(client)
         yield client
     finally:
         client.close()
+
+
+def install_crds(client: Kube) -> None:
+    """Install the CRDs and return once they are served."""
+    for path in sorted((REPOSITORY / "crds").glob("*.yaml")):
+        _install(client, path)
 
 
 def _install(client: Kube, path: Path) -> None:

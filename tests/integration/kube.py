@@ -64,7 +64,13 @@ class Kube:
         headers = {"Accept": "application/json"}
         if content is not None:
             headers["Content-Type"] = content_type
-        response = self._client.request(method, path, content=content, headers=headers, params=query)
+        deadline = time.monotonic() + DEADLINE_SECONDS
+        while True:
+            response = self._client.request(method, path, content=content, headers=headers, params=query)
+            # An API server that has just started says so of what it has not read yet, though it is ready.
+            if response.status_code != 429 or time.monotonic() > deadline:
+                break
+            time.sleep(0.1)
         if response.status_code >= 400:
             raise Refused(response.status_code, _message(response))
         found: Json = response.json()

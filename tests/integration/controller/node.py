@@ -19,6 +19,7 @@ from tests.integration.controller.pod import Pod
 from tests.integration.kube import MERGE, Json, Kube, until
 
 GRACE_SECONDS = 3.0
+AT_ONCE: Json = {"gracePeriodSeconds": 0, "apiVersion": "v1", "kind": "DeleteOptions"}
 
 
 class _Later(Exception):  # noqa: N818 - not an error
@@ -34,8 +35,9 @@ class Node:
         self._lisp = lisp
         self._directory = directory
         self._pods: dict[str, Pod] = {}
+        self.made: list[Pod] = []
+        """Every pod there ever was; their directories stay until the site is closed."""
         self._ending: dict[str, asyncio.Task[None]] = {}
-        self._made = 0
         self._thread = threading.Thread(target=lambda: asyncio.run(self._main()), name="node", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._failure: BaseException | None = None
@@ -54,6 +56,10 @@ class Node:
     def pod(self, instance: str) -> Pod:
         """Return the running pod of an instance; waits for it."""
         return until(lambda: self._pods.get(f"efrit-{instance}-0"), f"{instance} has no pod")
+
+    def find(self, instance: str) -> Pod | None:
+        """Return the running pod of an instance, None while there is none."""
+        return self._pods.get(f"efrit-{instance}-0")
 
     def gone(self, instance: str) -> bool:
         """Whether an instance has no pod."""
@@ -92,7 +98,9 @@ class Node:
                     async for _ in response.aiter_lines():
                         self._look.set()
             except httpx.TransportError:
-                await asyncio.sleep(0.2)
+                pass
+            # An API server that starts or ends may answer at once, time and again.
+            await asyncio.sleep(0.2)
 
     async def _work(self) -> None:
         while True:
@@ -120,31 +128,35 @@ class Node:
             if found["metadata"].get("deletionTimestamp"):
                 if name not in self._ending:
                     self._ending[name] = asyncio.create_task(self._end(name))
-            elif statefulset is None or (ours is not None and ours.template_hash != _template_hash(statefulset)):
+            elif ours is None or ours.uid != found["metadata"]["uid"]:
+                # The API server made it and we never learned: nothing of it runs.
+                await self._call("DELETE", "pods", name, body=AT_ONCE)
+            elif statefulset is None or ours.template_hash != _template_hash(statefulset):
                 await self._call("DELETE", "pods", name)
+            elif not found["status"].get("podIP"):
+                await self._call("PATCH", "pods", name, "status", {"status": ours.status()})
         for name, statefulset in wanted.items():
             if name not in pods and name not in self._ending:
                 await self._begin(statefulset)
 
     async def _begin(self, statefulset: Json) -> None:
         await self._bind_claims()
-        self._made += 1
-        pod = Pod(statefulset, self._directory / "claims", self._lisp, self._directory / f"p{self._made}")
+        pod = Pod(statefulset, self._directory / "claims", self._lisp, self._directory / f"p{len(self.made) + 1}")
         made = await self._call("POST", "pods", body={"apiVersion": "v1", "kind": "Pod", **pod.manifest})
         pod.uid = made["metadata"]["uid"]
         pod.mount_secret(await self._call("GET", "secrets", pod.secret_name))
         pod.start()
         self._pods[pod.name] = pod
+        self.made.append(pod)
         await self._call("PATCH", "pods", pod.name, "status", {"status": pod.status()})
 
     async def _end(self, name: str) -> None:
         pod = self._pods.get(name)
         if pod is not None:
             await asyncio.to_thread(pod.end, GRACE_SECONDS)
-        options = {"gracePeriodSeconds": 0, "apiVersion": "v1", "kind": "DeleteOptions"}
         while True:
             try:
-                await self._call("DELETE", "pods", name, body=options)
+                await self._call("DELETE", "pods", name, body=AT_ONCE)
                 break
             except _Later:
                 await asyncio.sleep(0.2)
@@ -170,7 +182,7 @@ class Node:
             response = await self._client.request(method, path, content=content, headers=headers)
         except httpx.TransportError as error:
             raise _Later from error
-        if response.status_code >= 500 or response.status_code in (403, 404, 409):
+        if response.status_code >= 500 or response.status_code in (403, 404, 409, 429):
             if method == "DELETE" and response.status_code == 404:
                 return {}
             raise _Later

@@ -49,8 +49,8 @@ class Operator:
         assert self._process is not None
         return self._process
 
-    def start(self, *, leading: bool = True, **env: str) -> None:
-        """Start it and wait until it is ready; with `leading`, until it acts."""
+    def launch(self, **env: str) -> None:
+        """Start it and return at once."""
         self._port = free_port()
         program = Path(sys.executable).with_name("efrit-operator")
         self._env |= env
@@ -64,6 +64,10 @@ class Operator:
             "EFRIT_HTTP_PORT": str(self._port),
         }
         self._process = Process([program], whole, self._directory / f"{self.name}.log", self._directory)
+
+    def start(self, *, leading: bool = True, **env: str) -> None:
+        """Start it and wait until it is ready; with `leading`, until it acts."""
+        self.launch(**env)
         wanted = "leading" if leading else ("leading", "standby")
         until(lambda: self.role() in wanted if self.role() else None, lambda: f"not {wanted}:\n{self.process.tail()}")
 

@@ -22,6 +22,7 @@ class Pod:
     def __init__(self, statefulset: Json, claims: Path, lisp: Path, directory: Path) -> None:
         meta, template = statefulset["metadata"], statefulset["spec"]["template"]
         self.name = f"{meta['name']}-0"
+        self.instance: str = template["metadata"]["labels"]["efrit.dev/instance"]
         self.template_hash = meta["annotations"]["efrit.dev/template-hash"]
         self.port = free_port()
         self.uid = ""
@@ -148,6 +149,21 @@ class Pod:
         """SIGKILL to the bridge; whoever runs the pod starts it again."""
         assert self._bridge is not None
         self._bridge.kill()
+
+    def freeze_bridge(self, frozen: bool) -> None:
+        assert self._bridge is not None
+        self._bridge.send(signal.SIGSTOP if frozen else signal.SIGCONT)
+
+    def kill(self) -> None:
+        """SIGKILL to every process, as when the node loses power; whoever runs the pod starts them again."""
+        for each in (self._emacs, self._bridge):
+            if each is not None:
+                each.kill()
+
+    @property
+    def queue_outlives_it(self) -> bool:
+        """Whether the queue lies on a claim."""
+        return not self.queue.is_relative_to(self._directory)
 
     def end(self, grace: float) -> None:
         """Stop as the kubelet does: Emacs first, the sidecar after it, SIGKILL after `grace` seconds."""

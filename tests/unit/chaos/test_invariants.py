@@ -98,6 +98,10 @@ def test_i2_an_instance_that_is_not_ready_again() -> None:
     assert broken(history(instances_ready={("ns", "one"): False})) == {"I2"}
 
 
+def test_i2_a_deleted_namespace_that_stays() -> None:
+    assert broken(history(namespaces_left=("ns",))) == {"I2"}
+
+
 def test_i3_a_second_run_without_a_policy() -> None:
     # The result is right and the status is final once: nobody would notice but the counter.
     found = violations(history(ran=(ran(), ran())))

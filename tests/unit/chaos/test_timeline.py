@@ -33,7 +33,7 @@ def test_the_life_of_a_request_leaves_others_out_and_keeps_its_faults() -> None:
     text = life_of(found, "a")
     assert "SIGKILL to Emacs" in text
     assert "cancels" not in text
-    assert "ran: on one" in text
+    assert "runs alpha" in text
 
 
 def test_a_report_names_the_violations_and_pulls_out_their_requests() -> None:

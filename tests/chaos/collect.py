@@ -1,0 +1,149 @@
+"""What is left when a run is over, as a `History`: files of the queues, responses, whole results, Secrets.
+
+Reads disks and the API server, changes nothing, judges nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.chaos.history import Answer, Clemency, Digest, History, QueueFile, Version
+from tests.chaos.invariants import OPEN_AREAS
+from tests.chaos.light import GRACE_SECONDS, Stage
+from tests.chaos.plan import Do, Theme
+from tests.chaos.workload import Kind
+from tests.integration.controller.pod import Pod
+from tests.integration.kube import Json, Refused
+
+MISSING = Digest(-1, "missing")
+"""What a reference points at that is not there."""
+
+
+def queues(stage: Stage) -> Iterator[tuple[Pod, str, bool]]:
+    """Return one pod for each queue there ever was, a label for the queue, and whether anybody still serves it."""
+    newest: dict[Path, Pod] = {pod.queue: pod for pod in stage.pods()}
+    for number, (path, pod) in enumerate(newest.items(), 1):
+        current = stage.site.node.find(pod.instance)
+        served = current is not None and current.queue == path
+        yield pod, f"{pod.instance}-claim" if pod.queue_outlives_it else f"{pod.instance}-p{number}", served
+
+
+def queue_files(stage: Stage) -> tuple[QueueFile, ...]:
+    """Return every file of every queue."""
+    found = []
+    for pod, label, served in queues(stage):
+        for area in (*OPEN_AREAS, "archive"):
+            with contextlib.suppress(FileNotFoundError):
+                found += [
+                    QueueFile(stage.namespace, pod.instance, label, area, path.name, served)
+                    for path in sorted((pod.queue / area).iterdir())
+                ]
+    return tuple(found)
+
+
+def tidy(files: tuple[QueueFile, ...]) -> bool:
+    """Whether nothing is under way on any queue that is served."""
+    return not any(each.live and each.area in OPEN_AREAS for each in files)
+
+
+def instances_ready(stage: Stage) -> dict[tuple[str, str], bool]:
+    """Return whether each instance says that it is Ready."""
+    found = {}
+    for each in stage.ground.kube.list("efritinstances", stage.namespace):
+        conditions = each.get("status", {}).get("conditions", ())
+        ready = any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+        found[stage.namespace, each["metadata"]["name"]] = ready
+    return found
+
+
+def collect(stage: Stage, *, quiet_at: float, files: tuple[QueueFile, ...], namespace_left: bool) -> History:
+    """Return the whole history of a run that is over."""
+    ended_at = stage.clock()
+    deleted = (stage.namespace,) if stage.namespace_deleted else ()
+    return History(
+        submitted=tuple(stage.submitted),
+        versions=stage.recorder.versions,
+        ran=stage.ran(),
+        files=files,
+        answers=tuple(_answers(stage)),
+        results={} if deleted else _results(stage),
+        secrets=() if deleted else _secrets(stage),
+        notes=tuple(stage.notes),
+        losses=stage.closed_losses(ended_at),
+        clemency=tuple(_clemency(stage)),
+        gaps=stage.recorder.gaps,
+        namespaces_deleted=deleted,
+        namespaces_left=deleted if namespace_left else (),
+        instances_ready={} if deleted else instances_ready(stage),
+        quiet_at=quiet_at,
+        ended_at=ended_at,
+        patience=stage.plan.patience,
+    )
+
+
+def _answers(stage: Stage) -> Iterator[Answer]:
+    for pod, label, _ in queues(stage):
+        for area in ("responses", "archive"):
+            for path in sorted((pod.queue / area).glob("resp_*.json")):
+                try:
+                    response = json.loads(path.read_text())
+                except (OSError, ValueError) as error:
+                    response = {"unreadable": str(error)}
+                uid = path.stem.removeprefix("resp_")
+                yield Answer(stage.namespace, pod.instance, label, area, uid, response)
+
+
+def _secrets(stage: Stage) -> tuple[tuple[str, str], ...]:
+    found = stage.ground.kube.list("secrets", stage.namespace, fieldSelector="type=efrit.dev/result")
+    # Nobody collects garbage here: the Secret of a request that was deleted stays.
+    gone = {each.uid for each in stage.submitted if each.deleted}
+    names = [each["metadata"]["name"] for each in found]
+    return tuple((stage.namespace, name) for name in names if name.removeprefix("efrit-result-") not in gone)
+
+
+def _results(stage: Stage) -> dict[str, Digest]:
+    found = {}
+    for uid, version in stage.recorder.final.items():
+        if version.phase == "Succeeded" and (whole := _whole(stage, version)) is not None:
+            found[uid] = whole
+    return found
+
+
+def _whole(stage: Stage, version: Version) -> Digest | None:
+    reference: Json | None = version.status.get("resultRef")
+    if reference is None:
+        text = version.status.get("result")
+        return None if text is None or version.status.get("truncated") else Digest.of(text)
+    if path := reference.get("workspacePath"):
+        with contextlib.suppress(OSError):
+            return Digest.of(Path(path).read_bytes())
+        return MISSING
+    try:
+        secret = stage.ground.kube.get("secrets", stage.namespace, reference["secretName"])
+    except Refused:
+        deleted = any(each.uid == version.uid and each.deleted for each in stage.submitted)
+        return None if deleted else MISSING
+    return Digest.of(base64.b64decode(secret["data"][reference["key"]]))
+
+
+def _clemency(stage: Stage) -> Iterator[Clemency]:
+    """Return what the faults of this run allow beyond what `losses` says."""
+    kinds = {each.name: each.kind for each in stage.plan.work}
+    restarted = any(note.event.endswith("is started again") for note in stage.notes)
+    for each in stage.submitted:
+        if kinds[each.name] is Kind.LOST and restarted:
+            why = "a controller that has just started cannot know whether an instance that is gone had it"
+            yield Clemency("Interrupted", why, request=each.name, runs=(0,))
+        late = min((stage.made_at.get(name, float("inf")) for name in each.instances), default=0.0)
+        if late - each.at > GRACE_SECONDS - 1 and kinds[each.name] is not Kind.LOST:
+            for reason in ("Rejected", "Interrupted"):
+                yield Clemency(reason, "its instance was made too late", request=each.name, runs=(0,))
+    if stage.plan.theme is Theme.FROZEN:
+        for step in stage.plan.faults:
+            if step.do in (Do.STOP_EMACS, Do.STOP_BRIDGE):
+                why = "its time ran out while Emacs, or who guards it, stood still"
+                yield Clemency("TimedOut", why, instance=step.target, runs=(0, 1, 2, 3))

@@ -1,0 +1,422 @@
+"""One plan's cluster on the light tier: the controller's processes, a node whose pods are processes, the user's hand.
+
+Carries out single steps, at once and without waiting where the main loop calls (`strike`, `relieve`, `tend`); what a
+user does (`ask`, `wish`) may block while the API server is away and is called from a thread of its own. When to do
+what is decided in run.py.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import httpx
+
+from tests.chaos.ground import Ground
+from tests.chaos.history import Loss, Note, Ran, Submitted
+from tests.chaos.plan import CallFault, Do, Plan, Step, Theme
+from tests.chaos.proxy import Armed, Proxy
+from tests.chaos.recorder import Recorder
+from tests.chaos.rules import Fault, final_status
+from tests.chaos.workload import COUNTER, InstancePlan, Work
+from tests.integration.controller.operator import Operator
+from tests.integration.controller.pod import Pod
+from tests.integration.controller.site import Site
+from tests.integration.kube import Json, Refused
+
+GRACE_SECONDS = 4
+"""How long a request waits for an instance that does not exist."""
+SETTINGS = {"EFRIT_SWEEP_SECONDS": "2", "EFRIT_TARGET_GRACE_SECONDS": str(GRACE_SECONDS)}
+TWO_LEADERS = {"EFRIT_LEASE_SECONDS": "3"}
+TRY_AGAIN = (429, 500, 502, 503, 504)
+RELAUNCH_SECONDS = 0.5
+
+
+class Clock:
+    """Seconds since the run began; 0 until then."""
+
+    def __init__(self) -> None:
+        self._began: float | None = None
+        self.epoch = 0.0
+
+    def start(self) -> None:
+        self._began, self.epoch = time.monotonic(), time.time()
+
+    def __call__(self) -> float:
+        return 0.0 if self._began is None else time.monotonic() - self._began
+
+
+@dataclass
+class Controller:
+    """One controller process and what is being done to it."""
+
+    operator: Operator
+    frozen: bool = False
+    relaunch_at: float | None = None
+    kills: int = 0
+    unexpected: list[str] = field(default_factory=list)
+
+
+class Stage:
+    """Open it, close it in every case: it has processes."""
+
+    def __init__(self, ground: Ground, plan: Plan) -> None:
+        self.ground = ground
+        self.plan = plan
+        self.clock = Clock()
+        self.notes: list[Note] = []
+        self.losses: list[Loss] = []
+        self.submitted: list[Submitted] = []
+        self.made_at: dict[str, float] = {}
+        self.namespace_deleted = False
+        self.armed: list[tuple[Armed, int]] = []
+        self._lock = threading.Lock()
+        self._counters: dict[Path, tuple[int, list[Ran]]] = {}
+        self._stopped_emacs: dict[Step, int] = {}
+        self._stopped_bridge: dict[Step, Pod] = {}
+        self._stopped_controller: dict[Step, Controller] = {}
+        self._proxy: Proxy | None = None
+
+    # Beginning and end
+
+    def open(self) -> None:
+        """Bring up what is there when the run begins."""
+        plan = self.plan
+        self.ground.mend()
+        self.ground.collect_garbage(plan.theme is Theme.NAMESPACE)
+        self.site = Site(self.ground.plane, self.ground.kube, Path("/dev/null"), self.ground.lisp)
+        self.namespace = self.site.namespace
+        self.recorder = Recorder(self.ground.plane, self.namespace, self.clock)
+        self.recorder.start()
+        server = None
+        if plan.theme is Theme.CALLS:
+            self._proxy = Proxy(self.ground.plane)
+            self._proxy.start()
+            self._proxy.victim = self._victim
+            server = self._proxy.url
+        env = {**SETTINGS, **(TWO_LEADERS if plan.controllers > 1 else {})}
+        self.controllers = [
+            Controller(self.site.operator(f"operator-{number}", server=server)) for number in range(plan.controllers)
+        ]
+        for each in self.controllers:
+            each.operator.launch(**env)
+        if plan.warm:
+            first = plan.instances[0]
+            self.make(first)
+            self.site.until_condition(first.name, "Ready", 60, status="True")
+        self.clock.start()
+
+    def close(self) -> None:
+        for each in getattr(self, "controllers", ()):
+            each.operator.close()
+        if self._proxy is not None:
+            self._proxy.close()
+        if hasattr(self, "recorder"):
+            self.recorder.close()
+        if hasattr(self, "site"):
+            self.ground.mend()
+            self.site.close()
+
+    def note(self, actor: str, event: str, *, request: str = "", instance: str = "", fault: bool = False) -> None:
+        with self._lock:
+            self.notes.append(Note(self.clock(), actor, event, request, instance, fault))
+
+    # The user's hand: may block, in a thread of its own
+
+    def make(self, instance: InstancePlan) -> None:
+        """Create an instance."""
+        if instance.name in self.made_at:
+            return
+        self.note("user", "creates the instance", instance=instance.name)
+        self._insist(lambda: self._create("efritinstances", instance.manifest()))
+        self.made_at[instance.name] = self.clock()
+
+    def ask(self, work: Work) -> None:
+        """Create a request."""
+        began = self.clock()
+        made = self._insist(lambda: self._create("efritrequests", work.manifest()))
+        if made is None:
+            self.note("user", "could not create it: the namespace goes", request=work.name)
+            return
+        with self._lock:
+            self.submitted.append(
+                Submitted(
+                    namespace=self.namespace,
+                    name=work.name,
+                    uid=made["metadata"]["uid"],
+                    at=began,
+                    word=work.word,
+                    instances=work.instances(self.plan.instances),
+                    ends=work.ends(),
+                    attempts=work.attempts,
+                    deleted=work.deleted,
+                )
+            )
+
+    def wish(self, step: Step) -> None:
+        """Do what a user does to something that exists."""
+        kube, where, name = self.ground.kube, self.namespace, step.target
+        of_request = step.do in (Do.CANCEL, Do.DELETE)
+        request, instance = (name, "") if of_request else ("", name)
+        self.note("user", step.do.value, request=request, instance=instance)
+        began = self.clock()
+
+        def change(**spec: object) -> Json | None:
+            return self._insist(lambda: kube.patch("efritinstances", where, name, {"spec": spec}))
+
+        match step.do:
+            case Do.CANCEL:
+                body = {"spec": {"cancel": True}}
+                self._insist(lambda: kube.patch("efritrequests", where, name, body))
+            case Do.DELETE:
+                self._delete("efritrequests", name)
+            case Do.SUSPEND:
+                self._lose(name, began, None, "suspended", queue=True)
+                change(operatingMode="Suspended")
+            case Do.RESUME:
+                change(operatingMode="Running")
+            case Do.CHANGE:
+                self._lose(name, began, None, "its pod template was changed", queue=True)
+                change(emacs={"daemonName": f"d{round(began * 1000)}"})
+            case Do.DELETE_NAMESPACE:
+                self.namespace_deleted = True
+                self._insist(lambda: kube.call("DELETE", f"/api/v1/namespaces/{where}"))
+        self.note("user", f"{step.do.value}: done", request=request, instance=instance)
+
+    def _create(self, plural: str, manifest: Json) -> Json:
+        try:
+            return self.ground.kube.create(plural, self.namespace, manifest, fieldValidation="Strict")
+        except Refused as error:
+            # An earlier try that was not answered was heard.
+            if error.status == 409:
+                return self.ground.kube.get(plural, self.namespace, manifest["metadata"]["name"])
+            raise
+
+    def _delete(self, plural: str, name: str) -> None:
+        path = self.ground.kube.path(plural, self.namespace, name)
+        self._insist(lambda: self.ground.kube.call("DELETE", path))
+
+    def _insist(self, call: Callable[[], Json]) -> Json | None:
+        """Try until the API server has answered; None where what it is about is gone."""
+        while True:
+            try:
+                return call()
+            except Refused as error:
+                gone = error.status == 404 or (error.status in (403, 409) and self.namespace_deleted)
+                if gone:
+                    return None
+                if error.status not in TRY_AGAIN:
+                    raise
+            except httpx.TransportError:
+                pass
+            time.sleep(0.1)
+
+    # Fate: from the main loop, at once
+
+    def strike(self, step: Step) -> None:
+        """Let a fault happen."""
+        instance = step.target if self._is_instance(step.target) else ""
+        self.note("fault", str(step.do.value) + (f" {step.call}" if step.call else ""), instance=instance, fault=True)
+        match step.do:
+            case Do.KILL_CONTROLLER | Do.STOP_CONTROLLER:
+                self._strike_controller(step)
+            case Do.KILL_API | Do.KILL_ETCD:
+                self.ground.daemon(DAEMONS[step.do]).stop()
+            case Do.STOP_API | Do.STOP_ETCD:
+                self.ground.freeze(DAEMONS[step.do], True)
+            case Do.CALL:
+                assert self._proxy is not None
+                assert step.call is not None
+                self.armed.append((self._proxy.arm(_armed(step.call)), 0))
+            case _:
+                self._strike_pod(step)
+
+    def _strike_controller(self, step: Step) -> None:
+        chosen = self._chosen(step.target)
+        if step.do is Do.STOP_CONTROLLER:
+            chosen.frozen = True
+            self._stopped_controller[step] = chosen
+            with contextlib.suppress(ProcessLookupError):
+                chosen.operator.freeze(True)
+        else:
+            chosen.operator.kill()
+            chosen.relaunch_at = self.clock() + step.seconds
+        self.note("fault", f"it is {chosen.operator.name}", fault=True)
+
+    def _chosen(self, target: str) -> Controller:
+        if target not in ("leader", "standby"):
+            return self.controllers[0]
+        roles: dict[str, Controller] = {}
+        for each in self.controllers:
+            if not each.frozen and each.operator.process.status is None:
+                with contextlib.suppress(httpx.TransportError, AssertionError):
+                    roles["leader" if each.operator.role() == "leading" else "standby"] = each
+        return roles.get(target) or next(iter(roles.values()), self.controllers[0])
+
+    def _strike_pod(self, step: Step) -> None:
+        pod, now = self.site.node.find(step.target), self.clock()
+        if pod is None:
+            self.note("fault", "there is no pod to hit", instance=step.target)
+            return
+        match step.do:
+            case Do.KILL_BRIDGE:
+                pod.kill_bridge()
+            case Do.STOP_BRIDGE:
+                pod.freeze_bridge(True)
+                self._stopped_bridge[step] = pod
+            case Do.KILL_POD:
+                pod.kill()
+                self._lose(step.target, now, self.clock(), step.do.value)
+            case Do.DELETE_POD:
+                self._lose(step.target, now, None, step.do.value, queue=True)
+                # Not from this thread: the API server may be away, and the main loop must go on.
+                threading.Thread(target=self._delete, args=("pods", pod.name), daemon=True).start()
+            case Do.KILL_EMACS | Do.STOP_EMACS:
+                self._strike_emacs(step, pod, now)
+
+    def _strike_emacs(self, step: Step, pod: Pod, now: float) -> None:
+        pid = pod.emacs_pid()
+        number = signal.SIGKILL if step.do is Do.KILL_EMACS else signal.SIGSTOP
+        try:
+            if pid is None or not _is_emacs(pid):
+                raise ProcessLookupError
+            os.kill(pid, number)
+        except ProcessLookupError:
+            self.note("fault", "there is no Emacs to hit", instance=step.target)
+            return
+        self.note("fault", f"it is pid {pid}", instance=step.target, fault=True)
+        if step.do is Do.KILL_EMACS:
+            self._lose(step.target, now, self.clock(), step.do.value)
+        else:
+            self._stopped_emacs[step] = pid
+
+    def relieve(self, step: Step) -> None:
+        """Undo a fault that lasts."""
+        if step.do not in (Do.KILL_CONTROLLER, Do.CALL):
+            self.note(
+                "fault", f"{step.do.value} is over", instance=step.target if self._is_instance(step.target) else ""
+            )
+        match step.do:
+            case Do.STOP_CONTROLLER:
+                chosen = self._stopped_controller.pop(step)
+                with contextlib.suppress(ProcessLookupError):
+                    chosen.operator.freeze(False)
+                chosen.frozen = any(each is chosen for each in self._stopped_controller.values())
+            case Do.KILL_API | Do.KILL_ETCD:
+                self.ground.plane.start(wait=False)
+            case Do.STOP_API | Do.STOP_ETCD:
+                self.ground.freeze(DAEMONS[step.do], False)
+            case Do.STOP_BRIDGE:
+                if (pod := self._stopped_bridge.pop(step, None)) is not None:
+                    with contextlib.suppress(ProcessLookupError):
+                        pod.freeze_bridge(False)
+            case Do.STOP_EMACS:
+                pid = self._stopped_emacs.pop(step, None)
+                if pid is not None and _is_emacs(pid):
+                    os.kill(pid, signal.SIGCONT)
+
+    def tend(self) -> None:
+        """Do what Kubernetes does: start controllers again that ended. And note what befell calls meanwhile."""
+        for each in self.controllers:
+            process = each.operator.process
+            if each.frozen or process.status is None:
+                continue
+            if each.relaunch_at is None:
+                told = f"{each.operator.name} ended by itself with status {process.status}"
+                each.unexpected.append(told)
+                self.note("controller", told)
+                each.relaunch_at = self.clock() + RELAUNCH_SECONDS
+            if self.clock() >= each.relaunch_at:
+                each.relaunch_at = None
+                each.operator.launch()
+                self.note("controller", f"{each.operator.name} is started again")
+        for index, (armed, seen) in enumerate(self.armed):
+            for moment in armed.times[seen:]:
+                with self._lock:
+                    at = moment - self.clock.epoch
+                    self.notes.append(Note(at, "proxy", f"strikes: {armed.fault}", fault=True))
+            self.armed[index] = armed, len(armed.times)
+
+    def heal(self) -> None:
+        """End every fault that is not over yet."""
+        if self._proxy is not None:
+            self._proxy.heal()
+        for step in (*self._stopped_controller, *self._stopped_bridge, *self._stopped_emacs):
+            self.relieve(step)
+        self.tend()
+
+    def _victim(self) -> None:
+        each = self.controllers[0]
+        each.relaunch_at = self.clock() + 0.1
+        each.operator.kill()
+
+    def _lose(self, instance: str, begin: float, end: float | None, cause: str, *, queue: bool = False) -> None:
+        """Note that an Emacs ended; `queue`: a queue that lives in the pod went with it. No end: not known yet."""
+        ephemeral = any(each.name == instance and each.ephemeral_queue for each in self.plan.instances)
+        found = Loss(self.namespace, instance, begin, end or float("inf"), cause, queue and ephemeral)
+        with self._lock:
+            self.losses.append(found)
+
+    def _is_instance(self, name: str) -> bool:
+        return any(each.name == name for each in self.plan.instances)
+
+    # Looking
+
+    def pods(self) -> list[Pod]:
+        """Return every pod there ever was."""
+        return list(self.site.node.made)
+
+    def ran(self) -> tuple[Ran, ...]:
+        """Return the lines of every counter file."""
+        for path, instance in {pod.workspace / COUNTER: pod.instance for pod in self.pods()}.items():
+            with contextlib.suppress(OSError):
+                size = path.stat().st_size
+                if self._counters.get(path, (-1, []))[0] != size:
+                    lines = path.read_text().splitlines()
+                    self._counters[path] = size, [self._line(instance, line) for line in lines]
+        return tuple(each for _, lines in self._counters.values() for each in lines)
+
+    def _line(self, instance: str, line: str) -> Ran:
+        word, pid, written = [*line.split(), "0", "0", "0"][:3]
+        return Ran(self.namespace, instance, word, int(pid), float(written) - self.clock.epoch)
+
+    @property
+    def final(self) -> Mapping[str, object]:
+        return self.recorder.final
+
+    def closed_losses(self, ended_at: float) -> tuple[Loss, ...]:
+        return tuple(each if each.end < ended_at else replace(each, end=ended_at) for each in self.losses)
+
+
+DAEMONS = {
+    Do.KILL_API: "kube-apiserver",
+    Do.STOP_API: "kube-apiserver",
+    Do.KILL_ETCD: "etcd",
+    Do.STOP_ETCD: "etcd",
+}
+
+
+def _armed(call: CallFault) -> Fault:
+    return Fault(
+        call.fate,
+        verb=call.verb,
+        resource=call.resource,
+        sub=call.sub if call.verb and call.sub else None,
+        when=final_status if call.final else None,
+        skip=call.skip,
+        times=call.times,
+        seconds=call.seconds,
+    )
+
+
+def _is_emacs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().startswith("emacs")
+    except OSError:
+        return False

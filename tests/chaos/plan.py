@@ -1,0 +1,422 @@
+"""A whole run as data, made from its seed alone: the workload, what users change meanwhile, and the faults.
+
+`make(seed)` gives the same plan on every machine; `Plan.describe` says all of it. Nothing in here runs anything.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from tests.chaos import workload
+from tests.chaos.rules import Fate
+from tests.chaos.workload import InstancePlan, Kind, Work
+
+LONG_SECONDS = 90.0
+AWAY_SECONDS = 120.0
+
+
+class Theme(StrEnum):
+    """What kind of faults a seed is about."""
+
+    PROCESSES = "processes"
+    """Whatever runs is killed, stopped for a while, or deleted."""
+    CALLS = "calls"
+    """Single calls and watches of the controller fail, through a proxy."""
+    LEADERS = "leaders"
+    """Two controllers; the leader is stopped beyond its lease, or killed."""
+    NAMESPACE = "namespace"
+    """The namespace is deleted while work runs."""
+    CLOCKS = "clocks"
+    """Somebody's clock jumps by an hour."""
+    FROZEN = "frozen"
+    """Something stands still for a minute and a half."""
+    AWAY = "away"
+    """The API server is away for two minutes."""
+
+
+class Do(StrEnum):
+    """What can be done at a moment: by a user, or by fate."""
+
+    CANCEL = "cancel"
+    DELETE = "delete"
+    SUSPEND = "suspend"
+    RESUME = "resume"
+    CHANGE = "change the pod template of"
+    DELETE_NAMESPACE = "delete the namespace"
+
+    KILL_CONTROLLER = "SIGKILL controller"
+    STOP_CONTROLLER = "SIGSTOP controller"
+    KILL_BRIDGE = "SIGKILL bridge"
+    STOP_BRIDGE = "SIGSTOP bridge"
+    KILL_EMACS = "SIGKILL Emacs"
+    STOP_EMACS = "SIGSTOP Emacs"
+    KILL_POD = "SIGKILL every process of the pod"
+    DELETE_POD = "delete the pod"
+    KILL_API = "SIGKILL API server"
+    STOP_API = "SIGSTOP API server"
+    KILL_ETCD = "SIGKILL etcd"
+    STOP_ETCD = "SIGSTOP etcd"
+    CALL = "API call or watch"
+    SET_CLOCK = "set the clock of"
+
+    @property
+    def fault(self) -> bool:
+        """Whether it is a fault, not a user's wish."""
+        return self not in USERS
+
+
+USERS = frozenset({Do.CANCEL, Do.DELETE, Do.SUSPEND, Do.RESUME, Do.CHANGE, Do.DELETE_NAMESPACE})
+
+
+@dataclass(frozen=True)
+class When:
+    """A moment: `at` seconds, or earlier, as soon as `running` has begun to run or `answered` requests are final."""
+
+    at: float
+    running: str = ""
+    answered: int = 0
+
+    def __str__(self) -> str:
+        latest = f"at {self.at:.2f} s"
+        if self.running:
+            return f"when {self.running} runs, at the latest {latest}"
+        if self.answered:
+            return f"when {self.answered} are final, at the latest {latest}"
+        return latest
+
+
+@dataclass(frozen=True)
+class CallFault:
+    """What befalls one call or watch event of the controller; fields left empty match all."""
+
+    fate: Fate
+    verb: str = ""
+    resource: str = ""
+    sub: str = ""
+    final: bool = False
+    """Only a write of a final status, or an event that shows one."""
+    skip: int = 0
+    times: int = 1
+    seconds: float = 1.0
+
+    def __str__(self) -> str:
+        about = f"{self.resource}/{self.sub}" if self.sub else self.resource
+        parts = [self.fate.value, self.verb, about, "final" if self.final else ""]
+        return " ".join(filter(None, parts)) + f" (after {self.skip}, {self.times} times, {self.seconds} s)"
+
+
+@dataclass(frozen=True)
+class Step:
+    """Something that is done at a moment. `seconds`: how long it lasts until it is undone; 0: at once or never."""
+
+    do: Do
+    when: When
+    target: str = ""
+    seconds: float = 0.0
+    call: CallFault | None = None
+
+    def __str__(self) -> str:
+        what = f"{self.do.value} {self.call or self.target}".strip()
+        return f"{self.when}: {what}" + (f" for {self.seconds:.1f} s" if self.seconds else "")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One run. `controllers`: how many there are; `warm`: whether it begins only when the first instance is ready."""
+
+    seed: int
+    theme: Theme
+    instances: tuple[InstancePlan, ...]
+    work: tuple[Work, ...]
+    steps: tuple[Step, ...]
+    controllers: int = 1
+    warm: bool = True
+    patience: float = 60.0
+
+    @property
+    def faults(self) -> tuple[Step, ...]:
+        return tuple(each for each in self.steps if each.do.fault)
+
+    def describe(self) -> str:
+        """Return all of it for a person, and for whoever compares two plans."""
+        lines = [
+            f"seed {self.seed}, {self.theme.value}: {len(self.instances)} instances, {len(self.work)} requests, "
+            f"{len(self.faults)} faults, {self.controllers} controllers, {'warm' if self.warm else 'cold'}"
+        ]
+        lines += [f"  {_instance(each)}" for each in self.instances]
+        lines += [f"  {_work(each)}" for each in self.work]
+        lines += [f"  {'!!' if each.do.fault else '--'} {each}" for each in self.steps]
+        return "\n".join(lines)
+
+
+def _instance(each: InstancePlan) -> str:
+    parts = [f"instance {each.name} at {each.at:.2f} s"]
+    parts.append("queue ephemeral" if each.ephemeral_queue else "queue on a claim")
+    parts.append(f"maxPending {each.max_pending}")
+    return ", ".join(parts)
+
+
+def _work(each: Work) -> str:
+    parts = [f"{each.name} at {each.at:.2f} s: {each.kind.value} on {each.instance or 'team ' + each.team}"]
+    told = {
+        "seconds": each.seconds,
+        "size": each.size,
+        "timeout": each.timeout,
+        "queue timeout": each.queue_timeout,
+        "priority": each.priority,
+    }
+    parts += [f"{name} {value}" for name, value in told.items() if value]
+    parts += [f"{each.attempts} attempts"] if each.attempts > 1 else []
+    parts += ["cancelled"] if each.cancelled else []
+    parts += ["deleted"] if each.deleted else []
+    return ", ".join(parts)
+
+
+# Seeds
+
+
+CYCLE = (
+    Theme.PROCESSES,
+    Theme.CALLS,
+    Theme.PROCESSES,
+    Theme.LEADERS,
+    Theme.PROCESSES,
+    Theme.CALLS,
+    Theme.PROCESSES,
+    Theme.CALLS,
+    Theme.NAMESPACE,
+    Theme.PROCESSES,
+)
+"""Themes by the last digit of a seed."""
+
+RARE = {98: Theme.FROZEN, 99: Theme.AWAY}
+"""Themes that take minutes, by the last two digits of a seed."""
+
+
+def theme_of(seed: int) -> Theme:
+    return RARE.get(seed % 100, CYCLE[seed % len(CYCLE)])
+
+
+def make(seed: int) -> Plan:
+    """Return the plan of a seed."""
+    theme = theme_of(seed)
+    # Another run must be able to have the same numbers: nothing here is a secret.
+    rng = random.Random(f"efrit-{seed}")  # noqa: S311
+    return MAKERS[theme](seed, rng)
+
+
+def _base(seed: int, rng: random.Random, theme: Theme, *, count: tuple[int, int], span: float) -> Plan:
+    made = workload.instances(rng)
+    asked = workload.work(rng, seed, made, count=count, span=span)
+    asked, steps = _changes_of_mind(rng, asked, span)
+    return Plan(seed, theme, made, asked, steps, warm=rng.random() < 0.85)
+
+
+def _changes_of_mind(
+    rng: random.Random, asked: Sequence[Work], span: float
+) -> tuple[tuple[Work, ...], tuple[Step, ...]]:
+    """Return the work and the steps of users who cancel or delete some of it."""
+    changed, steps = [], []
+    for each in asked:
+        roll = rng.random()
+        moment = round(each.at + rng.choice((0.0, 0.02, 0.1, rng.uniform(0, 1.5))), 2)
+        when = When(moment) if rng.random() < 0.6 else When(round(each.at + 3, 2), running=each.name)
+        if roll < 0.12 and each.kind is not Kind.STILLBORN:
+            changed.append(replace(each, cancelled=True))
+            steps.append(Step(Do.CANCEL, when, each.name))
+        elif roll < 0.16:
+            changed.append(replace(each, deleted=True))
+            steps.append(Step(Do.DELETE, when, each.name))
+        else:
+            changed.append(each)
+    return tuple(changed), tuple(steps)
+
+
+def _instance_steps(rng: random.Random, plan: Plan, span: float) -> tuple[Step, ...]:
+    """Return what users do to instances meanwhile: most often nothing."""
+    steps: list[Step] = []
+    for each in plan.instances:
+        roll = rng.random()
+        at = round(each.at + rng.uniform(0.2, span), 2)
+        if roll < 0.12:
+            steps.append(Step(Do.SUSPEND, When(at), each.name))
+            steps.append(Step(Do.RESUME, When(round(at + rng.uniform(0.05, 3.0), 2)), each.name))
+        elif roll < 0.24:
+            steps.append(Step(Do.CHANGE, When(at), each.name))
+    return tuple(steps)
+
+
+def _moment(rng: random.Random, plan: Plan, span: float) -> When:
+    at = round(rng.uniform(0.0, span), 2)
+    roll = rng.random()
+    runs = [each for each in plan.work if each.kind in (Kind.COUNT, Kind.SLEEP, Kind.LARGE, Kind.HUGE, Kind.LOOP)]
+    if roll < 0.35 and runs:
+        return When(round(span + 1, 2), running=rng.choice(runs).name)
+    if roll < 0.5:
+        return When(round(span + 1, 2), answered=rng.randint(1, len(plan.work)))
+    return When(at)
+
+
+PROCESS_FAULTS = (
+    (Do.KILL_CONTROLLER, 6),
+    (Do.STOP_CONTROLLER, 2),
+    (Do.KILL_BRIDGE, 6),
+    (Do.STOP_BRIDGE, 2),
+    (Do.KILL_EMACS, 6),
+    (Do.STOP_EMACS, 3),
+    (Do.KILL_POD, 3),
+    (Do.DELETE_POD, 3),
+    (Do.KILL_API, 1),
+    (Do.STOP_API, 2),
+    (Do.KILL_ETCD, 1),
+    (Do.STOP_ETCD, 1),
+)
+IN_A_POD = (Do.KILL_BRIDGE, Do.STOP_BRIDGE, Do.KILL_EMACS, Do.STOP_EMACS, Do.KILL_POD, Do.DELETE_POD)
+CONTROLLERS = (Do.KILL_CONTROLLER, Do.STOP_CONTROLLER)
+STOPS = (Do.STOP_CONTROLLER, Do.STOP_BRIDGE, Do.STOP_EMACS, Do.STOP_API, Do.STOP_ETCD)
+OUTAGES = (Do.KILL_API, Do.KILL_ETCD)
+
+
+def _process_fault(rng: random.Random, plan: Plan, do: Do, span: float) -> Step:
+    seconds = 0.0
+    if do in STOPS:
+        seconds = round(rng.choice((0.3, 1.0, 3.0)), 1)
+    elif do in OUTAGES:
+        seconds = round(rng.choice((0.0, 1.0, 2.0)), 1)
+    elif do is Do.KILL_CONTROLLER:
+        seconds = round(rng.choice((0.0, 0.0, 0.5, 2.0)), 1)
+    target = rng.choice(plan.instances).name if do in IN_A_POD else "operator-0" if do in CONTROLLERS else ""
+    return Step(do, _moment(rng, plan, span), target, seconds)
+
+
+def _finish(plan: Plan, steps: Sequence[Step]) -> Plan:
+    return replace(plan, steps=tuple(sorted((*plan.steps, *steps), key=lambda each: each.when.at)))
+
+
+def _processes(seed: int, rng: random.Random) -> Plan:
+    span = rng.choice((1.0, 2.0, 4.0))
+    plan = _base(seed, rng, Theme.PROCESSES, count=(6, 24), span=span)
+    chosen = rng.choices(
+        [do for do, _ in PROCESS_FAULTS], [weight for _, weight in PROCESS_FAULTS], k=rng.randint(1, 4)
+    )
+    faults = [_process_fault(rng, plan, do, span + 1) for do in chosen]
+    if rng.random() < 0.25:
+        # The same again, right on the recovery from the first.
+        first = faults[0]
+        faults.append(replace(first, when=When(round(min(first.when.at, span) + rng.uniform(0.2, 1.5), 2))))
+    return _finish(plan, [*faults, *_instance_steps(rng, plan, span)])
+
+
+STATUS_WRITES = (
+    Fate.KILL_BEFORE_SEND,
+    Fate.KILL_AFTER_COMMIT,
+    Fate.KILL_AFTER_REPLY,
+    Fate.LOST_REPLY,
+    Fate.RESET,
+    Fate.CONFLICT_409,
+    Fate.TOO_MANY_429,
+    Fate.ERROR_500,
+    Fate.DELAYED,
+    Fate.STALE_AFTER_COMMIT,
+)
+EVENTS = (
+    Fate.EVENT_DELAYED,
+    Fate.EVENT_DROPPED,
+    Fate.EVENT_DUPLICATED,
+    Fate.EVENT_REORDERED,
+    Fate.STREAM_EXPIRED,
+    Fate.STREAM_ENDED,
+    Fate.STREAM_CUT,
+    Fate.STREAM_SILENT,
+)
+READS = (Fate.ERROR_500, Fate.TOO_MANY_429, Fate.GONE_410, Fate.DELAYED, Fate.RESET)
+WATCHED = ("efritrequests", "efritrequests", "efritrequests", "efritinstances", "pods", "statefulsets")
+
+
+def _call_fault(rng: random.Random) -> CallFault:
+    seconds, skip = round(rng.choice((0.3, 1.0, 3.0)), 1), rng.choice((0, 0, 1, 2, 5))
+    roll = rng.random()
+    if roll < 0.55:
+        resource, sub = rng.choice(
+            (("efritrequests", "status"),) * 4
+            + (("efritinstances", "status"), ("secrets", ""), ("statefulsets", ""), ("leases", ""))
+        )
+        verb = "" if resource in ("secrets", "statefulsets", "leases") else "patch"
+        final = resource == "efritrequests" and rng.random() < 0.6
+        fate = rng.choice(STATUS_WRITES)
+        if not verb:
+            # Reads of these come by, too: only writes commit anything.
+            verb = {"secrets": "create", "statefulsets": "apply", "leases": "patch"}[resource]
+        return CallFault(fate, verb, resource, sub, final, skip, rng.choice((1, 1, 2, 3)), seconds)
+    if roll < 0.85:
+        return CallFault(rng.choice(EVENTS), "", rng.choice(WATCHED), "", False, skip, rng.choice((1, 1, 2)), seconds)
+    return CallFault(
+        rng.choice(READS), rng.choice(("list", "watch", "get")), rng.choice(WATCHED), "", False, 0, 1, seconds
+    )
+
+
+def _calls(seed: int, rng: random.Random) -> Plan:
+    span = rng.choice((1.0, 2.0, 4.0))
+    plan = _base(seed, rng, Theme.CALLS, count=(6, 24), span=span)
+    faults = [
+        Step(Do.CALL, When(round(rng.uniform(-1.0, span), 2)), call=_call_fault(rng))
+        for _ in range(rng.randint(2, 7))
+    ]
+    if rng.random() < 0.4:
+        do = rng.choice((Do.KILL_CONTROLLER, Do.KILL_BRIDGE, Do.KILL_EMACS, Do.DELETE_POD))
+        faults.append(_process_fault(rng, plan, do, span + 1))
+    return _finish(plan, [*faults, *_instance_steps(rng, plan, span)])
+
+
+def _leaders(seed: int, rng: random.Random) -> Plan:
+    span = rng.choice((3.0, 6.0))
+    plan = replace(_base(seed, rng, Theme.LEADERS, count=(8, 24), span=span), controllers=2)
+    faults = []
+    at = rng.uniform(0.0, 2.0)
+    for _ in range(rng.randint(1, 2)):
+        do = rng.choice(CONTROLLERS)
+        target = rng.choice(("leader", "leader", "leader", "standby"))
+        seconds = round(rng.uniform(3.5, 6.0), 1) if do is Do.STOP_CONTROLLER else round(rng.uniform(0.0, 4.0), 1)
+        faults.append(Step(do, When(round(at, 2)), target, seconds))
+        at += rng.uniform(0.5, 6.0)
+    if rng.random() < 0.5:
+        faults.append(_process_fault(rng, plan, rng.choice((Do.KILL_EMACS, Do.KILL_BRIDGE, Do.STOP_API)), span))
+    return _finish(plan, faults)
+
+
+def _namespace(seed: int, rng: random.Random) -> Plan:
+    plan = _base(seed, rng, Theme.NAMESPACE, count=(6, 16), span=2.0)
+    # Claims would keep it: who lifts their protection does not run here.
+    made = tuple(
+        replace(each, ephemeral_queue=True, ephemeral_workspace=True, drain_seconds=1) for each in plan.instances
+    )
+    steps = [Step(Do.DELETE_NAMESPACE, _moment(rng, plan, 2.5))]
+    if rng.random() < 0.5:
+        steps.append(_process_fault(rng, plan, rng.choice((Do.KILL_CONTROLLER, Do.KILL_BRIDGE, Do.KILL_EMACS)), 3.0))
+    return _finish(replace(plan, instances=made), steps)
+
+
+def _frozen(seed: int, rng: random.Random) -> Plan:
+    plan = _base(seed, rng, Theme.FROZEN, count=(8, 16), span=4.0)
+    do = rng.choice((Do.STOP_CONTROLLER, Do.STOP_BRIDGE, Do.STOP_EMACS))
+    fault = replace(_process_fault(rng, plan, do, 3.0), seconds=LONG_SECONDS)
+    return _finish(plan, [fault])
+
+
+def _away(seed: int, rng: random.Random) -> Plan:
+    plan = _base(seed, rng, Theme.AWAY, count=(10, 24), span=4.0)
+    fault = Step(rng.choice(OUTAGES), _moment(rng, plan, 3.0), seconds=AWAY_SECONDS)
+    return _finish(replace(plan, patience=90.0), [fault])
+
+
+MAKERS: dict[Theme, Callable[[int, random.Random], Plan]] = {
+    Theme.PROCESSES: _processes,
+    Theme.CALLS: _calls,
+    Theme.LEADERS: _leaders,
+    Theme.NAMESPACE: _namespace,
+    Theme.FROZEN: _frozen,
+    Theme.AWAY: _away,
+}

@@ -1,0 +1,143 @@
+"""Watches the requests of one namespace straight at the API server, beside whatever befalls the controller.
+
+It goes on from the last version it saw when its own connection breaks. Where the API server cannot go back that far
+(410 Gone) it lists, marks what it finds as LISTED, and notes the gap.
+"""
+
+from __future__ import annotations
+
+import json
+import ssl
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import httpx
+
+from tests.chaos.history import Version
+from tests.cluster.control_plane import ControlPlane
+from tests.integration.kube import Kube
+
+RETRY_SECONDS = 0.1
+GONE = 410
+
+
+class _Expired(Exception):  # noqa: N818 - reads as what happened
+    """The API server cannot go back to the version we ask for."""
+
+
+class Recorder:
+    """Start it before the first request is made; `versions` may be read from any thread at any time."""
+
+    def __init__(self, plane: ControlPlane, namespace: str, clock: Callable[[], float]) -> None:
+        self._plane = plane
+        self._path = Kube.path("efritrequests", namespace)
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._versions: list[Version] = []
+        self._final: dict[str, Version] = {}
+        self._latest: dict[str, Version] = {}
+        self._gaps: list[float] = []
+        self._position = ""
+        self._stopping = threading.Event()
+        self._listening = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
+        pki = plane.authority
+        context = ssl.create_default_context(cafile=str(pki.ca))
+        context.load_cert_chain(pki.certificate("admin"), pki.key("admin"))
+        # The API server sends a bookmark every minute at least: a silence longer than that is a dead connection.
+        self._client = httpx.Client(
+            base_url=plane.url, verify=context, trust_env=False, timeout=httpx.Timeout(5, read=100)
+        )
+
+    def start(self) -> None:
+        """Return once nothing can be missed any more."""
+        self._thread.start()
+        if not self._listening.wait(30):
+            raise AssertionError("the recorder does not reach the API server")
+
+    def close(self) -> None:
+        self._stopping.set()
+        self._client.close()
+        self._thread.join(10)
+
+    @property
+    def versions(self) -> tuple[Version, ...]:
+        with self._lock:
+            return tuple(self._versions)
+
+    @property
+    def gaps(self) -> tuple[float, ...]:
+        with self._lock:
+            return tuple(self._gaps)
+
+    @property
+    def final(self) -> Mapping[str, Version]:
+        """Return the first final version of each request, by UID."""
+        with self._lock:
+            return dict(self._final)
+
+    @property
+    def latest(self) -> Mapping[str, Version]:
+        """Return the newest version of each request, by UID."""
+        with self._lock:
+            return dict(self._latest)
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                if not self._position:
+                    self._list()
+                self._listening.set()
+                self._watch()
+            except _Expired:
+                self._position = ""
+                with self._lock:
+                    self._gaps.append(self._clock())
+            except (httpx.HTTPError, ssl.SSLError, RuntimeError):
+                # RuntimeError: closed from outside while it was reading.
+                self._stopping.wait(RETRY_SECONDS)
+
+    def _list(self) -> None:
+        response = self._client.get(self._path)
+        response.raise_for_status()
+        found = response.json()
+        for each in found["items"]:
+            self._note("LISTED", each)
+        self._position = found["metadata"]["resourceVersion"]
+
+    def _watch(self) -> None:
+        query = {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": self._position}
+        with self._client.stream("GET", self._path, params=query) as response:
+            if response.status_code == GONE:
+                raise _Expired
+            response.raise_for_status()
+            for line in response.iter_lines():
+                event = json.loads(line)
+                if event["type"] == "ERROR":
+                    if event["object"].get("code") == GONE:
+                        raise _Expired
+                    time.sleep(RETRY_SECONDS)
+                    return
+                if event["type"] != "BOOKMARK":
+                    self._note(event["type"], event["object"])
+                self._position = event["object"]["metadata"]["resourceVersion"]
+
+    def _note(self, event: str, obj: dict[str, Any]) -> None:
+        meta = obj["metadata"]
+        version = Version(
+            at=self._clock(),
+            event=event,
+            namespace=meta["namespace"],
+            name=meta["name"],
+            uid=meta["uid"],
+            resource_version=int(meta["resourceVersion"]),
+            status=obj.get("status", {}),
+            cancel=bool(obj["spec"].get("cancel")),
+        )
+        with self._lock:
+            self._versions.append(version)
+            self._latest[version.uid] = version
+            if version.final:
+                self._final.setdefault(version.uid, version)

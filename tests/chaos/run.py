@@ -1,0 +1,165 @@
+"""Plays one plan and returns what was seen: the main loop that lets each step happen at its moment.
+
+Users act in a thread of their own, one after the other, and are patient; faults happen in the main loop, which never
+waits for the API server. When all is over it waits, within bounds, until everything has ended and is put away.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+
+import httpx
+
+from tests.chaos import collect
+from tests.chaos.ground import Ground
+from tests.chaos.history import History
+from tests.chaos.light import Stage
+from tests.chaos.plan import Do, Plan, Step, When
+from tests.integration.kube import Refused
+
+TICK_SECONDS = 0.02
+TIDY_SECONDS = 25.0
+CALLS_SECONDS = 4.0
+"""How long faults of calls stay armed after the last step."""
+
+
+class Users:
+    """Does what users do, in order, in a thread."""
+
+    def __init__(self) -> None:
+        self._jobs: queue.Queue[Callable[[], None] | None] = queue.Queue()
+        self._thread = threading.Thread(target=self._run, name="users", daemon=True)
+        self._failure: BaseException | None = None
+        self._thread.start()
+
+    def do(self, job: Callable[[], None]) -> None:
+        self._jobs.put(job)
+
+    @property
+    def idle(self) -> bool:
+        if self._failure is not None:
+            raise self._failure
+        return self._jobs.unfinished_tasks == 0
+
+    def close(self) -> None:
+        self._jobs.put(None)
+
+    def _run(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            try:
+                job()
+            except BaseException as error:  # noqa: BLE001 - handed to whoever asks
+                self._failure = error
+            self._jobs.task_done()
+
+
+def play(ground: Ground, plan: Plan) -> History:
+    """Run a plan on its own namespace. Raises where the rig itself fails, never for what the product does."""
+    stage, users = Stage(ground, plan), Users()
+    try:
+        stage.open()
+        _main_loop(stage, users)
+        return _finish(stage)
+    finally:
+        users.close()
+        stage.close()
+
+
+def _main_loop(stage: Stage, users: Users) -> None:
+    plan = stage.plan
+    creations: list[tuple[float, Callable[[], None]]] = [
+        *((each.at, partial(stage.make, each)) for each in plan.instances),
+        *((each.at, partial(stage.ask, each)) for each in plan.work),
+    ]
+    creations.sort(key=lambda creation: creation[0])
+    waiting, lasting = list(plan.steps), list[tuple[float, Step]]()
+    steps_done_at: float | None = None
+    while True:
+        now = stage.clock()
+        while creations and creations[0][0] <= now:
+            users.do(creations.pop(0)[1])
+        running, answered = {each.word for each in stage.ran()}, len(stage.final)
+        for step in [each for each in waiting if _due(plan, each.when, now, running, answered)]:
+            waiting.remove(step)
+            if step.do.fault:
+                stage.strike(step)
+                if step.seconds and step.do is not Do.CALL:
+                    lasting.append((now + step.seconds, step))
+                elif step.do in (Do.KILL_API, Do.KILL_ETCD):
+                    stage.relieve(step)
+            else:
+                users.do(partial(stage.wish, step))
+        for end, step in [each for each in lasting if each[0] <= now]:
+            lasting.remove((end, step))
+            stage.relieve(step)
+        stage.tend()
+        if not waiting and not lasting and not creations and users.idle:
+            steps_done_at = now if steps_done_at is None else steps_done_at
+            unspent = any(not armed.spent for armed, _ in stage.armed)
+            everything_final = answered >= len(stage.submitted)
+            if not unspent or everything_final or now - steps_done_at > CALLS_SECONDS:
+                return
+        # Nobody tells when a counter file grows or a moment has come.
+        time.sleep(TICK_SECONDS)
+
+
+def _due(plan: Plan, when: When, now: float, running: set[str], answered: int) -> bool:
+    if now >= when.at:
+        return True
+    if when.running:
+        return next(each.word for each in plan.work if each.name == when.running) in running
+    return bool(when.answered) and answered >= when.answered
+
+
+def _finish(stage: Stage) -> History:
+    stage.heal()
+    stage.ground.mend()
+    quiet_at = stage.clock()
+    stage.note("run", "no more faults")
+    left = False
+    if stage.namespace_deleted:
+        left = not _within(stage, stage.plan.patience, lambda: _namespace_gone(stage))
+        files = collect.queue_files(stage)
+    else:
+        _within(stage, stage.plan.patience + 5, lambda: _all_final(stage))
+        _within(stage, TIDY_SECONDS, lambda: collect.tidy(collect.queue_files(stage)) and _all_ready(stage))
+        files = collect.queue_files(stage)
+    return collect.collect(stage, quiet_at=quiet_at, files=files, namespace_left=left)
+
+
+def _within(stage: Stage, seconds: float, reached: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + seconds
+    while not reached():
+        if time.monotonic() > deadline:
+            return False
+        stage.tend()
+        time.sleep(5 * TICK_SECONDS)
+    return True
+
+
+def _all_final(stage: Stage) -> bool:
+    final, latest = stage.recorder.final, stage.recorder.latest
+    return all(
+        each.uid in final or (each.uid in latest and latest[each.uid].event == "DELETED") for each in stage.submitted
+    )
+
+
+def _all_ready(stage: Stage) -> bool:
+    try:
+        return all(collect.instances_ready(stage).values())
+    except httpx.TransportError:
+        return False
+
+
+def _namespace_gone(stage: Stage) -> bool:
+    try:
+        stage.ground.kube.call("GET", f"/api/v1/namespaces/{stage.namespace}")
+    except Refused as error:
+        return error.status == 404
+    except httpx.TransportError:
+        return False
+    return False

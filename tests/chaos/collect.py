@@ -79,6 +79,7 @@ def collect(stage: Stage, *, quiet_at: float, files: tuple[QueueFile, ...], name
         namespaces_deleted=deleted,
         namespaces_left=deleted if namespace_left else (),
         instances_ready={} if deleted else instances_ready(stage),
+        hits=dict(stage.hits),
         quiet_at=quiet_at,
         ended_at=ended_at,
         patience=stage.plan.patience,

@@ -185,6 +185,7 @@ class History:
     namespaces_deleted: their requests need not end, but must not have run twice or be left on a live queue.
     namespaces_left: those of them that were still there at the end.
     instances_ready: whether each instance answered again at the end, by (namespace, name).
+    hits: how often each kind of fault really befell something.
     """
 
     submitted: tuple[Submitted, ...]
@@ -201,6 +202,7 @@ class History:
     namespaces_deleted: tuple[str, ...] = ()
     namespaces_left: tuple[str, ...] = ()
     instances_ready: Mapping[tuple[str, str], bool] = field(default_factory=dict)
+    hits: Mapping[str, int] = field(default_factory=dict)
     quiet_at: float = 0.0
     ended_at: float = 0.0
     patience: float = 60.0

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -75,6 +77,7 @@ class Stage:
         self.submitted: list[Submitted] = []
         self.made_at: dict[str, float] = {}
         self.namespace_deleted = False
+        self.hits: Counter[str] = Counter()
         self.armed: list[tuple[Armed, int]] = []
         self._lock = threading.Lock()
         self._counters: dict[Path, tuple[int, list[Ran]]] = {}
@@ -122,6 +125,14 @@ class Stage:
         if hasattr(self, "site"):
             self.ground.mend()
             self.site.close()
+
+    def keep_logs(self, directory: Path) -> None:
+        """Copy what every process has logged."""
+        for path in self.site.directory.rglob("*.log"):
+            target = directory / "-".join(path.relative_to(self.site.directory).parts)
+            shutil.copy2(path, target)
+        for daemon in (self.ground.plane.etcd, self.ground.plane.apiserver):
+            (directory / f"{daemon.name}.log").write_text(daemon.log_tail(2000))
 
     def note(self, actor: str, event: str, *, request: str = "", instance: str = "", fault: bool = False) -> None:
         with self._lock:
@@ -223,6 +234,7 @@ class Stage:
         """Let a fault happen."""
         instance = step.target if self._is_instance(step.target) else ""
         self.note("fault", str(step.do.value) + (f" {step.call}" if step.call else ""), instance=instance, fault=True)
+        self.hits[step.do.value] += step.do is not Do.CALL
         match step.do:
             case Do.KILL_CONTROLLER | Do.STOP_CONTROLLER:
                 self._strike_controller(step)
@@ -263,6 +275,7 @@ class Stage:
         pod, now = self.site.node.find(step.target), self.clock()
         if pod is None:
             self.note("fault", "there is no pod to hit", instance=step.target)
+            self.hits[step.do.value] -= 1
             return
         match step.do:
             case Do.KILL_BRIDGE:
@@ -289,6 +302,7 @@ class Stage:
             os.kill(pid, number)
         except ProcessLookupError:
             self.note("fault", "there is no Emacs to hit", instance=step.target)
+            self.hits[step.do.value] -= 1
             return
         self.note("fault", f"it is pid {pid}", instance=step.target, fault=True)
         if step.do is Do.KILL_EMACS:
@@ -338,6 +352,7 @@ class Stage:
                 self.note("controller", f"{each.operator.name} is started again")
         for index, (armed, seen) in enumerate(self.armed):
             for moment in armed.times[seen:]:
+                self.hits[armed.fault.fate.value] += 1
                 with self._lock:
                     at = moment - self.clock.epoch
                     self.notes.append(Note(at, "proxy", f"strikes: {armed.fault}", fault=True))

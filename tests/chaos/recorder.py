@@ -6,7 +6,9 @@ It goes on from the last version it saw when its own connection breaks. Where th
 
 from __future__ import annotations
 
+import contextlib
 import json
+import socket
 import ssl
 import threading
 import time
@@ -40,6 +42,7 @@ class Recorder:
         self._latest: dict[str, Version] = {}
         self._gaps: list[float] = []
         self._position = ""
+        self._connection: socket.socket | None = None
         self._stopping = threading.Event()
         self._listening = threading.Event()
         self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
@@ -59,8 +62,12 @@ class Recorder:
 
     def close(self) -> None:
         self._stopping.set()
-        self._client.close()
+        if self._connection is not None:
+            # Closing the client would not wake up who reads.
+            with contextlib.suppress(OSError):
+                self._connection.shutdown(socket.SHUT_RDWR)
         self._thread.join(10)
+        self._client.close()
 
     @property
     def versions(self) -> tuple[Version, ...]:
@@ -95,8 +102,7 @@ class Recorder:
                 self._position = ""
                 with self._lock:
                     self._gaps.append(self._clock())
-            except (httpx.HTTPError, ssl.SSLError, RuntimeError):
-                # RuntimeError: closed from outside while it was reading.
+            except (httpx.HTTPError, OSError):
                 self._stopping.wait(RETRY_SECONDS)
 
     def _list(self) -> None:
@@ -110,6 +116,7 @@ class Recorder:
     def _watch(self) -> None:
         query = {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": self._position}
         with self._client.stream("GET", self._path, params=query) as response:
+            self._connection = response.extensions["network_stream"].get_extra_info("socket")
             if response.status_code == GONE:
                 raise _Expired
             response.raise_for_status()

@@ -9,16 +9,20 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import httpx
 
 from tests.chaos import collect
 from tests.chaos.ground import Ground
 from tests.chaos.history import History
+from tests.chaos.invariants import Violation, violations
 from tests.chaos.light import Stage
 from tests.chaos.plan import Do, Plan, Step, When
+from tests.chaos.timeline import report
 from tests.integration.kube import Refused
 
 TICK_SECONDS = 0.02
@@ -57,16 +61,44 @@ class Users:
             self._jobs.task_done()
 
 
-def play(ground: Ground, plan: Plan) -> History:
-    """Run a plan on its own namespace. Raises where the rig itself fails, never for what the product does."""
+@dataclass(frozen=True)
+class Verdict:
+    """What was seen of a run and which promises it broke."""
+
+    history: History
+    violations: Sequence[Violation]
+
+
+def play(ground: Ground, plan: Plan, out: Path | None = None) -> Verdict:
+    """Run a plan in a namespace of its own. Raises where the rig itself fails, never for what the product does.
+
+    out: where plan, timeline, history and logs of a run go that breaks a promise, or ends with an exception.
+    """
     stage, users = Stage(ground, plan), Users()
     try:
         stage.open()
         _main_loop(stage, users)
-        return _finish(stage)
+        history = _finish(stage)
+        verdict = Verdict(history, violations(history))
+        if verdict.violations and out is not None:
+            _keep(stage, plan, out, report(history, verdict.violations), history.to_json())
+        return verdict
+    except Exception as error:
+        if out is not None:
+            _keep(stage, plan, out, f"{type(error).__name__}: {error}", "")
+        raise
     finally:
         users.close()
         stage.close()
+
+
+def _keep(stage: Stage, plan: Plan, out: Path, told: str, history: str) -> None:
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "plan.txt").write_text(plan.describe() + "\n")
+    (out / "report.txt").write_text(told + "\n")
+    (out / "history.json").write_text(history)
+    if hasattr(stage, "site"):
+        stage.keep_logs(out)
 
 
 def _main_loop(stage: Stage, users: Users) -> None:

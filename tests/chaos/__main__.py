@@ -1,0 +1,75 @@
+"""Command line of the seeded runs.
+
+python -m tests.chaos soak --seeds 50 --minutes 30 --runners 2    seeds until one of both is used up
+python -m tests.chaos replay 17                                   one seed: its plan, its timeline, its verdict
+python -m tests.chaos plan 17                                     only what the seed means
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from tests.chaos import soak
+from tests.chaos.ground import Ground
+from tests.chaos.plan import make
+from tests.chaos.run import play
+from tests.chaos.timeline import report
+
+OUT = Path("/tmp/efrit-chaos")
+
+
+def main(words: list[str]) -> int:
+    """Run one command; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__.splitlines()[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    soaking = commands.add_parser("soak", help="play seeds and report those that break a promise")
+    soaking.add_argument("--seeds", type=int, default=10**9, help="how many at most")
+    soaking.add_argument("--minutes", type=float, default=10**6, help="begin no seed after this time")
+    soaking.add_argument("--fixed", type=int, default=0, help="play the seeds from 0 up to this one first")
+    soaking.add_argument("--first", type=int, help="then the seeds from here on; default: a fresh place")
+    soaking.add_argument("--runners", type=int, default=1, help="how many at a time")
+    replaying = commands.add_parser("replay", help="play one seed and print its plan and its timeline")
+    replaying.add_argument("seed", type=int)
+    replaying.add_argument("--times", type=int, default=1, help="until it breaks a promise, at most so often")
+    planning = commands.add_parser("plan", help="print what a seed means")
+    planning.add_argument("seed", type=int)
+    running = commands.add_parser("runner")
+    for each in (soaking, replaying, running):
+        each.add_argument("--out", type=Path, default=OUT, help="where failing runs leave what was seen of them")
+    chosen = parser.parse_args(words)
+    match chosen.command:
+        case "soak":
+            return _soak(chosen)
+        case "replay":
+            return _replay(chosen)
+        case "plan":
+            print(make(chosen.seed).describe())
+        case "runner":
+            soak.runner(chosen.out)
+    return 0
+
+
+def _soak(chosen: argparse.Namespace) -> int:
+    order = soak.seeds(chosen.fixed, chosen.first)
+    return soak.soak(
+        order, limit=chosen.seeds, minutes=chosen.minutes, runners=chosen.runners, out=chosen.out.absolute()
+    )
+
+
+def _replay(chosen: argparse.Namespace) -> int:
+    plan = make(chosen.seed)
+    print(plan.describe(), flush=True)
+    with Ground() as ground:
+        for time in range(1, chosen.times + 1):
+            verdict = play(ground, plan, chosen.out / f"seed-{plan.seed}")
+            print(f"time {time}: {len(verdict.violations)} violations", flush=True)
+            if verdict.violations:
+                break
+    print(report(verdict.history, verdict.violations))
+    return 1 if verdict.violations else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,221 @@
+"""Seed after seed on several runners at once: hands seeds out, tells of each, sums up.
+
+A runner is a process of its own with its own control plane; it reads seeds and writes verdicts, one JSON object a
+line. One that breaks, or takes too long, is replaced.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import secrets
+import signal
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from itertools import chain, count
+from pathlib import Path
+
+from tests.chaos.ground import Ground
+from tests.chaos.plan import make
+from tests.chaos.run import play
+from tests.cluster.paths import REPOSITORY
+
+LONGEST_SECONDS = 420.0
+"""A run that takes longer than this hangs."""
+SEEDS_PER_GROUND = 40
+"""What a control plane is used for before a new one is made: its store grows with every run."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a runner says of one seed. `error`: the rig broke, which says nothing about the product."""
+
+    seed: int
+    theme: str = ""
+    requests: int = 0
+    hits: dict[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+    violations: tuple[str, ...] = ()
+    restarts: tuple[str, ...] = ()
+    error: str = ""
+
+    def __str__(self) -> str:
+        verdict = "ok" if not self.violations else f"{len(self.violations)} VIOLATIONS"
+        if self.error:
+            verdict = f"RIG BROKE: {self.error.strip().splitlines()[-1]}"
+        faults = ", ".join(f"{name} {number}" for name, number in sorted(self.hits.items()) if number)
+        line = f"seed {self.seed:>6} {self.theme:<9} {self.requests:>3} requests {self.seconds:6.1f} s  {verdict}"
+        return line + (f"  ({faults})" if faults else "")
+
+
+def seeds(fixed: int, first: int | None) -> Iterator[int]:
+    """Return the same `fixed` seeds every time, then those from `first` on; without one, from a fresh place on."""
+    begin = first if first is not None else 100 * (1 + secrets.randbelow(10**6))
+    return chain(range(fixed), count(begin))
+
+
+def one(ground: Ground, seed: int, out: Path) -> Result:
+    """Play one seed and return what came of it."""
+    plan, began = make(seed), time.monotonic()
+    try:
+        verdict = play(ground, plan, out / f"seed-{seed}")
+    except Exception:  # noqa: BLE001 - told as it is
+        seconds = time.monotonic() - began
+        return Result(seed, plan.theme.value, len(plan.work), seconds=seconds, error=traceback.format_exc())
+    history = verdict.history
+    return Result(
+        seed,
+        plan.theme.value,
+        len(history.submitted),
+        dict(history.hits),
+        time.monotonic() - began,
+        tuple(map(str, verdict.violations)),
+        tuple(note.event for note in history.notes if "ended by itself" in note.event),
+    )
+
+
+def runner(out: Path) -> None:
+    """Read seeds from standard input, write a line of JSON for each to standard output."""
+    lines = sys.stdin
+    while True:
+        with Ground() as ground:
+            for _ in range(SEEDS_PER_GROUND):
+                line = lines.readline()
+                if not line:
+                    return
+                result = one(ground, int(line), out)
+                print(json.dumps(asdict(result)), flush=True)
+                if result.error:
+                    break
+
+
+class Runner:
+    """The other end of `runner`, from the process that hands out seeds."""
+
+    def __init__(self, out: Path) -> None:
+        self._out = out
+        self._child: subprocess.Popen[str] | None = None
+
+    def play(self, seed: int) -> Result:
+        if self._child is None or self._child.poll() is not None:
+            self._start()
+        child = self._child
+        assert child is not None
+        assert child.stdin is not None
+        assert child.stdout is not None
+        watchdog = threading.Timer(LONGEST_SECONDS, self.kill)
+        watchdog.start()
+        try:
+            child.stdin.write(f"{seed}\n")
+            child.stdin.flush()
+            line = child.stdout.readline()
+        except OSError as error:
+            line = ""
+            self.kill()
+            return Result(seed, error=f"the runner broke: {error}")
+        finally:
+            watchdog.cancel()
+        if not line:
+            self.kill()
+            return Result(seed, error="the runner ended, or hung and was killed")
+        found = json.loads(line)
+        return Result(**{**found, "violations": tuple(found["violations"]), "restarts": tuple(found["restarts"])})
+
+    def _start(self) -> None:
+        command = [sys.executable, "-m", "tests.chaos", "runner", "--out", str(self._out)]
+        self._child = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY, start_new_session=True
+        )
+
+    def close(self) -> None:
+        """Let it put away what it has."""
+        if self._child is not None and self._child.poll() is None:
+            assert self._child.stdin is not None
+            self._child.stdin.close()
+            try:
+                self._child.wait(30)
+            except subprocess.TimeoutExpired:
+                self.kill()
+
+    def kill(self) -> None:
+        # What it has started is killed by the kernel when it ends.
+        if self._child is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._child.pid, signal.SIGKILL)
+            self._child.wait()
+
+
+def soak(order: Iterator[int], *, limit: int, minutes: float, runners: int, out: Path) -> int:
+    """Play seeds until `limit` or the time is over; returns 1 for violations, 2 where the rig broke, else 0."""
+    deadline = time.monotonic() + 60 * minutes
+    results: queue.Queue[Result] = queue.Queue()
+    lock, left = threading.Lock(), limit
+
+    def next_seed() -> int | None:
+        nonlocal left
+        with lock:
+            if left <= 0 or time.monotonic() >= deadline:
+                return None
+            left -= 1
+            return next(order)
+
+    def work() -> None:
+        mine = Runner(out)
+        try:
+            while (seed := next_seed()) is not None:
+                results.put(mine.play(seed))
+        finally:
+            mine.close()
+
+    began = time.monotonic()
+    threads = [threading.Thread(target=work, name=f"runner-{number}") for number in range(runners)]
+    for thread in threads:
+        thread.start()
+    done: list[Result] = []
+    while any(thread.is_alive() for thread in threads) or not results.empty():
+        with suppress(queue.Empty):
+            result = results.get(timeout=0.5)
+            done.append(result)
+            _tell(result, out)
+    print(summary(done, time.monotonic() - began), flush=True)
+    return 1 if any(each.violations for each in done) else 2 if any(each.error for each in done) else 0
+
+
+def _tell(result: Result, out: Path) -> None:
+    print(result, flush=True)
+    for violation in result.violations:
+        print(f"    {violation}", flush=True)
+    for restart in result.restarts:
+        print(f"    {restart}", flush=True)
+    if result.violations or result.error:
+        print(f"    see {out / f'seed-{result.seed}'}; again: python -m tests.chaos replay {result.seed}", flush=True)
+
+
+def summary(results: list[Result], seconds: float) -> str:
+    """Return the figures of a soak."""
+    hits: Counter[str] = Counter()
+    for each in results:
+        hits.update(each.hits)
+    bad = [each for each in results if each.violations]
+    broke = [each for each in results if each.error]
+    themes = Counter(each.theme for each in results)
+    lines = [
+        f"{len(results)} seeds in {seconds:.0f} s, {sum(each.requests for each in results)} requests, "
+        f"{sum(hits.values())} faults, {sum(len(each.violations) for each in bad)} violations in {len(bad)} seeds, "
+        f"{len(broke)} times the rig broke",
+        "  themes: " + ", ".join(f"{name} {number}" for name, number in sorted(themes.items())),
+        "  faults: " + ", ".join(f"{name} {number}" for name, number in sorted(hits.items()) if number),
+    ]
+    if bad:
+        lines.append("  seeds with violations: " + ", ".join(str(each.seed) for each in bad))
+    if broke:
+        lines.append("  seeds that broke the rig: " + ", ".join(str(each.seed) for each in broke))
+    return "\n".join(lines)

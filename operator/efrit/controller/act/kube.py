@@ -20,7 +20,7 @@ from efrit.errors import ApiConflict, ApiError, ApiExists, ApiNotFound, ApiRefus
 FIELD_MANAGER = "efrit-operator"
 PAGE = 500
 TIMEOUT_SECONDS = 30
-UNTYPED = "failed to create typed patch object"
+UNREADABLE = ("failed to create typed patch object", "failed to convert new object")
 
 PLURALS: Mapping[tuple[str, str], str] = {
     ("efrit.dev/v1alpha1", "EfritInstance"): "efritinstances",
@@ -166,7 +166,7 @@ def _error(method: str, where: str, status: int, data: bytes) -> ApiError:
     if status == 409:
         # A create may also collide with somebody who counts it (a ResourceQuota), and then made nothing.
         return ApiExists(text) if reason == "AlreadyExists" else ApiConflict(text)
-    # A typed error of server-side apply comes as a 500 (kubernetes/kubernetes#139253), and stays one.
-    if status in (400, 403, 413, 415, 422) or (status == 500 and message.startswith(UNTYPED)):
+    # What server-side apply cannot read comes as a 500 (kubernetes/kubernetes#139253), however often it is asked.
+    if status in (400, 403, 413, 415, 422) or (status == 500 and message.startswith(UNREADABLE)):
         return ApiRefused(text, sentence=message)
     return ApiUnavailable(text)

@@ -131,10 +131,16 @@ async def test_a_refusal_carries_the_api_servers_sentence(api: FakeApi, kube: Ku
     assert caught.value.sentence == "spec.content is immutable"
 
 
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        'failed to create typed patch object (team/x; apps/v1): .spec: duplicate entries for key [name="a"]',
+        "failed to convert new object (team/x; apps/v1) to proper version: quantities must match",
+    ],
+)
 async def test_what_server_side_apply_cannot_read_is_refused_though_it_comes_as_a_failure_of_the_server(
-    api: FakeApi, kube: Kube
+    api: FakeApi, kube: Kube, sentence: str
 ) -> None:
-    sentence = 'failed to create typed patch object (team/x; apps/v1): .spec: duplicate entries for key [name="a"]'
     api.fail("PATCH", WORK, 500, {"message": sentence})
 
     with pytest.raises(ApiRefused) as caught:

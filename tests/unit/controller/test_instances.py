@@ -226,6 +226,22 @@ def test_a_refused_child_is_told_in_status_and_event(decide: Decide) -> None:
     assert "exceeded quota" in event.message
 
 
+def test_a_refused_child_is_told_of_a_suspended_instance_too(decide: Decide) -> None:
+    status = written(decide(refused(ago=1, given=instance(spec=SUSPENDED))))
+
+    assert condition(status, "Ready")[:2] == ("False", "ChildRefused")
+    assert condition(status, "Suspended")[:2] == ("True", "Suspended")
+    assert status["phase"] == "NotReady"
+
+
+def test_an_instance_that_cannot_be_suspended_is_not_called_so(decide: Decide) -> None:
+    stuck = ready(instance(spec=SUSPENDED), refused="no", refused_generation=1, refused_time=NOW)
+    status = written(decide(stuck))
+
+    assert condition(status, "Ready")[:2] == ("False", "ChildRefused")
+    assert condition(status, "Suspended")[:2] == ("False", "Suspending")
+
+
 # The connection to the bridge.
 
 

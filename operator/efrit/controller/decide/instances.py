@@ -208,18 +208,22 @@ def _connection(snapshot: InstanceSnapshot) -> list[Action]:
 
 
 def _finding(snapshot: InstanceSnapshot, why_suspended: InstanceReason | None, held: bool, now: datetime) -> Finding:
-    if why_suspended is not None:
-        if snapshot.pod is not None:
-            return Finding(InstanceReason.SUSPENDING, "The pod is being stopped; running work may end first.")
-        if why_suspended == InstanceReason.SUSPENDED_IDLE:
-            return Finding(InstanceReason.SUSPENDED_IDLE, "Suspended for idleness: the next request wakes it.")
-        return Finding(InstanceReason.SUSPENDED, "Suspended by spec.operatingMode: requests wait.")
+    if why_suspended is not None and snapshot.refused is None:
+        return _rest(snapshot, why_suspended)
     finding = readiness(snapshot, now)
     if held and finding.reason == InstanceReason.READY:
         return Finding(
             InstanceReason.READY, "Emacs answers requests; a changed pod template waits for the running work to end."
         )
     return finding
+
+
+def _rest(snapshot: InstanceSnapshot, why_suspended: InstanceReason) -> Finding:
+    if snapshot.pod is not None:
+        return Finding(InstanceReason.SUSPENDING, "The pod is being stopped; running work may end first.")
+    if why_suspended == InstanceReason.SUSPENDED_IDLE:
+        return Finding(InstanceReason.SUSPENDED_IDLE, "Suspended for idleness: the next request wakes it.")
+    return Finding(InstanceReason.SUSPENDED, "Suspended by spec.operatingMode: requests wait.")
 
 
 def _explanation(snapshot: InstanceSnapshot, finding: Finding, now: datetime) -> list[Action]:
@@ -294,7 +298,7 @@ def _new_status(
     old, generation = snapshot.instance.status, snapshot.instance.metadata.generation
     stats = snapshot.bridge.stats if snapshot.available else None
     ready = finding.reason == InstanceReason.READY
-    is_suspended = finding.reason in (InstanceReason.SUSPENDED, InstanceReason.SUSPENDED_IDLE)
+    is_suspended = why_suspended is not None and snapshot.pod is None
     true, false, unknown = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
     if stats is None:
         responsive = (unknown, InstanceReason.STARTING, "Emacs has not been heard of yet.")
@@ -302,10 +306,8 @@ def _new_status(
         responsive = (true, InstanceReason.RESPONDING, "Emacs gives signs of life.")
     else:
         responsive = (false, InstanceReason.NOT_RESPONDING, "Emacs gives no sign of life.")
-    if is_suspended:
-        suspended = (true, finding.reason, finding.message)
-    elif why_suspended is not None:
-        suspended = (false, InstanceReason.SUSPENDING, finding.message)
+    if why_suspended is not None:
+        suspended = (true if is_suspended else false, *_rest(snapshot, why_suspended))
     else:
         suspended = (false, InstanceReason.RUNNING, "The instance is to run.")
     queue = health(stats, snapshot.instance.spec.queue.max_pending)
@@ -319,7 +321,7 @@ def _new_status(
         conditions = with_condition(conditions, kind, status, reason.value, message, generation=generation, now=now)
     if ready:
         phase = InstancePhase.READY
-    elif is_suspended:
+    elif finding.reason in (InstanceReason.SUSPENDED, InstanceReason.SUSPENDED_IDLE):
         phase = InstancePhase.SUSPENDED
     else:
         phase = InstancePhase.PENDING if finding.reason in _UNDER_WAY else InstancePhase.NOT_READY

@@ -50,6 +50,7 @@ class Emacs(ApiModel):
         default=None,
         min_length=1,
         max_length=1024,
+        pattern=r"^[!-~]+$",
         description="Any image with Emacs 28 or newer and /bin/sh; default: the operator's own.",
     )
     image_pull_policy: PullPolicy | None = Field(default=None, description="As in a container.")

@@ -86,6 +86,7 @@ def _plain(length: int) -> str:
 
 
 PATTERNS: Mapping[str, Pattern] = {
+    r"^[!-~]+$": Pattern(_plain, " a"),
     r"^[A-Za-z0-9]([-A-Za-z0-9._]*[A-Za-z0-9])?$": Pattern(_plain, "-a"),
     r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$": Pattern(_plain, "Upper"),
     r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$": Pattern(_plain, "a.b"),

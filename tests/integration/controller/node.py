@@ -9,6 +9,7 @@ import asyncio
 import json
 import ssl
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,10 @@ class _Later(Exception):  # noqa: N818 - not an error
     """It cannot be done now: the API server is away, or somebody else changed or deleted what it is about."""
 
 
+class _Refused(_Later):
+    """The API server does not let it be made, in its own words; perhaps it will later."""
+
+
 class Node:
     """One node for one namespace. Pods are named after their instance here."""
 
@@ -38,6 +43,7 @@ class Node:
         self.made: list[Pod] = []
         """Every pod there ever was; their directories stay until the site is closed."""
         self._ending: dict[str, asyncio.Task[None]] = {}
+        self._told: set[str] = set()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._main()), name="node", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._failure: BaseException | None = None
@@ -137,7 +143,10 @@ class Node:
                 await self._call("PATCH", "pods", name, "status", {"status": ours.status()})
         for name, statefulset in wanted.items():
             if name not in pods and name not in self._ending:
-                await self._begin(statefulset)
+                try:
+                    await self._begin(statefulset)
+                except _Refused as refusal:
+                    await self._tell(statefulset, f"create Pod {name} in StatefulSet failed: {refusal}")
 
     async def _begin(self, statefulset: Json) -> None:
         await self._bind_claims()
@@ -149,6 +158,26 @@ class Node:
         self._pods[pod.name] = pod
         self.made.append(pod)
         await self._call("PATCH", "pods", pod.name, "status", {"status": pod.status()})
+
+    async def _tell(self, statefulset: Json, message: str) -> None:
+        """Publish the StatefulSet controller's Event, once for each sentence."""
+        if message in self._told:
+            return
+        self._told.add(message)
+        meta, kind = statefulset["metadata"], {"apiVersion": "apps/v1", "kind": "StatefulSet"}
+        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        event = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"generateName": f"{meta['name']}."},
+            "involvedObject": {**kind, **{key: meta[key] for key in ("namespace", "name", "uid")}},
+            "type": "Warning",
+            "reason": "FailedCreate",
+            "message": message,
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+        }
+        await self._call("POST", "events", body=event)
 
     async def _end(self, name: str) -> None:
         pod = self._pods.get(name)
@@ -185,6 +214,8 @@ class Node:
         if response.status_code >= 500 or response.status_code in (403, 404, 409, 429):
             if method == "DELETE" and response.status_code == 404:
                 return {}
+            if method == "POST" and response.status_code == 403:
+                raise _Refused(response.json()["message"])
             raise _Later
         if response.status_code >= 400:
             raise AssertionError(f"{method} {path}: {response.text}")

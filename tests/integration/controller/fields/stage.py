@@ -16,12 +16,18 @@ JSON_PATCH = "application/json-patch+json"
 class Stage:
     """Talks about one instance of a site."""
 
-    def __init__(self, site: Site, name: str, **spec: Any) -> None:
+    def __init__(self, site: Site, name: str, *, made: bool = True, **spec: Any) -> None:
         self.site = site
         self.name = name
         self._given: Json | None = None
-        site.instance(name, ready=False, **spec)
+        if made:
+            site.instance(name, ready=False, **spec)
         self.settled()
+
+    @classmethod
+    def of(cls, site: Site, name: str) -> Stage:
+        """Return one about an instance that exists."""
+        return cls(site, name, made=False)
 
     @property
     def object(self) -> Json:

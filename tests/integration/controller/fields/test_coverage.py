@@ -1,0 +1,75 @@
+"""No field is without a case: what there is comes from the definitions, what is tried from the cases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.integration.api.schema import ITEM, VALUE, nodes
+from tests.integration.controller.fields.changes import Change, changes
+from tests.integration.controller.fields.fixed import BEHAVIOUR, KEPT_FOR_MODELS, choices
+from tests.integration.controller.fields.requests import TRIED
+
+HERE = Path(__file__).parent
+
+
+def fields(plural: str) -> set[str]:
+    """Return every place below spec: objects, lists, maps, what is in them, leaves."""
+    return {_written(node.path) for node in nodes("spec") if node.plural == plural} - {"spec"}
+
+
+def _written(path: tuple[str, ...]) -> str:
+    return ".".join(path).replace(f".{ITEM}", ITEM).replace(f".{VALUE}", VALUE)
+
+
+def touched(case: Change) -> set[str]:
+    """Return the fields whose value a case changes, and all that contain them."""
+    return set(_touched(case.before, case.after, "spec")) - {"spec"}
+
+
+def _touched(before: Any, after: Any, at: str) -> Iterator[str]:
+    if before == after:
+        return
+    yield at
+    if isinstance(after, Mapping):
+        for key, value in after.items():
+            known = before.get(key) if isinstance(before, Mapping) else None
+            yield from _touched(known, value, f"{at}.{key}")
+            # Below a map the keys are the user's.
+            yield from _touched(known, value, f"{at}{VALUE}")
+    if isinstance(after, list):
+        for number, each in enumerate(after):
+            known = before[number] if isinstance(before, list) and number < len(before) else None
+            yield from _touched(known, each, f"{at}{ITEM}")
+
+
+def test_every_field_of_an_instance_is_changed_and_taken_back() -> None:
+    tried = {path for case in [*changes(), *choices()] for path in touched(case)}
+    told = {path for field in (*KEPT_FOR_MODELS, *BEHAVIOUR) for path in _and_its_parents(field)}
+    lists = {f"{field}{ITEM}" for field, value in KEPT_FOR_MODELS.items() if isinstance(value, list)}
+    assert fields("efritinstances") - tried - told - lists == set()
+
+
+def _and_its_parents(field: str) -> Iterator[str]:
+    steps = field.split(".")
+    return (".".join(steps[:count]) for count in range(2, len(steps) + 1))
+
+
+def test_no_field_is_said_to_do_nothing_that_a_case_shows_to_do_something() -> None:
+    shown = {path for case in changes() for path in touched(case)}
+    assert shown & (KEPT_FOR_MODELS.keys() | BEHAVIOUR.keys()) == set()
+
+
+def test_every_field_of_a_request_has_a_test_that_shows_what_it_does() -> None:
+    assert fields("efritrequests") == TRIED.keys()
+
+
+def test_the_tests_that_are_named_exist() -> None:
+    named = {*BEHAVIOUR.values(), *(test for tests in TRIED.values() for test in tests)}
+    missing = [each for each in sorted(named) if not _defined(*each.split("::"))]
+    assert missing == []
+
+
+def _defined(file: str, name: str) -> bool:
+    return f"\ndef {name}(" in (HERE / file).resolve().read_text()

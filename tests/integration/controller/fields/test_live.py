@@ -1,0 +1,125 @@
+"""The same with pods: what was changed is what Emacs and its bridge go by, and the old pod's like comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.integration.controller.fields.children import Flat, differences
+from tests.integration.controller.fields.stage import Stage
+from tests.integration.controller.pod import Pod
+from tests.integration.controller.site import Site
+from tests.integration.kube import Json, Kube, until
+
+CHANGED: Json = {
+    "emacs": {"daemonName": "renamed", "imagePullPolicy": "Always", "resources": {"limits": {"memory": "1Gi"}}},
+    "queue": {"maxPending": 1, "archiveSeconds": 61},
+    "limits": {"requestTimeoutSeconds": 1, "maxRequestBytes": 64, "maxResultBytes": 1024},
+    "network": {"egress": [{"ports": [{"port": 99}]}]},
+    "podTemplate": {
+        "labels": {"team": "blue"},
+        "annotations": {"note": "a"},
+        "nodeSelector": {"disk": "fast"},
+        "tolerations": [{"operator": "Exists"}],
+        "affinity": {"podAntiAffinity": {}},
+        "runtimeClassName": "made",
+        "priorityClassName": "made",
+        "imagePullSecrets": [{"name": "registry"}],
+        "serviceAccountName": "made",
+        "env": [{"name": "GREETING", "value": "hello"}, {"name": "LANG", "value": "C"}],
+        "volumes": [{"name": "data", "emptyDir": {}}],
+        "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+    },
+}
+"""All that a pod goes by, at once: what each of these does alone is shown in test_changes.py."""
+
+
+Sleeper = tuple[Stage, Flat]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def sleeper(shared: Site) -> Sleeper:
+    """An instance that falls asleep while the other tests run, and what it was like awake."""
+    shared.instance("drowsy", idle={"suspendAfterSeconds": 10, "deleteAfterSeconds": 600})
+    stage = Stage.of(shared, "drowsy")
+    return stage, stage.seen()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def classes(kube: Kube, shared: Site) -> None:
+    """What a pod may be made with only where it exists."""
+    kinds = {
+        "/apis/node.k8s.io/v1/runtimeclasses": {"handler": "made"},
+        "/apis/scheduling.k8s.io/v1/priorityclasses": {"value": 1},
+    }
+    for path, rest in kinds.items():
+        kube.call("POST", path, {"metadata": {"name": "made"}, **rest})
+    kube.create("serviceaccounts", shared.namespace, {"metadata": {"name": "made"}})
+
+
+@pytest.fixture
+def stage(shared: Site) -> Iterator[Stage]:
+    """The instance, running, and again as it was afterwards."""
+    shared.until_condition("one", "Ready", status="True")
+    stage = Stage.of(shared, "one")
+    before = stage.seen()
+    yield stage
+    stage.becomes({})
+    _until_as(stage, before)
+    assert shared.answer(shared.ask("(daemonp)"))["result"] == '"efrit"'
+    assert "Traceback" not in shared.operators[0].process.log.read_text()
+
+
+def _until_as(stage: Stage, before: Flat) -> None:
+    def restored() -> bool:
+        stage.settled()
+        return differences(before, stage.seen()) == {}
+
+    until(restored, lambda: f"not as it was: {differences(before, stage.seen())}\n{stage.site.logs()}")
+
+
+def _replaced(site: Site, pod: Pod) -> None:
+    until(lambda: not site.node.gone("one") and site.node.pod("one") is not pod, "the pod is not replaced")
+    site.until_condition("one", "Ready", status="True")
+
+
+def test_a_pod_goes_by_what_was_changed_and_then_by_what_was_before(shared: Site, stage: Stage) -> None:
+    def result(content: str) -> Json:
+        return shared.answer(shared.ask(content))
+
+    pod = shared.node.pod("one")
+    stage.becomes(CHANGED)
+    _replaced(shared, pod)
+    made = shared.kube.get("pods", shared.namespace, "efrit-one-0")
+    assert made["metadata"]["labels"]["team"] == "blue"
+    assert (made["spec"]["priority"], made["spec"]["runtimeClassName"]) == (1, "made")
+    assert result("(daemonp)")["result"] == '"renamed"'
+    assert result('(mapcar #\'getenv (list "GREETING" "LANG"))')["result"] == '("hello" "C")'
+    assert result("(while t)")["reason"] == "TimedOut"
+    assert result("(make-string 2000 ?a)")["truncated"] is True
+    assert result(f'"{"a" * 70}"')["reason"] == "Rejected"
+
+
+def test_a_network_that_changes_leaves_the_pod_alone(shared: Site, stage: Stage) -> None:
+    pod = shared.node.pod("one")
+    stage.after({"network": {"allowIngressFrom": [{"podSelector": {}}]}})
+    assert stage.seen()["NetworkPolicy.spec.ingress[1].from[0].podSelector"] == {}
+    assert shared.answer(shared.ask("'same"))["result"] == "same"
+    assert shared.node.pod("one") is pod
+
+
+def test_a_suspended_instance_comes_back_as_it_was(shared: Site, stage: Stage) -> None:
+    stage.becomes({"operatingMode": "Suspended"})
+    shared.until_condition("one", "Suspended", status="True")
+    assert stage.seen()["StatefulSet.spec.replicas"] == 0
+    assert shared.node.gone("one")
+
+
+def test_an_instance_that_fell_asleep_wakes_when_idle_is_taken_back(shared: Site, sleeper: Sleeper) -> None:
+    stage, before = sleeper
+    shared.until_condition("drowsy", "Suspended", reason="SuspendedIdle", status="True")
+    assert stage.seen()["StatefulSet.spec.replicas"] == 0
+    stage.becomes({})
+    _until_as(stage, before)
+    assert shared.answer(shared.ask("'awake", to="drowsy"))["result"] == "awake"

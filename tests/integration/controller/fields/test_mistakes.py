@@ -1,0 +1,111 @@
+"""What only the cluster can refuse is told in its own words, harms nobody, and is over when it is taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.integration.controller.fields.changes import SUSPENDED
+from tests.integration.controller.fields.children import differences
+from tests.integration.controller.fields.mistakes import Mistake, mistakes
+from tests.integration.controller.fields.stage import Stage, merged
+from tests.integration.controller.site import Site
+from tests.integration.kube import Json, Refused, until
+
+NOWHERE = {
+    "runtimeClassName": 'RuntimeClass "absent" not found',
+    "priorityClassName": "no PriorityClass with name absent was found",
+}
+"""Names of what need not exist when the StatefulSet is applied, and must when its pod is made."""
+
+
+@pytest.fixture(scope="module")
+def stage(shared: Site) -> Stage:
+    return Stage(shared, "mistaken", **SUSPENDED)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def calm(shared: Site) -> Iterator[None]:
+    """All the while the controller lives, complains of nothing, and the other instance is served."""
+    yield
+    assert shared.operators[0].process.status is None
+    assert "Traceback" not in shared.operators[0].process.log.read_text()
+    assert shared.answer(shared.ask("'served"))["result"] == "served"
+
+
+@pytest.mark.parametrize("mistake", mistakes(), ids=str)
+def test_a_mistake_is_told_and_is_over_when_it_is_taken_back(stage: Stage, mistake: Mistake) -> None:
+    before = stage.after(SUSPENDED)
+    stage.after(merged(SUSPENDED, mistake.change))
+    ready = stage.site.until_condition(stage.name, "Ready", reason="ChildRefused")
+    assert [each for each in mistake.says if each not in ready["message"]] == [], ready["message"]
+    assert differences(before, stage.after(SUSPENDED)) == {}
+
+
+def test_an_instance_with_a_mistake_goes_on_as_it_was_and_its_pod_stays(shared: Site) -> None:
+    pod, stage = shared.node.pod("one"), Stage.of(shared, "one")
+    before = stage.seen()
+    # The policy is refused after nothing, the StatefulSet after the policy: both leave what runs alone.
+    stage.becomes({"network": {"egress": [{"ports": [{"port": 99}]}]}, "podTemplate": {"labels": {"a": "b c"}}})
+    shared.until_condition("one", "Ready", reason="ChildRefused")
+    assert shared.answer(shared.ask("'still"))["result"] == "still"
+    stage.becomes({})
+    shared.until_condition("one", "Ready", status="True")
+    assert differences(before, stage.seen()) == {}
+    assert shared.node.pod("one") is pod
+
+
+def test_a_mistake_is_forgotten_though_its_controller_is(site: Site) -> None:
+    site.operator().start()
+    site.instance()
+    stage = Stage.of(site, "one")
+    before = stage.seen()
+    stage.becomes({"network": {"egress": [{"ports": [{"port": 99}]}]}, "podTemplate": {"labels": {"a": "b c"}}})
+    site.until_condition("one", "Ready", reason="ChildRefused")
+    assert differences(before, stage.seen())["NetworkPolicy.spec.egress[1].ports[0].port"] == 99
+    site.operators[0].kill()
+    stage.becomes({})
+    site.operators[0].start()
+    site.until_condition("one", "Ready", status="True")
+    assert differences(before, stage.seen()) == {}
+
+
+def test_a_growth_that_is_refused_can_be_taken_back(shared: Site) -> None:
+    stage = Stage.of(shared, "one")
+    before = stage.seen()
+    stage.after({"workspace": {"storage": {"size": "2Gi"}}})
+    ready = shared.until_condition("one", "Ready", reason="ChildRefused")
+    assert 'persistentvolumeclaims "efrit-one-workspace" is forbidden' in ready["message"]
+    assert "can be resized" in ready["message"]
+    assert differences(before, stage.after({})) == {}
+    with pytest.raises(Refused, match="a volume cannot shrink"):
+        stage.becomes({"workspace": {"storage": {"size": "1Mi"}}})
+
+
+def test_a_claim_given_up_and_asked_for_anew_with_other_properties_is_refused(shared: Site) -> None:
+    made = merged(SUSPENDED, {"queue": {"storage": {"accessModes": ["ReadWriteMany"]}}})
+    stage = Stage(shared, "modes", **made)
+    before = stage.seen()
+    stage.after(merged(SUSPENDED, {"queue": {"storage": None}}))
+    ready = shared.until_condition("modes", "Ready", reason="ChildRefused")
+    assert "efrit-modes-queue" in ready["message"]
+    assert differences(before, stage.after(made)) == {}
+
+
+def test_a_pod_that_cannot_be_made_says_why_and_comes_when_the_mistake_is_taken_back(shared: Site) -> None:
+    names = {f"no-{key.lower()}": key for key in NOWHERE}
+    for name, key in names.items():
+        shared.instance(name, ready=False, podTemplate={key: "absent"})
+
+    def told() -> dict[str, Json] | None:
+        found = {name: shared.condition(name, "Ready") for name in names}
+        return found if all(NOWHERE[names[name]] in each.get("message", "") for name, each in found.items()) else None
+
+    found = until(told, lambda: f"not told: {[shared.condition(name, 'Ready') for name in names]}")
+    assert {each["reason"] for each in found.values()} == {"ChildRefused"}
+    for name in names:
+        Stage.of(shared, name).becomes({})
+    for name in names:
+        assert shared.answer(shared.ask("'mended", to=name))["result"] == "mended"
+        shared.until_condition(name, "Ready", status="True")

@@ -157,6 +157,13 @@ def error_for_code(code: str, message: str) -> EfritError:
     return _BY_CODE.get(code, BridgeError)(message)
 
 
+class NotLeading(EfritError):
+    """Another controller may hold the lease by now: whatever was decided is its to do."""
+
+    code = "NotLeading"
+    retryable = True
+
+
 class ApiError(EfritError):
     """A call to the Kubernetes API server failed."""
 

@@ -57,7 +57,7 @@ async def _run(settings: Settings) -> int:
     kube = await Kube.connect()
     server = await serve(health, settings.http_host, settings.http_port)
     lease = Lease(kube, settings.operator_namespace, settings.lease_name, settings.pod_name, settings.lease_seconds)
-    process = _Process(settings, kube, health, stop)
+    process = _Process(settings, kube, health, stop, lease)
     holding = asyncio.create_task(lease.hold(process.lead), name="lease")
     stopping = asyncio.create_task(stop.wait(), name="stop")
     health.ready = True
@@ -84,11 +84,12 @@ async def _run(settings: Settings) -> int:
 class _Process:
     """What runs while the lease is held."""
 
-    def __init__(self, settings: Settings, kube: Kube, health: Health, stop: asyncio.Event) -> None:
+    def __init__(self, settings: Settings, kube: Kube, health: Health, stop: asyncio.Event, lease: Lease) -> None:
         self._settings = settings
         self._kube = kube
         self._health = health
         self._stop = stop
+        self._lease = lease
         self._bridges: Bridges | None = None
         self.failure: BaseException | None = None
 
@@ -120,7 +121,7 @@ class _Process:
         queue = WorkQueue()
         store = Store(queue, settings.controller_config(), _now)
         bridges = self._bridges = Bridges(identity, store)
-        actor = Actor(self._kube, bridges, store, _now, settings.pod_name)
+        actor = Actor(self._kube, bridges, store, _now, settings.pod_name, lambda: self._lease.held)
         reconciler = Reconciler(store, queue, actor, self._kube, bridges, identity, _now)
         janitor = Janitor(
             self._kube, store, settings.watch_namespaces, settings.sweep_seconds, settings.resync_seconds

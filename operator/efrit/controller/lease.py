@@ -1,24 +1,18 @@
 """Leadership: one process acts at a time, held by a Lease.
 
-The election is the official client's. Two things are our own: the lock, because the client's (37.0.2) fails its own
-validation when it creates the Lease and ends the election when the API server is away for a moment; and giving the
-lease back at a clean stop, so that the successor need not wait for it to run out.
+The election is our own. The official client's (37.0.2) judges by the wall clock: set forward, it takes the lease of a
+living holder; set back, it waits that much longer for a dead one. Nor does it tell whether the lease still holds at
+this moment, which is what a process must know that was stopped and goes on. Here only the monotonic clock counts; the
+times in the Lease are for people.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
 from typing import Any
-
-from kubernetes.aio.client.exceptions import ApiException
-from kubernetes.aio.leaderelection.electionconfig import Config
-from kubernetes.aio.leaderelection.leaderelection import LeaderElection
-from kubernetes.aio.leaderelection.leaderelectionrecord import LeaderElectionRecord
-from kubernetes.aio.leaderelection.resourcelock.baselock import BaseLock
 
 from efrit.api.meta import rfc3339_micro
 from efrit.controller.act.kube import Kube
@@ -26,81 +20,11 @@ from efrit.errors import ApiError, ApiNotFound
 
 log = logging.getLogger(__name__)
 
-
-class _Lock(BaseLock):  # type: ignore[misc]
-    """A Lease object as the election sees it: get, create, update; a failure is False and tried again."""
-
-    def __init__(self, kube: Kube, name: str, namespace: str, identity: str) -> None:
-        super().__init__(name, namespace, identity)
-        self._kube = kube
-        self._resource_version = ""
-
-    async def get(self, name: str, namespace: str) -> tuple[bool, LeaderElectionRecord | Exception]:
-        try:
-            lease = await self._kube.call("GET", _path(namespace, name))
-        except ApiNotFound:
-            missing = ApiException(status=404, reason="NotFound")
-            missing.body = json.dumps({"code": 404})
-            return False, missing
-        except ApiError as error:
-            return False, ApiException(status=0, reason=str(error))
-        self._resource_version = lease["metadata"]["resourceVersion"]
-        spec = lease.get("spec", {})
-        duration = spec.get("leaseDurationSeconds")
-        return True, LeaderElectionRecord(
-            spec.get("holderIdentity") or None,
-            str(duration) if duration else None,
-            _from_wire(spec.get("acquireTime")),
-            _from_wire(spec.get("renewTime")),
-        )
-
-    async def create(self, name: str, namespace: str, election_record: LeaderElectionRecord) -> bool:
-        body = {
-            "apiVersion": "coordination.k8s.io/v1",
-            "kind": "Lease",
-            "metadata": {"name": name, "namespace": namespace},
-            "spec": _spec(election_record),
-        }
-        return await self._write("POST", _path(namespace), body)
-
-    async def update(self, name: str, namespace: str, updated_record: LeaderElectionRecord) -> bool:
-        # The resource version makes taking over a race that one process wins.
-        body = {"metadata": {"resourceVersion": self._resource_version}, "spec": _spec(updated_record)}
-        return await self._write("PATCH", _path(namespace, name), body)
-
-    async def _write(self, method: str, where: str, body: dict[str, Any]) -> bool:
-        content_type = "application/merge-patch+json" if method == "PATCH" else "application/json"
-        try:
-            await self._kube.call(method, where, body=body, content_type=content_type)
-        except ApiError as error:
-            log.info("lease %s/%s: %s", self.namespace, self.name, error)
-            return False
-        return True
+MERGE = "application/merge-patch+json"
 
 
-def _path(namespace: str, name: str | None = None) -> str:
-    where = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
-    return f"{where}/{name}" if name else where
-
-
-def _spec(record: LeaderElectionRecord) -> dict[str, Any]:
-    return {
-        "holderIdentity": record.holder_identity,
-        "leaseDurationSeconds": int(record.lease_duration or 0),
-        "acquireTime": _to_wire(record.acquire_time),
-        "renewTime": _to_wire(record.renew_time),
-    }
-
-
-def _to_wire(text: str | None) -> str:
-    """Return the election's local time as a MicroTime."""
-    moment = datetime.fromisoformat(text) if text else datetime.now()
-    return rfc3339_micro(moment.astimezone(UTC))
-
-
-def _from_wire(text: str | None) -> str | None:
-    """Return a MicroTime as the election writes times: local, without a zone."""
-    return str(datetime.fromisoformat(text).astimezone().replace(tzinfo=None)) if text else None
+class _Taken(Exception):  # noqa: N818 - reads as what happened
+    """Somebody else holds the lease."""
 
 
 class Lease:
@@ -108,52 +32,129 @@ class Lease:
 
     def __init__(self, kube: Kube, namespace: str, name: str, identity: str, seconds: float) -> None:
         self._kube = kube
+        self._where = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
         self._namespace = namespace
         self._name = name
         self._identity = identity
         self._seconds = seconds
+        # The last third is for calls that are under way when it can no longer be renewed.
+        self._sure_seconds = seconds * 2 / 3
+        self._pause = max(1.0, seconds / 7.5)
+        self._sure_until = 0.0
+        self._seen: tuple[Any, ...] = ()
+        self._seen_at = 0.0
+
+    @property
+    def held(self) -> bool:
+        """Whether nobody else can hold the lease at this moment."""
+        return _now() < self._sure_until
 
     async def hold(self, lead: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Wait for the lease, run `lead` while it is held, return when it is lost and `lead` has ended."""
-        leading: list[asyncio.Task[None]] = []
-
-        async def begin() -> None:
-            leading.append(asyncio.create_task(lead(), name="leading"))
-            await asyncio.wait(leading)
-
-        async def lost() -> None:
-            log.error("lost the lease %s/%s", self._namespace, self._name)
-
-        lock = _Lock(self._kube, self._name, self._namespace, self._identity)
-        election = LeaderElection(
-            Config(
-                lock=lock,
-                lease_duration=round(self._seconds),
-                renew_deadline=round(self._seconds * 2 / 3),
-                retry_period=max(1, round(self._seconds / 7.5)),
-                onstarted_leading=begin,
-                onstopped_leading=lost,
-            )
-        )
+        await self._acquire()
+        task = asyncio.create_task(lead(), name="leading")
         try:
-            await election.run()
+            await self._keep()
+            log.error("lost the lease %s/%s", self._namespace, self._name)
         finally:
-            # The election leaves its task behind when it is cancelled; nobody else may lead before it has ended.
-            for task in leading:
-                task.cancel()
-            await asyncio.gather(*leading, return_exceptions=True)
+            # Nobody else may lead before it has ended.
+            self._sure_until = 0.0
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _acquire(self) -> None:
+        while True:
+            if await self._try():
+                return
+            await asyncio.sleep(self._pause)
+
+    async def _keep(self) -> None:
+        """Renew it for ever; return when it could not be renewed in time, or somebody else has it."""
+        try:
+            while True:
+                async with asyncio.timeout_at(self._sure_until):
+                    renewed = False
+                    while not renewed:
+                        await asyncio.sleep(self._pause)
+                        renewed = await self._try(ours=True)
+        except (TimeoutError, _Taken):
+            return
+
+    async def _try(self, *, ours: bool = False) -> bool:
+        """Take or renew the lease; False where it did not work. With `ours`, raises _Taken where it is another's."""
+        began = _now()
+        try:
+            await self._take_or_renew(ours)
+        except _Taken:
+            if ours:
+                raise
+            return False
+        except ApiError as error:
+            log.info("lease %s/%s: %s", self._namespace, self._name, error)
+            return False
+        # From before the call: whoever waits for its end has seen it no earlier.
+        self._sure_until = began + self._sure_seconds
+        return True
+
+    async def _take_or_renew(self, ours: bool) -> None:
+        try:
+            lease = await self._kube.call("GET", self._path)
+        except ApiNotFound:
+            manifest = {
+                "apiVersion": "coordination.k8s.io/v1",
+                "kind": "Lease",
+                "metadata": {"name": self._name, "namespace": self._namespace},
+                "spec": self._spec({}),
+            }
+            await self._kube.call("POST", self._where, body=manifest)
+            return
+        spec = lease.get("spec", {})
+        if spec.get("holderIdentity") not in (None, "", self._identity) and (ours or not self._run_out(lease)):
+            raise _Taken
+        # The resource version makes taking over a race that one process wins.
+        body = {"metadata": {"resourceVersion": lease["metadata"]["resourceVersion"]}, "spec": self._spec(spec)}
+        await self._kube.call("PATCH", self._path, body=body, content_type=MERGE)
+
+    @property
+    def _path(self) -> str:
+        return f"{self._where}/{self._name}"
+
+    def _run_out(self, lease: dict[str, Any]) -> bool:
+        """Whether its holder has not renewed it for as long as it lasts, before our own eyes."""
+        spec = lease["spec"]
+        seen = lease["metadata"].get("uid"), spec["holderIdentity"], spec.get("renewTime")
+        if seen != self._seen:
+            self._seen, self._seen_at = seen, _now()
+        lasts = max(self._seconds, float(spec.get("leaseDurationSeconds") or 0))
+        return _now() - self._seen_at >= lasts
+
+    def _spec(self, old: dict[str, Any]) -> dict[str, Any]:
+        now = rfc3339_micro(datetime.now(UTC))
+        again = old.get("holderIdentity") == self._identity
+        spec: dict[str, Any] = {
+            "holderIdentity": self._identity,
+            "leaseDurationSeconds": round(self._seconds),
+            "acquireTime": old.get("acquireTime", now) if again else now,
+            "renewTime": now,
+        }
+        if old and not again:
+            spec["leaseTransitions"] = int(old.get("leaseTransitions") or 0) + 1
+        return spec
 
     async def release(self) -> None:
         """Give the lease back, if it is held by this process."""
-        where = _path(self._namespace, self._name)
         try:
-            lease = await self._kube.call("GET", where)
+            lease = await self._kube.call("GET", self._path)
             if lease.get("spec", {}).get("holderIdentity") != self._identity:
                 return
             body = {
                 "metadata": {"resourceVersion": lease["metadata"]["resourceVersion"]},
                 "spec": {"holderIdentity": None},
             }
-            await self._kube.call("PATCH", where, body=body, content_type="application/merge-patch+json")
+            await self._kube.call("PATCH", self._path, body=body, content_type=MERGE)
         except ApiError as error:
             log.warning("the lease could not be given back, it runs out by itself: %s", error)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -275,5 +275,22 @@ def test_a_leader_that_slept_through_its_lease_ends_and_does_no_harm(site: Site)
     assert _holder(site)["spec"]["holderIdentity"] == "operator-b"
 
 
+def test_a_former_leader_that_wakes_up_hands_nothing_over(site: Site) -> None:
+    first, second = site.operator("operator-a"), site.operator("operator-b")
+    first.start(EFRIT_LEASE_SECONDS="3")
+    second.start(leading=False, EFRIT_LEASE_SECONDS="3")
+    site.instance()
+    first.freeze(True)
+    # Its connections take all of this in while it sleeps.
+    names = [site.ask(site.count(f"c{number}"), f"c{number}") for number in range(10)]
+    for name in names:
+        site.cancel(name)
+    assert {site.answer(name)["reason"] for name in names} == {"Cancelled"}
+    first.freeze(False)
+    until(lambda: first.process.status is not None, "the former leader goes on")
+    assert site.answer(site.ask(site.count("on")))["result"] == '"on"'
+    assert site.counted() == ["on"]
+
+
 def _holder(site: Site) -> Json:
     return site.kube.list("leases", site.namespace)[0]

@@ -93,9 +93,16 @@ MUTANTS = (
     Mutant(
         "the end of the work of a controller that lost its lease",
         LEASE,
-        "                task.cancel()\n",
-        "                pass\n",
+        "            task.cancel()\n",
+        "            pass\n",
         (f"{UNIT}/test_lease.py::test_a_lease_taken_by_another_ends_the_leading",),
+    ),
+    Mutant(
+        "the look at the lease before anything is done",
+        ACTOR,
+        "        if not self._leading():",
+        "        if False:",
+        (f"{UNIT}/act/test_actor.py::test_nothing_is_done_once_the_lease_may_be_somebody_elses",),
     ),
     Mutant(
         "the controller's search for requests that are gone",

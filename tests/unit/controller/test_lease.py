@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -159,6 +160,45 @@ async def test_a_lease_taken_by_another_ends_the_leading(api: FakeApi, kube: Kub
         await asyncio.wait_for(task, 30)
 
         assert leading.ended.is_set()
+
+
+async def test_a_living_holder_keeps_the_lease_when_our_clock_is_set_forward(
+    api: FakeApi, kube: Kube, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.put(LEASE, held_by("pod-0"))
+    leading, now = Leading(), time.time
+
+    async with holding(lease(kube), leading):
+        await api.until(lambda: len(api.made("GET")) >= 1)
+        monkeypatch.setattr(time, "time", lambda: now() + 3600)
+        await api.until(lambda: len(api.made("GET")) >= 2)
+
+        assert api.made("PATCH") == []
+
+
+async def test_a_dead_holder_loses_the_lease_though_our_clock_is_set_back(
+    api: FakeApi, kube: Kube, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.put(LEASE, held_by("pod-0"))
+    leading, now = Leading(), time.time
+
+    async with holding(lease(kube), leading):
+        await api.until(lambda: len(api.made("GET")) >= 1)
+        monkeypatch.setattr(time, "time", lambda: now() - 3600)
+        await begun(leading)
+
+    assert api.objects[LEASE]["spec"]["leaseTransitions"] == 1
+
+
+async def test_who_was_stopped_for_longer_than_the_lease_lasts_knows_at_once(api: FakeApi, kube: Kube) -> None:
+    leading, given = Leading(), lease(kube)
+
+    async with holding(given, leading):
+        await begun(leading)
+        assert given.held
+        # The whole process stands still, as under SIGSTOP: a length of time, there is nothing to wait for.
+        time.sleep(3)  # noqa: ASYNC251
+        assert not given.held
 
 
 async def test_who_stops_has_ended_its_work_before_anybody_else_can_lead(api: FakeApi, kube: Kube) -> None:

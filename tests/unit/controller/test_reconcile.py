@@ -100,7 +100,7 @@ async def stage(api: FakeApi, kube: Kube, tmp_path: Path) -> AsyncIterator[Stage
     store = Store(queue, CONFIG, clock)
     async with fake_bridge(identity, tmp_path) as bridge:
         bridges = Bridges(identity, store)
-        actor = Actor(kube, bridges, store, clock, "pod-1")
+        actor = Actor(kube, bridges, store, clock, "pod-1", lambda: True)
         reconciler = Reconciler(store, queue, actor, kube, bridges, identity, clock)
         await bridges.connect(bridge.wanted())
         try:

@@ -41,6 +41,7 @@ from efrit.errors import (
     ApiRefused,
     BridgeUnreachable,
     InvalidRequest,
+    NotLeading,
     RequestConflict,
     RequestNotFound,
 )
@@ -53,18 +54,32 @@ API_VERSION = f"{GROUP}/{VERSION}"
 class Actor:
     """The only writer of the cluster and the bridges."""
 
-    def __init__(self, kube: Kube, bridges: Bridges, sink: Sink, clock: Callable[[], datetime], name: str) -> None:
+    def __init__(
+        self,
+        kube: Kube,
+        bridges: Bridges,
+        sink: Sink,
+        clock: Callable[[], datetime],
+        name: str,
+        leading: Callable[[], bool],
+    ) -> None:
         self._kube = kube
         self._bridges = bridges
         self._sink = sink
         self._clock = clock
         self._name = name
+        self._leading = leading
 
     async def carry_out(self, action: Action) -> bool:
         """Carry out one action; whether the rest of its decision still stands.
 
         Raises EfritError where it should be tried again.
         """
+        # A process that was stopped for a while goes on in the middle of things: somebody else may lead by now.
+        if not self._leading():
+            raise NotLeading(
+                f"{self._name} cannot be sure that it holds the lease: {type(action).__name__} is not done"
+            )
         match action:
             case Submit():
                 await self._submit(action)

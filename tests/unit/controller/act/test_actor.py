@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -29,7 +30,15 @@ from efrit.controller.decide.actions import (
     Submit,
 )
 from efrit.controller.decide.wire import wire_request
-from efrit.errors import ApiConflict, ApiRefused, ApiUnavailable, BridgeUnreachable, NotAnswered, QueueFull
+from efrit.errors import (
+    ApiConflict,
+    ApiRefused,
+    ApiUnavailable,
+    BridgeUnreachable,
+    NotAnswered,
+    NotLeading,
+    QueueFull,
+)
 from tests.unit.controller.factory import (
     NOW,
     Json,
@@ -60,6 +69,8 @@ class Stage:
     api: FakeApi
     bridge: FakeBridge
     heard: Listener
+    lost: asyncio.Event
+    """Set once the lease may be somebody else's."""
 
     async def does(self, action: Any) -> None:
         await self.actor.carry_out(action)
@@ -67,12 +78,14 @@ class Stage:
 
 @pytest.fixture
 async def stage(api: FakeApi, kube: Kube, tmp_path: Path) -> AsyncIterator[Stage]:
-    identity, heard = new_identity(datetime.now(UTC)), Listener()
+    identity, heard, lost = new_identity(datetime.now(UTC)), Listener(), asyncio.Event()
     async with fake_bridge(identity, tmp_path) as bridge:
         bridges = Bridges(identity, heard)
         await bridges.connect(bridge.wanted())
         try:
-            yield Stage(Actor(kube, bridges, heard, lambda: NOW, "pod-1"), api, bridge, heard)
+            yield Stage(
+                Actor(kube, bridges, heard, lambda: NOW, "pod-1", lambda: not lost.is_set()), api, bridge, heard, lost
+            )
         finally:
             await bridges.close()
 
@@ -84,6 +97,19 @@ def patch(status: Json, *, version: str, old: Json | None = None, kind: Any = "E
 
 
 SUBMIT = Submit(INSTANCE, REQUEST, wire_request(request(), instance()))
+
+
+@pytest.mark.parametrize(
+    "action", [SUBMIT, CancelWork(INSTANCE, REQUEST, UID), patch({"phase": "Running"}, version="1")]
+)
+async def test_nothing_is_done_once_the_lease_may_be_somebody_elses(stage: Stage, action: Any) -> None:
+    stage.lost.set()
+
+    with pytest.raises(NotLeading):
+        await stage.does(action)
+
+    assert stage.api.calls == []
+    assert stage.bridge.calls == []
 
 
 # Work.

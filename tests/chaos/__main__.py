@@ -3,6 +3,8 @@
 python -m tests.chaos soak --seeds 50 --minutes 30 --runners 2    seeds until one of both is used up
 python -m tests.chaos replay 17                                   one seed: its plan, its timeline, its verdict
 python -m tests.chaos plan 17                                     only what the seed means
+
+With `--tier cluster` on the bare cluster, with the operator installed; a seed means something else there.
 """
 
 from __future__ import annotations
@@ -12,9 +14,8 @@ import sys
 from pathlib import Path
 
 from tests.chaos import soak
-from tests.chaos.ground import Ground
-from tests.chaos.plan import make
 from tests.chaos.run import play
+from tests.chaos.tiers import TIERS
 from tests.chaos.timeline import report
 
 OUT = Path("/tmp/efrit-chaos")
@@ -36,6 +37,8 @@ def main(words: list[str]) -> int:
     planning = commands.add_parser("plan", help="print what a seed means")
     planning.add_argument("seed", type=int)
     running = commands.add_parser("runner")
+    for each in (soaking, replaying, planning, running):
+        each.add_argument("--tier", choices=TIERS, default="light", help="where: the real cluster must be up")
     for each in (soaking, replaying, running):
         each.add_argument("--out", type=Path, default=OUT, help="where failing runs leave what was seen of them")
     chosen = parser.parse_args(words)
@@ -45,25 +48,32 @@ def main(words: list[str]) -> int:
         case "replay":
             return _replay(chosen)
         case "plan":
-            print(make(chosen.seed).describe())
+            print(TIERS[chosen.tier].make(chosen.seed).describe())
         case "runner":
-            soak.runner(chosen.out)
+            soak.runner(chosen.tier, chosen.out)
     return 0
 
 
 def _soak(chosen: argparse.Namespace) -> int:
     order = soak.seeds(chosen.fixed, chosen.first)
     return soak.soak(
-        order, limit=chosen.seeds, minutes=chosen.minutes, runners=chosen.runners, out=chosen.out.absolute()
+        order,
+        tier=chosen.tier,
+        limit=chosen.seeds,
+        minutes=chosen.minutes,
+        # A node has one kubelet: what befalls it befalls every run on it.
+        runners=chosen.runners if chosen.tier == "light" else 1,
+        out=chosen.out.absolute(),
     )
 
 
 def _replay(chosen: argparse.Namespace) -> int:
-    plan = make(chosen.seed)
+    tier = TIERS[chosen.tier]
+    plan = tier.make(chosen.seed)
     print(plan.describe(), flush=True)
-    with Ground() as ground:
+    with tier.ground() as ground:
         for time in range(1, chosen.times + 1):
-            verdict = play(ground, plan, chosen.out / f"seed-{plan.seed}")
+            verdict = play(tier.stage(ground, plan), chosen.out / f"seed-{plan.seed}")
             print(f"time {time}: {len(verdict.violations)} violations", flush=True)
             if verdict.violations:
                 break

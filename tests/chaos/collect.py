@@ -27,7 +27,7 @@ def queues(stage: Stage) -> Iterator[tuple[Pod, str, bool]]:
     """Return one pod for each queue there ever was, a label for the queue, and whether anybody still serves it."""
     newest: dict[Path, Pod] = {pod.queue: pod for pod in stage.pods()}
     for number, (path, pod) in enumerate(newest.items(), 1):
-        current = stage.site.node.find(pod.instance)
+        current = stage.find(pod.instance)
         served = current is not None and current.queue == path
         yield pod, f"{pod.instance}-claim" if pod.queue_outlives_it else f"{pod.instance}-p{number}", served
 
@@ -121,7 +121,7 @@ def _whole(stage: Stage, version: Version) -> Digest | None:
         return None if text is None or version.status.get("truncated") else Digest.of(text)
     if path := reference.get("workspacePath"):
         with contextlib.suppress(OSError):
-            return Digest.of(Path(path).read_bytes())
+            return Digest.of(stage.file(version.status["instanceName"], path).read_bytes())
         return MISSING
     try:
         secret = stage.ground.kube.get("secrets", stage.namespace, reference["secretName"])

@@ -272,7 +272,7 @@ class Stage:
         return roles.get(target) or next(iter(roles.values()), self.controllers[0])
 
     def _strike_pod(self, step: Step) -> None:
-        pod, now = self.site.node.find(step.target), self.clock()
+        pod, now = self.find(step.target), self.clock()
         if pod is None:
             self.note("fault", "there is no pod to hit", instance=step.target)
             self.hits[step.do.value] -= 1
@@ -386,6 +386,14 @@ class Stage:
     def pods(self) -> list[Pod]:
         """Return every pod there ever was."""
         return list(self.site.node.made)
+
+    def find(self, instance: str) -> Pod | None:
+        """Return the running pod of an instance, None while there is none."""
+        return self.site.node.find(instance)
+
+    def file(self, instance: str, path: str) -> Path:
+        """Return a file as Emacs names it, of whichever instance: here they all see this machine's."""
+        return Path(path)
 
     def ran(self) -> tuple[Ran, ...]:
         """Return the lines of every counter file."""

@@ -35,6 +35,8 @@ class Theme(StrEnum):
     """Something stands still for a minute and a half."""
     AWAY = "away"
     """The API server is away for two minutes."""
+    NODE = "node"
+    """The node loses its kubelet, its container runtime, its power or a part of its network (real cluster only)."""
 
 
 class Do(StrEnum):
@@ -60,6 +62,15 @@ class Do(StrEnum):
     KILL_ETCD = "SIGKILL etcd"
     STOP_ETCD = "SIGSTOP etcd"
     CALL = "API call or watch"
+
+    FORCE_POD = "delete the pod without grace"
+    EVICT_POD = "evict the pod"
+    CUT_BRIDGE = "drop every packet between the controllers and the bridge"
+    CUT_CONTROLLER = "drop every packet between the API server and the controller"
+    ROLL_CONTROLLER = "upgrade the controller"
+    KILL_KUBELET = "SIGKILL kubelet"
+    KILL_RUNTIME = "SIGKILL containerd"
+    KILL_NODE = "SIGKILL every process of every pod, containerd and kubelet"
     SET_CLOCK = "set the clock of"
 
     @property

@@ -17,7 +17,6 @@ from pathlib import Path
 import httpx
 
 from tests.chaos import collect
-from tests.chaos.ground import Ground
 from tests.chaos.history import History
 from tests.chaos.invariants import Violation, violations
 from tests.chaos.light import Stage
@@ -69,12 +68,12 @@ class Verdict:
     violations: Sequence[Violation]
 
 
-def play(ground: Ground, plan: Plan, out: Path | None = None) -> Verdict:
-    """Run a plan in a namespace of its own. Raises where the rig itself fails, never for what the product does.
+def play(stage: Stage, out: Path | None = None) -> Verdict:
+    """Run a stage's plan in a namespace of its own. Raises where the rig fails, never for what the product does.
 
     out: where plan, timeline, history and logs of a run go that breaks a promise, or ends with an exception.
     """
-    stage, users = Stage(ground, plan), Users()
+    plan, users = stage.plan, Users()
     try:
         stage.open()
         _main_loop(stage, users)
@@ -97,7 +96,7 @@ def _keep(stage: Stage, plan: Plan, out: Path, told: str, history: str) -> None:
     (out / "plan.txt").write_text(plan.describe() + "\n")
     (out / "report.txt").write_text(told + "\n")
     (out / "history.json").write_text(history)
-    if hasattr(stage, "site"):
+    if hasattr(stage, "namespace"):
         stage.keep_logs(out)
 
 

@@ -22,14 +22,12 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from itertools import chain, count
 from pathlib import Path
+from typing import Any
 
-from tests.chaos.ground import Ground
-from tests.chaos.plan import make
 from tests.chaos.run import play
+from tests.chaos.tiers import TIERS
 from tests.cluster.paths import REPOSITORY
 
-LONGEST_SECONDS = 420.0
-"""A run that takes longer than this hangs."""
 SEEDS_PER_GROUND = 40
 """What a control plane is used for before a new one is made: its store grows with every run."""
 
@@ -62,11 +60,11 @@ def seeds(fixed: int, first: int | None) -> Iterator[int]:
     return chain(range(fixed), count(begin))
 
 
-def one(ground: Ground, seed: int, out: Path) -> Result:
+def one(tier: str, ground: Any, seed: int, out: Path) -> Result:
     """Play one seed and return what came of it."""
-    plan, began = make(seed), time.monotonic()
+    plan, began = TIERS[tier].make(seed), time.monotonic()
     try:
-        verdict = play(ground, plan, out / f"seed-{seed}")
+        verdict = play(TIERS[tier].stage(ground, plan), out / f"seed-{seed}")
     except Exception:  # noqa: BLE001 - told as it is
         seconds = time.monotonic() - began
         return Result(seed, plan.theme.value, len(plan.work), seconds=seconds, error=traceback.format_exc())
@@ -82,16 +80,16 @@ def one(ground: Ground, seed: int, out: Path) -> Result:
     )
 
 
-def runner(out: Path) -> None:
+def runner(tier: str, out: Path) -> None:
     """Read seeds from standard input, write a line of JSON for each to standard output."""
     lines = sys.stdin
     while True:
-        with Ground() as ground:
+        with TIERS[tier].ground() as ground:
             for _ in range(SEEDS_PER_GROUND):
                 line = lines.readline()
                 if not line:
                     return
-                result = one(ground, int(line), out)
+                result = one(tier, ground, int(line), out)
                 print(json.dumps(asdict(result)), flush=True)
                 if result.error:
                     break
@@ -100,7 +98,8 @@ def runner(out: Path) -> None:
 class Runner:
     """The other end of `runner`, from the process that hands out seeds."""
 
-    def __init__(self, out: Path) -> None:
+    def __init__(self, tier: str, out: Path) -> None:
+        self._tier = tier
         self._out = out
         self._child: subprocess.Popen[str] | None = None
 
@@ -111,7 +110,7 @@ class Runner:
         assert child is not None
         assert child.stdin is not None
         assert child.stdout is not None
-        watchdog = threading.Timer(LONGEST_SECONDS, self.kill)
+        watchdog = threading.Timer(TIERS[self._tier].longest, self.kill)
         watchdog.start()
         try:
             child.stdin.write(f"{seed}\n")
@@ -130,7 +129,7 @@ class Runner:
         return Result(**{**found, "violations": tuple(found["violations"]), "restarts": tuple(found["restarts"])})
 
     def _start(self) -> None:
-        command = [sys.executable, "-m", "tests.chaos", "runner", "--out", str(self._out)]
+        command = [sys.executable, "-m", "tests.chaos", "runner", "--tier", self._tier, "--out", str(self._out)]
         self._child = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY, start_new_session=True
         )
@@ -141,7 +140,7 @@ class Runner:
             assert self._child.stdin is not None
             self._child.stdin.close()
             try:
-                self._child.wait(30)
+                self._child.wait(TIERS[self._tier].closing)
             except subprocess.TimeoutExpired:
                 self.kill()
 
@@ -153,7 +152,7 @@ class Runner:
             self._child.wait()
 
 
-def soak(order: Iterator[int], *, limit: int, minutes: float, runners: int, out: Path) -> int:
+def soak(order: Iterator[int], *, tier: str, limit: int, minutes: float, runners: int, out: Path) -> int:
     """Play seeds until `limit` or the time is over; returns 1 for violations, 2 where the rig broke, else 0."""
     deadline = time.monotonic() + 60 * minutes
     results: queue.Queue[Result] = queue.Queue()
@@ -168,7 +167,7 @@ def soak(order: Iterator[int], *, limit: int, minutes: float, runners: int, out:
             return next(order)
 
     def work() -> None:
-        mine = Runner(out)
+        mine = Runner(tier, out)
         try:
             while (seed := next_seed()) is not None:
                 results.put(mine.play(seed))
@@ -184,19 +183,22 @@ def soak(order: Iterator[int], *, limit: int, minutes: float, runners: int, out:
         with suppress(queue.Empty):
             result = results.get(timeout=0.5)
             done.append(result)
-            _tell(result, out)
+            _tell(result, tier, out)
     print(summary(done, time.monotonic() - began), flush=True)
     return 1 if any(each.violations for each in done) else 2 if any(each.error for each in done) else 0
 
 
-def _tell(result: Result, out: Path) -> None:
+def _tell(result: Result, tier: str, out: Path) -> None:
     print(result, flush=True)
     for violation in result.violations:
         print(f"    {violation}", flush=True)
     for restart in result.restarts:
         print(f"    {restart}", flush=True)
     if result.violations or result.error:
-        print(f"    see {out / f'seed-{result.seed}'}; again: python -m tests.chaos replay {result.seed}", flush=True)
+        print(
+            f"    see {out / f'seed-{result.seed}'}; again: python -m tests.chaos replay --tier {tier} {result.seed}",
+            flush=True,
+        )
 
 
 def summary(results: list[Result], seconds: float) -> str:

@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,42 @@ class BareCluster:
             run([*importing, "images", "import", archive], doing=f"importing {name}")
             loaded.note(name, archive)
 
+    # For tests that break the cluster
+
+    def daemon(self, name: str) -> Daemon:
+        """Return one of its programs, to be stopped, frozen and started; KeyError where none has this name."""
+        return {each.name: each for each in self._daemons(self._own_plane())}[name]
+
+    def reached(self) -> ControlPlane:
+        """Return the control plane as this machine reaches it: for its URL and certificates, not to be started."""
+        port = self._port()
+        if port is None:
+            raise RigError("The bare cluster is not up; run `make cluster`.")
+        return ControlPlane(self.layout.data, ports=replace(PORTS, api=port))
+
+    def start_dead(self) -> list[str]:
+        """Start the programs that do not run, and return their names."""
+        known = self._known()
+        dead = [daemon for daemon in self._daemons(self._own_plane()) if daemon.pid() is None]
+        for daemon in dead:
+            if daemon.name == "kubelet":
+                self._wait_containerd()  # a kubelet without a runtime ends at once
+            if daemon.name == "forward":
+                forward.start(self.layout, self._own_plane().host, PORTS.api, listen_on=int(known["port"]))
+            else:
+                daemon.start()
+        return [daemon.name for daemon in dead]
+
+    def wait_ready(self) -> None:
+        """Return once the API server, the node and the add-ons answer."""
+        plane = self._own_plane()
+        plane.wait_ready("127.0.0.1", int(self._known()["port"]))
+        hint = f"See {self.layout.data / 'logs'}."
+        wait_until(lambda: self._ready(plane), "a ready node", timeout=NODE_SECONDS, hint=hint)
+
+    def _own_plane(self) -> ControlPlane:
+        return self._plane(fsync=bool(self._known().get("fsync")))
+
     def _known(self) -> dict[str, Any]:
         try:
             known = json.loads(self._marker.read_text())
@@ -148,18 +185,12 @@ class BareCluster:
 
     def _repair(self, known: dict[str, Any]) -> bool:
         """Start what does not run; False if nothing was amiss."""
-        plane, port = self._plane(fsync=bool(known["fsync"])), int(known["port"])
-        dead = [daemon for daemon in self._daemons(plane) if daemon.pid() is None]
-        if not dead and self._ready(plane) and paths.kubeconfig().exists():
+        plane, port = self._own_plane(), int(known["port"])
+        started = self.start_dead()
+        if not started and self._ready(plane) and paths.kubeconfig().exists():
             return False
-        for daemon in dead:
-            say(f"{daemon.name} is not running: starting it")
-            if daemon.name == "kubelet":
-                self._wait_containerd()  # a kubelet without a runtime ends at once
-            if daemon.name == "forward":
-                forward.start(self.layout, plane.host, PORTS.api, listen_on=port)
-            else:
-                daemon.start()
+        for name in started:
+            say(f"{name} was not running: started it")
         self._wait_containerd()
         self.load(node_images.archives())
         plane.wait_ready("127.0.0.1", port)
@@ -189,7 +220,7 @@ class BareCluster:
         wait_until(answers, "an answer from containerd", timeout=30, hint=f"See {daemon.log}.")
 
     def _wait_ready(self) -> None:
-        plane = self._plane(fsync=bool(self._known().get("fsync")))
+        plane = self._own_plane()
         logs = f"See {self.layout.data / 'logs'}."
 
         def alive() -> None:

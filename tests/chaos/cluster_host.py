@@ -1,0 +1,191 @@
+"""The bare cluster below Kubernetes: its programs; processes, volumes, logs and network of its pods on the host.
+
+Nothing in here asks the API server, so all of it can be seen and done while that is away.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from tests.cluster import node
+from tests.cluster.bare import BareCluster
+from tests.cluster.paths import Layout
+
+SERVICE_IP = "10.96.0.1"
+"""The API server, as pods know it."""
+
+QUALITIES = ("", "burstable", "besteffort")
+"""Where the kubelet puts the cgroup of a pod, by its quality of service."""
+
+DAEMONS = (
+    "etcd",
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-scheduler",
+    "containerd",
+    "kubelet",
+    "kube-proxy",
+)
+_ADDRESS = re.compile(r"\binet (\d+\.\d+\.\d+\.\d+)/")
+
+
+class Role(Enum):
+    """A process of ours, by what its command line holds."""
+
+    OPERATOR = "efrit-operator"
+    BRIDGE = "efrit-bridge"
+    EMACS = "--fg-daemon"
+
+
+@dataclass(frozen=True)
+class HostPod:
+    """A pod that the kubelet has made, as long as its log directory is there or somebody remembers it."""
+
+    layout: Layout
+    namespace: str
+    name: str
+    uid: str
+
+    @property
+    def instance(self) -> str:
+        """The EfritInstance it belongs to, if it belongs to one."""
+        return self.name.removeprefix("efrit-").removesuffix("-0")
+
+    @property
+    def log_directory(self) -> Path:
+        return self.layout.data / "podlogs" / f"{self.namespace}_{self.name}_{self.uid}"
+
+    def volume(self, name: str) -> Path:
+        """Where a volume of an instance lies: its claim's directory, or one that goes with the pod."""
+        claims = self.layout.volumes.glob(f"pvc-*_{self.namespace}_efrit-{self.instance}-{name}")
+        own = self.layout.data / "kubelet" / "pods" / self.uid / "volumes" / "kubernetes.io~empty-dir" / name
+        return own if own.exists() else next(claims, own)
+
+    @property
+    def queue(self) -> Path:
+        """Directory of the request queue."""
+        return self.volume("queue") / "queue"
+
+    @property
+    def queue_outlives_it(self) -> bool:
+        """Whether the queue lies on a claim."""
+        return "kubernetes.io~empty-dir" not in self.queue.parts
+
+    @property
+    def workspace(self) -> Path:
+        """Emacs' default directory."""
+        return self.volume("workspace")
+
+    def processes(self) -> dict[int, str]:
+        """Every process in it by pid, with its command line."""
+        found = {}
+        for quality in QUALITIES:
+            # Containers come and go while this looks.
+            with contextlib.suppress(OSError):
+                for container in os.scandir(_cgroups(self.layout) / "kubepods" / quality / f"pod{self.uid}"):
+                    with contextlib.suppress(OSError):
+                        for pid in map(int, Path(container.path, "cgroup.procs").read_text().split()):
+                            command = Path(f"/proc/{pid}/cmdline").read_bytes()
+                            found[pid] = command.replace(b"\0", b" ").decode(errors="replace")
+        return found
+
+    def pid(self, role: Role) -> int | None:
+        """The process of that role, None while there is none."""
+        commands = self.processes()
+        # The shell that starts Emacs over and over names no daemon: the pattern is Emacs' own switch.
+        return next((pid for pid in sorted(commands) if role.value in commands[pid]), None)
+
+    def send(self, role: Role, number: signal.Signals) -> int | None:
+        """Send a signal, and return to which pid; None where no such process runs."""
+        pid = self.pid(role)
+        if pid is None:
+            return None
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            return None
+        return pid
+
+    def kill(self) -> None:
+        """SIGKILL to every process in it, its sandbox included: what is left when a node loses power."""
+        for pid in self.processes():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    # Its network
+
+    def address(self) -> str | None:
+        """Its IP address, None while it has none."""
+        done = self._inside("ip", "-4", "-o", "address", "show", "dev", "eth0")
+        found = _ADDRESS.search(done.stdout)
+        return found[1] if found else None
+
+    def cut(self, address: str, apart: bool) -> None:
+        """Drop every packet between it and an address, or let them through again."""
+        for chain, side in (("OUTPUT", "-d"), ("INPUT", "-s")):
+            self._inside("iptables", "-w", "-I" if apart else "-D", chain, side, address, "-j", "DROP")
+
+    def _inside(self, *command: str) -> subprocess.CompletedProcess[str]:
+        pids = sorted(self.processes())
+        if not pids:
+            return subprocess.CompletedProcess(command, 1, "", "no process")
+        words = ["nsenter", f"--net=/proc/{pids[0]}/ns/net", *command]
+        return subprocess.run(words, capture_output=True, text=True, check=False, timeout=20)
+
+
+class Host:
+    """The machine the bare cluster runs on."""
+
+    def __init__(self) -> None:
+        self.cluster = BareCluster()
+        self.layout = self.cluster.layout
+
+    def pods(self, namespace: str) -> list[HostPod]:
+        """The pods of a namespace that have logs here: those that run, and those that ended a moment ago."""
+        return list(self._pods(namespace))
+
+    def _pods(self, namespace: str) -> Iterator[HostPod]:
+        for directory in sorted((self.layout.data / "podlogs").glob(f"{namespace}_*")):
+            where, name, uid = directory.name.split("_")
+            yield HostPod(self.layout, where, name, uid)
+
+    def running(self, namespace: str) -> list[HostPod]:
+        """The pods of a namespace that have a process."""
+        return [each for each in self._pods(namespace) if each.processes()]
+
+    # Its programs
+
+    def stop(self, name: str) -> None:
+        """SIGKILL."""
+        self.cluster.daemon(name).stop()
+
+    def start(self, name: str) -> None:
+        daemon = self.cluster.daemon(name)
+        if daemon.pid() is None:
+            daemon.start()
+
+    def freeze(self, name: str, frozen: bool) -> None:
+        pid = self.cluster.daemon(name).pid()
+        if pid is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGSTOP if frozen else signal.SIGCONT)
+
+    def mend(self) -> None:
+        """Let every program run, and wait until the node is ready."""
+        for name in DAEMONS:
+            self.freeze(name, False)
+        self.cluster.start_dead()
+        self.cluster.wait_ready()
+
+
+def _cgroups(layout: Layout) -> Path:
+    folders = node.cgroup_folders(layout)
+    return next((each for each in folders if each.parent.name == "pids"), folders[0])

@@ -1,0 +1,36 @@
+"""Where seeded runs are played: on processes of this machine alone, or on the real cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+from tests.chaos import cluster_plan, plan
+from tests.chaos.cluster_ground import ClusterGround
+from tests.chaos.cluster_stage import ClusterStage
+from tests.chaos.ground import Ground
+from tests.chaos.light import SETTINGS, Stage
+from tests.chaos.plan import Plan
+
+
+@dataclass(frozen=True)
+class Tier:
+    """What a seed means there, and what it is played on.
+
+    longest: seconds after which a run hangs. closing: seconds it may take to put everything away.
+    """
+
+    make: Callable[[int], Plan]
+    ground: Callable[[], AbstractContextManager[Any]]
+    stage: Callable[[Any, Plan], Stage]
+    longest: float
+    closing: float
+
+
+TIERS = {
+    "light": Tier(plan.make, Ground, Stage, longest=420.0, closing=30.0),
+    # The operator sweeps as often as on the light tier, so that both are judged alike.
+    "cluster": Tier(cluster_plan.make, lambda: ClusterGround(SETTINGS), ClusterStage, longest=900.0, closing=300.0),
+}

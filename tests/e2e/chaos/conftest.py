@@ -1,0 +1,84 @@
+"""Fixed plans on the bare node, whose programs and pods may be hurt; everything is whole again afterwards.
+
+The seeded ones are `make soak TIER=cluster`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import pytest
+
+from tests.chaos.cluster_ground import ClusterGround
+from tests.chaos.cluster_stage import ClusterStage
+from tests.chaos.history import History
+from tests.chaos.invariants import Violation
+from tests.chaos.plan import Plan
+from tests.chaos.run import play as play_on
+from tests.chaos.timeline import report
+from tests.cluster import cli
+
+
+@dataclass(frozen=True)
+class Run:
+    """A plan that was played: what was seen, and what controllers and bridges have written of defects of theirs."""
+
+    plan: Plan
+    history: History
+    violations: Sequence[Violation]
+    complaints: Sequence[str]
+    logs: str
+
+    def check(self) -> None:
+        """Assert that every promise was kept, and that no program of ours has failed by itself."""
+        assert not self.violations, f"{report(self.history, self.violations)}\n{self.logs}"
+        assert not self.complaints, "\n".join(self.complaints)
+
+    def reasons(self) -> dict[str, int]:
+        """Return how many requests ended with which reason."""
+        counts: dict[str, int] = {}
+        for request in self.history.submitted:
+            final = self.history.final(request)
+            reason = final.reason if final else "open"
+            counts[reason] = counts.get(reason, 0) + 1
+        return counts
+
+    def moment(self, event: str) -> float:
+        """Return when something was first noted."""
+        found = [note.at for note in self.history.notes if event in note.event]
+        assert found, f"never happened: {event}\n{json.dumps([note.event for note in self.history.notes])}"
+        return found[0]
+
+    def began_between(self, begin: float, end: float) -> int:
+        """Return how many evals began to run in a span of time."""
+        return sum(begin <= each.written <= end for each in self.history.ran)
+
+
+Play = Callable[..., list[Run]]
+
+
+@pytest.fixture(scope="module")
+def play() -> Iterator[Play]:
+    """Play plans side by side, each in a namespace of its own; at the end the cluster is whole and they are gone."""
+    if cli.choose().kind != "bare":
+        pytest.skip("kills programs of the node: only the bare cluster has them within reach")
+
+    def run(stage: ClusterStage) -> Run:
+        verdict = play_on(stage)
+        return Run(stage.plan, verdict.history, verdict.violations, stage.complaints(), stage.logs())
+
+    with ClusterGround() as ground:
+
+        def all_of(*plans: Plan) -> list[Run]:
+            with ThreadPoolExecutor(len(plans)) as pool:
+                return list(pool.map(run, [ClusterStage(ground, plan) for plan in plans]))
+
+        yield all_of
+
+
+@pytest.fixture(autouse=True)
+def _operator_does_not_crash() -> None:
+    """Here it is killed on purpose; what it must not do is in `Run.complaints`."""

@@ -1,0 +1,56 @@
+"""What the fixed plans are made of: steady work on one or two instances, with every way to end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tests.chaos.plan import Do, Plan, Step, Theme, When
+from tests.chaos.workload import InstancePlan, Kind, Work
+
+PATIENCE_SECONDS = 90.0
+DRAIN_SECONDS = 5
+KINDS = (Kind.COUNT, Kind.SLEEP, Kind.COUNT, Kind.SLEEP, Kind.ERROR, Kind.SLEEP, Kind.LARGE, Kind.SLEEP)
+
+
+def steady(
+    prefix: str, count: int, *, instance: str = "one", seconds: float = 0.2, span: float = 2.0
+) -> tuple[Work, ...]:
+    """Return requests that come evenly over `span` seconds; every third may be run again when it was interrupted."""
+    return tuple(
+        Work(
+            name=f"{prefix}-{number}",
+            word=f"{prefix}w{number}",
+            kind=KINDS[number % len(KINDS)],
+            at=round(number * span / count, 2),
+            instance=instance,
+            seconds=seconds,
+            size=50_000,
+            attempts=2 if number % 3 == 0 else 1,
+        )
+        for number in range(count)
+    )
+
+
+def durable(name: str = "one") -> InstancePlan:
+    return InstancePlan(name, drain_seconds=DRAIN_SECONDS)
+
+
+def ephemeral(name: str = "one") -> InstancePlan:
+    return InstancePlan(name, ephemeral_queue=True, ephemeral_workspace=True, drain_seconds=DRAIN_SECONDS)
+
+
+def step(do: Do, answered: int, target: str = "", seconds: float = 0.0, *, at: float = 30.0) -> Step:
+    """Return a step that happens once so many requests are final."""
+    return Step(do, When(at, answered=answered), target, seconds)
+
+
+def made(instances: Sequence[InstancePlan], work: Sequence[Work], *steps: Step, controllers: int = 1) -> Plan:
+    return Plan(
+        seed=0,
+        theme=Theme.NODE,
+        instances=tuple(instances),
+        work=tuple(work),
+        steps=steps,
+        controllers=controllers,
+        patience=PATIENCE_SECONDS,
+    )

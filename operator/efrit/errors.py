@@ -199,6 +199,12 @@ class ApiRefused(ApiError):
         self.sentence = sentence or message
 
 
+class ApiTooLarge(ApiRefused):
+    """413, or etcd's own words: the object would be larger than it may be."""
+
+    code = "ApiTooLarge"
+
+
 class ApiUnavailable(ApiError):
     """No answer, 429 or 5xx: ask again later."""
 

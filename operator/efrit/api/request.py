@@ -10,7 +10,8 @@ from pydantic import Field
 from efrit.api.conditions import Condition
 from efrit.api.meta import ApiModel, MicroTime, PrinterColumn, Resource, Rule
 
-MAX_CONTENT_CHARS = 262_144
+# A character may take six bytes in etcd, an object 1.5 MiB: what is left is for the metadata and the status.
+MAX_CONTENT_CHARS = 245_760
 MAX_INLINE_RESULT_CHARS = 32_768
 MAX_TIMEOUT_SECONDS = 86_400
 
@@ -181,6 +182,10 @@ class RequestSpec(ApiModel):
         Rule(
             "[has(self.instanceRef), has(self.poolRef), has(self.selector)].filter(given, given).size() == 1",
             "name exactly one target: spec.instanceRef, spec.poolRef or spec.selector.",
+        ),
+        Rule(
+            r"!self.content.contains('\u0000')",
+            "spec.content holds a NUL character, which not every Emacs reads: write it as \\0 in a Lisp string.",
         ),
         Rule(
             "!has(self.budget) || self.type == 'command'",

@@ -69,6 +69,7 @@ def examples() -> list[Example]:
     return [
         *_targets(),
         *_types(),
+        *_content(),
         *_cancel(),
         *_immutable(),
         *_final(),
@@ -120,6 +121,17 @@ def _types() -> Iterator[Example]:
         Rule(REQUESTS, "spec", "spec.session continues a chat or a command"),
         {kind: request(type=kind, session=session) for kind in ("command", "chat")},
         {"eval": request(type="eval", session=session)},
+    )
+
+
+def _content() -> Iterator[Example]:
+    yield from _group(
+        Rule(REQUESTS, "spec", "spec.content holds a NUL character"),
+        {
+            "control characters": request(content="\x01\t\n\x7f\u2028\U0001f600"),
+            "the longest": request(content="<" * 245_760),
+        },
+        {"NUL": request(content="a\x00b"), "NUL at the end": request(content="a\x00")},
     )
 
 

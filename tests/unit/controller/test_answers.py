@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import re
 from typing import Any
 
@@ -14,7 +15,17 @@ from hypothesis import strategies as st
 from efrit.api import RequestReason
 from efrit.api.request import MAX_INLINE_RESULT_CHARS, RequestStatus
 from efrit.controller.decide.actions import Action, PatchStatus, StoreResult
-from efrit.controller.decide.answers import NO_REASON_TEXT, answered, cut, never_ran, result_secret, unknown_end
+from efrit.controller.decide.answers import (
+    CRAMPED,
+    NO_REASON_TEXT,
+    ROOMY,
+    Room,
+    answered,
+    cut,
+    never_ran,
+    result_secret,
+    unknown_end,
+)
 from efrit.protocol import Reason, RequestState
 from tests.unit.controller.factory import (
     NOW,
@@ -35,7 +46,7 @@ INLINE = MAX_INLINE_RESULT_CHARS
 LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 
 
-def answer(given: Any = None, *, queue_timeout: bool = False, **fields: Any) -> list[Action]:
+def answer(given: Any = None, *, queue_timeout: bool = False, room: Room = ROOMY, **fields: Any) -> list[Action]:
     told = view(state=RequestState.ANSWERED, queued_time=NOW - seconds(3))
     return answered(
         given or request(),
@@ -45,6 +56,7 @@ def answer(given: Any = None, *, queue_timeout: bool = False, **fields: Any) -> 
         pod_uid=POD_UID,
         instance_name="alpha",
         queue_timeout=queue_timeout,
+        room=room,
     )
 
 
@@ -277,6 +289,25 @@ def test_long_error_texts_are_bounded() -> None:
     assert len(status["error"]["message"]) == 8_192
     assert len(status["error"]["code"]) == 256
     assert len(condition(status, "Complete")[2]) == 1024
+
+
+def test_an_object_without_room_gets_the_same_end_in_few_bytes_and_the_whole_result_in_a_secret() -> None:
+    long = {"output": "<" * 9000, "messages": "<" * 9000, "error": "<" * 9000, "context": {"current_buffer": "b"}}
+    actions = large("<" * 30_000, reason=Reason.EVAL_ERROR, room=CRAMPED, **long)
+
+    status = written(actions)
+    assert (status["phase"], status["reason"], status["outcome"]) == ("Failed", "EvalError", "Failure")
+    assert base64.b64decode(the(actions, StoreResult).manifest["data"]["result"]).decode() == "<" * 30_000
+    assert (len(status["result"]), status["truncated"], status["resultRef"]["bytes"]) == (256, True, 30_000)
+    assert "no room for more" in condition(status, "Complete")[2]
+    # Six bytes for each: that is how the API server writes a < down.
+    assert len(json.dumps(status).replace("<", "123456")) < 16_000
+
+
+def test_a_small_answer_is_whole_in_an_object_without_room() -> None:
+    roomy, cramped = (written(answer(result="2", output="printed", room=room)) for room in (ROOMY, CRAMPED))
+
+    assert {**cramped, "conditions": []} == {**roomy, "conditions": []}
 
 
 def test_the_context_is_taken_over_field_by_field() -> None:

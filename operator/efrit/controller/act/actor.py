@@ -39,6 +39,7 @@ from efrit.errors import (
     ApiExists,
     ApiNotFound,
     ApiRefused,
+    ApiTooLarge,
     BridgeUnreachable,
     InvalidRequest,
     NotLeading,
@@ -146,6 +147,10 @@ class Actor:
             # Somebody was faster, or it is another object by now: take in what is there and decide anew.
             await self._reread(action)
             return
+        except ApiTooLarge:
+            if action.kind == "EfritRequest":
+                self._sink.cramped(action.key, action.uid)
+            raise
         except ApiRefused:
             # Perhaps it is final already, which the watch has yet to tell; otherwise come back later.
             await self._reread(action)

@@ -15,7 +15,7 @@ import aiohttp
 from kubernetes.aio import config as kube_config
 from kubernetes.aio.client import ApiClient, Configuration
 
-from efrit.errors import ApiConflict, ApiError, ApiExists, ApiNotFound, ApiRefused, ApiUnavailable
+from efrit.errors import ApiConflict, ApiError, ApiExists, ApiNotFound, ApiRefused, ApiTooLarge, ApiUnavailable
 
 FIELD_MANAGER = "efrit-operator"
 PAGE = 500
@@ -166,7 +166,10 @@ def _error(method: str, where: str, status: int, data: bytes) -> ApiError:
     if status == 409:
         # A create may also collide with somebody who counts it (a ResourceQuota), and then made nothing.
         return ApiExists(text) if reason == "AlreadyExists" else ApiConflict(text)
+    # etcd's limit comes as a 500 (its own bytes, JSON with every < as six of them), the API server's as a 413.
+    if status == 413 or (status == 500 and "request is too large" in message):
+        return ApiTooLarge(text, sentence=message)
     # What server-side apply cannot read comes as a 500 (kubernetes/kubernetes#139253), however often it is asked.
-    if status in (400, 403, 413, 415, 422) or (status == 500 and message.startswith(UNREADABLE)):
+    if status in (400, 403, 415, 422) or (status == 500 and message.startswith(UNREADABLE)):
         return ApiRefused(text, sentence=message)
     return ApiUnavailable(text)

@@ -57,5 +57,8 @@ class Sink(Protocol):
     def status_written(self, instance: Key) -> None:
         """Take in that an instance's status was written."""
 
+    def cramped(self, key: Key, uid: str) -> None:
+        """Take in that the object of a request has no room for the status it was to get."""
+
     def request_gone(self, key: Key, uid: str) -> None:
         """Take in that a request does not exist any more."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from efrit.api import (
     GROUP,
@@ -44,6 +44,22 @@ NO_REASON_TEXT = {
     RequestReason.REJECTED: "It was refused and never ran.",
     RequestReason.MODEL_NOT_CONFIGURED: "The instance has no model: set spec.model, or send an eval.",
 }
+
+
+class Room(NamedTuple):
+    """How many bytes of each text go into a status, and whether the context does."""
+
+    result: int
+    printed: int
+    error: int
+    message: int
+    context: bool
+
+
+ROOMY = Room(MAX_INLINE_RESULT_CHARS, MAX_TEXT_CHARS + 256, MAX_TEXT_CHARS, 1024, context=True)
+# The content may take up nearly all that an object may have, and in etcd a byte may take six: see MAX_CONTENT_CHARS.
+CRAMPED = Room(256, 256, 512, 256, context=False)
+CRAMPED_NOTE = " (Its spec leaves no room for more in the status: the texts are cut, a context is left out.)"
 
 
 def cut(text: str, limit: int) -> str:
@@ -114,8 +130,9 @@ def answered(
     pod_uid: str | None,
     instance_name: str,
     queue_timeout: bool,
+    room: Room = ROOMY,
 ) -> list[Action]:
-    """Return what stores an answer: a Secret for a large result, then the final status.
+    """Return what stores an answer: a Secret for a result too large for its room, then the final status.
 
     `queue_timeout` says that the work was withdrawn because it waited too long, which is not the user's cancel.
     """
@@ -138,20 +155,21 @@ def answered(
         "queued_time": view.queued_time or request.status.queued_time,
         "start_time": response.started,
         "execution_seconds": round(response.execution_time, 6) if response.started else None,
-        "output": cut(response.output, MAX_TEXT_CHARS + 256) or None,
-        "messages": cut(response.messages, MAX_TEXT_CHARS + 256) or None,
-        "context": _context(response),
+        "output": cut(response.output, room.printed) or None,
+        "messages": cut(response.messages, room.printed) or None,
+        "context": _context(response) if room.context else None,
         "error": None,
     }
     if outcome != Outcome.SUCCESS:
         code = response.error_code or reason.value
-        update["error"] = RequestError(code=code[:256], message=cut(message, MAX_TEXT_CHARS))
+        update["error"] = RequestError(code=code[:256], message=cut(message, room.error))
     if response.result is not None:
-        stored, fields = _result(request, response)
+        stored, fields = _result(request, response, room)
         actions += stored
         update |= fields
     status = request.status.model_copy(update=update)
-    actions.append(_finish(request, status, reason, cut(message, 1024), outcome, now))
+    told = cut(message, room.message) + ("" if room.context else CRAMPED_NOTE)
+    actions.append(_finish(request, status, reason, told, outcome, now))
     return actions
 
 
@@ -179,9 +197,9 @@ def _context(response: Response) -> EmacsContext | None:
     return EmacsContext.model_validate({"buffers": tuple(name[:1024] for name in names[:200]), **texts, **numbers})
 
 
-def _result(request: EfritRequest, response: Response) -> tuple[list[Action], dict[str, Any]]:
+def _result(request: EfritRequest, response: Response, room: Room) -> tuple[list[Action], dict[str, Any]]:
     text = response.result or ""
-    inline = cut(text, MAX_INLINE_RESULT_CHARS)
+    inline = cut(text, room.result)
     whole = inline == text and response.result_path is None
     fields: dict[str, Any] = {"result": inline, "truncated": response.truncated or not whole}
     if whole:

@@ -102,6 +102,7 @@ def _answered(case: Case) -> list[Action] | None:
         pod_uid=snapshot.target.bridge.pod_uid if snapshot.target else None,
         instance_name=request.status.instance_name or named or "",
         queue_timeout=case.queue_deadline_passed and not request.spec.cancel,
+        room=answers.CRAMPED if snapshot.cramped else answers.ROOMY,
     )
 
 

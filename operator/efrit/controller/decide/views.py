@@ -173,3 +173,5 @@ class RequestSnapshot:
     controller_started: datetime | None = None
     gone: bool = False
     """The object is deleted: stop its work, store nothing."""
+    cramped: bool = False
+    """The object had no room for a status of the usual size: say less."""

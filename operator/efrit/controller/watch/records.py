@@ -64,6 +64,7 @@ class RequestRecord:
     handover: Handover | None = None
     gone: bool = False
     left: bool = False
+    cramped: bool = False
     assumed: Key | None = None
     """The instance it is being bound to, until the API server has said so."""
 

@@ -186,6 +186,12 @@ class Store(BridgeNews):
         """Remember when an instance's figures were last written."""
         self._instances[instance].stats_written = self._clock()
 
+    def cramped(self, key: Key, uid: str) -> None:
+        """Remember that the object of a request has no room for a status of the usual size."""
+        entry = self._requests.get(key)
+        if entry is not None and entry.request.metadata.uid == uid:
+            entry.cramped = True
+
     def request_gone(self, key: Key, uid: str) -> None:
         """Take in that the API server does not know this request any more."""
         entry = self._requests.get(key)
@@ -249,6 +255,7 @@ class Store(BridgeNews):
             ahead=self._ahead(self._instances[target_key], target, key) if target_key and target and not view else 0,
             controller_started=self._started,
             gone=entry.gone,
+            cramped=entry.cramped,
         )
 
     def must_verify(self, key: Key) -> bool:

@@ -33,6 +33,7 @@ from efrit.controller.decide.wire import wire_request
 from efrit.errors import (
     ApiConflict,
     ApiRefused,
+    ApiTooLarge,
     ApiUnavailable,
     BridgeUnreachable,
     NotAnswered,
@@ -304,6 +305,19 @@ async def test_a_refused_status_is_read_again_and_comes_back_later(stage: Stage)
         await stage.does(patch({"phase": "Failed"}, version="101"))
 
     assert len(stage.heard.of("observe_request")) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "message"), [(500, "etcdserver: request is too large"), (413, "limit is 3145728")]
+)
+async def test_a_request_without_room_for_its_status_is_told_and_comes_back(
+    stage: Stage, status: int, message: str
+) -> None:
+    stage.api.fail("PATCH", f"{WORK}/status", status, {"message": message})
+
+    with pytest.raises(ApiTooLarge):
+        await stage.does(patch({"phase": "Failed"}, version="1"))
+    assert stage.heard.told == [("cramped", (REQUEST, UID))]
 
 
 async def test_a_status_that_could_not_be_written_is_tried_again(stage: Stage) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from efrit.controller.act.kube import Kube, path
-from efrit.errors import ApiConflict, ApiError, ApiNotFound, ApiRefused, ApiUnavailable
+from efrit.errors import ApiConflict, ApiError, ApiNotFound, ApiRefused, ApiTooLarge, ApiUnavailable
 from tests.unit.controller.fake_api import FakeApi
 
 GROUP = "efrit.dev/v1alpha1"
@@ -109,7 +109,8 @@ async def test_an_empty_collection_yields_nothing(api: FakeApi, kube: Kube) -> N
     [
         (404, ApiNotFound),
         (409, ApiConflict),
-        *((each, ApiRefused) for each in (400, 403, 413, 415, 422)),
+        *((each, ApiRefused) for each in (400, 403, 415, 422)),
+        (413, ApiTooLarge),
         *((each, ApiUnavailable) for each in (401, 410, 429, 500, 502, 503, 504)),
     ],
 )

@@ -468,6 +468,21 @@ async def test_a_bound_request_belongs_to_the_instance_in_its_status() -> None:
     assert snapshot.target.open_requests == 1
 
 
+@on_virtual_time
+async def test_a_request_without_room_for_its_status_is_remembered_as_such() -> None:
+    def cramped() -> bool:
+        snapshot = world.store.request_snapshot(WORK)
+        assert snapshot is not None
+        return snapshot.cramped
+
+    world = World()
+    world.store.observe_request(request_json())
+    world.store.cramped(WORK, "of an earlier request")
+    assert not cramped()
+    world.store.cramped(WORK, UID)
+    assert cramped()
+
+
 # Order and back-pressure.
 
 

@@ -25,7 +25,7 @@ demo: ## a cluster, the operator, an Emacs instance, two answers (CLUSTER=kind|b
 	$(PYTHON) -m samples.demo
 
 .PHONY: test
-test: test-unit test-lisp test-integration test-mutants test-e2e ## every tier, fast ones first
+test: test-unit test-lisp test-integration test-chaos test-mutants test-e2e ## every tier, fast ones first
 
 ## Tests, tier by tier
 
@@ -41,6 +41,16 @@ test-lisp: tools-test ## Emacs Lisp in real daemons: the installed Emacs (28 or 
 .PHONY: test-integration
 test-integration: .venv/ready tools-test ## real API server, etcd, bridge and Emacs, as plain processes
 	$(ON_CLUSTER) $(BIN)/pytest tests/integration $(SIDE_BY_SIDE) $(PYTEST_FLAGS)
+
+.PHONY: test-chaos
+test-chaos: .venv/ready tools-test ## faults on real processes: each plan, then seeds for CHAOS_MINUTES=5, some the same each time, some new
+	$(ON_CLUSTER) $(BIN)/pytest tests/chaos $(SIDE_BY_SIDE) $(PYTEST_FLAGS)
+	$(ON_CLUSTER) $(BIN)/python -m tests.chaos soak --fixed 10 --minutes $(or $(CHAOS_MINUTES),5) --runners 2
+
+.PHONY: soak
+soak: .venv/ready tools-test ## seeded faults until SEEDS= or MINUTES=10 are used up, RUNNERS=2 at a time
+	$(ON_CLUSTER) $(BIN)/python -m tests.chaos soak --minutes $(or $(MINUTES),10) --runners $(or $(RUNNERS),2) \
+	  $(if $(SEEDS),--seeds $(SEEDS)) $(if $(FIRST),--first $(FIRST))
 
 .PHONY: test-mutants
 test-mutants: .venv/ready tools-test ## takes one safety step at a time out of a copy: a test must fail each time (STEPS=words)

@@ -31,6 +31,7 @@ def main(words: list[str]) -> int:
     soaking.add_argument("--fixed", type=int, default=0, help="play the seeds from 0 up to this one first")
     soaking.add_argument("--first", type=int, help="then the seeds from here on; default: a fresh place")
     soaking.add_argument("--runners", type=int, default=1, help="how many at a time")
+    soaking.add_argument("--until-broken", action="store_true", help="stop at the first violation")
     replaying = commands.add_parser("replay", help="play one seed and print its plan and its timeline")
     replaying.add_argument("seed", type=int)
     replaying.add_argument("--times", type=int, default=1, help="until it breaks a promise, at most so often")
@@ -64,6 +65,7 @@ def _soak(chosen: argparse.Namespace) -> int:
         # A node has one kubelet: what befalls it befalls every run on it.
         runners=chosen.runners if chosen.tier == "light" else 1,
         out=chosen.out.absolute(),
+        until_broken=chosen.until_broken,
     )
 
 

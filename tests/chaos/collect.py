@@ -135,9 +135,10 @@ def _clemency(stage: Stage) -> Iterator[Clemency]:
     """Return what the faults of this run allow beyond what `losses` says."""
     kinds = {each.name: each.kind for each in stage.plan.work}
     restarted = any(note.event.endswith("is started again") for note in stage.notes)
+    restarted = restarted or stage.plan.controllers > 1 or not stage.plan.warm
     for each in stage.submitted:
         if kinds[each.name] is Kind.LOST and restarted:
-            why = "a controller that has just started cannot know whether an instance that is gone had it"
+            why = "a controller that leads only since then cannot know whether an instance that is gone had it"
             yield Clemency("Interrupted", why, request=each.name, runs=(0,))
         late = min((stage.made_at.get(name, float("inf")) for name in each.instances), default=0.0)
         if late - each.at > GRACE_SECONDS - 1 and kinds[each.name] is not Kind.LOST:

@@ -152,8 +152,20 @@ class Runner:
             self._child.wait()
 
 
-def soak(order: Iterator[int], *, tier: str, limit: int, minutes: float, runners: int, out: Path) -> int:
-    """Play seeds until `limit` or the time is over; returns 1 for violations, 2 where the rig broke, else 0."""
+def soak(
+    order: Iterator[int],
+    *,
+    tier: str,
+    limit: int,
+    minutes: float,
+    runners: int,
+    out: Path,
+    until_broken: bool = False,
+) -> int:
+    """Play seeds until `limit` or the time is over; returns 1 for violations, 2 where the rig broke, else 0.
+
+    until_broken: begin no other seed once a promise was broken.
+    """
     deadline = time.monotonic() + 60 * minutes
     results: queue.Queue[Result] = queue.Queue()
     lock, left = threading.Lock(), limit
@@ -184,6 +196,9 @@ def soak(order: Iterator[int], *, tier: str, limit: int, minutes: float, runners
             result = results.get(timeout=0.5)
             done.append(result)
             _tell(result, tier, out)
+            if result.violations and until_broken:
+                with lock:
+                    left = 0
     print(summary(done, time.monotonic() - began), flush=True)
     return 1 if any(each.violations for each in done) else 2 if any(each.error for each in done) else 0
 

@@ -29,8 +29,6 @@ class Theme(StrEnum):
     """Two controllers; the leader is stopped beyond its lease, or killed."""
     NAMESPACE = "namespace"
     """The namespace is deleted while work runs."""
-    CLOCKS = "clocks"
-    """Somebody's clock jumps by an hour."""
     FROZEN = "frozen"
     """Something stands still for a minute and a half."""
     AWAY = "away"
@@ -71,7 +69,6 @@ class Do(StrEnum):
     KILL_KUBELET = "SIGKILL kubelet"
     KILL_RUNTIME = "SIGKILL containerd"
     KILL_NODE = "SIGKILL every process of every pod, containerd and kubelet"
-    SET_CLOCK = "set the clock of"
 
     @property
     def fault(self) -> bool:

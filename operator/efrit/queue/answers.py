@@ -3,6 +3,8 @@
 Blocking functions for the disk thread.
 """
 
+import hashlib
+import stat
 from dataclasses import dataclass
 
 from efrit.errors import InvalidResponse
@@ -26,22 +28,33 @@ class Answer:
 def read_answer(disk: Disk, area: Area, rid: RequestId) -> Answer | None:
     """The answer to `rid` in `area`, or None. One that cannot be read is told as a failure, not hidden."""
     name = response_file(rid)
-    found = disk.stat(area, name)
+    found = disk.whatever_is(area, name)
     if found is None:
         return None
-    data = disk.read(area, name, limit=MAX_RESPONSE_BYTES + 1)
+    regular = stat.S_ISREG(found.st_mode)
+    data = disk.read(area, name, limit=MAX_RESPONSE_BYTES + 1) if regular else b""
     if data is None:
         return None
     try:
+        if not regular:
+            # No other answer can take the name: the first one wins.
+            raise InvalidResponse("it is no ordinary file")
         if len(data) > MAX_RESPONSE_BYTES:
             raise InvalidResponse(f"it is longer than {MAX_RESPONSE_BYTES} bytes")
         response = Response.parse(data)
         if response.id != rid:
             raise InvalidResponse(f"it answers {response.id}")
+        _check_result(response)
     except InvalidResponse as error:
         message = f"The answer file {name} is not a response: {error}. What the request did is unknown."
         response = failure(rid, Reason.INTERRUPTED, message, timestamp=from_epoch(found.st_mtime_ns / 1e9))
     return Answer(response, found.st_size, found.st_mtime_ns)
+
+
+def _check_result(response: Response) -> None:
+    whole = response.result is not None and not response.truncated and response.result_path is None
+    if whole and response.sha256 not in (None, hashlib.sha256((response.result or "").encode()).hexdigest()):
+        raise InvalidResponse("its result is not the one its sha256 speaks of")
 
 
 def write_answer(disk: Disk, response: Response) -> bool:

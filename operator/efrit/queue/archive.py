@@ -4,6 +4,7 @@ The archive is never listed to answer a question, only looked up by name; the sw
 the whole of it. Blocking functions for the disk thread.
 """
 
+import contextlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +16,8 @@ from efrit.protocol import (
     request_file,
     response_file,
 )
-from efrit.queue.durable import Disk
+from efrit.queue.answers import read_answer
+from efrit.queue.durable import Disk, publish
 from efrit.queue.layout import Area, cancel_file, progress_file
 from efrit.queue.submit import VIA_BRIDGE
 
@@ -25,15 +27,31 @@ def acknowledge(disk: Disk, rid: RequestId) -> bool:
 
     Not synced: a crash that loses the move shows the answer once more, and acknowledging is idempotent.
     """
-    moved = disk.rename(Area.RESPONSES, response_file(rid), Area.ARCHIVE, response_file(rid))
-    if not moved and disk.stat(Area.ARCHIVE, response_file(rid)) is None:
+    name = response_file(rid)
+    disk.make_way(Area.ARCHIVE, name)
+    _replace_what_is_no_file(disk, rid)
+    if not disk.rename(Area.RESPONSES, name, Area.ARCHIVE, name) and disk.stat(Area.ARCHIVE, name) is None:
         return False
     name = request_file(rid)
+    disk.make_way(Area.ARCHIVE, name)
     # Emacs archives the request itself; this is for one that died between its answer and that.
-    if not disk.rename(Area.PROCESSING, name, Area.ARCHIVE, name):
-        disk.rename(Area.REQUESTS, name, Area.ARCHIVE, name)
+    for area in (Area.PROCESSING, Area.REQUESTS):
+        if disk.stat(area, name) is not None and disk.rename(area, name, Area.ARCHIVE, name):
+            break
     forget_traces(disk, rid)
     return True
+
+
+def _replace_what_is_no_file(disk: Disk, rid: RequestId) -> None:
+    """Archives what was told of an answer that is no file: the id must not be free for another run."""
+    name = response_file(rid)
+    if disk.whatever_is(Area.RESPONSES, name) is None or disk.stat(Area.RESPONSES, name) is not None:
+        return
+    answer = read_answer(disk, Area.RESPONSES, rid)
+    if answer is not None:
+        with contextlib.suppress(FileExistsError):
+            publish(disk, Area.ARCHIVE, name, answer.response.to_json().encode())
+        disk.make_way(Area.RESPONSES, name)
 
 
 def forget_traces(disk: Disk, rid: RequestId) -> None:
@@ -67,7 +85,7 @@ def sweep(disk: Disk, *, before: float, is_live: Callable[[RequestId], bool]) ->
     for name in disk.names(Area.ARCHIVE):
         rid = id_of_response_file(name) or id_of_request_file(name)
         # The request of an answer still in responses/ tells whether a resubmission is the same one.
-        if rid is not None and (is_live(rid) or disk.stat(Area.RESPONSES, response_file(rid))):
+        if rid is not None and (is_live(rid) or disk.whatever_is(Area.RESPONSES, response_file(rid))):
             continue
         if _older(disk, Area.ARCHIVE, name, before):
             deleted += disk.remove(Area.ARCHIVE, name)
@@ -75,7 +93,7 @@ def sweep(disk: Disk, *, before: float, is_live: Callable[[RequestId], bool]) ->
 
 
 def _older(disk: Disk, area: Area, name: str, before: float) -> bool:
-    found = disk.stat(area, name)
+    found = disk.whatever_is(area, name)
     # A rename sets ctime, so this is the time since it was put there, not since it was written.
     return found is not None and max(found.st_ctime, found.st_mtime) < before
 

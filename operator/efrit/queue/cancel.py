@@ -18,7 +18,7 @@ def withdraw(disk: Disk, rid: RequestId, name: str, now: datetime) -> bool:
     try:
         finish_withdrawal(disk, rid, now)
     except OSError:
-        if disk.stat(Area.RESPONSES, response_file(rid)) is None:
+        if disk.whatever_is(Area.RESPONSES, response_file(rid)) is None:
             # No answer came of it (a full volume): it waits again as if nobody had asked.
             disk.rename(Area.TMP, withdrawn_file(rid), Area.REQUESTS, name)
         raise

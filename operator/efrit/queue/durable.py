@@ -156,12 +156,29 @@ class Disk:
         return True
 
     def remove(self, area: Area, name: str) -> bool:
-        """False if it was not there."""
+        """False if it was not there, or is a directory that somebody keeps things in."""
         try:
             os.unlink(name, dir_fd=self._fd(area))
         except FileNotFoundError:
             return False
+        except IsADirectoryError:
+            return self._remove_directory(area, name)
         return True
+
+    def _remove_directory(self, area: Area, name: str) -> bool:
+        # None of ours: one that cannot be removed must not keep the queue from being opened.
+        with contextlib.suppress(OSError):
+            os.rmdir(name, dir_fd=self._fd(area))
+            return True
+        return False
+
+    def make_way(self, area: Area, name: str) -> None:
+        """Takes what is no regular file from under `name`, so that a file can be put there."""
+        found = self.whatever_is(area, name)
+        if found is None or stat.S_ISREG(found.st_mode) or self.remove(area, name):
+            return
+        # Within its directory even one that nobody may write to can be renamed.
+        self.rename(area, name, area, f"aside_{secrets.token_hex(8)}")
 
     def append(self, area: Area, name: str, data: bytes) -> None:
         """Adds to the end of a file that exists, and syncs it."""
@@ -174,13 +191,20 @@ class Disk:
         self.sync_file(fd)
 
     def read(self, area: Area, name: str, *, limit: int, start: int = 0) -> bytes | None:
-        """At most `limit` bytes from `start`; None if there is no such regular file."""
+        """At most `limit` bytes from `start`; None if there is no such regular file.
+
+        Nothing of one whose mode does not let us: whoever shares the volume may set any, and the next file
+        must be looked at all the same.
+        """
         try:
             fd = os.open(name, _READ, dir_fd=self._fd(area))
         except FileNotFoundError:
             return None
+        except PermissionError:
+            return b""
         except OSError as error:
-            if error.errno == errno.ELOOP:
+            # A symlink; a socket.
+            if error.errno in (errno.ELOOP, errno.ENXIO):
                 return None
             raise
         try:
@@ -197,11 +221,15 @@ class Disk:
 
     def stat(self, area: Area, name: str) -> os.stat_result | None:
         """What `name` is, if it is a regular file; else None."""
+        found = self.whatever_is(area, name)
+        return found if found is not None and stat.S_ISREG(found.st_mode) else None
+
+    def whatever_is(self, area: Area, name: str) -> os.stat_result | None:
+        """What has that name, a symlink, pipe or directory too: it stands in the way of a file as a file does."""
         try:
-            found = os.stat(name, dir_fd=self._fd(area), follow_symlinks=False)
+            return os.stat(name, dir_fd=self._fd(area), follow_symlinks=False)
         except FileNotFoundError:
             return None
-        return found if stat.S_ISREG(found.st_mode) else None
 
     def names(self, area: Area) -> list[str]:
         """Every name in `area`, in no order."""

@@ -181,7 +181,7 @@ def _sight(disk: Disk, rid: RequestId, name: str, known: Known | None) -> Sighti
             if known is None:
                 facts = facts_of(disk.read(area, file, limit=MAX_REQUEST_FILE))
     if known is not None and known.state is RequestState.ANSWERED:
-        answered = disk.stat(Area.RESPONSES, response_file(rid)) is not None
+        answered = disk.whatever_is(Area.RESPONSES, response_file(rid)) is not None
         return Sighting(rid, RequestState.ANSWERED if answered else state, name, queued_at)
     answer = read_answer(disk, Area.RESPONSES, rid)
     if answer is not None:

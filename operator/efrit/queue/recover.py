@@ -4,6 +4,7 @@ Emacs recovers its own side (processing/, claimed requests) when it starts; see 
 Blocking functions for the disk thread.
 """
 
+import re
 import secrets
 from datetime import datetime
 
@@ -20,26 +21,28 @@ from efrit.queue.layout import (
     withdrawn_file,
 )
 
+_IDENTITY = re.compile(rb"[A-Za-z0-9-]{1,64}")
 CANCELLED_MESSAGE = "The request was cancelled before it ran."
 
 
 def identity(disk: Disk) -> str:
     """The queue's own id, made once: another one means another volume."""
-    data = disk.read(Area.ROOT, IDENTITY, limit=256) or b""
-    known = data.decode("ascii", "replace").strip()
-    if known:
-        return known
+    data = disk.read(Area.ROOT, IDENTITY, limit=4096) or b""
+    for line in data.splitlines():
+        if _IDENTITY.fullmatch(line):
+            return line.decode()
     made = secrets.token_hex(16)
-    # Appended, not replaced: the lock is held on this very file.
-    disk.append(Area.ROOT, IDENTITY, f"{made}\n".encode())
+    # Appended, not replaced: the lock is held on this very file. On a line of its own, whatever was there.
+    disk.append(Area.ROOT, IDENTITY, f"\n{made}\n".encode())
     disk.sync_dir(Area.ROOT)
     return made
 
 
 def finish_withdrawal(disk: Disk, rid: RequestId, now: datetime) -> None:
     """Answers a withdrawn request `Cancelled` and archives it. Safe to repeat."""
-    if disk.stat(Area.ARCHIVE, response_file(rid)) is None:
+    if disk.whatever_is(Area.ARCHIVE, response_file(rid)) is None:
         write_answer(disk, failure(rid, Reason.CANCELLED, CANCELLED_MESSAGE, timestamp=now))
+    disk.make_way(Area.ARCHIVE, request_file(rid))
     disk.rename(Area.TMP, withdrawn_file(rid), Area.ARCHIVE, request_file(rid))
     disk.remove(Area.CONTROL, cancel_file(rid))
 
@@ -49,7 +52,7 @@ def recover(disk: Disk, now: datetime) -> int:
     found = 0
     for name in disk.names(Area.TMP):
         rid = id_of_withdrawn_file(name)
-        if rid is not None:
+        if rid is not None and disk.stat(Area.TMP, name) is not None:
             finish_withdrawal(disk, rid, now)
             found += 1
         elif name.startswith(BRIDGE_PREFIX):
@@ -63,6 +66,6 @@ def recover(disk: Disk, now: datetime) -> int:
 
 def _is_open(disk: Disk, rid: RequestId) -> bool:
     """Waiting or claimed, and without an answer."""
-    if disk.stat(Area.RESPONSES, response_file(rid)) is not None:
+    if disk.whatever_is(Area.RESPONSES, response_file(rid)) is not None:
         return False
     return any(disk.stat(area, request_file(rid)) is not None for area in (Area.PROCESSING, Area.REQUESTS))

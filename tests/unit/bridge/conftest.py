@@ -72,6 +72,7 @@ async def serve(tmp_path: Path, secrets: Path) -> AsyncIterator[Serve]:
                     base_url=f"https://127.0.0.1:{bridge.port}",
                     verify=trusting(secrets),
                     headers={"authorization": f"Bearer {TOKEN}"},
+                    timeout=30,
                 )
             )
             return Served(bridge, task, client, EmacsHand(root), secrets)

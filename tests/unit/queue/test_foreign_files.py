@@ -1,0 +1,119 @@
+"""What somebody else left where the bridge looks: nothing of it is followed, waited for, or in the others' way."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from efrit.protocol import Reason, RequestState, request_id
+from efrit.queue.layout import Area
+from tests.fuzz.rights import modes_hold
+from tests.unit.queue.conftest import Running
+from tests.unit.queue.hands import a_request
+
+MAKE: dict[str, Callable[[Path], object]] = {
+    "symlink": lambda path: path.symlink_to("/etc/hostname"),
+    "dangling symlink": lambda path: path.symlink_to("nowhere"),
+    "pipe": os.mkfifo,
+    "directory": Path.mkdir,
+    "directory nobody may enter": lambda path: path.mkdir(mode=0),
+    "full directory": lambda path: (path / "inner").mkdir(parents=True),
+}
+
+
+@pytest.mark.parametrize("kind", MAKE)
+async def test_an_answer_that_is_no_file_ends_the_request_as_interrupted(running: Running, kind: str) -> None:
+    with modes_hold():
+        await running.queue.submit(a_request("a"))
+        running.emacs.claim("a")
+        MAKE[kind](running.root / "responses/resp_a.json")
+        told = await running.until_state("a", RequestState.ANSWERED)
+        assert told.response is not None
+        assert told.response.reason is Reason.INTERRUPTED
+        assert "no ordinary file" in (told.response.error or "")
+        await running.queue.acknowledge(request_id("a"))
+    archived = await running.queue.view(request_id("a"))
+    assert archived.response is not None
+    assert archived.response.reason is Reason.INTERRUPTED
+    assert (await running.queue.submit(a_request("a")))[1] is False
+
+
+@pytest.mark.parametrize("kind", MAKE)
+async def test_what_lies_in_the_way_in_the_archive_does_not_keep_an_answer_out(running: Running, kind: str) -> None:
+    await running.queue.submit(a_request("a"))
+    running.emacs.do("a")
+    await running.until_state("a", RequestState.ANSWERED)
+    MAKE[kind](running.root / "archive/resp_a.json")
+    await running.queue.acknowledge(request_id("a"))
+    assert json.loads((running.root / "archive/resp_a.json").read_text())["result"] == "2"
+
+
+@pytest.mark.parametrize(
+    "place", ["requests/req_x.json", "responses/resp_x.json", "processing/req_x.json", "heartbeat"]
+)
+async def test_a_file_that_may_not_be_read_hides_no_other(
+    start: Callable[..., object], root: Path, place: str
+) -> None:
+    (root / place).parent.mkdir(parents=True)
+    (root / place).touch(mode=0)
+    with modes_hold():
+        running = await start()  # type: ignore[misc]
+        await running.queue.submit(a_request("a"))
+        running.emacs.do("a")
+        await running.until_state("a", RequestState.ANSWERED)
+
+
+async def test_a_file_from_beyond_the_year_9999_can_be_told(running: Running) -> None:
+    path = running.root / "tmp/x"
+    path.write_text('{"id":"x","type":"eval","content":"1"}')
+    os.utime(path, (2**38, 2**38))
+    path.rename(running.root / "requests/req_x.json")
+    await running.until_state("x", RequestState.QUEUED)
+
+
+@pytest.mark.parametrize("place", ["tmp/bridge_x", "tmp/withdrawn_x.json", "control/cancel_x"])
+async def test_a_directory_among_what_is_swept_does_not_keep_the_queue_from_opening(
+    start: Callable[..., object], root: Path, place: str
+) -> None:
+    (root / place / "inner").mkdir(parents=True)
+    running = await start()  # type: ignore[misc]
+    assert running.queue.is_open
+
+
+@pytest.mark.parametrize("garbage", [b"\xff" * 100, b"a b\n", b"x" * 200, b"\0\0"])
+async def test_a_spoilt_identity_is_replaced_once(start: Callable[..., object], root: Path, garbage: bytes) -> None:
+    (root / "tmp").mkdir(parents=True)
+    (root / "identity").write_bytes(garbage)
+    first = await start()  # type: ignore[misc]
+    known = first.queue.queue_id
+    assert known.isalnum()
+    assert len(known) == 32
+    await first.stop()
+    again = await start()  # type: ignore[misc]
+    assert again.queue.queue_id == known
+
+
+async def test_a_result_that_is_not_the_one_its_digest_speaks_of_is_no_answer(running: Running) -> None:
+    await running.queue.submit(a_request("a"))
+    running.emacs.claim("a")
+    running.emacs.answer("a", "2", sha256="0" * 64)
+    told = await running.until_state("a", RequestState.ANSWERED)
+    assert told.response is not None
+    assert told.response.reason is Reason.INTERRUPTED
+    assert told.response.result is None
+
+
+async def test_metadata_of_a_foreign_file_is_told_only_if_it_can_be(running: Running) -> None:
+    for name, metadata in (
+        ("pair", '{"a":"\\ud800"}'),
+        ("long", json.dumps({"a": "x" * 5000})),
+        ("nan", '{"a":NaN}'),
+    ):
+        text = f'{{"id":"{name}","type":"eval","content":"1","metadata":{metadata}}}'
+        (running.root / "tmp/x").write_text(text)
+        (running.root / "tmp/x").rename(running.root / f"requests/{name}.json")
+        assert (await running.until_state(name, RequestState.QUEUED)).metadata is None
+    assert running.queue.index.count(RequestState.QUEUED) == 3
+    assert running.queue.disk.names(Area.REQUESTS)

@@ -352,6 +352,27 @@ def test_a_request_older_than_the_controller_may_have_been_handed_over() -> None
     assert the(decide(given), CancelWork).uid == UID
 
 
+def test_a_request_that_was_never_bound_cannot_have_been_handed_over() -> None:
+    free = request(target=None, selector={"matchLabels": {"a": "b"}}, cancel=True)
+    given = snapshot(free, controller_started=NOW + seconds(1))
+
+    assert written(decide(given))["reason"] == "Cancelled"
+
+
+def test_a_request_that_was_never_bound_times_out_whoever_started_later() -> None:
+    free = request(target=None, selector={"matchLabels": {"a": "b"}}, queueTimeoutSeconds=5)
+    given = snapshot(free, controller_started=NOW + seconds(1))
+
+    assert written(decide(given, NOW + seconds(5)))["reason"] == "TimedOut"
+
+
+def test_an_ephemeral_queue_that_is_not_recorded_was_not_handed_anything() -> None:
+    sleeping = away(instance(spec={**EPHEMERAL, **SUSPENDED}))
+    given = snapshot(request(cancel=True), sleeping, controller_started=NOW + seconds(1))
+
+    assert written(decide(given))["reason"] == "Cancelled"
+
+
 def test_a_cancelled_request_that_may_lie_on_an_unreachable_volume_stays_open() -> None:
     given = snapshot(request(cancel=True), away(), handover=Handover(QUEUE_ID))
 

@@ -39,8 +39,19 @@ class Case:
         created = snapshot.request.metadata.creation_timestamp
         if view is not None or snapshot.request.status.queue_id is not None:
             return True
+        if self._cannot_have_been_handed_over:
+            return False
         # Before this process started another may have handed it over without having written so.
         return created is None or started is None or created <= started
+
+    @property
+    def _cannot_have_been_handed_over(self) -> bool:
+        """Whether no process can have handed it over without a trace: what must be written first is not there."""
+        snapshot = self.snapshot
+        request, target = snapshot.request, snapshot.target
+        if request.spec.instance_ref is None and request.status.instance_name is None:
+            return True
+        return target is not None and bool(target.instance.spec.queue.ephemeral)
 
     @cached_property
     def was_handed_over(self) -> bool:

@@ -92,6 +92,8 @@ class Reconciler:
             await self._unclaimed(key)
             return
         await self._carry_out(work, decide_request(snapshot, self._clock()))
+        # An earlier request of the name, deleted while a queue had it.
+        await self._unclaimed(key)
         if self._store.finished_with(key):
             self._store.drop_request(key)
 

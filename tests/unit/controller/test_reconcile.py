@@ -222,6 +222,27 @@ async def test_work_of_a_deleted_request_is_stopped_and_acknowledged_once(stage:
     assert stage.store.unclaimed(KEY) is None
 
 
+async def test_work_of_a_request_is_stopped_when_another_has_taken_its_name(stage: Stage) -> None:
+    stage.observe()
+    stage.ready(LOST)
+    ended = answered(reason=Reason.CANCELLED).model_copy(update={"metadata": LOST.metadata})
+    stage.bridge.answers["POST", CANCEL] = (200, ended.to_json())
+    stage.bridge.answers["DELETE", ONE] = (204, "")
+    successor = view("uid-second")
+    stage.bridge.answers["PUT", "/v1/requests/uid-second"] = (201, successor.to_json())
+    # The deletion was never told: one watch event of the next request is all that came.
+    stage.observe(uid="uid-second")
+
+    await stage.look()
+
+    assert stage.bridge_calls == [
+        ("PUT", "/v1/requests/uid-second"),
+        ("POST", CANCEL),
+        ("DELETE", ONE),
+    ]
+    assert stage.store.unclaimed(KEY) is None
+
+
 async def test_work_of_a_deleted_request_that_still_runs_is_acknowledged_when_it_has_ended(stage: Stage) -> None:
     stage.ready(LOST)
     stage.bridge.answers["POST", CANCEL] = (202, LOST.to_json())

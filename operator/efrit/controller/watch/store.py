@@ -77,11 +77,11 @@ class Store(BridgeNews):
             entry.request = request
         else:
             if entry is not None:
-                self._untarget(entry)
-                self._keys.pop(entry.request.metadata.uid, None)
+                self._abandon(entry)
             self._requests[request.key] = RequestRecord(request, self._told_before(request))
             self._keys[request.metadata.uid] = request.key
-        self._unclaimed.pop(request.key, None)
+        if self._unclaimed.get(request.key, (None, ""))[1] == request.metadata.uid:
+            del self._unclaimed[request.key]
         self._retarget(request)
         self._look_request(request.key)
 
@@ -344,6 +344,15 @@ class Store(BridgeNews):
         self._look_instance(key)
 
     # Inside.
+
+    def _abandon(self, entry: RequestRecord) -> None:
+        """Forget a request that another has the name of by now; what a queue has of it is unclaimed work."""
+        request = entry.request
+        target, uid = target_of(request), request.metadata.uid
+        self._untarget(entry)
+        self._keys.pop(uid, None)
+        if target is not None and uid in self._instances[target].views:
+            self._unclaimed[request.key] = target, uid
 
     def _matching(self, request: EfritRequest) -> list[Key]:
         spec = request.spec

@@ -9,9 +9,12 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import random
 import signal
 import sys
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from typing import TypeVar
 
 import kopf
 
@@ -29,11 +32,14 @@ from efrit.controller.settings import Settings
 from efrit.controller.watch import handlers
 from efrit.controller.watch.queue import WorkQueue
 from efrit.controller.watch.store import Store
-from efrit.errors import ConfigurationError
+from efrit.errors import ApiUnavailable, ConfigurationError
 
 log = logging.getLogger("efrit.controller")
 
 PULSE_SECONDS = 5.0
+LAST_BACKOFF_SECONDS = 5.0
+
+T = TypeVar("T")
 
 
 def main() -> None:
@@ -117,7 +123,9 @@ class _Process:
     async def _lead(self) -> None:
         settings = self._settings
         log.info("leading; serving %s", ", ".join(settings.watch_namespaces) or "the whole cluster")
-        identity = await load_identity(self._kube, settings.operator_namespace, settings.identity_secret)
+        identity = await _patiently(
+            lambda: load_identity(self._kube, settings.operator_namespace, settings.identity_secret)
+        )
         queue = WorkQueue()
         store = Store(queue, settings.controller_config(), _now)
         bridges = self._bridges = Bridges(identity, store)
@@ -126,7 +134,7 @@ class _Process:
         janitor = Janitor(
             self._kube, store, settings.watch_namespaces, settings.sweep_seconds, settings.resync_seconds
         )
-        await janitor.prepare()
+        await _patiently(janitor.prepare)
         self._health.pulse = lambda: reconciler.pulse
         async with asyncio.TaskGroup() as group:
             group.create_task(self._watch(store), name="watch")
@@ -153,6 +161,18 @@ class _Process:
             namespaces=namespaces,
             standalone=True,
         )
+
+
+async def _patiently(attempt: Callable[[], Awaitable[T]]) -> T:
+    """Return what `attempt` returns, tried again while the API server does not answer: ending would take longer."""
+    backoff = 0.2
+    while True:
+        try:
+            return await attempt()
+        except ApiUnavailable as error:
+            log.warning("cannot begin yet: %s (again in %.1f s)", error, backoff)
+        await asyncio.sleep(backoff * random.uniform(0.75, 1.25))  # noqa: S311
+        backoff = min(backoff * 2, LAST_BACKOFF_SECONDS)
 
 
 async def _beat(queue: WorkQueue, store: Store, bridges: Bridges) -> None:

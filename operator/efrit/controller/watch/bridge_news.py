@@ -12,7 +12,8 @@ from efrit.controller.watch.queue import WorkKey
 from efrit.controller.watch.records import outdated, target_of
 from efrit.protocol import Event, RequestView, Reset, Stats
 
-UNCLAIMED_GRACE = timedelta(seconds=10)
+UNCLAIMED_GRACE = timedelta(seconds=3)
+"""How long the watch may need to tell of a request that a bridge has; after that the API server is asked."""
 
 
 class BridgeNews(Memory):

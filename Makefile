@@ -61,8 +61,9 @@ test-fuzz: .venv/ready tools-test ## bad input: every reader, the bridge's HTTP,
 	$(ON_CLUSTER) $(BIN)/pytest tests/fuzz $(PYTEST_FLAGS)
 
 .PHONY: fuzz
-fuzz: .venv/ready ## coverage-guided fuzzing of every reader, all in turn, for MINUTES=10
+fuzz: .venv/ready tools-test ## coverage-guided fuzzing of every reader for MINUTES=10, then what the API server takes on
 	$(BIN)/python -m tests.fuzz.guided --seconds $$(( $(or $(MINUTES),10) * 60 ))
+	$(ON_CLUSTER) EFRIT_FUZZ_EXAMPLES=$$(( $(or $(MINUTES),10) * 200 )) $(BIN)/pytest --timeout=0 tests/integration/api/test_differential.py
 
 .PHONY: test-e2e
 test-e2e: .venv/ready install ## the installed operator on the cluster

@@ -1,0 +1,226 @@
+"""What the API server takes on, the models read and the decisions handle: the two never differ on what is valid.
+
+More examples, other ones each time: `EFRIT_FUZZ_EXAMPLES=5000 pytest tests/integration/api/test_differential.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from pydantic import ValidationError
+
+from efrit.api import EfritInstance, EfritRequest
+from efrit.controller.act.identity import new_identity
+from efrit.controller.act.kube import UNREADABLE
+from efrit.controller.decide.actions import Action, ApplyChildren, StoreResult, Submit
+from efrit.controller.decide.children import build
+from efrit.controller.decide.instances import decide_instance
+from efrit.controller.decide.requests import decide_request
+from efrit.protocol import Request, RequestState
+from tests.integration.api.schema import BASES, holding, nodes
+from tests.integration.api.strategies import manifests, odd_values
+from tests.integration.conftest import new_namespace
+from tests.integration.kube import ROOTS, Json, Kube, Refused
+from tests.unit.controller import factory
+from tests.unit.controller.factory import CONFIG, NOW, seconds
+
+EXAMPLES = int(os.environ.get("EFRIT_FUZZ_EXAMPLES", "0"))
+IDENTITY = new_identity(NOW)
+PLURALS = {kind: plural for plural, (_, kind) in ROOTS.items()}
+APPLY = "application/apply-patch+yaml"
+TOLD = (400, 403, 409, 413, 422)
+"""Answers that the controller tells as a condition."""
+
+MODELS: dict[str, type[EfritInstance | EfritRequest]] = {
+    "efritinstances": EfritInstance,
+    "efritrequests": EfritRequest,
+}
+
+fuzzed = settings(
+    # The same ones each time in CI; with a number of one's own, others each time.
+    derandomize=not EXAMPLES,
+    max_examples=EXAMPLES or 120,
+    deadline=None,
+    database=None,
+    phases=[Phase.generate, Phase.shrink],
+    suppress_health_check=list(HealthCheck),
+)
+
+
+@pytest.fixture(scope="module")
+def room(kube: Kube) -> str:
+    return new_namespace(kube)
+
+
+class Tally:
+    """How many of the objects the API server took on: a test that it refuses everything would show nothing."""
+
+    def __init__(self) -> None:
+        self.tried = self.taken = 0
+
+    def take(self, write: Callable[[], Json]) -> Json | None:
+        self.tried += 1
+        try:
+            stored = write()
+        except Refused as refusal:
+            if refusal.status not in (400, 422):
+                raise
+            return None
+        self.taken += 1
+        return stored
+
+    def enough(self) -> bool:
+        return self.taken >= self.tried / 5
+
+
+@pytest.mark.parametrize("plural", BASES)
+def test_an_odd_value_is_judged_alike(kube: Kube, room: str, plural: str) -> None:
+    tally = Tally()
+    for node in nodes("spec"):
+        for value in odd_values(node.schema) if node.plural == plural else ():
+            manifest = holding(node, value)
+            stored = tally.take(lambda: kube.create(plural, room, manifest, dryRun="All"))  # noqa: B023 - called at once
+            if stored is not None:
+                try:
+                    MODELS[plural].model_validate(stored)
+                    _agrees(MODELS[plural], manifest)
+                except ValidationError as error:
+                    raise AssertionError(
+                        f"{node.dotted} = {value!r}: only the API server takes it: {error}"
+                    ) from error
+    assert 0 < tally.taken < tally.tried
+
+
+def test_every_instance_that_is_taken_on_is_read_decided_about_and_built(kube: Kube, room: str) -> None:
+    tally = Tally()
+
+    @fuzzed
+    @given(manifests("efritinstances", "spec"))
+    def holds(manifest: Json) -> None:
+        stored = tally.take(lambda: kube.create("efritinstances", room, manifest, dryRun="All"))
+        if stored is not None:
+            instance = EfritInstance.model_validate(stored)
+            assert type(instance.spec).model_validate(instance.spec.to_wire()) == instance.spec
+            _agrees(EfritInstance, manifest)
+            _instance_is_decided_about(instance)
+            _children_are_made_or_refused(kube, instance)
+
+    holds()
+    assert tally.enough(), vars(tally)
+
+
+def test_every_request_that_is_taken_on_is_read_decided_about_and_sent(kube: Kube, room: str) -> None:
+    tally = Tally()
+
+    @fuzzed
+    @given(manifests("efritrequests", "spec"))
+    def holds(manifest: Json) -> None:
+        stored = tally.take(lambda: kube.create("efritrequests", room, manifest, dryRun="All"))
+        if stored is not None:
+            request = EfritRequest.model_validate(stored)
+            assert type(request.spec).model_validate(request.spec.to_wire()) == request.spec
+            _agrees(EfritRequest, manifest)
+            _request_is_decided_about(request)
+
+    holds()
+    assert tally.enough(), vars(tally)
+
+
+@pytest.mark.parametrize("plural", BASES)
+def test_every_status_that_is_taken_on_is_read(kube: Kube, room: str, plural: str) -> None:
+    """Only the controller writes it, and it may be another version of it."""
+    tally = Tally()
+    base = BASES[plural]
+    existing = kube.create(plural, room, {**base, "metadata": {"name": "fuzzed"}})
+
+    @fuzzed
+    @given(manifests(plural, "status"))
+    def holds(manifest: Json) -> None:
+        whole = {**existing, "status": manifest.get("status")}
+        stored = tally.take(lambda: kube.replace(plural, room, whole, "status", dryRun="All"))
+        if stored is not None:
+            read = MODELS[plural].model_validate(stored)
+            if isinstance(read, EfritInstance):
+                _instance_is_decided_about(read)
+            else:
+                _request_is_decided_about(read)
+
+    holds()
+    assert tally.enough(), vars(tally)
+
+
+def _agrees(model: type[EfritInstance | EfritRequest], manifest: Json) -> None:
+    """What is taken on as it was sent the models read as it was sent, too, but for the differences that are known."""
+    model.model_validate(_without_nulls(manifest))
+
+
+def _without_nulls(value: Any) -> Any:
+    """A null is dropped by the API server, and the default put in its place: the models never see one."""
+    if isinstance(value, dict):
+        return {key: _without_nulls(each) for key, each in value.items() if each is not None}
+    return [_without_nulls(each) for each in value] if isinstance(value, list) else value
+
+
+def _instance_is_decided_about(instance: EfritInstance) -> None:
+    busy = factory.connected(told=factory.stats(processing=1, pending=3))
+    refused = {"refused": "no", "refused_generation": 1, "refused_time": NOW - seconds(9)}
+    for snapshot in (
+        factory.away(instance),
+        factory.away(instance, **refused),
+        factory.ready(instance),
+        factory.ready(instance, bridge=busy, open_requests=4),
+        factory.ready(instance, problem="non-existent", pod=factory.pod(deleting=True)),
+    ):
+        _is_json(decide_instance(snapshot, IDENTITY, NOW))
+
+
+def _children_are_made_or_refused(kube: Kube, instance: EfritInstance) -> None:
+    for manifest in build(instance, CONFIG, IDENTITY, 1, NOW).manifests:
+        if manifest["kind"] in ("Secret", "ServiceAccount"):
+            continue
+        meta = manifest["metadata"]
+        path = kube.path(PLURALS[manifest["kind"]], meta["namespace"], meta["name"])
+        query = {"fieldManager": "efrit-operator", "force": "true", "dryRun": "All"}
+        try:
+            kube.call("PATCH", path, manifest, content_type=APPLY, **query)
+        except Refused as refusal:
+            if refusal.status not in TOLD and not refusal.message.startswith(UNREADABLE):
+                raise AssertionError("the controller would try this for ever") from refusal
+
+
+def _request_is_decided_about(request: EfritRequest) -> None:
+    modelled = factory.instance(spec={"model": {"name": "m", "apiKeySecretRef": {"name": "s", "key": "k"}}})
+    plain = factory.instance()
+    uid = request.metadata.uid
+    answer = factory.answered(uid, result="x" * 40_000, sha256="0" * 64, result_bytes=40_000)
+    queued, running = (factory.view(uid, state) for state in (RequestState.QUEUED, RequestState.RUNNING))
+    for target in (None, factory.away(plain), factory.ready(plain), factory.ready(modelled)):
+        base = factory.snapshot(request, target, candidates=(factory.ready(plain),))
+        for snapshot in (
+            base,
+            replace(base, gone=True),
+            *(replace(base, bridge_view=each) for each in (queued, running, answer)),
+            replace(base, bridge_view=answer, cramped=True),
+        ):
+            for action in _is_json(decide_request(snapshot, NOW)):
+                if isinstance(action, Submit):
+                    assert Request.parse(action.request.to_json().encode()).digest() == action.request.digest()
+
+
+def _is_json(actions: list[Action]) -> Iterator[Action]:
+    """What goes over the wire can."""
+    for action in actions:
+        match action:
+            case ApplyChildren(manifests=given):
+                json.dumps(given, allow_nan=False).encode()
+            case StoreResult(manifest=one):
+                json.dumps(one, allow_nan=False).encode()
+            case _:
+                pass
+    return iter(actions)

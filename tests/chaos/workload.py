@@ -157,7 +157,8 @@ class Work:
             case Kind.LOOP:
                 return End("TimedOut")
             case Kind.DIE:
-                return End("Interrupted", runs=(self.attempts,))
+                # An ephemeral queue keeps one for the loss of the queue.
+                return End("Interrupted", runs=(self.attempts, max(1, self.attempts - 1)))
             case Kind.TOO_LONG | Kind.LOST:
                 return End("Rejected", runs=(0,))
             case Kind.CHAT:

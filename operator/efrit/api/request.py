@@ -165,7 +165,11 @@ class RequestSpec(ApiModel):
         "safe to run twice.",
     )
     max_attempts: int = Field(
-        default=3, ge=1, le=10, description="Upper bound of runs with retryPolicy IfInterrupted."
+        default=3,
+        ge=1,
+        le=10,
+        description="Upper bound of runs with retryPolicy IfInterrupted. On an ephemeral queue the last one is kept "
+        "for the case that the queue is lost with its pod.",
     )
     cancel: bool = Field(
         default=False,
@@ -310,7 +314,11 @@ class RequestStatus(ApiModel):
         alias="queueID",
         description="The queue the request was handed to; recorded beforehand where the queue is ephemeral.",
     )
-    attempt: int | None = Field(default=None, ge=0, description="How many times it was started.")
+    attempt: int | None = Field(
+        default=None,
+        ge=0,
+        description="How many times it was started; a queue that was lost counts as if it had used up its attempts.",
+    )
     queued_time: MicroTime | None = Field(default=None, description="When the instance accepted it.")
     start_time: MicroTime | None = Field(default=None, description="When it started to run.")
     completion_time: MicroTime | None = Field(default=None, description="When its end was recorded.")

@@ -307,20 +307,49 @@ def test_a_request_the_lost_queue_did_not_have_is_handed_to_the_new_one() -> Non
 
 
 def test_retryable_work_of_a_lost_queue_is_handed_to_the_new_one_once_that_is_recorded() -> None:
+    target = ready(instance(spec=EPHEMERAL))
     given = request(retryPolicy="IfInterrupted", maxAttempts=2)
-    lost = snapshot(given, ready(), handover=Handover("queue-0"))
+    lost = snapshot(given, target, handover=Handover("queue-0"))
 
     status = written(decide(lost))
     assert (status["phase"], status["queueID"], status["attempt"]) == ("Queued", QUEUE_ID, 2)
 
     recorded = request(retryPolicy="IfInterrupted", maxAttempts=2, status=status)
-    assert the(decide(snapshot(recorded, ready(), handover=Handover("queue-0"))), Submit).request.id == UID
+    assert the(decide(snapshot(recorded, target, handover=Handover("queue-0"))), Submit).request.id == UID
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 10])
+def test_a_lost_queue_and_the_next_one_may_begin_work_no_more_often_than_allowed_together(most: int) -> None:
+    target = ready(instance(spec=EPHEMERAL))
+
+    def handed_over(status: Any) -> int:
+        given = request(retryPolicy="IfInterrupted", maxAttempts=most, status=status)
+        return the(decide(snapshot(given, target)), Submit).request.options.max_attempts
+
+    begun = handed_over({"queueID": QUEUE_ID, "instanceName": "alpha"})
+    for attempt in (None, *range(1, begun + 1)):
+        # What the status tells of the lost queue may be old.
+        given = request(
+            retryPolicy="IfInterrupted", maxAttempts=most, status={"queueID": "queue-0", "attempt": attempt}
+        )
+        again = written(decide(snapshot(given, target)))
+        further = handed_over(again) if again["phase"] == "Queued" else 0
+        assert begun + further == most
+        if further:
+            given = request(retryPolicy="IfInterrupted", maxAttempts=most, status={**again, "queueID": "queue-0"})
+            assert written(decide(snapshot(given, target)))["reason"] == "Interrupted"
+
+
+def test_retryable_work_is_not_begun_anew_when_a_claim_is_lost_that_had_all_attempts() -> None:
+    given = request(retryPolicy="IfInterrupted", maxAttempts=2, status={"queueID": "queue-0", "attempt": 1})
+
+    assert written(decide(snapshot(given, ready())))["reason"] == "Interrupted"
 
 
 def test_retryable_work_whose_attempts_are_used_up_ends_interrupted_with_its_queue() -> None:
     given = request(retryPolicy="IfInterrupted", maxAttempts=2, status={"queueID": "queue-0", "attempt": 2})
 
-    assert written(decide(snapshot(given, ready())))["reason"] == "Interrupted"
+    assert written(decide(snapshot(given, ready(instance(spec=EPHEMERAL)))))["reason"] == "Interrupted"
 
 
 # Cancelling and waiting too long.

@@ -118,10 +118,11 @@ def _queue_lost(case: Case) -> list[Action] | None:
         return None
     if snapshot.handover is not None and snapshot.handover.absent:
         return None
-    attempt = request.status.attempt or 1
-    again_allowed = request.spec.retry_policy == RetryPolicy.IF_INTERRUPTED and attempt < request.spec.max_attempts
+    # A queue on a claim had all attempts; an ephemeral one was given one less (wire.attempts_on_queue).
+    kept_one = target.instance.spec.queue.ephemeral and (request.status.attempt or 1) < request.spec.max_attempts
+    again_allowed = request.spec.retry_policy == RetryPolicy.IF_INTERRUPTED and kept_one
     if again_allowed and not request.spec.cancel and not case.queue_deadline_passed:
-        update = {"queue_id": target.bridge.queue_id, "attempt": attempt + 1}
+        update = {"queue_id": target.bridge.queue_id, "attempt": request.spec.max_attempts}
         again = open_status(case, RequestReason.QUEUED, "Its queue was lost: it is handed over again.", update)
         return [answers.patch(request, again)]
     return answers.unknown_end(

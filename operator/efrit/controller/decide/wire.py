@@ -12,6 +12,20 @@ def instance_id(instance: EfritInstance) -> str:
     return f"{instance.metadata.namespace}/{instance.metadata.name}"
 
 
+def attempts_on_queue(request: EfritRequest, instance: EfritInstance) -> int:
+    """Return how often the queue that gets the request may begin it.
+
+    A queue that is lost cannot tell how often it did: it counts as if it had used up what it was given. So the first
+    ephemeral queue is given one less, which the second has if the first is lost (status.attempt tells that it was).
+    """
+    spec = request.spec
+    if spec.retry_policy != RetryPolicy.IF_INTERRUPTED:
+        return 1
+    if not instance.spec.queue.ephemeral:
+        return spec.max_attempts
+    return 1 if (request.status.attempt or 0) >= spec.max_attempts else max(1, spec.max_attempts - 1)
+
+
 def wire_request(request: EfritRequest, instance: EfritInstance) -> Request:
     """Return the file that is written to the queue. Its id is the UID: submitting twice is one submission."""
     spec, limits = request.spec, instance.spec.limits
@@ -25,7 +39,7 @@ def wire_request(request: EfritRequest, instance: EfritInstance) -> Request:
             return_context=spec.return_context,
             priority=spec.priority,
             retry=WireRetryPolicy.IF_INTERRUPTED if retry else WireRetryPolicy.NEVER,
-            max_attempts=spec.max_attempts if retry else 1,
+            max_attempts=attempts_on_queue(request, instance),
             max_result_bytes=limits.max_result_bytes,
         ),
         timestamp=request.metadata.creation_timestamp,

@@ -53,7 +53,7 @@ class Disk:
     def open(self) -> None:
         """Makes and opens the directories (0700) and takes the lock. Raises `QueueNotReady` if taken."""
         with naming_failures(f"open the queue {self.root}"):
-            self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._make_root()
             # The root alone may be reached through a symlink: its owner put it there, not Emacs.
             self._fds[Area.ROOT] = os.open(self.root, _DIRECTORY & ~os.O_NOFOLLOW)
             try:
@@ -65,6 +65,24 @@ class Disk:
             except BaseException:
                 self.close()
                 raise
+
+    def _make_root(self) -> None:
+        made = [path for path in (self.root, *self.root.parents) if not path.exists()]
+        self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # An earlier start may have died just here: the root's own name is synced each time.
+        for path in dict.fromkeys((self.root, *made)):
+            self._sync_name_of(path)
+
+    def _sync_name_of(self, path: Path) -> None:
+        parent = path.resolve().parent
+        if parent.stat().st_dev != path.stat().st_dev:
+            return  # a mount point: its name is not on its own volume
+        with contextlib.suppress(PermissionError):
+            fd = os.open(parent, _DIRECTORY & ~os.O_NOFOLLOW)
+            try:
+                self._fsync(fd)
+            finally:
+                os.close(fd)
 
     def _lock_root(self) -> None:
         # Two bridges on one queue would both supervise the same Emacs; the kernel drops the lock with us.
@@ -115,9 +133,7 @@ class Disk:
         """
         fd = os.open(name, _NEW, 0o600, dir_fd=self._fd(area))
         try:
-            view = memoryview(data)
-            while view:
-                view = view[os.write(fd, view) :]
+            _write_all(fd, data)
             if not hurry:
                 os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
         except BaseException:
@@ -184,7 +200,7 @@ class Disk:
         """Adds to the end of a file that exists, and syncs it."""
         fd = os.open(name, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=self._fd(area))
         try:
-            os.write(fd, data)
+            _write_all(fd, data)
         except BaseException:
             os.close(fd)
             raise
@@ -235,6 +251,13 @@ class Disk:
         """Every name in `area`, in no order."""
         with os.scandir(self._fd(area)) as entries:
             return [entry.name for entry in entries]
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    """A full volume takes part of the data before it refuses the rest."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
 
 
 def temporary_name() -> str:

@@ -8,8 +8,17 @@ import re
 import secrets
 from datetime import datetime
 
-from efrit.protocol import Reason, RequestId, failure, request_file, response_file
+from efrit.protocol import (
+    Reason,
+    RequestId,
+    failure,
+    id_of_request_file,
+    id_of_response_file,
+    request_file,
+    response_file,
+)
 from efrit.queue.answers import write_answer
+from efrit.queue.archive import MAX_REQUEST_FILE, is_ours
 from efrit.queue.durable import Disk
 from efrit.queue.layout import (
     BRIDGE_PREFIX,
@@ -22,6 +31,7 @@ from efrit.queue.layout import (
 )
 
 _IDENTITY = re.compile(rb"[A-Za-z0-9-]{1,64}")
+LOST_MESSAGE = "The answer to this request was lost in a crash; what the request did is unknown."
 CANCELLED_MESSAGE = "The request was cancelled before it ran."
 
 
@@ -57,11 +67,33 @@ def recover(disk: Disk, now: datetime) -> int:
             found += 1
         elif name.startswith(BRIDGE_PREFIX):
             found += disk.remove(Area.TMP, name)
+    found += _answer_what_was_archived_without(disk, now)
     for name in disk.names(Area.CONTROL):
         rid = id_of_cancel_file(name)
         if rid is not None and not _is_open(disk, rid):
             found += disk.remove(Area.CONTROL, name)
     return found
+
+
+def _answer_what_was_archived_without(disk: Disk, now: datetime) -> int:
+    """Emacs archives a request after it has linked the answer, but cannot sync either directory: a crash may keep the
+    second step and lose the first. Returns how many were answered."""
+    answered = {id_of_response_file(name) for area in (Area.RESPONSES, Area.ARCHIVE) for name in disk.names(area)}
+    found = 0
+    for name in disk.names(Area.ARCHIVE):
+        rid = id_of_request_file(name)
+        if rid is None or rid in answered or _has_answer(disk, rid):
+            continue
+        data = disk.read(Area.ARCHIVE, name, limit=MAX_REQUEST_FILE)
+        # Other clients may take their answers away; nothing was confirmed to them.
+        if data is not None and is_ours(data):
+            write_answer(disk, failure(rid, Reason.INTERRUPTED, LOST_MESSAGE, timestamp=now))
+            found += 1
+    return found
+
+
+def _has_answer(disk: Disk, rid: RequestId) -> bool:
+    return any(disk.whatever_is(area, response_file(rid)) for area in (Area.RESPONSES, Area.ARCHIVE))
 
 
 def _is_open(disk: Disk, rid: RequestId) -> bool:

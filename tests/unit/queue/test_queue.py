@@ -210,7 +210,7 @@ async def test_a_retry_restarts_the_clock_and_counts_the_attempt(running: Runnin
     assert entry.running_since != first
 
 
-async def test_the_archive_is_never_listed_to_open_or_to_look(start: Start, root: Path) -> None:
+async def test_the_archive_is_never_listed_to_look(start: Start, root: Path) -> None:
     first = await start()  # type: ignore[misc]
     await first.stop()
     listed: list[Area] = []
@@ -221,6 +221,7 @@ async def test_the_archive_is_never_listed_to_open_or_to_look(start: Start, root
             return super().names(area)
 
     running = await start(disk=Listing(root))  # type: ignore[misc]
+    listed.clear()
     await running.queue.submit(a_request("a"))
     running.emacs.do("a")
     await running.until_state("a", ANSWERED)

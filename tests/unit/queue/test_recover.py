@@ -49,6 +49,20 @@ async def test_a_withdrawal_cut_short_is_finished(start: Start, root: Path, stag
     assert (root / "archive/req_a.json").exists()
 
 
+async def test_a_request_archived_without_its_answer_is_answered(start: Start, root: Path) -> None:
+    """A crash has kept the last rename of Emacs and lost the link before it."""
+    first = await start()  # type: ignore[misc]
+    await first.queue.submit(a_request("a"))
+    await first.stop()
+    (root / "requests/req_a.json").rename(root / "archive/req_a.json")
+    (root / "archive/req_foreign.json").write_text('{"id":"foreign","type":"eval","content":"1"}')
+    second = await start()  # type: ignore[misc]
+    view = await second.queue.view(rid("a"))
+    assert view.state is RequestState.ANSWERED
+    assert view.response.reason is Reason.INTERRUPTED
+    assert {view.id for view in second.queue.views()} == {"a"}
+
+
 def test_orders_for_requests_that_are_over_are_swept(disk: Disk, root: Path) -> None:
     emacs = EmacsHand(root)
     for name in ("waits", "runs", "answered"):

@@ -81,15 +81,31 @@ def sweep(disk: Disk, *, before: float, is_live: Callable[[RequestId], bool]) ->
             continue
         if not _came_through_bridge(disk, rid) and acknowledge(disk, rid):
             retired.append(rid)
-    deleted = 0
+    return Swept(tuple(retired), _empty_archive(disk, before, is_live))
+
+
+def _empty_archive(disk: Disk, before: float, is_live: Callable[[RequestId], bool]) -> int:
+    """Deletes what is old enough, requests before answers: a request without its answer looks unanswered."""
+    old = []
     for name in disk.names(Area.ARCHIVE):
         rid = id_of_response_file(name) or id_of_request_file(name)
         # The request of an answer still in responses/ tells whether a resubmission is the same one.
         if rid is not None and (is_live(rid) or disk.whatever_is(Area.RESPONSES, response_file(rid))):
             continue
         if _older(disk, Area.ARCHIVE, name, before):
+            old.append(name)
+    if not old:
+        return 0
+    # What was moved here must not be back where it came from once its answer is gone.
+    for area in (Area.REQUESTS, Area.PROCESSING, Area.RESPONSES, Area.TMP):
+        disk.sync_dir(area)
+    answers = {name: rid for name in old if (rid := id_of_response_file(name)) is not None}
+    deleted = sum(disk.remove(Area.ARCHIVE, name) for name in old if name not in answers)
+    disk.sync_dir(Area.ARCHIVE)
+    for name, rid in answers.items():
+        if disk.stat(Area.ARCHIVE, request_file(rid)) is None:
             deleted += disk.remove(Area.ARCHIVE, name)
-    return Swept(tuple(retired), deleted)
+    return deleted
 
 
 def _older(disk: Disk, area: Area, name: str, before: float) -> bool:

@@ -136,6 +136,10 @@ Return non-nil when the answer of its id is this one.  Signal
        (efrit-files-delete temporary)
        (efrit-files-write temporary text)
        (rename-file temporary path t)
+       ;; The answer promises this file; its name must last as long.
+       (efrit-files-sync-directories (file-name-directory path)
+                                     (concat efrit-workspace-directory ".efrit")
+                                     efrit-workspace-directory)
        (setf (efrit-answer-large answer) nil)))))
 
 (defun efrit-answer--publish (answer)

@@ -79,6 +79,10 @@ Without NAME, the directory itself; a PART may be a file of the queue too."
         (car (time-convert (file-attribute-modification-time attributes)
                            1000000000))))
 
+(defun efrit-files-inode (path)
+  "Return the inode number of the file at PATH, or nil."
+  (file-attribute-inode-number (file-attributes path 'integer)))
+
 (defun efrit-files-regular-p (attributes)
   "Return non-nil when ATTRIBUTES are those of an ordinary file."
   ;; The type is nil for pipes, sockets and devices as well.
@@ -152,6 +156,16 @@ BOOT makes the temporary name.  Return non-nil when PATH is ours."
      (if (and (file-exists-p from) (file-directory-p (file-name-directory to)))
          (rename-file from to)
        (signal (car err) (cdr err))))))
+
+(defun efrit-files-sync-directories (&rest directories)
+  "Have the names in DIRECTORIES reach the disk.
+Emacs can sync no directory; a program can, at the price of a process."
+  (let* ((process-environment (cons "PATH=/usr/bin:/bin:/usr/sbin:/sbin" process-environment))
+         (status (apply #'call-process "/bin/sh" nil nil nil "-c"
+                        "command -v sync >/dev/null || exit 0; exec sync \"$@\"" "sync"
+                        directories)))
+    (unless (equal status 0)
+      (signal 'file-error (cons "Syncing directories" directories)))))
 
 (defun efrit-files-delete (path)
   "Delete the file at PATH if it is there."

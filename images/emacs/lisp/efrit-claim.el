@@ -130,30 +130,47 @@ The same request again is kept once; another request is kept as rejected."
 
 (defun efrit-claim--journal (id attempt)
   "Record that ATTEMPT at the request ID is about to begin."
-  (let ((line (format "%s %d %s\n" id attempt efrit-claim-boot))
-        (torn efrit-claim--torn))
+  (let ((path (efrit-files-path "claims.log"))
+        (line (format "%s %d %s\n" id attempt efrit-claim-boot))
+        (torn efrit-claim--torn)
+        journal)
     (setq efrit-claim--torn t)
-    ;; The mark keeps a line that a failed write left behind from being read.
-    (efrit-files-append (efrit-files-path "claims.log")
-                        (if torn (concat "!\n" line) line))
+    ;; A bridge begins a new journal now and then, perhaps between the opening
+    ;; of the file and the writing: then the line goes to the new one as well.
+    (while (progn
+             (setq journal (efrit-files-inode path))
+             ;; A file made here would have a name that is not on the disk yet.
+             (when (and efrit-bridge-p (null journal))
+               (signal 'file-missing (list "The bridge has yet to make" path)))
+             ;; The mark keeps a line that a failed write left behind from being read.
+             (efrit-files-append path (if torn (concat "!\n" line) line))
+             (not (equal journal (efrit-files-inode path)))))
     (setq efrit-claim--torn nil)))
 
 (defun efrit-claim-read-journal ()
   "Return a table of the highest attempt claimed, by request id."
-  (let ((attempts (make-hash-table :test #'equal))
-        (text (efrit-files-isolated
-                (condition-case nil
-                    (efrit-files-read (efrit-files-path "claims.log"))
-                  (file-missing ""))))
-        (position 0))
-    (setq efrit-claim--torn (not (or (string-empty-p text) (string-suffix-p "\n" text))))
+  (let ((attempts (make-hash-table :test #'equal)))
+    ;; Of a change of journals that a crash cut short, any of the three may be there.
+    (dolist (name '("claims.old" "claims.new" "claims.log"))
+      (let ((text (efrit-files-isolated
+                    (condition-case nil
+                        (efrit-files-read (efrit-files-path name))
+                      (file-missing "")))))
+        (efrit-claim--count-claims text attempts)
+        ;; The last one read is the one that is written.
+        (setq efrit-claim--torn
+              (not (or (string-empty-p text) (string-suffix-p "\n" text))))))
+    attempts))
+
+(defun efrit-claim--count-claims (text attempts)
+  "Enter the claims in the lines of TEXT into the table ATTEMPTS."
+  (let ((position 0))
     (while (string-match "^\\([A-Za-z0-9._-]+\\) \\([0-9]\\{1,9\\}\\) \\([0-9a-z]+\\)\n"
                          text position)
       (setq position (match-end 0))
       (let ((id (match-string 1 text))
             (attempt (string-to-number (match-string 2 text))))
-        (puthash id (max attempt (gethash id attempts 0)) attempts)))
-    attempts))
+        (puthash id (max attempt (gethash id attempts 0)) attempts)))))
 
 (defun efrit-claim-compact-journal (attempts)
   "Write a journal that has ATTEMPTS, a table by id, and nothing else."
@@ -164,6 +181,8 @@ The same request again is kept once; another request is kept as rejected."
                attempts)
       (efrit-files-replace (efrit-files-path "claims.log") (apply #'concat lines)
                            efrit-claim-boot t)
+      (efrit-files-delete (efrit-files-path "claims.old"))
+      (efrit-files-delete (efrit-files-path "claims.new"))
       (setq efrit-claim--torn nil))))
 
 (defun efrit-claim-expect-attempts (id attempts)

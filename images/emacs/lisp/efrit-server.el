@@ -291,8 +291,7 @@ Whoever is about to end it writes control/pause, and takes it away for the next.
 
 (defun efrit-server--requests-inode ()
   "Return the inode of requests/, or nil."
-  (file-attribute-inode-number
-   (efrit-files-isolated (file-attributes (efrit-files-path "requests") 'integer))))
+  (efrit-files-isolated (efrit-files-inode (efrit-files-path "requests"))))
 
 (defun efrit-server--watching-p ()
   "Return non-nil when the watch is on the directory that is there now."

@@ -219,6 +219,8 @@
       (should (equal (alist-get 'result answer) "deleted")))
     (efrit-test-wait 5 (file-directory-p (efrit-files-path "requests")))
     (efrit-test-wait 5 (file-exists-p (efrit-files-path "heartbeat")))
+    ;; The bridge does this.
+    (efrit-test-write "" "claims.log" "")
     (should (equal (efrit-test-value "b" "(+ 1 2)") "3"))))
 
 (ert-deftest efrit-eval-code-that-kills-emacs-is-answered-interrupted ()

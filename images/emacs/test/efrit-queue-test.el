@@ -114,7 +114,7 @@
                  (efrit-files-path "tmp" "withdrawn_gone.json"))
     (should-not (efrit-queue-test--claim))
     (should-not (efrit-test-names "processing"))
-    (should-not (file-exists-p (efrit-files-path "claims.log")))))
+    (should (equal (efrit-test-read "" "claims.log") ""))))
 
 (ert-deftest efrit-queue-a-scan-of-many-files-is-quick ()
   (efrit-queue-test--with
@@ -150,17 +150,19 @@
     (efrit-test-submit "status" :type "status")
     (efrit-queue-scan)
     (should (efrit-queue-test--claim))
-    (should-not (file-exists-p (efrit-files-path "claims.log")))))
+    (should (equal (efrit-test-read "" "claims.log") ""))))
 
 (ert-deftest efrit-claim-that-cannot-be-journaled-is-given-back ()
   (efrit-queue-test--with
     (efrit-test-submit "one")
     (efrit-queue-scan)
+    (delete-file (efrit-files-path "claims.log"))
     (make-directory (efrit-files-path "claims.log"))
     (should-error (efrit-queue-test--claim) :type 'efrit-claim-failed)
     (should (equal (efrit-test-names "requests") '("req_one.json")))
     (should-not (efrit-test-names "processing"))
     (delete-directory (efrit-files-path "claims.log"))
+    (efrit-test-write "" "claims.log" "")
     (efrit-queue-scan)
     (should (efrit-queue-test--claim))))
 
@@ -201,6 +203,45 @@
       (should (equal (gethash "a" attempts) 1))
       (should-not (gethash "b" attempts))
       (should (equal (gethash "c" attempts) 1)))))
+
+(ert-deftest efrit-claim-waits-for-the-journal-of-its-bridge ()
+  (efrit-queue-test--with
+    (delete-file (efrit-files-path "claims.log"))
+    (efrit-test-submit "one")
+    (efrit-queue-scan)
+    (should-error (efrit-queue-test--claim) :type 'efrit-claim-failed)
+    (should-not (file-exists-p (efrit-files-path "claims.log")))
+    (should (equal (efrit-test-names "requests") '("req_one.json")))))
+
+(ert-deftest efrit-claim-is-written-again-when-the-journal-was-exchanged-meanwhile ()
+  (efrit-queue-test--with
+    (let* ((journal (efrit-files-path "claims.log"))
+           (old (efrit-files-path "claims.old"))
+           ;; As if the file had been opened before the exchange.
+           (late (lambda (append path text)
+                   (unless (file-exists-p old)
+                     (rename-file path old)
+                     (efrit-test-write "" "claims.log" "")
+                     (setq path old))
+                   (funcall append path text))))
+      (efrit-test-submit "one")
+      (efrit-queue-scan)
+      (advice-add 'efrit-files-append :around late)
+      (unwind-protect (should (efrit-queue-test--claim))
+        (advice-remove 'efrit-files-append late))
+      (should (equal (efrit-test-read "" "claims.old")
+                     (efrit-test-read "" "claims.log")))
+      (should (equal (efrit-queue-test--journal) '("one 1")))
+      (should (file-exists-p journal)))))
+
+(ert-deftest efrit-claim-is-known-from-whichever-journal-a-crash-has-left ()
+  (efrit-queue-test--with
+    (efrit-test-write "" "claims.old" "a 2 0123456789abcdef\nb 1 0123456789abcdef\n")
+    (efrit-test-write "" "claims.log" "b 3 0123456789abcdef\n")
+    (efrit-test-write "" "claims.new" "c 1 0123456789abcdef\n")
+    (let ((attempts (efrit-claim-read-journal)))
+      (should (equal (mapcar (lambda (id) (gethash id attempts)) '("a" "b" "c"))
+                     '(2 3 1))))))
 
 (defmacro efrit-queue-test--writes (&rest body)
   "Run BODY; return what it wrote as a list of (FILE . SYNCED), in order."
@@ -255,6 +296,33 @@
                                               :value (efrit-print "0123456789" 100))))))
                      ;; The claim, the result, the answer.
                      '(t t t))))))
+
+(ert-deftest efrit-answer-large-result-has-its-name-on-disk-before-the-answer ()
+  (efrit-queue-test--with
+    (efrit-test-submit "one")
+    (efrit-queue-scan)
+    (let* ((efrit-inline-result-bytes 10)
+           (synced nil)
+           (note (lambda (&rest directories)
+                   (push (list (directory-files (car directories) nil "\\.txt\\'")
+                               (efrit-test-names "responses"))
+                         synced))))
+      (advice-add 'efrit-files-sync-directories :before note)
+      (unwind-protect
+          (efrit-answer-store
+           (efrit-answer-make
+            (efrit-queue-test--claim)
+            (efrit-result--make :reason "Succeeded"
+                                :value (efrit-print "0123456789" 100))))
+        (advice-remove 'efrit-files-sync-directories note))
+      (should (equal synced '((("one.txt") nil)))))))
+
+(ert-deftest efrit-files-a-directory-that-cannot-be-synced-is-an-error ()
+  (efrit-queue-test--with
+    (efrit-files-isolated (efrit-files-sync-directories (efrit-files-path "tmp")))
+    (should-error (efrit-files-isolated
+                    (efrit-files-sync-directories (efrit-files-path "nowhere")))
+                  :type 'file-error)))
 
 (ert-deftest efrit-answer-without-a-workspace-is-cut ()
   (efrit-queue-test--with

@@ -27,6 +27,8 @@
          (progn
            (make-directory efrit-workspace-directory t)
            (efrit-files-make-directories)
+           ;; The bridge does this.
+           (efrit-files-isolated (efrit-files-write (efrit-files-path "claims.log") ""))
            ,@body)
        (delete-directory root t))))
 

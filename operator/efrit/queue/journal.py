@@ -1,19 +1,19 @@
 """The claim journal: which request was begun, which attempt it was, by which start of Emacs.
 
-Emacs appends one synced line before it evaluates; we create the file, read its new lines, and shorten it.
-Blocking functions for the disk thread.
+Emacs appends one synced line before it evaluates; we create the file, read its new lines, and begin a new one when it
+has grown. The one before stays as claims.old, and recovery reads both. Blocking functions for the disk thread.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from efrit.protocol import RequestId, is_request_id
-from efrit.queue.durable import Disk, publish, temporary_name
-from efrit.queue.layout import CLAIMS, CLAIMS_OLD, Area
+from efrit.queue.durable import Disk, publish
+from efrit.queue.layout import CLAIMS, CLAIMS_NEW, CLAIMS_OLD, Area
 
 _CHUNK = 1 << 20
-# As strict as Emacs' own reader: what is taken is written again, byte for byte, when the journal is shortened.
+# As strict as Emacs' own reader: both must see the same claims.
 _LINE = re.compile(rb"([A-Za-z0-9._-]{1,128}) ([0-9]{1,9}) ([0-9a-z]{1,64})")
 
 
@@ -44,11 +44,9 @@ class ClaimJournal:
         self._offset = 0
 
     def open(self) -> None:
-        """Creates the journal if there is none and takes in what an interrupted `compact` left behind."""
-        if self._disk.stat(Area.ROOT, CLAIMS) is None:
-            publish(self._disk, Area.ROOT, CLAIMS, b"")
-            self._disk.sync_dir(Area.ROOT)
-        self._merge_old(lambda _: True)
+        """Creates the journal if there is none, finishes a `rotate` cut short, and reads it."""
+        self._finish_rotation()
+        self._read(CLAIMS_OLD, 0)
         self.read_new()
 
     @property
@@ -65,64 +63,60 @@ class ClaimJournal:
         self._attempts.pop(rid, None)
 
     def read_new(self) -> None:
-        """Reads the lines added since the last call."""
+        """Reads the lines added since the last call. A journal that is gone is made again: without it Emacs waits."""
         found = self._disk.stat(Area.ROOT, CLAIMS)
         if found is None:
-            return
-        if found.st_ino != self._inode or found.st_size < self._offset:
+            publish(self._disk, Area.ROOT, CLAIMS, b"")
+            self._disk.sync_dir(Area.ROOT)
+            found = self._disk.stat(Area.ROOT, CLAIMS)
+        if found is not None and (found.st_ino != self._inode or found.st_size < self._offset):
             self._inode, self._offset = found.st_ino, 0
-        while self._offset < found.st_size:
-            data = self._disk.read(Area.ROOT, CLAIMS, limit=_CHUNK, start=self._offset) or b""
+        self._offset = self._read(CLAIMS, self._offset)
+
+    def _read(self, name: str, offset: int) -> int:
+        """Takes in the claims in whole lines from `offset` on; returns where they end."""
+        while data := self._disk.read(Area.ROOT, name, limit=_CHUNK, start=offset):
             whole = data[: data.rfind(b"\n") + 1]
             if not whole:
                 # A line still being written, or garbage longer than any line: skip only the garbage.
-                self._offset += len(data) if len(data) == _CHUNK else 0
-                return
+                return offset + (len(data) if len(data) == _CHUNK else 0)
             for claim in parse_claims(whole):
                 self._attempts[claim.id] = max(claim.attempt, self.attempt(claim.id))
-            self._offset += len(whole)
+            offset += len(whole)
+        return offset
 
-    def compact(self, is_live: Callable[[RequestId], bool]) -> None:
-        """Rewrites the journal with the claims of live requests only.
+    def rotate(self) -> bool:
+        """Begins a new journal and drops the one before the last. False while anything waits or runs.
 
-        To be called while nothing waits and nothing runs. A claim Emacs appends meanwhile to the file it
-        had already opened is not lost: that file stays reachable as claims.old until it was merged.
+        Emacs may have opened the journal before the exchange and write after it: it looks, before it evaluates,
+        whether the file it wrote to is still the journal, and otherwise writes again. A claim made at any moment in
+        between is in claims.old, which is kept until the next rotation, or in claims.new, whose name is synced
+        before it becomes the journal.
         """
-        whole = self._read_all(CLAIMS)
-        kept = b"".join(_line(claim) for claim in parse_claims(whole) if is_live(claim.id))
-        temporary = temporary_name()
-        fd = self._disk.create(Area.TMP, temporary, kept)
-        try:
-            self._disk.sync_file(fd)
-            self._disk.link(Area.ROOT, CLAIMS, Area.ROOT, CLAIMS_OLD)
-            self._disk.rename(Area.TMP, temporary, Area.ROOT, CLAIMS)
-        finally:
-            self._disk.remove(Area.TMP, temporary)
-        self._disk.sync_dir(Area.ROOT)
-        self._merge_old(is_live)
-        self.read_new()
-
-    def _merge_old(self, is_live: Callable[[RequestId], bool]) -> None:
-        if self._disk.stat(Area.ROOT, CLAIMS_OLD) is None:
-            return
-        present = set(parse_claims(self._read_all(CLAIMS)))
-        missing = [
-            _line(claim)
-            for claim in parse_claims(self._read_all(CLAIMS_OLD))
-            if claim not in present and is_live(claim.id)
-        ]
-        if missing:
-            self._disk.append(Area.ROOT, CLAIMS, b"".join(missing))
+        self._finish_rotation()
+        if any(
+            name.endswith(".json") for area in (Area.REQUESTS, Area.PROCESSING) for name in self._disk.names(area)
+        ):
+            return False
+        # A claim may go once its answer can not: unsynced, a crash could bring the request back without either.
+        self._disk.sync_dir(Area.RESPONSES)
+        publish(self._disk, Area.ROOT, CLAIMS_NEW, b"")
         self._disk.remove(Area.ROOT, CLAIMS_OLD)
+        self._disk.link(Area.ROOT, CLAIMS, Area.ROOT, CLAIMS_OLD)
         self._disk.sync_dir(Area.ROOT)
+        self._disk.rename(Area.ROOT, CLAIMS_NEW, Area.ROOT, CLAIMS)
+        self._disk.sync_dir(Area.ROOT)
+        self._read(CLAIMS_OLD, self._offset)
+        self.read_new()
+        return True
 
-    def _read_all(self, name: str) -> bytes:
-        parts, start = [], 0
-        while data := self._disk.read(Area.ROOT, name, limit=_CHUNK, start=start):
-            parts.append(data)
-            start += len(data)
-        return b"".join(parts)
-
-
-def _line(claim: Claim) -> bytes:
-    return f"{claim.id} {claim.attempt} {claim.boot}\n".encode()
+    def _finish_rotation(self) -> None:
+        found = self._disk.stat(Area.ROOT, CLAIMS_NEW)
+        if found is None:
+            return
+        if found.st_size == 0:
+            self._disk.remove(Area.ROOT, CLAIMS_NEW)
+        else:
+            # Emacs wrote to it as to the journal: a crash has undone the exchange, and claims.old is complete.
+            self._disk.rename(Area.ROOT, CLAIMS_NEW, Area.ROOT, CLAIMS)
+        self._disk.sync_dir(Area.ROOT)

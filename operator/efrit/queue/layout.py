@@ -23,6 +23,7 @@ class Area(StrEnum):
 
 CLAIMS = "claims.log"
 CLAIMS_OLD = "claims.old"
+CLAIMS_NEW = "claims.new"
 HEARTBEAT = "heartbeat"
 IDENTITY = "identity"
 TOTALS = "totals"

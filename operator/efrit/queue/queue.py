@@ -62,7 +62,7 @@ log = logging.getLogger(__name__)
 SCAN_BUSY_SECONDS = 1.0
 SCAN_IDLE_SECONDS = 10.0
 SCAN_BLIND_SECONDS = 0.1
-_COMPACT_ABOVE_BYTES = 1 << 20
+_ROTATE_ABOVE_BYTES = 1 << 20
 _LOOK_AT_ONCE = 64
 
 
@@ -275,8 +275,8 @@ class DurableQueue:
         live = self.index.known()
         before = time.time() - self.limits.archive_seconds
         swept = sweep(self.disk, before=before, is_live=live.__contains__)
-        if not self.index.open_count and self._journal.size > _COMPACT_ABOVE_BYTES:
-            self._journal.compact(live.__contains__)
+        if not self.index.open_count and self._journal.size > _ROTATE_ABOVE_BYTES:
+            self._journal.rotate()
         return swept.retired
 
     async def _save_totals(self) -> None:

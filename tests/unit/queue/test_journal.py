@@ -1,4 +1,4 @@
-"""The claim journal: torn lines, growth, and compaction while Emacs appends."""
+"""The claim journal: torn lines, growth, and a new one begun while Emacs appends."""
 
 from pathlib import Path
 
@@ -49,46 +49,70 @@ def test_only_new_lines_are_read_and_a_line_being_written_waits(journal: ClaimJo
     assert (journal.attempt(rid("a")), journal.attempt(rid("b"))) == (2, 1)
 
 
-def test_compacting_keeps_live_claims_only(journal: ClaimJournal, root: Path) -> None:
-    append(root, "old 1 x\nlive 1 x\nlive 2 y\n")
+def test_a_new_journal_is_begun_and_the_one_before_is_kept(journal: ClaimJournal, root: Path) -> None:
+    append(root, "a 1 x\n")
+    assert journal.rotate()
+    append(root, "b 2 x\n")
     journal.read_new()
-    journal.compact(lambda name: name == "live")
-    assert (root / "claims.log").read_text() == "live 1 x\nlive 2 y\n"
-    assert not (root / "claims.old").exists()
-    assert journal.attempt(rid("live")) == 2
+    assert (root / "claims.old").read_text() == "a 1 x\n"
+    assert (root / "claims.log").read_text() == "b 2 x\n"
+    assert (journal.attempt(rid("a")), journal.attempt(rid("b")), journal.size) == (1, 2, 6)
+    assert journal.rotate()
+    assert (root / "claims.old").read_text() == "b 2 x\n"
 
 
-def test_a_claim_appended_to_the_file_being_replaced_is_not_lost(disk: Disk, root: Path) -> None:
+@pytest.mark.parametrize("place", ["requests", "processing"])
+def test_no_journal_is_begun_while_a_request_may_need_its_claim(
+    journal: ClaimJournal, root: Path, place: str
+) -> None:
+    append(root, "a 1 x\n")
+    (root / place / "req_a.json").write_text("{}")
+    assert not journal.rotate()
+    assert (root / "claims.log").read_text() == "a 1 x\n"
+
+
+def test_a_claim_appended_to_the_journal_being_replaced_is_not_lost(disk: Disk, root: Path) -> None:
     """Emacs has opened the journal just before it is exchanged, and writes just after."""
-
-    class Racing(Disk):
-        late = open(root / "claims.log", "a")  # noqa: PTH123, SIM115 - held open on purpose
-
-        def sync_dir(self, area: object) -> None:
-            if (root / "claims.old").exists() and not self.late.closed:
-                self.late.write("late 1 x\n")
-                self.late.close()
-            super().sync_dir(area)  # type: ignore[arg-type]
-
-    disk.close()
-    racing = Racing(root)
-    racing.open()
-    journal = ClaimJournal(racing)
+    journal = ClaimJournal(disk)
     journal.open()
-    append(root, "old 1 x\n")
-    journal.compact(lambda name: name != "old")
-    assert (root / "claims.log").read_text() == "late 1 x\n"
-    assert journal.attempt(rid("late")) == 1
-    racing.close()
+    with (root / "claims.log").open("a") as late:
+        assert journal.rotate()
+        late.write("late 1 x\n")
+    again = ClaimJournal(disk)
+    again.open()
+    assert again.attempt(rid("late")) == 1
 
 
-def test_a_compaction_cut_short_is_taken_up_at_the_next_start(disk: Disk, root: Path) -> None:
+def test_a_rotation_cut_short_before_the_exchange_is_undone(disk: Disk, root: Path) -> None:
     (root / "claims.log").write_text("a 1 x\n")
-    (root / "claims.old").write_text("a 1 x\nb 3 x\n")
+    (root / "claims.new").write_text("")
+    journal = ClaimJournal(disk)
+    journal.open()
+    assert journal.attempt(rid("a")) == 1
+    assert not (root / "claims.new").exists()
+    assert journal.rotate()
+
+
+def test_claims_in_a_journal_whose_exchange_a_crash_has_undone_are_kept(disk: Disk, root: Path) -> None:
+    (root / "claims.log").write_text("a 1 x\n")
+    (root / "claims.old").hardlink_to(root / "claims.log")
+    (root / "claims.new").write_text("b 3 x\n")
     journal = ClaimJournal(disk)
     journal.open()
     assert (journal.attempt(rid("a")), journal.attempt(rid("b"))) == (1, 3)
-    assert not (root / "claims.old").exists()
+    assert (root / "claims.log").read_text() == "b 3 x\n"
+    assert not (root / "claims.new").exists()
+
+
+def test_a_journal_that_was_removed_is_made_again(journal: ClaimJournal, root: Path) -> None:
+    append(root, "a 1 x\n")
+    journal.read_new()
+    (root / "claims.log").unlink()
+    journal.read_new()
+    assert (root / "claims.log").read_text() == ""
+    append(root, "b 2 x\n")
+    journal.read_new()
+    assert (journal.attempt(rid("a")), journal.attempt(rid("b"))) == (1, 2)
 
 
 def test_the_journal_exists_before_emacs_starts(journal: ClaimJournal, root: Path) -> None:
@@ -104,16 +128,22 @@ def test_a_new_journal_has_its_name_on_the_disk_before_emacs_appends(root: Path)
     disk.close()
 
 
-def test_a_compacted_journal_is_on_the_disk_before_it_takes_the_place_of_the_old(root: Path) -> None:
+def test_a_new_journal_and_the_old_ones_other_name_are_on_the_disk_before_they_are_exchanged(root: Path) -> None:
     disk = TestDisk(root)
     disk.open()
     journal = ClaimJournal(disk)
     journal.open()
     append(root, "old 1 x\n")
     disk.steps.clear()
-    journal.compact(lambda _: False)
-    steps = [each for each in disk.steps if "claims.log" in each or "sync" in each]
-    exchange = next(step for step in steps if step.startswith("rename tmp "))
-    assert steps.index("sync_file") < steps.index(exchange)
-    assert "sync_dir ." in steps[steps.index(exchange) :]
+    assert journal.rotate()
+    steps = [each for each in disk.steps if "claims." in each or "sync" in each]
+    assert steps == [
+        "sync_dir responses",
+        "sync_file",
+        next(each for each in steps if each.startswith("link tmp ") and each.endswith(" . claims.new")),
+        "link . claims.log . claims.old",
+        "sync_dir .",
+        "rename . claims.new . claims.log",
+        "sync_dir .",
+    ]
     disk.close()

@@ -64,7 +64,16 @@ DEBIAN_BARE = {
     "/usr/lib/x86_64-linux-gnu/libc.a|/usr/lib/aarch64-linux-gnu/libc.a": "libc6-dev",
     "busybox": "busybox-static",
 }
-DEBIAN_TEST = {**DEBIAN_CONTROL_PLANE, "emacs": "emacs-nox", "mmdebstrap": "mmdebstrap", "unshare": "util-linux"}
+DEBIAN_TEST = {
+    **DEBIAN_CONTROL_PLANE,
+    "emacs": "emacs-nox",
+    "mmdebstrap": "mmdebstrap",
+    "unshare": "util-linux",
+    # The storage faults: a small library is compiled, and checked against what strace saw.
+    "gcc": "gcc",
+    "/usr/include/stdio.h": "libc6-dev",
+    "strace": "strace",
+}
 DEBIAN_IMAGES = {"buildah": "buildah", "mmdebstrap": "mmdebstrap"}
 
 

@@ -49,6 +49,8 @@ class Instance:
     place: Path
     lisp: Path
     env: dict[str, str] = field(default_factory=dict)
+    #: What both are started through, such as a tracer that becomes the program.
+    wrap: tuple[str, ...] = ()
     bridge: subprocess.Popen[bytes] | None = None
     emacs: subprocess.Popen[bytes] | None = None
     port: int = 0
@@ -96,7 +98,7 @@ class Instance:
     def start_bridge(self) -> None:
         with (self.place / "bridge.log").open("ab") as log:
             self.bridge = subprocess.Popen(
-                [sys.executable, "-m", "efrit.bridge.app"], env=self.environment, stderr=log
+                [*self.wrap, sys.executable, "-m", "efrit.bridge.app"], env=self.environment, stderr=log
             )
         until(self.alive)
 
@@ -113,7 +115,7 @@ class Instance:
     def start_emacs(self) -> None:
         with (self.place / "emacs.log").open("ab") as log:
             self.emacs = subprocess.Popen(
-                ["/bin/sh", str(self.place / "shared/run-emacs")],
+                [*self.wrap, "/bin/sh", str(self.place / "shared/run-emacs")],
                 env=self.environment,
                 stdout=log,
                 stderr=log,

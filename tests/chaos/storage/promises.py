@@ -1,0 +1,119 @@
+"""What was promised by the time of a crash, and whether what came after kept it. Pure.
+
+`facts` reads the promises out of a record; `broken` compares them with what recovery made of a crash state.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tests.chaos.storage.recording import COUNTER
+from tests.chaos.storage.shim import Operation
+
+Json = dict[str, object]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """By id: requests confirmed, answers reported, answers whose acknowledgement was confirmed, and how often each
+    request was begun. `queue_id` as it was told, or empty."""
+
+    accepted: Mapping[str, Json]
+    reported: Mapping[str, Json]
+    acknowledged: frozenset[str]
+    begun: Mapping[str, int]
+    queue_id: str = ""
+
+
+@dataclass(frozen=True)
+class Aftermath:
+    """What there is once bridge and Emacs have recovered and nothing is left to do.
+
+    `answers`: what the bridge tells, by id; `begun`: runs since the crash; `again`: ids that the bridge took for new
+    when they were submitted once more; `left`: files that nobody will ever look at again; `large`: digests of results
+    in the workspace by path relative to it; `doubled`: ids with two answers that differ; `trouble`: errors.
+    """
+
+    answers: Mapping[str, Json]
+    begun: Mapping[str, int]
+    again: frozenset[str] = frozenset()
+    left: tuple[str, ...] = ()
+    large: Mapping[str, str] = field(default_factory=dict)
+    doubled: frozenset[str] = frozenset()
+    queue_id: str = ""
+    trouble: tuple[str, ...] = ()
+
+
+def facts(operations: Sequence[Operation]) -> Facts:
+    """The promises given, and what had been begun, when these operations had happened."""
+    accepted: dict[str, Json] = {}
+    reported: dict[str, Json] = {}
+    acknowledged = set()
+    begun: Counter[str] = Counter()
+    queue_id = ""
+    for operation in operations:
+        if operation.kind == "write" and operation.path.endswith(f"/workspace/{COUNTER}"):
+            begun.update(operation.data.decode().split())
+        if operation.kind != "mark":
+            continue
+        word, _, rest = operation.data.decode().partition(" ")
+        rid, _, text = rest.partition(" ")
+        if word == "accepted":
+            accepted[rid] = json.loads(text)
+        elif word == "reported":
+            reported[rid] = json.loads(text)
+        elif word == "acknowledged":
+            acknowledged.add(rid)
+        elif word == "queue":
+            queue_id = rid
+    return Facts(accepted, reported, frozenset(acknowledged), dict(begun), queue_id)
+
+
+def attempts_allowed(request: Json) -> int:
+    """How often a request may be begun."""
+    options = request.get("options")
+    if isinstance(options, dict) and options.get("retry") == "if-interrupted":
+        return int(options.get("max_attempts", 2))
+    return 1
+
+
+def broken(before: Facts, after: Aftermath) -> list[str]:
+    """Every promise that was not kept, as a sentence."""
+    found = [f"recovery failed: {each}" for each in after.trouble]
+    found += [f"left behind: {name}" for name in after.left]
+    found += [f"{rid} has two different answers" for rid in sorted(after.doubled)]
+    if before.queue_id and after.queue_id != before.queue_id:
+        found.append(f"the queue was {before.queue_id} and is {after.queue_id}")
+    for rid, request in before.accepted.items():
+        if rid not in after.answers:
+            found.append(f"{rid} was confirmed and has no answer")
+        if rid in after.again:
+            found.append(f"{rid} was confirmed and is taken for a new request")
+        total, allowed = before.begun.get(rid, 0) + after.begun.get(rid, 0), attempts_allowed(request)
+        if total > allowed:
+            found.append(f"{rid} was begun {total} times, {after.begun.get(rid, 0)} of them after the crash")
+    for rid, answer in before.reported.items():
+        told = after.answers.get(rid)
+        if told is not None and told != answer:
+            found.append(f"{rid} was answered {_short(answer)} and is answered {_short(told)}")
+        if after.begun.get(rid):
+            found.append(f"{rid} had been answered and was begun again")
+        found += _large(rid, answer, after)
+    return found
+
+
+def _large(rid: str, answer: Json, after: Aftermath) -> list[str]:
+    path = answer.get("result_path")
+    if not isinstance(path, str):
+        return []
+    name = path.partition("/workspace/")[2]
+    if after.large.get(name) == answer["sha256"]:
+        return []
+    return [f"{rid} was answered with the result in {name}, which is {'changed' if name in after.large else 'gone'}"]
+
+
+def _short(answer: Json) -> str:
+    return f"{answer.get('reason')} {str(answer.get('result'))[:40]!r} (attempt {answer.get('attempt')})"

@@ -1,0 +1,179 @@
+"""A crash state made real: written to a directory, recovered by the bridge's queue and by Emacs, and looked at.
+
+The bridge's half runs here, Emacs's in one Emacs that takes state after state.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from efrit.errors import EfritError, RequestNotFound
+from efrit.protocol import Request, RequestId
+from efrit.queue import DurableQueue
+from tests.chaos.storage.disk_model import Content
+from tests.chaos.storage.promises import Aftermath, Facts, Json
+from tests.chaos.storage.recording import COUNTER, GO, digest
+
+SECONDS = 30
+STANDING = {"identity", "claims.log", "claims.old", "totals", "heartbeat"}
+
+
+class Emacs:
+    """An Emacs that recovers and serves the directories it is told."""
+
+    def __init__(self, lisp: Path) -> None:
+        script = Path(__file__).with_name("replay.el")
+        command = ["emacs", "-Q", "--batch", "-L", str(lisp), "-l", str(script), "-f", "replay"]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for pipe in (self._process.stdin, self._process.stderr):
+            if pipe is not None:
+                pipe.close()
+        self._process.wait(20)
+
+    def serve(self, place: Path) -> str:
+        """Starts on `place`, answers what waits; returns what went wrong, or nothing."""
+        assert self._process.stdin is not None
+        assert self._process.stderr is not None
+        self._process.stdin.write(f"{place}\n")
+        self._process.stdin.flush()
+        said = []
+        while line := self._process.stderr.readline():
+            if line.startswith("REPLAYED"):
+                return line.removeprefix("REPLAYED").strip()
+            said.append(line)
+        raise AssertionError(f"Emacs ended: {''.join(said)[-2000:]}")
+
+
+def write_tree(tree: Mapping[str, Content], origin: Path, target: Path) -> None:
+    """Makes `tree`, whose paths begin with `origin`, below `target`; the counter is left out."""
+    target.mkdir(parents=True)
+    (target / "volume").mkdir()
+    (target / "workspace").mkdir()
+    prefix = str(origin) + "/"
+    for path in sorted(tree):
+        if not path.startswith(prefix):
+            continue
+        content, made = tree[path], target / path.removeprefix(prefix)
+        if content is None:
+            made.mkdir(mode=0o700, parents=True, exist_ok=True)
+        elif made.name != COUNTER:
+            made.parent.mkdir(parents=True, exist_ok=True)
+            made.write_bytes(content)
+    (target / "workspace" / GO).touch()
+
+
+async def recover(place: Path, emacs: Emacs, before: Facts, *, emacs_first: bool) -> Aftermath:
+    """Both halves come back on `place`, in this order, answer everything, and are asked for what was promised."""
+    trouble: list[str] = []
+    if emacs_first and (said := emacs.serve(place)):
+        trouble.append(said)
+    queue = DurableQueue(place / "volume/queue")
+    try:
+        await queue.open()
+    except EfritError as error:
+        return Aftermath({}, {}, trouble=(*trouble, f"the bridge does not open the queue: {error}"))
+    running = asyncio.create_task(queue.run())
+    try:
+        if said := await asyncio.to_thread(emacs.serve, place):
+            trouble.append(said)
+        await _settled(queue)
+        again = await _submit_again(queue, before)
+        if said := await asyncio.to_thread(emacs.serve, place):
+            trouble.append(said)
+        await _settled(queue)
+        answers = {rid: answer for rid in before.accepted if (answer := await _answer(queue, rid)) is not None}
+    except (EfritError, TimeoutError) as error:
+        return Aftermath({}, {}, trouble=(*trouble, f"the bridge failed: {error!r}"))
+    finally:
+        running.cancel()
+        with contextlib.suppress(asyncio.CancelledError, ExceptionGroup):
+            await running
+        await queue.close()
+    return Aftermath(
+        answers,
+        _counted(place),
+        again,
+        leftovers(place / "volume/queue"),
+        {str(path.relative_to(place / "workspace")): digest(path.read_bytes()) for path in _results(place)},
+        _doubled(place / "volume/queue"),
+        queue.queue_id,
+        tuple(trouble),
+    )
+
+
+async def _settled(queue: DurableQueue) -> None:
+    """Until the bridge has seen every answer."""
+    limit = time.monotonic() + SECONDS
+    while queue.index.open_count:
+        if time.monotonic() > limit:
+            waiting = [f"{entry.id} {entry.state}" for entry in queue.index if not entry.state.final]
+            raise TimeoutError(f"without an answer: {', '.join(waiting)}")
+        await asyncio.sleep(0.002)
+
+
+async def _submit_again(queue: DurableQueue, before: Facts) -> frozenset[str]:
+    new = set()
+    for rid, body in before.accepted.items():
+        _, created = await queue.submit(Request.parse(json.dumps(body)))
+        if created:
+            new.add(rid)
+    return frozenset(new)
+
+
+async def _answer(queue: DurableQueue, rid: str) -> Json | None:
+    try:
+        view = await queue.view(RequestId(rid))
+    except RequestNotFound:
+        return None
+    if view.response is None:
+        return None
+    answer: Json = json.loads(view.response.to_json())
+    return answer
+
+
+def leftovers(queue: Path) -> tuple[str, ...]:
+    """Files that have no place in a queue where everything is answered."""
+    found = []
+    for path in queue.rglob("*"):
+        name = str(path.relative_to(queue))
+        area = name.partition("/")[0]
+        if path.is_dir() or area in ("responses", "archive") or name in STANDING or name == "control/pause":
+            continue
+        found.append(name)
+    return tuple(sorted(found))
+
+
+def _counted(place: Path) -> dict[str, int]:
+    counter = place / "workspace" / COUNTER
+    return dict(Counter(counter.read_text().split())) if counter.exists() else {}
+
+
+def _results(place: Path) -> list[Path]:
+    return [path for path in (place / "workspace").rglob(".efrit/results/*.txt") if path.is_file()]
+
+
+def _doubled(queue: Path) -> frozenset[str]:
+    twice = set()
+    for path in (queue / "responses").glob("resp_*.json"):
+        archived = queue / "archive" / path.name
+        if archived.exists() and archived.read_bytes() != path.read_bytes():
+            twice.add(path.stem.removeprefix("resp_"))
+    return frozenset(twice)

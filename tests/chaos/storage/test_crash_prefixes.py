@@ -1,0 +1,46 @@
+"""Whatever a power cut leaves on the disk, at any moment of any step: both halves recover, and no promise is broken.
+
+SIGKILL cannot show a missing fsync, for the kernel keeps what a dead process wrote. So what bridge and Emacs do to
+the volume is recorded, and the states a crash may leave are built from it. EFRIT_CRASH_SHARE=1 looks at all of them.
+"""
+
+import asyncio
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.storage.crash_states import crash_states
+from tests.chaos.storage.disk_model import Volume
+from tests.chaos.storage.promises import broken, facts
+from tests.chaos.storage.recording import Recording
+from tests.chaos.storage.replay import Emacs, recover, write_tree
+from tests.chaos.storage.scenarios import NAMES
+
+SHARE = float(os.environ.get("EFRIT_CRASH_SHARE", "0.1"))
+SEED = int(os.environ.get("EFRIT_CRASH_SEED", "1"))
+TOLD = 5
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("name", NAMES)
+def test_no_state_a_crash_can_leave_breaks_a_promise(
+    recordings: dict[str, Recording], scratch: Path, lisp: Path, name: str
+) -> None:
+    recording = recordings[name]
+    states = crash_states(Volume(recording.start, recording.operations), seed=SEED, share=SHARE)
+    problems: list[str] = []
+    with Emacs(lisp) as emacs:
+        for number, state in enumerate(states):
+            place = scratch / f"{name}-{number}"
+            write_tree(state.tree, recording.place, place)
+            before = facts(recording.operations[: state.crash])
+            after = asyncio.run(recover(place, emacs, before, emacs_first=number % 2 == 1))
+            shutil.rmtree(place)
+            if found := broken(before, after):
+                problems.append(f"after {state.crash} operations, {state.why}: " + "; ".join(found))
+            if len(problems) == TOLD:
+                break
+    assert not problems, "\n".join([f"{len(states)} states of {name}:", *problems])

@@ -23,8 +23,8 @@ DEPLOYMENT = f"/apis/apps/v1/namespaces/{SYSTEM}/deployments/{RELEASE}"
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases/{RELEASE}"
 STRATEGIC = "application/strategic-merge-patch+json"
 LABELS = {"pod-security.kubernetes.io/enforce": "restricted", "efrit.dev/chaos": "yes"}
-READY_SECONDS = 120.0
-GONE_SECONDS = 120.0
+READY_SECONDS = 240.0
+GONE_SECONDS = 240.0
 
 
 class ClusterGround:

@@ -10,6 +10,7 @@ import os
 import re
 import signal
 import subprocess
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
@@ -34,6 +35,8 @@ DAEMONS = (
     "kubelet",
     "kube-proxy",
 )
+CONTROL_PLANE = ("etcd", "kube-apiserver")
+ELECTED = ("kube-controller-manager", "kube-scheduler")
 _ADDRESS = re.compile(r"\binet (\d+\.\d+\.\d+\.\d+)/")
 
 
@@ -147,6 +150,9 @@ class Host:
     def __init__(self) -> None:
         self.cluster = BareCluster()
         self.layout = self.cluster.layout
+        self._lock = threading.Lock()
+        self._away = False
+        """Whether the API server has been away since the last look."""
 
     def pods(self, namespace: str) -> list[HostPod]:
         """The pods of a namespace that have logs here: those that run, and those that ended a moment ago."""
@@ -161,18 +167,26 @@ class Host:
         """The pods of a namespace that have a process."""
         return [each for each in self._pods(namespace) if each.processes()]
 
-    # Its programs
+    # Its programs: whoever looks whether one runs and starts it must be alone with it, or there are two
 
     def stop(self, name: str) -> None:
         """SIGKILL."""
-        self.cluster.daemon(name).stop()
+        with self._lock:
+            self._away |= name in CONTROL_PLANE
+            self.cluster.daemon(name).stop()
 
     def start(self, name: str) -> None:
-        daemon = self.cluster.daemon(name)
-        if daemon.pid() is None:
-            daemon.start()
+        with self._lock:
+            daemon = self.cluster.daemon(name)
+            if daemon.pid() is None:
+                daemon.start()
+
+    def start_dead(self) -> None:
+        with self._lock:
+            self.cluster.start_dead()
 
     def freeze(self, name: str, frozen: bool) -> None:
+        self._away |= name in CONTROL_PLANE
         pid = self.cluster.daemon(name).pid()
         if pid is not None:
             with contextlib.suppress(ProcessLookupError):
@@ -181,8 +195,19 @@ class Host:
     def mend(self) -> None:
         """Let every program run, and wait until the node is ready."""
         for name in DAEMONS:
-            self.freeze(name, False)
-        self.cluster.start_dead()
+            pid = self.cluster.daemon(name).pid()
+            if pid is not None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
+        self.start_dead()
+        self.cluster.reached().wait_ready("127.0.0.1", self.cluster.reached().ports.api)
+        with self._lock:
+            # With leader election, as elsewhere, they end when they lose the API server. Those that do not back off
+            # for half a minute after it is back.
+            for name in ELECTED if self._away else ():
+                self.cluster.daemon(name).stop()
+                self.cluster.daemon(name).start()
+            self._away = False
         self.cluster.wait_ready()
 
 

@@ -7,25 +7,26 @@ host: it works while the API server is away, and `strike` and `relieve` never wa
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TextIO
 
 from tests.chaos.cluster_ground import SYSTEM, ClusterGround, patiently
 from tests.chaos.cluster_host import SERVICE_IP, HostPod, Role
-from tests.chaos.history import Ran
+from tests.chaos.history import Answer, Ran
 from tests.chaos.light import Stage
 from tests.chaos.plan import Do, Plan, Step
 from tests.chaos.recorder import Recorder
 from tests.chaos.workload import COUNTER
 from tests.integration.kube import Refused, until
 
-READY_SECONDS = 120.0
+READY_SECONDS = 240.0
 ROLES = {
     Do.KILL_BRIDGE: Role.BRIDGE,
     Do.STOP_BRIDGE: Role.BRIDGE,
@@ -43,7 +44,7 @@ DAEMONS = {
 WORKSPACE = "/workspace"
 LEADS = "leading; serving"
 LOG_BYTES = 20_000
-_COMPLAINT = re.compile(r"Traceback|Error\b.*line \d+|CRITICAL(?!.*the lease is lost)")
+_COMPLAINT = re.compile(r"CRITICAL(?!.*the lease is lost)|File \".*/site-packages/efrit/")
 
 
 class ClusterStage(Stage):
@@ -59,6 +60,7 @@ class ClusterStage(Stage):
         self._counter_files: dict[tuple[int, int], tuple[str, TextIO]] = {}
         self._logs: dict[Path, TextIO] = {}
         self.written: dict[Path, str] = {}
+        self._kept: dict[tuple[str, str, str], str] = {}
 
     # Beginning and end
 
@@ -211,7 +213,7 @@ class ClusterStage(Stage):
             pod.kill()
         for each in self.plan.instances:
             self._lose(each.name, now, self.clock(), step.do.value)
-        self._undo[step] = lambda: self._beside(self._host.cluster.start_dead)
+        self._undo[step] = lambda: self._beside(self._host.start_dead)
 
     def _freeze(self, step: Step, pid: int | None) -> None:
         self.note("fault", f"it is pid {pid}", fault=True)
@@ -238,16 +240,19 @@ class ClusterStage(Stage):
             undo()
 
     def tend(self) -> None:
-        """Keep what would go with a pod: the lines its evals have written, and its logs."""
+        """Keep what would go with a pod: its logs and its answers. The lines its evals have written, `ran` keeps."""
         for pod in (*self._host.pods(self.namespace), *self._host.pods(SYSTEM)):
             for log in pod.log_directory.glob("*/*.log"):
                 if log not in self._logs:
                     with contextlib.suppress(OSError):
                         self._logs[log] = log.open(errors="replace")
+        running = {pod.uid for pod in self._host.running(self.namespace)}
         for pod in self._host.pods(self.namespace):
             if pod.uid not in self._seen:
                 self._seen[pod.uid] = pod
                 self.note("kubelet", f"makes pod {pod.uid[:8]}", instance=pod.instance)
+            if pod.uid in running and not pod.queue_outlives_it:
+                self._keep_answers(pod)
         self._note_operators()
 
     def _note_operators(self) -> None:
@@ -272,6 +277,22 @@ class ClusterStage(Stage):
     def pods(self) -> list[HostPod]:
         """Return every pod there ever was, the oldest first."""
         return list(self._seen.values())
+
+    def lost_answers(self) -> Iterator[Answer]:
+        """Return the responses that lay on queues that went with their pods, as they were seen before."""
+        for (uid, area, name), text in self._kept.items():
+            pod = self._seen[uid]
+            if not (pod.queue / area).exists():
+                request = name.removeprefix("resp_").removesuffix(".json")
+                label = f"{pod.instance}-{uid[:8]}"
+                yield Answer(pod.namespace, pod.instance, label, area, request, json.loads(text))
+
+    def _keep_answers(self, pod: HostPod) -> None:
+        for area in ("responses", "archive"):
+            for path in (pod.queue / area).glob("resp_*.json"):
+                if (key := (pod.uid, area, path.name)) not in self._kept:
+                    with contextlib.suppress(OSError):
+                        self._kept[key] = path.read_text()
 
     def file(self, instance: str, path: str) -> Path:
         """Return a file of the workspace as it is on the host."""

@@ -69,7 +69,7 @@ def collect(stage: Stage, *, quiet_at: float, files: tuple[QueueFile, ...], name
         versions=stage.recorder.versions,
         ran=stage.ran(),
         files=files,
-        answers=tuple(_answers(stage)),
+        answers=(*_answers(stage), *stage.lost_answers()),
         results={} if deleted else _results(stage),
         secrets=() if deleted else _secrets(stage),
         notes=tuple(stage.notes),

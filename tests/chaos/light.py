@@ -14,14 +14,14 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import httpx
 
 from tests.chaos.ground import Ground
-from tests.chaos.history import Loss, Note, Ran, Submitted
+from tests.chaos.history import Answer, Loss, Note, Ran, Submitted
 from tests.chaos.plan import CallFault, Do, Plan, Step, Theme
 from tests.chaos.proxy import Armed, Proxy
 from tests.chaos.recorder import Recorder
@@ -390,6 +390,10 @@ class Stage:
     def find(self, instance: str) -> Pod | None:
         """Return the running pod of an instance, None while there is none."""
         return self.site.node.find(instance)
+
+    def lost_answers(self) -> Iterable[Answer]:
+        """Return responses that can no longer be read where they lay: none, pods' directories stay."""
+        return ()
 
     def file(self, instance: str, path: str) -> Path:
         """Return a file as Emacs names it, of whichever instance: here they all see this machine's."""

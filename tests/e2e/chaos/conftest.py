@@ -6,15 +6,16 @@ The seeded ones are `make soak TIER=cluster`.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
 from tests.chaos.cluster_ground import ClusterGround
 from tests.chaos.cluster_stage import ClusterStage
-from tests.chaos.history import History
+from tests.chaos.history import History, Submitted, Version
 from tests.chaos.invariants import Violation
 from tests.chaos.plan import Plan
 from tests.chaos.run import play as play_on
@@ -35,16 +36,16 @@ class Run:
     def check(self) -> None:
         """Assert that every promise was kept, and that no program of ours has failed by itself."""
         assert not self.violations, f"{report(self.history, self.violations)}\n{self.logs}"
-        assert not self.complaints, "\n".join(self.complaints)
+        assert not self.complaints, "\n".join([*self.complaints, self.logs])
+
+    def finals(self) -> list[tuple[Submitted, Version]]:
+        """Return each request that ended, with its final version."""
+        found = [(request, self.history.final(request)) for request in self.history.submitted]
+        return [(request, final) for request, final in found if final is not None]
 
     def reasons(self) -> dict[str, int]:
         """Return how many requests ended with which reason."""
-        counts: dict[str, int] = {}
-        for request in self.history.submitted:
-            final = self.history.final(request)
-            reason = final.reason if final else "open"
-            counts[reason] = counts.get(reason, 0) + 1
-        return counts
+        return Counter(final.reason for _, final in self.finals())
 
     def moment(self, event: str) -> float:
         """Return when something was first noted."""
@@ -60,7 +61,7 @@ class Run:
 Play = Callable[..., list[Run]]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def play() -> Iterator[Play]:
     """Play plans side by side, each in a namespace of its own; at the end the cluster is whole and they are gone."""
     if cli.choose().kind != "bare":
@@ -72,9 +73,10 @@ def play() -> Iterator[Play]:
 
     with ClusterGround() as ground:
 
-        def all_of(*plans: Plan) -> list[Run]:
+        def all_of(*plans: Plan, controllers: int = 1) -> list[Run]:
+            stages = [ClusterStage(ground, replace(plan, controllers=controllers)) for plan in plans]
             with ThreadPoolExecutor(len(plans)) as pool:
-                return list(pool.map(run, [ClusterStage(ground, plan) for plan in plans]))
+                return list(pool.map(run, stages))
 
         yield all_of
 

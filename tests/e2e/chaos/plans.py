@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from tests.chaos.plan import Do, Plan, Step, Theme, When
 from tests.chaos.workload import InstancePlan, Kind, Work
 
-PATIENCE_SECONDS = 90.0
+PATIENCE_SECONDS = 120.0
 DRAIN_SECONDS = 5
 KINDS = (Kind.COUNT, Kind.SLEEP, Kind.COUNT, Kind.SLEEP, Kind.ERROR, Kind.SLEEP, Kind.LARGE, Kind.SLEEP)
 
 
 def steady(
-    prefix: str, count: int, *, instance: str = "one", seconds: float = 0.2, span: float = 2.0
+    prefix: str, count: int, *, instance: str = "one", seconds: float = 0.2, at: float = 0.0, span: float = 2.0
 ) -> tuple[Work, ...]:
     """Return requests that come evenly over `span` seconds; every third may be run again when it was interrupted."""
     return tuple(
@@ -21,7 +21,7 @@ def steady(
             name=f"{prefix}-{number}",
             word=f"{prefix}w{number}",
             kind=KINDS[number % len(KINDS)],
-            at=round(number * span / count, 2),
+            at=round(at + number * span / count, 2),
             instance=instance,
             seconds=seconds,
             size=50_000,
@@ -32,25 +32,25 @@ def steady(
 
 
 def durable(name: str = "one") -> InstancePlan:
-    return InstancePlan(name, drain_seconds=DRAIN_SECONDS)
+    """Return an instance whose queue outlives its pod; what its evals write down is read as long as it is there."""
+    return InstancePlan(name, ephemeral_workspace=True, drain_seconds=DRAIN_SECONDS)
 
 
 def ephemeral(name: str = "one") -> InstancePlan:
     return InstancePlan(name, ephemeral_queue=True, ephemeral_workspace=True, drain_seconds=DRAIN_SECONDS)
 
 
-def step(do: Do, answered: int, target: str = "", seconds: float = 0.0, *, at: float = 30.0) -> Step:
+def step(do: Do, answered: int, target: str = "", seconds: float = 0.0, *, at: float = 120.0) -> Step:
     """Return a step that happens once so many requests are final."""
     return Step(do, When(at, answered=answered), target, seconds)
 
 
-def made(instances: Sequence[InstancePlan], work: Sequence[Work], *steps: Step, controllers: int = 1) -> Plan:
+def made(instances: Sequence[InstancePlan], work: Sequence[Work], *steps: Step) -> Plan:
     return Plan(
         seed=0,
         theme=Theme.NODE,
         instances=tuple(instances),
         work=tuple(work),
         steps=steps,
-        controllers=controllers,
         patience=PATIENCE_SECONDS,
     )

@@ -1,0 +1,102 @@
+"""Leaders change, pods are deleted, evicted and cut off, instances change, a namespace goes: all side by side."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.chaos.plan import Do, Plan, Step, When
+from tests.chaos.workload import InstancePlan
+from tests.e2e.chaos.conftest import Play, Run
+from tests.e2e.chaos.plans import DRAIN_SECONDS, durable, ephemeral, made, steady, step
+
+pytestmark = pytest.mark.timeout(600)
+
+FROZEN_SECONDS = 18.0
+"""Longer than a lease (15 s), shorter than what the kubelet's liveness probe suffers (30 s)."""
+
+
+def led() -> Plan:
+    """Its leader is frozen beyond its lease, thawed, and all of them are upgraded."""
+    return made(
+        [ephemeral()],
+        (*steady("a", 10, seconds=0.3), *steady("b", 40, seconds=0.3, span=24.0)),
+        step(Do.STOP_CONTROLLER, 4, "leader", FROZEN_SECONDS),
+        step(Do.ROLL_CONTROLLER, 20),
+    )
+
+
+def removed() -> Plan:
+    return made(
+        [durable(), ephemeral("two")],
+        (*steady("c", 20, span=8.0), *steady("d", 12, instance="two", span=8.0)),
+        step(Do.EVICT_POD, 4, "one"),
+        step(Do.FORCE_POD, 20, "one"),
+        step(Do.DELETE_POD, 8, "two"),
+    )
+
+
+def partitioned() -> Plan:
+    return made(
+        [ephemeral()],
+        steady("e", 24, seconds=1.0, span=1.0),
+        step(Do.CUT_BRIDGE, 4, "one", 6.0),
+        step(Do.KILL_EMACS, 20, "one"),
+    )
+
+
+def rearranged() -> Plan:
+    return made(
+        [durable()],
+        steady("f", 30, span=10.0),
+        step(Do.CHANGE, 4, "one"),
+        Step(Do.SUSPEND, When(7.0), "one"),
+        Step(Do.RESUME, When(14.0), "one"),
+    )
+
+
+def vanishing() -> Plan:
+    return made(
+        [InstancePlan("one", drain_seconds=DRAIN_SECONDS), ephemeral("two")],
+        (*steady("g", 16, seconds=0.5, span=1.0), *steady("h", 16, instance="two", span=6.0)),
+        step(Do.DELETE_NAMESPACE, 6),
+    )
+
+
+@pytest.fixture(scope="module")
+def runs(play: Play) -> dict[str, Run]:
+    plans = [led(), removed(), partitioned(), rearranged(), vanishing()]
+    names = ("led", "removed", "partitioned", "rearranged", "vanishing")
+    return dict(zip(names, play(*plans, controllers=2), strict=True))
+
+
+def test_a_leader_that_was_frozen_beyond_its_lease_does_nothing_twice(runs: dict[str, Run]) -> None:
+    run = runs["led"]
+    run.check()
+    assert run.reasons().get("Interrupted", 0) == 0
+
+
+def test_a_leader_that_was_frozen_beyond_its_lease_ends_and_begins_anew(runs: dict[str, Run]) -> None:
+    run = runs["led"]
+    names = [note.event.removeprefix("it is ") for note in run.history.notes if note.event.startswith("it is efrit")]
+    assert run.moment(f"{names[0]} is started again") > run.moment(f"{Do.STOP_CONTROLLER.value} is over")
+
+
+def test_pods_that_are_evicted_or_deleted_lose_nothing(runs: dict[str, Run]) -> None:
+    runs["removed"].check()
+
+
+def test_a_bridge_that_is_cut_off_goes_on_and_its_answers_are_stored_when_it_is_back(runs: dict[str, Run]) -> None:
+    run = runs["partitioned"]
+    run.check()
+    cut, healed = run.moment(Do.CUT_BRIDGE.value), run.moment(f"{Do.CUT_BRIDGE.value} is over")
+    stored = [final.at for _, final in run.finals()]
+    assert not [at for at in stored if cut + 1 < at < healed], "it was not cut off"
+    assert len([at for at in stored if at > healed]) >= 3
+
+
+def test_an_instance_that_is_changed_suspended_and_resumed_loses_nothing(runs: dict[str, Run]) -> None:
+    runs["rearranged"].check()
+
+
+def test_a_namespace_that_is_deleted_while_work_runs_goes_and_nothing_in_it_runs_twice(runs: dict[str, Run]) -> None:
+    runs["vanishing"].check()

@@ -48,8 +48,8 @@ test-chaos: .venv/ready tools-test ## faults on real processes: each plan, then 
 	$(ON_CLUSTER) $(BIN)/python -m tests.chaos soak --fixed 10 --minutes $(or $(CHAOS_MINUTES),5) --runners 2
 
 .PHONY: soak
-soak: .venv/ready tools-test ## seeded faults until SEEDS= or MINUTES=10 are used up, RUNNERS=2 at a time
-	$(ON_CLUSTER) $(BIN)/python -m tests.chaos soak --minutes $(or $(MINUTES),10) --runners $(or $(RUNNERS),2) \
+soak: .venv/ready tools-test $(if $(filter cluster,$(TIER)),install) ## seeded faults until SEEDS= or MINUTES=10 are used up, RUNNERS=2 at a time (TIER=light|cluster)
+	$(ON_CLUSTER) $(BIN)/python -m tests.chaos soak --tier $(or $(TIER),light) --minutes $(or $(MINUTES),10) --runners $(or $(RUNNERS),2) \
 	  $(if $(SEEDS),--seeds $(SEEDS)) $(if $(FIRST),--first $(FIRST))
 
 .PHONY: test-mutants

@@ -12,7 +12,8 @@ import os
 import re
 import signal
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TextIO
@@ -24,7 +25,7 @@ from tests.chaos.light import Stage
 from tests.chaos.plan import Do, Plan, Step
 from tests.chaos.recorder import Recorder
 from tests.chaos.workload import COUNTER
-from tests.integration.kube import Refused, until
+from tests.integration.kube import Json, Refused, until
 
 READY_SECONDS = 240.0
 ROLES = {
@@ -42,16 +43,26 @@ DAEMONS = {
     Do.KILL_RUNTIME: "containerd",
 }
 WORKSPACE = "/workspace"
+OTHER_IMAGE = "localhost/efrit/emacs:28-dev"
+OTHERS_SECONDS = 300.0
+TEND_SECONDS = 0.1
+"""How often is looked through the node's directories: seeing more would cost the run its processor."""
 LEADS = "leading; serving"
 LOG_BYTES = 20_000
 _COMPLAINT = re.compile(r"CRITICAL(?!.*the lease is lost)|File \".*/site-packages/efrit/")
 
 
 class ClusterStage(Stage):
-    """Open it, close it in every case: it has frozen processes and a namespace."""
+    """Open it, close it in every case: it has frozen processes and a namespace.
 
-    def __init__(self, ground: ClusterGround, plan: Plan) -> None:
+    others: stages on the same cluster meet there before any of them calls its faults over.
+    """
+
+    tidy_seconds = 90.0
+
+    def __init__(self, ground: ClusterGround, plan: Plan, others: threading.Barrier | None = None) -> None:
         super().__init__(ground, plan)
+        self._others = others
         self.ground: ClusterGround = ground
         self._host = ground.host
         self._operators: set[tuple[str, int | None]] = set()
@@ -60,6 +71,7 @@ class ClusterStage(Stage):
         self._counter_files: dict[tuple[int, int], tuple[str, TextIO]] = {}
         self._logs: dict[Path, TextIO] = {}
         self.written: dict[Path, str] = {}
+        self._tend_at = 0.0
         self._kept: dict[tuple[str, str, str], str] = {}
 
     # Beginning and end
@@ -241,6 +253,9 @@ class ClusterStage(Stage):
 
     def tend(self) -> None:
         """Keep what would go with a pod: its logs and its answers. The lines its evals have written, `ran` keeps."""
+        if time.monotonic() < self._tend_at:
+            return
+        self._tend_at = time.monotonic() + TEND_SECONDS
         for pod in (*self._host.pods(self.namespace), *self._host.pods(SYSTEM)):
             for log in pod.log_directory.glob("*/*.log"):
                 if log not in self._logs:
@@ -266,6 +281,9 @@ class ClusterStage(Stage):
         for step in list(self._undo):
             self.relieve(step)
         self.tend()
+        if self._others is not None:
+            others, self._others = self._others, None
+            others.wait(OTHERS_SECONDS)
 
     # Looking
 
@@ -334,8 +352,13 @@ class ClusterStage(Stage):
                 log.seek(0)
                 self.written[path] = log.read()
 
-    def complaints(self) -> list[str]:
+    def other_emacs(self) -> Json:
+        """Return a change of spec.emacs that needs a new pod: another image, with an older Emacs."""
+        return {"image": OTHER_IMAGE}
+
+    def complaints(self) -> Sequence[str]:
         """Return what controllers and bridges have written since the run began that tells of a defect of theirs."""
+        self._read_logs()
         return [
             f"{path.parent.parent.name}: {line}"
             for path, text in self.written.items()

@@ -14,7 +14,7 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -67,6 +67,9 @@ class Controller:
 
 class Stage:
     """Open it, close it in every case: it has processes."""
+
+    tidy_seconds = 25.0
+    """How long after the end of everything it may take until all is put away."""
 
     def __init__(self, ground: Ground, plan: Plan) -> None:
         self.ground = ground
@@ -194,7 +197,7 @@ class Stage:
                 change(operatingMode="Running")
             case Do.CHANGE:
                 self._lose(name, began, None, "its pod template was changed", queue=True)
-                change(emacs={"daemonName": f"d{round(began * 1000)}"})
+                change(emacs=self.other_emacs())
             case Do.DELETE_NAMESPACE:
                 self.namespace_deleted = True
                 self._insist(lambda: kube.call("DELETE", f"/api/v1/namespaces/{where}"))
@@ -390,6 +393,14 @@ class Stage:
     def find(self, instance: str) -> Pod | None:
         """Return the running pod of an instance, None while there is none."""
         return self.site.node.find(instance)
+
+    def other_emacs(self) -> Json:
+        """Return a change of spec.emacs that needs a new pod."""
+        return {"daemonName": f"d{round(self.clock() * 1000)}"}
+
+    def complaints(self) -> Sequence[str]:
+        """Return what programs have written of defects of their own; here `tend` notes who ends by itself."""
+        return ()
 
     def lost_answers(self) -> Iterable[Answer]:
         """Return responses that can no longer be read where they lay: none, pods' directories stay."""

@@ -25,7 +25,6 @@ from tests.chaos.timeline import report
 from tests.integration.kube import Refused
 
 TICK_SECONDS = 0.02
-TIDY_SECONDS = 25.0
 CALLS_SECONDS = 4.0
 """How long faults of calls stay armed after the last step."""
 
@@ -78,7 +77,8 @@ def play(stage: Stage, out: Path | None = None) -> Verdict:
         stage.open()
         _main_loop(stage, users)
         history = _finish(stage)
-        verdict = Verdict(history, violations(history))
+        broken = [Violation("I2", "", "a program of ours failed by itself", line) for line in stage.complaints()]
+        verdict = Verdict(history, [*violations(history), *broken])
         if verdict.violations and out is not None:
             _keep(stage, plan, out, report(history, verdict.violations), history.to_json())
         return verdict
@@ -157,7 +157,7 @@ def _finish(stage: Stage) -> History:
         files = collect.queue_files(stage)
     else:
         _within(stage, stage.plan.patience + 5, lambda: _all_final(stage))
-        _within(stage, TIDY_SECONDS, lambda: collect.tidy(collect.queue_files(stage)) and _all_ready(stage))
+        _within(stage, stage.tidy_seconds, lambda: collect.tidy(collect.queue_files(stage)) and _all_ready(stage))
         files = collect.queue_files(stage)
     return collect.collect(stage, quiet_at=quiet_at, files=files, namespace_left=left)
 

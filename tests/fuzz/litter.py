@@ -32,6 +32,10 @@ class Litter:
     mode: int = 0o600
     mtime: int | None = None
 
+    def __repr__(self) -> str:
+        shown = self.data if len(self.data) < 600 else self.data[:600] + b"..."
+        return f"Litter({self.name!r}, {self.kind!r}, {shown!r}, {self.mode:o}, {self.mtime})"
+
 
 def _files(contents: st.SearchStrategy[bytes], names: st.SearchStrategy[bytes]) -> st.SearchStrategy[Litter]:
     modes = st.sampled_from((0o600, 0o600, 0o644, 0o000, 0o200, 0o777))
@@ -86,11 +90,12 @@ def _make(path: Path, item: Litter, outside: Path) -> None:
             target = item.data.replace(b"@outside", os.fsencode(outside)).replace(b"@itself", os.fsencode(path))
             path.symlink_to(os.fsdecode(target))
         case "directory":
-            path.mkdir()
-            path.chmod(item.mode)
+            path.mkdir(item.mode)
         case "full directory":
-            path.mkdir()
-            (path / "inner").mkdir()
+            # Emacs may have moved the outer one in between.
+            with contextlib.suppress(FileNotFoundError):
+                path.mkdir()
+                (path / "inner").mkdir()
         case "fifo":
             os.mkfifo(path, 0o600)
         case "socket":

@@ -41,8 +41,5 @@ def modes_hold() -> Iterator[None]:
         _call("capset", held)
 
 
-def as_ordinary(command: list[str]) -> list[str]:
-    """`command`, for good without that right, and its children too."""
-    if os.geteuid() != 0:
-        return command
-    return ["setpriv", "--bounding-set=-dac_override,-dac_read_search", *command]
+ORDINARY = ("setpriv", "--bounding-set=-dac_override,-dac_read_search") if os.geteuid() == 0 else ()
+"""Put before a command: it runs without that right for good, and its children too."""

@@ -156,6 +156,9 @@ Return non-nil when the answer of its id is this one.  Signal
   "Put away the files of the request ID, which is answered."
   (let ((from (efrit-claim-processing-path id))
         (to (efrit-claim-archive-path id)))
+    (when (eq (file-attribute-type (file-attributes to)) t)
+      ;; A directory, none of ours: a file cannot take its place.
+      (rename-file to (efrit-files-path "archive" (format "aside_%s_%d" id (random)))))
     (condition-case nil
         (rename-file from to t)
       (file-missing

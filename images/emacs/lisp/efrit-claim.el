@@ -124,7 +124,7 @@ The same request again is kept once; another request is kept as rejected."
   (condition-case nil
       (efrit-request-digest
        (efrit-request-parse (efrit-files-read path) (file-name-nondirectory path)))
-    ((efrit-bad-request file-error) nil)))
+    (error nil)))
 
 ;;;; The journal
 

@@ -90,7 +90,8 @@ STAMP tells the version that was read, TURN and MODIFIED the order."
                       (and settled
                            (efrit-request-unreadable
                             name "the file is not a JSON object")))
-                     (file-error
+                     ;; Whatever is wrong with one file, the next is looked at.
+                     (error
                       (and settled
                            (efrit-request-unreadable
                             name "the file cannot be read")))))))
@@ -116,9 +117,12 @@ STAMP tells the version that was read, TURN and MODIFIED the order."
 
 (defun efrit-queue--set-aside (name)
   "Move NAME, which is no ordinary file, out of requests/ unread."
-  (efrit-queue-archive-as
-   (efrit-files-path "requests" name)
-   (concat "aside_" (efrit-request-derived-id name)))
+  ;; A directory that nobody may write to cannot be moved: it is left alone.
+  (condition-case nil
+      (efrit-queue-archive-as
+       (efrit-files-path "requests" name)
+       (concat "aside_" (efrit-request-derived-id name)))
+    (file-error nil))
   nil)
 
 (defun efrit-queue-archive-as (path stem)

@@ -74,7 +74,7 @@ Return how many were answered."
   (efrit-files-isolated
     (condition-case nil
         (efrit-request-parse (efrit-files-read (efrit-files-path part name)) name)
-      ((efrit-unreadable-request file-error)
+      (error
        (efrit-request-unreadable name "the file is not a JSON object")))))
 
 (defun efrit-recover--settle (part name attempts kept)

@@ -26,6 +26,12 @@ for two files that ask for the same."
 (defconst efrit-request-types '("eval" "command" "chat" "status")
   "The types of request that are known.")
 
+(defconst efrit-request--longest 604800
+  "Seconds a request may ask to run at most: a week.")
+
+(defconst efrit-request--deepest 64
+  "How deep the options of a request may be nested.")
+
 ;;;; Ids
 
 (defun efrit-request-id-p (id)
@@ -91,16 +97,22 @@ for two files that ask for the same."
     (unless (hash-table-p json)
       (signal 'efrit-unreadable-request (list name)))
     (let* ((id (efrit-request--id json name))
+           (digest (condition-case nil
+                       (efrit-request--digest json)
+                     (efrit-bad-request nil)))
            (request (efrit-request--make
                      :id (or id (efrit-request-derived-id name))
                      :type (gethash "type" json)
                      :content (gethash "content" json)
-                     :digest (efrit-request--digest json))))
+                     :digest (or digest name))))
       (condition-case err
           (progn
             (unless id
               (efrit-request--refuse "neither `id' nor the file name is a usable id"))
             (efrit-request--check json)
+            (unless digest
+              (efrit-request--refuse "`options' must not be nested deeper than %d"
+                                     efrit-request--deepest))
             (efrit-request--take-options request json))
         (efrit-bad-request
          (setf (efrit-request-problem request) (cadr err))))
@@ -129,7 +141,8 @@ for two files that ask for the same."
         (instance (gethash "instance_id" json)))
     (when (and version (not (and (stringp version)
                                  (string-match-p "\\`1\\(?:\\.\\|\\'\\)" version))))
-      (efrit-request--refuse "`version' must be 1.x, not %s" version))
+      (efrit-request--refuse "`version' must be 1.x, not %s"
+                             (efrit-request--shown version)))
     (unless (member type efrit-request-types)
       (efrit-request--refuse "`type' must be one of %s"
                              (string-join efrit-request-types ", ")))
@@ -138,7 +151,13 @@ for two files that ask for the same."
       (efrit-request--refuse "`content' must be a string"))
     (when (and instance efrit-instance-id (not (equal instance efrit-instance-id)))
       (efrit-request--refuse "`instance_id' is %s, but this is %s"
-                             instance efrit-instance-id))))
+                             (efrit-request--shown instance) efrit-instance-id))))
+
+(defun efrit-request--shown (value)
+  "Return VALUE, parsed JSON, as a short text: it may be of any length and depth."
+  (cond ((stringp value) (truncate-string-to-width value 80 nil nil "..."))
+        ((numberp value) (format "%s" value))
+        (t "something else")))
 
 (defun efrit-request--take-options (request json)
   "Fill REQUEST from the options in JSON."
@@ -150,10 +169,12 @@ for two files that ask for the same."
                   (cond ((null value) default)
                         ((funcall test value) value)
                         (t (efrit-request--refuse "`options.%s' must be %s" key wanted)))))
-              (positive (value) (and (numberp value) (> value 0)))
+              (seconds (value) (and (numberp value)
+                                    (< 0 value) (<= value efrit-request--longest)))
               (count (value) (and (integerp value) (> value 0))))
       (setf (efrit-request-timeout request)
-            (option "timeout" efrit-request-timeout #'positive "a positive number")
+            (option "timeout" efrit-request-timeout #'seconds
+                    (format "more than 0 and at most %d seconds" efrit-request--longest))
             (efrit-request-return-context request)
             (eq t (option "return_context" :false
                           (lambda (value) (memq value '(t :false))) "true or false"))
@@ -188,16 +209,21 @@ Both are nanoseconds since the epoch."
   (mapcar (lambda (key) (efrit-request--canonical (gethash key json)))
           '("type" "content" "options" "instance_id")))
 
-(defun efrit-request--canonical (value)
-  "Return VALUE, parsed JSON, with the members of objects in order of their names."
-  (cond ((hash-table-p value)
-         (let (members)
-           (maphash (lambda (key member)
-                      (push (cons key (efrit-request--canonical member)) members))
-                    value)
-           (cons 'object (sort members (lambda (a b) (string< (car a) (car b)))))))
-        ((vectorp value) (mapcar #'efrit-request--canonical value))
-        (t value)))
+(defun efrit-request--canonical (value &optional depth)
+  "Return VALUE, parsed JSON, with the members of objects in order of their names.
+DEPTH is how deep VALUE lies in what is asked for."
+  (let ((inside (1+ (or depth 0))))
+    (when (> inside efrit-request--deepest)
+      (signal 'efrit-bad-request (list "nested too deeply")))
+    (cond ((hash-table-p value)
+           (let (members)
+             (maphash (lambda (key member)
+                        (push (cons key (efrit-request--canonical member inside)) members))
+                      value)
+             (cons 'object (sort members (lambda (a b) (string< (car a) (car b)))))))
+          ((vectorp value)
+           (mapcar (lambda (member) (efrit-request--canonical member inside)) value))
+          (t value))))
 
 (provide 'efrit-request)
 ;;; efrit-request.el ends here

@@ -51,6 +51,45 @@
     (efrit-queue-scan)
     (should (equal (sort (efrit-queue-test--order) #'string<) '("one" "zwei")))))
 
+(ert-deftest efrit-queue-a-file-that-defeats-its-reader-hides-no-other ()
+  (efrit-queue-test--with
+    (efrit-test-write "requests" "a.json" "{}")
+    (efrit-test-submit "b")
+    (cl-letf (((symbol-function 'efrit-request-parse)
+               (let ((parse (symbol-function 'efrit-request-parse)))
+                 (lambda (text name)
+                   (if (equal name "a.json") (error "Defeated") (funcall parse text name))))))
+      (efrit-queue-scan)
+      (should (equal (efrit-queue-test--order) '("b")))
+      (sleep-for 0.15)
+      (efrit-queue-scan)
+      (should (equal (efrit-request-problem (efrit-entry-request (efrit-queue-next)))
+                     "the file cannot be read")))))
+
+(ert-deftest efrit-queue-what-cannot-be-moved-aside-hides-no-other ()
+  (efrit-queue-test--with
+    (make-directory (efrit-files-path "requests" "a.json"))
+    (efrit-test-submit "b")
+    (cl-letf* ((rename (symbol-function 'rename-file))
+               ((symbol-function 'rename-file)
+                (lambda (from &rest more)
+                  (if (string-suffix-p "/a.json" from)
+                      (signal 'file-error '("Renaming" "Permission denied"))
+                    (apply rename from more)))))
+      (efrit-queue-scan)
+      (should (equal (efrit-queue-test--order) '("b"))))))
+
+(ert-deftest efrit-answer-a-directory-in-the-archive-is-not-in-its-way ()
+  (efrit-queue-test--with
+    (efrit-test-submit "a")
+    (efrit-queue-scan)
+    (let ((claim (efrit-queue-test--claim)))
+      (make-directory (efrit-files-path "archive" "req_a.json/inner") t)
+      (should (efrit-answer-store
+               (efrit-answer-make claim (efrit-result--make :reason "Succeeded"))))
+      (should (efrit-test-answer-p "a"))
+      (should (file-regular-p (efrit-files-path "archive" "req_a.json"))))))
+
 (ert-deftest efrit-queue-order-is-time-less-priority-then-file-time-then-name ()
   (efrit-queue-test--with
     (efrit-test-submit "late" :timestamp "2025-01-03T18:30:01Z")

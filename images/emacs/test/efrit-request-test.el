@@ -76,6 +76,8 @@
                   ((:options []) . "options")
                   ((:options (:timeout 0)) . "timeout")
                   ((:options (:timeout "30")) . "timeout")
+                  ((:options (:timeout 604801)) . "604800")
+                  ((:options (:timeout 1e308)) . "604800")
                   ((:options (:max_result_bytes -1)) . "max_result_bytes")
                   ((:options (:retry "always")) . "retry")
                   ((:options (:max_attempts 1.5)) . "max_attempts")
@@ -83,6 +85,27 @@
                   ((:options (:priority "high")) . "priority")))
     (should (string-match-p (cdr case)
                             (apply #'efrit-request-test--problem (car case))))))
+
+(defun efrit-request-test--nested (depth)
+  "Return the JSON text of an array nested DEPTH deep."
+  (concat (make-string depth ?\[) (make-string depth ?\])))
+
+(ert-deftest efrit-request-nested-values-are-refused-by-name-not-by-an-error ()
+  (dolist (case '(("options" . "{\"x\":%s}") ("version" . "%s") ("instance_id" . "%s")
+                  ("content" . "%s") ("type" . "%s") ("id" . "%s") ("timestamp" . "%s")))
+    (let* ((efrit-instance-id "team/one")
+           (text (format "{\"type\":\"eval\",\"content\":\"1\",\"%s\":%s}" (car case)
+                         (format (cdr case) (efrit-request-test--nested 1000))))
+           (request (efrit-request-parse text "a.json")))
+      (should (equal (efrit-request-id request) "a"))
+      (if (member (car case) '("id" "timestamp"))
+          (should-not (efrit-request-problem request))
+        (should (string-match-p (car case) (efrit-request-problem request)))))))
+
+(ert-deftest efrit-request-what-is-said-of-a-long-value-is-short ()
+  (let ((long (make-string 1000000 ?2)) (efrit-instance-id "team/one"))
+    (dolist (member '(:version :instance_id))
+      (should (< (length (efrit-request-test--problem member long)) 200)))))
 
 (ert-deftest efrit-request-null-and-unknown-members-do-not-matter ()
   (should-not (efrit-request-test--problem

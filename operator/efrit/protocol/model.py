@@ -8,6 +8,7 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from efrit.errors import ProtocolError
+from efrit.protocol.weight import MOST_PARTS, too_heavy
 
 _MOST_PROBLEMS = 5
 _LONGEST_PROBLEM = 300
@@ -77,6 +78,8 @@ class WireModel(BaseModel):
     @classmethod
     def parse(cls, data: bytes | str) -> Self:
         """The model in `data` (JSON). Raises the `ProtocolError` this kind of model names."""
+        if too_heavy(data if isinstance(data, bytes) else data.encode("utf-8", "surrogatepass")):
+            raise cls._error()(f"it has more than {MOST_PARTS} parts")
         try:
             return cls.model_validate_json(data)
         except ValidationError as error:

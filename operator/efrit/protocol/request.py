@@ -5,9 +5,9 @@ Options left out stay out of the JSON: the Emacs that runs the request fills in 
 
 import hashlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from efrit.errors import InvalidRequest, ProtocolError
 from efrit.protocol.ids import RequestIdField
@@ -49,6 +49,22 @@ class Request(PassThroughModel):
     def digest(self) -> Digest:
         """sha256 of the canonical JSON of what would be executed; see `digest`."""
         return digest(self)
+
+    @model_validator(mode="after")
+    def _every_emacs_can_read_it(self) -> Self:
+        waiting: list[Any] = [self.content, self.version, self.instance_id, self.metadata]
+        waiting += [self.model_extra, self.options.model_extra]
+        while waiting:
+            each = waiting.pop()
+            if isinstance(each, str) and "\0" in each:
+                raise ValueError("a NUL character is not read by every Emacs: in a Lisp string, write \\0")
+            if isinstance(each, int) and not -(2**63) <= each < 2**63:
+                raise ValueError("an integer beyond 64 bits is not read by every Emacs")
+            if isinstance(each, dict):
+                waiting += [*each, *each.values()]
+            elif isinstance(each, list):
+                waiting += each
+        return self
 
     @classmethod
     def _error(cls) -> Callable[[str], ProtocolError]:

@@ -16,6 +16,7 @@ from efrit.protocol import (
     request_file,
     response_file,
 )
+from efrit.protocol.weight import too_heavy
 from efrit.queue.answers import read_answer
 from efrit.queue.durable import Disk, publish
 from efrit.queue.layout import Area, cancel_file, progress_file
@@ -128,6 +129,8 @@ MAX_REQUEST_FILE = 16 * 1024 * 1024
 
 def is_ours(data: bytes) -> bool:
     """Whether this request file was written by a bridge."""
+    if too_heavy(data):
+        return False
     try:
         loaded = json.loads(data)
     except (ValueError, RecursionError):

@@ -22,6 +22,7 @@ from efrit.protocol import (
     response_file,
 )
 from efrit.protocol.model import PlainJson
+from efrit.protocol.weight import too_heavy
 from efrit.queue.answers import Answer, read_answer
 from efrit.queue.archive import MAX_REQUEST_FILE
 from efrit.queue.durable import Disk
@@ -70,6 +71,8 @@ class Sighting:
 
 def facts_of(data: bytes | None) -> RequestFacts:
     """Reads a request file leniently: whether the request is valid is for Emacs to judge and to answer."""
+    if too_heavy(data or b""):
+        return RequestFacts()
     try:
         # Strictly UTF-8, as Emacs reads it: the two must not see different ids in one file.
         loaded = json.loads((data or b"").decode())

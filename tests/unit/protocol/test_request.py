@@ -13,16 +13,22 @@ from efrit.protocol import Request, RequestOptions, RequestType, RetryPolicy, re
 
 LEAST = {"id": "a", "type": "eval", "content": "(+ 1 1)"}
 
+
+def texts(longest: int) -> st.SearchStrategy[str]:
+    """Any text that every Emacs reads: no NUL."""
+    return st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=longest)
+
+
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | texts(20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts(8), inner, max_size=4),
     max_leaves=20,
 )
 requests = st.builds(
     Request,
     id=st.just(request_id("a")),
     type=st.sampled_from(RequestType),
-    content=st.text(max_size=200),
+    content=texts(200),
     options=st.builds(
         RequestOptions,
         timeout=st.none() | st.floats(min_value=0.001, max_value=604_800),
@@ -32,7 +38,7 @@ requests = st.builds(
         max_attempts=st.integers(1, 100),
     ),
     timestamp=st.none() | st.datetimes(min_value=datetime(1971, 1, 1), timezones=st.just(UTC)),
-    instance_id=st.none() | st.text(max_size=20),
+    instance_id=st.none() | texts(20),
 )
 
 
@@ -141,3 +147,19 @@ def test_requests_cannot_be_changed() -> None:
 def test_timestamps_are_written_in_utc_to_the_millisecond() -> None:
     request = Request.parse(json.dumps({**LEAST, "timestamp": "2026-01-03T18:30:00.123456+02:00"}))
     assert json.loads(request.to_json())["timestamp"] == "2026-01-03T16:30:00.123Z"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"content": "a\0b"},
+        {"instance_id": "\0"},
+        {"metadata": {"a": ["\0"]}},
+        {"metadata": {"\0": 1}},
+        {"options": {"x": {"y": 2**63}}},
+        {"x": -(2**63) - 1},
+    ],
+)
+def test_what_an_older_emacs_cannot_read_is_refused(given: dict[str, object]) -> None:
+    with pytest.raises(InvalidRequest, match="not read by every Emacs"):
+        Request.parse(json.dumps(LEAST | given))

@@ -1,0 +1,30 @@
+"""How much a JSON text weighs once it is parsed: each value costs a hundred bytes, however few it is written in.
+
+A file of `{},{},…` within the limits of a file would fill a process's memory. Pure; parses nothing.
+"""
+
+import re
+
+MOST_PARTS = 100_000
+"""Commas, brackets and braces outside of strings: an answer with all its context has a few hundred."""
+
+_UNSUSPECTED = 64 * 1024
+# Always matches where a string begins, so that the search stays linear for a text cut off in one.
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
+
+
+def too_heavy(data: bytes) -> bool:
+    """Whether `data` has more parts than anything we write or take."""
+    if len(data) <= _UNSUSPECTED:
+        return False
+    parts = at = 0
+    for string in _STRING.finditer(data):
+        parts += _parts(data, at, string.start())
+        at = string.end()
+        if parts > MOST_PARTS:
+            return True
+    return parts + _parts(data, at, len(data)) > MOST_PARTS
+
+
+def _parts(data: bytes, start: int, end: int) -> int:
+    return sum(data.count(mark, start, end) for mark in (b",", b"[", b"{"))

@@ -1,0 +1,29 @@
+"""One instance (a bridge and a real Emacs) for all tests here, its processes bound by file modes as in a pod."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz.litter import Outside, outside
+from tests.fuzz.rights import ORDINARY
+from tests.integration.bridge.rig import Instance, compiled_lisp
+
+
+@pytest.fixture(scope="session")
+def instance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
+    place = tmp_path_factory.mktemp("fuzzed")
+    one = Instance(place / "instance", compiled_lisp(place / "lisp"), wrap=ORDINARY)
+    try:
+        one.start_bridge()
+        one.start_emacs()
+        yield one
+    finally:
+        one.stop()
+
+
+@pytest.fixture
+def beside(instance: Instance, tmp_path: Path) -> Iterator[Outside]:
+    """A directory outside the queue, on the same volume."""
+    with outside(tmp_path / "outside") as place:
+        yield place

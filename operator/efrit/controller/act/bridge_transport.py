@@ -15,7 +15,7 @@ from efrit.protocol import Event, EventId, parse_event
 
 MAX_BODY_BYTES = 24 * 1024 * 1024
 """The largest answer file a bridge reads (16 MiB), told as a view, and room to spare."""
-MAX_EVENT_BYTES = 1024 * 1024
+MAX_EVENT_BYTES = 256 * 1024
 """An answer within an event has at most 64 KiB; what else is in an event is small."""
 _EVENTS = "text/event-stream"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import re
 from dataclasses import replace
 from datetime import timedelta
 
@@ -12,8 +14,16 @@ from efrit.controller.watch.queue import WorkKey
 from efrit.controller.watch.records import outdated, target_of
 from efrit.protocol import Event, RequestView, Reset, Stats
 
+log = logging.getLogger(__name__)
+
 UNCLAIMED_GRACE = timedelta(seconds=3)
 """How long the watch may need to tell of a request that a bridge has; after that the API server is asked."""
+
+
+MOST_UNKNOWN = 10_000
+"""Views kept of one bridge beyond what its queue takes: a bridge that makes them up must not fill the memory."""
+# It becomes part of a path at the API server; what is no name of an object must not.
+_NAME = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?", re.ASCII)
 
 
 class BridgeNews(Memory):
@@ -120,19 +130,35 @@ class BridgeNews(Memory):
         known = views.get(view.id)
         if known is not None and outdated(view, known):
             return
-        views[view.id] = view
         key = self._keys.get(view.id)
-        if key is not None:
-            # Outlives the views, which go when the bridge starts over: a replaced queue is then noticed.
-            record = self._requests[key]
-            record.handover = Handover(self._instances[instance].bridge.queue_id or "")
-            if key in self._instances[instance].open_requests:
-                self._place(self._instances[instance], key)
-            self._look_request(key)
+        if key is None:
+            self._observe_unknown(instance, view)
+            return
+        record = self._requests[key]
+        if not record.may_be_on(instance):
+            log.debug("%s/%s tells of %s/%s, which is none of its requests", *instance, *key)
+            return
+        views[view.id] = view
+        # Outlives the views, which go when the bridge starts over: a replaced queue is then noticed.
+        record.handover = Handover(self._instances[instance].bridge.queue_id or "")
+        if key in self._instances[instance].open_requests:
+            self._place(self._instances[instance], key)
+        self._look_request(key)
+
+    def _observe_unknown(self, instance: Key, view: RequestView) -> None:
+        """Keep what is needed of work whose request is not known: it may have been deleted, or not be seen yet."""
+        entry = self._instances[instance]
+        most = MOST_UNKNOWN + (entry.instance.spec.queue.max_pending if entry.instance else 0)
+        if view.id not in entry.views and len(entry.views) >= most:
+            log.debug("%s/%s tells of more than %d requests: %s is not kept", *instance, most, view.id)
             return
         origin = view.metadata or {}
         name, namespace = origin.get("name"), origin.get("namespace")
-        if isinstance(name, str) and namespace == instance[0]:
-            self._unclaimed[instance[0], name] = (instance, view.id)
-            work = WorkKey(EfritRequest.kind, instance[0], name)
+        ours = isinstance(name, str) and _NAME.fullmatch(name) is not None and namespace == instance[0]
+        # Its answer is fetched should the request turn up.
+        kept = {"response": None, "metadata": {"name": name, "namespace": namespace} if ours else None}
+        entry.views[view.id] = view.model_copy(update=kept)
+        if ours:
+            self._unclaimed[instance[0], str(name)] = (instance, view.id)
+            work = WorkKey(EfritRequest.kind, instance[0], str(name))
             self._queue.add_after(work, UNCLAIMED_GRACE.total_seconds())

@@ -74,6 +74,13 @@ class RequestRecord:
         phase = self.request.status.phase
         return not self.gone and not (phase is not None and phase.final)
 
+    def may_be_on(self, instance: Key) -> bool:
+        """Whether what the bridge of `instance` says of it is to be believed: another's says nothing about it."""
+        target = target_of(self.request)
+        if target is None:
+            return self.assumed == instance or self.request.metadata.namespace == instance[0]
+        return target == instance
+
 
 def target_of(request: EfritRequest) -> Key | None:
     """Return the instance a request is bound to, or None while none is chosen."""

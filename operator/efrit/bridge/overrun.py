@@ -1,8 +1,9 @@
 """When to interrupt and when to kill: pure decisions over what runs. No I/O, no clock; seconds are monotonic.
 
 Timed out: order, then interrupt each second, then kill after the grace time. Cancelled: the same without
-waiting for the timeout. An Emacs that runs nothing and whose heartbeat has stopped is killed in the end,
-because nothing that waits would ever be answered.
+waiting for the timeout. An Emacs that runs nothing and whose heartbeat has stopped is woken up: after its clock
+was set back its timers sleep that much longer. If it stays silent it is killed in the end, because nothing that waits
+would ever be answered.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,6 +12,8 @@ from dataclasses import dataclass
 from efrit.protocol import Reason, RequestId
 
 INTERRUPT_EVERY_SECONDS = 1.0
+WAKE_AFTER_SECONDS = 3.0
+"""Silence of an Emacs that runs nothing, which gives a sign of life every second."""
 
 
 @dataclass(frozen=True)
@@ -55,13 +58,18 @@ class Interrupt:
 
 
 @dataclass(frozen=True)
+class Wake:
+    """Send SIGUSR2 to an Emacs that runs nothing: it looks at everything again and sets its timers anew."""
+
+
+@dataclass(frozen=True)
 class Kill:
     """Send SIGKILL; recovery answers what ran. `id` None: it ran nothing and hung."""
 
     id: RequestId | None
 
 
-Step = Order | Interrupt | Kill
+Step = Order | Interrupt | Wake | Kill
 
 
 def decide(
@@ -91,8 +99,11 @@ def decide(
             return [Kill(run.id)]
         if last is None or now - last >= INTERRUPT_EVERY_SECONDS:
             steps.append(Interrupt(run.id))
-    if empty and now - max(emacs.heard, emacs.since) >= patience.stall:
+    silence = now - max(emacs.heard, emacs.since)
+    if empty and silence >= patience.stall:
         return [Kill(None)]
+    if empty and silence >= WAKE_AFTER_SECONDS:
+        return [Wake()]
     return steps
 
 

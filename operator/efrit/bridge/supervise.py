@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from efrit.bridge.emacs import EmacsProcess
-from efrit.bridge.overrun import EmacsAlive, Interrupt, Kill, Order, Patience, Run, decide, next_look
+from efrit.bridge.overrun import EmacsAlive, Interrupt, Order, Patience, Run, Step, Wake, decide, next_look
 from efrit.errors import EfritError, ProtocolError
 from efrit.protocol import EmacsStats, Heartbeat, RequestId
 from efrit.queue import DurableQueue
@@ -97,7 +97,7 @@ class Supervisor:
         for step in decide(runs, self._alive(), self._interrupted, patience, now):
             await self._carry_out(step, now)
 
-    async def _carry_out(self, step: Order | Interrupt | Kill, now: float) -> None:
+    async def _carry_out(self, step: Step, now: float) -> None:
         if isinstance(step, Order):
             entry = self._queue.index.get(step.id)
             if entry is None or entry.state.final:
@@ -112,6 +112,8 @@ class Supervisor:
             self.poke()
         elif self._process is None:
             return
+        elif isinstance(step, Wake):
+            self._process.send(signal.SIGUSR2)
         elif isinstance(step, Interrupt):
             self._interrupted[step.id] = now
             if self._process.send(signal.SIGUSR2):

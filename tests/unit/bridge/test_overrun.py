@@ -10,6 +10,7 @@ from efrit.bridge.overrun import (
     Patience,
     Run,
     Step,
+    Wake,
     decide,
     next_look,
 )
@@ -51,7 +52,9 @@ def test_a_new_emacs_gets_the_whole_time_again() -> None:
 
 
 def test_silence_is_believed_only_while_nothing_runs() -> None:
-    assert decide([], EMACS, {}, PATIENCE, 219) == []
+    assert decide([], EMACS, {}, PATIENCE, 102.9) == []
+    assert decide([], EMACS, {}, PATIENCE, 103) == [Wake()]
+    assert decide([], EMACS, {}, PATIENCE, 219) == [Wake()]
     assert decide([], EMACS, {}, PATIENCE, 220) == [Kill(None)]
     assert decide([Run(A, 100, 500)], EMACS, {}, PATIENCE, 300) == []
 

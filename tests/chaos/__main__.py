@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 from tests.chaos import soak
+from tests.chaos.plan import Theme
 from tests.chaos.run import play
 from tests.chaos.tiers import TIERS
 from tests.chaos.timeline import report
@@ -31,6 +32,7 @@ def main(words: list[str]) -> int:
     soaking.add_argument("--fixed", type=int, default=0, help="play the seeds from 0 up to this one first")
     soaking.add_argument("--first", type=int, help="then the seeds from here on; default: a fresh place")
     soaking.add_argument("--runners", type=int, default=1, help="how many at a time")
+    soaking.add_argument("--theme", type=Theme, help="only seeds of this theme")
     soaking.add_argument("--until-broken", action="store_true", help="stop at the first violation")
     replaying = commands.add_parser("replay", help="play one seed and print its plan and its timeline")
     replaying.add_argument("seed", type=int)
@@ -57,6 +59,8 @@ def main(words: list[str]) -> int:
 
 def _soak(chosen: argparse.Namespace) -> int:
     order = soak.seeds(chosen.fixed, chosen.first)
+    if chosen.theme is not None:
+        order = (seed for seed in order if TIERS[chosen.tier].make(seed).theme is chosen.theme)
     return soak.soak(
         order,
         tier=chosen.tier,

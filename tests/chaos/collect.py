@@ -144,6 +144,13 @@ def _clemency(stage: Stage) -> Iterator[Clemency]:
         if late - each.at > GRACE_SECONDS - 1 and kinds[each.name] is not Kind.LOST:
             for reason in ("Rejected", "Interrupted"):
                 yield Clemency(reason, "its instance was made too late", request=each.name, runs=(0,))
+    if stage.plan.theme is Theme.CLOCKS:
+        for step in stage.plan.faults:
+            for work in stage.plan.work:
+                if step.do is Do.SET_CLOCK and work.kind is Kind.SLEEP:
+                    # Emacs sleeps by the wall clock: set back, it sleeps that much longer.
+                    why = "the clock was set while it slept"
+                    yield Clemency("TimedOut", why, instance=step.target, request=work.name, runs=(1, 2, 3))
     if stage.plan.theme is Theme.FROZEN:
         for step in stage.plan.faults:
             if step.do in (Do.STOP_EMACS, Do.STOP_BRIDGE):

@@ -22,10 +22,11 @@ import httpx
 
 from tests.chaos.ground import Ground
 from tests.chaos.history import Answer, Loss, Note, Ran, Submitted
-from tests.chaos.plan import CallFault, Do, Plan, Step, Theme
+from tests.chaos.plan import CallFault, Do, FileFate, Plan, Step, Theme
 from tests.chaos.proxy import Armed, Proxy
 from tests.chaos.recorder import Recorder
 from tests.chaos.rules import Fault, final_status
+from tests.chaos.shims import Point, Shims
 from tests.chaos.workload import COUNTER, InstancePlan, Work
 from tests.integration.controller.operator import Operator
 from tests.integration.controller.pod import Pod
@@ -88,6 +89,8 @@ class Stage:
         self._stopped_bridge: dict[Step, Pod] = {}
         self._stopped_controller: dict[Step, Controller] = {}
         self._proxy: Proxy | None = None
+        self._shims: Shims | None = None
+        self._points: dict[Step, Point] = {}
 
     # Beginning and end
 
@@ -106,12 +109,16 @@ class Stage:
             self._proxy.start()
             self._proxy.victim = self._victim
             server = self._proxy.url
+        if plan.theme in (Theme.FILES, Theme.CLOCKS):
+            self._shims = Shims(self.site.directory)
+            self.site.node.environment = self._shims.for_pod
         env = {**SETTINGS, **(TWO_LEADERS if plan.controllers > 1 else {})}
         self.controllers = [
             Controller(self.site.operator(f"operator-{number}", server=server)) for number in range(plan.controllers)
         ]
         for each in self.controllers:
-            each.operator.launch(**env)
+            loaded = self._shims.for_controller(each.operator.name) if self._shims else {}
+            each.operator.launch(**env, **loaded)
         if plan.warm:
             first = plan.instances[0]
             self.make(first)
@@ -236,8 +243,10 @@ class Stage:
     def strike(self, step: Step) -> None:
         """Let a fault happen."""
         instance = step.target if self._is_instance(step.target) else ""
-        self.note("fault", str(step.do.value) + (f" {step.call}" if step.call else ""), instance=instance, fault=True)
-        self.hits[step.do.value] += step.do is not Do.CALL
+        detail = step.call or step.file or (f"{step.target} by {step.hours:+} h" if step.hours else "")
+        self.note("fault", f"{step.do.value} {detail}".strip(), instance=instance, fault=True)
+        # Those that wait for a call count when they strike.
+        self.hits[step.do.value] += step.do not in (Do.CALL, Do.FILE)
         match step.do:
             case Do.KILL_CONTROLLER | Do.STOP_CONTROLLER:
                 self._strike_controller(step)
@@ -249,8 +258,24 @@ class Stage:
                 assert self._proxy is not None
                 assert step.call is not None
                 self.armed.append((self._proxy.arm(_armed(step.call)), 0))
+            case Do.FILE | Do.SET_CLOCK:
+                self._strike_shim(step)
             case _:
                 self._strike_pod(step)
+
+    def _strike_shim(self, step: Step) -> None:
+        assert self._shims is not None
+        if step.do is Do.SET_CLOCK:
+            if not self._shims.set_clock(step.target, 3600 * step.hours):
+                self.note("fault", "it is not there yet", instance=step.target)
+                self.hits[step.do.value] -= 1
+            return
+        assert step.file is not None
+        point = self._shims.arm(step.target, step.file, self.clock())
+        if point is None:
+            self.note("fault", "there is no pod to hit", instance=step.target)
+        else:
+            self._points[step] = point
 
     def _strike_controller(self, step: Step) -> None:
         chosen = self._chosen(step.target)
@@ -329,6 +354,12 @@ class Stage:
                 self.ground.plane.start(wait=False)
             case Do.STOP_API | Do.STOP_ETCD:
                 self.ground.freeze(DAEMONS[step.do], False)
+            case Do.FILE:
+                if (point := self._points.get(step)) is not None:
+                    point.clear()
+            case Do.SET_CLOCK:
+                assert self._shims is not None
+                self._shims.set_clock(step.target, 0)
             case Do.STOP_BRIDGE:
                 if (pod := self._stopped_bridge.pop(step, None)) is not None:
                     with contextlib.suppress(ProcessLookupError):
@@ -360,11 +391,19 @@ class Stage:
                     at = moment - self.clock.epoch
                     self.notes.append(Note(at, "proxy", f"strikes: {armed.fault}", fault=True))
             self.armed[index] = armed, len(armed.times)
+        for point in self._shims.points if self._shims else ():
+            if struck := point.news():
+                self.hits[point.fault.fate.value] += struck
+                self.note("shim", f"strikes {struck} times: {point.fault}", instance=point.instance, fault=True)
+                if point.fault.program == "emacs" and point.fault.fate in (FileFate.KILL_BEFORE, FileFate.KILL_AFTER):
+                    self._lose(point.instance, point.armed_at, self.clock(), str(point.fault))
 
     def heal(self) -> None:
         """End every fault that is not over yet."""
         if self._proxy is not None:
             self._proxy.heal()
+        if self._shims is not None:
+            self._shims.heal()
         for step in (*self._stopped_controller, *self._stopped_bridge, *self._stopped_emacs):
             self.relieve(step)
         self.tend()

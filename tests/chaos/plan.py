@@ -29,6 +29,10 @@ class Theme(StrEnum):
     """Two controllers; the leader is stopped beyond its lease, or killed."""
     NAMESPACE = "namespace"
     """The namespace is deleted while work runs."""
+    FILES = "files"
+    """A call of a bridge or an Emacs to its queue fails, or is the last it makes."""
+    CLOCKS = "clocks"
+    """Somebody's clock jumps by an hour."""
     FROZEN = "frozen"
     """Something stands still for a minute and a half."""
     AWAY = "away"
@@ -60,6 +64,8 @@ class Do(StrEnum):
     KILL_ETCD = "SIGKILL etcd"
     STOP_ETCD = "SIGSTOP etcd"
     CALL = "API call or watch"
+    FILE = "file call"
+    SET_CLOCK = "set the clock of"
 
     FORCE_POD = "delete the pod without grace"
     EVICT_POD = "evict the pod"
@@ -116,18 +122,53 @@ class CallFault:
         return " ".join(filter(None, parts)) + f" (after {self.skip}, {self.times} times, {self.seconds} s)"
 
 
+class FileFate(StrEnum):
+    """What can befall a call that changes a file."""
+
+    KILL_BEFORE = "SIGKILL before"
+    KILL_AFTER = "SIGKILL after"
+    EIO = "EIO"
+    ENOSPC = "ENOSPC"
+    SHORT = "half written, ENOSPC"
+
+
+@dataclass(frozen=True)
+class FileFault:
+    """What befalls a call of `program` (bridge or emacs) to a path that matches; the first `skip` go unharmed.
+
+    operation: create, write, fsync, link, rename, unlink …, or * for all. lasting: until it is undone, not once.
+    """
+
+    fate: FileFate
+    program: str
+    operation: str
+    path: str
+    skip: int = 0
+    lasting: bool = False
+
+    def __str__(self) -> str:
+        how = "lasting" if self.lasting else f"after {self.skip}"
+        return f"{self.fate.value} of {self.program}: {self.operation} {self.path} ({how})"
+
+
 @dataclass(frozen=True)
 class Step:
-    """Something that is done at a moment. `seconds`: how long it lasts until it is undone; 0: at once or never."""
+    """Something that is done at a moment. `seconds`: how long it lasts until it is undone; 0: at once or never.
+
+    hours: what a clock is set forward by.
+    """
 
     do: Do
     when: When
     target: str = ""
     seconds: float = 0.0
     call: CallFault | None = None
+    file: FileFault | None = None
+    hours: int = 0
 
     def __str__(self) -> str:
-        what = f"{self.do.value} {self.call or self.target}".strip()
+        detail = str(self.call or self.file or (f"by {self.hours:+} h" if self.hours else ""))
+        what = " ".join(filter(None, (self.do.value, self.target, detail)))
         return f"{self.when}: {what}" + (f" for {self.seconds:.1f} s" if self.seconds else "")
 
 
@@ -189,16 +230,26 @@ def _work(each: Work) -> str:
 CYCLE = (
     Theme.PROCESSES,
     Theme.CALLS,
-    Theme.PROCESSES,
+    Theme.FILES,
     Theme.LEADERS,
     Theme.PROCESSES,
     Theme.CALLS,
     Theme.PROCESSES,
-    Theme.CALLS,
+    Theme.CLOCKS,
     Theme.NAMESPACE,
+    Theme.FILES,
     Theme.PROCESSES,
+    Theme.CALLS,
+    Theme.FILES,
+    Theme.LEADERS,
+    Theme.PROCESSES,
+    Theme.CALLS,
+    Theme.PROCESSES,
+    Theme.CLOCKS,
+    Theme.PROCESSES,
+    Theme.FILES,
 )
-"""Themes by the last digit of a seed."""
+"""Themes of the seeds, in turn."""
 
 RARE = {98: Theme.FROZEN, 99: Theme.AWAY}
 """Themes that take minutes, by the last two digits of a seed."""
@@ -407,6 +458,74 @@ def _namespace(seed: int, rng: random.Random) -> Plan:
     return _finish(replace(plan, instances=made), steps)
 
 
+# What a step of the protocol calls: program, operation, path.
+FILE_CALLS = (
+    ("bridge", "*", "*/tmp/bridge_*"),
+    ("bridge", "link", "*/requests/*"),
+    ("bridge", "fsync", "*/requests"),
+    ("bridge", "fsync", "*/responses"),
+    ("bridge", "rename", "*/responses/*"),
+    ("bridge", "rename", "*/archive/*"),
+    ("bridge", "rename", "*/requests/*"),
+    ("bridge", "*", "*/control/*"),
+    ("bridge", "*", "*/totals*"),
+    ("emacs", "rename", "*/requests/*"),
+    ("emacs", "rename", "*/processing/*"),
+    ("emacs", "write", "*/claims.log"),
+    ("emacs", "fsync", "*/claims.log"),
+    ("emacs", "write", "*/tmp/emacs_*"),
+    ("emacs", "fsync", "*/tmp/emacs_*"),
+    ("emacs", "link", "*/responses/*"),
+    ("emacs", "link", "*/tmp/*"),
+    ("emacs", "*", "*/.efrit/results/*"),
+    ("emacs", "*", "*/heartbeat*"),
+    ("emacs", "*", "*"),
+    ("bridge", "*", "*"),
+)
+
+
+def _file_fault(rng: random.Random, plan: Plan, span: float) -> Step:
+    program, operation, path = rng.choice(FILE_CALLS)
+    fate = rng.choice(tuple(FileFate))
+    killing = fate in (FileFate.KILL_BEFORE, FileFate.KILL_AFTER)
+    lasting = not killing and rng.random() < 0.4
+    fault = FileFault(fate, program, operation, path, rng.choice((0, 0, 1, 2)), lasting)
+    seconds = round(rng.choice((0.3, 1.0, 3.0)), 1) if lasting else 0.0
+    # Armed early: it waits for a call that fits.
+    when = When(round(rng.uniform(-1.0, span), 2))
+    return Step(Do.FILE, when, rng.choice(plan.instances).name, seconds, file=fault)
+
+
+def _files(seed: int, rng: random.Random) -> Plan:
+    span = rng.choice((1.0, 2.0, 4.0))
+    plan = _base(seed, rng, Theme.FILES, count=(6, 24), span=span)
+    faults = [_file_fault(rng, plan, span) for _ in range(rng.randint(2, 7))]
+    if rng.random() < 0.3:
+        do = rng.choice((Do.KILL_CONTROLLER, Do.KILL_BRIDGE, Do.KILL_EMACS, Do.KILL_POD))
+        faults.append(_process_fault(rng, plan, do, span + 1))
+    return _finish(plan, [*faults, *_instance_steps(rng, plan, span)])
+
+
+def _clocks(seed: int, rng: random.Random) -> Plan:
+    span = rng.choice((2.0, 4.0))
+    plan = _base(seed, rng, Theme.CLOCKS, count=(6, 20), span=span)
+    targets = [each.name for each in plan.instances] + ["operator-0"]
+    faults = [
+        Step(
+            Do.SET_CLOCK,
+            _moment(rng, plan, span),
+            rng.choice(targets),
+            round(rng.choice((0.5, 2.0, 5.0)), 1),
+            hours=rng.choice((-1, 1)),
+        )
+        for _ in range(rng.randint(1, 3))
+    ]
+    if rng.random() < 0.4:
+        do = rng.choice((Do.KILL_CONTROLLER, Do.KILL_BRIDGE, Do.KILL_EMACS, Do.DELETE_POD))
+        faults.append(_process_fault(rng, plan, do, span + 1))
+    return _finish(plan, faults)
+
+
 def _frozen(seed: int, rng: random.Random) -> Plan:
     plan = _base(seed, rng, Theme.FROZEN, count=(8, 16), span=4.0)
     do = rng.choice((Do.STOP_CONTROLLER, Do.STOP_BRIDGE, Do.STOP_EMACS))
@@ -425,6 +544,8 @@ MAKERS: dict[Theme, Callable[[int, random.Random], Plan]] = {
     Theme.CALLS: _calls,
     Theme.LEADERS: _leaders,
     Theme.NAMESPACE: _namespace,
+    Theme.FILES: _files,
+    Theme.CLOCKS: _clocks,
     Theme.FROZEN: _frozen,
     Theme.AWAY: _away,
 }

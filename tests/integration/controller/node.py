@@ -10,6 +10,7 @@ import json
 import ssl
 import threading
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,8 @@ class Node:
         self._lisp = lisp
         self._directory = directory
         self._pods: dict[str, Pod] = {}
+        self.environment: Callable[[Pod], Mapping[str, str]] = lambda _: {}
+        """Gives further variables for the processes of a pod."""
         self.made: list[Pod] = []
         """Every pod there ever was; their directories stay until the site is closed."""
         self._ending: dict[str, asyncio.Task[None]] = {}
@@ -154,6 +157,7 @@ class Node:
         made = await self._call("POST", "pods", body={"apiVersion": "v1", "kind": "Pod", **pod.manifest})
         pod.uid = made["metadata"]["uid"]
         pod.mount_secret(await self._call("GET", "secrets", pod.secret_name))
+        pod.environment = self.environment(pod)
         pod.start()
         self._pods[pod.name] = pod
         self.made.append(pod)

@@ -10,6 +10,7 @@ import re
 import signal
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from tests.integration.controller.processes import Process, free_port
@@ -32,6 +33,8 @@ class Pod:
         self._spec = json.loads(json.dumps(template["spec"]))
         self._spec["initContainers"][0]["ports"][0]["containerPort"] = self.port
         self._volumes = {each["name"]: self._volume(each, claims) for each in self._spec["volumes"]}
+        self.environment: Mapping[str, str] = {}
+        """Further variables of its processes."""
         self._bridge: Process | None = None
         self._emacs: Process | None = None
         self.manifest: Json = {
@@ -104,6 +107,7 @@ class Pod:
             "EFRIT_LISP_SOURCE": str(self._lisp),
             "EFRIT_KILL_GRACE_SECONDS": "1",
         }
+        env |= self.environment
         env.setdefault("HOME", str(self._directory))
         command = [_moved(word, mounts) for word in container["command"]]
         log = self._directory / f"{container['name']}.log"

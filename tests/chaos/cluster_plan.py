@@ -9,8 +9,9 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 
-from tests.chaos import plan as light
-from tests.chaos.plan import AWAY_SECONDS, LONG_SECONDS, Do, Plan, Step, Theme, When
+from tests.chaos import seeds as light
+from tests.chaos.plan import Do, Plan, Step, Theme, When
+from tests.chaos.seeds import AWAY_SECONDS, LONG_SECONDS
 
 PATIENCE_SECONDS = 120.0
 LEASE_SECONDS = 15.0

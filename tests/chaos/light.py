@@ -1,8 +1,7 @@
-"""One plan's cluster on the light tier: the controller's processes, a node whose pods are processes, the user's hand.
+"""One plan's stage on the light tier: the controller's processes, and a node whose pods are processes.
 
-Carries out single steps, at once and without waiting where the main loop calls (`strike`, `relieve`, `tend`); what a
-user does (`ask`, `wish`) may block while the API server is away and is called from a thread of its own. When to do
-what is decided in run.py.
+Carries out single faults, at once and without waiting: the main loop calls (`strike`, `relieve`, `tend`). What users
+do is hand.py's; when to do what is decided in run.py.
 """
 
 from __future__ import annotations
@@ -12,47 +11,30 @@ import os
 import shutil
 import signal
 import threading
-import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
 
 from tests.chaos.ground import Ground
-from tests.chaos.history import Answer, Loss, Note, Ran, Submitted
+from tests.chaos.hand import Hand
+from tests.chaos.history import Answer, Note, Ran
 from tests.chaos.plan import CallFault, Do, FileFate, Plan, Step, Theme
 from tests.chaos.proxy import Armed, Proxy
 from tests.chaos.recorder import Recorder
 from tests.chaos.rules import Fault, final_status
 from tests.chaos.shims import Point, Shims
-from tests.chaos.workload import COUNTER, InstancePlan, Work
+from tests.chaos.workload import COUNTER
 from tests.integration.controller.operator import Operator
 from tests.integration.controller.pod import Pod
 from tests.integration.controller.site import Site
-from tests.integration.kube import Json, Refused
 
 GRACE_SECONDS = 4
 """How long a request waits for an instance that does not exist."""
 SETTINGS = {"EFRIT_SWEEP_SECONDS": "2", "EFRIT_TARGET_GRACE_SECONDS": str(GRACE_SECONDS)}
 TWO_LEADERS = {"EFRIT_LEASE_SECONDS": "3"}
-TRY_AGAIN = (429, 500, 502, 503, 504)
 RELAUNCH_SECONDS = 0.5
-
-
-class Clock:
-    """Seconds since the run began; 0 until then."""
-
-    def __init__(self) -> None:
-        self._began: float | None = None
-        self.epoch = 0.0
-
-    def start(self) -> None:
-        self._began, self.epoch = time.monotonic(), time.time()
-
-    def __call__(self) -> float:
-        return 0.0 if self._began is None else time.monotonic() - self._began
 
 
 @dataclass
@@ -66,24 +48,16 @@ class Controller:
     unexpected: list[str] = field(default_factory=list)
 
 
-class Stage:
+class Stage(Hand):
     """Open it, close it in every case: it has processes."""
 
     tidy_seconds = 25.0
     """How long after the end of everything it may take until all is put away."""
 
     def __init__(self, ground: Ground, plan: Plan) -> None:
+        super().__init__(plan)
         self.ground = ground
-        self.plan = plan
-        self.clock = Clock()
-        self.notes: list[Note] = []
-        self.losses: list[Loss] = []
-        self.submitted: list[Submitted] = []
-        self.made_at: dict[str, float] = {}
-        self.namespace_deleted = False
-        self.hits: Counter[str] = Counter()
         self.armed: list[tuple[Armed, int]] = []
-        self._lock = threading.Lock()
         self._counters: dict[Path, tuple[int, list[Ran]]] = {}
         self._stopped_emacs: dict[Step, int] = {}
         self._stopped_bridge: dict[Step, Pod] = {}
@@ -143,100 +117,6 @@ class Stage:
             shutil.copy2(path, target)
         for daemon in (self.ground.plane.etcd, self.ground.plane.apiserver):
             (directory / f"{daemon.name}.log").write_text(daemon.log_tail(2000))
-
-    def note(self, actor: str, event: str, *, request: str = "", instance: str = "", fault: bool = False) -> None:
-        with self._lock:
-            self.notes.append(Note(self.clock(), actor, event, request, instance, fault))
-
-    # The user's hand: may block, in a thread of its own
-
-    def make(self, instance: InstancePlan) -> None:
-        """Create an instance."""
-        if instance.name in self.made_at:
-            return
-        self.note("user", "creates the instance", instance=instance.name)
-        self._insist(lambda: self._create("efritinstances", instance.manifest()))
-        self.made_at[instance.name] = self.clock()
-
-    def ask(self, work: Work) -> None:
-        """Create a request."""
-        began = self.clock()
-        made = self._insist(lambda: self._create("efritrequests", work.manifest()))
-        if made is None:
-            self.note("user", "could not create it: the namespace goes", request=work.name)
-            return
-        with self._lock:
-            self.submitted.append(
-                Submitted(
-                    namespace=self.namespace,
-                    name=work.name,
-                    uid=made["metadata"]["uid"],
-                    at=began,
-                    word=work.word,
-                    instances=work.instances(self.plan.instances),
-                    ends=work.ends(),
-                    attempts=work.attempts,
-                    deleted=work.deleted,
-                )
-            )
-
-    def wish(self, step: Step) -> None:
-        """Do what a user does to something that exists."""
-        kube, where, name = self.ground.kube, self.namespace, step.target
-        of_request = step.do in (Do.CANCEL, Do.DELETE)
-        request, instance = (name, "") if of_request else ("", name)
-        self.note("user", step.do.value, request=request, instance=instance)
-        began = self.clock()
-
-        def change(**spec: object) -> Json | None:
-            return self._insist(lambda: kube.patch("efritinstances", where, name, {"spec": spec}))
-
-        match step.do:
-            case Do.CANCEL:
-                body = {"spec": {"cancel": True}}
-                self._insist(lambda: kube.patch("efritrequests", where, name, body))
-            case Do.DELETE:
-                self._delete("efritrequests", name)
-            case Do.SUSPEND:
-                self._lose(name, began, None, "suspended", queue=True)
-                change(operatingMode="Suspended")
-            case Do.RESUME:
-                change(operatingMode="Running")
-            case Do.CHANGE:
-                self._lose(name, began, None, "its pod template was changed", queue=True)
-                change(emacs=self.other_emacs())
-            case Do.DELETE_NAMESPACE:
-                self.namespace_deleted = True
-                self._insist(lambda: kube.call("DELETE", f"/api/v1/namespaces/{where}"))
-        self.note("user", f"{step.do.value}: done", request=request, instance=instance)
-
-    def _create(self, plural: str, manifest: Json) -> Json:
-        try:
-            return self.ground.kube.create(plural, self.namespace, manifest, fieldValidation="Strict")
-        except Refused as error:
-            # An earlier try that was not answered was heard.
-            if error.status == 409:
-                return self.ground.kube.get(plural, self.namespace, manifest["metadata"]["name"])
-            raise
-
-    def _delete(self, plural: str, name: str) -> None:
-        path = self.ground.kube.path(plural, self.namespace, name)
-        self._insist(lambda: self.ground.kube.call("DELETE", path))
-
-    def _insist(self, call: Callable[[], Json]) -> Json | None:
-        """Try until the API server has answered; None where what it is about is gone."""
-        while True:
-            try:
-                return call()
-            except Refused as error:
-                gone = error.status == 404 or (error.status in (403, 409) and self.namespace_deleted)
-                if gone:
-                    return None
-                if error.status not in TRY_AGAIN:
-                    raise
-            except httpx.TransportError:
-                pass
-            time.sleep(0.1)
 
     # Fate: from the main loop, at once
 
@@ -413,16 +293,6 @@ class Stage:
         each.relaunch_at = self.clock() + 0.1
         each.operator.kill()
 
-    def _lose(self, instance: str, begin: float, end: float | None, cause: str, *, queue: bool = False) -> None:
-        """Note that an Emacs ended; `queue`: a queue that lives in the pod went with it. No end: not known yet."""
-        ephemeral = any(each.name == instance and each.ephemeral_queue for each in self.plan.instances)
-        found = Loss(self.namespace, instance, begin, end or float("inf"), cause, queue and ephemeral)
-        with self._lock:
-            self.losses.append(found)
-
-    def _is_instance(self, name: str) -> bool:
-        return any(each.name == name for each in self.plan.instances)
-
     # Looking
 
     def pods(self) -> list[Pod]:
@@ -432,10 +302,6 @@ class Stage:
     def find(self, instance: str) -> Pod | None:
         """Return the running pod of an instance, None while there is none."""
         return self.site.node.find(instance)
-
-    def other_emacs(self) -> Json:
-        """Return a change of spec.emacs that needs a new pod."""
-        return {"daemonName": f"d{round(self.clock() * 1000)}"}
 
     def complaints(self) -> Sequence[str]:
         """Return what programs have written of defects of their own; here `tend` notes who ends by itself."""
@@ -466,9 +332,6 @@ class Stage:
     @property
     def final(self) -> Mapping[str, object]:
         return self.recorder.final
-
-    def closed_losses(self, ended_at: float) -> tuple[Loss, ...]:
-        return tuple(each if each.end < ended_at else replace(each, end=ended_at) for each in self.losses)
 
 
 DAEMONS = {

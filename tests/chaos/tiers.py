@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from tests.chaos import cluster_plan, plan
+from tests.chaos import cluster_plan, seeds
 from tests.chaos.cluster_ground import ClusterGround
 from tests.chaos.cluster_stage import ClusterStage
 from tests.chaos.ground import Ground
@@ -30,7 +30,7 @@ class Tier:
 
 
 TIERS = {
-    "light": Tier(plan.make, Ground, Stage, longest=420.0, closing=30.0),
+    "light": Tier(seeds.make, Ground, Stage, longest=420.0, closing=30.0),
     # The operator sweeps as often as on the light tier, so that both are judged alike.
     "cluster": Tier(cluster_plan.make, lambda: ClusterGround(SETTINGS), ClusterStage, longest=900.0, closing=300.0),
 }

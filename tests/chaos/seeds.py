@@ -1,0 +1,341 @@
+"""Plans from seeds: `make(seed)` gives the same plan on every machine, and nothing but the seed decides.
+
+What a plan can say is plan.py's and workload.py's; how it is played is run.py's.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from tests.chaos import workload
+from tests.chaos.plan import CallFault, Do, FileFate, FileFault, Plan, Step, Theme, When
+from tests.chaos.rules import Fate
+from tests.chaos.workload import Kind, Work
+
+LONG_SECONDS = 90.0
+AWAY_SECONDS = 120.0
+
+CYCLE = (
+    Theme.PROCESSES,
+    Theme.CALLS,
+    Theme.FILES,
+    Theme.LEADERS,
+    Theme.PROCESSES,
+    Theme.CALLS,
+    Theme.PROCESSES,
+    Theme.CLOCKS,
+    Theme.NAMESPACE,
+    Theme.FILES,
+    Theme.PROCESSES,
+    Theme.CALLS,
+    Theme.FILES,
+    Theme.LEADERS,
+    Theme.PROCESSES,
+    Theme.CALLS,
+    Theme.PROCESSES,
+    Theme.CLOCKS,
+    Theme.PROCESSES,
+    Theme.FILES,
+)
+"""Themes of the seeds, in turn."""
+
+RARE = {98: Theme.FROZEN, 99: Theme.AWAY}
+"""Themes that take minutes, by the last two digits of a seed."""
+
+
+def theme_of(seed: int) -> Theme:
+    return RARE.get(seed % 100, CYCLE[seed % len(CYCLE)])
+
+
+def make(seed: int) -> Plan:
+    """Return the plan of a seed."""
+    theme = theme_of(seed)
+    # Another run must be able to have the same numbers: nothing here is a secret.
+    rng = random.Random(f"efrit-{seed}")  # noqa: S311
+    return MAKERS[theme](seed, rng)
+
+
+def _base(seed: int, rng: random.Random, theme: Theme, *, count: tuple[int, int], span: float) -> Plan:
+    made = workload.instances(rng)
+    asked = workload.work(rng, seed, made, count=count, span=span)
+    asked, steps = _changes_of_mind(rng, asked, span)
+    return Plan(seed, theme, made, asked, steps, warm=rng.random() < 0.85)
+
+
+def _changes_of_mind(
+    rng: random.Random, asked: Sequence[Work], span: float
+) -> tuple[tuple[Work, ...], tuple[Step, ...]]:
+    """Return the work and the steps of users who cancel or delete some of it."""
+    changed, steps = [], []
+    for each in asked:
+        roll = rng.random()
+        moment = round(each.at + rng.choice((0.0, 0.02, 0.1, rng.uniform(0, 1.5))), 2)
+        when = When(moment) if rng.random() < 0.6 else When(round(each.at + 3, 2), running=each.name)
+        if roll < 0.12 and each.kind is not Kind.STILLBORN:
+            changed.append(replace(each, cancelled=True))
+            steps.append(Step(Do.CANCEL, when, each.name))
+        elif roll < 0.16:
+            changed.append(replace(each, deleted=True))
+            steps.append(Step(Do.DELETE, when, each.name))
+        else:
+            changed.append(each)
+    return tuple(changed), tuple(steps)
+
+
+def _instance_steps(rng: random.Random, plan: Plan, span: float) -> tuple[Step, ...]:
+    """Return what users do to instances meanwhile: most often nothing."""
+    steps: list[Step] = []
+    for each in plan.instances:
+        roll = rng.random()
+        at = round(each.at + rng.uniform(0.2, span), 2)
+        if roll < 0.12:
+            steps.append(Step(Do.SUSPEND, When(at), each.name))
+            steps.append(Step(Do.RESUME, When(round(at + rng.uniform(0.05, 3.0), 2)), each.name))
+        elif roll < 0.24:
+            steps.append(Step(Do.CHANGE, When(at), each.name))
+    return tuple(steps)
+
+
+def _moment(rng: random.Random, plan: Plan, span: float) -> When:
+    at = round(rng.uniform(0.0, span), 2)
+    roll = rng.random()
+    runs = [each for each in plan.work if each.kind in (Kind.COUNT, Kind.SLEEP, Kind.LARGE, Kind.HUGE, Kind.LOOP)]
+    if roll < 0.35 and runs:
+        return When(round(span + 1, 2), running=rng.choice(runs).name)
+    if roll < 0.5:
+        return When(round(span + 1, 2), answered=rng.randint(1, len(plan.work)))
+    return When(at)
+
+
+PROCESS_FAULTS = (
+    (Do.KILL_CONTROLLER, 6),
+    (Do.STOP_CONTROLLER, 2),
+    (Do.KILL_BRIDGE, 6),
+    (Do.STOP_BRIDGE, 2),
+    (Do.KILL_EMACS, 6),
+    (Do.STOP_EMACS, 3),
+    (Do.KILL_POD, 3),
+    (Do.DELETE_POD, 3),
+    (Do.KILL_API, 1),
+    (Do.STOP_API, 2),
+    (Do.KILL_ETCD, 1),
+    (Do.STOP_ETCD, 1),
+)
+IN_A_POD = (Do.KILL_BRIDGE, Do.STOP_BRIDGE, Do.KILL_EMACS, Do.STOP_EMACS, Do.KILL_POD, Do.DELETE_POD)
+CONTROLLERS = (Do.KILL_CONTROLLER, Do.STOP_CONTROLLER)
+STOPS = (Do.STOP_CONTROLLER, Do.STOP_BRIDGE, Do.STOP_EMACS, Do.STOP_API, Do.STOP_ETCD)
+OUTAGES = (Do.KILL_API, Do.KILL_ETCD)
+
+
+def _process_fault(rng: random.Random, plan: Plan, do: Do, span: float) -> Step:
+    seconds = 0.0
+    if do in STOPS:
+        seconds = round(rng.choice((0.3, 1.0, 3.0)), 1)
+    elif do in OUTAGES:
+        seconds = round(rng.choice((0.0, 1.0, 2.0)), 1)
+    elif do is Do.KILL_CONTROLLER:
+        seconds = round(rng.choice((0.0, 0.0, 0.5, 2.0)), 1)
+    target = rng.choice(plan.instances).name if do in IN_A_POD else "operator-0" if do in CONTROLLERS else ""
+    return Step(do, _moment(rng, plan, span), target, seconds)
+
+
+def _finish(plan: Plan, steps: Sequence[Step]) -> Plan:
+    return replace(plan, steps=tuple(sorted((*plan.steps, *steps), key=lambda each: each.when.at)))
+
+
+def _processes(seed: int, rng: random.Random) -> Plan:
+    span = rng.choice((1.0, 2.0, 4.0))
+    plan = _base(seed, rng, Theme.PROCESSES, count=(6, 24), span=span)
+    chosen = rng.choices(
+        [do for do, _ in PROCESS_FAULTS], [weight for _, weight in PROCESS_FAULTS], k=rng.randint(1, 4)
+    )
+    faults = [_process_fault(rng, plan, do, span + 1) for do in chosen]
+    if rng.random() < 0.25:
+        # The same again, right on the recovery from the first.
+        first = faults[0]
+        faults.append(replace(first, when=When(round(min(first.when.at, span) + rng.uniform(0.2, 1.5), 2))))
+    return _finish(plan, [*faults, *_instance_steps(rng, plan, span)])
+
+
+STATUS_WRITES = (
+    Fate.KILL_BEFORE_SEND,
+    Fate.KILL_AFTER_COMMIT,
+    Fate.KILL_AFTER_REPLY,
+    Fate.LOST_REPLY,
+    Fate.RESET,
+    Fate.CONFLICT_409,
+    Fate.TOO_MANY_429,
+    Fate.ERROR_500,
+    Fate.DELAYED,
+    Fate.STALE_AFTER_COMMIT,
+)
+EVENTS = (
+    Fate.EVENT_DELAYED,
+    Fate.EVENT_DROPPED,
+    Fate.EVENT_DUPLICATED,
+    Fate.EVENT_REORDERED,
+    Fate.STREAM_EXPIRED,
+    Fate.STREAM_ENDED,
+    Fate.STREAM_CUT,
+    Fate.STREAM_SILENT,
+)
+READS = (Fate.ERROR_500, Fate.TOO_MANY_429, Fate.GONE_410, Fate.DELAYED, Fate.RESET)
+WATCHED = ("efritrequests", "efritrequests", "efritrequests", "efritinstances", "pods", "statefulsets")
+
+
+def _call_fault(rng: random.Random) -> CallFault:
+    seconds, skip = round(rng.choice((0.3, 1.0, 3.0)), 1), rng.choice((0, 0, 1, 2, 5))
+    roll = rng.random()
+    if roll < 0.55:
+        resource, sub = rng.choice(
+            (("efritrequests", "status"),) * 4
+            + (("efritinstances", "status"), ("secrets", ""), ("statefulsets", ""), ("leases", ""))
+        )
+        verb = "" if resource in ("secrets", "statefulsets", "leases") else "patch"
+        final = resource == "efritrequests" and rng.random() < 0.6
+        fate = rng.choice(STATUS_WRITES)
+        if not verb:
+            # Reads of these come by, too: only writes commit anything.
+            verb = {"secrets": "create", "statefulsets": "apply", "leases": "patch"}[resource]
+        return CallFault(fate, verb, resource, sub, final, skip, rng.choice((1, 1, 2, 3)), seconds)
+    if roll < 0.85:
+        return CallFault(rng.choice(EVENTS), "", rng.choice(WATCHED), "", False, skip, rng.choice((1, 1, 2)), seconds)
+    return CallFault(
+        rng.choice(READS), rng.choice(("list", "watch", "get")), rng.choice(WATCHED), "", False, 0, 1, seconds
+    )
+
+
+def _calls(seed: int, rng: random.Random) -> Plan:
+    span = rng.choice((1.0, 2.0, 4.0))
+    plan = _base(seed, rng, Theme.CALLS, count=(6, 24), span=span)
+    faults = [
+        Step(Do.CALL, When(round(rng.uniform(-1.0, span), 2)), call=_call_fault(rng))
+        for _ in range(rng.randint(2, 7))
+    ]
+    if rng.random() < 0.4:
+        do = rng.choice((Do.KILL_CONTROLLER, Do.KILL_BRIDGE, Do.KILL_EMACS, Do.DELETE_POD))
+        faults.append(_process_fault(rng, plan, do, span + 1))
+    return _finish(plan, [*faults, *_instance_steps(rng, plan, span)])
+
+
+def _leaders(seed: int, rng: random.Random) -> Plan:
+    span = rng.choice((3.0, 6.0))
+    plan = replace(_base(seed, rng, Theme.LEADERS, count=(8, 24), span=span), controllers=2)
+    faults = []
+    at = rng.uniform(0.0, 2.0)
+    for _ in range(rng.randint(1, 2)):
+        do = rng.choice(CONTROLLERS)
+        target = rng.choice(("leader", "leader", "leader", "standby"))
+        seconds = round(rng.uniform(3.5, 6.0), 1) if do is Do.STOP_CONTROLLER else round(rng.uniform(0.0, 4.0), 1)
+        faults.append(Step(do, When(round(at, 2)), target, seconds))
+        at += rng.uniform(0.5, 6.0)
+    if rng.random() < 0.5:
+        faults.append(_process_fault(rng, plan, rng.choice((Do.KILL_EMACS, Do.KILL_BRIDGE, Do.STOP_API)), span))
+    return _finish(plan, faults)
+
+
+def _namespace(seed: int, rng: random.Random) -> Plan:
+    plan = _base(seed, rng, Theme.NAMESPACE, count=(6, 16), span=2.0)
+    # Claims would keep it: who lifts their protection does not run here.
+    made = tuple(
+        replace(each, ephemeral_queue=True, ephemeral_workspace=True, drain_seconds=1) for each in plan.instances
+    )
+    steps = [Step(Do.DELETE_NAMESPACE, _moment(rng, plan, 2.5))]
+    if rng.random() < 0.5:
+        steps.append(_process_fault(rng, plan, rng.choice((Do.KILL_CONTROLLER, Do.KILL_BRIDGE, Do.KILL_EMACS)), 3.0))
+    return _finish(replace(plan, instances=made), steps)
+
+
+# What a step of the protocol calls: program, operation, path.
+FILE_CALLS = (
+    ("bridge", "*", "*/tmp/bridge_*"),
+    ("bridge", "link", "*/requests/*"),
+    ("bridge", "fsync", "*/requests"),
+    ("bridge", "fsync", "*/responses"),
+    ("bridge", "rename", "*/responses/*"),
+    ("bridge", "rename", "*/archive/*"),
+    ("bridge", "rename", "*/requests/*"),
+    ("bridge", "*", "*/control/*"),
+    ("bridge", "*", "*/totals*"),
+    ("emacs", "rename", "*/requests/*"),
+    ("emacs", "rename", "*/processing/*"),
+    ("emacs", "write", "*/claims.log"),
+    ("emacs", "fsync", "*/claims.log"),
+    ("emacs", "write", "*/tmp/emacs_*"),
+    ("emacs", "fsync", "*/tmp/emacs_*"),
+    ("emacs", "link", "*/responses/*"),
+    ("emacs", "link", "*/tmp/*"),
+    ("emacs", "*", "*/.efrit/results/*"),
+    ("emacs", "*", "*/heartbeat*"),
+    ("emacs", "*", "*"),
+    ("bridge", "*", "*"),
+)
+
+
+def _file_fault(rng: random.Random, plan: Plan, span: float) -> Step:
+    program, operation, path = rng.choice(FILE_CALLS)
+    fate = rng.choice(tuple(FileFate))
+    killing = fate in (FileFate.KILL_BEFORE, FileFate.KILL_AFTER)
+    lasting = not killing and rng.random() < 0.4
+    fault = FileFault(fate, program, operation, path, rng.choice((0, 0, 1, 2)), lasting)
+    seconds = round(rng.choice((0.3, 1.0, 3.0)), 1) if lasting else 0.0
+    # Armed early: it waits for a call that fits.
+    when = When(round(rng.uniform(-1.0, span), 2))
+    return Step(Do.FILE, when, rng.choice(plan.instances).name, seconds, file=fault)
+
+
+def _files(seed: int, rng: random.Random) -> Plan:
+    span = rng.choice((1.0, 2.0, 4.0))
+    plan = _base(seed, rng, Theme.FILES, count=(6, 24), span=span)
+    faults = [_file_fault(rng, plan, span) for _ in range(rng.randint(2, 7))]
+    if rng.random() < 0.3:
+        do = rng.choice((Do.KILL_CONTROLLER, Do.KILL_BRIDGE, Do.KILL_EMACS, Do.KILL_POD))
+        faults.append(_process_fault(rng, plan, do, span + 1))
+    return _finish(plan, [*faults, *_instance_steps(rng, plan, span)])
+
+
+def _clocks(seed: int, rng: random.Random) -> Plan:
+    span = rng.choice((2.0, 4.0))
+    plan = _base(seed, rng, Theme.CLOCKS, count=(6, 20), span=span)
+    targets = [each.name for each in plan.instances] + ["operator-0"]
+    faults = [
+        Step(
+            Do.SET_CLOCK,
+            _moment(rng, plan, span),
+            rng.choice(targets),
+            round(rng.choice((0.5, 2.0, 5.0)), 1),
+            hours=rng.choice((-1, 1)),
+        )
+        for _ in range(rng.randint(1, 3))
+    ]
+    if rng.random() < 0.4:
+        do = rng.choice((Do.KILL_CONTROLLER, Do.KILL_BRIDGE, Do.KILL_EMACS, Do.DELETE_POD))
+        faults.append(_process_fault(rng, plan, do, span + 1))
+    return _finish(plan, faults)
+
+
+def _frozen(seed: int, rng: random.Random) -> Plan:
+    plan = _base(seed, rng, Theme.FROZEN, count=(8, 16), span=4.0)
+    do = rng.choice((Do.STOP_CONTROLLER, Do.STOP_BRIDGE, Do.STOP_EMACS))
+    fault = replace(_process_fault(rng, plan, do, 3.0), seconds=LONG_SECONDS)
+    return _finish(plan, [fault])
+
+
+def _away(seed: int, rng: random.Random) -> Plan:
+    plan = _base(seed, rng, Theme.AWAY, count=(10, 24), span=4.0)
+    fault = Step(rng.choice(OUTAGES), _moment(rng, plan, 3.0), seconds=AWAY_SECONDS)
+    return _finish(replace(plan, patience=90.0), [fault])
+
+
+MAKERS: dict[Theme, Callable[[int, random.Random], Plan]] = {
+    Theme.PROCESSES: _processes,
+    Theme.CALLS: _calls,
+    Theme.LEADERS: _leaders,
+    Theme.NAMESPACE: _namespace,
+    Theme.FILES: _files,
+    Theme.CLOCKS: _clocks,
+    Theme.FROZEN: _frozen,
+    Theme.AWAY: _away,
+}

@@ -66,7 +66,7 @@ class Janitor:
             await asyncio.sleep(self._every * random.uniform(0.9, 1.1))  # noqa: S311
 
     async def sweep_requests(self) -> None:
-        """Find open requests that no event told of, and those that are gone without one."""
+        """Find open requests that no event told of, those that are gone without one, and look at all the others."""
         before = self._store.open_request_uids()
         listed: dict[tuple[str, str], str] = {}
         async for obj in self._list(EfritRequest.kind, fieldSelector=OPEN_REQUESTS):
@@ -78,6 +78,7 @@ class Janitor:
         for (namespace, name), uid in before.items():
             if listed.get((namespace, name)) != uid:
                 self._store.request_left({"metadata": {"namespace": namespace, "name": name, "uid": uid}})
+        self._store.look_at_open(self._every)
         for key, uid in self._store.final_requests():
             self._store.request_left({"metadata": {"namespace": key[0], "name": key[1], "uid": uid}})
 

@@ -10,7 +10,7 @@ import pytest
 
 from efrit.controller.act.kube import Kube
 from efrit.controller.janitor import Janitor
-from efrit.controller.watch.queue import WorkQueue
+from efrit.controller.watch.queue import WorkKey, WorkQueue
 from efrit.controller.watch.store import Store
 from tests.unit.controller.factory import CONFIG, NOW, final_status, instance_json, request_json
 from tests.unit.controller.fake_api import FakeApi
@@ -89,6 +89,22 @@ async def test_a_final_request_is_finished_with_at_the_next_sweep(stage: Stage) 
     await stage.janitor.sweep_requests()
 
     assert stage.store.finished_with(KEY)
+
+
+async def test_a_sweep_looks_again_at_every_open_request(api: FakeApi, kube: Kube) -> None:
+    looked = asyncio.Queue[WorkKey]()
+    queue = WorkQueue()
+    store = Store(queue, CONFIG, lambda: NOW)
+    work = asyncio.create_task(queue.run(looked.put, 1))
+    try:
+        store.observe_request(api.put(f"{ROOT}/efritrequests/work", request_json()))
+        async with asyncio.timeout(30):
+            first = await looked.get()
+            await Janitor(kube, store, (), 0.01, 600).sweep_requests()
+            assert await looked.get() == first
+    finally:
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
 
 
 async def test_an_instance_that_is_gone_without_an_event_is_forgotten(stage: Stage) -> None:

@@ -28,6 +28,8 @@ class Memory:
         self._instances: dict[Key, InstanceRecord] = defaultdict(InstanceRecord)
         self._requests: dict[Key, RequestRecord] = {}
         self._keys: dict[str, Key] = {}
+        self._unbound: dict[str, set[Key]] = defaultdict(set)
+        """Open requests without an instance, by namespace."""
         self._unclaimed: dict[Key, tuple[Key, str]] = {}
 
     def assume(self, request: Key, instance: Key | None) -> None:
@@ -36,6 +38,7 @@ class Memory:
         if entry is None or target_of(entry.request) is not None:
             return
         self._untarget(entry)
+        self._retarget(entry.request)
         if instance is not None:
             entry.assumed = instance
             self._instances[instance].open_requests.add(request)
@@ -43,6 +46,8 @@ class Memory:
     def _retarget(self, request: EfritRequest) -> None:
         target = target_of(request)
         if target is None:
+            if self._requests[request.key].open:
+                self._unbound[request.metadata.namespace].add(request.key)
             return
         entry = self._instances[target]
         moments = (request.metadata.creation_timestamp, request.status.completion_time, entry.last_activity)
@@ -59,6 +64,7 @@ class Memory:
 
     def _untarget(self, entry: RequestRecord) -> None:
         key = entry.request.key
+        self._unbound[key[0]].discard(key)
         for target in (target_of(entry.request), entry.assumed):
             if target is not None:
                 self._instances[target].open_requests.discard(key)
@@ -92,6 +98,5 @@ class Memory:
             self._look_request(key)
 
     def _look_unbound(self, namespace: str) -> None:
-        for key, entry in self._requests.items():
-            if key[0] == namespace and target_of(entry.request) is None:
-                self._look_request(key)
+        for key in self._unbound[namespace]:
+            self._look_request(key)

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from efrit.api import EfritInstance, EfritRequest
+from efrit.api import EfritInstance, EfritRequest, condition_of
+from efrit.api.instance import READY
 from efrit.controller.decide.children import naming
 from efrit.controller.decide.views import BridgeView, ClaimView, Handover, Key, PodView, StatefulSetView
 from efrit.controller.watch.line import Line
@@ -88,6 +89,17 @@ def target_of(request: EfritRequest) -> Key | None:
     if name is None and request.spec.instance_ref is not None:
         name = request.spec.instance_ref.name
     return (request.metadata.namespace, name) if name else None
+
+
+def bearing(instance: EfritInstance) -> tuple[object, ...]:
+    """Return what of an instance its requests, and those that look for one, may have been waiting for.
+
+    Its figures are not among it: they are written every few seconds while it works, however many requests wait.
+    """
+    meta, status = instance.metadata, instance.status
+    ready = condition_of(status.conditions, READY)
+    told = (ready.status, ready.reason) if ready else None
+    return (meta.uid, meta.generation, meta.deletion_timestamp, meta.labels, bool(status.suspended_idle), told)
 
 
 def outdated(view: RequestView, known: RequestView) -> bool:

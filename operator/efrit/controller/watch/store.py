@@ -7,6 +7,7 @@ never replaced by an older version of itself, so that the controller reads its o
 from __future__ import annotations
 
 import logging
+import random
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -16,7 +17,7 @@ from efrit.api import EfritInstance, EfritRequest
 from efrit.controller.decide.views import InstanceSnapshot, Key, RequestSnapshot
 from efrit.controller.watch.bridge_news import BridgeNews
 from efrit.controller.watch.queue import WorkKey
-from efrit.controller.watch.records import InstanceRecord, RequestRecord, instance_key, older, target_of
+from efrit.controller.watch.records import InstanceRecord, RequestRecord, bearing, instance_key, older, target_of
 from efrit.controller.watch.views import claim_view, pod_view, statefulset_view
 
 log = logging.getLogger(__name__)
@@ -39,14 +40,16 @@ class Store(BridgeNews):
         entry = self._instances[instance.key]
         if entry.instance is not None and older(instance, entry.instance):
             return
-        replaced = entry.instance is not None and entry.instance.metadata.uid != instance.metadata.uid
+        known = entry.instance
+        replaced = known is not None and known.metadata.uid != instance.metadata.uid
         entry.instance = instance
         if replaced:
             entry.refused, entry.problem, entry.last_activity = None, None, None
             entry.applied_generation = 0
         self._look_instance(instance.key)
-        self._look_waiting(instance.key)
-        self._look_unbound(instance.metadata.namespace)
+        if known is None or bearing(known) != bearing(instance):
+            self._look_waiting(instance.key)
+            self._look_unbound(instance.metadata.namespace)
 
     def instance_gone(self, obj: Mapping[str, Any]) -> None:
         """Take in that an EfritInstance was deleted."""
@@ -322,6 +325,11 @@ class Store(BridgeNews):
             if entry.statefulset is not None and entry.statefulset.uid in uids:
                 entry.statefulset = None
                 self._look_instance(key)
+
+    def look_at_open(self, within: float) -> None:
+        """Look at every open request again, spread over so many seconds: news may have been missed."""
+        for key in self.open_request_uids():
+            self._queue.add_after(WorkKey(EfritRequest.kind, *key), random.uniform(0, within))  # noqa: S311
 
     def counts(self) -> tuple[int, int]:
         """Return how many instances and open requests are known."""

@@ -483,6 +483,98 @@ async def test_a_request_without_room_for_its_status_is_remembered_as_such() -> 
     assert cramped()
 
 
+# Which requests news of an instance concerns.
+
+FIGURES: Json = {"queue": {"pending": 3, "processed": 7}, "lastActivityTime": "2026-03-01T12:00:00Z"}
+READY: Json = {
+    "type": "Ready",
+    "status": "True",
+    "reason": "Ready",
+    "message": "",
+    "lastTransitionTime": "2026-03-01T12:00:00Z",
+}
+BOTH_REQUESTS = {("Request", "work"), ("Request", "unbound")}
+
+
+async def _told(*versions: Json) -> set[tuple[str, str]]:
+    """What is looked at because of the last of these versions of an instance."""
+    world = World()
+    world.store.observe_request(request_json())
+    world.store.observe_request(request_json("unbound", target=None, selector={"matchLabels": {"a": "b"}}))
+    for number, version in enumerate(versions):
+        await world.settle()
+        # A look at a request takes back what it was assumed to be bound to, which must not lose it.
+        world.store.assume((NAMESPACE, "unbound"), None)
+        world.store.observe_instance(instance_json(version=str(10 + number), **version))
+    return await world.looks()
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        {"generation": 2},
+        {"uid": "made-anew"},
+        {"labels": {"a": "b"}},
+        {"deleting": True},
+        {"status": {"suspendedIdle": True}},
+        {"status": {"conditions": [READY]}},
+    ],
+    ids=lambda after: next(iter(after)),
+)
+@on_virtual_time
+async def test_a_change_that_requests_may_wait_for_is_looked_at_by_all_of_them(after: Json) -> None:
+    assert await _told({}, after) == {("Instance", "alpha")} | BOTH_REQUESTS
+
+
+@on_virtual_time
+async def test_an_instance_that_appears_is_looked_at_by_all_that_may_wait_for_it() -> None:
+    assert await _told({}) == {("Instance", "alpha")} | BOTH_REQUESTS
+
+
+@on_virtual_time
+async def test_new_figures_of_an_instance_concern_no_request() -> None:
+    before = {"status": {"conditions": [READY]}}
+    queue: Json = {**READY, "type": "QueueHealthy", "reason": "Working"}
+    after = {"status": {"conditions": [{**READY, "message": "moved"}, queue], **FIGURES}}
+
+    assert await _told(before, after) == {("Instance", "alpha")}
+
+
+@on_virtual_time
+async def test_an_unbound_request_is_no_more_looked_at_for_others_once_it_is_bound_final_or_gone() -> None:
+    world = World()
+    selector = {"selector": {"matchLabels": {"a": "b"}}}
+    for name in ("bound", "final", "gone"):
+        world.store.observe_request(request_json(name, target=None, **selector))
+    world.store.observe_request(
+        request_json("bound", target=None, version="21", status={"instanceName": "x"}, **selector)
+    )
+    world.store.observe_request(request_json("final", target=None, version="21", status=final_status(), **selector))
+    world.store.request_gone((NAMESPACE, "gone"), "uid-gone")
+    await world.settle()
+
+    world.store.observe_instance(instance_json())
+
+    assert await world.looks() == {("Instance", "alpha")}
+
+
+@on_virtual_time
+async def test_every_open_request_is_looked_at_again_within_a_sweep() -> None:
+    world = World()
+    for number in range(20):
+        world.store.observe_request(request_json(f"r{number}"))
+    world.store.observe_request(request_json("done", status=final_status()))
+    await world.settle()
+
+    world.store.look_at_open(60)
+
+    early = await world.looks(30)
+    late = await world.looks(30)
+    assert early
+    assert late
+    assert early | late == {("Request", f"r{number}") for number in range(20)}
+
+
 # Order and back-pressure.
 
 

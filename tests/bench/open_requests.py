@@ -1,0 +1,129 @@
+"""`python -m tests.bench.open_requests`: what news cost the controller that holds many open requests.
+
+No cluster: the real store, work queue and decisions, with the actions thrown away. Prints, for each kind of news, how
+many keys are looked at because of it and how many milliseconds of a processor they take.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+
+from efrit.api import EfritRequest
+from efrit.controller.act.identity import new_identity
+from efrit.controller.decide.instances import decide_instance
+from efrit.controller.decide.requests import decide_request
+from efrit.controller.watch.queue import WorkKey, WorkQueue
+from efrit.controller.watch.store import Store
+from efrit.protocol import Reset
+from tests.unit.controller import factory
+from tests.unit.controller.factory import CONFIG, NAMESPACE, POD_UID, QUEUE_ID, Json
+
+REQUESTS = 10_000
+INSTANCES = (1, 100)
+PENDING = 1000
+
+
+class World:
+    """So many instances with ready pods, and the open requests shared out among them; some bound to none."""
+
+    def __init__(self, instances: int, unbound: int) -> None:
+        self.queue = WorkQueue()
+        self.store = Store(self.queue, CONFIG, _now)
+        self.identity = new_identity(_now())
+        self.looks = 0
+        self.version = 1000
+        self.names = [f"i{number}" for number in range(instances)]
+        for name in self.names:
+            self.store.observe_instance(self.instance(name))
+            self.store.observe_pod(_pod(name))
+        for number in range(REQUESTS):
+            target = None if number < unbound else self.names[number % instances]
+            chosen: Json = {} if target else {"selector": {"matchLabels": {"no": "such"}}}
+            self.store.observe_request(factory.request_json(f"r{number}", target=target, created=_now(), **chosen))
+        for name in self.names:
+            key = (NAMESPACE, name)
+            self.store.bridge_event(key, POD_UID, Reset(queue_id=QUEUE_ID, epoch="e"))
+            self.store.bridge_event(key, POD_UID, factory.stats(pending=PENDING))
+
+    def instance(self, name: str, processed: int = 0, **more: object) -> Json:
+        self.version += 1
+        ready = {"type": "Ready", "status": "True", "reason": "Ready", "message": ""}
+        status = {
+            "observedGeneration": 1,
+            "conditions": [{**ready, "lastTransitionTime": "2026-03-01T12:00:00Z"}],
+            "queue": {"processed": processed},
+            **more,
+        }
+        return factory.instance_json(name, version=str(self.version), status=status)
+
+    async def settled(self) -> float:
+        """Work off what waits, and return the seconds it took of a processor."""
+        began = time.process_time()
+        task = asyncio.create_task(self.queue.run(self._look, 32))
+        while len(self.queue):  # noqa: ASYNC110 - a look awaits nothing: what is left is what waits
+            await asyncio.sleep(0)
+        took = time.process_time() - began
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+        return took
+
+    async def _look(self, key: WorkKey) -> None:
+        self.looks += 1
+        where = (key.namespace, key.name)
+        if key.kind == EfritRequest.kind:
+            request = self.store.request_snapshot(where)
+            if request is not None:
+                decide_request(request, _now())
+        elif (instance := self.store.instance_snapshot(where)) is not None:
+            decide_instance(instance, self.identity, _now())
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _pod(name: str) -> Json:
+    labels = {"efrit.dev/instance": name}
+    meta = {"name": f"efrit-{name}-0", "namespace": NAMESPACE, "uid": POD_UID, "labels": labels}
+    return {"metadata": meta, "status": {"phase": "Running", "podIP": "127.0.0.1"}}
+
+
+def _news(world: World) -> Iterator[tuple[str, Callable[[], None]]]:
+    def all_figures() -> None:
+        for name in world.names:
+            world.store.observe_instance(world.instance(name, processed=1))
+
+    first = world.names[0]
+    key = (NAMESPACE, first)
+    yield "figures of all instances written", all_figures
+    yield "figures of one instance written", lambda: world.store.observe_instance(world.instance(first, processed=2))
+    yield (
+        "figures of one bridge come",
+        lambda: world.store.bridge_event(key, POD_UID, factory.stats(pending=PENDING, processed=3)),
+    )
+    yield "one instance falls asleep", lambda: world.store.observe_instance(world.instance(first, suspendedIdle=True))
+
+
+async def _run() -> None:
+    print(f"{REQUESTS} open requests")
+    print(f"{'instances':>9} {'unbound':>8}  {'news':<34} {'looks':>7} {'ms':>8}")
+    for instances in INSTANCES:
+        for unbound in (0, REQUESTS // 2):
+            world = World(instances, unbound)
+            await world.settled()
+            for title, tell in _news(world):
+                world.looks = 0
+                began = time.process_time()
+                tell()
+                told = time.process_time() - began
+                took = told + await world.settled()
+                print(f"{instances:>9} {unbound:>8}  {title:<34} {world.looks:>7} {took * 1000:>8.1f}")
+
+
+if __name__ == "__main__":
+    asyncio.run(_run())

@@ -210,3 +210,13 @@ class ApiUnavailable(ApiError):
 
     code = "ApiUnavailable"
     retryable = True
+
+
+class ApiFailed(ApiUnavailable):
+    """500: a hiccup, or a webhook that is down and stays down; `sentence` is the API server's own."""
+
+    code = "ApiFailed"
+
+    def __init__(self, message: str, sentence: str = "") -> None:
+        super().__init__(message)
+        self.sentence = sentence or message

@@ -37,6 +37,7 @@ from efrit.errors import (
     ApiConflict,
     ApiError,
     ApiExists,
+    ApiFailed,
     ApiNotFound,
     ApiRefused,
     ApiTooLarge,
@@ -182,6 +183,10 @@ class Actor:
             except ApiRefused as error:
                 self._sink.refused(action.instance, action.generation, error.sentence)
                 return False
+            except ApiFailed as error:
+                if self._sink.failed(action.instance, action.generation, error.sentence):
+                    return False
+                raise
             if manifest["kind"] == "StatefulSet":
                 self._sink.observe_statefulset(obj)
         self._sink.applied(action.instance, action.generation)

@@ -15,7 +15,16 @@ import aiohttp
 from kubernetes.aio import config as kube_config
 from kubernetes.aio.client import ApiClient, Configuration
 
-from efrit.errors import ApiConflict, ApiError, ApiExists, ApiNotFound, ApiRefused, ApiTooLarge, ApiUnavailable
+from efrit.errors import (
+    ApiConflict,
+    ApiError,
+    ApiExists,
+    ApiFailed,
+    ApiNotFound,
+    ApiRefused,
+    ApiTooLarge,
+    ApiUnavailable,
+)
 
 FIELD_MANAGER = "efrit-operator"
 PAGE = 500
@@ -172,4 +181,4 @@ def _error(method: str, where: str, status: int, data: bytes) -> ApiError:
     # What server-side apply cannot read comes as a 500 (kubernetes/kubernetes#139253), however often it is asked.
     if status in (400, 403, 415, 422) or (status == 500 and message.startswith(UNREADABLE)):
         return ApiRefused(text, sentence=message)
-    return ApiUnavailable(text)
+    return ApiFailed(text, sentence=message) if status == 500 else ApiUnavailable(text)

@@ -51,6 +51,9 @@ class Sink(Protocol):
     def refused(self, instance: Key, generation: int, sentence: str) -> None:
         """Take in that a child was refused."""
 
+    def failed(self, instance: Key, generation: int, sentence: str) -> bool:
+        """Take in that the API server failed over a child; whether that is by now as good as a refusal."""
+
     def explained(self, instance: Key, problem: str | None) -> None:
         """Take in Kubernetes' sentence on why an instance does not start."""
 

@@ -31,6 +31,7 @@ class InstanceRecord:
     applied_generation: int = 0
     refused: str | None = None
     refused_generation: int = 0
+    failures: int = 0
     refused_time: datetime | None = None
     problem: str | None = None
     stats_written: datetime | None = None

@@ -23,6 +23,8 @@ from efrit.controller.watch.views import claim_view, pod_view, statefulset_view
 log = logging.getLogger(__name__)
 
 POOL_LABEL = "efrit.dev/pool"
+FAILURES_TOLD = 6
+"""How many failures in a row to apply children are told: with the work queue's pauses, about two seconds of them."""
 
 
 class Store(BridgeNews):
@@ -166,7 +168,7 @@ class Store(BridgeNews):
     def applied(self, instance: Key, generation: int) -> None:
         """Remember that the children of this generation were accepted."""
         entry = self._instances[instance]
-        entry.resync, entry.applied_generation = False, generation
+        entry.resync, entry.applied_generation, entry.failures = False, generation, 0
         if entry.refused is not None:
             entry.refused = None
             self._look_instance(instance)
@@ -177,6 +179,19 @@ class Store(BridgeNews):
         entry.refused, entry.refused_generation, entry.resync = sentence, generation, False
         entry.refused_time, entry.applied_generation = self._clock(), 0
         self._look_instance(instance)
+
+    def failed(self, instance: Key, generation: int, sentence: str) -> bool:
+        """Remember that the API server failed over a child; once that lasts, take it for a refusal and say so.
+
+        A hiccup passes. An admission webhook that is down answers so for hours, and nobody would be told why.
+        """
+        entry = self._instances[instance]
+        entry.failures += 1
+        if entry.failures < FAILURES_TOLD:
+            return False
+        entry.failures = 0
+        self.refused(instance, generation, sentence)
+        return True
 
     def explained(self, instance: Key, problem: str | None) -> None:
         """Remember Kubernetes' own sentence on why an instance does not start."""

@@ -109,3 +109,45 @@ def test_a_pod_that_cannot_be_made_says_why_and_comes_when_the_mistake_is_taken_
     for name in names:
         assert shared.answer(shared.ask("'mended", to=name))["result"] == "mended"
         shared.until_condition(name, "Ready", status="True")
+
+
+def test_a_webhook_that_is_down_is_told_and_is_over_when_it_is_gone(site: Site) -> None:
+    """It is a failure of the server as much as a hiccup is: what tells them apart is that it lasts."""
+    site.operator().start()
+    site.instance()
+    before = Stage.of(site, "one").seen()
+    hooks, name = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", f"down-{site.namespace}"
+    rule = {"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["statefulsets"]}
+    hook = {
+        "name": "down.example.org",
+        "clientConfig": {"url": "https://127.0.0.1:1/"},
+        "rules": [rule],
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": site.namespace}},
+        "failurePolicy": "Fail",
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    }
+    site.kube.call("POST", hooks, {"metadata": {"name": name}, "webhooks": [hook]})
+    try:
+        stage = Stage.of(site, "one")
+        # The API server learns of a webhook a moment after it has stored it.
+        until(lambda: _refused_dry(site), "the webhook is not asked")
+        stage.becomes({"emacs": {"daemonName": "renamed"}})
+        ready = site.until_condition("one", "Ready", reason="ChildRefused")
+        assert 'failed calling webhook "down.example.org"' in ready["message"]
+        assert site.answer(site.ask("(daemonp)"))["result"] == '"efrit"'
+    finally:
+        site.kube.call("DELETE", f"{hooks}/{name}")
+    until(lambda: not _refused_dry(site), "the webhook is still asked")
+    stage.becomes({})
+    site.until_condition("one", "Ready", status="True")
+    assert differences(before, stage.seen()) == {}
+
+
+def _refused_dry(site: Site) -> bool:
+    note = {"metadata": {"annotations": {"note": "a"}}}
+    try:
+        site.kube.patch("statefulsets", site.namespace, "efrit-one", note, dryRun="All")
+    except Refused:
+        return True
+    return False

@@ -32,6 +32,7 @@ from efrit.controller.decide.actions import (
 from efrit.controller.decide.wire import wire_request
 from efrit.errors import (
     ApiConflict,
+    ApiFailed,
     ApiRefused,
     ApiTooLarge,
     ApiUnavailable,
@@ -363,6 +364,27 @@ async def test_a_child_that_could_not_be_applied_is_tried_again(stage: Stage) ->
     with pytest.raises(ApiUnavailable):
         await stage.does(CHILDREN)
     assert stage.heard.told == []
+
+
+@pytest.mark.parametrize("lasts", [False, True])
+async def test_a_failure_over_a_child_is_tried_again_until_the_store_takes_it_for_a_refusal(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, lasts: bool
+) -> None:
+    stage.api.fail("PATCH", "/api/v1/namespaces/team/serviceaccounts/efrit-alpha", 500, {"message": "a webhook"})
+    told = []
+
+    def failed(*given: object) -> bool:
+        told.append(given)
+        return lasts
+
+    monkeypatch.setattr(stage.heard, "failed", failed, raising=False)
+    if lasts:
+        await stage.does(CHILDREN)
+    else:
+        with pytest.raises(ApiFailed):
+            await stage.does(CHILDREN)
+    assert told == [(INSTANCE, 3, "a webhook")]
+    assert len(stage.api.made("PATCH")) == 1
 
 
 # Results, deletions, events, explanations.

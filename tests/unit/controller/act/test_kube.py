@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from efrit.controller.act.kube import Kube, path
-from efrit.errors import ApiConflict, ApiError, ApiNotFound, ApiRefused, ApiTooLarge, ApiUnavailable
+from efrit.errors import ApiConflict, ApiError, ApiFailed, ApiNotFound, ApiRefused, ApiTooLarge, ApiUnavailable
 from tests.unit.controller.fake_api import FakeApi
 
 GROUP = "efrit.dev/v1alpha1"
@@ -111,7 +111,8 @@ async def test_an_empty_collection_yields_nothing(api: FakeApi, kube: Kube) -> N
         (409, ApiConflict),
         *((each, ApiRefused) for each in (400, 403, 415, 422)),
         (413, ApiTooLarge),
-        *((each, ApiUnavailable) for each in (401, 410, 429, 500, 502, 503, 504)),
+        *((each, ApiUnavailable) for each in (401, 410, 429, 502, 503, 504)),
+        (500, ApiFailed),
     ],
 )
 async def test_every_status_is_the_error_it_stands_for(

@@ -13,7 +13,7 @@ from efrit.controller.decide.views import Handover
 from efrit.controller.watch.bridge_news import UNCLAIMED_GRACE
 from efrit.controller.watch.line import rank
 from efrit.controller.watch.queue import WorkKey, WorkQueue
-from efrit.controller.watch.store import POOL_LABEL, Store
+from efrit.controller.watch.store import FAILURES_TOLD, POOL_LABEL, Store
 from efrit.protocol import RequestState, RequestView, Reset
 from tests.unit.controller.factory import (
     CONFIG,
@@ -1227,6 +1227,20 @@ async def test_a_refusal_that_repeats_itself_is_looked_at_so_that_it_is_tried_ag
     world.store.refused(ALPHA, 1, "exceeded quota")
 
     assert await world.looks() == {("Instance", "alpha")}
+
+
+@on_virtual_time
+async def test_failures_in_a_row_are_taken_for_a_refusal_and_a_success_between_starts_the_count_anew() -> None:
+    world = World()
+    world.store.observe_instance(instance_json())
+    almost = [world.store.failed(ALPHA, 1, "a webhook") for _ in range(FAILURES_TOLD - 1)]
+    world.store.applied(ALPHA, 1)
+    again = [world.store.failed(ALPHA, 1, "a webhook") for _ in range(FAILURES_TOLD)]
+
+    assert almost + again == [False] * (2 * FAILURES_TOLD - 2) + [True]
+    snapshot = world.store.instance_snapshot(ALPHA)
+    assert snapshot is not None
+    assert (snapshot.refused, snapshot.applied_generation) == ("a webhook", 0)
 
 
 @pytest.mark.parametrize("end", ["applied", "refused"])

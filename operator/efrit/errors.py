@@ -127,6 +127,13 @@ class Unauthorized(BridgeError):
     code = "Unauthorized"
 
 
+class TooManyStreams(BridgeError):
+    """As many readers follow the event stream as one bridge allows."""
+
+    code = "TooManyStreams"
+    retryable = True
+
+
 class BridgeUnreachable(BridgeError):
     """No answer from the bridge: connection refused, reset or timed out."""
 
@@ -148,6 +155,7 @@ _BY_CODE: dict[str, type[EfritError]] = {
         NoSpace,
         QueueBroken,
         Unauthorized,
+        TooManyStreams,
     )
 }
 

@@ -29,6 +29,7 @@ from efrit.errors import (
     RequestNotFound,
     RequestTooLarge,
     StorageError,
+    TooManyStreams,
     Unauthorized,
 )
 from efrit.protocol import (
@@ -56,6 +57,7 @@ _STATUS: tuple[tuple[type[EfritError], int], ...] = (
     (InvalidRequest, 422),
     (InvalidId, 422),
     (QueueFull, 429),
+    (TooManyStreams, 429),
     (QueueNotReady, 503),
     (NoSpace, 507),
     (StorageError, 503),
@@ -63,6 +65,8 @@ _STATUS: tuple[tuple[type[EfritError], int], ...] = (
 # Escaped as \uXXXX, content may take six bytes for one; the rest of a request is small.
 _ESCAPED = 6
 _ENVELOPE_BYTES = 64 * 1024
+MOST_STREAMS = 32
+"""Readers of the event stream: a controller is one, two while one follows another."""
 
 
 class Surroundings(Protocol):
@@ -103,7 +107,7 @@ def make_app(queue: DurableQueue, events: EventLog, tokens: Tokens, surroundings
         return checked
 
     one = "/v1/requests/{id}"
-    return Starlette(
+    app = Starlette(
         routes=[
             Route(one, guarded(api.put), methods=["PUT"]),
             Route(one, guarded(api.get), methods=["GET"]),
@@ -123,6 +127,9 @@ def make_app(queue: DurableQueue, events: EventLog, tokens: Tokens, surroundings
             Exception: _on_bug,
         },
     )
+    # A path is one of these or none: no caller is sent to another by the name it gave for us.
+    app.router.redirect_slashes = False
+    return app
 
 
 class _Api:
@@ -130,6 +137,7 @@ class _Api:
         self._queue = queue
         self._events = events
         self._around = surroundings
+        self._readers = 0
 
     async def put(self, http: HttpRequest) -> HttpResponse:
         rid = request_id(http.path_params["id"])
@@ -174,13 +182,25 @@ class _Api:
     async def events(self, http: HttpRequest) -> HttpResponse:
         if not self._queue.is_open:
             raise QueueNotReady("the queue is not open yet; try again")
-        stream = self._events.stream(
-            http.headers.get("last-event-id"),
-            queue_id=self._queue.queue_id,
-            snapshot=self._snapshot,
-            stats=self._around.stats,
+        if self._readers >= MOST_STREAMS:
+            raise TooManyStreams(f"{MOST_STREAMS} readers follow the events already; close one, or try again later")
+        return StreamingResponse(
+            self._follow(http), media_type="text/event-stream", headers={"cache-control": "no-store"}
         )
-        return StreamingResponse(stream, media_type="text/event-stream", headers={"cache-control": "no-store"})
+
+    async def _follow(self, http: HttpRequest) -> AsyncIterator[bytes]:
+        self._readers += 1
+        try:
+            stream = self._events.stream(
+                http.headers.get("last-event-id"),
+                queue_id=self._queue.queue_id,
+                snapshot=self._snapshot,
+                stats=self._around.stats,
+            )
+            async for part in stream:
+                yield part
+        finally:
+            self._readers -= 1
 
     async def _snapshot(self) -> AsyncIterator[RequestView]:
         # One answer at a time: all of them together may be larger than we may be.
@@ -240,8 +260,13 @@ async def _on_error(http: HttpRequest, error: Exception) -> HttpResponse:
 
 async def _on_http_error(http: HttpRequest, error: Exception) -> HttpResponse:
     assert isinstance(error, HTTPException)  # noqa: S101 - registered for nothing else
-    code = {404: "NotFound", 405: "MethodNotAllowed"}.get(error.status_code, "Invalid")
-    return _error(code, error.detail, error.status_code, dict(error.headers or {}))
+    headers = dict(error.headers or {})
+    if error.status_code == 405:
+        message = f"{http.method[:20]} is not for this path: use {headers.get('Allow', 'another method')}"
+        return _error("MethodNotAllowed", message, 405, headers)
+    if error.status_code == 404:
+        return _error("NotFound", "there is nothing at this path: see the table of calls in docs/bridge.md", 404)
+    return _error("Invalid", error.detail, error.status_code, headers)
 
 
 async def _on_disconnect(http: HttpRequest, error: Exception) -> HttpResponse:

@@ -8,6 +8,7 @@ from typing import Any
 
 import uvicorn
 
+from efrit.bridge.connection import Connection
 from efrit.bridge.tls import Certificate
 
 KEEP_ALIVE_SECONDS = 600
@@ -20,7 +21,7 @@ class Server(uvicorn.Server):
     def __init__(self, app: Any, certificate: Certificate) -> None:
         config = uvicorn.Config(
             app,
-            http="h11",
+            http=Connection,
             ws="none",
             lifespan="off",
             log_config=None,

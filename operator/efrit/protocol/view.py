@@ -10,8 +10,8 @@ from efrit.protocol.response import Response
 from efrit.protocol.states import EmacsState, RequestState
 from efrit.protocol.times import Timestamp
 
-QueueId = Annotated[str, Field(min_length=1, max_length=64)]
-"""The queue's own random id."""
+QueueId = Annotated[str, Field(max_length=64)]
+"""The queue's own random id; empty while it is not open yet."""
 
 Name = Annotated[str, Field(max_length=64)]
 """A version or the id of a start of Emacs."""

@@ -17,6 +17,8 @@ PATIENCE_SECONDS = 120.0
 LEASE_SECONDS = 15.0
 """After that a standby may lead, and a leader that was away must not act any more."""
 
+STRETCHES = (1.0, 3.0, 6.0)
+
 CYCLE = (
     Theme.PROCESSES,
     Theme.NODE,
@@ -44,13 +46,24 @@ def make(seed: int) -> Plan:
     theme = theme_of(seed)
     rng = random.Random(f"efrit-cluster-{seed}")  # noqa: S311 - another run must be able to have the same numbers
     # Workload and users' wishes of a light plan whose theme is processes; none of its faults.
-    base = light.make(10 * seed + (100 if 10 * seed % 100 in light.RARE else 0))
+    base = _stretched(light.make(10 * seed), rng.choice(STRETCHES))
     wishes = tuple(each for each in base.steps if not each.do.fault)
     plan = replace(base, seed=seed, theme=theme, steps=wishes, warm=rng.random() < 0.85, patience=PATIENCE_SECONDS)
     faults = MAKERS[theme](rng, plan)
     controllers = 2 if theme is Theme.LEADERS else 1
     steps = sorted((*wishes, *faults), key=lambda each: each.when.at)
     return replace(plan, steps=tuple(steps), controllers=controllers)
+
+
+def _stretched(plan: Plan, factor: float) -> Plan:
+    """Return the same work over a longer time, so that some of it still comes when a node is back."""
+
+    def later(at: float) -> float:
+        return round(at * factor, 2)
+
+    work = tuple(replace(each, at=later(each.at)) for each in plan.work)
+    steps = tuple(replace(each, when=replace(each.when, at=later(each.when.at))) for each in plan.steps)
+    return replace(plan, work=work, steps=steps)
 
 
 PROCESS_FAULTS = (
@@ -96,7 +109,7 @@ OF_THE_PLANE = (Do.KILL_API, Do.STOP_API, Do.KILL_ETCD, Do.STOP_ETCD)
 
 def _processes(rng: random.Random, plan: Plan) -> list[Step]:
     kinds, weights = zip(*PROCESS_FAULTS, strict=True)
-    return [_fault(rng, plan, do) for do in rng.choices(kinds, weights, k=rng.randint(1, 4))]
+    return [_fault(rng, plan, do) for do in rng.choices(kinds, weights, k=rng.randint(2, 5))]
 
 
 def _node(rng: random.Random, plan: Plan) -> list[Step]:

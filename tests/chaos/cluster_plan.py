@@ -12,6 +12,7 @@ from dataclasses import replace
 from tests.chaos import seeds as light
 from tests.chaos.plan import Do, Plan, Step, Theme, When
 from tests.chaos.seeds import AWAY_SECONDS, LONG_SECONDS
+from tests.chaos.workload import Kind, Work
 
 PATIENCE_SECONDS = 120.0
 LEASE_SECONDS = 15.0
@@ -49,6 +50,7 @@ def make(seed: int) -> Plan:
     base = _stretched(light.make(10 * seed), rng.choice(STRETCHES))
     wishes = tuple(each for each in base.steps if not each.do.fault)
     plan = replace(base, seed=seed, theme=theme, steps=wishes, warm=rng.random() < 0.85, patience=PATIENCE_SECONDS)
+    plan = _busy(rng, plan) if theme is Theme.AWAY else plan
     faults = MAKERS[theme](rng, plan)
     controllers = 2 if theme is Theme.LEADERS else 1
     steps = sorted((*wishes, *faults), key=lambda each: each.when.at)
@@ -64,6 +66,24 @@ def _stretched(plan: Plan, factor: float) -> Plan:
     work = tuple(replace(each, at=later(each.at)) for each in plan.work)
     steps = tuple(replace(each, when=replace(each.when, at=later(each.when.at))) for each in plan.steps)
     return replace(plan, work=work, steps=steps)
+
+
+def _busy(rng: random.Random, plan: Plan) -> Plan:
+    """Return the plan with more to do at once than two minutes without an API server suffice for."""
+    work = [
+        replace(
+            each, kind=Kind.SLEEP, at=round(each.at / 6, 2), seconds=round(rng.uniform(2.0, 8.0), 2), queue_timeout=0
+        )
+        if each.kind in (Kind.COUNT, Kind.SLEEP, Kind.IMPATIENT)
+        else each
+        for each in plan.work
+    ]
+    more = [
+        Work(f"m{number}", f"m{plan.seed}w{number}", Kind.SLEEP, 0.5, rng.choice(plan.instances).name, seconds=5.0)
+        for number in range(20)
+    ]
+    instances = tuple(replace(each, at=0.0, max_pending=1000) for each in plan.instances)
+    return replace(plan, instances=instances, work=(*work, *more), warm=True)
 
 
 PROCESS_FAULTS = (
@@ -92,6 +112,8 @@ NODE_FAULTS = (
 )
 AMID = (Do.KILL_EMACS, Do.KILL_BRIDGE, Do.FORCE_POD, Do.KILL_POD, Do.KILL_CONTROLLER)
 """What may happen while the node does not look: it must all be noticed afterwards."""
+ON_THE_NODE = (Do.KILL_EMACS, Do.KILL_BRIDGE, Do.KILL_POD, Do.KILL_CONTROLLER)
+"""What needs no API server to happen."""
 OF_CONTROLLERS = (Do.KILL_CONTROLLER, Do.STOP_CONTROLLER, Do.CUT_CONTROLLER)
 AT_ONCE = (
     Do.KILL_CONTROLLER,
@@ -148,7 +170,10 @@ def _frozen(rng: random.Random, plan: Plan) -> list[Step]:
 
 
 def _away(rng: random.Random, plan: Plan) -> list[Step]:
-    return [replace(_fault(rng, plan, rng.choice((Do.KILL_API, Do.KILL_ETCD))), seconds=AWAY_SECONDS)]
+    away = Step(rng.choice((Do.KILL_API, Do.KILL_ETCD)), When(20.0, answered=3), seconds=AWAY_SECONDS)
+    # Something dies while nobody can be told.
+    amid = replace(_fault(rng, plan, rng.choice(ON_THE_NODE)), when=When(round(rng.uniform(20.0, 100.0), 2)))
+    return [away, amid]
 
 
 def _fault(rng: random.Random, plan: Plan, do: Do) -> Step:

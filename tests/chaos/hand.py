@@ -48,6 +48,7 @@ class Hand:
         self.clock = Clock()
         self.notes: list[Note] = []
         self.losses: list[Loss] = []
+        self._open_losses: list[tuple[int, str]] = []
         self.submitted: list[Submitted] = []
         self.made_at: dict[str, float] = {}
         self.namespace_deleted = False
@@ -155,11 +156,30 @@ class Hand:
     # What was lost
 
     def _lose(self, instance: str, begin: float, end: float | None, cause: str, *, queue: bool = False) -> None:
-        """Note that an Emacs ended; `queue`: a queue that lives in the pod went with it. No end: not known yet."""
+        """Note that an Emacs ended; `queue`: a queue that lives in the pod went with it. No end: with the pod."""
         ephemeral = any(each.name == instance and each.ephemeral_queue for each in self.plan.instances)
         found = Loss(self.namespace, instance, begin, end or float("inf"), cause, queue and ephemeral)
+        serving = self.serving(instance)
         with self._lock:
+            self._open_losses += [(len(self.losses), serving)] if end is None else []
             self.losses.append(found)
+
+    def serving(self, instance: str) -> str:
+        """Return which pod's Emacs serves an instance, empty while none does or it is not known."""
+        return ""
+
+    def close_losses(self) -> None:
+        """End those that wait for their pod to be replaced, where it has been."""
+        with self._lock:
+            waiting, self._open_losses = self._open_losses, []
+        for index, before in waiting:
+            now = self.serving(self.losses[index].instance)
+            replaced = before and now and now != before
+            with self._lock:
+                if replaced:
+                    self.losses[index] = replace(self.losses[index], end=self.clock())
+                else:
+                    self._open_losses.append((index, before))
 
     def _is_instance(self, name: str) -> bool:
         return any(each.name == name for each in self.plan.instances)

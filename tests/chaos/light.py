@@ -264,6 +264,7 @@ class Stage(Hand):
                 each.relaunch_at = None
                 each.operator.launch()
                 self.note("controller", f"{each.operator.name} is started again")
+        self.close_losses()
         for index, (armed, seen) in enumerate(self.armed):
             for moment in armed.times[seen:]:
                 self.hits[armed.fault.fate.value] += 1
@@ -302,6 +303,12 @@ class Stage(Hand):
     def find(self, instance: str) -> Pod | None:
         """Return the running pod of an instance, None while there is none."""
         return self.site.node.find(instance)
+
+    def serving(self, instance: str) -> str:
+        """Return which pod's Emacs serves an instance, empty while none does."""
+        pod = self.find(instance)
+        pid = pod.emacs_pid() if pod else None
+        return pod.uid if pod and pid and _is_emacs(pid) else ""
 
     def complaints(self) -> Sequence[str]:
         """Return what programs have written of defects of their own; here `tend` notes who ends by itself."""

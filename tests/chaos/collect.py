@@ -60,7 +60,14 @@ def instances_ready(stage: Stage) -> dict[tuple[str, str], bool]:
     return found
 
 
-def collect(stage: Stage, *, quiet_at: float, files: tuple[QueueFile, ...], namespace_left: bool) -> History:
+def collect(
+    stage: Stage,
+    *,
+    quiet_at: float,
+    files: tuple[QueueFile, ...],
+    ready: dict[tuple[str, str], bool],
+    namespace_left: bool,
+) -> History:
     """Return the whole history of a run that is over."""
     ended_at = stage.clock()
     deleted = (stage.namespace,) if stage.namespace_deleted else ()
@@ -78,7 +85,7 @@ def collect(stage: Stage, *, quiet_at: float, files: tuple[QueueFile, ...], name
         gaps=stage.recorder.gaps,
         namespaces_deleted=deleted,
         namespaces_left=deleted if namespace_left else (),
-        instances_ready={} if deleted else instances_ready(stage),
+        instances_ready={} if deleted else ready,
         hits=dict(stage.hits),
         quiet_at=quiet_at,
         ended_at=ended_at,
@@ -126,7 +133,7 @@ def _whole(stage: Stage, version: Version) -> Digest | None:
     try:
         secret = stage.ground.kube.get("secrets", stage.namespace, reference["secretName"])
     except Refused:
-        deleted = any(each.uid == version.uid and each.deleted for each in stage.submitted)
+        deleted = any(each.uid == version.uid and (each.deleted or each.goes) for each in stage.submitted)
         return None if deleted else MISSING
     return Digest.of(base64.b64decode(secret["data"][reference["key"]]))
 

@@ -20,6 +20,8 @@ from tests.chaos.plan import Do, Plan, Step
 from tests.chaos.workload import InstancePlan, Work
 from tests.integration.kube import Json, Refused
 
+SUSPENDED = "suspended"
+"""Resumed at once, an instance may keep its pod."""
 TRY_AGAIN = (429, 500, 502, 503, 504)
 
 
@@ -88,6 +90,7 @@ class Hand:
                     ends=work.ends(),
                     attempts=work.attempts,
                     deleted=work.deleted,
+                    goes=work.ttl is not None,
                 )
             )
 
@@ -109,7 +112,7 @@ class Hand:
             case Do.DELETE:
                 self._delete("efritrequests", name)
             case Do.SUSPEND:
-                self._lose(name, began, None, "suspended", queue=True)
+                self._lose(name, began, None, SUSPENDED, queue=True)
                 change(operatingMode="Suspended")
             case Do.RESUME:
                 change(operatingMode="Running")
@@ -167,6 +170,12 @@ class Hand:
     def serving(self, instance: str) -> str:
         """Return which pod's Emacs serves an instance, empty while none does or it is not known."""
         return ""
+
+    @property
+    def awaits_pods(self) -> bool:
+        """Whether a pod is to be replaced that serves still: what that takes from a queue it has yet to put back."""
+        with self._lock:
+            return any(before and self.losses[index].cause != SUSPENDED for index, before in self._open_losses)
 
     def close_losses(self) -> None:
         """End those that wait for their pod to be replaced, where it has been."""

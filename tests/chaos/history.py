@@ -54,6 +54,7 @@ class Submitted:
     attempts: how often it may be begun; 1 without a retry policy.
     ends: how it may end when nothing fails.
     deleted: whether the workload deletes it before it is final.
+    goes: whether it is deleted by itself once it is final: it has a time to live.
     """
 
     namespace: str
@@ -65,6 +66,7 @@ class Submitted:
     ends: tuple[End, ...]
     attempts: int = 1
     deleted: bool = False
+    goes: bool = False
 
 
 @dataclass(frozen=True)

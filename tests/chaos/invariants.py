@@ -82,7 +82,9 @@ def everything_ends(history: History) -> Iterator[Violation]:
         last, final = history.last(request), history.final(request)
         if last is None:
             yield Violation("I2", request.name, "it was accepted and never seen again")
-        elif last.event == "DELETED":
+        elif request.goes and final is not None and last.event != "DELETED":
+            yield Violation("I2", request.name, "its time to live is over, and it is still there", final.reason)
+        elif last.event == "DELETED" and not (request.goes and final is not None):
             yield Violation("I2", request.name, "it was deleted, though nobody asked for that", f"at {last.at:.2f} s")
         elif final is None:
             yield Violation(

@@ -213,6 +213,7 @@ def _work(each: Work) -> str:
     }
     parts += [f"{name} {value}" for name, value in told.items() if value]
     parts += [f"{each.attempts} attempts"] if each.attempts > 1 else []
+    parts += [f"time to live {each.ttl} s"] if each.ttl is not None else []
     parts += ["cancelled"] if each.cancelled else []
     parts += ["deleted"] if each.deleted else []
     return ", ".join(parts)

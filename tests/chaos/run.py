@@ -17,7 +17,7 @@ from pathlib import Path
 import httpx
 
 from tests.chaos import collect
-from tests.chaos.history import History
+from tests.chaos.history import History, QueueFile
 from tests.chaos.invariants import Violation, violations
 from tests.chaos.light import Stage
 from tests.chaos.plan import Do, Plan, Step, When
@@ -152,14 +152,35 @@ def _finish(stage: Stage) -> History:
     quiet_at = stage.clock()
     stage.note("run", "no more faults")
     left = False
+    look = _Look(stage)
     if stage.namespace_deleted:
         left = not _within(stage, stage.plan.patience, lambda: _namespace_gone(stage))
-        files = collect.queue_files(stage)
+        look.at_files()
     else:
         _within(stage, stage.plan.patience + 5, lambda: _all_final(stage))
-        _within(stage, stage.tidy_seconds, lambda: collect.tidy(collect.queue_files(stage)) and _all_ready(stage))
-        files = collect.queue_files(stage)
-    return collect.collect(stage, quiet_at=quiet_at, files=files, namespace_left=left)
+        _within(stage, stage.tidy_seconds, look.settled)
+    return collect.collect(stage, quiet_at=quiet_at, files=look.files, ready=look.ready, namespace_left=left)
+
+
+class _Look:
+    """The last look at queues and instances: what is judged is what was seen, not what came a moment later."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self.files: tuple[QueueFile, ...] = ()
+        self.ready: dict[tuple[str, str], bool] = {}
+
+    def at_files(self) -> None:
+        self.files = collect.queue_files(self._stage)
+
+    def settled(self) -> bool:
+        """Whether all is put away and every instance serves again, by the pod it is to have."""
+        try:
+            self.ready = collect.instances_ready(self._stage)
+        except httpx.TransportError:
+            return False
+        self.at_files()
+        return collect.tidy(self.files) and all(self.ready.values()) and not self._stage.awaits_pods
 
 
 def _within(stage: Stage, seconds: float, reached: Callable[[], bool]) -> bool:
@@ -174,16 +195,8 @@ def _within(stage: Stage, seconds: float, reached: Callable[[], bool]) -> bool:
 
 def _all_final(stage: Stage) -> bool:
     final, latest = stage.recorder.final, stage.recorder.latest
-    return all(
-        each.uid in final or (each.uid in latest and latest[each.uid].event == "DELETED") for each in stage.submitted
-    )
-
-
-def _all_ready(stage: Stage) -> bool:
-    try:
-        return all(collect.instances_ready(stage).values())
-    except httpx.TransportError:
-        return False
+    gone = {uid for uid, version in latest.items() if version.event == "DELETED"}
+    return all(each.uid in gone or (each.uid in final and not each.goes) for each in stage.submitted)
 
 
 def _namespace_gone(stage: Stage) -> bool:

@@ -57,15 +57,17 @@ def make(seed: int) -> Plan:
     return MAKERS[theme](seed, rng)
 
 
-def _base(seed: int, rng: random.Random, theme: Theme, *, count: tuple[int, int], span: float) -> Plan:
+def _base(
+    seed: int, rng: random.Random, theme: Theme, *, count: tuple[int, int], span: float, cancelled: float = 0.12
+) -> Plan:
     made = workload.instances(rng)
     asked = workload.work(rng, seed, made, count=count, span=span)
-    asked, steps = _changes_of_mind(rng, asked, span)
+    asked, steps = _changes_of_mind(rng, asked, cancelled)
     return Plan(seed, theme, made, asked, steps, warm=rng.random() < 0.85)
 
 
 def _changes_of_mind(
-    rng: random.Random, asked: Sequence[Work], span: float
+    rng: random.Random, asked: Sequence[Work], cancelled: float
 ) -> tuple[tuple[Work, ...], tuple[Step, ...]]:
     """Return the work and the steps of users who cancel or delete some of it."""
     changed, steps = [], []
@@ -73,10 +75,10 @@ def _changes_of_mind(
         roll = rng.random()
         moment = round(each.at + rng.choice((0.0, 0.02, 0.1, rng.uniform(0, 1.5))), 2)
         when = When(moment) if rng.random() < 0.6 else When(round(each.at + 3, 2), running=each.name)
-        if roll < 0.12 and each.kind is not Kind.STILLBORN:
+        if roll < cancelled and each.kind is not Kind.STILLBORN:
             changed.append(replace(each, cancelled=True))
             steps.append(Step(Do.CANCEL, when, each.name))
-        elif roll < 0.16:
+        elif roll < cancelled + 0.04:
             changed.append(replace(each, deleted=True))
             steps.append(Step(Do.DELETE, when, each.name))
         else:
@@ -141,7 +143,14 @@ def _process_fault(rng: random.Random, plan: Plan, do: Do, span: float) -> Step:
     return Step(do, _moment(rng, plan, span), target, seconds)
 
 
+def _later(when: When) -> When:
+    return replace(when, at=round(when.at + 2.0, 2))
+
+
 def _finish(plan: Plan, steps: Sequence[Step]) -> Plan:
+    if not plan.warm:
+        # What can be hit is not there in the first seconds: every other fault waits for it.
+        steps = [replace(each, when=_later(each.when)) if at % 2 else each for at, each in enumerate(steps)]
     return replace(plan, steps=tuple(sorted((*plan.steps, *steps), key=lambda each: each.when.at)))
 
 
@@ -222,7 +231,7 @@ def _calls(seed: int, rng: random.Random) -> Plan:
 
 def _leaders(seed: int, rng: random.Random) -> Plan:
     span = rng.choice((3.0, 6.0))
-    plan = replace(_base(seed, rng, Theme.LEADERS, count=(8, 24), span=span), controllers=2)
+    plan = replace(_base(seed, rng, Theme.LEADERS, count=(8, 24), span=span, cancelled=0.4), controllers=2)
     faults = []
     at = rng.uniform(0.0, 2.0)
     for _ in range(rng.randint(1, 2)):
@@ -299,6 +308,8 @@ def _files(seed: int, rng: random.Random) -> Plan:
 def _clocks(seed: int, rng: random.Random) -> Plan:
     span = rng.choice((2.0, 4.0))
     plan = _base(seed, rng, Theme.CLOCKS, count=(6, 20), span=span)
+    # An end that is dated an hour ahead is kept an hour longer.
+    plan = replace(plan, work=tuple(replace(each, ttl=None) for each in plan.work))
     targets = [each.name for each in plan.instances] + ["operator-0"]
     faults = [
         Step(

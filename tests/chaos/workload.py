@@ -92,6 +92,7 @@ class Work:
     priority: int = 0
     cancelled: bool = False
     deleted: bool = False
+    ttl: int | None = None
 
     def content(self) -> str:
         """Return the Lisp, or a text for a chat."""
@@ -139,6 +140,8 @@ class Work:
             spec["queueTimeoutSeconds"] = self.queue_timeout
         if self.kind is Kind.STILLBORN:
             spec["cancel"] = True
+        if self.ttl is not None:
+            spec["ttlSecondsAfterFinished"] = self.ttl
         return {"metadata": {"name": self.name}, "spec": spec}
 
     def ends(self) -> tuple[End, ...]:
@@ -239,4 +242,5 @@ def _one(rng: random.Random, seed: int, number: int, at: float, made: tuple[Inst
         timeout=rng.choice((1, 2)) if kind is Kind.LOOP else 0,
         queue_timeout=rng.choice((1, 2, 4)) if kind is Kind.IMPATIENT else 0,
         priority=rng.choice((0, 0, 0, -1, 1, 5)),
+        ttl=rng.choice((0, 1, 3)) if rng.random() < 0.08 else None,
     )

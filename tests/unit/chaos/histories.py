@@ -33,7 +33,9 @@ def version(
     return Version(at, event, "ns", name, uid, rv, status)
 
 
-def final(at: float = 2.0, rv: int = 10, *, uid: str = UID, name: str = "a", **status: Any) -> Version:
+def final(
+    at: float = 2.0, rv: int = 10, *, uid: str = UID, name: str = "a", event: str = "MODIFIED", **status: Any
+) -> Version:
     usual = {
         "phase": "Succeeded",
         "reason": "Succeeded",
@@ -42,9 +44,8 @@ def final(at: float = 2.0, rv: int = 10, *, uid: str = UID, name: str = "a", **s
         "startTime": "2026-01-01T00:00:00Z",
         "instanceName": "one",
     }
-    return version(
-        at, rv, uid=uid, name=name, **{key: value for key, value in {**usual, **status}.items() if value is not None}
-    )
+    told = {key: value for key, value in {**usual, **status}.items() if value is not None}
+    return version(at, rv, uid=uid, name=name, event=event, **told)
 
 
 def failed(reason: str, at: float = 2.0, rv: int = 10, **status: Any) -> Version:

@@ -89,6 +89,14 @@ def test_i2_a_request_that_vanishes() -> None:
     assert found.invariant == "I2"
 
 
+def test_i2_a_request_that_goes_after_its_end_and_one_that_does_not() -> None:
+    mortal = asked(goes=True)
+    assert broken(history(submitted=(mortal,))) == {"I2"}
+    gone = (OPEN, final(), final(3.0, 12, event="DELETED"))
+    assert violations(history(submitted=(mortal,), versions=gone)) == []
+    assert broken(history(submitted=(mortal,), versions=(OPEN, version(3.0, 12, event="DELETED")))) == {"I2"}
+
+
 def test_i2_a_request_that_ends_too_late_after_the_faults() -> None:
     assert broken(history(versions=(OPEN, final(62.0)), ended_at=70.0)) == {"I2"}
     assert violations(history(versions=(OPEN, final(62.0)), quiet_at=5.0, ended_at=70.0)) == []

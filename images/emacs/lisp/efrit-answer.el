@@ -24,8 +24,9 @@
 
 (cl-defstruct (efrit-answer (:constructor efrit-answer--make))
   "An answer on its way: the request's ID, its TEXT, and what is done so far.
-LARGE is nil or (PATH . TEXT), the file of the workspace to write first."
-  id text large stored)
+LARGE is nil or (PATH . TEXT), the file of the workspace to write first; CUT
+returns the text to store instead where there can be no such file."
+  id text large cut stored)
 
 ;;;; The text of an answer
 
@@ -43,11 +44,20 @@ LARGE is nil or (PATH . TEXT), the file of the workspace to write first."
 (defun efrit-answer-make (claim result)
   "Return the `efrit-answer' that gives RESULT to the request of CLAIM."
   (let* ((id (efrit-request-id (efrit-claim-request claim)))
-         (large (efrit-answer--place-result result id))
-         (json (efrit-answer--json claim result id large)))
+         (large (efrit-answer--place-result result id)))
     (efrit-answer--make :id id
-                        :text (concat (json-serialize json) "\n")
-                        :large (plist-get large :file))))
+                        :text (efrit-answer--text claim result id large)
+                        :large (plist-get large :file)
+                        :cut (lambda ()
+                               (let ((efrit-workspace-directory nil))
+                                 (efrit-answer--text
+                                  claim result id
+                                  (efrit-answer--place-result result id)))))))
+
+(defun efrit-answer--text (claim result id large)
+  "Return the text of the answer that gives RESULT to CLAIM, whose request is ID.
+LARGE is as returned by `efrit-answer--place-result'."
+  (concat (json-serialize (efrit-answer--json claim result id large)) "\n"))
 
 (defun efrit-answer--place-result (result id)
   "Decide where the value of RESULT, for the request ID, goes.
@@ -117,7 +127,7 @@ Return non-nil when the answer of its id is this one.  Signal
     (condition-case err
         (efrit-files-isolated
           (unless (efrit-answer-stored answer)
-            (efrit-answer--write-result answer)
+            (efrit-answer--keep-result answer)
             (setf (efrit-answer-stored answer)
                   (if (efrit-answer--publish answer) 'ours 'theirs)))
           (efrit-answer--tidy id)
@@ -125,6 +135,24 @@ Return non-nil when the answer of its id is this one.  Signal
           (eq (efrit-answer-stored answer) 'ours))
       (file-error
        (signal 'efrit-answer-failed (list id (error-message-string err)))))))
+
+(defconst efrit-answer--lasting
+  (regexp-opt '("Not a directory" "File exists" "Is a directory" "Permission denied"
+                "Operation not permitted" "Too many levels of symbolic links"
+                "File name too long" "No such file or directory"))
+  "What is in the way of a file and does not go away by itself, unlike a full disk.")
+
+(defun efrit-answer--keep-result (answer)
+  "Write the large result of ANSWER, or cut it where the workspace has no place.
+Whatever code has made of the workspace, the requests that wait must go on."
+  (condition-case err
+      (let ((system-messages-locale "C"))
+        (efrit-answer--write-result answer))
+    (file-error
+     (unless (string-match-p efrit-answer--lasting (error-message-string err))
+       (signal (car err) (cdr err)))
+     (setf (efrit-answer-text answer) (funcall (efrit-answer-cut answer))
+           (efrit-answer-large answer) nil))))
 
 (defun efrit-answer--write-result (answer)
   "Write the large result of ANSWER, if it has one, to the workspace."

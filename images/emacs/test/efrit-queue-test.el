@@ -363,6 +363,35 @@
                     (efrit-files-sync-directories (efrit-files-path "nowhere")))
                   :type 'file-error)))
 
+(ert-deftest efrit-answer-a-workspace-without-a-place-for-results-cuts-them ()
+  (efrit-queue-test--with
+    (efrit-test-submit "a")
+    (efrit-queue-scan)
+    (let* ((efrit-inline-result-bytes 5)
+           (answer (efrit-answer-make
+                    (efrit-queue-test--claim)
+                    (efrit-result--make :reason "Succeeded" :value (efrit-print "0123456789" 100)))))
+      (write-region "in the way" nil (concat efrit-workspace-directory ".efrit") nil 'silent)
+      (should (efrit-answer-store answer))
+      (let ((stored (efrit-test-json "responses" "resp_a.json")))
+        (should (equal (alist-get 'result stored) "\"0123"))
+        (should (eq (alist-get 'truncated stored) t))
+        (should-not (alist-get 'result_path stored))))))
+
+(ert-deftest efrit-answer-a-full-workspace-is-waited-for ()
+  (efrit-queue-test--with
+    (efrit-test-submit "a")
+    (efrit-queue-scan)
+    (let* ((efrit-inline-result-bytes 5)
+           (answer (efrit-answer-make
+                    (efrit-queue-test--claim)
+                    (efrit-result--make :reason "Succeeded" :value (efrit-print "0123456789" 100)))))
+      (cl-letf (((symbol-function 'efrit-answer--write-result)
+                 (lambda (_) (signal 'file-error '("Write error" "No space left on device" "x")))))
+        (should-error (efrit-answer-store answer) :type 'efrit-answer-failed))
+      (should (efrit-answer-store answer))
+      (should (alist-get 'result_path (efrit-test-json "responses" "resp_a.json"))))))
+
 (ert-deftest efrit-answer-without-a-workspace-is-cut ()
   (efrit-queue-test--with
     (efrit-test-submit "one")

@@ -25,7 +25,7 @@ demo: ## a cluster, the operator, an Emacs instance, two answers (CLUSTER=kind|b
 	$(PYTHON) -m samples.demo
 
 .PHONY: test
-test: test-unit test-lisp test-integration test-chaos test-mutants test-e2e ## every tier, fast ones first
+test: test-unit test-lisp test-integration test-fuzz test-chaos test-mutants test-e2e ## every tier, fast ones first
 
 ## Tests, tier by tier
 

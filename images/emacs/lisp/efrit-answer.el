@@ -174,11 +174,15 @@ Whatever code has made of the workspace, the requests that wait must go on."
   "Link ANSWER into responses/; return nil when its id has an answer already."
   (let ((path (efrit-files-path "responses"
                                 (concat "resp_" (efrit-answer-id answer) ".json"))))
-    (condition-case nil
-        (efrit-files-publish path (efrit-answer-text answer) efrit-claim-boot)
-      (file-missing
-       (efrit-files-make-directories)
-       (efrit-files-publish path (efrit-answer-text answer) efrit-claim-boot)))))
+    (cond
+     ;; The code of the request may have written one, which is archived by now.
+     ((efrit-claim-answered-p (efrit-answer-id answer)) nil)
+     (t
+      (condition-case nil
+          (efrit-files-publish path (efrit-answer-text answer) efrit-claim-boot)
+        (file-missing
+         (efrit-files-make-directories)
+         (efrit-files-publish path (efrit-answer-text answer) efrit-claim-boot)))))))
 
 (defun efrit-answer--tidy (id)
   "Put away the files of the request ID, which is answered."

@@ -378,6 +378,17 @@
         (should (eq (alist-get 'truncated stored) t))
         (should-not (alist-get 'result_path stored))))))
 
+(ert-deftest efrit-answer-an-answer-already-acknowledged-stays-the-only-one ()
+  (efrit-queue-test--with
+    (efrit-test-submit "a")
+    (efrit-queue-scan)
+    (let ((answer (efrit-answer-make (efrit-queue-test--claim)
+                                     (efrit-result--make :reason "Succeeded"))))
+      (efrit-test-write "archive" "resp_a.json" "{}")
+      (should-not (efrit-answer-store answer))
+      (should-not (efrit-test-answer-p "a"))
+      (should (equal (efrit-test-names "archive") '("req_a.json" "resp_a.json"))))))
+
 (ert-deftest efrit-answer-a-full-workspace-is-waited-for ()
   (efrit-queue-test--with
     (efrit-test-submit "a")

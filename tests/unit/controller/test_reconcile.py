@@ -292,6 +292,15 @@ async def test_a_refusal_is_told_instead_of_the_status_that_was_decided_before_i
     ready = stage.api.objects[where]["status"]["conditions"][0]
     assert (ready["reason"], "exceeded quota: accounts" in ready["message"]) == ("ChildRefused", True)
 
+    # Taken back: the status that the refusal still speaks in is not written for the new generation.
+    mended = {**stage.api.objects[where], **instance_json(generation=2, version="999")}
+    stage.store.observe_instance(stage.api.put(where, {**mended, "status": stage.api.objects[where]["status"]}))
+    await stage.reconciler.look(look)
+    assert stage.api.objects[where]["status"]["observedGeneration"] == 1
+    await stage.reconciler.look(look)
+    after = stage.api.objects[where]["status"]
+    assert (after["observedGeneration"], after["conditions"][0]["reason"]) == (2, "Creating")
+
 
 async def test_an_instance_that_is_gone_is_disconnected(stage: Stage) -> None:
     assert len(stage.bridges) == 1

@@ -189,8 +189,7 @@ class Actor:
                 raise
             if manifest["kind"] == "StatefulSet":
                 self._sink.observe_statefulset(obj)
-        self._sink.applied(action.instance, action.generation)
-        return True
+        return self._sink.applied(action.instance, action.generation)
 
     async def _create_once(self, manifest: Mapping[str, Any]) -> None:
         try:

@@ -45,8 +45,8 @@ class Sink(Protocol):
     def acknowledged(self, instance: Key, uid: str) -> None:
         """Take in that a bridge was told that its answer is stored."""
 
-    def applied(self, instance: Key, generation: int) -> None:
-        """Take in that the children of this generation were accepted."""
+    def applied(self, instance: Key, generation: int) -> bool:
+        """Take in that the children of this generation were accepted; whether that was to be expected."""
 
     def refused(self, instance: Key, generation: int, sentence: str) -> None:
         """Take in that a child was refused."""

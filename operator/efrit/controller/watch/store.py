@@ -165,13 +165,15 @@ class Store(BridgeNews):
 
     # What actions learned.
 
-    def applied(self, instance: Key, generation: int) -> None:
-        """Remember that the children of this generation were accepted."""
+    def applied(self, instance: Key, generation: int) -> bool:
+        """Remember that the children of this generation were accepted; False where they were refused before."""
         entry = self._instances[instance]
         entry.resync, entry.applied_generation, entry.failures = False, generation, 0
-        if entry.refused is not None:
-            entry.refused = None
-            self._look_instance(instance)
+        if entry.refused is None:
+            return True
+        entry.refused = None
+        self._look_instance(instance)
+        return False
 
     def refused(self, instance: Key, generation: int, sentence: str) -> None:
         """Remember that a child was refused, and why."""

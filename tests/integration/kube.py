@@ -61,6 +61,12 @@ class Kube:
         self, method: str, path: str, body: object = None, *, content_type: str = "application/json", **query: str
     ) -> Json:
         content = None if body is None else json.dumps(body).encode()
+        return self.send(method, path, content, content_type=content_type, **query)
+
+    def send(
+        self, method: str, path: str, content: bytes | None, *, content_type: str = "application/json", **query: str
+    ) -> Json:
+        """Send bytes as they are."""
         headers = {"Accept": "application/json"}
         if content is not None:
             headers["Content-Type"] = content_type

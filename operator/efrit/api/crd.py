@@ -15,7 +15,9 @@ import yaml
 from pydantic import BaseModel
 
 from efrit.api.instance import EfritInstance
+from efrit.api.kubernetes import kubernetes_schema
 from efrit.api.meta import GROUP, VERSION, ApiModel, Resource
+from efrit.api.pod_template import KUBERNETES_TYPE
 from efrit.api.request import EfritRequest
 
 RESOURCES: tuple[type[Resource], ...] = (EfritInstance, EfritRequest)
@@ -149,15 +151,20 @@ def _convert(
 
 def _finish(node: dict[str, Any], defaults: bool) -> dict[str, Any]:
     result = dict(node)
+    kubernetes_type = result.pop(KUBERNETES_TYPE, None)
+    if kubernetes_type is not None:
+        result = {
+            **{key: result[key] for key in ("description",) if key in result},
+            **kubernetes_schema(kubernetes_type),
+        }
     if "default" in result:
         result["default"] = _minimal(result["default"])
         if not defaults or result["default"] in (None, [], {}):
             del result["default"]
     if result.get("x-kubernetes-int-or-string"):
         result.pop("type", None)
-    if result.get("x-kubernetes-preserve-unknown-fields") or result.get("additionalProperties") is True:
-        result.pop("additionalProperties", None)
-        result["x-kubernetes-preserve-unknown-fields"] = True
+    if result.get("additionalProperties") is True:
+        raise ValueError(f"what is of any shape is of any depth, and more than a JSON reader takes: {node}")
     if result.get("format") == "date-time":
         result["maxLength"] = 64
     if "description" in result:

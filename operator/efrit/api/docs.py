@@ -54,7 +54,8 @@ def _fields(node: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Mapping
         inner, mark = field, ""
         if field.get("type") == "array":
             inner, mark = field["items"], "[]"
-        if inner.get("properties"):
+        # Kubernetes' own objects are described by Kubernetes.
+        if any("description" in each for each in inner.get("properties", {}).values()):
             yield from _fields(inner, f"{path}{mark}.")
 
 

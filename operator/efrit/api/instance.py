@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
 from efrit.api.conditions import Condition
 from efrit.api.meta import ApiModel, PrinterColumn, Resource, Rule, Time
-from efrit.api.pod_template import PodTemplate, Quantity, ResourceRequirements
+from efrit.api.pod_template import (
+    NetworkPolicyEgressRule,
+    NetworkPolicyPeer,
+    PodTemplate,
+    Quantity,
+    ResourceRequirements,
+)
 from efrit.api.request import MAX_TIMEOUT_SECONDS, LocalReference, ObjectName
 
 READY = "Ready"
 QUEUE_HEALTHY = "QueueHealthy"
 EMACS_RESPONSIVE = "EmacsResponsive"
 SUSPENDED = "Suspended"
-
-OPEN_OBJECT = {"x-kubernetes-preserve-unknown-fields": True}
 
 
 class OperatingMode(StrEnum):
@@ -244,10 +248,10 @@ class Idle(ApiModel):
 class Network(ApiModel):
     """What the instance may reach and who may reach it. Default: nothing but DNS and the model."""
 
-    egress: tuple[Annotated[dict[str, Any], Field(json_schema_extra=OPEN_OBJECT)], ...] = Field(
+    egress: tuple[NetworkPolicyEgressRule, ...] = Field(
         default=(), max_length=50, description="NetworkPolicyEgressRules added to the instance's policy."
     )
-    allow_ingress_from: tuple[Annotated[dict[str, Any], Field(json_schema_extra=OPEN_OBJECT)], ...] = Field(
+    allow_ingress_from: tuple[NetworkPolicyPeer, ...] = Field(
         default=(),
         max_length=50,
         description="NetworkPolicyPeers that may reach the instance, beside the operator.",

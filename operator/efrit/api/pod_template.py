@@ -5,12 +5,33 @@ from __future__ import annotations
 from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, Field
+from pydantic.fields import FieldInfo
 
 from efrit.api.meta import ApiModel, Rule
 
-OPEN_OBJECT = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-OpenObject = Annotated[dict[str, Any], Field(json_schema_extra=OPEN_OBJECT)]
-"""An object whose inside is Kubernetes' own and is checked by the API server when the pod is made."""
+KUBERNETES_TYPE = "x-efrit-kubernetes-type"
+"""Names the model whose schema the generator of the CRDs puts in place (see kubernetes.py)."""
+
+
+def kubernetes_type(name: str) -> FieldInfo:
+    """Return the mark of an object of Kubernetes' own: read as it is, and checked when something is made of it."""
+    found: FieldInfo = Field(json_schema_extra={KUBERNETES_TYPE: name})
+    return found
+
+
+EnvVarSource = Annotated[dict[str, Any], kubernetes_type("V1EnvVarSource")]
+ConfigMapEnvSource = Annotated[dict[str, Any], kubernetes_type("V1ConfigMapEnvSource")]
+SecretEnvSource = Annotated[dict[str, Any], kubernetes_type("V1SecretEnvSource")]
+ConfigMapVolumeSource = Annotated[dict[str, Any], kubernetes_type("V1ConfigMapVolumeSource")]
+SecretVolumeSource = Annotated[dict[str, Any], kubernetes_type("V1SecretVolumeSource")]
+EmptyDirVolumeSource = Annotated[dict[str, Any], kubernetes_type("V1EmptyDirVolumeSource")]
+PersistentVolumeClaimVolumeSource = Annotated[dict[str, Any], kubernetes_type("V1PersistentVolumeClaimVolumeSource")]
+ProjectedVolumeSource = Annotated[dict[str, Any], kubernetes_type("V1ProjectedVolumeSource")]
+CSIVolumeSource = Annotated[dict[str, Any], kubernetes_type("V1CSIVolumeSource")]
+EphemeralVolumeSource = Annotated[dict[str, Any], kubernetes_type("V1EphemeralVolumeSource")]
+Affinity = Annotated[dict[str, Any], kubernetes_type("V1Affinity")]
+NetworkPolicyEgressRule = Annotated[dict[str, Any], kubernetes_type("V1NetworkPolicyEgressRule")]
+NetworkPolicyPeer = Annotated[dict[str, Any], kubernetes_type("V1NetworkPolicyPeer")]
 
 Quantity = Annotated[
     str,
@@ -53,7 +74,7 @@ class EnvVar(ApiModel):
 
     name: str = Field(min_length=1, max_length=256, pattern=r"^[-._a-zA-Z][-._a-zA-Z0-9]*$", description="Name.")
     value: str | None = Field(default=None, max_length=32_768, description="Value.")
-    value_from: OpenObject | None = Field(default=None, description="Where the value comes from.")
+    value_from: EnvVarSource | None = Field(default=None, description="Where the value comes from.")
     rules: ClassVar = (
         Rule(
             "!self.name.startsWith('EFRIT_')",
@@ -66,8 +87,8 @@ class EnvSource(ApiModel):
     """As in a container: all keys of a ConfigMap or Secret."""
 
     prefix: str | None = Field(default=None, max_length=256, description="Put before every name.")
-    config_map_ref: OpenObject | None = Field(default=None, description="The ConfigMap.")
-    secret_ref: OpenObject | None = Field(default=None, description="The Secret.")
+    config_map_ref: ConfigMapEnvSource | None = Field(default=None, description="The ConfigMap.")
+    secret_ref: SecretEnvSource | None = Field(default=None, description="The Secret.")
 
 
 class Volume(ApiModel):
@@ -79,13 +100,17 @@ class Volume(ApiModel):
         pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$",
         description="Name of the volume.",
     )
-    config_map: OpenObject | None = Field(default=None, description="A ConfigMap's keys as files.")
-    secret: OpenObject | None = Field(default=None, description="A Secret's keys as files.")
-    empty_dir: OpenObject | None = Field(default=None, description="An empty directory with the pod's life.")
-    persistent_volume_claim: OpenObject | None = Field(default=None, description="A claim that exists.")
-    projected: OpenObject | None = Field(default=None, description="Several sources in one directory.")
-    csi: OpenObject | None = Field(default=None, description="An inline CSI volume.")
-    ephemeral: OpenObject | None = Field(default=None, description="A claim with the pod's life.")
+    config_map: ConfigMapVolumeSource | None = Field(default=None, description="A ConfigMap's keys as files.")
+    secret: SecretVolumeSource | None = Field(default=None, description="A Secret's keys as files.")
+    empty_dir: EmptyDirVolumeSource | None = Field(
+        default=None, description="An empty directory with the pod's life."
+    )
+    persistent_volume_claim: PersistentVolumeClaimVolumeSource | None = Field(
+        default=None, description="A claim that exists."
+    )
+    projected: ProjectedVolumeSource | None = Field(default=None, description="Several sources in one directory.")
+    csi: CSIVolumeSource | None = Field(default=None, description="An inline CSI volume.")
+    ephemeral: EphemeralVolumeSource | None = Field(default=None, description="A claim with the pod's life.")
     rules: ClassVar = (
         Rule(
             "[" + ", ".join(f"has(self.{source})" for source in BOUND_SOURCES) + "].filter(given, given).size() == 1",
@@ -141,7 +166,7 @@ class PodTemplate(ApiModel):
         default_factory=dict, max_length=64, description="Labels a node must carry."
     )
     tolerations: tuple[Toleration, ...] = Field(default=(), max_length=64, description="Taints it tolerates.")
-    affinity: OpenObject | None = Field(default=None, description="As in a pod.")
+    affinity: Affinity | None = Field(default=None, description="As in a pod.")
     runtime_class_name: str | None = Field(default=None, max_length=253, description="As in a pod.")
     priority_class_name: str | None = Field(default=None, max_length=253, description="As in a pod.")
     image_pull_secrets: tuple[PullSecret, ...] = Field(default=(), max_length=16, description="As in a pod.")

@@ -53,11 +53,14 @@ def _quantity(schema: Json) -> Iterator[Side]:
     most = schema["maxLength"]
     yield "longest", "1".rjust(most, "0"), None
     yield "too long", "1".rjust(most + 1, "0"), "Too long"
+    yield "no quantity", [], "must be of type"
+    if "pattern" not in schema:
+        yield "number", 3, None
+        return
     for good in ("500m", "2", "1.5Gi", "1e3", 3):
         yield f"quantity {good!r}", good, None
     for bad in ("", "1 Gi", "lots", "1GiB"):
         yield f"quantity {bad!r}", bad, "should match"
-    yield "no quantity", [], "must be of type"
 
 
 def _string(schema: Json) -> Iterator[Side]:

@@ -11,8 +11,10 @@ import pytest
 import yaml
 from pydantic import Field
 
+from efrit.api import EfritInstance
 from efrit.api.crd import RESOURCES, definition, main, render, structural
 from efrit.api.meta import ApiModel, Resource
+from efrit.api.pod_template import BOUND_SOURCES
 
 Schema = dict[str, Any]
 
@@ -61,9 +63,41 @@ def test_every_default_says_something_an_absent_field_does_not(node: Schema) -> 
     assert default == {} or not empty(default)
 
 
+POD = ".spec.podTemplate"
+KUBERNETES_OWN = (
+    ".spec.network.egress[].",
+    ".spec.network.allowIngressFrom[].",
+    f"{POD}.affinity.",
+    f"{POD}.env[].valueFrom.",
+    f"{POD}.envFrom[].configMapRef.",
+    f"{POD}.envFrom[].secretRef.",
+    *(f"{POD}.volumes[].{source}." for source in BOUND_SOURCES),
+)
+"""Below these Kubernetes has the word."""
+
+
+@pytest.mark.parametrize("resource", RESOURCES)
+def test_nothing_is_of_any_shape_and_so_of_any_depth(resource: type[Resource]) -> None:
+    for path, node in nodes(schema_of(resource)):
+        assert "x-kubernetes-preserve-unknown-fields" not in node, path
+        assert (
+            node.get("type") != "object"
+            or path == ".metadata"
+            or {"properties", "additionalProperties"} & node.keys()
+        )
+
+
+@pytest.mark.parametrize("place", KUBERNETES_OWN)
+def test_what_is_kubernetes_own_is_known_field_by_field(place: str) -> None:
+    below = [path for path, _ in nodes(schema_of(EfritInstance)) if path.startswith(place)]
+    assert below, place
+
+
 @pytest.mark.parametrize("resource", RESOURCES)
 def test_every_field_of_ours_is_described_in_one_line(resource: type[Resource]) -> None:
     for path, node in nodes(schema_of(resource)):
+        if path.startswith(KUBERNETES_OWN):
+            continue
         if path and not path.endswith("[]") and path not in (".apiVersion", ".kind", ".metadata"):
             assert node.get("description"), path
             assert "\n" not in node["description"]

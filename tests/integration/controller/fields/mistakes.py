@@ -49,8 +49,6 @@ def _placement() -> Iterator[Mistake]:
     yield _pod("toleration effect", "tolerations[0].effect", "Never", tolerations=[{"key": "a", "effect": "Never"}])
     timed = {"key": "a", "operator": "Exists", "effect": "NoSchedule", "tolerationSeconds": 1}
     yield _pod("toleration time", "tolerations[0].effect", "NoExecute", tolerations=[timed])
-    yield _pod("affinity of a wrong type", "affinity.nodeAffinity", "expected map", affinity={"nodeAffinity": 5})
-    yield _pod("affinity with a typo", ".nodeAfinity", "not declared", affinity={"nodeAfinity": {}})
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}
     yield _pod("affinity without terms", "nodeSelectorTerms", "at least one", affinity={"nodeAffinity": required})
 
@@ -86,8 +84,6 @@ def _volumes() -> Iterator[Mistake]:
     yield one("claim without a name", "claimName", persistentVolumeClaim={})
     yield one("CSI without a driver", "driver", csi={})
     yield one("ephemeral without a claim", "volumeClaimTemplate", ephemeral={})
-    yield one("config map of a wrong type", "configMap.name", "expected string", configMap={"name": 5})
-    yield one("projected with a typo", ".sorces", "not declared", projected={"sorces": []})
     yield one("size that is none", "quantities must match", emptyDir={"sizeLimit": "lots"})
 
 
@@ -104,8 +100,6 @@ def _network() -> Iterator[Mistake]:
     def out(title: str, *says: str, **rule: Any) -> Mistake:
         return Mistake(title, {"network": {"egress": [rule]}}, says)
 
-    yield out("egress of a wrong type", "egress", "expected list", to=5)
-    yield out("egress with a typo", ".too", "not declared", too=[])
     yield out("egress to no network", "cidr", "everywhere", to=[{"ipBlock": {"cidr": "everywhere"}}])
     yield out("egress to no port", "port", "no port", ports=[{"port": "no port"}])
     peers = [{"ipBlock": {"cidr": "192.0.2.0/24", "except": ["198.51.100.0/24"]}}]
@@ -114,3 +108,14 @@ def _network() -> Iterator[Mistake]:
     yield Mistake("model at an address of a link", nowhere, ("cidr", "fe80::1"))
     odd = {"model": {**MODEL, "baseURL": "http://model.(odd).svc"}}
     yield Mistake("model in no namespace", odd, ("namespaceSelector", "(odd)"))
+
+
+TYPOS: tuple[tuple[Json, str], ...] = (
+    ({"podTemplate": {"affinity": {"nodeAfinity": {}}}}, 'unknown field "spec.podTemplate.affinity.nodeAfinity"'),
+    ({"podTemplate": {"affinity": {"nodeAffinity": 5}}}, "nodeAffinity: Invalid value"),
+    ({"podTemplate": {"volumes": [{"name": "a", "configMap": {"name": 5}}]}}, "configMap.name: Invalid value"),
+    ({"podTemplate": {"volumes": [{"name": "a", "projected": {"sorces": []}}]}}, "projected.sorces"),
+    ({"network": {"egress": [{"too": []}]}}, 'unknown field "spec.network.egress[0].too"'),
+    ({"network": {"egress": [{"to": 5}]}}, "spec.network.egress[0].to: Invalid value"),
+)
+"""What the definitions know of Kubernetes' own objects: refused at once, and how."""

@@ -15,8 +15,19 @@ HERE = Path(__file__).parent
 
 
 def fields(plural: str) -> set[str]:
-    """Return every place below spec: objects, lists, maps, what is in them, leaves."""
-    return {_written(node.path) for node in nodes("spec") if node.plural == plural} - {"spec"}
+    """Return every place below spec: objects, lists, maps, what is in them, leaves.
+
+    What is in Kubernetes' own objects carries no description of ours: those count as one field each.
+    """
+    found = [node for node in nodes("spec") if node.plural == plural]
+    ours = {node.path for node in found if "description" in node.schema}
+    return {_written(node.path) for node in found if _named(node.path) in ours} - {"spec"}
+
+
+def _named(path: tuple[str, ...]) -> tuple[str, ...]:
+    while path[-1] in (ITEM, VALUE):
+        path = path[:-1]
+    return path
 
 
 def _written(path: tuple[str, ...]) -> str:

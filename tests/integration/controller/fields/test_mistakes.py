@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
 
 from tests.integration.controller.fields.changes import SUSPENDED
 from tests.integration.controller.fields.children import differences
-from tests.integration.controller.fields.mistakes import Mistake, mistakes
+from tests.integration.controller.fields.mistakes import TYPOS, Mistake, mistakes
 from tests.integration.controller.fields.stage import Stage, merged
 from tests.integration.controller.site import Site
 from tests.integration.kube import Json, Refused, until
@@ -41,6 +42,31 @@ def test_a_mistake_is_told_and_is_over_when_it_is_taken_back(stage: Stage, mista
     ready = stage.site.until_condition(stage.name, "Ready", reason="ChildRefused")
     assert [each for each in mistake.says if each not in ready["message"]] == [], ready["message"]
     assert differences(before, stage.after(SUSPENDED)) == {}
+
+
+@pytest.mark.parametrize(("change", "says"), TYPOS, ids=[says for _, says in TYPOS])
+def test_a_typo_in_what_is_kubernetes_own_is_refused_at_once(stage: Stage, change: Json, says: str) -> None:
+    with pytest.raises(Refused, match=re.escape(says)):
+        stage.becomes(merged(SUSPENDED, change))
+
+
+@pytest.mark.parametrize("strict", ["Strict", "Ignore"])
+def test_nothing_of_any_depth_gets_in(shared: Site, strict: str) -> None:
+    """More levels than a JSON reader goes down would end every controller at its next list, for everyone."""
+    deep = '{"a":[' * 4000 + "]}" * 4000
+    place = '{"volumes":[{"name":"a","configMap":%s}],"affinity":%s}' % (deep, deep)  # noqa: UP031 - braces
+    body = '{"apiVersion":"efrit.dev/v1alpha1","kind":"EfritInstance","metadata":{"name":"deep-%s"},"spec":{%s}}' % (  # noqa: UP031
+        strict.lower(),
+        f'"operatingMode":"Suspended","podTemplate":{place},"network":{{"egress":[{deep}]}}',
+    )
+    path = shared.kube.path("efritinstances", shared.namespace)
+    if strict == "Strict":
+        with pytest.raises(Refused, match="unknown field"):
+            shared.kube.send("POST", path, body.encode(), fieldValidation=strict)
+    else:
+        made = shared.kube.send("POST", path, body.encode(), fieldValidation=strict)
+        assert made["spec"]["podTemplate"]["affinity"] == {}
+    assert shared.answer(shared.ask("'alive"))["result"] == "alive"
 
 
 def test_an_instance_with_a_mistake_goes_on_as_it_was_and_its_pod_stays(shared: Site) -> None:

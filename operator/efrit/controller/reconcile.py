@@ -26,12 +26,14 @@ from efrit.controller.decide.instances import decide_instance
 from efrit.controller.decide.requests import decide_request
 from efrit.controller.decide.views import Key
 from efrit.controller.watch.queue import WorkKey, WorkQueue
+from efrit.controller.watch.records import target_of
 from efrit.controller.watch.store import Store
 from efrit.errors import ApiNotFound, NotAnswered
 
 log = logging.getLogger(__name__)
 
 API_VERSION = f"{GROUP}/{VERSION}"
+FINAL = ("Succeeded", "Failed")
 PULSE = WorkKey("Pulse", "", "")
 
 
@@ -91,7 +93,10 @@ class Reconciler:
         if snapshot is None:
             await self._unclaimed(key)
             return
-        await self._carry_out(work, decide_request(snapshot, self._clock()))
+        actions = decide_request(snapshot, self._clock())
+        if snapshot.target is None and await self._instance_is_there(snapshot.request, actions):
+            return
+        await self._carry_out(work, actions)
         # An earlier request of the name, deleted while a queue had it.
         await self._unclaimed(key)
         if self._store.finished_with(key):
@@ -113,6 +118,20 @@ class Reconciler:
                         # Learned on the way: a status decided before that would speak of a world that is not.
                         return
 
+    async def _instance_is_there(self, request: EfritRequest, actions: list[Action]) -> bool:
+        """Ask before a request ends because its instance is not known: the watch that would tell of it may lag."""
+        target = target_of(request)
+        final = any(isinstance(each, PatchStatus) and each.status.get("phase") in FINAL for each in actions)
+        if target is None or not final:
+            return False
+        try:
+            obj = await self._kube.get(API_VERSION, EfritInstance.kind, *target)
+        except ApiNotFound:
+            return False
+        # This looks at the request again.
+        self._store.observe_instance(obj)
+        return True
+
     async def _verify(self, key: Key) -> None:
         """Ask whether a request that left the watched selection exists: deleted, final, or a false alarm."""
         snapshot = self._store.request_snapshot(key)
@@ -128,7 +147,7 @@ class Reconciler:
             self._store.request_gone(key, uid)
             return
         self._store.observe_request(obj)
-        if obj.get("status", {}).get("phase") not in ("Succeeded", "Failed"):
+        if obj.get("status", {}).get("phase") not in FINAL:
             self._store.verified(key)
 
     async def _unclaimed(self, key: Key) -> None:
@@ -142,7 +161,7 @@ class Reconciler:
         except ApiNotFound:
             obj = None
         if obj is not None and obj["metadata"]["uid"] == uid:
-            if obj.get("status", {}).get("phase") not in ("Succeeded", "Failed"):
+            if obj.get("status", {}).get("phase") not in FINAL:
                 self._store.observe_request(obj)
                 return
         else:

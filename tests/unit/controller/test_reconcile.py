@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +124,24 @@ async def test_a_request_goes_from_hand_over_to_acknowledgement(stage: Stage) ->
 
     assert stage.bridge_calls == [("PUT", ONE), ("DELETE", ONE)]
     assert len(stage.api.made("PATCH")) == 1
+
+
+async def test_a_request_does_not_end_for_an_instance_that_only_the_watch_does_not_know(stage: Stage) -> None:
+    stage.api.put("/apis/efrit.dev/v1alpha1/namespaces/team/efritinstances/alpha", instance_json())
+    stage.store.observe_request(stage.api.put(WORK, request_json(created=datetime.now(UTC) - timedelta(hours=1))))
+
+    await stage.look()
+
+    assert stage.status == {}
+    assert stage.store.instance_snapshot(INSTANCE) is not None
+
+
+async def test_a_request_ends_where_its_instance_really_does_not_exist(stage: Stage) -> None:
+    stage.store.observe_request(stage.api.put(WORK, request_json(created=datetime.now(UTC) - timedelta(hours=1))))
+
+    await stage.look()
+
+    assert stage.status["phase"] == "Failed"
 
 
 async def test_a_final_request_that_left_the_selection_is_forgotten_once_acknowledged(stage: Stage) -> None:

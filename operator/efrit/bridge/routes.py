@@ -142,8 +142,7 @@ class _Api:
     async def put(self, http: HttpRequest) -> HttpResponse:
         rid = request_id(http.path_params["id"])
         request = Request.parse(await self._body(http))
-        if request.id != rid:
-            raise InvalidRequest(f"the body says id {request.id}, the path says {rid}")
+        _require_same(rid, request)
         view, created = await self._queue.submit(request)
         return _json(view, 201 if created else 200)
 
@@ -167,10 +166,18 @@ class _Api:
 
     async def cancel(self, http: HttpRequest) -> HttpResponse:
         rid = _known_id(http)
+        if body := await self._body(http):
+            return await self._decline(rid, Request.parse(body))
         before = await self._queue.view(rid, response=False)
         view = await self._queue.cancel(rid)
         self._around.poke()
         return _json(view, 200 if before.state.final else 202)
+
+    async def _decline(self, rid: RequestId, request: Request) -> HttpResponse:
+        _require_same(rid, request)
+        view = await self._queue.decline(request)
+        self._around.poke()
+        return _json(view, 200 if view.state.final else 202)
 
     async def delete(self, http: HttpRequest) -> HttpResponse:
         await self._queue.acknowledge(_known_id(http))
@@ -223,6 +230,11 @@ class _Health:
 
     async def metrics(self, http: HttpRequest) -> HttpResponse:
         return HttpResponse(self._around.metrics(), media_type=CONTENT_TYPE)
+
+
+def _require_same(rid: RequestId, request: Request) -> None:
+    if request.id != rid:
+        raise InvalidRequest(f"the body says id {request.id}, the path says {rid}")
 
 
 def _known_id(http: HttpRequest) -> RequestId:

@@ -5,10 +5,11 @@ Blocking functions for the disk thread.
 
 from datetime import datetime
 
-from efrit.protocol import Reason, RequestId, response_file
-from efrit.queue.durable import Disk, publish
+from efrit.protocol import Reason, RequestId, request_file, response_file
+from efrit.queue.durable import Disk, publish, temporary_name
 from efrit.queue.layout import Area, cancel_file, id_of_cancel_file, withdrawn_file
 from efrit.queue.recover import finish_withdrawal
+from efrit.queue.submit import Submission, has_file
 
 
 def withdraw(disk: Disk, rid: RequestId, name: str, now: datetime) -> bool:
@@ -22,6 +23,23 @@ def withdraw(disk: Disk, rid: RequestId, name: str, now: datetime) -> bool:
             # No answer came of it (a full volume): it waits again as if nobody had asked.
             disk.rename(Area.TMP, withdrawn_file(rid), Area.REQUESTS, name)
         raise
+    return True
+
+
+def decline(disk: Disk, item: Submission, now: datetime) -> bool:
+    """Answers a request `Cancelled` that is nowhere yet; a submission that comes later finds it ended.
+
+    False if it is somewhere.
+    """
+    temporary = temporary_name()
+    disk.sync_file(disk.create(Area.TMP, temporary, item.data))
+    try:
+        if has_file(disk, item.id) or disk.whatever_is(Area.REQUESTS, request_file(item.id)) is not None:
+            return False
+        disk.link(Area.TMP, temporary, Area.TMP, withdrawn_file(item.id))
+    finally:
+        disk.remove(Area.TMP, temporary)
+    finish_withdrawal(disk, item.id, now)
     return True
 
 

@@ -36,7 +36,7 @@ from efrit.protocol import (
 )
 from efrit.queue.answers import Answer, read_answer
 from efrit.queue.archive import MAX_REQUEST_FILE, acknowledge, sweep
-from efrit.queue.cancel import order_stop, orders, withdraw
+from efrit.queue.cancel import decline, order_stop, orders, withdraw
 from efrit.queue.durable import Disk, naming_failures
 from efrit.queue.journal import ClaimJournal
 from efrit.queue.layout import Area, withdrawn_file
@@ -455,6 +455,20 @@ class DurableQueue:
             return await self.view(rid)
         await self.stop(entry, Reason.CANCELLED)
         return await self.view(rid)
+
+    async def decline(self, request: Request) -> RequestView:
+        """Cancels `request`, even if it has not come yet: submitted later, it is found cancelled and does not run.
+
+        Raises `NoSpace`, `StorageError`.
+        """
+        self._require_open()
+        while (stored := self._being_stored.get(request.id)) is not None:
+            await stored.wait()
+        if self.index.get(request.id) is None:
+            with naming_failures(f"cancel {request.id}"):
+                await self._worker.run(decline, self.disk, submission(request), from_epoch(time.time()))
+            await self._look([request.id])
+        return await self.cancel(request.id)
 
     async def _withdraw(self, entry: Entry) -> bool:
         entry.withdrawing = True

@@ -69,7 +69,7 @@ def _write_all(
 
 def _make_visible(disk: Disk, item: Submission, temporary: str) -> Exception | None:
     try:
-        if _has_file(disk, item.id):
+        if has_file(disk, item.id):
             return IdTaken(f"request {item.id} exists already")
         disk.link(Area.TMP, temporary, Area.REQUESTS, request_file(item.id))
     except FileExistsError:
@@ -79,7 +79,7 @@ def _make_visible(disk: Disk, item: Submission, temporary: str) -> Exception | N
     return None
 
 
-def _has_file(disk: Disk, rid: RequestId) -> bool:
+def has_file(disk: Disk, rid: RequestId) -> bool:
     """Beyond requests/, which the link itself guards: a run, an answer, an archived or withdrawn one."""
     places = (
         (Area.PROCESSING, request_file(rid)),

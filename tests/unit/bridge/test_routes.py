@@ -152,6 +152,15 @@ async def test_unknown_requests_are_404(served: Served) -> None:
         assert code(answer) == (404, "NotFound")
 
 
+async def test_a_request_can_be_cancelled_before_it_comes(served: Served) -> None:
+    whole = {"id": "early", "type": "eval", "content": "1"}
+    cancelled = await served.client.post("/v1/requests/early/cancel", json=whole)
+    late = await served.client.put("/v1/requests/early", json=whole)
+    assert (cancelled.status_code, late.status_code) == (200, 200)
+    assert late.json()["response"]["reason"] == "Cancelled"
+    assert (await served.client.post("/v1/requests/other/cancel", json=whole)).status_code == 422
+
+
 async def test_cancelling_is_202_and_200_once_answered(served: Served) -> None:
     await served.put("waits")
     first = await served.client.post("/v1/requests/waits/cancel")

@@ -21,6 +21,7 @@ from efrit.controller.decide.actions import (
 )
 from efrit.controller.decide.requests import RETRY_CANCEL, decide_request
 from efrit.controller.decide.views import BridgeView, Handover, RequestSnapshot
+from efrit.controller.decide.wire import wire_request
 from efrit.protocol import Reason, RequestState
 from tests.unit.controller.factory import (
     NAMESPACE,
@@ -362,8 +363,14 @@ def test_a_cancelled_request_is_stopped_at_its_bridge(state: RequestState) -> No
     assert actions == [CancelWork(TARGET, KEY, UID), LookAgain(RETRY_CANCEL)]
 
 
+def test_a_cancelled_request_is_refused_at_its_bridge_before_it_is_said_to_have_never_run() -> None:
+    cancel = the(decide(snapshot(request(cancel=True), ready())), CancelWork)
+
+    assert cancel.request == wire_request(request(cancel=True), instance())
+
+
 def test_a_cancelled_request_that_was_never_handed_over_ends_cancelled() -> None:
-    status = written(decide(snapshot(request(cancel=True), ready())))
+    status = written(decide(snapshot(request(cancel=True), away())))
 
     assert (status["phase"], status["reason"]) == ("Failed", "Cancelled")
     assert status["error"] == {"code": "Cancelled", "message": "It was cancelled before it ran."}
@@ -731,11 +738,13 @@ def test_a_deleted_final_request_acknowledges_rather_than_deletes() -> None:
 def test_a_cancel_goes_before_a_rejection() -> None:
     target = ready(instance(spec={"limits": {"maxRequestBytes": 1}}))
 
-    assert written(decide(snapshot(request(cancel=True), target)))["reason"] == "Cancelled"
+    refused = Handover("", absent=True, refused="too large")
+
+    assert written(decide(snapshot(request(cancel=True), target, handover=refused)))["reason"] == "Cancelled"
 
 
 def test_every_patch_is_bound_to_the_version_decided_about() -> None:
-    patch = the(decide(snapshot(request(cancel=True, version="77"), ready())), PatchStatus)
+    patch = the(decide(snapshot(request(cancel=True, version="77"), away())), PatchStatus)
 
     assert (patch.kind, patch.key, patch.uid, patch.resource_version) == ("EfritRequest", KEY, UID, "77")
 

@@ -26,6 +26,33 @@ async def test_a_waiting_request_is_answered_cancelled_and_never_runs(running: R
     assert running.told[-1].state is RequestState.ANSWERED
 
 
+async def test_what_is_cancelled_before_it_comes_does_not_run_when_it_comes(running: Running) -> None:
+    declined = await running.queue.decline(a_request("a"))
+    late, new = await running.queue.submit(a_request("a"))
+    assert (declined.state, late.state, new) == (RequestState.ANSWERED, RequestState.ANSWERED, False)
+    assert late.response is not None
+    assert (late.response.reason, late.response.attempt) == (Reason.CANCELLED, 0)
+    assert tree(running.root) == {"archive/req_a.json", "responses/resp_a.json"}
+
+
+async def test_what_is_here_already_is_cancelled_as_ever(running: Running) -> None:
+    await running.queue.submit(a_request("a"))
+    assert (await running.queue.decline(a_request("a"))).state is RequestState.ANSWERED
+    await running.queue.acknowledge(rid("a"))
+    again = await running.queue.decline(a_request("a"))
+    assert again.state is RequestState.ACKNOWLEDGED
+    assert tree(running.root) == {"archive/req_a.json", "archive/resp_a.json"}
+
+
+async def test_a_submission_and_its_cancel_that_arrive_together_end_in_one_answer(running: Running) -> None:
+    for number in range(20):
+        name = f"r{number}"
+        await asyncio.gather(running.queue.submit(a_request(name)), running.queue.decline(a_request(name)))
+        view = await running.queue.view(rid(name))
+        assert view.response is not None
+        assert view.response.reason is Reason.CANCELLED
+
+
 async def test_the_answer_is_on_the_disk_before_the_cancel_is_confirmed(start: Start, root: Path) -> None:
     disk = TestDisk(root)
     running = await start(disk=disk)  # type: ignore[misc]

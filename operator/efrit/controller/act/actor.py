@@ -129,9 +129,11 @@ class Actor:
 
     async def _cancel(self, action: CancelWork) -> None:
         try:
-            view = await self._bridges.cancel(action.instance, action.uid)
+            view = await self._bridges.cancel(action.instance, action.uid, action.request)
         except RequestNotFound:
             self._sink.absent(action.request_key, action.uid, "")
+        except InvalidRequest as error:
+            self._sink.turned_away(action.request_key, action.uid, error.message)
         else:
             self._sink.request_view(action.instance, view)
 

@@ -116,9 +116,13 @@ class Bridges:
         """GET a request with its answer. Raises RequestNotFound, BridgeUnreachable."""
         return _view(await self._call("GET", instance, uid), uid)
 
-    async def cancel(self, instance: Key, uid: str) -> RequestView:
-        """Ask to stop or withdraw a request. Raises RequestNotFound, BridgeUnreachable."""
-        return _view(await self._call("POST", instance, f"{uid}/cancel"), uid)
+    async def cancel(self, instance: Key, uid: str, request: Request | None = None) -> RequestView:
+        """Ask to stop or withdraw a request, or with `request` to refuse it should it come later.
+
+        Raises RequestNotFound, InvalidRequest, BridgeUnreachable.
+        """
+        content = request.to_json().encode() if request is not None else None
+        return _view(await self._call("POST", instance, f"{uid}/cancel", content=content, json=bool(content)), uid)
 
     async def acknowledge(self, instance: Key, uid: str) -> None:
         """Say that the answer is stored. A request that is unknown was acknowledged long ago."""

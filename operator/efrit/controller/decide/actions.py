@@ -39,11 +39,15 @@ class Submit:
 
 @dataclass(frozen=True, slots=True)
 class CancelWork:
-    """Ask the bridge to stop or withdraw a request; safe to repeat."""
+    """Ask the bridge to stop or withdraw a request; safe to repeat.
+
+    With `request`, also where the queue does not have it: a hand-over still on its way then finds it cancelled.
+    """
 
     instance: Key
     request_key: Key
     uid: str
+    request: Request | None = None
 
 
 @dataclass(frozen=True, slots=True)

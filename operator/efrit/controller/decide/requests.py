@@ -140,12 +140,12 @@ def _stop(case: Case) -> list[Action] | None:
     if not request.spec.cancel and not late:
         return None
     target = snapshot.target
+    known_absent = snapshot.handover is not None and snapshot.handover.absent
+    if target is not None and target.available and not known_absent:
+        # The queue has the last word, though nothing was handed over: another process's hand-over may be on its way.
+        whole = wire_request(request, target.instance) if snapshot.bridge_view is None else None
+        return [CancelWork(target.instance.key, request.key, request.metadata.uid, whole), LookAgain(RETRY_CANCEL)]
     if case.may_be_handed_over and target is not None:
-        if target.available:
-            return [
-                CancelWork(target.instance.key, request.key, request.metadata.uid),
-                LookAgain(RETRY_CANCEL),
-            ]
         # Its file may lie on the volume: the end is known once the instance runs again.
         return None
     if target is None and case.may_be_handed_over:

@@ -19,14 +19,26 @@ def lisp(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compiled_lisp(tmp_path_factory.mktemp("compiled") / "lisp")
 
 
-@pytest.fixture
-def recorder(tmp_path: Path) -> Recorder:
-    return Recorder(tmp_path / "shim", tmp_path / "pod" / "queue")
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("clocks")
+
+
+@pytest.fixture(scope="module")
+def clock(place: Path) -> Recorder:
+    return Recorder(place / "shim", place / "pod" / "queue")
 
 
 @pytest.fixture
-def instance(tmp_path: Path, lisp: Path, recorder: Recorder) -> Iterator[Instance]:
-    made = Instance(tmp_path / "pod", lisp, env=recorder.environment)
+def recorder(clock: Recorder) -> Iterator[Recorder]:
+    """The shim of the instance, whose clock is right before and after each test."""
+    yield clock
+    clock.set_clock(0)
+
+
+@pytest.fixture(scope="module")
+def instance(place: Path, lisp: Path, clock: Recorder) -> Iterator[Instance]:
+    made = Instance(place / "pod", lisp, env=clock.environment)
     try:
         made.start_bridge()
         made.start_emacs()
@@ -60,18 +72,19 @@ def test_an_idle_emacs_gives_signs_of_life_when_its_clock_is_set(
 @pytest.mark.parametrize("hours", [-1, 1])
 def test_work_is_answered_when_the_clock_is_set(instance: Instance, recorder: Recorder, hours: int) -> None:
     recorder.set_clock(hours * HOUR)
-    assert instance.eval("while-wrong", "1").result == "1"
+    assert instance.eval(f"while-wrong-by-{hours}", "1").result == "1"
     recorder.set_clock(0)
-    assert instance.eval("right-again", "2").result == "2"
+    assert instance.eval(f"right-again-by-{hours}", "2").result == "2"
 
 
 @pytest.mark.parametrize("hours", [-1, 1])
 def test_the_time_of_running_work_does_not_depend_on_the_clock(
     instance: Instance, recorder: Recorder, hours: int
 ) -> None:
-    instance.put("endless", "(while t)", options={"timeout": 2})
-    instance.until_running("endless")
+    name = f"endless-by-{hours}"
+    instance.put(name, "(while t)", options={"timeout": 2})
+    instance.until_running(name)
     recorder.set_clock(hours * HOUR)
-    response = instance.answer("endless", 30)
+    response = instance.answer(name, 30)
     assert response.reason is Reason.TIMED_OUT
     assert response.execution_time >= 0

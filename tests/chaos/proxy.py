@@ -22,6 +22,7 @@ import ssl
 import struct
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
@@ -38,7 +39,7 @@ from tests.cluster.control_plane import ControlPlane
 
 HOP_HEADERS = {"host", "connection", "content-length", "transfer-encoding", "accept-encoding", "keep-alive"}
 LONGEST_LINE = 2**24
-START_SECONDS = 10.0
+START_SECONDS = 30.0
 
 REFUSALS = {
     Fate.CONFLICT_409: (
@@ -63,6 +64,8 @@ class Proxy:
         self._rules = Rules()
         self._log = Calls()
         self._streams: set[Stream] = set()
+        self._opening: set[asyncio.Future[aiohttp.ClientResponse]] = set()
+        self._connections: weakref.WeakSet[asyncio.Transport] = weakref.WeakSet()
         self._ready: Future[None] = Future()
         self._thread = threading.Thread(target=self._run, name="proxy", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -91,6 +94,11 @@ class Proxy:
     def calls(self) -> tuple[Call, ...]:
         """Every call so far, in order of arrival."""
         return self._log.all()
+
+    @property
+    def armed(self) -> tuple[Armed, ...]:
+        """What is armed, spent or not."""
+        return self._rules.all()
 
     def watching(self, resource: str) -> int:
         """Return how many watches on a resource are open."""
@@ -158,6 +166,12 @@ class Proxy:
                 await self._stopping.wait()
             finally:
                 await runner.cleanup()
+                if self._opening:
+                    await asyncio.wait(self._opening, timeout=1)
+                # TLS would wait for the other side's goodbye, longer than this loop lives.
+                for each in list(self._connections):
+                    each.abort()
+                await asyncio.sleep(0)
 
     def _strike(self, armed: Armed) -> None:
         for stream in self._streams:
@@ -165,6 +179,8 @@ class Proxy:
                 stream.strike(armed)
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
+        if request.transport is not None:
+            self._connections.add(request.transport)
         data = await request.read()
         body = _parsed(data)
         what = target(request.method, request.path, request.query, request.headers.get("Content-Type", ""))
@@ -206,7 +222,7 @@ class Proxy:
             query |= {"resourceVersion": fault.value, "resourceVersionMatch": "Exact"}
         server = self.route(what) or self._plane.url
         headers = [(name, value) for name, value in request.headers.items() if name.lower() not in HOP_HEADERS]
-        async with self._session.request(
+        async with await self._open(
             request.method, server + request.path, params=query, headers=headers, data=data or None
         ) as answer:
             self._log.note(number, status=answer.status)
@@ -223,6 +239,22 @@ class Proxy:
             await reply.write_eof()
             self.victim()
         return reply
+
+    async def _open(self, method: str, url: str, **more: Any) -> aiohttp.ClientResponse:
+        """Begin a call. One given up while it connects is followed up: asyncio would leave its socket open."""
+        opening: asyncio.Future[aiohttp.ClientResponse] = asyncio.ensure_future(
+            self._session.request(method, url, **more)
+        )
+        self._opening.add(opening)
+        opening.add_done_callback(self._opening.discard)
+        try:
+            answer = await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            opening.add_done_callback(_closed)
+            raise
+        if answer.connection is not None and answer.connection.transport is not None:
+            self._connections.add(answer.connection.transport)
+        return answer
 
     async def _relay(self, request: web.Request, answer: aiohttp.ClientResponse, resource: str) -> web.StreamResponse:
         response = web.StreamResponse(status=answer.status, headers=_kept(answer))
@@ -298,6 +330,11 @@ def _reset(request: web.Request) -> None:
         with contextlib.suppress(OSError):
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         transport.abort()
+
+
+def _closed(opening: asyncio.Future[aiohttp.ClientResponse]) -> None:
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().close()
 
 
 def _seen(answering: asyncio.Future[Any]) -> None:

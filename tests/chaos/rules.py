@@ -89,6 +89,8 @@ class Fault:
     seconds: float = 2.0
     """How long what is held is held, or asked to be by Retry-After."""
     value: str = ""
+    then: tuple[Fault, ...] = ()
+    """Armed once this has struck."""
     now: bool = False
     """Befalls every open watch that matches at once, without waiting for an event (stream-* only)."""
 
@@ -194,11 +196,10 @@ class Rules:
         with self._lock:
             self._armed.clear()
 
-    def remove(self, armed: Armed) -> None:
-        """Disarm one."""
+    def all(self) -> tuple[Armed, ...]:
+        """Return everything that is armed, in the order of arming."""
         with self._lock:
-            if armed in self._armed:
-                self._armed.remove(armed)
+            return tuple(self._armed)
 
     def for_call(self, what: Target, body: Json | None, time: float) -> Fault | None:
         """Return what befalls this call."""
@@ -212,5 +213,6 @@ class Rules:
         with self._lock:
             for armed in self._armed:
                 if not armed.spent and matches(armed.fault) and armed.take(time):
+                    self._armed += [Armed(each) for each in armed.fault.then]
                     return armed.fault
         return None

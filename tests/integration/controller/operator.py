@@ -71,6 +71,11 @@ class Operator:
         wanted = "leading" if leading else ("leading", "standby")
         until(lambda: self.role() in wanted if self.role() else None, lambda: f"not {wanted}:\n{self.process.tail()}")
 
+    @property
+    def ended(self) -> bool:
+        """Whether it was started and does not run any more."""
+        return self._process is not None and self._process.status is not None
+
     def role(self) -> str:
         """Return what /readyz says, empty while it does not answer."""
         if self.process.status is not None:
@@ -79,6 +84,10 @@ class Operator:
             return self.fetch("/readyz").text.strip()
         except httpx.TransportError:
             return ""
+
+    def leads(self) -> bool:
+        """Whether it acts; it may just as well have ended."""
+        return not self.ended and self.role() == "leading"
 
     def fetch(self, path: str) -> httpx.Response:
         """GET from its own HTTP server."""

@@ -1,0 +1,26 @@
+"""Two minutes without an API server: the lease runs out, the process ends, the next one begins in the dark.
+
+In a file of its own, so that it passes beside the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.chaos.absence import ABSENCES, work_through
+from tests.chaos.stage import Stage
+from tests.cluster.control_plane import ControlPlane
+
+TWO_MINUTES = 120.0
+
+
+@pytest.mark.timeout(400)
+def test_answers_wait_two_minutes_for_the_api_server(
+    empty_stage: Stage, plane: ControlPlane, record_property: Callable[[str, object], None]
+) -> None:
+    empty_stage.open()
+    seconds = work_through(empty_stage, plane, ABSENCES["kube-apiserver-killed"], TWO_MINUTES)
+    assert empty_stage.restarts >= 1
+    record_property("seconds from the return to the last end", round(seconds, 2))

@@ -23,8 +23,8 @@ MUTANTS = (
     Mutant(
         "the order: a large result is stored before the status that names it",
         ANSWERS,
-        "    actions.append(_finish(request, status, reason, cut(message, 1024), outcome, now))",
-        "    actions.insert(0, _finish(request, status, reason, cut(message, 1024), outcome, now))",
+        "    actions.append(_finish(request, status, reason, told, outcome, now))",
+        "    actions.insert(0, _finish(request, status, reason, told, outcome, now))",
         (f"{UNIT}/test_requests.py::test_a_large_answer_is_stored_before_the_status_that_names_it",),
     ),
     Mutant(

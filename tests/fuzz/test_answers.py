@@ -128,7 +128,7 @@ _views = st.builds(
 
 
 @given(_views)
-@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 def test_whatever_a_bridge_answers_becomes_one_final_status_the_api_server_takes(data: bytes) -> None:
     try:
         view = RequestView.parse(data)
@@ -233,7 +233,7 @@ def test_a_printed_value_reads_back_as_what_it_was(instance: Instance) -> None:
     numbers = iter(range(10_000))
 
     @given(st.lists(_lisp, min_size=1, max_size=6).map(lambda each: "(" + " ".join(each) + ")"))
-    @settings(max_examples=40, deadline=None, phases=(Phase.generate,))
+    @settings(max_examples=20, deadline=None, phases=(Phase.generate,))
     def same(value: str) -> None:
         rid = f"value-{next(numbers)}"
         response = instance.eval(rid, f"(quote {value})")

@@ -63,7 +63,7 @@ def test_a_bridge_serves_a_queue_whatever_else_lies_in_it(secrets: Path) -> None
     @given(before=st.lists(_places, max_size=8), meanwhile=st.lists(_places, max_size=6))
     # Not shrunk: an example takes a second, and the failing one is printed.
     @settings(
-        max_examples=25,
+        max_examples=15,
         deadline=None,
         phases=(Phase.generate,),
         suppress_health_check=[HealthCheck.too_slow],

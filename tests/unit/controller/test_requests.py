@@ -341,6 +341,19 @@ def test_a_lost_queue_and_the_next_one_may_begin_work_no_more_often_than_allowed
             assert written(decide(snapshot(given, target)))["reason"] == "Interrupted"
 
 
+def test_what_the_second_queue_tells_does_not_undo_the_count_of_what_the_first_may_have_run() -> None:
+    target = ready(instance(spec=EPHEMERAL))
+    handed_over_again = {"phase": "Queued", "reason": "Queued", "queueID": QUEUE_ID, "attempt": 2}
+    given = request(retryPolicy="IfInterrupted", maxAttempts=2, status=handed_over_again)
+    running = view(state=RequestState.RUNNING, attempt=1, started_time=NOW)
+
+    status = written(decide(snapshot(given, target, bridge_view=running), LATER))
+    assert (status["phase"], status["attempt"]) == ("Running", 2)
+
+    lost_as_well = request(retryPolicy="IfInterrupted", maxAttempts=2, status={**status, "queueID": "queue-0"})
+    assert written(decide(snapshot(lost_as_well, target)))["reason"] == "Interrupted"
+
+
 def test_retryable_work_is_not_begun_anew_when_a_claim_is_lost_that_had_all_attempts() -> None:
     given = request(retryPolicy="IfInterrupted", maxAttempts=2, status={"queueID": "queue-0", "attempt": 1})
 

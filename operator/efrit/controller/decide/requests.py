@@ -253,7 +253,9 @@ def _known_to_bridge(case: Case) -> list[Action] | None:
     view, config = case.snapshot.bridge_view, case.snapshot.config
     if view is None:
         return None
-    times: dict[str, object] = {"attempt": view.attempt, "queued_time": view.queued_time}
+    # A queue knows nothing of one that was lost before it; the status counts that one's attempts, too.
+    attempt = max(view.attempt, case.snapshot.request.status.attempt or 0)
+    times: dict[str, object] = {"attempt": attempt, "queued_time": view.queued_time}
     if case.snapshot.target is not None:
         times["queue_id"] = case.snapshot.target.bridge.queue_id
     if view.state == RequestState.RUNNING:

@@ -1,7 +1,7 @@
 """The mutation gate: takes one safety step at a time out of a copy of the product; a test must fail each time.
 
     python -m tests.mutation [WORDS]    those whose step has all the words; all of them without
-    python -m tests.mutation --table    what each step is and which tests guard it, as docs/reliability.md has it
+    python -m tests.mutation --table    write which tests guard which step into docs/reliability.md
 
 The tests are first run on the untouched copy: one that fails by itself would guard nothing.
 """
@@ -15,16 +15,19 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
+from tests.cluster.paths import REPOSITORY
 from tests.mutation.copy import ERT, Copy, a_copy
 from tests.mutation.mutant import Misplaced, Mutant
 from tests.mutation.mutants import MUTANTS
 
 RUNNERS = 2
+PAGE = REPOSITORY / "docs" / "reliability.md"
+MARKS = ("<!-- mutants: made by `python -m tests.mutation --table` -->\n", "<!-- /mutants -->")
 
 
 def main(words: list[str]) -> int:
     if words == ["--table"]:
-        print(table())
+        PAGE.write_text(with_table(PAGE.read_text()))
         return 0
     chosen = [each for each in MUTANTS if all(word in each.step for word in words)]
     if not chosen:
@@ -77,13 +80,15 @@ def _try_all(copies: list[Copy], chosen: list[Mutant]) -> list[Mutant]:
     return survived
 
 
-def table() -> str:
-    """Return the mutants as a table in Markdown."""
-    rows = ["| without | in | fails |", "|---|---|---|"]
+def with_table(page: str) -> str:
+    """Return a page with the table of mutants, in Markdown, between its marks."""
+    rows = ["| without | fails |", "|---|---|"]
     for each in MUTANTS:
         tests = "<br>".join(f"`{test.removeprefix(ERT).rpartition('::')[2]}`" for test in each.tests)
-        rows.append(f"| {each.step} | `{each.file}` | {tests} |")
-    return "\n".join(rows)
+        rows.append(f"| {each.step} | {tests} |")
+    before, _, rest = page.partition(MARKS[0])
+    _, _, after = rest.partition(MARKS[1])
+    return "".join((before, MARKS[0], "\n".join(rows), "\n", MARKS[1], after))
 
 
 if __name__ == "__main__":

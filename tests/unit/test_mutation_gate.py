@@ -7,6 +7,7 @@ import re
 import pytest
 
 from tests.cluster.paths import REPOSITORY
+from tests.mutation.__main__ import PAGE, with_table
 from tests.mutation.copy import ERT
 from tests.mutation.mutant import Misplaced, Mutant
 from tests.mutation.mutants import MUTANTS
@@ -28,6 +29,11 @@ def test_a_test_that_guards_a_step_exists(test: str) -> None:
     path, _, name = test.partition("::")
     source = (REPOSITORY / path).read_text()
     assert re.search(rf"^(async )?def {name.partition('[')[0] or 'test_'}", source, re.MULTILINE)
+
+
+def test_the_page_about_reliability_has_the_table_of_today() -> None:
+    page = PAGE.read_text()
+    assert with_table(page) == page, "write it anew: python -m tests.mutation --table"
 
 
 def test_no_two_mutants_take_out_the_same_step() -> None:

@@ -63,6 +63,19 @@ def nodes(part: str) -> Iterator[Node]:
         yield from _walk(plural, (part,), root(definition)["properties"][part])
 
 
+def ours(part: str) -> list[Node]:
+    """Return the nodes that we describe: what is in Kubernetes' own objects carries no description of ours."""
+    found = list(nodes(part))
+    described = {(node.plural, node.path) for node in found if "description" in node.schema}
+    return [node for node in found if (node.plural, _named(node.path)) in described]
+
+
+def _named(path: Path) -> Path:
+    while path[-1] in (ITEM, VALUE):
+        path = path[:-1]
+    return path
+
+
 def _walk(plural: str, path: Path, schema: Json) -> Iterator[Node]:
     yield Node(plural, path, schema)
     for name, each in schema.get("properties", {}).items():

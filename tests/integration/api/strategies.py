@@ -114,7 +114,7 @@ def odd_values(schema: Json) -> list[Any]:
         return []
     plain = schema["enum"][0] if "enum" in schema else text(schema, max(schema.get("minLength", 1), 12))
     inside = [f"{plain[:-2]}{each}{plain[-2:]}" for each in ODD_CHARACTERS]
-    return [*inside, *(f"{plain}{each}" for each in ODD_CHARACTERS), f" {plain}", "", [], {}, 1, True]
+    return [*inside, f"{plain}\n", f"{plain}\x00", f" {plain}", "", [], {}, 1, True]
 
 
 def values(schema: Json) -> Values:

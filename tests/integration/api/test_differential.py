@@ -23,7 +23,7 @@ from efrit.controller.decide.children import build
 from efrit.controller.decide.instances import decide_instance
 from efrit.controller.decide.requests import decide_request
 from efrit.protocol import Request, RequestState
-from tests.integration.api.schema import BASES, holding, nodes
+from tests.integration.api.schema import BASES, holding, ours
 from tests.integration.api.strategies import manifests, odd_values
 from tests.integration.conftest import new_namespace
 from tests.integration.kube import ROOTS, Json, Kube, Refused
@@ -82,7 +82,7 @@ class Tally:
 @pytest.mark.parametrize("plural", BASES)
 def test_an_odd_value_is_judged_alike(kube: Kube, room: str, plural: str) -> None:
     tally = Tally()
-    for node in nodes("spec"):
+    for node in ours("spec"):
         for value in odd_values(node.schema) if node.plural == plural else ():
             manifest = holding(node, value)
             stored = tally.take(lambda: kube.create(plural, room, manifest, dryRun="All"))  # noqa: B023 - called at once

@@ -180,6 +180,16 @@ def test_an_answer_is_not_acknowledged_before_it_is_stored() -> None:
     assert of_kind(decide(snapshot(target=ready(), bridge_view=answered(result="2"))), Acknowledge) == []
 
 
+def test_an_answer_for_an_object_without_room_says_less() -> None:
+    long = answered(result="2", output="o" * 5000)
+    roomy, cramped = (
+        written(decide(snapshot(target=ready(), bridge_view=long, cramped=each))) for each in (False, True)
+    )
+
+    assert (len(roomy["output"]), len(cramped["output"])) == (5000, 256)
+    assert roomy["result"] == cramped["result"] == "2"
+
+
 def test_an_answer_too_large_for_the_stream_is_fetched() -> None:
     bare = view(state=RequestState.ANSWERED, response_bytes=100_000)
 

@@ -44,9 +44,54 @@ MUTANTS = (
     Mutant(
         "the stop of work at its bridge before its cancel is written",
         REQUESTS,
-        "        if target.available:\n            return [\n                CancelWork(",
-        "        if False:\n            return [\n                CancelWork(",
+        "    if target is not None and target.available and not known_absent:",
+        "    if False:",
         (f"{UNIT}/test_requests.py",),
+    ),
+    Mutant(
+        "the request in its cancel, so that a hand-over still on its way finds it cancelled",
+        REQUESTS,
+        "        whole = wire_request(request, target.instance) if snapshot.bridge_view is None else None",
+        "        whole = None",
+        (
+            f"{UNIT}/test_requests.py::"
+            "test_a_cancelled_request_is_refused_at_its_bridge_before_it_is_said_to_have_never_run",
+        ),
+    ),
+    Mutant(
+        "the difference between a conflict and an object that exists",
+        KUBE,
+        'return ApiExists(text) if reason == "AlreadyExists" else ApiConflict(text)',
+        "return ApiExists(text)",
+        (f"{UNIT}/act/test_actor.py::test_a_conflict_that_is_no_other_object_does_not_count_as_a_stored_result",),
+    ),
+    Mutant(
+        "the question whether an instance is really not there",
+        "operator/efrit/controller/reconcile.py",
+        "        if snapshot.target is None and await self._instance_is_there(snapshot.request, actions):",
+        "        if False and await self._instance_is_there(snapshot.request, actions):",
+        (f"{UNIT}/test_reconcile.py::test_a_request_does_not_end_for_an_instance_that_only_the_watch_does_not_know",),
+    ),
+    Mutant(
+        "the instance a deletion is about",
+        "operator/efrit/controller/watch/store.py",
+        "        if entry is None or (entry.instance is not None and entry.instance.metadata.uid != uid):",
+        "        if entry is None:",
+        (f"{UNIT}/watch/test_store.py::test_news_of_an_earlier_instance_of_the_name_are_ignored",),
+    ),
+    Mutant(
+        "the versions of children",
+        "operator/efrit/controller/watch/records.py",
+        "        if int(version) <= self.children_seen.get(place, 0):",
+        "        if False:",
+        (f"{UNIT}/watch/test_store.py::test_late_news_of_a_child_change_nothing",),
+    ),
+    Mutant(
+        "the sweep of children that no event told of",
+        JANITOR,
+        "        self._store.forget_children(children - await self._take_in_children())",
+        "        self._store.forget_children(set())",
+        (f"{UNIT}/test_janitor.py::test_a_pod_no_event_told_of_is_found",),
     ),
     Mutant(
         "the thought that an earlier controller may have handed a request over",

@@ -135,9 +135,16 @@ MUTANTS = (
     Mutant(
         "the look for an id that runs or is answered already",
         SUBMIT,
-        "        if _has_file(disk, item.id):",
+        "        if has_file(disk, item.id):",
         "        if False:",
         (f"{UNIT}/test_submit.py::test_a_resubmission_is_recognised_at_every_stage",),
+    ),
+    Mutant(
+        "the mark of what was cancelled before it came",
+        "operator/efrit/queue/cancel.py",
+        "        disk.link(Area.TMP, temporary, Area.TMP, withdrawn_file(item.id))\n",
+        "        return False\n",
+        ("tests/unit/queue/test_cancel.py::test_what_is_cancelled_before_it_comes_does_not_run_when_it_comes",),
     ),
     Mutant(
         "the lock that keeps a second bridge from the queue",

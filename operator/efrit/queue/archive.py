@@ -19,7 +19,7 @@ from efrit.protocol import (
 from efrit.protocol.weight import too_heavy
 from efrit.queue.answers import read_answer
 from efrit.queue.durable import Disk, publish
-from efrit.queue.layout import Area, cancel_file, progress_file
+from efrit.queue.layout import Area, cancel_file, progress_file, withdrawn_file
 from efrit.queue.submit import VIA_BRIDGE
 
 
@@ -35,9 +35,9 @@ def acknowledge(disk: Disk, rid: RequestId) -> bool:
         return False
     name = request_file(rid)
     disk.make_way(Area.ARCHIVE, name)
-    # Emacs archives the request itself; this is for one that died between its answer and that.
-    for area in (Area.PROCESSING, Area.REQUESTS):
-        if disk.stat(area, name) is not None and disk.rename(area, name, Area.ARCHIVE, name):
+    # Whoever answers archives the request itself; this is for one that died, or failed, between the two.
+    for area, left in ((Area.PROCESSING, name), (Area.REQUESTS, name), (Area.TMP, withdrawn_file(rid))):
+        if disk.stat(area, left) is not None and disk.rename(area, left, Area.ARCHIVE, name):
             break
     forget_traces(disk, rid)
     return True

@@ -276,7 +276,9 @@ def publish(disk: Disk, area: Area, name: str, data: bytes) -> None:
         disk.sync_file(fd)
         disk.link(Area.TMP, temporary, area, name)
     finally:
-        disk.remove(Area.TMP, temporary)
+        # What is left is litter, and the next start sweeps it.
+        with contextlib.suppress(OSError):
+            disk.remove(Area.TMP, temporary)
 
 
 def replace(disk: Disk, name: str, data: bytes, *, sync: bool = True) -> None:

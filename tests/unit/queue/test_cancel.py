@@ -133,6 +133,19 @@ async def test_a_cancel_that_finds_no_room_leaves_the_request_waiting(start: Sta
     assert (await running.queue.cancel(rid("a"))).state is RequestState.ANSWERED
 
 
+async def test_a_cancel_that_cannot_archive_the_request_leaves_nothing_once_it_is_acknowledged(
+    start: Start, root: Path
+) -> None:
+    disk = TestDisk(root, Fault("rename", when=lambda args: args[2] == "archive"))
+    running = await start(disk=disk)  # type: ignore[misc]
+    await running.queue.submit(a_request("a"))
+    with pytest.raises(NoSpace):
+        await running.queue.cancel(rid("a"))
+    await running.until_state("a", RequestState.ANSWERED)
+    await running.queue.acknowledge(rid("a"))
+    assert tree(root) == {"archive/req_a.json", "archive/resp_a.json"}
+
+
 async def test_the_order_survives_a_restart(start: Start) -> None:
     first = await start()  # type: ignore[misc]
     await first.queue.submit(a_request("a"))

@@ -74,13 +74,17 @@ and :sha256 of the whole value."
            (list :text (efrit-print-head text efrit-result-head-bytes)
                  :truncated truncated
                  :sha256 (and (not truncated) (efrit-answer--sha256 text))
-                 :file (cons (concat efrit-workspace-directory ".efrit/results/"
-                                     id ".txt")
+                 :file (cons (concat (efrit-answer-results-directory) id ".txt")
                              text)))
           (t
            (list :text (efrit-print-head text efrit-inline-result-bytes)
                  :truncated t
                  :sha256 (and (not truncated) (efrit-answer--sha256 text)))))))
+
+(defun efrit-answer-results-directory ()
+  "Return the directory of the workspace that large results go to, or nil."
+  (and efrit-workspace-directory
+       (concat efrit-workspace-directory ".efrit/results/")))
 
 (defun efrit-answer--sha256 (text)
   "Return the SHA-256 of TEXT in UTF-8, in hexadecimal."

@@ -67,7 +67,11 @@ Return how many were answered."
   "Delete what an earlier Emacs had not finished writing."
   (efrit-files-isolated
     (dolist (path (directory-files (efrit-files-path "tmp") t "\\`emacs_" t))
-      (efrit-files-delete path))))
+      (efrit-files-delete path))
+    (let ((results (efrit-answer-results-directory)))
+      (when (and results (file-directory-p results))
+        (dolist (path (directory-files results t "\\.txt\\.part\\'" t))
+          (efrit-files-delete path))))))
 
 (defun efrit-recover--request (part name)
   "Return the request in the file NAME of PART, a stand-in if unreadable."

@@ -138,6 +138,15 @@
       (should (equal (mapcar #'efrit-test-names efrit-files-parts) before)))
     (should (equal (efrit-test-names "tmp") '("withdrawn_three.json")))))
 
+(ert-deftest efrit-recover-deletes-half-a-large-result ()
+  (efrit-recover-test--with
+    (let ((results (efrit-answer-results-directory)))
+      (make-directory results t)
+      (dolist (name '("one.txt" "two.txt.part"))
+        (write-region "x" nil (concat results name) nil 'silent))
+      (efrit-recover)
+      (should (equal (directory-files results nil "txt") '("one.txt"))))))
+
 (ert-deftest efrit-recover-compacts-the-journal-where-no-bridge-does ()
   (efrit-recover-test--with
     (let ((efrit-bridge-p nil))

@@ -176,7 +176,9 @@ Where no JSON can be made of RESULT, the answer says so."
         (delay (min 5.0 (* 0.1 (expt 2 (min 10 efrit-server--failures))))))
     (when (= efrit-server--failures 0)
       (efrit-server--log "%s; trying again" message))
-    (setq efrit-server--failures (1+ efrit-server--failures))
+    (setq efrit-server--failures (1+ efrit-server--failures)
+          ;; What could not be claimed was forgotten, and is there all the same.
+          efrit-server--dirty t)
     (efrit-health-set-problem message)
     (efrit-server--go-on-in delay)))
 

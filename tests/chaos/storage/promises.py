@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,17 +15,19 @@ from tests.chaos.storage.recording import COUNTER
 from tests.chaos.storage.shim import Operation
 
 Json = dict[str, object]
+ARCHIVED = re.compile(r"/archive/re(?:q|sp)_(.+)\.json$")
 
 
 @dataclass(frozen=True)
 class Facts:
     """By id: requests confirmed, answers reported, answers whose acknowledgement was confirmed, and how often each
-    request was begun. `queue_id` as it was told, or empty."""
+    request was begun; `swept`: ids whose time in the archive was over. `queue_id` as it was told, or empty."""
 
     accepted: Mapping[str, Json]
     reported: Mapping[str, Json]
     acknowledged: frozenset[str]
     begun: Mapping[str, int]
+    swept: frozenset[str] = frozenset()
     queue_id: str = ""
 
 
@@ -51,12 +54,14 @@ def facts(operations: Sequence[Operation]) -> Facts:
     """The promises given, and what had been begun, when these operations had happened."""
     accepted: dict[str, Json] = {}
     reported: dict[str, Json] = {}
-    acknowledged = set()
+    acknowledged, swept = set(), set()
     begun: Counter[str] = Counter()
     queue_id = ""
     for operation in operations:
         if operation.kind == "write" and operation.path.endswith(f"/workspace/{COUNTER}"):
             begun.update(operation.data.decode().split())
+        if operation.kind == "unlink" and (deleted := ARCHIVED.search(operation.path)):
+            swept.add(deleted[1])
         if operation.kind != "mark":
             continue
         word, _, rest = operation.data.decode().partition(" ")
@@ -69,7 +74,7 @@ def facts(operations: Sequence[Operation]) -> Facts:
             acknowledged.add(rid)
         elif word == "queue":
             queue_id = rid
-    return Facts(accepted, reported, frozenset(acknowledged), dict(begun), queue_id)
+    return Facts(accepted, reported, frozenset(acknowledged), dict(begun), frozenset(swept), queue_id)
 
 
 def attempts_allowed(request: Json) -> int:
@@ -88,7 +93,7 @@ def broken(before: Facts, after: Aftermath) -> list[str]:
     if before.queue_id and after.queue_id != before.queue_id:
         found.append(f"the queue was {before.queue_id} and is {after.queue_id}")
     for rid, request in before.accepted.items():
-        if rid not in after.answers:
+        if rid not in after.answers and rid not in before.swept:
             found.append(f"{rid} was confirmed and has no answer")
         if rid in after.again:
             found.append(f"{rid} was confirmed and is taken for a new request")
@@ -96,6 +101,8 @@ def broken(before: Facts, after: Aftermath) -> list[str]:
         if total > allowed:
             found.append(f"{rid} was begun {total} times, {after.begun.get(rid, 0)} of them after the crash")
     for rid, answer in before.reported.items():
+        if rid in before.swept:
+            continue
         told = after.answers.get(rid)
         if told is not None and told != answer:
             found.append(f"{rid} was answered {_short(answer)} and is answered {_short(told)}")

@@ -11,7 +11,7 @@ import json
 import os
 import signal
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +112,19 @@ def snapshot(*roots: Path) -> Tree:
             elif path.is_file():
                 nodes[str(path)] = (path.stat().st_ino, path.read_bytes())
     return Tree(nodes)
+
+
+def without_head(recording: Recording, path: Path, length: int) -> Recording:
+    """The same, as if the file at `path` had begun `length` bytes later: what was there only made it long."""
+    nodes = dict(recording.start.nodes)
+    inode, content = nodes[str(path)]
+    assert content is not None
+    nodes[str(path)] = (inode, content[length:])
+    operations = [
+        replace(each, offset=each.offset - length) if each.kind == "write" and each.inode == inode else each
+        for each in recording.operations
+    ]
+    return replace(recording, start=Tree(nodes), operations=operations)
 
 
 def digest(content: bytes) -> str:

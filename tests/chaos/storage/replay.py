@@ -132,6 +132,8 @@ async def _settled(queue: DurableQueue) -> None:
 async def _submit_again(queue: DurableQueue, before: Facts) -> frozenset[str]:
     new = set()
     for rid, body in before.accepted.items():
+        if rid in before.swept:
+            continue
         _, created = await queue.submit(Request.parse(json.dumps(body)))
         if created:
             new.add(rid)

@@ -9,7 +9,16 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.chaos.storage.recording import GO, WAIT, Client, Recording, WatchedInstance, counting, snapshot
+from tests.chaos.storage.recording import (
+    GO,
+    WAIT,
+    Client,
+    Recording,
+    WatchedInstance,
+    counting,
+    snapshot,
+    without_head,
+)
 from tests.chaos.storage.shim import Recorder
 from tests.integration.bridge.rig import until
 
@@ -147,7 +156,10 @@ def _record(
             scenario(client)
             with recorder.still():
                 tree, until_now = snapshot(*roots), recorder.size
-            yield Recording(scenario.__name__, place, start, recorder.operations(since, until_now))
+            recording = Recording(scenario.__name__, place, start, recorder.operations(since, until_now))
+            if journal is not None:
+                recording = without_head(recording, instance.queue / "claims.log", len(journal))
+            yield recording
             start, since = tree, until_now
     finally:
         instance.stop()

@@ -208,7 +208,7 @@ static struct point *enter(const char *operation, const char *one, const char *t
     if (at->action == NOTHING || (at->struck && !at->lasting)) continue;
     if (strcmp(at->operation, "*") && strcmp(at->operation, operation)) continue;
     if (strcmp(at->program, "*") && fnmatch(at->program, program, 0)) continue;
-    if (fnmatch(at->path, one, 0) && (!two || fnmatch(at->path, two, 0))) continue;
+    if (fnmatch(at->path, two ? two : one, 0)) continue;
     if (at->skip-- > 0) continue;
     at->skip = 0;
     at->struck++;
@@ -299,9 +299,11 @@ static ssize_t write_at(int fd, const void *data, size_t length, off_t where, in
     where = lseek(fd, 0, SEEK_CUR);
     if (fcntl(fd, F_GETFL) & O_APPEND && !fstat(fd, &found)) where = found.st_size;
   }
+  /* A volume that fills up: half of the data, and no room for the rest. */
   if (at && at->action == SHORT) {
     if (length < 2 || at->struck > 1) {
       int number = at->number;
+      at->lasting = 0;
       record("write", -1, number, inode_of(fd), path, NULL, 0, NULL, 0);
       leave(NULL, number);
       return -1;

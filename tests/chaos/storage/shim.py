@@ -160,7 +160,8 @@ class Recorder:
         lasting: bool = False,
         slot: int = 0,
     ) -> None:
-        """Has `action` befall the call after the next `skip` that fit; `path` and `program` are shell patterns.
+        """Has `action` befall the call after the next `skip` that fit; `path` (the new one, of two) and `program` are
+        shell patterns.
 
         `operation` is a kind of `Operation` but open for create and cut, or `*`.
         """

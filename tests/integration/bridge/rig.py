@@ -96,11 +96,14 @@ class Instance:
     # Processes
 
     def start_bridge(self) -> None:
+        self.spawn_bridge()
+        until(self.alive)
+
+    def spawn_bridge(self) -> None:
         with (self.place / "bridge.log").open("ab") as log:
             self.bridge = subprocess.Popen(
                 [*self.wrap, sys.executable, "-m", "efrit.bridge.app"], env=self.environment, stderr=log
             )
-        until(self.alive)
 
     def alive(self) -> bool:
         with contextlib.suppress(httpx.HTTPError):
@@ -113,6 +116,10 @@ class Instance:
         return False
 
     def start_emacs(self) -> None:
+        self.spawn_emacs()
+        until(self.ready)
+
+    def spawn_emacs(self) -> None:
         with (self.place / "emacs.log").open("ab") as log:
             self.emacs = subprocess.Popen(
                 [*self.wrap, "/bin/sh", str(self.place / "shared/run-emacs")],
@@ -120,7 +127,6 @@ class Instance:
                 stdout=log,
                 stderr=log,
             )
-        until(self.ready)
 
     def kill_bridge(self) -> None:
         assert self.bridge is not None

@@ -1,0 +1,136 @@
+"""What a step is: a call on a file of the queue, with the parts of its name left out that differ each time. Pure.
+
+`steps` reads them out of a record, `plans` says which faults are tried at them. The steps that are known are in
+`known_steps.txt`: one that is recorded and not listed there has no plan, and a test says so.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.chaos.storage.shim import Action, Operation
+
+LIST = Path(__file__).with_name("known_steps.txt")
+NAMES = (
+    (re.compile(r"tmp/bridge_[0-9a-f]+"), "tmp/bridge_*"),
+    (re.compile(r"tmp/emacs_[0-9a-f]+_\d+"), "tmp/emacs_*"),
+    (re.compile(r"/(req|resp|cancel|withdrawn)_[^/]*$"), r"/\1_*"),
+    (re.compile(r"(results|progress)/plan-\d+\."), r"\1/*."),
+)
+# What takes room on the volume: these may find it full.
+TAKES_ROOM = ("create", "open", "write", "link", "rename", "mkdir")
+CHANGES = ("create", "write", "link", "rename", "unlink", "mkdir")
+BACKGROUND = ("totals", "heartbeat")
+USERS = ("counter", "#counter")
+
+
+@dataclass(frozen=True, order=True)
+class Step:
+    """The `nth` call (from 0) of this kind on this name, by a program, in a phase."""
+
+    phase: str
+    program: str
+    kind: str
+    path: str
+    nth: int
+    #: `?`: does not happen each time. `=`: happens as it does in another phase, where the plans for it are.
+    mark: str = field(default="", compare=False)
+
+    def __str__(self) -> str:
+        return f"{self.phase} {self.program} {self.kind} {self.path} {self.nth}"
+
+    @classmethod
+    def parse(cls, line: str) -> Step:
+        mark = line[0] if line[0] in "?=" else ""
+        phase, program, kind, path, nth = line.removeprefix(mark).split()
+        return cls(phase, program, kind, path, int(nth), mark)
+
+    @property
+    def programs(self) -> str:
+        """The pattern for a point."""
+        return "python*" if self.program == "bridge" else self.program
+
+    @property
+    def operation(self) -> str:
+        """The word for a point."""
+        return "open" if self.kind in ("create", "cut") else self.kind
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A fault at a step."""
+
+    step: Step
+    action: Action
+    number: int = 0
+
+    def __str__(self) -> str:
+        fault = errno.errorcode[self.number] if self.number else self.action.name
+        return f"{self.step} {fault}".replace(" ", "-")
+
+
+def name_of(operation: Operation, place: Path) -> str:
+    """The name of what it is done to (the new one, of two), the same in each run."""
+    path = (operation.target or operation.path).removeprefix(f"{place}/")
+    for pattern, stands_for in NAMES:
+        path = pattern.sub(stands_for, path)
+    return path
+
+
+def steps(phase: str, operations: Sequence[Operation], place: Path) -> list[Step]:
+    """The steps of one recorded phase, in order; what the code of requests does to its own files is left out.
+
+    Totals and heartbeats are written whenever it is time: they are phases of their own.
+    """
+    seen: Counter[tuple[str, str, str]] = Counter()
+    found = []
+    background = {
+        operation.inode: path
+        for operation in operations
+        if operation.kind == "rename" and (path := name_of(operation, place).rpartition("/")[2]) in BACKGROUND
+    }
+    for operation in operations:
+        path = name_of(operation, place)
+        if operation.kind == "mark" or path.endswith(USERS) or path.rpartition("/")[2].startswith("go-"):
+            continue
+        program = "bridge" if operation.program.startswith("python") else operation.program
+        key = (program, "open" if operation.kind in ("create", "cut") else operation.kind, path)
+        if operation.inode in background:
+            found.append(Step(background[operation.inode], program, operation.kind, path, 0))
+        else:
+            found.append(Step(phase, program, operation.kind, path, seen[key]))
+        seen[key] += 1
+    return found
+
+
+def known() -> list[Step]:
+    """The steps plans are made for, and those that are the same as in another phase."""
+    return [Step.parse(line) for line in LIST.read_text().splitlines() if line and not line.startswith("#")]
+
+
+def plans(chosen: Sequence[Step]) -> list[Plan]:
+    """The faults at each step.
+
+    To be killed before a step is to be killed after the one before; and what a step left in the kernel outlives the
+    process, synced or not, so that a kill after a sync shows nothing new.
+    """
+    made: list[Plan] = []
+    begun = set()
+    for step in chosen:
+        if step.mark == "=":
+            continue
+        if (step.phase, step.program) not in begun:
+            begun.add((step.phase, step.program))
+            made.append(Plan(step, Action.KILL_BEFORE))
+        if step.kind in CHANGES:
+            made.append(Plan(step, Action.KILL_AFTER))
+        made.append(Plan(step, Action.FAIL, errno.EIO))
+        if step.kind in TAKES_ROOM:
+            action = Action.SHORT if step.kind == "write" else Action.FAIL
+            made.append(Plan(step, action, errno.ENOSPC))
+    return made

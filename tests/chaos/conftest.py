@@ -67,6 +67,7 @@ def stage(stages: Stages, request: pytest.FixtureRequest) -> Iterator[Stage]:
     """A stage with a leading controller and ready instances, shared with the plans before."""
     lent = stages.whole()
     lent.until_leading()
+    lent.until_watching()
     yield lent
     lent.proxy.heal()
     if request.node.stash.get(FAILED, True):

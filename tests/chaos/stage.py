@@ -9,13 +9,12 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 from tests.chaos.history import Answer, Digest, End, History, Loss, QueueFile, Ran, Submitted
 from tests.chaos.invariants import OPEN_AREAS, violations
-from tests.chaos.proxy import Armed, Fault, Proxy
+from tests.chaos.proxy import Armed, Proxy
 from tests.chaos.recorder import Recorder
 from tests.cluster.control_plane import ControlPlane
 from tests.integration.controller.site import Site
@@ -30,6 +29,7 @@ EPHEMERAL = "eph"
 ASLEEP = "asleep"
 """A suspended instance."""
 CLAIMLESS: Json = {"queue": {"ephemeral": True}, "workspace": {"ephemeral": True}}
+WATCHED = ("efritinstances", "efritrequests", "pods", "statefulsets", "persistentvolumeclaims")
 PATIENCE_SECONDS = 60.0
 SETTINGS = {"EFRIT_SWEEP_SECONDS": "1"}
 
@@ -111,13 +111,9 @@ class Stage:
         """Wait until the controller acts."""
         self.until(self.operator.leads, "the controller does not lead")
 
-    @contextmanager
-    def armed(self, *faults: Fault) -> Iterator[list[Armed]]:
-        """Arm these faults for a block; whatever is left of them is healed at its end."""
-        try:
-            yield [self.proxy.arm(each) for each in faults]
-        finally:
-            self.proxy.heal()
+    def until_watching(self) -> None:
+        """Wait until every watch is open: what happens before is told by a list, as no event of its own."""
+        self.until(lambda: all(map(self.proxy.watching, WATCHED)), "it does not watch everything")
 
     def struck(self, armed: Armed, seconds: float = 60) -> None:
         """Wait until a fault has befallen something."""

@@ -24,8 +24,11 @@ MAKE: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("kind", MAKE)
-async def test_an_answer_that_is_no_file_ends_the_request_as_interrupted(running: Running, kind: str) -> None:
+async def test_an_answer_that_is_no_file_ends_the_request_as_interrupted(
+    start: Callable[..., object], kind: str
+) -> None:
     with modes_hold():
+        running = await start()  # type: ignore[misc]
         await running.queue.submit(a_request("a"))
         running.emacs.claim("a")
         MAKE[kind](running.root / "responses/resp_a.json")

@@ -98,6 +98,19 @@ async def test_a_request_is_cancelled(connected: Line) -> None:
     assert await connected.bridges.cancel(INSTANCE, UID) == running
 
 
+@pytest.mark.parametrize("told", ['{"id":"uid-other","state":"queued"}', "{}", "", "[]", "x"])
+async def test_an_answer_about_another_request_or_none_is_an_error_of_the_bridge(connected: Line, told: str) -> None:
+    for method, path in (("GET", ONE), ("PUT", ONE), ("POST", f"{ONE}/cancel")):
+        connected.bridge.answers[method, path] = (200, told)
+    for call in (
+        connected.bridges.read(INSTANCE, UID),
+        connected.bridges.submit(INSTANCE, work()),
+        connected.bridges.cancel(INSTANCE, UID),
+    ):
+        with pytest.raises(EfritError):
+            await call
+
+
 async def test_an_answer_is_acknowledged(connected: Line) -> None:
     connected.bridge.answers["DELETE", ONE] = (204, "")
 

@@ -1,0 +1,105 @@
+"""A volume that is really full: what has no room is refused, nothing is lost, and work goes on once there is room.
+
+The queue lies on a small tmpfs of its own, which takes root to mount.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from efrit.protocol import Reason
+from tests.chaos.storage.phases import Bench
+from tests.chaos.storage.recording import GO, WAIT, WatchedInstance, counting
+from tests.chaos.storage.replay import leftovers
+from tests.chaos.storage.shim import Recorder
+from tests.integration.bridge.rig import until
+
+SECONDS = 60
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+
+@pytest.fixture
+def volume(tmp_path: Path) -> Iterator[Path]:
+    path = tmp_path / "instance/volume"
+    path.mkdir(parents=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m,mode=700", "efrit-test", path], check=True, timeout=20)
+    yield path
+    subprocess.run(["umount", path], check=True, timeout=20)
+
+
+@pytest.fixture
+def bench(tmp_path: Path, lisp: Path, volume: Path) -> Iterator[Bench]:
+    recorder = Recorder(tmp_path / "chaos", volume)
+    instance = WatchedInstance(tmp_path / "instance", lisp)
+    try:
+        instance.start_bridge()
+        instance.start_emacs()
+        yield Bench(instance, recorder)
+    finally:
+        instance.stop()
+
+
+def fill(volume: Path) -> None:
+    """Until not one more byte, and not one more file, has room."""
+    with contextlib.suppress(OSError), (volume / "filling").open("wb", buffering=0) as file:
+        while True:
+            file.write(bytes(4096))
+    with pytest.raises(OSError, match="No space left"):
+        for number in range(1_000_000):
+            (volume / f"filling-{number}").write_bytes(b"x")
+
+
+def free(volume: Path) -> None:
+    for path in volume.glob("filling*"):
+        path.unlink()
+
+
+def judge(bench: Bench, *rids: str) -> None:
+    for rid in rids:
+        response = bench.answer(rid)
+        assert (response.reason, bench.begun(rid)) == (Reason.SUCCEEDED, 1)
+        bench.acknowledge(rid)
+    until(lambda: not leftovers(bench.instance.queue), SECONDS)
+
+
+def test_what_has_no_room_is_refused_and_what_runs_is_answered_once_there_is(bench: Bench, volume: Path) -> None:
+    one = bench.instance
+    one.put("runs", counting("runs", WAIT), options={"timeout": 120})
+    one.put("waits", counting("waits"))
+    until(lambda: bench.begun("runs"), SECONDS)
+    fill(volume)
+    refused = one.put("refused", counting("refused"))
+    assert (refused.status_code, refused.json()["error"]["code"]) == (507, "NoSpace")
+    assert one.client.post("/v1/requests/waits/cancel").status_code == 507
+    (one.workspace / GO).touch()
+    until(lambda: "degraded" in (one.queue / "heartbeat").read_text(), SECONDS)
+    assert one.view("runs").response is None
+    assert one.client.get("/healthz").status_code == 200
+    free(volume)
+    bench.put("refused", counting("refused"))
+    judge(bench, "runs", "waits", "refused")
+
+
+def test_both_may_be_started_again_while_there_is_no_room(bench: Bench, volume: Path) -> None:
+    one = bench.instance
+    one.put("runs", counting("runs", WAIT), options={"timeout": 120, "retry": "if-interrupted", "max_attempts": 2})
+    one.put("waits", counting("waits"))
+    until(lambda: bench.begun("runs"), SECONDS)
+    pid = one.emacs_pid()
+    fill(volume)
+    os.kill(pid, signal.SIGKILL)
+    one.kill_bridge()
+    one.spawn_bridge()
+    until(one.alive, SECONDS)
+    until(lambda: one.emacs_pid() != pid, SECONDS)
+    free(volume)
+    (one.workspace / GO).touch()
+    assert (bench.answer("runs").reason, bench.begun("runs")) == (Reason.SUCCEEDED, 2)
+    bench.acknowledge("runs")
+    judge(bench, "waits")

@@ -7,21 +7,24 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import signal
 import subprocess
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
+from ipaddress import ip_network
 from pathlib import Path
 
 from tests.cluster import node
 from tests.cluster.bare import BareCluster
+from tests.cluster.network import NODE_POD_CIDR
 from tests.cluster.paths import Layout
 
 SERVICE_IP = "10.96.0.1"
 """The API server, as pods know it."""
+GATEWAY = str(next(ip_network(NODE_POD_CIDR).hosts()))
+"""The node, as pods know it."""
 
 QUALITIES = ("", "burstable", "besteffort")
 """Where the kubelet puts the cgroup of a pod, by its quality of service."""
@@ -37,7 +40,6 @@ DAEMONS = (
 )
 CONTROL_PLANE = ("etcd", "kube-apiserver")
 ELECTED = ("kube-controller-manager", "kube-scheduler")
-_ADDRESS = re.compile(r"\binet (\d+\.\d+\.\d+\.\d+)/")
 
 
 class Role(Enum):
@@ -125,16 +127,20 @@ class HostPod:
 
     # Its network
 
-    def address(self) -> str | None:
-        """Its IP address, None while it has none."""
-        done = self._inside("ip", "-4", "-o", "address", "show", "dev", "eth0")
-        found = _ADDRESS.search(done.stdout)
-        return found[1] if found else None
-
-    def cut(self, address: str, apart: bool) -> None:
+    def cut_from(self, address: str, apart: bool) -> None:
         """Drop every packet between it and an address, or let them through again."""
         for chain, side in (("OUTPUT", "-d"), ("INPUT", "-s")):
-            self._inside("iptables", "-w", "-I" if apart else "-D", chain, side, address, "-j", "DROP")
+            self._rule(chain, apart, side, address, "-j", "DROP")
+
+    def cut_from_pods(self, apart: bool) -> None:
+        """Drop every packet between it and other pods, those to come included; the kubelet's probes go through."""
+        for chain, side in (("OUTPUT", "-d"), ("INPUT", "-s")):
+            self._rule(chain, apart, side, NODE_POD_CIDR, "-j", "DROP")
+            self._rule(chain, apart, side, GATEWAY, "-j", "ACCEPT")
+
+    def _rule(self, chain: str, apart: bool, *rule: str) -> None:
+        # Each new rule goes before the others.
+        self._inside("iptables", "-w", "-I" if apart else "-D", chain, *rule)
 
     def _inside(self, *command: str) -> subprocess.CompletedProcess[str]:
         pids = sorted(self.processes())

@@ -146,8 +146,8 @@ class ClusterStage(Stage):
             case Do.STOP_CONTROLLER:
                 self._freeze(step, chosen.send(Role.OPERATOR, signal.SIGSTOP))
             case Do.CUT_CONTROLLER:
-                chosen.cut(SERVICE_IP, True)
-                self._undo[step] = lambda: chosen.cut(SERVICE_IP, False)
+                chosen.cut_from(SERVICE_IP, True)
+                self._undo[step] = lambda: chosen.cut_from(SERVICE_IP, False)
 
     def _chosen_operator(self, target: str) -> HostPod | None:
         found = self.ground.operators()
@@ -177,7 +177,8 @@ class ClusterStage(Stage):
                 self._lose(step.target, now, None, step.do.value, queue=True)
                 self._beside(lambda: self._remove_pod(step.do, pod))
             case Do.CUT_BRIDGE:
-                self._cut_bridge(step, pod)
+                pod.cut_from_pods(True)
+                self._undo[step] = lambda: pod.cut_from_pods(False)
 
     def _remove_pod(self, do: Do, pod: HostPod) -> None:
         path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
@@ -201,20 +202,6 @@ class ClusterStage(Stage):
     @staticmethod
     def _raise(error: Exception) -> None:
         raise error
-
-    def _cut_bridge(self, step: Step, pod: HostPod) -> None:
-        address, operators = pod.address(), self.ground.operators()
-        if address is None:
-            self.note("fault", "there is no address to cut off", instance=step.target)
-            return
-        for each in operators:
-            each.cut(address, True)
-
-        def heal() -> None:
-            for each in operators:
-                each.cut(address, False)
-
-        self._undo[step] = heal
 
     def _kill_node(self, step: Step) -> None:
         """Take the power from the node's pods, runtime and kubelet; the control plane is elsewhere."""
@@ -269,6 +256,7 @@ class ClusterStage(Stage):
             if pod.uid in running and not pod.queue_outlives_it:
                 self._keep_answers(pod)
         self._note_operators()
+        self.close_losses()
 
     def _note_operators(self) -> None:
         for pod in self.ground.operators():
@@ -291,6 +279,11 @@ class ClusterStage(Stage):
         """Return the running pod of an instance, the newest if an old one still ends."""
         mine = [each for each in self._host.running(self.namespace) if each.instance == instance]
         return max(mine, key=_made_at, default=None)
+
+    def serving(self, instance: str) -> str:
+        """Return which pod's Emacs serves an instance, empty while none does."""
+        pod = self.find(instance)
+        return pod.uid if pod and pod.pid(Role.EMACS) and (pod.queue / "heartbeat").exists() else ""
 
     def pods(self) -> list[HostPod]:
         """Return every pod there ever was, the oldest first."""

@@ -63,7 +63,7 @@ class Do(StrEnum):
 
     FORCE_POD = "delete the pod without grace"
     EVICT_POD = "evict the pod"
-    CUT_BRIDGE = "drop every packet between the controllers and the bridge"
+    CUT_BRIDGE = "drop every packet between the pod and other pods"
     CUT_CONTROLLER = "drop every packet between the API server and the controller"
     ROLL_CONTROLLER = "upgrade the controller"
     KILL_KUBELET = "SIGKILL kubelet"

@@ -89,9 +89,11 @@ def test_a_bridge_that_is_cut_off_goes_on_and_its_answers_are_stored_when_it_is_
     run = runs["partitioned"]
     run.check()
     cut, healed = run.moment(Do.CUT_BRIDGE.value), run.moment(f"{Do.CUT_BRIDGE.value} is over")
-    stored = [final.at for _, final in run.finals()]
-    assert not [at for at in stored if cut + 1 < at < healed], "it was not cut off"
-    assert len([at for at in stored if at > healed]) >= 3
+    stored = {request.word: final.at for request, final in run.finals()}
+    # What a controller had heard of before may still be stored.
+    meanwhile = [each.word for each in run.history.ran if cut < each.written < healed]
+    assert len(meanwhile) >= 2
+    assert not [word for word in meanwhile if stored[word] < healed], "it was not cut off"
 
 
 def test_an_instance_that_is_changed_suspended_and_resumed_loses_nothing(runs: dict[str, Run]) -> None:

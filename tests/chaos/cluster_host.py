@@ -20,12 +20,14 @@ from tests.cluster import node
 from tests.cluster.bare import BareCluster
 from tests.cluster.network import NODE_POD_CIDR
 from tests.cluster.paths import Layout
+from tests.cluster.progress import wait_until
 
 SERVICE_IP = "10.96.0.1"
 """The API server, as pods know it."""
 GATEWAY = str(next(ip_network(NODE_POD_CIDR).hosts()))
 """The node, as pods know it."""
 
+READY_SECONDS = 180.0
 QUALITIES = ("", "burstable", "besteffort")
 """Where the kubelet puts the cgroup of a pod, by its quality of service."""
 
@@ -214,7 +216,13 @@ class Host:
                 self.cluster.daemon(name).stop()
                 self.cluster.daemon(name).start()
             self._away = False
-        self.cluster.wait_ready()
+
+        def ready() -> bool:
+            # A kubelet ends at once where containerd answers but is not yet what it wants.
+            self.start_dead()
+            return self.cluster.ready()
+
+        wait_until(ready, "a ready node", timeout=READY_SECONDS, hint=f"See {self.layout.data / 'logs'}.")
 
 
 def _cgroups(layout: Layout) -> Path:

@@ -121,12 +121,9 @@ class BareCluster:
                 daemon.start()
         return [daemon.name for daemon in dead]
 
-    def wait_ready(self) -> None:
-        """Return once the API server, the node and the add-ons answer."""
-        plane = self._own_plane()
-        plane.wait_ready("127.0.0.1", int(self._known()["port"]))
-        hint = f"See {self.layout.data / 'logs'}."
-        wait_until(lambda: self._ready(plane), "a ready node", timeout=NODE_SECONDS, hint=hint)
+    def ready(self) -> bool:
+        """Whether the API server, the node and the add-ons answer."""
+        return self._ready(self._own_plane())
 
     def _own_plane(self) -> ControlPlane:
         return self._plane(fsync=bool(self._known().get("fsync")))

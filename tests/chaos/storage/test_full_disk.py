@@ -51,8 +51,12 @@ def fill(volume: Path) -> None:
         while True:
             file.write(bytes(4096))
     with pytest.raises(OSError, match="No space left"):
-        for number in range(1_000_000):
-            (volume / f"filling-{number}").write_bytes(b"x")
+        _make_files(volume)
+
+
+def _make_files(volume: Path) -> None:
+    for number in range(1_000_000):
+        (volume / f"filling-{number}").write_bytes(b"x")
 
 
 def free(volume: Path) -> None:

@@ -279,6 +279,13 @@ class Stage(Hand):
                 if point.fault.program == "emacs" and point.fault.fate in (FileFate.KILL_BEFORE, FileFate.KILL_AFTER):
                     self._lose(point.instance, point.armed_at, self.clock(), str(point.fault))
 
+    def start_again(self, instances: Iterable[str]) -> None:
+        """Have the programs of these instances end and start again, when all work is done."""
+        for instance in sorted(instances):
+            if (pod := self.find(instance)) is not None:
+                self.note("run", "its programs are started again", instance=instance)
+                pod.kill()
+
     def heal(self) -> None:
         """End every fault that is not over yet."""
         if self._proxy is not None:

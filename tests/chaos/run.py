@@ -20,11 +20,13 @@ from tests.chaos import collect
 from tests.chaos.history import History, QueueFile
 from tests.chaos.invariants import Violation, violations
 from tests.chaos.light import Stage
-from tests.chaos.plan import Do, Plan, Step, When
+from tests.chaos.plan import Do, Plan, Step, Theme, When
 from tests.chaos.timeline import report
 from tests.integration.kube import Refused
 
 TICK_SECONDS = 0.02
+LITTER_SECONDS = 3.0
+"""How long a temporary file lies before nobody is believed to work on it."""
 CALLS_SECONDS = 4.0
 """How long faults of calls stay armed after the last step."""
 
@@ -158,7 +160,11 @@ def _finish(stage: Stage) -> History:
         look.at_files()
     else:
         _within(stage, stage.plan.patience + 5, lambda: _all_final(stage))
-        _within(stage, stage.tidy_seconds, look.settled)
+        _within(stage, stage.tidy_seconds, lambda: look.settled() or bool(look.litter()))
+        if instances := look.litter():
+            # A temporary file that could not be removed is removed at the next start, says docs/queue.md.
+            stage.start_again(instances)
+            _within(stage, stage.tidy_seconds, look.settled)
     return collect.collect(stage, quiet_at=quiet_at, files=look.files, ready=look.ready, namespace_left=left)
 
 
@@ -169,6 +175,16 @@ class _Look:
         self._stage = stage
         self.files: tuple[QueueFile, ...] = ()
         self.ready: dict[tuple[str, str], bool] = {}
+        self._lying: dict[QueueFile, float] = {}
+
+    def litter(self) -> set[str]:
+        """Return the instances with temporary files that stay, where calls to files have failed."""
+        if self._stage.plan.theme is not Theme.FILES:
+            return set()
+        now = self._stage.clock()
+        temporary = [each for each in self.files if each.live and each.area == "tmp"]
+        self._lying = {each: self._lying.get(each, now) for each in temporary}
+        return {each.instance for each, since in self._lying.items() if now - since > LITTER_SECONDS}
 
     def at_files(self) -> None:
         self.files = collect.queue_files(self._stage)

@@ -44,7 +44,7 @@ test-integration: .venv/ready tools-test ## real API server, etcd, bridge and Em
 
 .PHONY: test-chaos
 test-chaos: .venv/ready tools-test ## faults on real processes: each plan, then seeds for CHAOS_MINUTES=5, some the same each time, some new
-	$(ON_CLUSTER) $(BIN)/pytest tests/chaos $(SIDE_BY_SIDE) $(PYTEST_FLAGS)
+	$(ON_CLUSTER) $(BIN)/pytest tests/chaos -n 3 --dist loadfile --no-loadscope-reorder $(PYTEST_FLAGS)
 	$(ON_CLUSTER) $(BIN)/python -m tests.chaos soak --fixed 10 --minutes $(or $(CHAOS_MINUTES),5) --runners 2
 
 .PHONY: soak

@@ -22,8 +22,7 @@ import ssl
 import struct
 import threading
 import time
-import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import replace
 from types import TracebackType
@@ -65,7 +64,6 @@ class Proxy:
         self._log = Calls()
         self._streams: set[Stream] = set()
         self._opening: set[asyncio.Future[aiohttp.ClientResponse]] = set()
-        self._connections: weakref.WeakSet[asyncio.Transport] = weakref.WeakSet()
         self._ready: Future[None] = Future()
         self._thread = threading.Thread(target=self._run, name="proxy", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -168,10 +166,7 @@ class Proxy:
                 await runner.cleanup()
                 if self._opening:
                     await asyncio.wait(self._opening, timeout=1)
-                # TLS would wait for the other side's goodbye, longer than this loop lives.
-                for each in list(self._connections):
-                    each.abort()
-                await asyncio.sleep(0)
+                await _abort_all(self._loop)
 
     def _strike(self, armed: Armed) -> None:
         for stream in self._streams:
@@ -179,8 +174,6 @@ class Proxy:
                 stream.strike(armed)
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
-        if request.transport is not None:
-            self._connections.add(request.transport)
         data = await request.read()
         body = _parsed(data)
         what = target(request.method, request.path, request.query, request.headers.get("Content-Type", ""))
@@ -248,13 +241,10 @@ class Proxy:
         self._opening.add(opening)
         opening.add_done_callback(self._opening.discard)
         try:
-            answer = await asyncio.shield(opening)
+            return await asyncio.shield(opening)
         except asyncio.CancelledError:
             opening.add_done_callback(_closed)
             raise
-        if answer.connection is not None and answer.connection.transport is not None:
-            self._connections.add(answer.connection.transport)
-        return answer
 
     async def _relay(self, request: web.Request, answer: aiohttp.ClientResponse, resource: str) -> web.StreamResponse:
         response = web.StreamResponse(status=answer.status, headers=_kept(answer))
@@ -330,6 +320,17 @@ def _reset(request: web.Request) -> None:
         with contextlib.suppress(OSError):
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         transport.abort()
+
+
+async def _abort_all(loop: asyncio.AbstractEventLoop) -> None:
+    """Close what is still open. TLS would wait for the other side's goodbye, longer than this loop lives."""
+    # No public name leads to connections that no request has come over, or that wait for that goodbye.
+    transports: Mapping[int, asyncio.Transport] = getattr(loop, "_transports", {})
+    for each in list(transports.values()):
+        each.abort()
+    # Aborting is done by a callback of the loop's next round.
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
 
 
 def _closed(opening: asyncio.Future[aiohttp.ClientResponse]) -> None:

@@ -170,7 +170,7 @@ def test_valid_requests_are_answered_among_heaps_of_junk_files(instance: Instanc
     pid, begun = instance.emacs_pid(), time.monotonic()
     place = instance.place / "junk"
     place.mkdir()
-    count = int(os.environ.get("EFRIT_FUZZ_JUNK", "300"))
+    count = int(os.environ.get("EFRIT_FUZZ_JUNK", "5000"))
     for number in range(count):
         (place / f"junk-{number}.json").write_bytes(b'{"id":' if number % 2 else b"\xff" * (number % 50))
     for path in place.iterdir():

@@ -25,6 +25,15 @@ STAMP tells the version that was read, TURN and MODIFIED the order."
 (defvar efrit-queue--waiting (make-hash-table :test #'equal)
   "The entries of requests/ by file name.")
 
+(defvar efrit-queue--line nil
+  "Entries that can be run, in the order of their turns; some may be gone.")
+
+(defvar efrit-queue--arrivals nil
+  "Entries that can be run and are not in the line yet; some may be gone.")
+
+(defconst efrit-queue--arrivals-max 32
+  "How many arrivals are looked through before they are put into the line.")
+
 (defvar efrit-queue--unsettled 0
   "How many of the waiting files could not be read yet.")
 
@@ -43,7 +52,9 @@ STAMP tells the version that was read, TURN and MODIFIED the order."
 (defun efrit-queue-forget-all ()
   "Forget what was seen in requests/."
   (clrhash efrit-queue--waiting)
-  (setq efrit-queue--unsettled 0
+  (setq efrit-queue--line nil
+        efrit-queue--arrivals nil
+        efrit-queue--unsettled 0
         efrit-queue--scan-end 0.0
         efrit-queue--scan-seconds 0.0))
 
@@ -97,14 +108,18 @@ STAMP tells the version that was read, TURN and MODIFIED the order."
                             name "the file cannot be read")))))))
          (modified (nth 2 stamp)))
     (efrit-queue-forget name)
-    (unless request
-      (setq efrit-queue--unsettled (1+ efrit-queue--unsettled)))
-    (puthash name
-             (efrit-entry--make
-              :name name :stamp stamp :request request :changed changed
-              :modified modified :seen efrit-queue--scans
-              :turn (and request (efrit-request-turn request modified)))
-             efrit-queue--waiting)))
+    (efrit-queue--enter
+     (efrit-entry--make
+      :name name :stamp stamp :request request :changed changed
+      :modified modified :seen efrit-queue--scans
+      :turn (and request (efrit-request-turn request modified))))))
+
+(defun efrit-queue--enter (entry)
+  "Add ENTRY to the waiting files and return it."
+  (if (efrit-entry-request entry)
+      (push entry efrit-queue--arrivals)
+    (setq efrit-queue--unsettled (1+ efrit-queue--unsettled)))
+  (puthash (efrit-entry-name entry) entry efrit-queue--waiting))
 
 (defun efrit-queue-forget (name)
   "Drop the entry of the file NAME, if there is one."
@@ -168,13 +183,29 @@ STAMP tells the version that was read, TURN and MODIFIED the order."
 
 (defun efrit-queue-next ()
   "Return the entry whose turn it is, or nil."
-  (let (best)
-    (maphash (lambda (_name entry)
-               (when (and (efrit-entry-request entry)
-                          (or (null best) (efrit-queue--before-p entry best)))
-                 (setq best entry)))
-             efrit-queue--waiting)
-    best))
+  (when (> (length efrit-queue--arrivals) efrit-queue--arrivals-max)
+    (efrit-queue--line-up))
+  (while (and efrit-queue--line (efrit-queue--gone-p (car efrit-queue--line)))
+    (pop efrit-queue--line))
+  (let ((best (car efrit-queue--line)))
+    (dolist (entry efrit-queue--arrivals best)
+      (unless (or (efrit-queue--gone-p entry)
+                  (and best (efrit-queue--before-p best entry)))
+        (setq best entry)))))
+
+(defun efrit-queue--line-up ()
+  "Put the arrivals into the line, and leave out whatever is gone."
+  (setq efrit-queue--line
+        (cl-merge 'list
+                  (cl-delete-if #'efrit-queue--gone-p efrit-queue--line)
+                  (sort (cl-delete-if #'efrit-queue--gone-p efrit-queue--arrivals)
+                        #'efrit-queue--before-p)
+                  #'efrit-queue--before-p)
+        efrit-queue--arrivals nil))
+
+(defun efrit-queue--gone-p (entry)
+  "Return non-nil when ENTRY no longer stands for a file that waits."
+  (not (eq entry (gethash (efrit-entry-name entry) efrit-queue--waiting))))
 
 (defun efrit-queue--before-p (a b)
   "Return non-nil when entry A comes before entry B."

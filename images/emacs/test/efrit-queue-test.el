@@ -131,6 +131,29 @@
       (should (string-match-p "larger" (efrit-request-problem
                                         (efrit-entry-request (efrit-queue-next))))))))
 
+(ert-deftest efrit-queue-many-that-come-and-go-keep-their-order ()
+  (efrit-queue-test--with
+    (let (all served)
+      (dotimes (wave 3)
+        ;; Arrivals before, between and after those that wait already.
+        (dotimes (i 70)
+          (let ((id (format "%03d-%d" (mod (* 37 i) 70) wave)))
+            (efrit-test-submit id :timestamp (format "2025-01-03T18:%02d:%02dZ"
+                                                     (/ (mod (* 37 i) 70) 60)
+                                                     (mod (mod (* 37 i) 70) 60)))
+            (push id all)))
+        (efrit-queue-scan)
+        (dotimes (_ 10)
+          (let ((entry (efrit-queue-next)))
+            (push (efrit-request-id (efrit-entry-request entry)) served)
+            (delete-file (efrit-files-path "requests" (efrit-entry-name entry)))
+            (efrit-queue-forget (efrit-entry-name entry))))
+        (delete-file (efrit-files-path "requests" (format "req_065-%d.json" wave)))
+        (setq all (delete (format "065-%d" wave) all)))
+      (efrit-queue-scan)
+      (should (equal (efrit-queue-test--order)
+                     (sort (seq-difference all served) #'string<))))))
+
 (ert-deftest efrit-queue-links-pipes-and-directories-are-set-aside-unread ()
   (efrit-queue-test--with
     (let ((secret (concat efrit-workspace-directory "secret")))

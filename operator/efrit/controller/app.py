@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import random
 import signal
 import sys
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 import kopf
 
@@ -50,7 +51,14 @@ def main() -> None:
         print(f"efrit-operator: {error}", file=sys.stderr)
         sys.exit(2)
     _configure_logging(settings)
-    sys.exit(asyncio.run(_run(settings)))
+    asyncio.run(_run_to_the_end(settings))
+
+
+async def _run_to_the_end(settings: Settings) -> NoReturn:
+    """Run, and end at once: a task that a dying watcher left behind could keep the process for ever."""
+    status = await _run(settings)
+    logging.shutdown()
+    os._exit(status)
 
 
 async def _run(settings: Settings) -> int:

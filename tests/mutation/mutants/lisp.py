@@ -29,7 +29,7 @@ MUTANTS = (
         "         (efrit-claim--give-back to from)\n"
         "         (signal 'efrit-claim-failed (list id (error-message-string err)))",
         '         (message "%s %s %s %s" id err from to)',
-        ("ert:efrit-server-a-claim-that-cannot-be-recorded-runs-nothing",),
+        ("ert:efrit-claim-that-cannot-be-journaled-is-given-back",),
     ),
     Mutant(
         "the mark after a torn line of the claim journal",

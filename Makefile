@@ -43,9 +43,9 @@ test-integration: .venv/ready tools-test ## real API server, etcd, bridge and Em
 	$(ON_CLUSTER) $(BIN)/pytest tests/integration $(SIDE_BY_SIDE) $(PYTEST_FLAGS)
 
 .PHONY: test-chaos
-test-chaos: .venv/ready tools-test ## faults on real processes: each plan, then seeds for CHAOS_MINUTES=5, some the same each time, some new
+test-chaos: .venv/ready tools-test ## faults on real processes: each plan, then the first seeds for CHAOS_MINUTES=5
 	$(ON_CLUSTER) $(BIN)/pytest tests/chaos -n 3 --dist loadfile --no-loadscope-reorder $(PYTEST_FLAGS)
-	$(ON_CLUSTER) $(BIN)/python -m tests.chaos soak --fixed 10 --minutes $(or $(CHAOS_MINUTES),5) --runners 2
+	$(ON_CLUSTER) $(BIN)/python -m tests.chaos soak --first 0 --minutes $(or $(CHAOS_MINUTES),5) --runners 2
 
 .PHONY: soak
 soak: .venv/ready tools-test $(if $(filter cluster,$(TIER)),install) ## seeded faults until SEEDS= or MINUTES=10 are used up, RUNNERS=2 at a time (TIER=light|cluster)

@@ -132,19 +132,13 @@ The same request again is kept once; another request is kept as rejected."
   "Record that ATTEMPT at the request ID is about to begin."
   (let ((path (efrit-files-path "claims.log"))
         (line (format "%s %d %s\n" id attempt efrit-claim-boot))
-        (torn efrit-claim--torn)
-        journal)
+        (torn efrit-claim--torn))
+    ;; A file made here would have a name that is not on the disk yet.
+    (when (and efrit-bridge-p (not (file-exists-p path)))
+      (signal 'file-missing (list "The bridge has yet to make" path)))
     (setq efrit-claim--torn t)
-    ;; A bridge begins a new journal now and then, perhaps between the opening
-    ;; of the file and the writing: then the line goes to the new one as well.
-    (while (progn
-             (setq journal (efrit-files-inode path))
-             ;; A file made here would have a name that is not on the disk yet.
-             (when (and efrit-bridge-p (null journal))
-               (signal 'file-missing (list "The bridge has yet to make" path)))
-             ;; The mark keeps a line that a failed write left behind from being read.
-             (efrit-files-append path (if torn (concat "!\n" line) line))
-             (not (equal journal (efrit-files-inode path)))))
+    ;; The mark keeps a line that a failed write left behind from being read.
+    (efrit-files-append path (if torn (concat "!\n" line) line))
     (setq efrit-claim--torn nil)))
 
 (defun efrit-claim-read-journal ()

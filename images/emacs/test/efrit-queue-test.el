@@ -275,27 +275,6 @@
     (should-not (file-exists-p (efrit-files-path "claims.log")))
     (should (equal (efrit-test-names "requests") '("req_one.json")))))
 
-(ert-deftest efrit-claim-is-written-again-when-the-journal-was-exchanged-meanwhile ()
-  (efrit-queue-test--with
-    (let* ((journal (efrit-files-path "claims.log"))
-           (old (efrit-files-path "claims.old"))
-           ;; As if the file had been opened before the exchange.
-           (late (lambda (append path text)
-                   (unless (file-exists-p old)
-                     (rename-file path old)
-                     (efrit-test-write "" "claims.log" "")
-                     (setq path old))
-                   (funcall append path text))))
-      (efrit-test-submit "one")
-      (efrit-queue-scan)
-      (advice-add 'efrit-files-append :around late)
-      (unwind-protect (should (efrit-queue-test--claim))
-        (advice-remove 'efrit-files-append late))
-      (should (equal (efrit-test-read "" "claims.old")
-                     (efrit-test-read "" "claims.log")))
-      (should (equal (efrit-queue-test--journal) '("one 1")))
-      (should (file-exists-p journal)))))
-
 (ert-deftest efrit-claim-is-known-from-whichever-journal-a-crash-has-left ()
   (efrit-queue-test--with
     (efrit-test-write "" "claims.old" "a 2 0123456789abcdef\nb 1 0123456789abcdef\n")

@@ -88,10 +88,9 @@ class ClaimJournal:
     def rotate(self) -> bool:
         """Begins a new journal and drops the one before the last. False while anything waits or runs.
 
-        Emacs may have opened the journal before the exchange and write after it: it looks, before it evaluates,
-        whether the file it wrote to is still the journal, and otherwise writes again. A claim made at any moment in
-        between is in claims.old, which is kept until the next rotation, or in claims.new, whose name is synced
-        before it becomes the journal.
+        Emacs may have opened the journal before the exchange and write after it. A claim made at any moment is in
+        claims.old, which is kept until the next rotation, or in claims.new, whose name is synced before it becomes
+        the journal; both names are, and Emacs reads all three files when it starts.
         """
         self._finish_rotation()
         if any(

@@ -250,7 +250,6 @@ def bridge_starts(bench: Bench) -> Act:
 def totals(bench: Bench) -> Act:
     rid = bench.name()
     bench.runs(rid)
-    bench.quiet()
 
     def act() -> None:
         bench.finish(rid)

@@ -20,13 +20,15 @@ ARCHIVED = re.compile(r"/archive/re(?:q|sp)_(.+)\.json$")
 
 @dataclass(frozen=True)
 class Facts:
-    """By id: requests confirmed, answers reported, answers whose acknowledgement was confirmed, and how often each
-    request was begun; `swept`: ids whose time in the archive was over. `queue_id` as it was told, or empty."""
+    """By id: requests confirmed, answers reported, answers whose acknowledgement was confirmed, how often each was
+    begun and how often it may be (once, where nothing is said). `swept`: ids whose time in the archive was over.
+    `queue_id` as it was told, or empty."""
 
     accepted: Mapping[str, Json]
     reported: Mapping[str, Json]
     acknowledged: frozenset[str]
     begun: Mapping[str, int]
+    allowed: Mapping[str, int] = field(default_factory=dict)
     swept: frozenset[str] = frozenset()
     queue_id: str = ""
 
@@ -50,8 +52,9 @@ class Aftermath:
     trouble: tuple[str, ...] = ()
 
 
-def facts(operations: Sequence[Operation]) -> Facts:
-    """The promises given, and what had been begun, when these operations had happened."""
+def facts(recorded: Sequence[Operation], crash: int) -> Facts:
+    """The promises given, and what had been begun, when the first `crash` of the operations had happened."""
+    operations = recorded[:crash]
     accepted: dict[str, Json] = {}
     reported: dict[str, Json] = {}
     acknowledged, swept = set(), set()
@@ -74,15 +77,21 @@ def facts(operations: Sequence[Operation]) -> Facts:
             acknowledged.add(rid)
         elif word == "queue":
             queue_id = rid
-    return Facts(accepted, reported, frozenset(acknowledged), dict(begun), frozenset(swept), queue_id)
+    return Facts(
+        accepted, reported, frozenset(acknowledged), dict(begun), _allowed(recorded), frozenset(swept), queue_id
+    )
 
 
-def attempts_allowed(request: Json) -> int:
-    """How often a request may be begun."""
-    options = request.get("options")
-    if isinstance(options, dict) and options.get("retry") == "if-interrupted":
-        return int(options.get("max_attempts", 2))
-    return 1
+def _allowed(recorded: Sequence[Operation]) -> dict[str, int]:
+    """How often requests that say so may be begun; one may run before its client hears that it is accepted."""
+    found = {}
+    for operation in recorded:
+        if operation.kind == "mark" and operation.data.startswith(b"accepted "):
+            _, rid, text = operation.data.decode().split(" ", 2)
+            options = json.loads(text).get("options", {})
+            if options.get("retry") == "if-interrupted":
+                found[rid] = int(options["max_attempts"])
+    return found
 
 
 def broken(before: Facts, after: Aftermath) -> list[str]:
@@ -92,23 +101,23 @@ def broken(before: Facts, after: Aftermath) -> list[str]:
     found += [f"{rid} has two different answers" for rid in sorted(after.doubled)]
     if before.queue_id and after.queue_id != before.queue_id:
         found.append(f"the queue was {before.queue_id} and is {after.queue_id}")
-    for rid, request in before.accepted.items():
+    for rid in before.accepted:
         if rid not in after.answers and rid not in before.swept:
             found.append(f"{rid} was confirmed and has no answer")
         if rid in after.again:
             found.append(f"{rid} was confirmed and is taken for a new request")
-        total, allowed = before.begun.get(rid, 0) + after.begun.get(rid, 0), attempts_allowed(request)
+    for rid in {*before.begun, *after.begun}:
+        total, allowed = before.begun.get(rid, 0) + after.begun.get(rid, 0), before.allowed.get(rid, 1)
         if total > allowed:
             found.append(f"{rid} was begun {total} times, {after.begun.get(rid, 0)} of them after the crash")
     for rid, answer in before.reported.items():
-        if rid in before.swept:
-            continue
         told = after.answers.get(rid)
         if told is not None and told != answer:
             found.append(f"{rid} was answered {_short(answer)} and is answered {_short(told)}")
         if after.begun.get(rid):
             found.append(f"{rid} had been answered and was begun again")
-        found += _large(rid, answer, after)
+        if rid not in before.swept:
+            found += _large(rid, answer, after)
     return found
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from tests.chaos.storage.race import LONG_JOURNAL, SECONDS, Race
 from tests.chaos.storage.recording import (
     GO,
     WAIT,
@@ -19,12 +20,11 @@ from tests.chaos.storage.recording import (
     snapshot,
     without_head,
 )
-from tests.chaos.storage.shim import Recorder
+from tests.chaos.storage.shim import Action, Recorder
 from tests.integration.bridge.rig import until
 
 Scenario = Callable[[Client], None]
 LARGE = 900_000
-LONG_JOURNAL = b"!" * (1 << 20) + b"\n"
 
 
 def first_request(client: Client) -> None:
@@ -121,7 +121,8 @@ SCENARIOS: tuple[Scenario, ...] = (
     bridge_killed,
 )
 SHORT_LIVED: tuple[Scenario, ...] = (swept_and_rotated,)
-NAMES = tuple(each.__name__ for each in (*SCENARIOS, *SHORT_LIVED))
+CLAIMED = "claimed_while_journals_are_exchanged"
+NAMES = (*(each.__name__ for each in (*SCENARIOS, *SHORT_LIVED)), CLAIMED)
 
 
 def record_all(directory: Path, lisp: Path) -> dict[str, Recording]:
@@ -130,7 +131,24 @@ def record_all(directory: Path, lisp: Path) -> dict[str, Recording]:
         *_record(directory / "plain", lisp, SCENARIOS, {}),
         *_record(directory / "short", lisp, SHORT_LIVED, {"EFRIT_ARCHIVE_SECONDS": "2"}, journal=LONG_JOURNAL),
     ]
+    made.append(_record_race(directory / "race", lisp))
     return {each.name: each for each in made}
+
+
+def _record_race(directory: Path, lisp: Path) -> Recording:
+    """The bridge has exchanged the journals and not synced them; Emacs claims in the new one, and runs."""
+    race = Race(directory, lisp)
+    one = race.instance
+    roots = (one.volume, one.workspace)
+    try:
+        start = snapshot(*roots)
+        race.start_stopping_at("rename", "claims.log", Action.STOP_AFTER)
+        race.drop("late", counting("late", WAIT))
+        until(lambda: race.begun("late"), SECONDS)
+        recording = Recording(CLAIMED, one.place, start, race.recorder.operations())
+    finally:
+        race.end()
+    return without_head(recording, one.queue / "claims.log", len(LONG_JOURNAL))
 
 
 def _record(

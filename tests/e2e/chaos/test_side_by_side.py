@@ -38,7 +38,7 @@ def removed() -> Plan:
 def partitioned() -> Plan:
     return made(
         [ephemeral()],
-        steady("e", 24, seconds=1.0, span=1.0),
+        steady("e", 24, seconds=2.0, span=1.0),
         step(Do.CUT_BRIDGE, 4, "one", 6.0),
         step(Do.KILL_EMACS, 20, "one"),
     )

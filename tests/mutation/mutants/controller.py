@@ -98,7 +98,9 @@ MUTANTS = (
         "operator/efrit/controller/decide/case.py",
         "        return created is None or started is None or created <= started",
         "        return False",
-        (f"{UNIT}/test_requests.py::test_a_request_older_than_the_controller_for_an_instance_that_is_gone_has_an_unknown_end",),
+        (
+            f"{UNIT}/test_requests.py::test_a_request_older_than_the_controller_for_an_instance_that_is_gone_has_an_unknown_end",
+        ),
     ),
     Mutant(
         "the resource version a status is written on condition of",

@@ -228,3 +228,9 @@ class ApiFailed(ApiUnavailable):
     def __init__(self, message: str, sentence: str = "") -> None:
         super().__init__(message)
         self.sentence = sentence or message
+
+
+class WatchEnded(EfritError):
+    """A watch of the API server has ended and does not begin again; only a new process can."""
+
+    code = "WatchEnded"

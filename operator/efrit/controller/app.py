@@ -33,7 +33,7 @@ from efrit.controller.settings import Settings
 from efrit.controller.watch import handlers
 from efrit.controller.watch.queue import WorkQueue
 from efrit.controller.watch.store import Store
-from efrit.errors import ApiUnavailable, ConfigurationError
+from efrit.errors import ApiUnavailable, ConfigurationError, WatchEnded
 
 log = logging.getLogger("efrit.controller")
 
@@ -63,9 +63,7 @@ async def _run_to_the_end(settings: Settings) -> NoReturn:
 
 async def _run(settings: Settings) -> int:
     stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+    _stop_on_signals(stop)
     log.info("efrit-operator %s starts as %s", __version__, settings.pod_name)
     health = Health()
     kube = await Kube.connect()
@@ -153,22 +151,32 @@ class _Process:
     async def _watch(self, store: Store) -> None:
         namespaces = self._settings.watch_namespaces
         registry = handlers.registry(store)
-        # kopf takes SIGTERM for itself, and would then wait 5 s for every task that is not its own: ours.
         watching = asyncio.current_task()
 
-        async def stop(**_: object) -> None:
-            # It also cleans up when it is cancelled, because the lease is lost: that is no wish to stop.
+        async def clean_up(**_: object) -> None:
+            # kopf cleans up when it is cancelled, which is our wish, and when one of its own tasks has died. It would
+            # then wait 5 s for every task that is not its own, ours.
             if watching is None or not watching.cancelling():
+                self.failure = WatchEnded("a watch of the API server ended; kopf has logged why")
                 self._stop.set()
 
-        kopf.on.cleanup(registry=registry, id="stop")(stop)
-        await kopf.operator(
+        kopf.on.cleanup(registry=registry, id="clean-up")(clean_up)
+        others = asyncio.all_tasks()
+        tasks = await kopf.spawn_tasks(
             registry=registry,
             settings=handlers.settings(),
             clusterwide=not namespaces,
             namespaces=namespaces,
             standalone=True,
         )
+        # kopf has taken SIGTERM for itself.
+        _stop_on_signals(self._stop)
+        await kopf.run_tasks(tasks, ignored=others)
+
+
+def _stop_on_signals(stop: asyncio.Event) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
 
 
 async def _patiently(attempt: Callable[[], Awaitable[T]]) -> T:

@@ -73,7 +73,8 @@ class Submitted:
 class Version:
     """One version of a request as a watch straight at the API server showed it.
 
-    event: ADDED, MODIFIED, DELETED, or LISTED where the recorder had to list after a break of its own watch.
+    event: ADDED, MODIFIED, DELETED, or LISTED where the recorder had to list after a break of its own watch, and
+    UNSEEN where that list did not have it any more: it ended and was deleted meanwhile, its end was not seen.
     """
 
     at: float
@@ -163,6 +164,10 @@ class Loss:
     """How many runs it may have cut off."""
 
 
+REMOVED = ("DELETED", "UNSEEN")
+"""Events after which a request is not there any more."""
+
+
 @dataclass(frozen=True)
 class Clemency:
     """What a fault allows a request to end with although it would not without the fault.
@@ -218,7 +223,7 @@ class History:
         """Versions by UID, in order of the API server's resource versions, each once."""
         found: dict[str, dict[tuple[int, bool], Version]] = {}
         for each in self.versions:
-            found.setdefault(each.uid, {}).setdefault((each.resource_version, each.event == "DELETED"), each)
+            found.setdefault(each.uid, {}).setdefault((each.resource_version, each.event in REMOVED), each)
         return {uid: tuple(versions[key] for key in sorted(versions)) for uid, versions in found.items()}
 
     def last(self, request: Submitted) -> Version | None:

@@ -82,6 +82,10 @@ def everything_ends(history: History) -> Iterator[Violation]:
         last, final = history.last(request), history.final(request)
         if last is None:
             yield Violation("I2", request.name, "it was accepted and never seen again")
+        elif last.event == "UNSEEN":
+            # It ended and went while the recorder could not look: then nothing can be said of its end.
+            if not request.goes:
+                yield Violation("I2", request.name, "it is gone, though nobody deleted it", f"at {last.at:.2f} s")
         elif request.goes and final is not None and last.event != "DELETED":
             yield Violation("I2", request.name, "its time to live is over, and it is still there", final.reason)
         elif last.event == "DELETED" and not (request.goes and final is not None):

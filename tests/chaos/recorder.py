@@ -13,11 +13,12 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import httpx
 
-from tests.chaos.history import Version
+from tests.chaos.history import REMOVED, Version
 from tests.cluster.control_plane import ControlPlane
 from tests.integration.kube import Kube
 
@@ -112,6 +113,15 @@ class Recorder:
         for each in found["items"]:
             self._note("LISTED", each)
         self._position = found["metadata"]["resourceVersion"]
+        listed = {each["metadata"]["uid"] for each in found["items"]}
+        with self._lock:
+            for uid, known in self._latest.items():
+                if uid not in listed and known.event not in REMOVED:
+                    unseen = replace(
+                        known, at=self._clock(), event="UNSEEN", resource_version=int(self._position), status={}
+                    )
+                    self._versions.append(unseen)
+                    self._latest[uid] = unseen
 
     def _watch(self) -> None:
         query = {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": self._position}

@@ -17,7 +17,7 @@ from pathlib import Path
 import httpx
 
 from tests.chaos import collect
-from tests.chaos.history import History, QueueFile
+from tests.chaos.history import REMOVED, History, QueueFile
 from tests.chaos.invariants import Violation, violations
 from tests.chaos.light import Stage
 from tests.chaos.plan import Do, Plan, Step, Theme, When
@@ -211,7 +211,7 @@ def _within(stage: Stage, seconds: float, reached: Callable[[], bool]) -> bool:
 
 def _all_final(stage: Stage) -> bool:
     final, latest = stage.recorder.final, stage.recorder.latest
-    gone = {uid for uid, version in latest.items() if version.event == "DELETED"}
+    gone = {uid for uid, version in latest.items() if version.event in REMOVED}
     return all(each.uid in gone or (each.uid in final and not each.goes) for each in stage.submitted)
 
 

@@ -97,6 +97,12 @@ def test_i2_a_request_that_goes_after_its_end_and_one_that_does_not() -> None:
     assert broken(history(submitted=(mortal,), versions=(OPEN, version(3.0, 12, event="DELETED")))) == {"I2"}
 
 
+def test_i2_of_a_request_that_went_while_nobody_could_look_only_that_it_may_go_is_judged() -> None:
+    unseen = (OPEN, version(3.0, 12, event="UNSEEN"))
+    assert violations(history(submitted=(asked(goes=True),), versions=unseen)) == []
+    assert broken(history(versions=unseen)) == {"I2"}
+
+
 def test_i2_a_request_that_ends_too_late_after_the_faults() -> None:
     assert broken(history(versions=(OPEN, final(62.0)), ended_at=70.0)) == {"I2"}
     assert violations(history(versions=(OPEN, final(62.0)), quiet_at=5.0, ended_at=70.0)) == []

@@ -5,6 +5,7 @@ SHELL := /bin/bash
 
 PYTHON ?= python3
 BIN := .venv/bin
+MAKEFLAGS += --no-print-directory
 CLUSTER_RIG := $(PYTHON) -m tests.cluster
 # kubectl, helm and KUBECONFIG of the test cluster, for whatever runs behind it.
 ON_CLUSTER = eval "$$($(CLUSTER_RIG) env)" &&
@@ -24,8 +25,14 @@ help: ## list the targets
 demo: ## a cluster, the operator, an Emacs instance, two answers (CLUSTER=kind|bare|existing)
 	$(PYTHON) -m samples.demo
 
+# Two lanes side by side, each of tiers one after the other: about one processor each, and never the cluster beside the
+# plans, whose leases want time. The first tier that fails ends the rest.
+LANES := $(foreach tier,unit lisp fuzz integration chaos-seeds mutants,'$(MAKE) test-$(tier)') -- \
+  $(foreach tier,chaos-plans e2e,'$(MAKE) test-$(tier)')
+
 .PHONY: test
-test: test-unit test-lisp test-integration test-fuzz test-chaos test-mutants test-e2e ## every tier, fast ones first
+test: .venv/ready tools-test ## every tier, in two lanes side by side
+	$(PYTHON) -m tests.lanes $(LANES)
 
 ## Tests, tier by tier
 
@@ -35,7 +42,14 @@ test-unit: .venv/ready tools-test ## Python without a cluster
 
 .PHONY: test-lisp
 test-lisp: tools-test ## Emacs Lisp in real daemons: the installed Emacs (28 or newer) and Debian trixie's Emacs 30
+	$(PYTHON) -m tests.lanes '$(MAKE) test-lisp-installed' -- '$(MAKE) test-lisp-trixie'
+
+.PHONY: test-lisp-installed
+test-lisp-installed:
 	images/emacs/test/run
+
+.PHONY: test-lisp-trixie
+test-lisp-trixie:
 	images/emacs/test/run --trixie
 
 .PHONY: test-integration
@@ -43,8 +57,14 @@ test-integration: .venv/ready tools-test ## real API server, etcd, bridge and Em
 	$(ON_CLUSTER) $(BIN)/pytest tests/integration $(SIDE_BY_SIDE) $(PYTEST_FLAGS)
 
 .PHONY: test-chaos
-test-chaos: .venv/ready tools-test ## faults on real processes: each plan, then the first seeds for CHAOS_MINUTES=5
+test-chaos: test-chaos-plans test-chaos-seeds ## faults on real processes: each plan, then the first seeds for CHAOS_MINUTES=5
+
+.PHONY: test-chaos-plans
+test-chaos-plans: .venv/ready tools-test
 	$(ON_CLUSTER) $(BIN)/pytest tests/chaos -n 3 --dist loadfile --no-loadscope-reorder $(PYTEST_FLAGS)
+
+.PHONY: test-chaos-seeds
+test-chaos-seeds: .venv/ready tools-test
 	$(ON_CLUSTER) $(BIN)/python -m tests.chaos soak --first 0 --minutes $(or $(CHAOS_MINUTES),5) --runners 2
 
 .PHONY: soak
@@ -77,7 +97,8 @@ bench: .venv/ready ## figures on a cluster whose etcd syncs to disk
 ## Checks
 
 .PHONY: check
-check: check-python check-crds check-lisp check-chart ## lint, types, import contracts, drift, chart, Lisp
+check: .venv/ready tools-test tools-check ## lint, types, import contracts, drift, chart, Lisp
+	$(PYTHON) -m tests.lanes '$(MAKE) check-python' -- $(foreach part,crds lisp chart,'$(MAKE) check-$(part)')
 
 .PHONY: check-python
 check-python: .venv/ready

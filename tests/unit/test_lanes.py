@@ -1,0 +1,140 @@
+"""Tiers side by side: what runs when, what is told, and that one failure ends everything."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.paths import REPOSITORY
+from tests.cluster.progress import wait_until
+from tests.lanes import Lanes, main, parse
+
+FOR_EVER = "sleep 1000"
+
+
+def script(path: Path, text: str) -> str:
+    """Write a program of that name and return the command that runs it."""
+    path.write_text(f"#!/bin/bash\nset -eu\ncd {path.parent}\n{text}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def until_there(name: str) -> str:
+    return f"until [ -e {name} ]; do sleep 0.02; done"
+
+
+def alive(pid: int) -> bool:
+    """Whether it runs: one that waits to be reaped does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_lanes_are_separated_by_two_dashes() -> None:
+    assert parse(["a b", "c", "--", "d"]) == [["a b", "c"], ["d"]]
+
+
+def test_empty_lanes_are_left_out() -> None:
+    assert parse(["--", "a", "--", "--"]) == [["a"]]
+
+
+def test_no_lane_is_told_as_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 64
+    assert "python -m tests.lanes" in capsys.readouterr().err
+
+
+def test_lanes_run_side_by_side(tmp_path: Path) -> None:
+    # Each waits for what only the other makes.
+    one = script(tmp_path / "one", f"touch from-one; {until_there('from-two')}")
+    two = script(tmp_path / "two", f"touch from-two; {until_there('from-one')}")
+    assert Lanes([[one], [two]], print).run() == 0
+
+
+def test_commands_of_one_lane_run_one_after_the_other(tmp_path: Path) -> None:
+    lane = [script(tmp_path / name, f"echo begin {name} >>log; echo end {name} >>log") for name in ("a", "b", "c")]
+    assert Lanes([lane], print).run() == 0
+    assert (tmp_path / "log").read_text().split("\n")[:-1] == [
+        f"{what} {name}" for name in ("a", "b", "c") for what in ("begin", "end")
+    ]
+
+
+def test_each_line_says_whose_it_is(tmp_path: Path) -> None:
+    told: list[str] = []
+    commands = script(tmp_path / "short", "echo out; echo err >&2"), script(tmp_path / "longer-one", "printf unended")
+    assert Lanes([list(commands)], told.append).run() == 0
+    assert [line for line in told if " | " in line] == [
+        "short      | out",
+        "short      | err",
+        "longer-one | unended",
+    ]
+
+
+def test_a_line_is_told_before_its_command_ends(tmp_path: Path) -> None:
+    def tell(line: str) -> None:
+        if "| first" in line:
+            (tmp_path / "told").touch()
+
+    assert Lanes([[script(tmp_path / "slow", f"echo first; {until_there('told')}")]], tell).run() == 0
+
+
+def test_what_passed_is_told_with_its_time_at_the_end(tmp_path: Path) -> None:
+    told: list[str] = []
+    Lanes([[script(tmp_path / "one", ""), script(tmp_path / "two", "")]], told.append).run()
+    assert [line.partition("  passed in ")[0] for line in told[-2:]] == ["one", "two"]
+
+
+def test_a_failure_ends_what_else_runs_and_begins_nothing_more(tmp_path: Path) -> None:
+    told: list[str] = []
+    endless = script(tmp_path / "endless", f"echo $$ >pid; touch running; exec {FOR_EVER}")
+    failing = script(tmp_path / "failing", f"{until_there('running')}; exit 3")
+    lanes = [
+        [endless, script(tmp_path / "next", "touch begun")],
+        [failing, script(tmp_path / "other", "touch begun")],
+    ]
+    assert Lanes(lanes, told.append).run() == 3
+    assert any("failing FAILED" in line for line in told)
+    assert not any("passed" in line for line in told)
+    assert not (tmp_path / "begun").exists()
+    assert not alive(int((tmp_path / "pid").read_text()))
+
+
+def test_what_does_not_end_when_it_is_interrupted_is_killed_with_what_it_has_started(tmp_path: Path) -> None:
+    deaf = script(tmp_path / "deaf", f"trap '' INT; {FOR_EVER} & echo $! >pid; touch running; wait")
+    failing = script(tmp_path / "failing", f"{until_there('running')}; exit 3")
+    assert Lanes([[deaf], [failing]], print, grace=0.2).run() == 3
+    pid = int((tmp_path / "pid").read_text())
+    wait_until(lambda: not alive(pid), "the end of what it has started", timeout=60)
+
+
+def test_what_is_interrupted_after_a_failure_puts_its_things_away_unheard(tmp_path: Path) -> None:
+    told: list[str] = []
+    tidy = f"trap 'echo tidying; touch tidied; exit 1' INT; touch running; {until_there('never')}"
+    failing = script(tmp_path / "failing", f"{until_there('running')}; echo why; exit 1")
+    assert Lanes([[script(tmp_path / "tidy", tidy)], [failing]], told.append).run() == 1
+    assert (tmp_path / "tidied").exists()
+    assert [line for line in told if " | " in line] == ["failing | why"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_who_ends_the_run_ends_all_of_it(tmp_path: Path, number: signal.Signals) -> None:
+    # A shell that is not interactive starts background jobs with SIGINT ignored.
+    endless = script(tmp_path / "endless", f"echo $$ >pid.part; mv pid.part pid; exec {FOR_EVER}")
+    words = shlex.join([sys.executable, "-m", "tests.lanes", endless])
+    shell = subprocess.Popen(["bash", "-c", f"{words} & echo $!; wait $!"], cwd=REPOSITORY, stdout=subprocess.PIPE)
+    try:
+        assert shell.stdout is not None
+        runner = int(shell.stdout.readline())
+        wait_until((tmp_path / "pid").exists, "its beginning", timeout=60)
+        os.kill(runner, number)
+        assert shell.wait(60) == 128 + number
+    finally:
+        shell.kill()
+        shell.communicate()
+    assert not alive(int((tmp_path / "pid").read_text()))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import signal
 import threading
 import time
@@ -20,6 +19,7 @@ from typing import TextIO
 
 from tests.chaos.cluster_ground import SYSTEM, ClusterGround, patiently
 from tests.chaos.cluster_host import SERVICE_IP, HostPod, Role
+from tests.chaos.complaints import complaints
 from tests.chaos.history import Answer, Ran
 from tests.chaos.light import Stage
 from tests.chaos.plan import Do, Plan, Step
@@ -49,7 +49,6 @@ TEND_SECONDS = 0.1
 """How often is looked through the node's directories: seeing more would cost the run its processor."""
 LEADS = "leading; serving"
 LOG_BYTES = 20_000
-_COMPLAINT = re.compile(r"CRITICAL(?!.*the lease is lost)|File \".*/site-packages/efrit/")
 
 
 class ClusterStage(Stage):
@@ -355,8 +354,7 @@ class ClusterStage(Stage):
         return [
             f"{path.parent.parent.name}: {line}"
             for path, text in self.written.items()
-            for line in text.splitlines()
-            if line.partition(" ")[0] >= self._began and _COMPLAINT.search(line)
+            for line in complaints(text, self._began)
         ]
 
     def _leader(self, operators: list[HostPod]) -> str:

@@ -70,18 +70,18 @@ def test_a_pod_deleted_midway_ends_its_running_request_and_serves_the_others_lat
     batch = underway(instance, "drained")
     before = instance.pod_uid()
     kubectl("delete", "pod", instance.pod_name, "-n", instance.namespace, "--wait=false")
+    instance.wait_new_pod(before)
     ends = batch.check()
     assert ends.get("Interrupted", 0) <= 1
-    instance.wait_new_pod(before)
 
 
 def test_a_pod_deleted_by_force_midway_interrupts_at_most_the_request_it_ran(instance: Instance) -> None:
     batch = underway(instance, "forced")
     before = instance.pod_uid()
     kubectl("delete", "pod", instance.pod_name, "-n", instance.namespace, "--grace-period=0", "--force")
+    instance.wait_new_pod(before)
     ends = batch.check()
     assert ends.get("Interrupted", 0) <= 1
-    instance.wait_new_pod(before)
 
 
 def test_work_whose_retry_is_allowed_runs_again_when_emacs_dies(instance: Instance) -> None:

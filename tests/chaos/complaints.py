@@ -1,0 +1,40 @@
+"""What in the log of a container tells of a defect of ours. Pure: no cluster is needed to judge a text.
+
+A log is as the kubelet keeps it: each line begins with its time, its stream and whether it is whole.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+_COMPLAINT = re.compile(r"CRITICAL(?!.*the lease is lost)|File \".*/site-packages/efrit/")
+_TRACEBACK = "Traceback (most recent call last)"
+_CUT_OFF = "timeout graceful shutdown exceeded"
+"""How uvicorn calls it that a bridge ends and waits no longer: on a busy node a call may last longer than that."""
+
+
+def complaints(log: str, since: str) -> list[str]:
+    """Return the lines from the time `since` on that no program of ours may write."""
+    lines = [line for line in log.splitlines() if line.partition(" ")[0] >= since]
+    return [line for part in _parts(lines) if _CUT_OFF not in part[-1] for line in part if _COMPLAINT.search(line)]
+
+
+def _parts(lines: list[str]) -> Iterator[list[str]]:
+    """Return each traceback with its exception as one part, and each other line by itself."""
+    traceback: list[str] = []
+    for line in lines:
+        message = line.partition(" F ")[2]
+        if message.startswith(_TRACEBACK):
+            if traceback:
+                yield traceback
+            traceback = [line]
+        elif traceback:
+            traceback.append(line)
+            if not message.startswith(" "):
+                yield traceback
+                traceback = []
+        else:
+            yield [line]
+    if traceback:
+        yield traceback

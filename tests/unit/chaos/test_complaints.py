@@ -1,0 +1,53 @@
+"""Which lines of a log tell of a defect, and which of a bridge that was told to end."""
+
+from __future__ import annotations
+
+from tests.chaos.complaints import complaints
+
+OURS = '  File "/opt/efrit/lib/python3.13/site-packages/efrit/queue/queue.py", line 344, in _store'
+THEIRS = '  File "/opt/efrit/lib/python3.13/site-packages/uvicorn/protocols/http/h11_impl.py", line 411, in run_asgi'
+CUT_OFF = "asyncio.exceptions.CancelledError: Task cancelled, timeout graceful shutdown exceeded"
+
+
+def log(*messages: str) -> str:
+    return "\n".join(f"2026-11-22T05:03:4{number}.1Z stderr F {message}" for number, message in enumerate(messages))
+
+
+def traceback(exception: str) -> tuple[str, ...]:
+    return (
+        "ERROR uvicorn.error: Exception",
+        "Traceback (most recent call last):",
+        THEIRS,
+        OURS,
+        "    ^^^^",
+        exception,
+    )
+
+
+def found(*messages: str) -> list[str]:
+    return [line.partition(" F ")[2] for line in complaints(log(*messages), "2026")]
+
+
+def test_a_traceback_through_our_code_is_a_complaint() -> None:
+    assert found(*traceback("ValueError: no")) == [OURS]
+
+
+def test_a_call_cut_off_by_the_end_of_its_bridge_is_none() -> None:
+    assert found(*traceback(CUT_OFF)) == []
+
+
+def test_what_is_cut_off_does_not_hide_what_comes_after() -> None:
+    assert found(*traceback(CUT_OFF)[1:], *traceback("ValueError: no")[1:4]) == [OURS]
+
+
+def test_a_traceback_that_another_interrupts_is_still_a_complaint() -> None:
+    assert found(*traceback("")[1:4], *traceback(CUT_OFF)[1:]) == [OURS]
+
+
+def test_a_critical_line_is_a_complaint_unless_it_tells_of_a_lost_lease() -> None:
+    line = "CRITICAL efrit.controller: it fell"
+    assert found(line, "CRITICAL efrit.controller: the lease is lost") == [line]
+
+
+def test_what_was_written_before_the_run_is_none_of_it() -> None:
+    assert complaints(log(*traceback("ValueError: no")), "2026-11-22T05:03:44") == []

@@ -150,7 +150,10 @@ def _later(when: When) -> When:
 def _finish(plan: Plan, steps: Sequence[Step]) -> Plan:
     if not plan.warm:
         # What can be hit is not there in the first seconds: every other fault waits for it.
-        steps = [replace(each, when=_later(each.when)) if at % 2 else each for at, each in enumerate(steps)]
+        steps = [
+            replace(each, when=_later(each.when)) if at % 2 and each.do.fault else each
+            for at, each in enumerate(steps)
+        ]
     return replace(plan, steps=tuple(sorted((*plan.steps, *steps), key=lambda each: each.when.at)))
 
 

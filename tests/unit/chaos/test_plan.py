@@ -46,6 +46,13 @@ def test_every_kind_of_work_comes_up(kind: Kind) -> None:
     assert any(work.kind is kind for plan in PLANS for work in plan.work)
 
 
+@pytest.mark.parametrize("plan", [*EVERY, make(400_082)], ids=lambda plan: f"{plan.theme}-{plan.seed}")
+def test_what_a_user_suspends_a_user_resumes(plan: Plan) -> None:
+    wishes = [(step.target, step.do) for step in plan.steps if step.do in (Do.SUSPEND, Do.RESUME)]
+    for target in {target for target, _ in wishes}:
+        assert [do for name, do in wishes if name == target] == [Do.SUSPEND, Do.RESUME]
+
+
 def test_seeds_that_take_minutes_are_rare_and_known() -> None:
     long = [plan.seed for plan in PLANS if any(step.seconds > 60 for step in plan.steps)]
     assert long == [seed for seed in SEEDS if seed % 100 in RARE]

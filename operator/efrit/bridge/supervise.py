@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from efrit.bridge.emacs import EmacsProcess
 from efrit.bridge.overrun import EmacsAlive, Interrupt, Order, Patience, Run, Step, Wake, decide, next_look
 from efrit.errors import EfritError, ProtocolError
-from efrit.protocol import EmacsStats, Heartbeat, RequestId
+from efrit.protocol import EmacsStats, Heartbeat, RequestId, request_file, response_file
 from efrit.queue import DurableQueue
 from efrit.queue.layout import HEARTBEAT, Area
 
@@ -118,12 +118,26 @@ class Supervisor:
             self._interrupted[step.id] = now
             if self._process.send(signal.SIGUSR2):
                 self._on_signal("SIGUSR2")
-        elif self._killed_boot != self._process.boot:
+        elif self._killed_boot != self._process.boot and not self._may_have_ended(step.id):
             what = f"request {step.id} did not stop" if step.id else "it has hung without a request"
             log.warning("killing Emacs (pid %d): %s", self._process.pid, what)
             self._killed_boot = self._process.boot
             if self._process.send(signal.SIGKILL):
                 self._on_signal("SIGKILL")
+
+    def _may_have_ended(self, rid: RequestId | None) -> bool:
+        """Whether Emacs may be done with a request that the index takes to be running, and be busy with another.
+
+        The index learns of an answer once it is synced, which may fail for as long as the volume is full.
+        """
+        if rid is None:
+            return False
+        disk = self._queue.disk
+        try:
+            runs = disk.stat(Area.PROCESSING, request_file(rid)) is not None
+            return not runs or disk.whatever_is(Area.RESPONSES, response_file(rid)) is not None
+        except OSError:
+            return True
 
     # What we know of Emacs
 

@@ -1,6 +1,7 @@
 """The supervisor over real processes that only look like Emacs."""
 
 import asyncio
+import errno
 import json
 import os
 import signal
@@ -17,6 +18,7 @@ from efrit.bridge.emacs import EmacsProcess, is_emacs
 from efrit.bridge.supervise import Supervisor, SupervisorSettings
 from efrit.protocol import RequestState
 from efrit.queue import DurableQueue
+from efrit.queue.layout import Area
 from tests.unit.queue.hands import EmacsHand, a_request
 
 # Notes each SIGUSR2 and lives on, as an Emacs whose form cannot be interrupted.
@@ -162,6 +164,32 @@ async def test_an_answer_in_time_spares_emacs(supervised: Supervised, look_alike
     await supervised.until(lambda: supervised.queue.index.count(RequestState.ANSWERED))
     await supervised.until(lambda: time.monotonic() - supervised.supervisor.beat < 1)
     assert supervised.signals == []
+
+
+async def test_emacs_is_spared_while_the_answer_it_gave_cannot_be_synced(
+    supervised: Supervised, look_alike: Callable[[], LookAlike], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    emacs, hand, disk = look_alike(), EmacsHand(supervised.root), supervised.queue.disk
+    synced, failed = disk.sync_dir, []
+
+    def full(area: Area) -> None:
+        if area is Area.RESPONSES:
+            failed.append(time.monotonic())
+            raise OSError(errno.ENOSPC, "No space left on device")
+        synced(area)
+
+    supervised.beat(emacs.pid)
+    await supervised.queue.submit(a_request("a"))
+    hand.claim("a")
+    await supervised.until(emacs.interrupts)
+    monkeypatch.setattr(disk, "sync_dir", full)
+    hand.answer("a", status="timeout", reason="TimedOut", outcome="Failure")
+    # The index knows nothing of the answer, and the time of grace goes by.
+    await supervised.until(lambda: failed and time.monotonic() - failed[0] > 3, 10)
+    assert supervised.queue.index.count(RequestState.RUNNING) == 1
+    assert emacs.process.poll() is None
+    monkeypatch.setattr(disk, "sync_dir", synced)
+    await supervised.until(lambda: supervised.queue.index.count(RequestState.ANSWERED), 15)
 
 
 async def test_a_hung_emacs_without_a_request_is_killed_in_the_end(

@@ -3,7 +3,7 @@
 from tests.mutation.mutant import Mutant
 
 EMACS = "operator/efrit/bridge/emacs.py"
-ROUTES = "operator/efrit/bridge/routes.py"
+SUPERVISE = "operator/efrit/bridge/supervise.py"
 
 UNIT = "tests/unit/bridge"
 
@@ -14,5 +14,12 @@ MUTANTS = (
         "        if not is_emacs(pid):\n            found.close()",
         "        if False:\n            found.close()",
         (f"{UNIT}/test_supervise.py::test_a_process_that_is_not_emacs_is_left_alone",),
+    ),
+    Mutant(
+        "the look at the disk whether a request still runs, before Emacs is killed for it",
+        SUPERVISE,
+        " and not self._may_have_ended(step.id)",
+        "",
+        (f"{UNIT}/test_supervise.py::test_emacs_is_spared_while_the_answer_it_gave_cannot_be_synced",),
     ),
 )

@@ -38,9 +38,9 @@ def removed() -> Plan:
 def partitioned() -> Plan:
     return made(
         [ephemeral()],
-        steady("e", 24, seconds=2.0, span=1.0),
-        step(Do.CUT_BRIDGE, 4, "one", 6.0),
-        step(Do.KILL_EMACS, 20, "one"),
+        steady("e", 40, seconds=1.0, span=1.0),
+        step(Do.CUT_BRIDGE, 6, "one", 12.0),
+        step(Do.KILL_EMACS, 34, "one"),
     )
 
 

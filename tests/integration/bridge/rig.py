@@ -126,6 +126,7 @@ class Instance:
                 env=self.environment,
                 stdout=log,
                 stderr=log,
+                start_new_session=True,
             )
 
     def kill_bridge(self) -> None:
@@ -142,11 +143,14 @@ class Instance:
             if process is None or process.poll() is not None:
                 continue
             process.send_signal(signal.SIGTERM)
-            try:
+            with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(10)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            process.kill()
+            process.wait()
+        if self.emacs is not None:
+            # The Emacs that run-emacs started does not end with it.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.emacs.pid, signal.SIGKILL)
         self.client.close()
 
     # Requests

@@ -117,9 +117,8 @@ class Recorder:
         with self._lock:
             for uid, known in self._latest.items():
                 if uid not in listed and known.event not in REMOVED:
-                    unseen = replace(
-                        known, at=self._clock(), event="UNSEEN", resource_version=int(self._position), status={}
-                    )
+                    # What it became after this version nobody knows.
+                    unseen = replace(known, at=self._clock(), event="UNSEEN", resource_version=int(self._position))
                     self._versions.append(unseen)
                     self._latest[uid] = unseen
 

@@ -100,6 +100,8 @@ def test_i2_a_request_that_goes_after_its_end_and_one_that_does_not() -> None:
 def test_i2_of_a_request_that_went_while_nobody_could_look_only_that_it_may_go_is_judged() -> None:
     unseen = (OPEN, version(3.0, 12, event="UNSEEN"))
     assert violations(history(submitted=(asked(goes=True),), versions=unseen)) == []
+    ended = (OPEN, final(), final(3.0, 12, event="UNSEEN"))
+    assert violations(history(submitted=(asked(goes=True),), versions=ended)) == []
     assert broken(history(versions=unseen)) == {"I2"}
 
 

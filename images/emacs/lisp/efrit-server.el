@@ -345,6 +345,9 @@ Whoever is about to end it writes control/pause, and takes it away for the next.
   (efrit-files-make-directories)
   (efrit-health-check-alone)
   (efrit-eval-install)
+  ;; An Emacs that was killed leaves its locks, whose process numbers others get: asking
+  ;; whether to steal them would be an error, and nobody else edits here.
+  (when efrit-bridge-p (setq create-lockfiles nil))
   (define-key special-event-map [sigusr2] #'efrit-server-poke)
   (add-hook 'kill-emacs-hook #'efrit-server--on-exit)
   (setq efrit-server--dirty t

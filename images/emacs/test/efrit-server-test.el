@@ -303,6 +303,16 @@
             (should (equal (alist-get 'reason (efrit-test-answer "busy")) "Succeeded")))
         (when (process-live-p second) (delete-process second))))))
 
+(ert-deftest efrit-server-a-lock-left-by-an-emacs-that-was-killed-stops-no-request ()
+  (efrit-test-with-daemon nil
+    ;; The number of its process belongs to somebody else by now.
+    (make-symbolic-link (format "%s@%s.1" (user-login-name) (system-name))
+                        (concat efrit-workspace-directory ".#kept"))
+    (should (equal (efrit-test-value
+                    "w" "(progn (write-region \"x\" nil \"kept\" t 0) (find-file-noselect \"kept\")
+                           (with-current-buffer \"kept\" (insert \"y\") (save-buffer)) 'written)")
+                   "written"))))
+
 (ert-deftest efrit-server-loads-the-init-file-and-survives-its-errors ()
   (efrit-test-with-queue
     (let ((init (concat efrit-workspace-directory "init.el")))

@@ -477,6 +477,8 @@ def test_work_withdrawn_for_its_queue_timeout_ends_timed_out() -> None:
     given = snapshot(request(queueTimeoutSeconds=5), ready(), bridge_view=withdrawn)
 
     assert written(decide(given, NOW + seconds(6)))["reason"] == "TimedOut"
+    # The clock of the controller was set back after it had withdrawn the work.
+    assert written(decide(given, NOW - seconds(3600)))["reason"] == "TimedOut"
 
 
 def test_work_its_user_cancelled_ends_cancelled_though_the_queue_timeout_has_passed() -> None:

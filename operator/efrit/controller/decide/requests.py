@@ -101,7 +101,8 @@ def _answered(case: Case) -> list[Action] | None:
         case.now,
         pod_uid=snapshot.target.bridge.pod_uid if snapshot.target else None,
         instance_name=request.status.instance_name or named or "",
-        queue_timeout=case.queue_deadline_passed and not request.spec.cancel,
+        # Nothing else withdraws what nobody cancelled. The clock may have been set back since.
+        queue_timeout=request.spec.queue_timeout_seconds is not None and not request.spec.cancel,
         room=answers.CRAMPED if snapshot.cramped else answers.ROOMY,
     )
 

@@ -23,7 +23,7 @@ from tests.chaos.storage.scenarios import LARGE
 from tests.chaos.storage.shim import Recorder
 from tests.integration.bridge.rig import until
 
-SECONDS = 20
+SECONDS = 60
 MOMENT = 0.3
 _numbers = itertools.count(1)
 

@@ -34,8 +34,13 @@ def test_an_instance_becomes_ready_and_says_what_it_runs(shared: Site) -> None:
     assert status["image"].startswith("efrit/emacs:")
     for kind, reason in {"Ready": "Ready", "EmacsResponsive": "Responding", "Suspended": "Running"}.items():
         assert shared.condition("one", kind)["reason"] == reason
-    events = shared.kube.list("events", shared.namespace, fieldSelector="involvedObject.name=one")
-    assert [(each["type"], each["reason"]) for each in events if each["reason"] == "Ready"] == [("Normal", "Ready")]
+
+    def told() -> list[tuple[str, str]]:
+        events = shared.kube.list("events", shared.namespace, fieldSelector="involvedObject.name=one")
+        return [(each["type"], each["reason"]) for each in events if each["reason"] == "Ready"]
+
+    # The event is posted after the status.
+    assert until(told, "no event tells of it") == [("Normal", "Ready")]
 
 
 def test_the_figures_of_the_queue_reach_the_instance(shared: Site) -> None:

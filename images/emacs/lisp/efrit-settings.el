@@ -106,6 +106,67 @@ A client that writes in place shows half a file first."
 The server collects while it is idle, so that a request seldom waits for it."
   :type 'natnum)
 
+;;;; The model
+
+(defcustom efrit-model-name (efrit-settings--env "EFRIT_MODEL_NAME")
+  "Name of the model that chats and commands ask; with nil there is none."
+  :type '(choice (const :tag "None" nil) string))
+
+(defcustom efrit-model-base-url (efrit-settings--env "EFRIT_MODEL_BASE_URL")
+  "Where the model's API is, without the path of the call."
+  :type '(choice (const :tag "None" nil) string))
+
+(defcustom efrit-model-max-tokens
+  (truncate (efrit-settings--env-number "EFRIT_MODEL_MAX_TOKENS" 8192))
+  "Longest answer of one turn of the model, in tokens."
+  :type 'natnum)
+
+(defcustom efrit-model-api-key-file (efrit-settings--env "EFRIT_MODEL_API_KEY_FILE")
+  "File with the key of the model's API; it is read for each call."
+  :type '(choice (const :tag "None" nil) file))
+
+(defcustom efrit-model-protocol
+  (or (efrit-settings--env "EFRIT_MODEL_PROTOCOL") "tools")
+  "How the model acts in a command: by calling tools, or by answers with Lisp."
+  :type '(choice (const "tools") (const "elisp")))
+
+(defcustom efrit-model-proxy (efrit-settings--env "EFRIT_MODEL_PROXY")
+  "URL of the proxy to the model's API; with nil, what curl takes from its own."
+  :type '(choice (const :tag "None" nil) string))
+
+(defun efrit-settings-model-p ()
+  "Return non-nil when there is a model to ask."
+  (and efrit-model-name efrit-model-base-url t))
+
+(defcustom efrit-concurrency
+  (truncate (efrit-settings--env-number "EFRIT_CONCURRENCY" 4))
+  "How many sessions with the model may be under way at once."
+  :type 'natnum)
+
+;;;; What a command may do
+
+(defun efrit-settings--env-words (name)
+  "Return the words of environment variable NAME, which commas separate."
+  (split-string (or (efrit-settings--env name) "") "," t "[ \t]+"))
+
+(defcustom efrit-max-tool-calls
+  (truncate (efrit-settings--env-number "EFRIT_MAX_TOOL_CALLS" 30))
+  "Tool calls after which a command is ended; its budget may say otherwise."
+  :type 'natnum)
+
+(defcustom efrit-max-repeated-calls
+  (truncate (efrit-settings--env-number "EFRIT_MAX_REPEATED_CALLS" 3))
+  "How often the same call may follow itself before a command is ended."
+  :type 'natnum)
+
+(defcustom efrit-tools-allow (efrit-settings--env-words "EFRIT_TOOLS_ALLOW")
+  "Names of the tools a command may use; with nil, all."
+  :type '(repeat string))
+
+(defcustom efrit-tools-deny (efrit-settings--env-words "EFRIT_TOOLS_DENY")
+  "Names of the tools a command may not use."
+  :type '(repeat string))
+
 ;;;; The error tree
 
 (define-error 'efrit-error "Efrit")

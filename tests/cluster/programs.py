@@ -67,6 +67,7 @@ DEBIAN_BARE = {
 DEBIAN_TEST = {
     **DEBIAN_CONTROL_PLANE,
     "emacs": "emacs-nox",
+    "curl": "curl",
     "mmdebstrap": "mmdebstrap",
     "unshare": "util-linux",
     # The storage faults: a small library is compiled, and checked against what strace saw.

@@ -1,0 +1,85 @@
+"""A message as the API sends it: whole, or as server-sent events. Pure.
+
+The order of events: https://docs.claude.com/en/docs/build-with-claude/streaming
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Event:
+    """One server-sent event; PACED ones wait before they are sent."""
+
+    data: Json
+    paced: bool = False
+
+    def encoded(self) -> bytes:
+        """Return the event as it goes over the wire."""
+        return f"event: {self.data['type']}\ndata: {json.dumps(self.data, separators=(',', ':'))}\n\n".encode()
+
+
+def error_event(kind: str, message: str) -> Event:
+    """Return the event of an error inside a stream."""
+    return Event({"type": "error", "error": {"type": kind, "message": message}})
+
+
+def events(message: Json, chunk: int) -> Iterator[Event]:
+    """Yield the events that make up MESSAGE, texts in pieces of CHUNK characters."""
+    usage = message["usage"]
+    yield Event(
+        {
+            "type": "message_start",
+            "message": {
+                **message,
+                "content": [],
+                "stop_reason": None,
+                "stop_sequence": None,
+                "usage": {**usage, "output_tokens": 1},
+            },
+        }
+    )
+    for index, block in enumerate(message["content"]):
+        empty, deltas = _taken_apart(block, chunk)
+        yield Event({"type": "content_block_start", "index": index, "content_block": empty})
+        if index == 0:
+            yield Event({"type": "ping"})
+        for delta in deltas:
+            yield Event({"type": "content_block_delta", "index": index, "delta": delta}, paced=True)
+        yield Event({"type": "content_block_stop", "index": index})
+    yield Event(
+        {
+            "type": "message_delta",
+            "delta": {"stop_reason": message["stop_reason"], "stop_sequence": message["stop_sequence"]},
+            "usage": usage,
+        }
+    )
+    yield Event({"type": "message_stop"})
+
+
+def _taken_apart(block: Json, chunk: int) -> tuple[Json, list[Json]]:
+    if block["type"] == "text":
+        return {**block, "text": ""}, [
+            {"type": "text_delta", "text": piece} for piece in _pieces(block["text"], chunk)
+        ]
+    if block["type"] == "thinking":
+        deltas = [{"type": "thinking_delta", "thinking": piece} for piece in _pieces(block["thinking"], chunk)]
+        return {**block, "thinking": "", "signature": ""}, [
+            *deltas,
+            {"type": "signature_delta", "signature": block["signature"]},
+        ]
+    written = json.dumps(block["input"], ensure_ascii=False)
+    # The API begins with an empty piece, and sends nothing more for an input without a field.
+    pieces = ["", *(_pieces(written, chunk) if block["input"] else ())]
+    return {**block, "input": {}}, [{"type": "input_json_delta", "partial_json": piece} for piece in pieces]
+
+
+def _pieces(text: str, size: int) -> Iterator[str]:
+    for start in range(0, len(text), size):
+        yield text[start : start + size]

@@ -67,7 +67,7 @@ Nothing is evaluated unless all of it can be read."
         (ignore-errors (funcall initial-major-mode))
         (current-buffer))))
 
-(defun efrit-eval--start-directory ()
+(defun efrit-eval-start-directory ()
   "Return the directory that evaluations start in."
   (or efrit-workspace-directory (file-name-as-directory (expand-file-name "~/"))))
 
@@ -205,41 +205,51 @@ Compiled code may call `recursive-edit' past its advice; a timer calls this."
   "Evaluate CONTENT for the request ID; return an `efrit-result'.
 TIMEOUT is in seconds, LIMIT in bytes of the printed value.  WANT-CONTEXT asks
 for the context as well."
+  (efrit-eval-run id
+                  (unless efrit-bridge-p (+ (float-time) timeout))
+                  (lambda () (efrit-eval-printed-value content limit))
+                  want-context))
+
+(defun efrit-eval-printed-value (content limit)
+  "Evaluate CONTENT; return its value as an `efrit-print' of LIMIT bytes."
+  (efrit-print (efrit-eval--all content) limit))
+
+(defun efrit-eval-run (id deadline function &optional want-context)
+  "Call FUNCTION for the request ID; return an `efrit-result' with its value.
+Whatever FUNCTION does ends here.  DEADLINE, unless nil, is when a signal stops
+it without a control file.  WANT-CONTEXT asks for the context as well."
   (let* ((start (float-time))
-         (deadline (unless efrit-bridge-p (+ start timeout)))
          (mark (efrit-eval--mark-messages))
          (output (efrit-eval--output-buffer))
          (result
           (with-current-buffer (efrit-eval--scratch)
             (widen)
-            (setq default-directory (efrit-eval--start-directory))
+            (setq default-directory (efrit-eval-start-directory))
             (efrit-eval--outcome
              (efrit-interrupt-run
               id deadline
-              (lambda ()
-                (efrit-eval--guarded content limit want-context output)))))))
+              (lambda () (efrit-eval--guarded function want-context output)))))))
     (setf (efrit-result-seconds result) (max 0.0 (- (float-time) start))
           (efrit-result-output result) (efrit-eval--printed)
           (efrit-result-messages result) (efrit-eval--said mark))
     result))
 
-(defun efrit-eval--guarded (content limit want-context output)
-  "Evaluate CONTENT so that every way out of it ends here.
-LIMIT, WANT-CONTEXT and OUTPUT are as in `efrit-eval'.  Return a list (value
-PRINTED CONTEXT), (error CONDITION CONTEXT) or (left . WHY)."
+(defun efrit-eval--guarded (function want-context output)
+  "Call FUNCTION so that every way out of it ends here.
+WANT-CONTEXT is as in `efrit-eval-run', OUTPUT the buffer for what is printed.
+Return a list (value VALUE CONTEXT), (error CONDITION CONTEXT) or (left . WHY)."
   (let ((left 'no-catch) outcome)
     (catch 'top-level
       (catch 'exit
         (setq left
               (catch 'efrit-eval--recursion
-                (setq outcome
-                      (efrit-eval--caught content limit want-context output))
+                (setq outcome (efrit-eval--caught function want-context output))
                 nil))))
     (or outcome (cons 'left left))))
 
-(defun efrit-eval--caught (content limit want-context output)
-  "Evaluate CONTENT with every condition handled.
-LIMIT, WANT-CONTEXT and OUTPUT are as in `efrit-eval--guarded'."
+(defun efrit-eval--caught (function want-context output)
+  "Call FUNCTION with every condition handled.
+WANT-CONTEXT and OUTPUT are as in `efrit-eval--guarded'."
   (let ((efrit-eval--running t)
         (efrit-eval--depth (recursion-depth))
         (standard-output output)
@@ -249,8 +259,8 @@ LIMIT, WANT-CONTEXT and OUTPUT are as in `efrit-eval--guarded'."
         (message-log-max (if (natnump message-log-max) (max 1000 message-log-max) 1000))
         (load-file-name nil))
     (condition-case condition
-        (let ((value (efrit-eval--all content)))
-          (list 'value (efrit-print value limit) (and want-context (efrit-context))))
+        (let ((value (funcall function)))
+          (list 'value value (and want-context (efrit-context))))
       (t (list 'error condition (and want-context (efrit-context)))))))
 
 (defun efrit-eval--outcome (outcome)
@@ -261,8 +271,8 @@ LIMIT, WANT-CONTEXT and OUTPUT are as in `efrit-eval--guarded'."
                          :error (if (equal reason "TimedOut")
                                     "The time of the request was over"
                                   "The request was cancelled while it ran")))
-    (`(value ,printed ,context)
-     (efrit-result--make :reason "Succeeded" :value printed :context context))
+    (`(value ,value ,context)
+     (efrit-result--make :reason "Succeeded" :value value :context context))
     (`(error ,condition ,context)
      (efrit-result--make
       :reason "EvalError"

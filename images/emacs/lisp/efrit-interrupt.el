@@ -34,6 +34,21 @@
 (defconst efrit-interrupt--reasons '("Cancelled" "TimedOut")
   "What a control file may say.")
 
+;;;; What must not be interrupted
+
+(defmacro efrit-interrupt-shielded (&rest body)
+  "Run BODY, a callback that may come while the code of a request waits.
+No signal leaves it half done, and no error leaves it at all; what the code had
+current and matched stays."
+  (declare (indent 0) (debug t))
+  `(let ((signal-hook-function nil) (debug-on-signal nil) (debug-on-error nil)
+         (debug-on-quit nil) (debug-on-event nil) (inhibit-quit t))
+     (save-current-buffer
+       (save-match-data
+         (condition-case err
+             (progn ,@body)
+           (error (message "efrit: %s" (error-message-string err))))))))
+
 ;;;; Control files
 
 (defun efrit-interrupt-control-path (id)

@@ -7,6 +7,8 @@
 ;; Where no bridge watches over Emacs, a small shell does.  It is told of each
 ;; request before that runs, and looks now and then whether its file is still in
 ;; processing/; when the time is over it sends SIGUSR2, and again every second.
+;; A tool that a session calls is watched in the same way, bridge or not: its time
+;; is the session's affair.
 ;; What the signal means is decided in efrit-interrupt.el.  One helper lives as
 ;; long as Emacs: telling it costs a write to a pipe, starting one a fork.
 
@@ -56,14 +58,19 @@ done
                         :sentinel #'ignore))))
 
 (defun efrit-watchdog-watch (path seconds)
-  "Have Emacs signalled when the file at PATH is still there after SECONDS."
+  "Where no bridge does, have a request signalled in time.
+PATH is its file and SECONDS are as in `efrit-watchdog-signal'."
   (unless efrit-bridge-p
-    (let ((line (format "%d %s\n" (+ 20 (ceiling (* 1000 seconds))) path)))
-      (condition-case nil
-          (efrit-watchdog--tell line)
-        (error
-         (efrit-watchdog-stop)
-         (efrit-watchdog--tell line))))))
+    (efrit-watchdog-signal path seconds)))
+
+(defun efrit-watchdog-signal (path seconds)
+  "Have Emacs signalled when the file at PATH is still there after SECONDS."
+  (let ((line (format "%d %s\n" (+ 20 (ceiling (* 1000 seconds))) path)))
+    (condition-case nil
+        (efrit-watchdog--tell line)
+      (error
+       (efrit-watchdog-stop)
+       (efrit-watchdog--tell line)))))
 
 (defun efrit-watchdog--tell (line)
   "Send LINE to the helper, which is started when there is none."

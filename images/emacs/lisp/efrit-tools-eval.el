@@ -1,0 +1,106 @@
+;;; efrit-tools-eval.el --- Run a tool so that it can be stopped  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: Apache-2.0
+
+;;; Commentary:
+
+;; Tools that work inside Emacs run as the code of a request does: no way out of
+;; them but back here, no conversation, stopped by SIGUSR2 with a control file of
+;; the request.  A deadline of the session stops them too: while the call runs, a
+;; file in tmp/ has the watchdog send the signal.  eval_sexp is such a tool.
+
+;;; Code:
+
+(require 'cl-lib)
+(require 'efrit-files)
+(require 'efrit-eval)
+(require 'efrit-watchdog)
+(require 'efrit-world)
+
+;;;; Within its time
+
+(defun efrit-tools-eval--marker (world)
+  "Return the file that is there while a call for WORLD runs."
+  (efrit-files-path "tmp" (concat "call_" (efrit-world-request-id world))))
+
+(defun efrit-tools-eval--mark (marker seconds)
+  "Make the file MARKER and have Emacs signalled when it is there after SECONDS."
+  (efrit-files-isolated
+    (efrit-files-make-directories)
+    (efrit-files-delete marker)
+    (let ((write-region-inhibit-fsync t))
+      (efrit-files-write marker "")))
+  (efrit-watchdog-signal marker seconds))
+
+(defun efrit-tools-eval-run (world function)
+  "Call FUNCTION for WORLD, guarded; return an `efrit-result' with its value."
+  (let ((id (efrit-world-request-id world))
+        (left (efrit-world-seconds-left world))
+        (marker (efrit-tools-eval--marker world)))
+    (cond ((null left) (efrit-eval-run id nil function))
+          ((<= left 0)
+           (efrit-result--make :reason "TimedOut" :output "" :messages ""
+                               :error "The time was over before the call began"))
+          (t
+           (unwind-protect
+               (progn
+                 (efrit-tools-eval--mark marker left)
+                 (efrit-eval-run id (efrit-world-deadline world) function))
+             (efrit-files-isolated (efrit-files-delete marker)))))))
+
+;;;; What came of it
+
+(defun efrit-tools-eval-call (handler input world)
+  "Call HANDLER with INPUT and WORLD, guarded; return an `efrit-tool-result'.
+HANDLER returns such a result, or an `efrit-print' to be told with what was
+printed and said."
+  (let* ((result (efrit-tools-eval-run world
+                                       (lambda () (funcall handler input world))))
+         (value (efrit-result-value result)))
+    (if (efrit-tool-result-p value)
+        value
+      (efrit-tool-result--make :status (efrit-tools-eval--status result)
+                               :content (efrit-tools-eval--content result)))))
+
+(defun efrit-tools-eval--status (result)
+  "Return the status of a tool that RESULT, an `efrit-result', amounts to."
+  (pcase (efrit-result-reason result)
+    ("Succeeded" "success")
+    ("TimedOut" "timeout")
+    ("Cancelled" "interrupted")
+    (_ "error")))
+
+(defun efrit-tools-eval--content (result)
+  "Return the content that tells RESULT: the value or error, output, messages."
+  (concat (if (equal (efrit-result-reason result) "Succeeded")
+              (efrit-tools-eval--value (efrit-result-value result))
+            (efrit-tools-eval--error result))
+          (efrit-tools-eval--part "output" (efrit-result-output result))
+          (efrit-tools-eval--part "messages" (efrit-result-messages result))))
+
+(defun efrit-tools-eval--value (printed)
+  "Return the text of PRINTED, an `efrit-print', and what is missing from it."
+  (if (efrit-print-truncated printed)
+      (format "%s\n[the value is longer: only its first %d bytes are here]"
+              (efrit-print-text printed)
+              (string-bytes (efrit-print-text printed)))
+    (efrit-print-text printed)))
+
+(defun efrit-tools-eval--part (name text)
+  "Return TEXT under NAME, unless it is empty."
+  (if (string-empty-p text) "" (format "\n[%s]\n%s" name text)))
+
+(defun efrit-tools-eval--error (result)
+  "Return what RESULT says went wrong."
+  (if (efrit-result-error-code result)
+      (format "%s: %s" (efrit-result-error-code result) (efrit-result-error result))
+    (efrit-result-error result)))
+
+;;;; eval_sexp
+
+(defun efrit-tools-eval-sexp (input _world)
+  "Evaluate the expression of INPUT; return an `efrit-print' of its value."
+  (efrit-eval-printed-value (alist-get 'expr input) efrit-tool-result-bytes))
+
+(provide 'efrit-tools-eval)
+;;; efrit-tools-eval.el ends here

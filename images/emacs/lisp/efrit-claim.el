@@ -94,7 +94,7 @@ written; the request is in requests/ again then."
 
 (defun efrit-claim--runs-p (request)
   "Return non-nil when answering REQUEST can change anything outside the queue."
-  (and (equal (efrit-request-type request) "eval")
+  (and (member (efrit-request-type request) '("eval" "chat" "command"))
        (null (efrit-request-problem request))))
 
 (defun efrit-claim--give-back (from to)

@@ -20,8 +20,10 @@
 (cl-defstruct (efrit-result (:constructor efrit-result--make))
   "What came of a request.
 REASON is one of the protocol's; VALUE an `efrit-print' or nil; ERROR-CODE the
-symbol of the condition; CONTEXT an alist or nil; SECONDS the time it took."
-  reason value error error-code output messages context (seconds 0.0))
+symbol of the condition; CONTEXT an alist or nil; SECONDS the time it took.
+OUTCOME is one of the protocol's where REASON does not say it; EXTRA an alist
+of what else the answer tells."
+  reason value error error-code output messages context (seconds 0.0) outcome extra)
 
 (defvar use-dialog-box)
 (defvar messages-buffer-name)           ; Emacs 29

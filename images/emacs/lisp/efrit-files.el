@@ -43,7 +43,8 @@ Interrupts wait until BODY is done."
 ;;;; Where a file lies
 
 (defconst efrit-files-parts
-  '("tmp" "requests" "processing" "responses" "archive" "control" "progress")
+  '("tmp" "requests" "processing" "responses" "archive" "control" "progress"
+    "sessions")
   "The directories of a queue.")
 
 (defun efrit-files-path (part &optional name)
@@ -115,6 +116,11 @@ Without NAME, the directory itself; a PART may be a file of the queue too."
 (defun efrit-files-append (path text)
   "Append TEXT to the file PATH and sync it."
   (write-region (efrit-files-bytes text) nil path t 'silent))
+
+(defun efrit-files-note (path text)
+  "Append TEXT to the file PATH, which a crash may take back."
+  (let ((write-region-inhibit-fsync t))
+    (efrit-files-append path text)))
 
 (defun efrit-files-replace (path text boot &optional sync)
   "Put TEXT at PATH in one step, replacing what is there.

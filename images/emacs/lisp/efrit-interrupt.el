@@ -31,6 +31,9 @@
 (defvar efrit-interrupt--deadline nil
   "When the time of the request that runs is over, or nil when a bridge says.")
 
+(defvar efrit-interrupt-heard-function #'ignore
+  "Called when a signal came that does not mean the request that runs.")
+
 (defconst efrit-interrupt--reasons '("Cancelled" "TimedOut")
   "What a control file may say.")
 
@@ -98,6 +101,8 @@ current and matched stays."
   (if (eq (car arguments) 'exit)
       (cadr arguments)
     (efrit-interrupt-now-if-ordered)
+    (let ((inhibit-quit t) (debug-on-event nil))
+      (ignore-errors (funcall efrit-interrupt-heard-function)))
     (setq debug-on-quit nil)
     nil))
 

@@ -181,15 +181,19 @@ STAMP tells the version that was read, TURN and MODIFIED the order."
 
 ;;;; Whose turn it is
 
-(defun efrit-queue-next ()
-  "Return the entry whose turn it is, or nil."
+(defun efrit-queue-next (&optional may-run-p)
+  "Return the entry whose turn it is, or nil.
+With MAY-RUN-P, a function of a request, only of those it is non-nil for."
   (when (> (length efrit-queue--arrivals) efrit-queue--arrivals-max)
     (efrit-queue--line-up))
   (while (and efrit-queue--line (efrit-queue--gone-p (car efrit-queue--line)))
     (pop efrit-queue--line))
-  (let ((best (car efrit-queue--line)))
+  (let ((best (if may-run-p
+                  (seq-find (lambda (entry) (efrit-queue--may-run-p entry may-run-p))
+                            efrit-queue--line)
+                (car efrit-queue--line))))
     (dolist (entry efrit-queue--arrivals best)
-      (unless (or (efrit-queue--gone-p entry)
+      (unless (or (not (efrit-queue--may-run-p entry may-run-p))
                   (and best (efrit-queue--before-p best entry)))
         (setq best entry)))))
 
@@ -202,6 +206,11 @@ STAMP tells the version that was read, TURN and MODIFIED the order."
                         #'efrit-queue--before-p)
                   #'efrit-queue--before-p)
         efrit-queue--arrivals nil))
+
+(defun efrit-queue--may-run-p (entry may-run-p)
+  "Return non-nil when ENTRY waits, and MAY-RUN-P, unless nil, has it run."
+  (and (not (efrit-queue--gone-p entry))
+       (or (null may-run-p) (funcall may-run-p (efrit-entry-request entry)))))
 
 (defun efrit-queue--gone-p (entry)
   "Return non-nil when ENTRY no longer stands for a file that waits."

@@ -19,9 +19,11 @@
   "One request.
 ORDER is when its turn comes, in nanoseconds since the epoch; nil when the
 file does not say.  PROBLEM is why it cannot be run, or nil.  DIGEST is equal
-for two files that ask for the same."
+for two files that ask for the same.  BUDGET is a plist of :tool-calls,
+:iterations, :tokens and :iteration-seconds, without those that are not bounded;
+SESSION the id of the session to continue, or nil."
   id type content timeout return-context max-result-bytes retry max-attempts
-  order problem digest)
+  budget session order problem digest)
 
 (defconst efrit-request-types '("eval" "command" "chat" "status")
   "The types of request that are known.")
@@ -187,7 +189,11 @@ for two files that ask for the same."
                     (lambda (value) (member value '("never" "if-interrupted")))
                     "never or if-interrupted")
             (efrit-request-max-attempts request)
-            (option "max_attempts" 1 #'count "a positive integer"))
+            (option "max_attempts" 1 #'count "a positive integer")
+            (efrit-request-budget request)
+            (efrit-request--budget (option "budget" nil #'hash-table-p "an object"))
+            (efrit-request-session request)
+            (efrit-request--session (option "session" nil #'hash-table-p "an object")))
       (let ((time (efrit-request-time (gethash "timestamp" json)))
             (priority (option "priority" 0 #'integerp "an integer")))
         ;; Kept apart from the time of the file, which a caller adds if need be.
@@ -201,6 +207,30 @@ Both are nanoseconds since the epoch."
   (pcase (efrit-request-order request)
     (`(,time . ,priority) (- (or time modified) priority))
     (_ modified)))
+
+;;;; What bounds a command, and what it continues
+
+(defconst efrit-request--bounds
+  '((:tool-calls . "max_tool_calls") (:iterations . "max_iterations")
+    (:tokens . "max_tokens") (:iteration-seconds . "iteration_timeout"))
+  "The parts of a budget and their names in a request.")
+
+(defun efrit-request--budget (budget)
+  "Return BUDGET, an object of parsed JSON or nil, as a plist."
+  (let (plist)
+    (pcase-dolist (`(,key . ,name) efrit-request--bounds plist)
+      (let ((value (and budget (gethash name budget))))
+        (when value
+          (unless (and (numberp value) (> value 0) (<= value 1e12))
+            (efrit-request--refuse "`options.budget.%s' must be a positive number" name))
+          (setq plist (plist-put plist key value)))))))
+
+(defun efrit-request--session (session)
+  "Return the id in SESSION, an object of parsed JSON or nil."
+  (let ((id (and session (gethash "id" session))))
+    (when (and id (not (efrit-request-id-p id)))
+      (efrit-request--refuse "`options.session.id' is no id"))
+    id))
 
 ;;;; Telling two requests with one id apart
 

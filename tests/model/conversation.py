@@ -76,6 +76,8 @@ class Conversation:
             for block in blocks(message["content"]):
                 if block["type"] == "text":
                     parts.append(block["text"])
+                elif block["type"] == "thinking":
+                    parts.append(block["thinking"])
                 elif block["type"] == "tool_use":
                     parts.append(json.dumps(block["input"], ensure_ascii=False))
                 elif block["type"] == "tool_result":
@@ -126,6 +128,11 @@ class Conversation:
     def offered(self) -> dict[str, Json]:
         """The schema of each tool on offer."""
         return {tool["name"]: tool["input_schema"] for tool in self.body.get("tools") or []}
+
+    @cached_property
+    def callable(self) -> dict[str, Json]:
+        """The tools that may be called in the answer."""
+        return {} if (self.body.get("tool_choice") or {}).get("type") == "none" else self.offered
 
     @cached_property
     def breakpoints(self) -> list[str]:

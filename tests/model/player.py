@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -19,6 +20,7 @@ from .template import TemplateError, fill
 from .usage import tokens
 
 Json = dict[str, Any]
+SESSION_ID = re.compile(r'"session":\s*\{"id":\s*"([^"]+)"')
 UNKNOWN_MODEL = "no-such-model"
 
 
@@ -87,7 +89,7 @@ def _content(scenario: Scenario, turn: Turn, conversation: Conversation) -> tupl
             wrong.append(str(problem))
             continue
         if made["type"] == "tool_use" and not block.loose:
-            wrong += not_called_so(made["name"], made["input"], conversation.offered)
+            wrong += not_called_so(made["name"], made["input"], conversation.callable)
         content.append(made)
     return content, wrong
 
@@ -95,7 +97,7 @@ def _content(scenario: Scenario, turn: Turn, conversation: Conversation) -> tupl
 def _made(block: Block, conversation: Conversation, index: int) -> Json:
     digest = _digest(conversation.key, conversation.turn, index)
     if block.text is not None:
-        return {"type": "text", "text": str(fill(block.text, conversation))}
+        return {"type": "text", "text": str(fill(block.text, conversation)) * block.times}
     if block.tool is not None:
         return {
             "type": "tool_use",
@@ -105,7 +107,8 @@ def _made(block: Block, conversation: Conversation, index: int) -> Json:
         }
     if block.thinking is not None:
         return {"type": "thinking", "thinking": block.thinking, "signature": f"sig{digest}"}
-    session: Json = {"id": block.session or f"session-{conversation.key}", "status": block.status}
+    told = SESSION_ID.search(conversation.everything)
+    session: Json = {"id": told.group(1) if told else f"session-{conversation.key}", "status": block.status}
     if block.question is not None:
         session["question"] = fill(block.question, conversation)
     return {"type": "text", "text": json.dumps({"elisp": fill(block.elisp, conversation), "session": session})}

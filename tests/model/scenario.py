@@ -59,16 +59,19 @@ class Expect:
 
 @dataclass(frozen=True)
 class Block:
-    """One block of a reply: exactly one of text, tool, elisp and thinking."""
+    """One block of a reply: exactly one of text (so many TIMES), tool, elisp and thinking.
+
+    A LOOSE call is made as it is, also where no model would: not on offer, or not as the schema says.
+    """
 
     text: str | None = None
+    times: int = 1
     tool: str | None = None
     input: Json = field(default_factory=dict)
     loose: bool = False
     elisp: str | None = None
     status: str = "continue"
     question: str | None = None
-    session: str | None = None
     thinking: str | None = None
 
 
@@ -97,7 +100,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Turn:
-    """One answer of the model."""
+    """One answer of the model, or so many TURNS that are alike (0: all that come)."""
 
     expect: Expect = Expect()
     reply: tuple[Block, ...] = ()
@@ -105,7 +108,7 @@ class Turn:
     usage: Json = field(default_factory=dict)
     pace: Pace = Pace()
     fault: tuple[Fault, ...] = ()
-    repeat: bool = False
+    turns: int = 1
 
     def fault_of(self, attempt: int) -> Fault | None:
         """Return what goes wrong with the ATTEMPT, which counts from 0."""
@@ -117,20 +120,41 @@ class Turn:
 
 
 @dataclass(frozen=True)
+class Request:
+    """What a user sends, and how it ends, in regular expressions. For tests: the server does not look at it."""
+
+    content: str
+    type: str = "command"
+    reason: str = "Succeeded"
+    result: str | None = None
+    question: str | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True)
 class Scenario:
-    """A conversation as the model has it."""
+    """A conversation as the model has it; for tests also what begins it and what it leaves in FILES.
+
+    The first REQUEST begins a session, each further one continues it. FILES are put into the workspace before;
+    FILES_AFTER are regular expressions for what is in them then.
+    """
 
     name: str
     turn: tuple[Turn, ...]
     description: str = ""
     protocol: str = "tools"
     expect: Expect = Expect()
+    request: tuple[Request, ...] = ()
+    files: dict[str, str] = field(default_factory=dict)
+    files_after: dict[str, str] = field(default_factory=dict)
 
     def turn_of(self, number: int) -> Turn | None:
-        """Return the turn with NUMBER, from 0; a last one that repeats stands for all after it."""
-        if number < len(self.turn):
-            return self.turn[number]
-        return self.turn[-1] if self.turn[-1].repeat else None
+        """Return the turn with NUMBER, from 0."""
+        for turn in self.turn:
+            if turn.turns == 0 or number < turn.turns:
+                return turn
+            number -= turn.turns
+        return None
 
 
 def read_folder(folder: Path) -> dict[str, Scenario]:
@@ -151,13 +175,14 @@ def parse(name: str, text: str) -> Scenario:
     )
     if not table["turn"]:
         raise ScenarioError(f"{name}: has no [[turn]]")
-    if any(turn.repeat for turn in table["turn"][:-1]):
-        raise ScenarioError(f"{name}: only the last turn may repeat")
+    if any(turn.turns == 0 for turn in table["turn"][:-1]):
+        raise ScenarioError(f"{name}: only the last turn may stand for all that come")
+    table["request"] = tuple(_make(Request, f"{name}, request", entry) for entry in _tables(name, table, "request"))
     if "expect" in table:
         table["expect"] = _expect(f"{name}, expect", table["expect"])
     scenario = _make(Scenario, name, {**table, "name": name})
-    if scenario.protocol not in ("tools", "elisp", "chat"):
-        raise ScenarioError(f"{name}: protocol is tools, elisp or chat")
+    if scenario.protocol not in ("tools", "elisp"):
+        raise ScenarioError(f"{name}: protocol is tools or elisp")
     return scenario
 
 

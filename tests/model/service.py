@@ -1,6 +1,6 @@
 """The HTTP side: reads calls, sends what the player made, breaks what a fault says. No scenario is understood here.
 
-Beside the API: GET /_health, /_scenarios, /_log[?scenario=NAME]; POST /_keys {"accept": [...]}, /_reset;
+Beside the API: GET /_health, /_scenarios[/NAME], /_log[?scenario=NAME]; POST /_keys {"accept": [...]}, /_reset;
 PUT /_scenarios/NAME with TOML.
 """
 
@@ -16,6 +16,7 @@ import socket
 import struct
 import threading
 import time
+from dataclasses import asdict
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -81,6 +82,9 @@ class Handler(BaseHTTPRequestHandler):
             self._json(200, self.server.book.entries(name))
         elif url.path == "/_scenarios":
             self._json(200, self.server.book.names())
+        elif url.path.startswith("/_scenarios/"):
+            scenario = self.server.book.scenario(url.path.removeprefix("/_scenarios/"))
+            self._json(200 if scenario else 404, asdict(scenario) if scenario else None)
         elif url.path == "/_health":
             self._json(200, {"status": "ok"})
         else:

@@ -169,6 +169,13 @@ class ModelProvider(StrEnum):
     ANTHROPIC = "anthropic"
 
 
+class ModelProtocol(StrEnum):
+    """How the model acts in a command."""
+
+    TOOLS = "tools"
+    ELISP = "elisp"
+
+
 class Model(ApiModel):
     """The model that chats and commands ask. Absent: the instance does evals only."""
 
@@ -182,6 +189,19 @@ class Model(ApiModel):
         description="Base URL of the API.",
     )
     name: str = Field(min_length=1, max_length=256, description="Name of the model.")
+    protocol: ModelProtocol = Field(
+        default=ModelProtocol.TOOLS,
+        description="tools: a command's model calls tools. elisp: each of its answers is one Lisp expression to run "
+        "and says whether the session goes on.",
+    )
+    proxy_url: str | None = Field(
+        default=None,
+        alias="proxyURL",
+        max_length=2048,
+        pattern=r"^(https?|socks5h?)://[!\"$-.0->A-~]+/?$",
+        description="Proxy on the way to the API, without user and password; without a port it is 1080, or 443 with "
+        "https. Default: none.",
+    )
     api_key_secret_ref: SecretKeyRef = Field(description="Where the API key lies.")
     max_tokens: int = Field(default=8192, ge=1, le=1_000_000, description="Longest answer of one turn, in tokens.")
 
@@ -209,19 +229,24 @@ class Limits(ApiModel):
         default=30,
         ge=1,
         le=MAX_TIMEOUT_SECONDS,
-        description="Longest running time in seconds of a request that names none.",
+        description="Longest running time in seconds of an eval that names none.",
     )
+    command_timeout_seconds: int = Field(
+        default=600,
+        ge=1,
+        le=MAX_TIMEOUT_SECONDS,
+        description="Longest running time in seconds of a chat or command that names none.",
+    )
+
+
+ToolName = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9_-]+$")]
 
 
 class Tools(ApiModel):
     """Which tools a command may use."""
 
-    allow: tuple[Annotated[str, Field(min_length=1, max_length=128)], ...] = Field(
-        default=(), max_length=100, description="Only these tools; empty: all."
-    )
-    deny: tuple[Annotated[str, Field(min_length=1, max_length=128)], ...] = Field(
-        default=(), max_length=100, description="Never these tools."
-    )
+    allow: tuple[ToolName, ...] = Field(default=(), max_length=100, description="Only these tools; empty: all.")
+    deny: tuple[ToolName, ...] = Field(default=(), max_length=100, description="Never these tools.")
 
 
 class Idle(ApiModel):

@@ -104,7 +104,8 @@ class SessionRef(ApiModel):
         min_length=1,
         max_length=128,
         pattern=r"^[A-Za-z0-9._-]+$",
-        description="Id of the session to continue, as an earlier request's status.session.id gave it.",
+        description="Id of the session to continue, as an earlier request's status.session.id gave it. Without "
+        "spec.instanceRef the request goes to the instance that has the session.",
     )
 
 
@@ -142,7 +143,7 @@ class RequestSpec(ApiModel):
         ge=1,
         le=MAX_TIMEOUT_SECONDS,
         description="Longest running time in seconds, queueing excluded; default: the instance's "
-        "limits.requestTimeoutSeconds.",
+        "limits.requestTimeoutSeconds for an eval, limits.commandTimeoutSeconds for a chat or command.",
     )
     queue_timeout_seconds: int | None = Field(
         default=None,
@@ -269,12 +270,25 @@ class SessionState(ApiModel):
 
 
 class Progress(ApiModel):
-    """How far a running command has come."""
+    """How far a chat or command has come; once it is final, how far it came."""
 
     step: int | None = Field(default=None, ge=0, description="Number of the current step.")
     message: str | None = Field(default=None, max_length=1024, description="What it is doing.")
     tool_calls: int | None = Field(default=None, ge=0, description="Tool calls so far.")
     tokens: int | None = Field(default=None, ge=0, description="Tokens so far, in and out.")
+
+
+class Usage(ApiModel):
+    """What a chat or command used of the model."""
+
+    input_tokens: int = Field(default=0, ge=0, description="Tokens sent, those from the cache not included.")
+    output_tokens: int = Field(default=0, ge=0, description="Tokens received.")
+    cache_read_tokens: int = Field(default=0, ge=0, description="Tokens sent that the model had in its cache.")
+    cache_write_tokens: int = Field(default=0, ge=0, description="Tokens the model wrote into its cache.")
+    model_calls: int = Field(default=0, ge=0, description="Turns of the model.")
+    model_errors: dict[str, Annotated[int, Field(ge=0)]] = Field(
+        default_factory=dict, max_length=64, description="Calls to the model that failed, by HTTP status or kind."
+    )
 
 
 class RequestStatus(ApiModel):
@@ -303,7 +317,8 @@ class RequestStatus(ApiModel):
     error: RequestError | None = Field(default=None, description="What went wrong, if anything.")
     context: EmacsContext | None = Field(default=None, description="Emacs' context, with spec.returnContext.")
     session: SessionState | None = Field(default=None, description="The session of a chat or command.")
-    progress: Progress | None = Field(default=None, description="How far a running command has come.")
+    progress: Progress | None = Field(default=None, description=Progress.__doc__)
+    usage: Usage | None = Field(default=None, description=Usage.__doc__)
     instance_name: str | None = Field(default=None, max_length=253, description="The instance that does the work.")
     pod_uid: str | None = Field(
         default=None, max_length=64, alias="podUID", description="UID of the pod that did the work."
@@ -347,6 +362,7 @@ class EfritRequest(Resource):
         ".status.instanceName",
         ".spec.type",
         ".spec.instanceRef.name",
+        ".status.session.id",
     )
     rules: ClassVar = (
         Rule(

@@ -9,16 +9,19 @@ from efrit.protocol.ids import (
     MAX_ID_LENGTH,
     RequestId,
     RequestIdField,
+    SessionId,
     id_of_request_file,
     id_of_response_file,
+    id_of_session_file,
     is_request_id,
     request_file,
     request_id,
     response_file,
 )
 from efrit.protocol.model import canonical_json
-from efrit.protocol.request import Digest, Request, RequestOptions, digest
+from efrit.protocol.request import Budget, Digest, Request, RequestOptions, SessionOption, digest
 from efrit.protocol.response import Response, failure
+from efrit.protocol.session import Progress, Session, Usage
 from efrit.protocol.states import (
     PROTOCOL_VERSION,
     EmacsState,
@@ -29,6 +32,7 @@ from efrit.protocol.states import (
     RequestType,
     ResponseStatus,
     RetryPolicy,
+    SessionStatus,
 )
 from efrit.protocol.times import Timestamp, as_utc, from_epoch, rfc3339
 from efrit.protocol.view import (
@@ -44,6 +48,7 @@ from efrit.protocol.view import (
 __all__ = [
     "MAX_ID_LENGTH",
     "PROTOCOL_VERSION",
+    "Budget",
     "Digest",
     "EmacsState",
     "EmacsStats",
@@ -54,6 +59,7 @@ __all__ = [
     "EventName",
     "Heartbeat",
     "Outcome",
+    "Progress",
     "Reason",
     "Request",
     "RequestId",
@@ -67,8 +73,13 @@ __all__ = [
     "Response",
     "ResponseStatus",
     "RetryPolicy",
+    "Session",
+    "SessionId",
+    "SessionOption",
+    "SessionStatus",
     "Stats",
     "Timestamp",
+    "Usage",
     "as_utc",
     "canonical_json",
     "digest",
@@ -76,6 +87,7 @@ __all__ = [
     "from_epoch",
     "id_of_request_file",
     "id_of_response_file",
+    "id_of_session_file",
     "is_request_id",
     "parse_event",
     "request_file",

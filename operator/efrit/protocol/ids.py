@@ -3,7 +3,7 @@
 import re
 from typing import Annotated, NewType
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, Field
 
 from efrit.errors import InvalidId
 
@@ -38,6 +38,10 @@ RequestIdField = Annotated[RequestId, AfterValidator(_check)]
 """`RequestId` as a model field: checked at the border of every model."""
 
 
+SessionId = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,128}$")]
+"""Id of a session with the model, made by Emacs; safe as the beginning of a file name."""
+
+
 def request_file(rid: RequestId) -> str:
     """Name of the request's file in requests/, processing/ and archive/."""
     return f"req_{rid}.json"
@@ -54,6 +58,12 @@ def id_of_request_file(name: str) -> RequestId | None:
         return None
     stem = name.removesuffix(".json").removeprefix("req_")
     return RequestId(stem) if is_request_id(stem) else None
+
+
+def id_of_session_file(name: str) -> str | None:
+    """The id of the session whose history is in sessions/`name`, or None."""
+    stem = name.removesuffix(".ndjson")
+    return stem if stem != name and _ID.fullmatch(stem) else None
 
 
 def id_of_response_file(name: str) -> RequestId | None:

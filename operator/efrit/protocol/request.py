@@ -10,13 +10,28 @@ from typing import Any, Self
 from pydantic import Field, model_validator
 
 from efrit.errors import InvalidRequest, ProtocolError
-from efrit.protocol.ids import RequestIdField
+from efrit.protocol.ids import RequestIdField, SessionId
 from efrit.protocol.model import PassThroughModel, PlainJson, canonical_json
 from efrit.protocol.states import PROTOCOL_VERSION, RequestType, RetryPolicy
 from efrit.protocol.times import Timestamp
 
 Digest = str
 """Lower-case hex sha256, 64 characters."""
+
+
+class Budget(PassThroughModel):
+    """How far a command may go: counts, tokens in and out together, seconds of one turn. None: as far as it likes."""
+
+    max_tool_calls: int | None = Field(default=None, ge=1, le=2**31 - 1)
+    max_iterations: int | None = Field(default=None, ge=1, le=2**31 - 1)
+    max_tokens: int | None = Field(default=None, ge=1, le=2**53)
+    iteration_timeout: float | None = Field(default=None, gt=0, le=604_800)
+
+
+class SessionOption(PassThroughModel):
+    """The session a chat or command continues; Emacs knows which there are."""
+
+    id: SessionId
 
 
 class RequestOptions(PassThroughModel):
@@ -28,6 +43,8 @@ class RequestOptions(PassThroughModel):
     retry: RetryPolicy = RetryPolicy.NEVER
     max_attempts: int = Field(default=1, ge=1, le=100)
     max_result_bytes: int | None = Field(default=None, ge=1)
+    budget: Budget | None = None
+    session: SessionOption | None = None
 
 
 class Request(PassThroughModel):
@@ -44,7 +61,10 @@ class Request(PassThroughModel):
 
     def to_json(self) -> str:
         """Compact JSON without those of our keys that are not set; unknown keys stay, with null too."""
-        return self.model_dump_json(exclude={**_unset(self), "options": _unset(self.options)})
+        options: dict[str, Any] = _unset(self.options)
+        if self.options.budget is not None:
+            options["budget"] = _unset(self.options.budget)
+        return self.model_dump_json(exclude={**_unset(self), "options": options})
 
     def digest(self) -> Digest:
         """sha256 of the canonical JSON of what would be executed; see `digest`."""
@@ -54,6 +74,7 @@ class Request(PassThroughModel):
     def _every_emacs_can_read_it(self) -> Self:
         waiting: list[Any] = [self.content, self.version, self.instance_id, self.metadata]
         waiting += [self.model_extra, self.options.model_extra]
+        waiting += [part.model_extra for part in (self.options.budget, self.options.session) if part is not None]
         while waiting:
             each = waiting.pop()
             if isinstance(each, str) and "\0" in each:
@@ -91,4 +112,6 @@ def digest(request: Request) -> Digest:
 
 def _whole(value: Any) -> Any:
     """30.0 as 30: clients that know one kind of number only must get the same digest."""
+    if isinstance(value, dict):
+        return {key: _whole(each) for key, each in value.items()}
     return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 from efrit.errors import InvalidResponse, ProtocolError
 from efrit.protocol.ids import RequestId, RequestIdField
 from efrit.protocol.model import Attempt, Count, PassThroughModel, PlainJson
+from efrit.protocol.session import Progress, Session, Usage
 from efrit.protocol.states import PROTOCOL_VERSION, Outcome, Reason, ResponseStatus
 from efrit.protocol.times import Timestamp
 
@@ -41,6 +42,9 @@ class Response(PassThroughModel):
     result_path: Annotated[str, Field(max_length=1024)] | None = None
     error_code: str | None = None
     started: Timestamp | None = None
+    session: Session | None = None
+    progress: Progress | None = None
+    usage: Usage | None = None
 
     @model_validator(mode="before")
     @classmethod

@@ -18,6 +18,11 @@ class RequestType(StrEnum):
     CHAT = "chat"
     STATUS = "status"
 
+    @property
+    def is_session(self) -> bool:
+        """Whether it talks with a model: it is under way without keeping Emacs busy all the time."""
+        return self in (RequestType.COMMAND, RequestType.CHAT)
+
 
 class RetryPolicy(StrEnum):
     """Whether a request whose Emacs died while running it may run once more."""
@@ -58,6 +63,11 @@ class Reason(StrEnum):
     INTERRUPTED = "Interrupted"
     REJECTED = "Rejected"
     MODEL_NOT_CONFIGURED = "ModelNotConfigured"
+    MODEL_ERROR = "ModelError"
+    INPUT_REQUIRED = "InputRequired"
+    BUDGET_EXHAUSTED = "BudgetExhausted"
+    CIRCUIT_BROKEN = "CircuitBroken"
+    PARTIAL = "Partial"
 
     @property
     def status(self) -> ResponseStatus:
@@ -73,6 +83,14 @@ class Outcome(StrEnum):
     SUCCESS = "Success"
     PARTIAL = "Partial"
     FAILURE = "Failure"
+
+
+class SessionStatus(StrEnum):
+    """Whether the model wants to go on."""
+
+    CONTINUE = "continue"
+    COMPLETE = "complete"
+    NEED_INPUT = "need-input"
 
 
 class EmacsState(StrEnum):

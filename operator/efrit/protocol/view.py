@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 from efrit.protocol.ids import RequestIdField
 from efrit.protocol.model import Attempt, Count, PlainJson, Seconds, WireModel
 from efrit.protocol.response import Response
+from efrit.protocol.session import Progress
 from efrit.protocol.states import EmacsState, RequestState
 from efrit.protocol.times import Timestamp
 
@@ -25,7 +26,7 @@ class RequestView(WireModel):
 
     `attempt` is 0 until it first runs. `response` is None before the answer, in lists, and in events
     whose answer is too large to inline; then `response_bytes` gives the size of its JSON. `metadata` is the
-    request's own, by which its submitter knows it again.
+    request's own, by which its submitter knows it again. `progress` is the last a chat or command told of itself.
     """
 
     id: RequestIdField
@@ -36,6 +37,7 @@ class RequestView(WireModel):
     response: Response | None = None
     response_bytes: Count | None = None
     metadata: dict[str, PlainJson] | None = None
+    progress: Progress | None = None
 
     @model_validator(mode="after")
     def _has_its_own_answer(self) -> Self:
@@ -52,7 +54,10 @@ class RequestList(WireModel):
 
 
 class EmacsStats(WireModel):
-    """The Emacs beside the bridge. Ages in seconds; `busy_seconds` is None when it runs nothing."""
+    """The Emacs beside the bridge. Ages in seconds; `busy_seconds` is None when it runs nothing.
+
+    `sessions` are under way with a model; `current` is what occupies Emacs, which one that waits does not.
+    """
 
     alive: bool = False
     responsive: bool = False
@@ -62,6 +67,7 @@ class EmacsStats(WireModel):
     heartbeat_age_seconds: Seconds | None = None
     busy_seconds: Seconds | None = None
     current: RequestIdField | None = None
+    sessions: Count = 0
 
 
 class Stats(WireModel):
@@ -97,6 +103,7 @@ class Heartbeat(WireModel):
     started: Timestamp | None = None
     timeout: Seconds | None = None
     attempt: Attempt | None = None
+    sessions: Count = 0
     processed: Count = 0
     succeeded: Count = 0
     failed: Count = 0

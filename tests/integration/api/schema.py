@@ -109,6 +109,10 @@ PATTERNS: Mapping[str, Pattern] = {
     r"^https?://[!\"$-.0->@-~]+(/[!\"$->@-~]*)?$": Pattern(
         lambda length: f"http://{'a' * (length - 7)}", "ftp://host"
     ),
+    r"^(https?|socks5h?)://[!\"$-.0->A-~]+/?$": Pattern(
+        lambda length: f"http://{'a' * (length - 7)}", "http://me:secret@host"
+    ),
+    r"^[A-Za-z0-9_-]+$": Pattern(_plain, "a,b"),
     r"^/[^:]*$": Pattern(lambda length: f"/{'a' * (length - 1)}", "relative"),
 }
 

@@ -23,11 +23,12 @@ from efrit.api import (
     with_condition,
 )
 from efrit.api.meta import Rule, rfc3339, rfc3339_micro
-from efrit.api.request import RequestType
+from efrit.api.request import RequestType, SessionStatus
 from efrit.protocol import Outcome as WireOutcome
 from efrit.protocol import Reason as WireReason
 from efrit.protocol import RequestType as WireType
 from efrit.protocol import RetryPolicy as WireRetryPolicy
+from efrit.protocol import SessionStatus as WireSessionStatus
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
 LATER = NOW + timedelta(seconds=60)
@@ -210,6 +211,10 @@ def test_every_reason_of_the_wire_is_a_reason_of_the_resource() -> None:
 
 def test_every_reason_of_the_wire_is_final() -> None:
     assert all(RequestReason(each.value).final for each in WireReason)
+
+
+def test_a_session_stands_where_the_wire_says_it_does() -> None:
+    assert {each.value for each in WireSessionStatus} == {each.value for each in SessionStatus}
 
 
 @pytest.mark.parametrize(

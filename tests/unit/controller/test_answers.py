@@ -16,17 +16,14 @@ from efrit.api import RequestReason
 from efrit.api.request import MAX_INLINE_RESULT_CHARS, RequestStatus
 from efrit.controller.decide.actions import Action, PatchStatus, StoreResult
 from efrit.controller.decide.answers import (
-    CRAMPED,
     NO_REASON_TEXT,
-    ROOMY,
-    Room,
     answered,
-    cut,
     never_ran,
     result_secret,
     unknown_end,
 )
-from efrit.protocol import Reason, RequestState
+from efrit.controller.decide.room import CRAMPED, ROOMY, Room, cut
+from efrit.protocol import Progress, Reason, RequestState
 from tests.unit.controller.factory import (
     NOW,
     POD_UID,
@@ -143,12 +140,11 @@ def test_work_stopped_while_it_ran_was_not_a_queue_timeout() -> None:
 
 
 def test_an_error_told_before_is_gone_after_a_success() -> None:
-    given = request(status={"phase": "Running", "error": {"code": "x", "message": "y"}, "progress": {"step": 3}})
+    given = request(status={"phase": "Running", "error": {"code": "x", "message": "y"}})
 
     status = written(answer(given, result="2"))
 
     assert "error" not in status
-    assert "progress" not in status
 
 
 def test_what_the_status_had_is_given_along_so_that_it_can_be_removed() -> None:
@@ -247,6 +243,63 @@ def test_the_secret_of_a_result_goes_with_its_request() -> None:
         }
     ]
     assert (secret["metadata"]["namespace"], secret["immutable"]) == ("team", True)
+
+
+def test_the_end_of_a_command_tells_its_session_its_progress_and_what_the_model_cost() -> None:
+    status = written(
+        answer(
+            reason=Reason.INPUT_REQUIRED,
+            outcome="Partial",
+            result="so far",
+            session={"id": "s-1", "status": "need-input", "question": "Which file?"},
+            progress={"step": 3, "message": "asking", "tool_calls": 7, "tokens": 900},
+            usage={"input_tokens": 800, "output_tokens": 100, "model_calls": 4, "model_errors": {"529": 1}},
+        )
+    )
+
+    assert (status["phase"], status["outcome"], status["result"]) == ("Failed", "Partial", "so far")
+    assert condition(status, "Complete") == ("True", "InputRequired", "Which file?")
+    assert condition(status, "Succeeded") == ("False", "InputRequired", "Which file?")
+    assert status["session"] == {"id": "s-1", "status": "need-input", "question": "Which file?"}
+    assert status["progress"] == {"step": 3, "message": "asking", "toolCalls": 7, "tokens": 900}
+    assert status["usage"] == {
+        "inputTokens": 800,
+        "outputTokens": 100,
+        "cacheReadTokens": 0,
+        "cacheWriteTokens": 0,
+        "modelCalls": 4,
+        "modelErrors": {"529": 1},
+    }
+
+
+def test_what_an_answer_does_not_tell_stays_as_it_was_told_last() -> None:
+    known = {"progress": {"step": 1, "toolCalls": 2}, "session": {"id": "s-1", "status": "continue"}}
+    running = request(status={"phase": "Running", **known})
+
+    status = written(answer(running, reason=Reason.INTERRUPTED))
+    newer = answered(
+        running,
+        view(state=RequestState.ANSWERED, progress=Progress(step=2, tool_calls=3)),
+        response(reason=Reason.INTERRUPTED),
+        NOW,
+        pod_uid=POD_UID,
+        instance_name="alpha",
+        queue_timeout=False,
+    )
+
+    assert {key: status[key] for key in known} == known
+    assert written(newer)["progress"] == {"step": 2, "toolCalls": 3}
+
+
+def test_long_words_of_a_command_are_cut_to_their_room() -> None:
+    long = "ä" * 10_000
+    told = {"session": {"id": "s", "status": "need-input", "question": long}, "progress": {"message": long}}
+
+    for room in (ROOMY, CRAMPED):
+        status = written(answer(reason=Reason.INPUT_REQUIRED, room=room, **told))
+        RequestStatus.model_validate(status)
+        assert status["session"]["question"] == cut(long, room.error)
+        assert status["progress"]["message"] == cut(long, room.message)
 
 
 def test_two_requests_of_one_name_have_secrets_of_their_own() -> None:

@@ -32,6 +32,8 @@ def test_everything_the_queue_needs_is_carried_over() -> None:
             "retry": "if-interrupted",
             "max_attempts": 4,
             "max_result_bytes": 2048,
+            "budget": None,
+            "session": None,
         },
         "timestamp": "2026-03-01T12:00:00.000Z",
         "instance_id": "team/alpha",
@@ -44,6 +46,26 @@ def test_a_request_without_a_timeout_takes_that_of_its_instance() -> None:
     target = instance(spec={"limits": {"requestTimeoutSeconds": 99}})
 
     assert wire_request(request(), target).options.timeout == 99
+
+
+@pytest.mark.parametrize("kind", ["chat", "command"])
+def test_a_chat_or_command_without_a_timeout_takes_the_longer_one_of_its_instance(kind: str) -> None:
+    target = instance(spec={"limits": {"requestTimeoutSeconds": 99}})
+    longer = instance(spec={"limits": {"commandTimeoutSeconds": 1234}})
+
+    assert wire_request(request(type=kind), target).options.timeout == 600
+    assert wire_request(request(type=kind), longer).options.timeout == 1234
+    assert wire_request(request(type=kind, timeoutSeconds=5), longer).options.timeout == 5
+
+
+def test_the_budget_and_the_session_of_a_command_are_carried_over() -> None:
+    budget = {"maxToolCalls": 1, "maxIterations": 2, "maxTokens": 3, "iterationTimeoutSeconds": 4}
+    options = wire_request(request(type="command", budget=budget, session={"id": "s.1"}), instance()).options
+
+    assert options.model_dump(include={"budget", "session"}) == {
+        "budget": {"max_tool_calls": 1, "max_iterations": 2, "max_tokens": 3, "iteration_timeout": 4.0},
+        "session": {"id": "s.1"},
+    }
 
 
 def test_work_that_must_not_be_retried_has_one_attempt_whatever_max_attempts_says() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from efrit.errors import InvalidRequest
-from efrit.protocol import Request, RequestOptions, RequestType, RetryPolicy, request_id
+from efrit.protocol import Budget, Request, RequestOptions, RequestType, RetryPolicy, SessionOption, request_id
 
 LEAST = {"id": "a", "type": "eval", "content": "(+ 1 1)"}
 
@@ -116,6 +116,26 @@ def test_options_not_given_stay_out_of_the_file() -> None:
     options = json.loads(Request.parse(json.dumps(LEAST)).to_json())["options"]
     assert "timeout" not in options
     assert "max_result_bytes" not in options
+    assert not {"budget", "session"} & set(options)
+
+
+def test_a_command_names_its_budget_and_its_session() -> None:
+    options = {"budget": {"max_tokens": 9, "later": 1}, "session": {"id": "s-1"}}
+    request = Request.parse(json.dumps({**LEAST, "type": "command", "options": options}))
+    assert request.options.budget == Budget.model_validate({"max_tokens": 9, "later": 1})
+    assert request.options.session == SessionOption(id="s-1")
+    written = json.loads(request.to_json())["options"]
+    assert {key: written[key] for key in options} == options
+
+
+def test_another_budget_or_session_is_other_work() -> None:
+    def digest(**options: object) -> str:
+        return Request.parse(json.dumps({**LEAST, "options": options})).digest()
+
+    plain = digest()
+    assert digest(budget={"max_tokens": 9}) != digest(budget={"max_tokens": 8}) != plain
+    assert digest(session={"id": "s"}) != digest(session={"id": "t"}) != plain
+    assert digest(budget={"iteration_timeout": 30}) == digest(budget={"iteration_timeout": 30.0})
 
 
 @pytest.mark.parametrize(
@@ -130,6 +150,10 @@ def test_options_not_given_stay_out_of_the_file() -> None:
         ({"options": {"timeout": "NaN"}}, "options.timeout"),
         ({"options": {"max_attempts": 0}}, "options.max_attempts"),
         ({"options": {"retry": "always"}}, "options.retry"),
+        ({"options": {"budget": {"max_tool_calls": 0}}}, "options.budget.max_tool_calls"),
+        ({"options": {"budget": {"later": 2**63}}}, "64 bits"),
+        ({"options": {"session": {"id": "a/b"}}}, "options.session.id"),
+        ({"options": {"session": {"id": "s", "later": "\0"}}}, "NUL"),
         ({"metadata": []}, "metadata"),
     ],
 )

@@ -9,7 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from efrit.errors import InvalidResponse
-from efrit.protocol import Outcome, Reason, Response, ResponseStatus, failure, request_id
+from efrit.protocol import (
+    Outcome,
+    Progress,
+    Reason,
+    Response,
+    ResponseStatus,
+    Session,
+    SessionStatus,
+    failure,
+    request_id,
+)
 
 NOW = datetime(2026, 1, 3, 18, 30, tzinfo=UTC)
 
@@ -40,8 +50,54 @@ def test_nulls_stand_for_absent_values() -> None:
 
 
 def test_unknown_keys_are_carried_along() -> None:
-    text = json.dumps({"id": "a", "status": "success", "session": {"id": "s"}})
-    assert json.loads(Response.parse(text).to_json())["session"] == {"id": "s"}
+    news = {"later": {"deep": [1]}, "session": {"id": "s", "later": 1}, "usage": {"later": 2}}
+    written = json.loads(Response.parse(json.dumps({"id": "a", "status": "success", **news})).to_json())
+    assert written["later"] == {"deep": [1]}
+    assert (written["session"]["later"], written["usage"]["later"]) == (1, 2)
+
+
+def test_a_command_tells_its_session_how_far_it_came_and_what_the_model_cost() -> None:
+    told = {
+        "session": {"id": "s-1", "status": "need-input", "question": "Which file?"},
+        "progress": {"step": 3, "message": "reading", "tool_calls": 7, "tokens": 900},
+        "usage": {"input_tokens": 800, "output_tokens": 100, "model_calls": 4, "model_errors": {"529": 1}},
+    }
+    answer = {"id": "a", "status": "error", "reason": "InputRequired", "outcome": "Partial", **told}
+    response = Response.parse(json.dumps(answer))
+    assert response.session == Session(id="s-1", status=SessionStatus.NEED_INPUT, question="Which file?")
+    assert response.progress == Progress(step=3, message="reading", tool_calls=7, tokens=900)
+    assert response.usage is not None
+    assert (response.usage.input_tokens, response.usage.cache_read_tokens) == (800, 0)
+    assert response.usage.model_errors == {"529": 1}
+
+
+def test_an_older_writer_tells_nothing_of_sessions() -> None:
+    response = Response.parse(json.dumps({"id": "a", "status": "success"}))
+    assert (response.session, response.progress, response.usage) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"session": {"id": "../x"}},
+        {"session": {"id": "s", "status": "paused"}},
+        {"progress": {"tokens": -1}},
+        {"usage": {"input_tokens": 1.5}},
+        {"usage": {"model_errors": {"x" * 65: 1}}},
+    ],
+)
+def test_what_a_command_tells_wrongly_is_refused(told: dict[str, object]) -> None:
+    with pytest.raises(InvalidResponse):
+        Response.parse(json.dumps({"id": "a", "status": "success", **told}))
+
+
+@pytest.mark.parametrize("reason", ["InputRequired", "ModelError", "BudgetExhausted", "CircuitBroken", "Partial"])
+def test_work_that_was_left_undone_may_be_partial_and_is_never_success(reason: str) -> None:
+    answer = {"id": "a", "status": "error", "reason": reason, "outcome": "Partial"}
+    assert Response.parse(json.dumps(answer)).outcome is Outcome.PARTIAL
+    for lie in ({"status": "success"}, {"outcome": "Success"}):
+        with pytest.raises(InvalidResponse, match="contradict"):
+            Response.parse(json.dumps({**answer, **lie}))
 
 
 @pytest.mark.parametrize("status", ["done", "", None])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from efrit.api import (
     GROUP,
@@ -23,16 +23,16 @@ from efrit.api import (
 )
 from efrit.api.request import (
     COMPLETE,
-    MAX_INLINE_RESULT_CHARS,
     SUCCEEDED,
     EmacsContext,
     RequestError,
     ResultRef,
 )
+from efrit.controller.decide import news
 from efrit.controller.decide.actions import Action, PatchStatus, StoreResult
+from efrit.controller.decide.room import CRAMPED_NOTE, MAX_TEXT_CHARS, ROOMY, Room, cut
 from efrit.protocol import RequestView, Response
 
-MAX_TEXT_CHARS = 8_192
 RESULT_KEY = "result"
 
 NO_REASON_TEXT = {
@@ -42,30 +42,13 @@ NO_REASON_TEXT = {
     RequestReason.CANCELLED: "It was cancelled.",
     RequestReason.INTERRUPTED: "Emacs died while it ran: what it did is unknown.",
     RequestReason.REJECTED: "It was refused and never ran.",
+    RequestReason.PARTIAL: "A part of the work is done.",
+    RequestReason.INPUT_REQUIRED: "The model asks for something: answer with a request that continues the session.",
+    RequestReason.MODEL_ERROR: "The model could not be asked.",
+    RequestReason.BUDGET_EXHAUSTED: "Its budget ended before the work was done.",
+    RequestReason.CIRCUIT_BROKEN: "It was stopped because of too many tool calls, or the same one over and over.",
     RequestReason.MODEL_NOT_CONFIGURED: "The instance has no model: set spec.model, or send an eval.",
 }
-
-
-class Room(NamedTuple):
-    """How many bytes of each text go into a status, and whether the context does."""
-
-    result: int
-    printed: int
-    error: int
-    message: int
-    context: bool
-
-
-ROOMY = Room(MAX_INLINE_RESULT_CHARS, MAX_TEXT_CHARS + 256, MAX_TEXT_CHARS, 1024, context=True)
-# The content may take up nearly all that an object may have, and in etcd a byte may take six: see MAX_CONTENT_CHARS.
-CRAMPED = Room(256, 256, 512, 256, context=False)
-CRAMPED_NOTE = " (Its spec leaves no room for more in the status: the texts are cut, a context is left out.)"
-
-
-def cut(text: str, limit: int) -> str:
-    """Return the longest beginning of `text` that is at most `limit` bytes of UTF-8."""
-    data = text.encode("utf-8", "replace")
-    return text if len(data) <= limit else data[:limit].decode("utf-8", "ignore")
 
 
 def _finish(
@@ -89,7 +72,6 @@ def _finish(
             "reason": reason.value,
             "outcome": outcome,
             "completion_time": now,
-            "progress": None,
         }
     )
     return patch(request, final)
@@ -137,7 +119,7 @@ def answered(
     `queue_timeout` says that the work was withdrawn because it waited too long, which is not the user's cancel.
     """
     reason = RequestReason(response.reason.value)
-    message = response.error or NO_REASON_TEXT.get(reason, reason.value)
+    message = response.error or _question(response) or NO_REASON_TEXT.get(reason, reason.value)
     if queue_timeout and reason == RequestReason.CANCELLED and response.started is None:
         reason = RequestReason.TIMED_OUT
         message = (
@@ -159,6 +141,7 @@ def answered(
         "messages": cut(response.messages, room.printed) or None,
         "context": _context(response) if room.context else None,
         "error": None,
+        **news.last_words(view, response, room),
     }
     if outcome != Outcome.SUCCESS:
         code = response.error_code or reason.value
@@ -171,6 +154,10 @@ def answered(
     told = cut(message, room.message) + ("" if room.context else CRAMPED_NOTE)
     actions.append(_finish(request, status, reason, told, outcome, now))
     return actions
+
+
+def _question(response: Response) -> str | None:
+    return response.session.question if response.session is not None else None
 
 
 def _context(response: Response) -> EmacsContext | None:

@@ -27,6 +27,7 @@ from efrit.controller.decide.actions import (
     Wake,
 )
 from efrit.controller.decide.case import Case
+from efrit.controller.decide.room import CRAMPED, ROOMY
 from efrit.controller.decide.views import RequestSnapshot
 from efrit.controller.decide.waiting import once_it_lasts, open_status, queue_deadline, wait
 from efrit.controller.decide.wire import wire_request
@@ -103,7 +104,7 @@ def _answered(case: Case) -> list[Action] | None:
         instance_name=request.status.instance_name or named or "",
         # Nothing else withdraws what nobody cancelled. The clock may have been set back since.
         queue_timeout=request.spec.queue_timeout_seconds is not None and not request.spec.cancel,
-        room=answers.CRAMPED if snapshot.cramped else answers.ROOMY,
+        room=CRAMPED if snapshot.cramped else ROOMY,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from efrit.api import EfritInstance, EfritRequest, RetryPolicy
-from efrit.protocol import Request, RequestOptions, RequestType, request_id
+from efrit.protocol import Budget, Request, RequestOptions, RequestType, SessionOption, request_id
 from efrit.protocol import RetryPolicy as WireRetryPolicy
 
 
@@ -26,21 +26,37 @@ def attempts_on_queue(request: EfritRequest, instance: EfritInstance) -> int:
     return 1 if (request.status.attempt or 0) >= spec.max_attempts else max(1, spec.max_attempts - 1)
 
 
+def _budget(request: EfritRequest) -> Budget | None:
+    given = request.spec.budget
+    if given is None:
+        return None
+    return Budget(
+        max_tool_calls=given.max_tool_calls,
+        max_iterations=given.max_iterations,
+        max_tokens=given.max_tokens,
+        iteration_timeout=given.iteration_timeout_seconds,
+    )
+
+
 def wire_request(request: EfritRequest, instance: EfritInstance) -> Request:
     """Return the file that is written to the queue. Its id is the UID: submitting twice is one submission."""
     spec, limits = request.spec, instance.spec.limits
+    kind = RequestType(spec.type.value)
+    default_timeout = limits.command_timeout_seconds if kind.is_session else limits.request_timeout_seconds
     retry = spec.retry_policy == RetryPolicy.IF_INTERRUPTED
     return Request(
         id=request_id(request.metadata.uid),
-        type=RequestType(spec.type.value),
+        type=kind,
         content=spec.content,
         options=RequestOptions(
-            timeout=spec.timeout_seconds or limits.request_timeout_seconds,
+            timeout=spec.timeout_seconds or default_timeout,
             return_context=spec.return_context,
             priority=spec.priority,
             retry=WireRetryPolicy.IF_INTERRUPTED if retry else WireRetryPolicy.NEVER,
             max_attempts=attempts_on_queue(request, instance),
             max_result_bytes=limits.max_result_bytes,
+            budget=_budget(request),
+            session=SessionOption(id=spec.session.id) if spec.session is not None else None,
         ),
         timestamp=request.metadata.creation_timestamp,
         instance_id=instance_id(instance),

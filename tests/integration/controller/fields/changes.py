@@ -115,6 +115,15 @@ def _model() -> Iterator[Change]:
             **new_variable("EFRIT_MODEL_BASE_URL", "https://api.anthropic.com"),
             **new_variable("EFRIT_MODEL_MAX_TOKENS", "8192"),
             **new_variable("EFRIT_MODEL_API_KEY_FILE", "/etc/efrit/model/api-key"),
+            **new_variable("EFRIT_MODEL_PROTOCOL", "tools"),
+            **new_variable("EFRIT_CONCURRENCY", "4"),
+            **new_variable("EFRIT_COMMAND_TIMEOUT", "600"),
+            **new_variable("EFRIT_MAX_TOOL_CALLS", "30"),
+            **new_variable("EFRIT_MAX_REPEATED_CALLS", "3"),
+            f"{BRIDGE}.env[EFRIT_COMMAND_TIMEOUT].name": "EFRIT_COMMAND_TIMEOUT",
+            **variable(BRIDGE, "EFRIT_COMMAND_TIMEOUT", "600"),
+            # A command that runs may end when the pod is told to stop.
+            f"{SPEC}.terminationGracePeriodSeconds": 300,
             **new_mount("/etc/efrit/model", "model", readOnly=True),
             f"{volume}.name": "model",
             f"{volume}.secret.secretName": "my-key",
@@ -140,6 +149,37 @@ def _model() -> Iterator[Change]:
         },
         MODEL,
     )
+    yield Change(
+        "model protocol", {"model": {"protocol": "elisp"}}, variable(EMACS, "EFRIT_MODEL_PROTOCOL", "elisp"), MODEL
+    )
+    yield Change(
+        "proxy to the model",
+        {"model": {"proxyURL": "http://proxy.example.org:3128"}},
+        {
+            **new_variable("EFRIT_MODEL_PROXY", "http://proxy.example.org:3128"),
+            f"{PUBLIC}.ports[0].port": 3128,
+        },
+        MODEL,
+    )
+    yield Change("sessions", {"queue": {"concurrency": 9}}, variable(EMACS, "EFRIT_CONCURRENCY", "9"), MODEL)
+    limits = {"maxToolCalls": 7, "maxRepeatedCalls": 8}
+    told = {
+        **variable(EMACS, "EFRIT_MAX_TOOL_CALLS", "7"),
+        **variable(EMACS, "EFRIT_MAX_REPEATED_CALLS", "8"),
+    }
+    yield Change("tool calls", {"limits": limits}, told, MODEL)
+    yield Change(
+        "command timeout",
+        {"limits": {"commandTimeoutSeconds": 61}},
+        {
+            **variable(BRIDGE, "EFRIT_COMMAND_TIMEOUT", "61"),
+            **variable(EMACS, "EFRIT_COMMAND_TIMEOUT", "61"),
+            f"{SPEC}.terminationGracePeriodSeconds": 71,
+        },
+        MODEL,
+    )
+    yield Change("tools allowed", {"tools": {"allow": ["a", "b"]}}, new_variable("EFRIT_TOOLS_ALLOW", "a,b"), MODEL)
+    yield Change("tools denied", {"tools": {"deny": ["a"]}}, new_variable("EFRIT_TOOLS_DENY", "a"), MODEL)
     yield Change(
         "model key",
         {"model": {"apiKeySecretRef": {"name": "other", "key": "j"}}},

@@ -47,10 +47,11 @@ KEPT_FOR_MODELS = {
     "spec.model.provider": "anthropic",
     "spec.limits.maxToolCalls": 9,
     "spec.limits.maxRepeatedCalls": 9,
+    "spec.limits.commandTimeoutSeconds": 9,
     "spec.tools.allow": ["a"],
     "spec.tools.deny": ["b"],
 }
-"""Fields of chats and commands. No request of this version gets as far as a model (README), so nothing may differ."""
+"""Fields of chats and commands: without a model, and of a provider there is only one, nothing may differ."""
 
 BEHAVIOUR = {
     "spec.operatingMode": "test_live.py::test_a_suspended_instance_comes_back_as_it_was",

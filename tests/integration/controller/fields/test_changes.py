@@ -112,7 +112,7 @@ def test_what_an_instance_is_made_with_has_the_same_effect(shared: Site, untouch
 
 
 @pytest.mark.parametrize("field", KEPT_FOR_MODELS)
-def test_a_field_that_is_kept_for_models_changes_nothing_yet(stage: Stage, field: str) -> None:
+def test_a_field_that_is_kept_for_models_changes_nothing_without_one(stage: Stage, field: str) -> None:
     given = merged(SUSPENDED, MODEL) if ".model." in field else SUSPENDED
     before = stage.after(given)
     change: Any = KEPT_FOR_MODELS[field]

@@ -133,6 +133,30 @@ def test_a_model_at_an_address_is_allowed_by_it(url: str, cidr: str, port: int) 
     }
 
 
+@pytest.mark.parametrize(
+    ("proxy", "port"),
+    [
+        ("http://198.51.100.7:3128", 3128),
+        ("http://198.51.100.7", 1080),
+        ("https://198.51.100.7", 443),
+        ("socks5h://198.51.100.7", 1080),
+    ],
+)
+def test_with_a_proxy_only_that_may_be_reached(proxy: str, port: int) -> None:
+    model = {
+        "name": "m",
+        "baseURL": "https://api.example.com",
+        "proxyURL": proxy,
+        "apiKeySecretRef": {"name": "key", "key": "token"},
+    }
+
+    rules = policy({"model": model})["egress"]
+
+    assert rules[1:] == [
+        {"to": [{"ipBlock": {"cidr": "198.51.100.7/32"}}], "ports": [{"protocol": "TCP", "port": port}]}
+    ]
+
+
 @pytest.mark.parametrize("url", ["https://api.example.com:99999", "https://api.example.com:x", "https://[fd00::7"])
 def test_a_base_url_that_makes_no_sense_opens_nothing_and_keeps_nothing_down(url: str) -> None:
     assert egress(url) == policy()["egress"]

@@ -137,6 +137,8 @@ def test_labels_of_the_operator_win_over_those_of_the_user() -> None:
 
 def test_a_stopping_pod_has_the_time_of_a_request_to_drain() -> None:
     assert pod()["terminationGracePeriodSeconds"] == 40
+    commands = {"model": MODEL, "limits": {"commandTimeoutSeconds": 120}}
+    assert pod(commands)["terminationGracePeriodSeconds"] == 130
     assert pod({"limits": {"requestTimeoutSeconds": 80_000}})["terminationGracePeriodSeconds"] == 300
 
 
@@ -256,6 +258,39 @@ def test_the_key_of_the_model_is_a_file_that_only_emacs_sees() -> None:
         "items": [{"key": "token", "path": "api-key"}],
         "defaultMode": 0o440,
     }
+
+
+def test_emacs_is_told_what_chats_and_commands_go_by() -> None:
+    spec = {
+        "model": {**MODEL, "protocol": "elisp", "proxyURL": "http://proxy.example.org:3128"},
+        "queue": {"concurrency": 9},
+        "limits": {"maxToolCalls": 7, "maxRepeatedCalls": 2, "commandTimeoutSeconds": 99},
+        "tools": {"allow": ["eval_sexp", "file_read"], "deny": ["shell_exec"]},
+    }
+
+    given = env(container(spec))
+
+    assert {
+        "EFRIT_MODEL_PROTOCOL": "elisp",
+        "EFRIT_MODEL_PROXY": "http://proxy.example.org:3128",
+        "EFRIT_CONCURRENCY": "9",
+        "EFRIT_MAX_TOOL_CALLS": "7",
+        "EFRIT_MAX_REPEATED_CALLS": "2",
+        "EFRIT_COMMAND_TIMEOUT": "99",
+        "EFRIT_TOOLS_ALLOW": "eval_sexp,file_read",
+        "EFRIT_TOOLS_DENY": "shell_exec",
+    }.items() <= given.items()
+    assert env(bridge(spec))["EFRIT_COMMAND_TIMEOUT"] == "99"
+    assert env(container({"model": MODEL}))["EFRIT_MODEL_PROTOCOL"] == "tools"
+    assert (
+        not {"EFRIT_MODEL_PROXY", "EFRIT_TOOLS_ALLOW", "EFRIT_TOOLS_DENY"} & env(container({"model": MODEL})).keys()
+    )
+
+
+def test_without_a_model_what_is_meant_for_commands_does_not_touch_the_pod() -> None:
+    spec = {"queue": {"concurrency": 9}, "limits": {"commandTimeoutSeconds": 99}, "tools": {"deny": ["shell_exec"]}}
+
+    assert statefulset(spec) == statefulset()
 
 
 def test_what_the_user_may_shape_is_taken_over() -> None:

@@ -1,4 +1,4 @@
-"""The NetworkPolicy of an instance: nothing in but the operator, nothing out but DNS and the model.
+"""The NetworkPolicy of an instance: nothing in but the operator, nothing out but DNS and the model (or its proxy).
 
 A NetworkPolicy knows no host names: a model inside the cluster is allowed by its namespace, one outside by all
 public addresses on its port, private, link-local and metadata ranges left out.
@@ -18,6 +18,8 @@ PRIVATE_V4 = ("10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "1
 PRIVATE_V6 = ("::1/128", "fc00::/7", "fe80::/10")
 NODE_LOCAL_DNS = "169.254.20.10/32"
 DEFAULT_PORTS = {"http": 80, "https": 443}
+# Those of curl, which is what asks the model.
+DEFAULT_PROXY_PORTS = {"http": 1080, "https": 443, "socks5": 1080, "socks5h": 1080}
 
 
 def build_network_policy(instance: EfritInstance, config: ControllerConfig) -> dict[str, Any]:
@@ -59,9 +61,13 @@ def _model(instance: EfritInstance) -> list[dict[str, Any]]:
     model = instance.spec.model
     if model is None:
         return []
+    # With a proxy nothing else is talked to.
+    given, ports_by_scheme = model.base_url, DEFAULT_PORTS
+    if model.proxy_url is not None:
+        given, ports_by_scheme = model.proxy_url, DEFAULT_PROXY_PORTS
     try:
-        url = urlsplit(model.base_url)
-        host, port = url.hostname or "", url.port or DEFAULT_PORTS.get(url.scheme, 443)
+        url = urlsplit(given)
+        host, port = url.hostname or "", url.port or ports_by_scheme.get(url.scheme, 443)
     except ValueError:
         # An address that makes no sense needs no hole; the model's client says what is wrong with it.
         return []

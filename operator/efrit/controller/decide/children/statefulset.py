@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from efrit.api import EfritInstance
-from efrit.api.instance import Storage
+from efrit.api.instance import InstanceSpec, Model, Storage
 from efrit.controller.decide.children import naming
 from efrit.controller.decide.views import ControllerConfig
 from efrit.controller.decide.wire import instance_id
@@ -46,7 +46,7 @@ def build_statefulset(instance: EfritInstance, config: ControllerConfig, replica
 def _template(instance: EfritInstance, config: ControllerConfig, labels: dict[str, str]) -> dict[str, Any]:
     user = instance.spec.pod_template
     own_account = user.service_account_name is None
-    drain = min(instance.spec.limits.request_timeout_seconds + DRAIN_MARGIN_SECONDS, MAX_DRAIN_SECONDS)
+    drain = min(_longest(instance.spec) + DRAIN_MARGIN_SECONDS, MAX_DRAIN_SECONDS)
     pull_secrets = [{"name": name} for name in config.image_pull_secrets]
     pull_secrets += [each.to_wire() for each in user.image_pull_secrets]
     spec: dict[str, Any] = {
@@ -91,6 +91,12 @@ def _template(instance: EfritInstance, config: ControllerConfig, labels: dict[st
     }
 
 
+def _longest(spec: InstanceSpec) -> int:
+    """Return how long a request that names no timeout may run, in seconds."""
+    evals, commands = spec.limits.request_timeout_seconds, spec.limits.command_timeout_seconds
+    return evals if spec.model is None else max(evals, commands)
+
+
 def _bridge(instance: EfritInstance, config: ControllerConfig) -> dict[str, Any]:
     queue, limits = instance.spec.queue, instance.spec.limits
     port = {"port": naming.BRIDGE_PORT, "scheme": "HTTPS"}
@@ -111,6 +117,8 @@ def _bridge(instance: EfritInstance, config: ControllerConfig) -> dict[str, Any]
                 "EFRIT_MAX_REQUEST_BYTES": limits.max_request_bytes,
                 "EFRIT_ARCHIVE_SECONDS": queue.archive_seconds,
                 "EFRIT_REQUEST_TIMEOUT": limits.request_timeout_seconds,
+                # What came without one is a chat or command of somebody else's client.
+                **({"EFRIT_COMMAND_TIMEOUT": limits.command_timeout_seconds} if instance.spec.model else {}),
             }
         ),
         "ports": [{"name": "bridge", "containerPort": naming.BRIDGE_PORT, "protocol": "TCP"}],
@@ -160,12 +168,7 @@ def _emacs(instance: EfritInstance, config: ControllerConfig) -> dict[str, Any]:
         ours["EFRIT_INIT_FILE"] = f"{naming.INIT_DIR}/init.el"
         mounts.append({"name": "init", "mountPath": naming.INIT_DIR, "readOnly": True})
     if spec.model is not None:
-        ours |= {
-            "EFRIT_MODEL_NAME": spec.model.name,
-            "EFRIT_MODEL_BASE_URL": spec.model.base_url,
-            "EFRIT_MODEL_MAX_TOKENS": spec.model.max_tokens,
-            "EFRIT_MODEL_API_KEY_FILE": f"{naming.MODEL_SECRETS}/api-key",
-        }
+        ours |= _model(instance.spec, spec.model)
         mounts.append({"name": "model", "mountPath": naming.MODEL_SECRETS, "readOnly": True})
     mounts += [each.to_wire() for each in user.volume_mounts]
     container: dict[str, Any] = {
@@ -192,6 +195,27 @@ def _emacs(instance: EfritInstance, config: ControllerConfig) -> dict[str, Any]:
     elif spec.emacs.image is None:
         container["imagePullPolicy"] = config.image_pull_policy
     return container
+
+
+def _model(spec: InstanceSpec, model: Model) -> dict[str, Any]:
+    """Return the variables that only chats and commands go by: without a model, a change of theirs is no news."""
+    optional = {
+        "EFRIT_MODEL_PROXY": model.proxy_url,
+        "EFRIT_TOOLS_ALLOW": ",".join(spec.tools.allow),
+        "EFRIT_TOOLS_DENY": ",".join(spec.tools.deny),
+    }
+    return {
+        "EFRIT_MODEL_NAME": model.name,
+        "EFRIT_MODEL_BASE_URL": model.base_url,
+        "EFRIT_MODEL_MAX_TOKENS": model.max_tokens,
+        "EFRIT_MODEL_API_KEY_FILE": f"{naming.MODEL_SECRETS}/api-key",
+        "EFRIT_MODEL_PROTOCOL": model.protocol.value,
+        "EFRIT_CONCURRENCY": spec.queue.concurrency,
+        "EFRIT_COMMAND_TIMEOUT": spec.limits.command_timeout_seconds,
+        "EFRIT_MAX_TOOL_CALLS": spec.limits.max_tool_calls,
+        "EFRIT_MAX_REPEATED_CALLS": spec.limits.max_repeated_calls,
+        **{name: value for name, value in optional.items() if value},
+    }
 
 
 def _volumes(instance: EfritInstance) -> list[dict[str, Any]]:

@@ -1,0 +1,44 @@
+"""What a chat or a command tells of itself: how far it has come, where its session stands, what the model cost.
+
+In answers and in the lines of a work log. Texts have no bounds here: whoever tells them to people cuts them.
+"""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from efrit.protocol.ids import SessionId
+from efrit.protocol.model import Count, PassThroughModel, WireModel
+from efrit.protocol.states import SessionStatus
+
+ErrorKind = Annotated[str, Field(max_length=64)]
+"""Why a call to the model failed: an HTTP status, or a word of efrit-model.el."""
+
+
+class Session(PassThroughModel):
+    """Where a session stands; `question` is there with `need-input`."""
+
+    id: SessionId
+    status: SessionStatus | None = None
+    question: str | None = None
+
+
+class Progress(WireModel):
+    """How far it has come. `tokens`: in and out, together. `session` is the id to continue it with."""
+
+    step: Count | None = None
+    message: str | None = None
+    tool_calls: Count | None = None
+    tokens: Count | None = None
+    session: SessionId | None = None
+
+
+class Usage(PassThroughModel):
+    """What was used of the model; `model_errors` counts failed calls by kind."""
+
+    input_tokens: Count = 0
+    output_tokens: Count = 0
+    cache_read_tokens: Count = 0
+    cache_write_tokens: Count = 0
+    model_calls: Count = 0
+    model_errors: Annotated[dict[ErrorKind, Count], Field(max_length=64)] = Field(default_factory=dict)

@@ -134,6 +134,31 @@ The server collects while it is idle, so that a request seldom waits for it."
   "URL of the proxy to the model's API; with nil, what curl takes from its own."
   :type '(choice (const :tag "None" nil) string))
 
+;; The API pings while the model thinks, so silence means that it is gone.
+(defcustom efrit-model-idle-seconds 120
+  "Seconds without a byte from the model's API after which it is asked again."
+  :type 'number)
+
+(defcustom efrit-model-connect-seconds 10
+  "Seconds that connecting to the model's API may take."
+  :type 'number)
+
+(defcustom efrit-model-max-attempts 6
+  "How often the model is asked for one turn when that fails."
+  :type 'natnum)
+
+(defcustom efrit-model-first-delay 0.5
+  "Seconds before the model is asked again; every time they double."
+  :type 'number)
+
+(defcustom efrit-model-most-delay 60
+  "Most seconds before the model is asked again, even if its API wants more."
+  :type 'number)
+
+(defcustom efrit-model-max-reply-bytes 16777216
+  "Most bytes of the stream of one turn of the model."
+  :type 'natnum)
+
 (defun efrit-settings-model-p ()
   "Return non-nil when there is a model to ask."
   (and efrit-model-name efrit-model-base-url t))

@@ -1,0 +1,74 @@
+;;; efrit-secret.el --- The key of the model's API  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: Apache-2.0
+
+;;; Commentary:
+
+;; Reads the key, and takes it out of text that is to be shown.  The file is read
+;; for each call, so that a key that was replaced is used from then on.  Nothing
+;; here sends anything; code that requests bring along may read the same file.
+
+;;; Code:
+
+(require 'efrit-settings)
+(require 'efrit-files)
+
+(defconst efrit-secret--most-bytes 8192
+  "Size beyond which a file holds no key.")
+
+(defvar efrit-secret--shapes nil
+  "How every key read so far may appear in text.")
+
+(defun efrit-secret-key ()
+  "Return the key in `efrit-model-api-key-file', a string of printable ASCII.
+Signal `efrit-error' when there is none."
+  (unless efrit-model-api-key-file
+    (signal 'efrit-error '("No file with the key of the model's API is set")))
+  (let ((key (efrit-secret--trim (efrit-secret--file-text))))
+    ;; Anything else would end the header it is sent in, or begin another.
+    (unless (let ((case-fold-search nil))
+              (string-match-p "\\`[!-~]+\\'" key))
+      (signal 'efrit-error
+              (list (format (if (string-empty-p key)
+                                "The file %s holds no key"
+                              "The key in %s has characters other than printable ASCII")
+                            efrit-model-api-key-file))))
+    (efrit-secret--remember key)
+    key))
+
+(defun efrit-secret--file-text ()
+  "Return the bytes of the key's file."
+  (condition-case err
+      (efrit-files-isolated
+        (with-temp-buffer
+          (set-buffer-multibyte nil)
+          (insert-file-contents-literally efrit-model-api-key-file nil
+                                          0 efrit-secret--most-bytes)
+          (buffer-string)))
+    (file-error
+     (signal 'efrit-error
+             (list (format "The key of the model's API cannot be read: %s"
+                           (error-message-string err)))))))
+
+(defun efrit-secret--trim (text)
+  "Return TEXT without the line ends after it."
+  (let ((end (length text)))
+    (while (and (> end 0) (memq (aref text (1- end)) '(?\n ?\r)))
+      (setq end (1- end)))
+    (substring text 0 end)))
+
+(defun efrit-secret--remember (key)
+  "Have KEY redacted from now on."
+  (unless (member key efrit-secret--shapes)
+    (push key efrit-secret--shapes)
+    (let ((escaped (substring (json-serialize key) 1 -1)))
+      (unless (equal escaped key) (push escaped efrit-secret--shapes)))))
+
+(defun efrit-secret-redact (string)
+  "Return STRING with every key that was ever read replaced."
+  (dolist (shape efrit-secret--shapes string)
+    (when (string-search shape string)
+      (setq string (string-replace shape "[API key]" string)))))
+
+(provide 'efrit-secret)
+;;; efrit-secret.el ends here

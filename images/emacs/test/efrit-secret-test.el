@@ -1,0 +1,71 @@
+;;; efrit-secret-test.el --- Tests of the key of the model's API  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: Apache-2.0
+
+;;; Commentary:
+
+;; Where the key comes from, and that text that is shown does not have it.
+
+;;; Code:
+
+(require 'ert)
+(require 'efrit-secret)
+
+(defmacro efrit-secret-test--with-file (text &rest body)
+  "Run BODY with TEXT in the key's file, and no key known."
+  (declare (indent 1) (debug t))
+  `(let* ((efrit-model-api-key-file (make-temp-file "efrit-key-" nil nil ,text))
+          (efrit-secret--shapes nil))
+     (unwind-protect (progn ,@body)
+       (delete-file efrit-model-api-key-file))))
+
+(ert-deftest efrit-secret-the-line-end-is-no-part-of-the-key ()
+  (dolist (text '("sk-test-1" "sk-test-1\n" "sk-test-1\r\n"))
+    (efrit-secret-test--with-file text
+      (should (equal (efrit-secret-key) "sk-test-1")))))
+
+(ert-deftest efrit-secret-a-replaced-key-is-read-and-both-are-redacted ()
+  (efrit-secret-test--with-file "sk-old-1"
+    (should (equal (efrit-secret-key) "sk-old-1"))
+    (write-region "sk-new-2\n" nil efrit-model-api-key-file nil 'silent)
+    (should (equal (efrit-secret-key) "sk-new-2"))
+    (should (equal (efrit-secret-redact "é sk-old-1, sk-new-2; sk-new-2")
+                   "é [API key], [API key]; [API key]"))))
+
+(ert-deftest efrit-secret-the-key-is-redacted-inside-json-too ()
+  (efrit-secret-test--with-file "sk\"te\\st"
+    (let ((key (efrit-secret-key)))
+      (should (equal (efrit-secret-redact (json-serialize (list :text key)))
+                     "{\"text\":\"[API key]\"}"))
+      (should (equal (efrit-secret-redact key) "[API key]")))))
+
+(ert-deftest efrit-secret-without-a-key-text-stays-the-same-object ()
+  (efrit-secret-test--with-file "unread"
+    (let ((text "unread"))
+      (should (eq (efrit-secret-redact text) text)))))
+
+(ert-deftest efrit-secret-other-text-stays-the-same-object ()
+  (efrit-secret-test--with-file "sk-test-1"
+    (efrit-secret-key)
+    (let ((text "sk-test-0"))
+      (should (eq (efrit-secret-redact text) text)))))
+
+(ert-deftest efrit-secret-what-no-header-can-carry-is-no-key ()
+  (dolist (text '("" "\n" "two\nlines" "a b" "schlüssel" "a\0b"))
+    (efrit-secret-test--with-file text
+      (should-error (efrit-secret-key) :type 'efrit-error)
+      (should-not efrit-secret--shapes))))
+
+(ert-deftest efrit-secret-a-missing-file-is-an-error-of-ours ()
+  (let ((efrit-model-api-key-file "/nonexistent/key"))
+    (should-error (efrit-secret-key) :type 'efrit-error))
+  (let ((efrit-model-api-key-file nil))
+    (should-error (efrit-secret-key) :type 'efrit-error)))
+
+(ert-deftest efrit-secret-an-error-does-not-show-the-key ()
+  (efrit-secret-test--with-file "sk-test with spaces"
+    (let ((err (should-error (efrit-secret-key))))
+      (should-not (string-search "sk-test" (error-message-string err))))))
+
+(provide 'efrit-secret-test)
+;;; efrit-secret-test.el ends here

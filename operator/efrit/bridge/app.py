@@ -65,7 +65,12 @@ class Bridge:
         )
         self.supervisor = Supervisor(
             self.queue,
-            SupervisorSettings(settings.request_timeout, settings.kill_grace_seconds, settings.stall_seconds),
+            SupervisorSettings(
+                request_timeout=settings.request_timeout,
+                command_timeout=settings.command_timeout,
+                kill_grace=settings.kill_grace_seconds,
+                stall=settings.stall_seconds,
+            ),
             on_signal=self._metrics.signalled,
             on_restart=self._metrics.restarted,
             on_change=self._tell_stats,

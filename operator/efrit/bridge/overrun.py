@@ -1,42 +1,59 @@
 """When to interrupt and when to kill: pure decisions over what runs. No I/O, no clock; seconds are monotonic.
 
 Timed out: order, then interrupt each second, then kill after the grace time. Cancelled: the same without
-waiting for the timeout. An Emacs that runs nothing and whose heartbeat has stopped is woken up: after its clock
+waiting for the timeout. An Emacs that nothing occupies and whose heartbeat has stopped is woken up: after its clock
 was set back its timers sleep that much longer. If it stays silent it is killed in the end, because nothing that waits
 would ever be answered.
+
+Several may run at once: one eval at most, which occupies Emacs, and sessions, which occupy it while they run a tool
+and otherwise wait for their model. Whatever occupies Emacs within its own time is left in peace: a session that is to
+stop meanwhile is told so when Emacs can listen, and its grace time begins then.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from efrit.protocol import Reason, RequestId
 
 INTERRUPT_EVERY_SECONDS = 1.0
 WAKE_AFTER_SECONDS = 3.0
-"""Silence of an Emacs that runs nothing, which gives a sign of life every second."""
+"""Silence of an Emacs that nothing occupies, which gives a sign of life every second."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """A request in processing/. `stop_since` is set once the order to stop is written."""
+    """A request in processing/. `stop_since` is set once the order to stop is written.
+
+    `session`: a chat or command, which need not occupy Emacs while it is under way.
+    """
 
     id: RequestId
     since: float
     timeout: float
     stop_since: float | None = None
+    session: bool = False
 
 
 @dataclass(frozen=True)
 class EmacsAlive:
-    """The Emacs that runs them: when we first saw this start of it, and its last news."""
+    """The Emacs that runs them: when we first saw this start of it, its last news, and what it said occupies it."""
 
     since: float
     heard: float
+    current: RequestId | None = None
+
+
+@dataclass(frozen=True)
+class Asked:
+    """When a run was first and last sent SIGUSR2 for its order to stop."""
+
+    first: float
+    last: float
 
 
 @dataclass(frozen=True)
 class Patience:
-    """Seconds from the first interrupt to the kill, and of silence while nothing runs."""
+    """Seconds from the first interrupt to the kill, and of silence while nothing occupies Emacs."""
 
     grace: float
     stall: float
@@ -59,12 +76,12 @@ class Interrupt:
 
 @dataclass(frozen=True)
 class Wake:
-    """Send SIGUSR2 to an Emacs that runs nothing: it looks at everything again and sets its timers anew."""
+    """Send SIGUSR2 to an Emacs that nothing occupies: it looks at everything again and sets its timers anew."""
 
 
 @dataclass(frozen=True)
 class Kill:
-    """Send SIGKILL; recovery answers what ran. `id` None: it ran nothing and hung."""
+    """Send SIGKILL; recovery answers what ran. `id` None: nothing occupied it and it hung."""
 
     id: RequestId | None
 
@@ -72,53 +89,81 @@ class Kill:
 Step = Order | Interrupt | Wake | Kill
 
 
+def occupant(runs: Sequence[Run], emacs: EmacsAlive, now: float) -> Run | None:
+    """What occupies Emacs within its own time; None: nothing does that must be left in peace."""
+    # Evals run one after the other: one in processing/ occupies Emacs, whatever the heartbeat has come to say.
+    occupying = [run for run in runs if not run.session] or [run for run in runs if run.id == emacs.current]
+    in_time = (run for run in occupying if run.stop_since is None and now - max(run.since, emacs.since) < run.timeout)
+    return next(in_time, None)
+
+
+def listening(runs: Sequence[Run], emacs: EmacsAlive, now: float) -> bool:
+    """Whether Emacs can hear an order for what is to stop; if not, what was asked was not heard either."""
+    return occupant(runs, emacs, now) is None
+
+
 def decide(
-    runs: Iterable[Run],
+    runs: Sequence[Run],
     emacs: EmacsAlive | None,
-    interrupted: Mapping[RequestId, float],
+    asked: Mapping[RequestId, Asked],
     patience: Patience,
     now: float,
 ) -> list[Step]:
-    """What to do now. `interrupted` says when each run was last sent SIGUSR2."""
+    """What to do now. `asked` says when each run was told to stop, while Emacs could listen."""
     if emacs is None:
         # Its successor answers for it, by the orders that lie in control/ already.
         return []
-    steps: list[Step] = []
-    empty = True
-    for run in runs:
-        empty = False
-        since = max(run.since, emacs.since)
-        if run.stop_since is None:
-            if now - since >= run.timeout:
-                steps.append(Order(run.id, Reason.TIMED_OUT))
-            continue
-        # A new Emacs has had no chance yet to see the order.
-        stopping = now - max(run.stop_since, emacs.since)
-        last = interrupted.get(run.id)
-        if stopping >= patience.grace and last is not None:
-            return [Kill(run.id)]
-        if last is None or now - last >= INTERRUPT_EVERY_SECONDS:
-            steps.append(Interrupt(run.id))
+    steps: list[Step] = [
+        Order(run.id, Reason.TIMED_OUT)
+        for run in runs
+        if run.stop_since is None and now - max(run.since, emacs.since) >= run.timeout
+    ]
+    if listening(runs, emacs, now):
+        for run in runs:
+            if run.stop_since is None:
+                continue
+            told = asked.get(run.id)
+            if told is not None and now >= _last_moment(run, emacs, told, patience, runs, now):
+                return [Kill(run.id)]
+            if told is None or now - told.last >= INTERRUPT_EVERY_SECONDS:
+                steps.append(Interrupt(run.id))
+    if any(not run.session or run.id == emacs.current for run in runs):
+        return steps
+    # Only sessions that wait, or nothing: an Emacs like that gives a sign of life every second.
     silence = now - max(emacs.heard, emacs.since)
-    if empty and silence >= patience.stall:
+    if silence >= patience.stall:
         return [Kill(None)]
-    if empty and silence >= WAKE_AFTER_SECONDS:
+    if not steps and silence >= WAKE_AFTER_SECONDS:
         return [Wake()]
     return steps
 
 
+def _last_moment(
+    run: Run, emacs: EmacsAlive, told: Asked, patience: Patience, runs: Sequence[Run], now: float
+) -> float:
+    """When Emacs is killed for a run that was told to stop, if it has not stopped by then."""
+    grace = max(run.stop_since or 0.0, emacs.since, told.first if run.session else 0.0) + patience.grace
+    if not run.session or run.id == emacs.current:
+        return grace
+    silent = now - max(emacs.heard, emacs.since) >= patience.grace
+    alone = not any(other.session and other.stop_since is None for other in runs)
+    # Emacs lives and does not obey, or others would be lost with it: it gets the time of one that hangs.
+    return grace if silent and alone else max(grace, (run.stop_since or 0.0) + patience.stall)
+
+
 def next_look(
-    runs: Iterable[Run], emacs: EmacsAlive | None, interrupted: Mapping[RequestId, float], grace: float
+    runs: Sequence[Run], emacs: EmacsAlive | None, asked: Mapping[RequestId, Asked], grace: float, now: float
 ) -> float | None:
     """The time at which `decide` may have something to do for `runs`; None: nothing is due."""
     if emacs is None:
         return None
+    heard = listening(runs, emacs, now)
     due = []
     for run in runs:
         if run.stop_since is None:
             due.append(max(run.since, emacs.since) + run.timeout)
-        else:
-            last = interrupted.get(run.id)
-            due.append(0.0 if last is None else last + INTERRUPT_EVERY_SECONDS)
-            due.append(max(run.stop_since, emacs.since) + grace)
+        elif heard:
+            told = asked.get(run.id)
+            due.append(0.0 if told is None else told.last + INTERRUPT_EVERY_SECONDS)
+            due.append(max(run.stop_since, emacs.since, told.first if told and run.session else 0.0) + grace)
     return min(due, default=None)

@@ -25,6 +25,8 @@ class Settings(FromEnvironment):
     shared_dir: Path | None = None
     #: For requests that name no timeout.
     request_timeout: float = Field(default=30, gt=0)
+    #: For chats and commands that name no timeout.
+    command_timeout: float = Field(default=600, gt=0)
     #: From the first interrupt to SIGKILL.
     kill_grace_seconds: float = Field(default=5, ge=0)
     #: From the last heartbeat of an Emacs that runs no request to SIGKILL.

@@ -13,11 +13,24 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from efrit.bridge.emacs import EmacsProcess
-from efrit.bridge.overrun import EmacsAlive, Interrupt, Order, Patience, Run, Step, Wake, decide, next_look
+from efrit.bridge.overrun import (
+    Asked,
+    EmacsAlive,
+    Interrupt,
+    Order,
+    Patience,
+    Run,
+    Step,
+    Wake,
+    decide,
+    listening,
+    next_look,
+)
 from efrit.errors import EfritError, ProtocolError
 from efrit.protocol import EmacsStats, Heartbeat, RequestId, request_file, response_file
 from efrit.queue import DurableQueue
 from efrit.queue.layout import HEARTBEAT, Area
+from efrit.queue.state import Entry
 
 log = logging.getLogger(__name__)
 
@@ -29,9 +42,11 @@ _WE_SLEPT_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class SupervisorSettings:
-    """Seconds: for requests without a timeout; from interrupt to kill; of silence while nothing runs."""
+    """Seconds: for evals, and chats and commands, without a timeout; from interrupt to kill; of silence while
+    nothing runs."""
 
     request_timeout: float = 30
+    command_timeout: float = 600
     kill_grace: float = 5
     stall: float = 120
 
@@ -57,7 +72,7 @@ class Supervisor:
         self._boot_seen = 0.0
         #: When the heartbeat last changed before our eyes; one found at start proves nothing.
         self._heard: float | None = None
-        self._interrupted: dict[RequestId, float] = {}
+        self._asked: dict[RequestId, Asked] = {}
         self._killed_boot: str | None = None
         self._first_look = True
         self.beat = time.monotonic()
@@ -76,10 +91,11 @@ class Supervisor:
             self._let_go()
 
     async def _pause(self) -> None:
-        due = next_look(self._runs(), self._alive(), self._interrupted, self._settings.kill_grace)
+        now = time.monotonic()
+        due = next_look(self._runs(), self._alive(), self._asked, self._settings.kill_grace, now)
         seconds = _TICK_SECONDS
         if due is not None:
-            seconds = min(seconds, max(0.01, due - time.monotonic()))
+            seconds = min(seconds, max(0.01, due - now))
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._poked.wait()
@@ -92,9 +108,12 @@ class Supervisor:
         self.beat = now
         self._read_heartbeat(now)
         runs = self._runs()
-        self._interrupted = {run.id: self._interrupted[run.id] for run in runs if run.id in self._interrupted}
+        alive = self._alive()
+        if alive is not None and not listening(runs, alive, now):
+            self._asked.clear()
+        self._asked = {run.id: self._asked[run.id] for run in runs if run.id in self._asked}
         patience = Patience(self._settings.kill_grace, self._settings.stall)
-        for step in decide(runs, self._alive(), self._interrupted, patience, now):
+        for step in decide(runs, alive, self._asked, patience, now):
             await self._carry_out(step, now)
 
     async def _carry_out(self, step: Step, now: float) -> None:
@@ -115,7 +134,8 @@ class Supervisor:
         elif isinstance(step, Wake):
             self._process.send(signal.SIGUSR2)
         elif isinstance(step, Interrupt):
-            self._interrupted[step.id] = now
+            told = self._asked.get(step.id)
+            self._asked[step.id] = Asked(now if told is None else told.first, now)
             if self._process.send(signal.SIGUSR2):
                 self._on_signal("SIGUSR2")
         elif self._killed_boot != self._process.boot and not self._may_have_ended(step.id):
@@ -163,7 +183,7 @@ class Supervisor:
     def _new_boot(self, beat: Heartbeat, now: float, *, restarted: bool) -> None:
         self._let_go()
         self._boot_seen = now
-        self._interrupted.clear()
+        self._asked.clear()
         self._hold(beat)
         log.info("Emacs %s started (pid %d)", beat.emacs_version or "", beat.pid)
         if restarted:
@@ -194,7 +214,8 @@ class Supervisor:
     def _alive(self) -> EmacsAlive | None:
         if self._process is None:
             return None
-        return EmacsAlive(self._boot_seen, self._heard if self._heard is not None else self._boot_seen)
+        current = None if self._heartbeat is None else self._heartbeat.current
+        return EmacsAlive(self._boot_seen, self._heard if self._heard is not None else self._boot_seen, current)
 
     def _runs(self) -> list[Run]:
         now = time.monotonic()
@@ -202,21 +223,28 @@ class Supervisor:
             Run(
                 entry.id,
                 entry.running_since if entry.running_since is not None else now,
-                entry.timeout if entry.timeout is not None else self._settings.request_timeout,
+                entry.timeout if entry.timeout is not None else self._default_timeout(entry),
                 None if entry.stop is None else entry.stop.since,
+                entry.is_session,
             )
             for entry in self._queue.index.running()
         ]
+
+    def _default_timeout(self, entry: Entry) -> float:
+        return self._settings.command_timeout if entry.is_session else self._settings.request_timeout
 
     def stats(self, now: float) -> EmacsStats:
         """What we tell about Emacs; `now` is monotonic."""
         beat, alive = self._heartbeat, self._process is not None
         runs = self._runs() if self._queue.is_open else []
-        first = min(runs, key=lambda run: run.since, default=None)
+        current = None if beat is None else beat.current
+        # What keeps Emacs busy: a session that waits for its model does not.
+        busy = [run for run in runs if not run.session or run.id == current]
+        first = min(busy, key=lambda run: run.since, default=None)
         age = None if self._heard is None else max(0.0, now - self._heard)
         fresh = age is not None and age < FRESH_SECONDS
         patience = self._settings.kill_grace + FRESH_SECONDS
-        in_time = any(now - run.since < run.timeout + patience for run in runs)
+        in_time = any(now - run.since < run.timeout + patience for run in busy)
         return EmacsStats(
             alive=alive,
             responsive=alive and (fresh or in_time),
@@ -226,4 +254,5 @@ class Supervisor:
             heartbeat_age_seconds=age,
             busy_seconds=None if first is None else max(0.0, now - first.since),
             current=None if first is None else first.id,
+            sessions=sum(run.session for run in runs),
         )

@@ -14,6 +14,7 @@ from pydantic import TypeAdapter
 from efrit.protocol import (
     RequestId,
     RequestState,
+    RequestType,
     canonical_json,
     id_of_request_file,
     id_of_response_file,
@@ -33,6 +34,7 @@ LONG_ANSWER_BYTES = 64 * 1024
 
 MAX_METADATA_BYTES = 4096
 """Of a request's own metadata: it is kept in memory and told with every change of the request."""
+_SESSIONS = {kind.value for kind in RequestType if kind.is_session}
 _METADATA = TypeAdapter(dict[str, PlainJson])
 
 
@@ -46,10 +48,15 @@ class Known:
 
 @dataclass(frozen=True)
 class RequestFacts:
-    """What a request file tells. `timeout` in seconds; None where the file does not say or is unreadable."""
+    """What a request file tells. `timeout` in seconds; None where the file does not say or is unreadable.
+
+    `is_session`: a chat or command; `continues` is the session it goes on with.
+    """
 
     id: RequestId | None = None
     timeout: float | None = None
+    is_session: bool = False
+    continues: str | None = None
     metadata: dict[str, Any] | None = None
 
 
@@ -86,8 +93,16 @@ def facts_of(data: bytes | None) -> RequestFacts:
     return RequestFacts(
         id=RequestId(rid) if isinstance(rid, str) and is_request_id(rid) else None,
         timeout=float(timeout) if usable and timeout is not None else None,
+        is_session=loaded.get("type") in _SESSIONS,
+        continues=_session_of(options),
         metadata=_usable_metadata(loaded.get("metadata")),
     )
+
+
+def _session_of(options: Any) -> str | None:
+    session = options.get("session") if isinstance(options, dict) else None
+    found = session.get("id") if isinstance(session, dict) else None
+    return found if isinstance(found, str) else None
 
 
 def _usable_metadata(value: Any) -> dict[str, Any] | None:

@@ -331,6 +331,8 @@ class DurableQueue:
             request_file(request.id),
             durable=False,
             timeout=request.options.timeout,
+            is_session=request.type.is_session,
+            continues=None if request.options.session is None else request.options.session.id,
             digest=digest,
             metadata=request.metadata,
         )

@@ -34,7 +34,10 @@ class StopOrder:
 
 @dataclass(slots=True)
 class Entry:
-    """One request. Epoch seconds but for `running_since` (monotonic, when we first saw it run)."""
+    """One request. Epoch seconds but for `running_since` (monotonic, when we first saw it run).
+
+    `is_session`: a chat or command; `continues` is the session it goes on with.
+    """
 
     id: RequestId
     state: RequestState
@@ -45,6 +48,8 @@ class Entry:
     started_at: float | None = None
     running_since: float | None = None
     timeout: float | None = None
+    is_session: bool = False
+    continues: str | None = None
     attempt: int = 0
     digest: Digest | None = None
     metadata: dict[str, Any] | None = None
@@ -120,7 +125,7 @@ class Index:
         )
 
     def running(self) -> list[Entry]:
-        """Entries in processing/: one, but for the moment around a crash."""
+        """Entries in processing/: one eval at most, but for the moment around a crash, and the sessions under way."""
         if not self._counts[RequestState.RUNNING]:
             return []
         return [entry for entry in self if entry.state is RequestState.RUNNING]
@@ -135,6 +140,7 @@ class Index:
             entry = Entry(seen.id, RequestState.QUEUED, queued_at, seen.request_name)
             if seen.facts is not None:
                 entry.timeout, entry.metadata = seen.facts.timeout, seen.facts.metadata
+                entry.is_session, entry.continues = seen.facts.is_session, seen.facts.continues
             self.add(entry)
         elif entry.state is seen.state or entry.state.final:
             entry.missing = 0

@@ -3,6 +3,7 @@
 import pytest
 
 from efrit.bridge.overrun import (
+    Asked,
     EmacsAlive,
     Interrupt,
     Kill,
@@ -12,7 +13,9 @@ from efrit.bridge.overrun import (
     Step,
     Wake,
     decide,
+    listening,
     next_look,
+    occupant,
 )
 from efrit.protocol import Reason, request_id
 
@@ -36,19 +39,20 @@ TIMED_OUT = Order(A, Reason.TIMED_OUT)
     ],
 )
 def test_one_request_at_one_moment(run: Run, interrupted: dict[str, float], now: float, expected: list[Step]) -> None:
-    assert decide([run], EMACS, {request_id(k): v for k, v in interrupted.items()}, PATIENCE, now) == expected
+    asked = {request_id(k): Asked(v, v) for k, v in interrupted.items()}
+    assert decide([run], EMACS, asked, PATIENCE, now) == expected
 
 
 def test_without_emacs_nothing_is_done() -> None:
     assert decide([Run(A, 0, 1, 0)], None, {}, PATIENCE, 1000) == []
-    assert next_look([Run(A, 0, 1, 0)], None, {}, 5) is None
+    assert next_look([Run(A, 0, 1, 0)], None, {}, 5, 1000) is None
 
 
 def test_a_new_emacs_gets_the_whole_time_again() -> None:
     young = EmacsAlive(since=200, heard=200)
     assert decide([Run(A, 100, 30)], young, {}, PATIENCE, 229) == []
-    assert decide([Run(A, 100, 30, 130)], young, {A: 201}, PATIENCE, 204.9) == [Interrupt(A)]
-    assert decide([Run(A, 100, 30, 130)], young, {A: 204}, PATIENCE, 205) == [Kill(A)]
+    assert decide([Run(A, 100, 30, 130)], young, {A: Asked(201, 201)}, PATIENCE, 204.9) == [Interrupt(A)]
+    assert decide([Run(A, 100, 30, 130)], young, {A: Asked(204, 204)}, PATIENCE, 205) == [Kill(A)]
 
 
 def test_silence_is_believed_only_while_nothing_runs() -> None:
@@ -60,7 +64,90 @@ def test_silence_is_believed_only_while_nothing_runs() -> None:
 
 
 def test_the_next_look_is_at_the_next_deadline() -> None:
-    assert next_look([], EMACS, {}, 5) is None
-    assert next_look([Run(A, 100, 30)], EMACS, {}, 5) == 130
-    assert next_look([Run(A, 100, 30, 130)], EMACS, {A: 133.5}, 5) == 134.5
-    assert next_look([Run(A, 100, 30, 130)], EMACS, {A: 134.5}, 5) == 135
+    stopping = Run(A, 100, 30, 130)
+    assert next_look([], EMACS, {}, 5, 100) is None
+    assert next_look([Run(A, 100, 30)], EMACS, {}, 5, 100) == 130
+    assert next_look([stopping], EMACS, {A: Asked(130, 133.5)}, 5, 134) == 134.5
+    assert next_look([stopping], EMACS, {A: Asked(130, 134.5)}, 5, 134.6) == 135
+
+
+# Several at once: sessions, and an eval or a tool that occupies Emacs.
+
+S, T = request_id("s"), request_id("t")
+SESSION = Run(S, 100, 600, session=True)
+STOPPED = Run(S, 100, 600, 130, session=True)
+OTHER = Run(T, 90, 600, session=True)
+EVAL = Run(A, 125, 30)
+FRESH = EmacsAlive(since=0, heard=134.5)
+
+
+def at(moment: float, current: str | None = None) -> EmacsAlive:
+    """Emacs with its last news at `moment`."""
+    return EmacsAlive(since=0, heard=moment, current=None if current is None else request_id(current))
+
+
+@pytest.mark.parametrize(
+    ("runs", "emacs"),
+    [
+        pytest.param([STOPPED, EVAL], at(134.5, "a"), id="an eval in time"),
+        pytest.param([STOPPED, EVAL], at(124.9), id="an eval that the heartbeat does not name yet"),
+        pytest.param([STOPPED, OTHER], at(131, "t"), id="a tool of another session"),
+    ],
+)
+def test_what_occupies_emacs_in_its_time_is_neither_disturbed_nor_killed_for_a_session_that_is_to_stop(
+    runs: list[Run], emacs: EmacsAlive
+) -> None:
+    told = {S: Asked(130, 134)}
+    assert occupant(runs, emacs, 140) == runs[1]
+    assert not listening(runs, emacs, 140)
+    assert decide(runs, emacs, told, PATIENCE, 140) == []
+    assert next_look(runs, emacs, told, 5, 140) == runs[1].since + runs[1].timeout
+
+
+def test_the_grace_of_a_session_begins_when_emacs_can_listen() -> None:
+    """It was ordered to stop long ago, at 130: an eval occupied Emacs until 150."""
+    emacs = at(149.9, "s")
+    assert decide([STOPPED], emacs, {}, PATIENCE, 150) == [Interrupt(S)]
+    assert decide([STOPPED], emacs, {S: Asked(150, 154)}, PATIENCE, 154.9) == []
+    assert decide([STOPPED], emacs, {S: Asked(150, 154)}, PATIENCE, 155) == [Kill(S)]
+
+
+def test_what_overran_is_stopped_though_it_is_not_what_the_heartbeat_names() -> None:
+    """The tool of a session ended, an eval began, and that hangs so that no heartbeat tells of it."""
+    overran = Run(A, 100, 30, 130)
+    stale = at(99.9, "t")
+    assert decide([OTHER, overran], stale, {}, PATIENCE, 130) == [Interrupt(A)]
+    assert decide([OTHER, overran], stale, {A: Asked(130, 134)}, PATIENCE, 135) == [Kill(A)]
+
+
+def test_a_session_whose_tool_does_not_stop_costs_emacs_its_life() -> None:
+    told = {S: Asked(130, 134)}
+    assert decide([STOPPED, OTHER], at(134.5, "s"), told, PATIENCE, 134.9) == []
+    assert decide([STOPPED, OTHER], at(134.5, "s"), told, PATIENCE, 135) == [Kill(S)]
+
+
+def test_an_emacs_that_lives_is_not_killed_for_a_session_that_only_waits() -> None:
+    told = {S: Asked(130, 139.5)}
+    assert decide([STOPPED], at(139.5), told, PATIENCE, 140) == []
+    assert decide([STOPPED], at(249), {S: Asked(130, 249.5)}, PATIENCE, 250) == [Kill(S)], "it does not obey at all"
+
+
+def test_a_silent_emacs_is_killed_for_a_session_after_the_grace_unless_others_would_be_lost_with_it() -> None:
+    told = {S: Asked(130, 134.5)}
+    assert decide([STOPPED], at(129), told, PATIENCE, 135) == [Kill(S)]
+    assert decide([STOPPED, OTHER], at(129), told, PATIENCE, 135) == [Wake()]
+    assert decide([STOPPED, OTHER], at(129), {S: Asked(130, 248.9)}, PATIENCE, 249) == [Kill(None)]
+
+
+def test_an_emacs_whose_sessions_only_wait_gives_signs_of_life() -> None:
+    assert decide([SESSION, OTHER], at(200), {}, PATIENCE, 202.9) == []
+    assert decide([SESSION, OTHER], at(200), {}, PATIENCE, 203) == [Wake()]
+    assert decide([SESSION, OTHER], at(200), {}, PATIENCE, 320) == [Kill(None)]
+    assert decide([SESSION, OTHER], at(200, "s"), {}, PATIENCE, 400) == [], "a tool of it may take its time"
+
+
+def test_each_session_has_its_own_time() -> None:
+    short = Run(T, 90, 45, session=True)
+    assert decide([SESSION, short], FRESH, {}, PATIENCE, 134.9) == []
+    assert decide([SESSION, short], FRESH, {}, PATIENCE, 135) == [Order(T, Reason.TIMED_OUT)]
+    assert next_look([SESSION, short], FRESH, {}, 5, 134) == 135

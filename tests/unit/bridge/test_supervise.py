@@ -84,8 +84,8 @@ class Supervised:
     signals: list[str] = field(default_factory=list)
     restarts: list[float] = field(default_factory=list)
 
-    def beat(self, pid: int, boot: str = "boot1", number: int = 0) -> None:
-        text = {"boot": boot, "pid": pid, "time": "2026-01-03T18:30:00.000Z", "processed": number}
+    def beat(self, pid: int, boot: str = "boot1", number: int = 0, current: str | None = None) -> None:
+        text = {"boot": boot, "pid": pid, "time": "2026-01-03T18:30:00.000Z", "processed": number, "current": current}
         part = self.root / "tmp/heartbeat"
         part.write_text(json.dumps({**text, "emacs_version": "28.2", "state": "idle"}))
         part.rename(self.root / "heartbeat")
@@ -153,6 +153,54 @@ async def test_a_cancelled_run_is_interrupted_at_once(
     hand.answer("a", status="error", reason="Cancelled", outcome="Failure")
     await supervised.until(lambda: supervised.queue.index.count(RequestState.ANSWERED))
     assert emacs.process.poll() is None
+
+
+async def test_a_session_is_told_to_stop_once_the_eval_that_occupies_emacs_is_over(
+    supervised: Supervised, look_alike: Callable[[], LookAlike]
+) -> None:
+    emacs, hand = look_alike(), EmacsHand(supervised.root)
+    supervised.beat(emacs.pid)
+    for rid, kind in (("s", "command"), ("x", "eval")):
+        await supervised.queue.submit(a_request(rid, type=kind, options={"timeout": 60}))
+        hand.claim(rid)
+    await supervised.until(lambda: supervised.queue.index.count(RequestState.RUNNING) == 2)
+    await supervised.queue.cancel(a_request("s").id)
+    for _ in range(3):
+        beat = supervised.supervisor.beat
+        supervised.supervisor.poke()
+        await supervised.until(lambda beat=beat: supervised.supervisor.beat > beat)  # type: ignore[misc]
+    assert supervised.signals == []
+    assert (supervised.stats()["current"], supervised.stats()["sessions"]) == ("x", 1)
+    hand.answer("x")
+    await supervised.until(emacs.interrupts)
+    hand.answer("s", status="error", reason="Cancelled", outcome="Failure")
+    await supervised.until(lambda: supervised.queue.index.count(RequestState.ANSWERED) == 2)
+    assert "SIGKILL" not in supervised.signals
+
+
+async def test_a_session_that_waits_for_its_model_does_not_keep_emacs_busy(
+    supervised: Supervised, look_alike: Callable[[], LookAlike]
+) -> None:
+    emacs = look_alike()
+    supervised.beat(emacs.pid)
+    await supervised.queue.submit(a_request("s", type="chat"))
+    EmacsHand(supervised.root).claim("s")
+    await supervised.until(lambda: supervised.stats()["sessions"] == 1)
+    assert (supervised.stats()["busy_seconds"], supervised.stats()["current"]) == (None, None)
+    supervised.beat(emacs.pid, current="s")
+    await supervised.until(lambda: supervised.stats()["current"] == "s")
+
+
+async def test_a_chat_or_command_without_a_timeout_has_longer_than_an_eval(
+    supervised: Supervised, look_alike: Callable[[], LookAlike]
+) -> None:
+    emacs, hand = look_alike(), EmacsHand(supervised.root)
+    supervised.beat(emacs.pid)
+    for rid, kind in (("s", "command"), ("x", "eval")):
+        await supervised.queue.submit(a_request(rid, type=kind))
+        hand.claim(rid)
+    await supervised.until((supervised.root / "control/cancel_x").exists)
+    assert not (supervised.root / "control/cancel_s").exists()
 
 
 async def test_an_answer_in_time_spares_emacs(supervised: Supervised, look_alike: Callable[[], LookAlike]) -> None:

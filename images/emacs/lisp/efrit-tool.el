@@ -18,6 +18,7 @@
 (require 'efrit-todo)
 (require 'efrit-tools-planning)
 (require 'efrit-tools-eval)
+(require 'efrit-tools-shell)
 
 ;;;; The table
 
@@ -54,6 +55,14 @@ buffer *scratch*. What it defines and changes stays. Nobody is there to answer a
 prompt: asking is an error. Returns the printed value of the last expression, then \
 what was printed and what was said by `message'."
      (expr string "One or more Lisp expressions" :required t))
+    ("shell_exec" execution (later efrit-tools-shell-exec)
+     "Run a shell command (bash, or sh where there is none) with nothing to read on \
+standard input. Its whole process group is stopped when its time is over. Returns \
+standard output, standard error and exit status; of long output both ends."
+     (command string "The command" :required t)
+     (timeout number "Seconds it may run; 120 when not given" :minimum 0.1)
+     (directory string "Where it runs; a relative path starts in the workspace, which \
+is where it runs when this is not given"))
     ("session_complete" control nil
      "End the session: the work is done."
      (message string "The result, for whoever asked" :required t))

@@ -59,8 +59,10 @@ printed and said."
          (value (efrit-result-value result)))
     (if (efrit-tool-result-p value)
         value
-      (efrit-tool-result--make :status (efrit-tools-eval--status result)
-                               :content (efrit-tools-eval--content result)))))
+      ;; Each part of it has been cut.
+      (efrit-tool-result--make
+       :status (efrit-tools-eval--status result)
+       :content (efrit-world-clean (efrit-tools-eval--content result))))))
 
 (defun efrit-tools-eval--status (result)
   "Return the status of a tool that RESULT, an `efrit-result', amounts to."

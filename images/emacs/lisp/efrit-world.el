@@ -81,9 +81,13 @@ string that fits into JSON and is bounded."
 
 ;;;; Text within its limit
 
+(defun efrit-world-clean (text)
+  "Return TEXT without what JSON cannot hold, or Emacs 28 not read from it."
+  (string-replace "\0" "\\000" (efrit-print-clean text)))
+
 (defun efrit-world-cut (text limit)
   "Return TEXT fit for JSON; of more than LIMIT bytes, both ends are kept."
-  (let* ((text (efrit-print-clean text))
+  (let* ((text (efrit-world-clean text))
          (bytes (string-bytes text)))
     (if (<= bytes limit)
         text

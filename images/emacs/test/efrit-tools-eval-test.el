@@ -36,6 +36,13 @@
       (should (string-suffix-p "xxx\n[the value is longer: only its first 32768 bytes are here]"
                                content)))))
 
+(ert-deftest efrit-tools-eval-content-is-fit-for-json-and-can-be-read-back ()
+  (efrit-test-with-queue
+    (let ((content (efrit-test-content "eval_sexp" :expr "\"a\\0b\\377\"")))
+      (should (equal content "\"a\\000b\\377\""))
+      (should (equal (json-parse-string (efrit-world-json (vector content)))
+                     (vector content))))))
+
 (ert-deftest efrit-tools-eval-after-the-deadline-nothing-runs ()
   (efrit-test-with-queue
     (let ((result (efrit-test-call "eval_sexp" '(:expr "(setq efrit-tools-eval-test--ran t)")

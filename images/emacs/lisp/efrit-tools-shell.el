@@ -1,0 +1,97 @@
+;;; efrit-tools-shell.el --- Tools that run a program beside Emacs  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: Apache-2.0
+
+;;; Commentary:
+
+;; shell_exec, and what every tool does that starts a program and does not wait:
+;; its time is the shorter of its own and the session's, and whatever comes of the
+;; program, one result is made of it.
+
+;;; Code:
+
+(require 'cl-lib)
+(require 'seq)
+(require 'efrit-process)
+(require 'efrit-world)
+
+(defconst efrit-tools-shell--seconds 120
+  "Seconds a command may run when its call does not say.")
+
+(defconst efrit-tools-shell--programs '("/bin/bash" "/usr/bin/bash" "/bin/sh")
+  "The shells, of which the first that is there runs commands.")
+
+;;;; Any program
+
+(cl-defun efrit-tools-shell-start
+    (world command done &key directory seconds out err tell)
+  "Run COMMAND, a list of strings, for WORLD; return a function that stops it.
+DONE is called with the result that TELL makes of the `efrit-process'.
+DIRECTORY is absolute, SECONDS the most it may take; OUT and ERR are captures."
+  (unless (file-accessible-directory-p directory)
+    (signal 'file-missing (list "No directory that can be entered" directory)))
+  (let* ((left (efrit-world-seconds-left world))
+         (program (efrit-process-start
+                   command
+                   :directory directory
+                   :seconds (max 0 (min seconds (or left seconds)))
+                   :out out :err err
+                   :done (lambda (program)
+                           (funcall done (efrit-tools-shell--told program tell))))))
+    (lambda () (efrit-process-stop program 'interrupted))))
+
+(defun efrit-tools-shell--told (program tell)
+  "Return what TELL makes of PROGRAM, an error when it cannot."
+  (condition-case err
+      (funcall tell program)
+    (error (efrit-tool-error "%s" (error-message-string err)))))
+
+(defun efrit-tools-shell-status (program)
+  "Return the status of a tool that PROGRAM, which has ended, amounts to."
+  (pcase (efrit-process-why program)
+    ('timeout "timeout")
+    ('interrupted "interrupted")
+    ('full "success")
+    (_ (if (eql (efrit-process-status program) 0) "success" "error"))))
+
+;;;; shell_exec
+
+(defun efrit-tools-shell-exec (input world done)
+  "Run the command of INPUT for WORLD; DONE is called with the result.
+Return a function that stops it."
+  (efrit-tools-shell-start
+   world
+   (list (seq-find #'file-executable-p efrit-tools-shell--programs)
+         "-c" (alist-get 'command input))
+   done
+   :directory (efrit-world-path (or (alist-get 'directory input) "."))
+   :seconds (or (alist-get 'timeout input) efrit-tools-shell--seconds)
+   :out (efrit-capture-ends (* 3 (/ efrit-tool-result-bytes 4)))
+   :err (efrit-capture-ends (/ efrit-tool-result-bytes 4))
+   :tell #'efrit-tools-shell--result))
+
+(defun efrit-tools-shell--result (program)
+  "Return the result of the command that PROGRAM has run."
+  (let ((err (efrit-process-err program)))
+    (efrit-tool-result-make
+     (efrit-tools-shell-status program)
+     (concat (efrit-tools-shell--line (efrit-capture-text (efrit-process-out program)))
+             (unless (efrit-capture-empty-p err)
+               (concat "[stderr]\n" (efrit-tools-shell--line (efrit-capture-text err))))
+             (efrit-tools-shell--end program)))))
+
+(defun efrit-tools-shell--line (text)
+  "Return TEXT as whole lines."
+  (if (or (string-empty-p text) (string-suffix-p "\n" text)) text (concat text "\n")))
+
+(defun efrit-tools-shell--end (program)
+  "Return the lines that tell how PROGRAM ended."
+  (concat (pcase (efrit-process-why program)
+            ('timeout "[stopped: its time was over]")
+            ('interrupted "[stopped: the session was told to stop]")
+            (_ (format "[exit status %d]" (efrit-process-status program))))
+          (when (efrit-process-behind program)
+            "\n[processes left behind hold its output: what they write is not kept]")))
+
+(provide 'efrit-tools-shell)
+;;; efrit-tools-shell.el ends here

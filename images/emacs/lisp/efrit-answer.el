@@ -18,6 +18,7 @@
 (require 'efrit-interrupt)
 (require 'efrit-print)
 (require 'efrit-eval)
+(require 'efrit-secret)
 
 (defconst efrit-answer-version "1.0.0"
   "The version of the answer's format.")
@@ -57,14 +58,16 @@ returns the text to store instead where there can be no such file."
 (defun efrit-answer--text (claim result id large)
   "Return the text of the answer that gives RESULT to CLAIM, whose request is ID.
 LARGE is as returned by `efrit-answer--place-result'."
-  (concat (json-serialize (efrit-answer--json claim result id large)) "\n"))
+  (concat (efrit-secret-redact
+           (json-serialize (efrit-answer--json claim result id large)))
+          "\n"))
 
 (defun efrit-answer--place-result (result id)
   "Decide where the value of RESULT, for the request ID, goes.
 Return a plist of :text for the answer, :file (PATH . TEXT) or nil, :truncated
 and :sha256 of the whole value."
   (let* ((printed (efrit-result-value result))
-         (text (and printed (efrit-print-text printed)))
+         (text (and printed (efrit-secret-redact (efrit-print-text printed))))
          (truncated (and printed (efrit-print-truncated printed))))
     (cond ((null text) (list :text :null))
           ((<= (string-bytes text) efrit-inline-result-bytes)
@@ -105,7 +108,8 @@ LARGE is as returned by `efrit-answer--place-result'."
       (execution_time . ,(float (efrit-result-seconds result)))
       (context . ,(or (efrit-result-context result) :null))
       (reason . ,reason)
-      (outcome . ,(if (equal reason "Succeeded") "Success" "Failure"))
+      (outcome . ,(or (efrit-result-outcome result)
+                      (if (equal reason "Succeeded") "Success" "Failure")))
       (attempt . ,(efrit-claim-attempt claim))
       (sha256 . ,(or (plist-get large :sha256) :null))
       (output . ,(or (efrit-result-output result) ""))
@@ -119,7 +123,8 @@ LARGE is as returned by `efrit-answer--place-result'."
                        :null))
       (started . ,(if (efrit-claim-started claim)
                       (efrit-answer-time (efrit-claim-started claim))
-                    :null)))))
+                    :null))
+      ,@(efrit-result-extra result))))
 
 ;;;; Storing it
 

@@ -16,6 +16,7 @@
 (require 'efrit-claim)
 (require 'efrit-queue)
 (require 'efrit-answer)
+(require 'efrit-session)
 
 (defvar efrit-health--counts nil
   "The counters, a plist.")
@@ -78,7 +79,10 @@
       (pid . ,(emacs-pid))
       (time . ,(efrit-answer-time))
       (emacs_version . ,emacs-version)
-      (state . ,(cond (efrit-health--problem "degraded") (claim "busy") (t "idle")))
+      (state . ,(cond (efrit-health--problem "degraded")
+                      ((or claim efrit-sessions) "busy")
+                      (t "idle")))
+      (sessions . ,(length efrit-sessions))
       (problem . ,(if efrit-health--problem
                       (efrit-print-head (efrit-print-clean efrit-health--problem) 300)
                     :null))

@@ -5,7 +5,9 @@
 ;;; Commentary:
 
 ;; Wires the steps: notice (efrit-queue) -> claim (efrit-claim) -> evaluate
-;; (efrit-eval) -> answer (efrit-answer), one request at a time.
+;; (efrit-eval) -> answer (efrit-answer), one request at a time.  A chat or a
+;; command waits for its model most of the time: it becomes a session
+;; (efrit-session), whose steps are done in turn with what else is to be done.
 ;;
 ;; A daemon serves when it is started with these arguments:
 ;;   --fg-daemon=efrit -Q -L DIR -l efrit-server -f efrit-server-start
@@ -31,6 +33,8 @@
 (require 'efrit-claim)
 (require 'efrit-interrupt)
 (require 'efrit-eval)
+(require 'efrit-secret)
+(require 'efrit-session)
 (require 'efrit-answer)
 (require 'efrit-health)
 (require 'efrit-recover)
@@ -85,18 +89,44 @@
 ;;;; Serving one request
 
 (defun efrit-server--serve (entry)
-  "Claim the request of ENTRY and answer it."
+  "Claim the request of ENTRY and answer it, or make a session of it."
   (let ((claim (efrit-claim-take entry)))
     (when claim
       (efrit-health-begin claim)
-      (let* ((result (efrit-server--result claim))
-             (answer (efrit-server--answer claim result)))
-        (efrit-health-count result)
-        (setq efrit-server--held (lambda () (efrit-answer-store answer)))
-        (efrit-server--release)))))
+      (let ((result (efrit-server--result claim)))
+        (if (efrit-session-p result)
+            (efrit-health-end)
+          (efrit-server--finish claim result))))))
+
+(defun efrit-server--finish (claim result)
+  "Answer the request of CLAIM with RESULT."
+  (let ((answer (efrit-server--answer claim result)))
+    (efrit-health-count result)
+    (setq efrit-server--held (lambda () (efrit-answer-store answer)))
+    (efrit-server--release)))
+
+(defun efrit-server--step (session)
+  "Do the next step of SESSION, and answer its request when it is over."
+  (let ((claim (efrit-session-claim session)))
+    (when claim (efrit-health-begin claim))
+    (cond ((not (efrit-session-step session)) (efrit-health-end))
+          (claim (efrit-server--finish claim (efrit-session-result session)))
+          ((efrit-session-on-end session)
+           (funcall (efrit-session-on-end session) session)))))
+
+(defun efrit-server--may-run-p (request)
+  "Return non-nil when REQUEST can be begun now."
+  (or (not (member (efrit-request-type request) '("chat" "command")))
+      (efrit-request-problem request)
+      (efrit-session-may-start-p request)))
+
+(defun efrit-server--wake ()
+  "Go on with the sessions soon; what they waited for has come."
+  (unless efrit-server--busy
+    (efrit-server--go-on-in 0.001)))
 
 (defun efrit-server--result (claim)
-  "Return the `efrit-result' for CLAIM, whatever happens.
+  "Return the `efrit-result' for CLAIM, whatever happens, or its session.
 An error here is one of the server, or of code that has changed the server."
   (condition-case err
       (efrit-server--dispatch claim)
@@ -109,7 +139,7 @@ An error here is one of the server, or of code that has changed the server."
                                          (error-message-string err)))))))
 
 (defun efrit-server--dispatch (claim)
-  "Return the `efrit-result' for CLAIM, according to its type."
+  "Return the `efrit-result' for CLAIM, according to its type, or its session."
   (let* ((request (efrit-claim-request claim))
          (id (efrit-request-id request))
          (problem (efrit-request-problem request))
@@ -120,15 +150,24 @@ An error here is one of the server, or of code that has changed the server."
            (efrit-result--make :reason ordered
                                :error "The request was stopped before it ran"))
           (t
+           ;; What is not known cannot be kept out of the answers.
+           (when efrit-model-api-key-file (ignore-errors (efrit-secret-key)))
            (pcase (efrit-request-type request)
              ("eval" (efrit-server--eval request))
              ("status"
               (efrit-result--make :reason "Succeeded"
                                   :value (efrit-server--status)))
-             (_
-              (efrit-result--make
-               :reason "ModelNotConfigured"
-               :error "This instance has no model: only eval and status are answered")))))))
+             (_ (efrit-server--converse claim request)))))))
+
+(defun efrit-server--converse (claim request)
+  "Return the session for REQUEST of CLAIM, or an `efrit-result' that says why not."
+  (let ((problem (efrit-session-problem request)))
+    (cond ((not (efrit-settings-model-p))
+           (efrit-result--make
+            :reason "ModelNotConfigured"
+            :error "This instance has no model: only eval and status are answered"))
+          (problem (efrit-result--make :reason "Rejected" :error problem))
+          (t (efrit-session-start request claim)))))
 
 (defun efrit-server--eval (request)
   "Evaluate the content of REQUEST and return the `efrit-result'."
@@ -201,21 +240,25 @@ Whoever is about to end it writes control/pause, and takes it away for the next.
   (efrit-files-isolated (file-exists-p (efrit-files-path "control/pause"))))
 
 (defun efrit-server--work-slice ()
-  "Answer requests until none waits or a slice of time is over."
-  (let ((start (float-time)) entry)
+  "Answer requests until none waits or a slice of time is over.
+Sessions take turns with requests: a step, a request, a step."
+  (let ((start (float-time)) entry session)
     (while (progn
              (when efrit-server--dirty
                (setq efrit-server--dirty nil)
                (efrit-queue-scan))
-             (and (not (efrit-server--draining-p))
-                  (setq entry (efrit-queue-next))
-                  (progn (efrit-server--serve entry)
-                         (< -0.001 (- (float-time) start) efrit-server--slice)))))
+             (setq session (efrit-session-next)
+                   entry (and (not (efrit-server--draining-p))
+                              (efrit-queue-next #'efrit-server--may-run-p)))
+             (when session (efrit-server--step session))
+             (when entry (efrit-server--serve entry))
+             (and (or session entry)
+                  (< -0.001 (- (float-time) start) efrit-server--slice))))
     ;; Meanwhile requests may have come that go before those known.
     (when (and entry (efrit-queue-scan-cheap-p))
       (setq efrit-server--dirty t))
     ;; A delay of zero would run timers only: events need a wait to be read.
-    (cond (entry (efrit-server--go-on-in 0.001))
+    (cond ((or session entry) (efrit-server--go-on-in 0.001))
           ((efrit-queue-unsettled-p)
            (efrit-server--go-on-in 0.25 #'efrit-server--look-again)))))
 
@@ -258,8 +301,9 @@ Whoever is about to end it writes control/pause, and takes it away for the next.
     (unless efrit-server--busy
       (efrit-files-make-directories))
     (efrit-health-beat-if-stale)
+    (efrit-session-look)
     (unless efrit-server--busy
-      (unless (efrit-queue-next) (garbage-collect-maybe 4))
+      (unless (or efrit-sessions (efrit-queue-next)) (garbage-collect-maybe 4))
       (setq efrit-server--dirty t)
       ;; A timer does not run within itself: work done here would stop the beat.
       (unless (efrit-server--timer-set-p efrit-server--soon 10)
@@ -350,7 +394,10 @@ Whoever is about to end it writes control/pause, and takes it away for the next.
   (when efrit-bridge-p (setq create-lockfiles nil))
   (define-key special-event-map [sigusr2] #'efrit-server-poke)
   (add-hook 'kill-emacs-hook #'efrit-server--on-exit)
-  (setq efrit-server--dirty t
+  (setq efrit-session-wake-function #'efrit-server--wake
+        efrit-interrupt-heard-function #'efrit-health-beat
+        efrit-sessions nil
+        efrit-server--dirty t
         efrit-server--failures 0
         ;; Nothing is claimed before what was left behind is settled.
         efrit-server--held (lambda ()

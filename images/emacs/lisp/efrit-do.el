@@ -1,0 +1,207 @@
+;;; efrit-do.el --- Chats and commands by hand  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: Apache-2.0
+
+;;; Commentary:
+
+;; For a person in front of Emacs, or attached to the daemon with emacsclient:
+;; the same sessions that requests get, shown in a buffer as they go.
+;;
+;;   M-x efrit-do        have the model work with tools
+;;   M-x efrit-chat      talk to it
+;;   M-x efrit-continue  go on with the last session, or answer its question
+;;   M-x efrit-cancel    stop what is under way
+;;   M-x efrit-status    say how far it is
+;;
+;; `efrit-command-map' has them all; bind it to a prefix key of your own.
+
+;;; Code:
+
+(require 'cl-lib)
+(require 'let-alist)
+(require 'efrit-settings)
+(require 'efrit-files)
+(require 'efrit-claim)
+(require 'efrit-request)
+(require 'efrit-session)
+
+(defcustom efrit-do-timeout 3600
+  "Seconds that work begun by hand may take."
+  :group 'efrit
+  :type 'number)
+
+(defvar efrit-do--session nil
+  "The session that was begun by hand and is under way, or nil.")
+
+(defvar efrit-do--last nil
+  "The id of the session begun by hand last, or nil.")
+
+(defvar efrit-do--waiting nil
+  "What waits for the session under way, the oldest first: (TYPE TEXT ID).")
+
+(defvar efrit-do--timer nil
+  "The timer that looks whether the time of the work is over.")
+
+(defvar efrit-do--number 0
+  "How many requests were made by hand.")
+
+(defvar efrit-do-mode-line nil
+  "What the mode line says of the work under way.")
+(put 'efrit-do-mode-line 'risky-local-variable t)
+
+(defvar efrit-command-map
+  (let ((map (make-sparse-keymap)))
+    (define-key map "d" #'efrit-do)
+    (define-key map "t" #'efrit-chat)
+    (define-key map "c" #'efrit-continue)
+    (define-key map "k" #'efrit-cancel)
+    (define-key map "s" #'efrit-status)
+    map)
+  "Keys for the commands of Efrit; bind it to a prefix of your own.")
+(fset 'efrit-command-map efrit-command-map)
+
+;;;; The commands
+
+;;;###autoload
+(defun efrit-do (command)
+  "Have the model carry out COMMAND with tools, in a new session."
+  (interactive "sCommand: ")
+  (efrit-do--ask "command" command nil))
+
+;;;###autoload
+(defun efrit-chat (text)
+  "Say TEXT to the model, in a new session without tools."
+  (interactive "sSay: ")
+  (efrit-do--ask "chat" text nil))
+
+;;;###autoload
+(defun efrit-continue (text)
+  "Go on with the last session by saying TEXT; that is how a question is answered."
+  (interactive (list (read-string "Say (default continue): " nil nil "continue")))
+  (unless efrit-do--last (user-error "No Efrit session yet"))
+  (efrit-do--ask "command" text efrit-do--last))
+
+;;;###autoload
+(defun efrit-cancel ()
+  "Stop the work begun by hand; what it has done is not undone."
+  (interactive)
+  (setq efrit-do--waiting nil)
+  (if (null efrit-do--session)
+      (message "Efrit does nothing")
+    (setf (efrit-session-ordered efrit-do--session) "Cancelled")
+    (funcall efrit-session-wake-function)))
+
+;;;###autoload
+(defun efrit-status ()
+  "Say how far the work begun by hand is."
+  (interactive)
+  (if (null efrit-do--session)
+      (message "Efrit does nothing%s"
+               (if efrit-do--last (format "; the last session is %s" efrit-do--last) ""))
+    (let ((progress (efrit-session-progress efrit-do--session)))
+      (message "Efrit: %s, turn %d, %d tool calls, %d tokens, %.0f s%s"
+               efrit-do--last
+               (efrit-progress-step progress)
+               (efrit-progress-tool-calls progress)
+               (efrit-progress-tokens progress)
+               (- (float-time) (efrit-session-started efrit-do--session))
+               (if efrit-do--waiting
+                   (format "; %d wait" (length efrit-do--waiting)) "")))))
+
+;;;; Carrying them out
+
+(defun efrit-do--ask (type text id)
+  "Begin a request of TYPE that says TEXT, in the session ID or a new one.
+It waits while another is under way."
+  (unless (efrit-settings-model-p)
+    (user-error "Set `efrit-model-name' and `efrit-model-base-url' first"))
+  (if efrit-do--session
+      (progn (setq efrit-do--waiting (append efrit-do--waiting (list (list type text id))))
+             (message "Efrit will do that next"))
+    (efrit-do--begin type text id)))
+
+(defun efrit-do--begin (type text id)
+  "Begin a request of TYPE that says TEXT, in the session ID or a new one."
+  (unless efrit-claim-boot (efrit-claim-new-boot))
+  (efrit-files-make-directories)
+  (setq efrit-do--number (1+ efrit-do--number))
+  (let ((name (format "hand-%s-%d" efrit-claim-boot efrit-do--number)))
+    (efrit-do--show (format "\n%s %s\n" (if (equal type "chat") ">" "$") text))
+    (setq efrit-do--last (or id name)
+          efrit-do--session
+          (efrit-session-start
+           (efrit-request--make :id name :type type :content text :session id
+                                :timeout efrit-do-timeout)
+           nil #'efrit-do--end #'efrit-do--line))
+    (unless (timerp efrit-do--timer)
+      (setq efrit-do--timer (run-with-timer 1 1 #'efrit-do--tick)))
+    (efrit-do--tell-mode-line "begins")
+    (display-buffer (efrit-do--buffer))
+    (funcall efrit-session-wake-function)))
+
+(defun efrit-do--tick ()
+  "End the work under way when its time is over."
+  (efrit-session-look)
+  (when (and efrit-do--session (efrit-session-ready-p efrit-do--session))
+    (funcall efrit-session-wake-function)))
+
+(defun efrit-do--end (session)
+  "Show how SESSION ended, and begin what waits."
+  (let* ((result (efrit-session-result session))
+         (extra (alist-get 'session (efrit-result-extra result)))
+         (question (alist-get 'question extra)))
+    (efrit-do--show
+     (format "\n[%s%s]\n" (efrit-result-reason result)
+             (if (efrit-result-error result)
+                 (concat ": " (efrit-result-error result)) "")))
+    (when (stringp question) (efrit-do--show (concat question "\n")))
+    (message "Efrit: %s" (efrit-result-reason result)))
+  (setq efrit-do--session nil)
+  (when (timerp efrit-do--timer) (cancel-timer efrit-do--timer))
+  (setq efrit-do--timer nil)
+  (efrit-do--tell-mode-line nil)
+  (when efrit-do--waiting
+    (apply #'efrit-do--begin (pop efrit-do--waiting))))
+
+;;;; Showing
+
+(defun efrit-do--buffer ()
+  "Return the buffer that shows the work."
+  (or (get-buffer "*efrit*")
+      (with-current-buffer (get-buffer-create "*efrit*")
+        (special-mode)
+        (setq-local window-point-insertion-type t)
+        (visual-line-mode)
+        (current-buffer))))
+
+(defun efrit-do--show (text)
+  "Add TEXT to the buffer that shows the work."
+  (with-current-buffer (efrit-do--buffer)
+    (let ((inhibit-read-only t))
+      (save-excursion
+        (goto-char (point-max))
+        (insert text)))))
+
+(defun efrit-do--line (line)
+  "Show LINE of the work log."
+  (let-alist (efrit-history-parse line)
+    (pcase .type
+      ("text" (efrit-do--show .text))
+      ("tool" (efrit-do--show (format "\n-> %s %s\n" .name
+                                      (efrit-history-serialize .input))))
+      ("result" (efrit-do--show (format "<- %s\n%s\n" .status
+                                        (efrit-print-head .content 2000))))
+      ("retry" (efrit-do--show (format "\n[%s: again in %.0f s]\n" .kind .delay)))
+      ("progress" (efrit-do--tell-mode-line
+                   (format "turn %d, %d calls" .step .tool_calls))))))
+
+(defun efrit-do--tell-mode-line (text)
+  "Have the mode line say TEXT; nothing with nil."
+  (unless (memq 'efrit-do-mode-line global-mode-string)
+    (setq global-mode-string
+          (append (or global-mode-string '("")) '(efrit-do-mode-line))))
+  (setq efrit-do-mode-line (and text (format " [Efrit: %s]" text)))
+  (force-mode-line-update t))
+
+(provide 'efrit-do)
+;;; efrit-do.el ends here

@@ -1,0 +1,211 @@
+;;; efrit-history.el --- What a session has said and done, durably  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: Apache-2.0
+
+;;; Commentary:
+
+;; A session is a file of records, sessions/<id>.ndjson; what is known of it is
+;; what the records add up to, so that a restarted Emacs knows the same.  A
+;; record counts once it is written.  Nothing here asks a model or runs a tool.
+
+;;; Code:
+
+(require 'cl-lib)
+(require 'let-alist)
+(require 'seq)
+(require 'efrit-settings)
+(require 'efrit-files)
+(require 'efrit-print)
+(require 'efrit-secret)
+
+(cl-defstruct (efrit-history (:constructor efrit-history--make))
+  "What the records of the session ID add up to.
+MESSAGES: of the conversation, the last first.  BEGUN: ids of the tool calls of
+the last answer that were begun; RESULTS: their results, (ID . BLOCK).  WORLD:
+what the tools keep.  REQUEST: id of the request served last, ENDED whether it
+is over; TURNS, CALLS and TOKENS count within it.  ELIDED: how many of the
+oldest messages are sent short.  TORN: the last line may lack its end."
+  id messages begun results world request ended (turns 0) (calls 0) (tokens 0)
+  (elided 0) torn)
+
+(defun efrit-history-path (id)
+  "Return the path of the session ID."
+  (efrit-files-path "sessions" (concat id ".ndjson")))
+
+(defun efrit-history-known-p (id)
+  "Return non-nil when there is a session ID."
+  (efrit-files-isolated (file-exists-p (efrit-history-path id))))
+
+;;;; JSON
+
+(defun efrit-history-parse (text)
+  "Return the JSON value of TEXT in the form everything here has."
+  (json-parse-string text :object-type 'alist :array-type 'array
+                     :null-object :null :false-object :false))
+
+(defun efrit-history-serialize (value)
+  "Return VALUE as JSON text."
+  (json-serialize value :null-object :null :false-object :false))
+
+;;;; Reading
+
+(defun efrit-history-open (id)
+  "Return the session ID, a new one when there is none."
+  (let ((history (efrit-history--make :id id))
+        (text (efrit-files-isolated
+                (condition-case nil
+                    (efrit-files-read (efrit-history-path id))
+                  (file-missing "")))))
+    (setf (efrit-history-torn history)
+          (not (or (string-empty-p text) (string-suffix-p "\n" text))))
+    (dolist (line (split-string text "\n" t))
+      ;; A line that a crash cut short says nothing.
+      (let ((record (condition-case nil (efrit-history-parse line) (error nil))))
+        (when (and record (consp record))
+          (efrit-history--apply history record))))
+    history))
+
+(defun efrit-history--apply (history record)
+  "Add RECORD to what HISTORY knows."
+  (let-alist record
+    (pcase .type
+      ("request"
+       (unless (equal .request (efrit-history-request history))
+         (setf (efrit-history-turns history) 0
+               (efrit-history-calls history) 0
+               (efrit-history-tokens history) 0))
+       (setf (efrit-history-request history) .request
+             (efrit-history-ended history) nil))
+      ("message"
+       (push .message (efrit-history-messages history))
+       (cl-incf (efrit-history-tokens history) (or .tokens 0))
+       (when (equal (alist-get 'role .message) "assistant")
+         (cl-incf (efrit-history-turns history)))
+       (setf (efrit-history-begun history) nil
+             (efrit-history-results history) nil))
+      ("begun"
+       (cl-incf (efrit-history-calls history))
+       (push .call (efrit-history-begun history)))
+      ("result"
+       (setf (alist-get .call (efrit-history-results history) nil nil #'equal) .block
+             (efrit-history-world history) .world))
+      ("end" (setf (efrit-history-ended history) t)))))
+
+;;;; Writing
+
+(defun efrit-history-add (history type sync &rest members)
+  "Record TYPE with MEMBERS, a plist, in HISTORY; with SYNC it is on the disk then.
+Signal `file-error' when it could not be written; it does not count then."
+  (let* ((record `((type . ,type)
+                   ,@(cl-loop for (key value) on members by #'cddr
+                              collect (cons (intern (substring (symbol-name key) 1))
+                                            value))))
+         ;; What a reader would see: the same after a restart as before.
+         (line (efrit-secret-redact (efrit-history-serialize record)))
+         (torn (efrit-history-torn history)))
+    (efrit-files-isolated
+      (let ((write-region-inhibit-fsync (not sync)))
+        (setf (efrit-history-torn history) t)
+        (efrit-files-append (efrit-history-path (efrit-history-id history))
+                            (concat (if torn "\n" "") line "\n"))
+        (setf (efrit-history-torn history) nil)))
+    (efrit-history--apply history (efrit-history-parse line))))
+
+;;;; The conversation
+
+(defun efrit-history--calls (history)
+  "Return the tool calls of the last message of HISTORY when it is the model's."
+  (let ((last (car (efrit-history-messages history))))
+    (when (equal (alist-get 'role last) "assistant")
+      (seq-filter (lambda (block) (equal (alist-get 'type block) "tool_use"))
+                  (alist-get 'content last)))))
+
+(defun efrit-history-open-calls (history)
+  "Return the tool calls in HISTORY that have no result, in their order."
+  (seq-remove (lambda (call)
+                (assoc (alist-get 'id call) (efrit-history-results history)))
+              (efrit-history--calls history)))
+
+(defun efrit-history-begun-p (history call)
+  "Return non-nil when the tool call CALL in HISTORY was begun."
+  (member (alist-get 'id call) (efrit-history-begun history)))
+
+(defun efrit-history-results-message (history &rest blocks)
+  "Return the message of all results in HISTORY, followed by BLOCKS."
+  `((role . "user")
+    (content . ,(vconcat
+                 (mapcar (lambda (call)
+                           (cdr (assoc (alist-get 'id call)
+                                       (efrit-history-results history))))
+                         (efrit-history--calls history))
+                 blocks))))
+
+(defun efrit-history-text (text)
+  "Return the content block of TEXT."
+  `((type . "text") (text . ,(efrit-print-clean text))))
+
+;;;; What is sent of it
+
+(defconst efrit-history--most-bytes 400000
+  "How many bytes of conversation are sent whole.")
+
+(defconst efrit-history--short 400
+  "How many bytes are sent of each text in the oldest messages beyond that.")
+
+(defun efrit-history-to-send (history)
+  "Return the messages of HISTORY as they are sent, a vector.
+Where they are long, the oldest are shortened, so many at a time that what is
+sent begins the same for many turns: the model's cache lives on that."
+  (let* ((messages (vconcat (reverse (efrit-history-messages history))))
+         (sizes (mapcar (lambda (message)
+                          (string-bytes (efrit-history-serialize message)))
+                        messages))
+         (whole (apply #'+ (nthcdr (efrit-history-elided history) sizes))))
+    (when (> whole efrit-history--most-bytes)
+      (while (and (> whole (/ efrit-history--most-bytes 2))
+                  (< (efrit-history-elided history) (- (length messages) 2)))
+        (cl-decf whole (nth (efrit-history-elided history) sizes))
+        (cl-incf (efrit-history-elided history))))
+    (dotimes (index (efrit-history-elided history))
+      (aset messages index (efrit-history--shorten (aref messages index))))
+    (efrit-history--join messages)))
+
+(defun efrit-history--shorten (message)
+  "Return MESSAGE with the texts in it cut."
+  `((role . ,(alist-get 'role message))
+    (content . ,(vconcat (mapcar #'efrit-history--shorten-block
+                                 (alist-get 'content message))))))
+
+(defun efrit-history--shorten-block (block)
+  "Return the content BLOCK with its text cut."
+  (pcase (alist-get 'type block)
+    ("text" `((type . "text") (text . ,(efrit-history--cut (alist-get 'text block)))))
+    ("tool_result"
+     (let ((copy (copy-alist block)))
+       (setf (alist-get 'content copy)
+             (vconcat (mapcar #'efrit-history--shorten-block (alist-get 'content block))))
+       copy))
+    (_ block)))
+
+(defun efrit-history--cut (text)
+  "Return the head of TEXT, and how much is left out of it."
+  (let ((left (- (string-bytes text) efrit-history--short)))
+    (if (<= left 0)
+        text
+      (format "%s\n[%d bytes left out]"
+              (efrit-print-head text efrit-history--short) left))))
+
+(defun efrit-history--join (messages)
+  "Return MESSAGES with neighbours of one role made one."
+  (let (joined)
+    (seq-doseq (message messages)
+      (if (equal (alist-get 'role message) (alist-get 'role (car joined)))
+          (setcar joined
+                  `((role . ,(alist-get 'role message))
+                    (content . ,(vconcat (alist-get 'content (car joined))
+                                         (alist-get 'content message)))))
+        (push message joined)))
+    (vconcat (nreverse joined))))
+
+(provide 'efrit-history)
+;;; efrit-history.el ends here

@@ -1,0 +1,231 @@
+;;; efrit-session-test.el --- Chats and commands in a real daemon  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: Apache-2.0
+
+;;; Commentary:
+
+;; The model is a scripted server that speaks the real protocol; what it says is
+;; in the scenario that a request names.
+
+;;; Code:
+
+(require 'efrit-test-queue)
+(require 'efrit-test-daemon)
+(require 'efrit-test-model)
+
+(defmacro efrit-session-test--with-model (environment &rest body)
+  "Run BODY with a daemon that has a model; ENVIRONMENT is added to the daemon's."
+  (declare (indent 1) (debug t))
+  `(efrit-test-with-model
+     (efrit-test-with-queue
+       (with-current-buffer (get-buffer-create "*efrit-test-daemon*") (erase-buffer))
+       (unwind-protect
+           (progn
+             (apply #'efrit-test-daemon-start
+                    (append ,environment (efrit-test-model-environment)))
+             ,@body)
+         (efrit-test-daemon-end 'SIGKILL)))))
+
+(defun efrit-session-test--ask (id type content &rest options)
+  "Submit the request ID of TYPE with CONTENT and OPTIONS, a plist."
+  (apply #'efrit-test-submit id :type type :content content
+         (list :options (append options '(:timeout 60)))))
+
+(defun efrit-session-test--answer (id type content &rest options)
+  "Submit the request ID of TYPE with CONTENT and OPTIONS; return the answer."
+  (apply #'efrit-session-test--ask id type content options)
+  (efrit-test-answer id))
+
+(defun efrit-session-test--get (answer &rest keys)
+  "Return what is at the path KEYS in ANSWER."
+  (dolist (key keys answer) (setq answer (alist-get key answer))))
+
+(defconst efrit-session-test--hello "Good day, who are you? (scenario=chat)"
+  "What the scenario of a chat begins with.")
+
+(ert-deftest efrit-session-a-chat-is-answered-and-continued ()
+  (efrit-session-test--with-model nil
+    (let* ((first (efrit-session-test--answer "c1" "chat" efrit-session-test--hello))
+           (id (efrit-session-test--get first 'session 'id)))
+      (should (equal (alist-get 'status first) "success"))
+      (should (equal (alist-get 'result first)
+                     "Hello. I am a model that reads from a script."))
+      (should (equal id "c1"))
+      (should (equal (efrit-session-test--get first 'session 'status) "complete"))
+      (should (> (efrit-session-test--get first 'usage 'output_tokens) 0))
+      (let ((second (efrit-session-test--answer "c2" "chat" "What did I just learn?"
+                                                :session (list :id id))))
+        (should (equal (alist-get 'status second) "success"))
+        (should (string-match-p "just learn" (alist-get 'result second)))
+        (should (equal (efrit-session-test--get second 'session 'id) "c1"))))))
+
+(ert-deftest efrit-session-an-unknown-session-is-refused-and-runs-nothing ()
+  (efrit-session-test--with-model nil
+    (let ((answer (efrit-session-test--answer "c" "chat" "scenario=chat x"
+                                              :session '(:id "nowhere"))))
+      (should (equal (alist-get 'reason answer) "Rejected"))
+      (should (string-match-p "no session nowhere" (alist-get 'error answer))))))
+
+(ert-deftest efrit-session-a-command-works-with-tools-until-it-is-done ()
+  (efrit-session-test--with-model nil
+    (let ((answer (efrit-session-test--answer "k" "command" "scenario=twelve-steps go")))
+      (should (equal (alist-get 'reason answer) "Succeeded"))
+      (should (equal (alist-get 'outcome answer) "Success"))
+      (should (>= (efrit-session-test--get answer 'progress 'tool_calls) 12))
+      (should (string-match-p "\"type\":\"end\"" (efrit-test-read "progress" "k.ndjson"))))))
+
+(ert-deftest efrit-session-the-circuit-breaks-at-the-same-call-over-and-over ()
+  (efrit-session-test--with-model nil
+    (let ((answer (efrit-session-test--answer "b" "command" "scenario=same-calls go")))
+      (should (equal (alist-get 'reason answer) "CircuitBroken"))
+      (should (equal (alist-get 'outcome answer) "Partial"))
+      (should (equal (alist-get 'status answer) "error")))))
+
+(ert-deftest efrit-session-a-budget-that-ends-keeps-what-was-done ()
+  (efrit-session-test--with-model nil
+    (let ((answer (efrit-session-test--answer "b" "command" "scenario=many-calls go"
+                                              :budget '(:max_tool_calls 4))))
+      (should (equal (alist-get 'reason answer) "BudgetExhausted"))
+      (should (equal (alist-get 'outcome answer) "Partial"))
+      (should (= (efrit-session-test--get answer 'progress 'tool_calls) 4)))
+    (let ((answer (efrit-session-test--answer "t" "command" "scenario=many-calls go"
+                                              :budget '(:max_iterations 2))))
+      (should (equal (alist-get 'reason answer) "BudgetExhausted"))
+      (should (= (efrit-session-test--get answer 'usage 'model_calls) 2)))
+    (let ((answer (efrit-session-test--answer "u" "command" "scenario=many-calls go"
+                                              :budget '(:max_tokens 1))))
+      (should (equal (alist-get 'reason answer) "BudgetExhausted"))
+      (should (= (efrit-session-test--get answer 'usage 'model_calls) 1)))))
+
+(ert-deftest efrit-session-the-instances-limit-of-calls-breaks-the-circuit ()
+  (efrit-session-test--with-model '("EFRIT_MAX_TOOL_CALLS=3")
+    (let ((answer (efrit-session-test--answer "b" "command" "scenario=many-calls go")))
+      (should (equal (alist-get 'reason answer) "CircuitBroken"))
+      (should (= (efrit-session-test--get answer 'progress 'tool_calls) 3)))))
+
+(ert-deftest efrit-session-an-eval-is-answered-while-a-model-thinks ()
+  (efrit-session-test--with-model nil
+    (efrit-session-test--ask "s" "chat" "scenario=slow go")
+    (efrit-test-wait 10 (efrit-test-running-p "s"))
+    (should (equal (efrit-test-value "e" "(+ 1 2)") "3"))
+    (should-not (efrit-test-answer-p "s"))
+    (efrit-test-interrupt "s" "Cancelled")
+    (should (equal (alist-get 'reason (efrit-test-answer "s")) "Cancelled"))))
+
+(ert-deftest efrit-session-cancelled-in-the-middle-of-a-stream-keeps-what-was-said ()
+  (efrit-session-test--with-model nil
+    (efrit-session-test--ask "s" "chat" "scenario=slow go")
+    (efrit-test-wait 20 (ignore-errors
+                          (string-match-p "\"type\":\"text\""
+                                          (efrit-test-read "progress" "s.ndjson"))))
+    (efrit-test-interrupt "s" "Cancelled")
+    (let ((answer (efrit-test-answer "s")))
+      (should (equal (alist-get 'reason answer) "Cancelled"))
+      (should (equal (alist-get 'outcome answer) "Partial"))
+      (should (> (length (alist-get 'result answer)) 0)))))
+
+(ert-deftest efrit-session-errors-of-the-model-are-got-over-or-told ()
+  (efrit-session-test--with-model nil
+    (dolist (scenario '("rate-limited" "overloaded" "server-error" "cut"))
+      (let ((answer (efrit-session-test--answer scenario "chat"
+                                                (format "scenario=%s go" scenario))))
+        (should (equal (list scenario (alist-get 'reason answer)) (list scenario "Succeeded")))
+        (should (efrit-session-test--get answer 'usage 'model_errors))))
+    (let ((answer (efrit-session-test--answer "r" "chat" "scenario=key-refused go")))
+      (should (equal (alist-get 'reason answer) "ModelError"))
+      (should (equal (alist-get 'outcome answer) "Failure")))))
+
+(ert-deftest efrit-session-a-refusal-and-an-answer-cut-short-are-no-success ()
+  (efrit-session-test--with-model nil
+    (should (equal (alist-get 'reason (efrit-session-test--answer
+                                       "r" "chat" "scenario=refusal go"))
+                   "ModelError"))
+    (let ((answer (efrit-session-test--answer "m" "chat" "scenario=max-tokens go")))
+      (should (equal (alist-get 'reason answer) "Partial"))
+      (should (equal (alist-get 'outcome answer) "Partial")))))
+
+(ert-deftest efrit-session-the-unified-protocol-goes-on-completes-and-asks ()
+  (efrit-session-test--with-model '("EFRIT_MODEL_PROTOCOL=elisp")
+    (write-region "10\n20\n30\n" nil (concat efrit-workspace-directory "numbers.txt"))
+    (should (equal (alist-get 'result (efrit-session-test--answer
+                                       "e" "command" "scenario=elisp go"))
+                   "60"))
+    (should (equal (alist-get 'reason (efrit-session-test--answer
+                                       "n" "command" "scenario=elisp-not-json go"))
+                   "Succeeded"))
+    (let ((asked (efrit-session-test--answer "q" "command" "scenario=elisp-question go")))
+      (should (equal (alist-get 'reason asked) "InputRequired"))
+      (should (equal (alist-get 'reason (efrit-session-test--answer
+                                         "a" "command" "Grace" :session '(:id "q")))
+                     "Succeeded")))))
+
+(defconst efrit-session-test--resumed "
+description = \"Counts, then waits; told that it was interrupted, it ends\"
+[[turn]]
+[[turn.reply]]
+tool = \"todo_add\"
+input = {content = \"Count\"}
+[[turn]]
+[[turn.reply]]
+tool = \"eval_sexp\"
+input = {expr = '(write-region \"x\" nil \"first\" t 0)'}
+[[turn]]
+[[turn.reply]]
+tool = \"eval_sexp\"
+input = {expr = '(progn (write-region \"x\" nil \"second\" t 0) (sleep-for 60))'}
+[[turn]]
+expect.anywhere = [\"interrupted\"]
+[[turn.reply]]
+tool = \"session_complete\"
+input = {message = \"Done.\"}
+"
+  "A scenario whose Emacs is killed in its third turn.")
+
+(ert-deftest efrit-session-interrupted-by-the-end-of-emacs-it-ends-or-goes-on-as-told ()
+  (efrit-session-test--with-model nil
+    (efrit-session-test--ask "never" "chat" "scenario=slow go")
+    (efrit-test-model-play "resumed" efrit-session-test--resumed)
+    (efrit-session-test--ask "again" "command" "scenario=resumed go"
+                             :retry "if-interrupted" :max_attempts 2)
+    (efrit-test-wait 20 (and (efrit-test-running-p "never") (efrit-test-running-p "again")))
+    (efrit-test-wait 20 (file-exists-p (concat efrit-workspace-directory "second")))
+    (efrit-test-daemon-end 'SIGKILL)
+    (apply #'efrit-test-daemon-start (efrit-test-model-environment))
+    (should (equal (alist-get 'reason (efrit-test-answer "never")) "Interrupted"))
+    (let ((answer (efrit-test-answer "again")))
+      (should (equal (alist-get 'reason answer) "Succeeded"))
+      (should (= (alist-get 'attempt answer) 2)))
+    ;; What had been done was not done again, and of what had been begun the model was told.
+    (should (equal (with-temp-buffer
+                     (insert-file-contents (concat efrit-workspace-directory "first"))
+                     (buffer-string))
+                   "x"))))
+
+(ert-deftest efrit-session-what-continues-a-session-waits-for-what-is-under-way-in-it ()
+  (efrit-session-test--with-model nil
+    (efrit-session-test--answer "c1" "chat" efrit-session-test--hello)
+    (efrit-session-test--ask "c2" "chat" "What did I just learn?" :session '(:id "c1"))
+    (efrit-session-test--ask "c3" "chat" "What did I do?" :session '(:id "c1"))
+    (efrit-test-answer "c2")
+    (efrit-test-answer "c3")
+    ;; Had they run at once, neither would know the other.
+    (let ((roles (mapcar (lambda (message) (alist-get 'role message))
+                         (reverse (efrit-history-messages (efrit-history-open "c1"))))))
+      (should (equal (seq-take roles 4) '("user" "assistant" "user" "assistant"))))))
+
+(ert-deftest efrit-session-the-key-is-shown-nowhere ()
+  (efrit-session-test--with-model nil
+    (let ((key (efrit-test-model-key)))
+      (should-not (string-match-p
+                   key (efrit-test-value
+                        "e" "(with-temp-buffer (insert-file-contents efrit-model-api-key-file) (buffer-string))")))
+      (efrit-session-test--answer "k" "command" "scenario=shell go")
+      (dolist (part '("responses" "archive" "progress" "sessions" "processing"))
+        (dolist (name (efrit-test-names part))
+          (should-not (string-match-p (regexp-quote key) (efrit-test-read part name)))))
+      (should-not (string-match-p (regexp-quote key)
+                                  (with-current-buffer "*efrit-test-daemon*"
+                                    (buffer-string)))))))
+
+(provide 'efrit-session-test)
+;;; efrit-session-test.el ends here

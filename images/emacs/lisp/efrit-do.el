@@ -23,7 +23,7 @@
 (require 'efrit-files)
 (require 'efrit-claim)
 (require 'efrit-request)
-(require 'efrit-session)
+(require 'efrit-sessions)
 
 (defcustom efrit-do-timeout 3600
   "Seconds that work begun by hand may take."

@@ -16,7 +16,7 @@
 (require 'efrit-claim)
 (require 'efrit-queue)
 (require 'efrit-answer)
-(require 'efrit-session)
+(require 'efrit-sessions)
 
 (defvar efrit-health--counts nil
   "The counters, a plist.")

@@ -34,7 +34,7 @@
 (require 'efrit-interrupt)
 (require 'efrit-eval)
 (require 'efrit-secret)
-(require 'efrit-session)
+(require 'efrit-sessions)
 (require 'efrit-answer)
 (require 'efrit-health)
 (require 'efrit-recover)

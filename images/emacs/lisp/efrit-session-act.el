@@ -1,0 +1,161 @@
+;;; efrit-session-act.el --- Run what the model calls  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: Apache-2.0
+
+;;; Commentary:
+
+;; One call a step, in the order of the answer, until all have their results; then
+;; the model is told.  The circuit breaker is here: so many calls, and so many times
+;; the same one in a row.
+
+
+;;; Code:
+
+(require 'cl-lib)
+(require 'efrit-settings)
+(require 'efrit-history)
+(require 'efrit-progress)
+(require 'efrit-tool)
+(require 'efrit-tools-eval)
+(require 'efrit-session)
+(require 'efrit-session-end)
+
+;;;; The next call
+
+(defun efrit-session--act (session)
+  "Run the next call of the model of SESSION, or tell it the results of all."
+  (let ((call (car (efrit-session-calls session))))
+    (cond ((null call)
+           (efrit-history-add (efrit-session-history session) "message" nil
+                              :message (efrit-history-results-message
+                                        (efrit-session-history session)))
+           (setf (efrit-session-state session) 'ask))
+          ((efrit-session--break session call))
+          (t (efrit-session--begin-call session call)))))
+
+(defun efrit-session--break (session call)
+  "End SESSION when CALL is one too many; return non-nil then."
+  (let* ((signature (list (alist-get 'name call)
+                          (efrit-history-serialize (alist-get 'input call))))
+         (repeats (if (equal signature (efrit-session-last-call session))
+                      (1+ (efrit-session-repeats session))
+                    1))
+         (calls (efrit-history-calls (efrit-session-history session)))
+         (budget (plist-get (efrit-session-budget session) :tool-calls)))
+    (cond ((and budget (>= calls budget))
+           (efrit-session--end session "BudgetExhausted"
+                               :error "The budget of tool calls is used up (maxToolCalls)")
+           t)
+          ((and (null budget) (>= calls efrit-max-tool-calls))
+           (efrit-session--end session "CircuitBroken"
+                               :error (format "More than %d tool calls" efrit-max-tool-calls))
+           t)
+          ((> repeats efrit-max-repeated-calls)
+           (efrit-session--end
+            session "CircuitBroken"
+            :error (format "More than %d times the same call of %s in a row"
+                           efrit-max-repeated-calls (car signature)))
+           t)
+          (t (setf (efrit-session-last-call session) signature
+                   (efrit-session-repeats session) repeats)
+             nil))))
+
+(defun efrit-session--begin-call (session call)
+  "Run CALL of the model of SESSION."
+  (let ((name (alist-get 'name call))
+        (progress (efrit-session-progress session)))
+    (efrit-history-add (efrit-session-history session) "begun" nil
+                       :call (alist-get 'id call))
+    (setf (efrit-progress-tool-calls progress)
+          (efrit-history-calls (efrit-session-history session)))
+    (when (string-blank-p (efrit-session-text session)) (efrit-progress-say progress name))
+    (efrit-progress-note progress "tool" :name name :call (alist-get 'id call)
+                         :input (alist-get 'input call))
+    (efrit-progress-tell progress)
+    (pop (efrit-session-calls session))
+    (setf (efrit-session-current session) call
+          (efrit-session-outcome session) nil
+          (efrit-session-stop session) nil
+          (efrit-world-deadline (efrit-session-world session)) (efrit-session--wall session)
+          (efrit-session-state session) 'acting)
+    (efrit-session--start-tool session name (alist-get 'input call))))
+
+(defun efrit-session--start-tool (session name input)
+  "Start the tool NAME of SESSION with INPUT."
+  (let ((done (lambda (result)
+                (when (and (eq (efrit-session-state session) 'acting)
+                           (null (efrit-session-outcome session)))
+                  (setf (efrit-session-outcome session) result)
+                  (efrit-session--come-to session 'acting 'acted))))
+        (world (efrit-session-world session)))
+    (setf (efrit-session-stop session)
+          (cond ((member name '("session_complete" "request_user_input"))
+                 (funcall done (efrit-session--control name input world))
+                 nil)
+                ((not (efrit-session--unified-p session))
+                 (efrit-tool-start name input world done))
+                ((equal name "") (funcall done (efrit-session--not-unified)) nil)
+                (t (funcall done (efrit-tools-eval-call #'efrit-tools-eval-sexp input world))
+                   nil)))))
+
+(defun efrit-session--not-unified ()
+  "Return the result of an answer that is not what the protocol says."
+  (efrit-tool-result-make
+   "refused"
+   (concat "Nothing was run: the answer must be one JSON object with a string `elisp' "
+           "and `session.status' continue, complete or need-input")))
+
+(defun efrit-session--control (name input world)
+  "Return the result of the tool NAME, which ends the request, called with INPUT.
+WORLD is that of the session."
+  (or (efrit-tool-refusal name input world)
+      (efrit-tool-result-make
+       "success"
+       (alist-get (if (equal name "session_complete") 'message 'question) input))))
+
+;;;; What came of it
+
+(defun efrit-session--take-outcome (session)
+  "Record what came of the call of SESSION, and go on or end as it said."
+  (let* ((call (efrit-session-current session))
+         (name (alist-get 'name call))
+         (result (efrit-session-outcome session))
+         (content (efrit-tool-result-content result))
+         (success (equal (efrit-tool-result-status result) "success")))
+    (efrit-session--record-outcome session)
+    (cond ((efrit-session--unified-p session)
+           (efrit-session--take-unified-outcome session result))
+          ((and success (equal name "request_user_input"))
+           (efrit-session--need-input session content))
+          ((and success (or (equal name "session_complete")
+                            (eq t (alist-get 'final (alist-get 'input call)))))
+           (efrit-session--complete session content))
+          (t (setf (efrit-session-state session) 'act)))))
+
+;;;; Of answers with Lisp
+
+(defun efrit-session--unified-outcome (session status text)
+  "Return what the model of SESSION is told: STATUS and TEXT, and a short log."
+  (let ((history (efrit-session-history session)))
+    (efrit-history-serialize
+     `((status . ,status)
+       (result . ,(efrit-print-clean text))
+       (session . ((id . ,(efrit-history-id history))))
+       (log . ((steps . ,(efrit-history-calls history))
+               (elapsed_seconds . ,(- (float-time) (efrit-session-started session)))))))))
+
+(defun efrit-session--take-unified-outcome (session result)
+  "Tell the model of SESSION the RESULT of its Lisp, or end as it said."
+  (let* ((status (efrit-tool-result-status result))
+         (content (efrit-tool-result-content result))
+         (about (efrit-session-unified session))
+         (question (alist-get 'question about)))
+    (pcase (and (equal status "success") (alist-get 'status about))
+      ("complete" (efrit-session--complete session content))
+      ("need-input"
+       (efrit-session--need-input session (if (stringp question) question content)))
+      (_ (efrit-session--say session
+                             (efrit-session--unified-outcome session status content))))))
+
+(provide 'efrit-session-act)
+;;; efrit-session-act.el ends here

@@ -1,0 +1,210 @@
+;;; efrit-session-ask.el --- Ask the model, and take what it says  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: Apache-2.0
+
+;;; Commentary:
+
+;; A turn of the model: the conversation is sent, and the reply put down before
+;; anything in it is done.  What the blocks of a reply are is looked at, never what
+;; they say.
+
+
+;;; Code:
+
+(require 'cl-lib)
+(require 'seq)
+(require 'efrit-settings)
+(require 'efrit-print)
+(require 'efrit-history)
+(require 'efrit-progress)
+(require 'efrit-prompt)
+(require 'efrit-model)
+(require 'efrit-tool)
+(require 'efrit-session)
+(require 'efrit-session-end)
+
+;;;; Asking
+
+(defun efrit-session--ask (session)
+  "Ask the model, unless the budget of SESSION has no room for it."
+  (let* ((history (efrit-session-history session))
+         (progress (efrit-session-progress session))
+         (spent (efrit-session--spent session)))
+    (if spent
+        (efrit-session--end session "BudgetExhausted" :error spent)
+      (setf (efrit-session-turn-started session) (float-time)
+            (efrit-session-streamed session) nil
+            (efrit-session-state session) 'asking
+            (efrit-progress-step progress) (1+ (efrit-history-turns history)))
+      (efrit-progress-note progress "turn" :step (efrit-progress-step progress))
+      (efrit-progress-tell progress)
+      (setf (efrit-session-call session) (efrit-session--call-model session)))))
+
+(defun efrit-session--spent (session)
+  "Return which part of the budget of SESSION leaves no room for a turn, or nil."
+  (let ((budget (efrit-session-budget session))
+        (history (efrit-session-history session)))
+    (cl-flet ((spent-p (key figure)
+                (let ((most (plist-get budget key))) (and most (>= figure most)))))
+      (cond ((spent-p :iterations (efrit-history-turns history))
+             "The budget of turns is used up (maxIterations)")
+            ((spent-p :tokens (efrit-history-tokens history))
+             "The budget of tokens is used up (maxTokens)")))))
+
+(defun efrit-session--call-model (session)
+  "Send the conversation of SESSION to the model; return the call."
+  (efrit-model-ask
+   (efrit-session--body session)
+   :on-text (lambda (text) (efrit-session--note-text session text))
+   :on-done (lambda (reply)
+              (setf (efrit-session-reply session) reply)
+              (efrit-session--come-to session 'asking 'reply))
+   :on-error (lambda (failure)
+               (setf (efrit-session-failure session) failure)
+               (efrit-session--come-to session 'asking 'failed))
+   :on-retry (lambda (failure delay) (efrit-session--note-retry session failure delay))
+   :deadline (efrit-session--wall session)))
+
+(defun efrit-session--body (session)
+  "Return what is sent to the model for SESSION."
+  (let ((messages (efrit-history-to-send (efrit-session-history session))))
+    `((system . ,(efrit-session--system session))
+      ,@(cond ((efrit-session--unified-p session) nil)
+              ((eq (efrit-session-kind session) 'command)
+               `((tools . ,(efrit-tools-offered (efrit-session-world session)))))
+              ;; The calls in what was said before must be known, and none may be made.
+              ((efrit-session--calls-in-p messages)
+               `((tools . ,(efrit-tools-offered (efrit-session-world session)))
+                 (tool_choice . ((type . "none"))))))
+      (messages . ,messages))))
+
+(defun efrit-session--system (session)
+  "Return the system prompt of SESSION."
+  (cond ((eq (efrit-session-kind session) 'chat) efrit-prompt-chat)
+        ((efrit-session--unified-p session) efrit-prompt-elisp)
+        (t efrit-prompt-tools)))
+
+(defun efrit-session--calls-in-p (messages)
+  "Return non-nil when a tool is called in MESSAGES."
+  (seq-some (lambda (message)
+              (seq-some (lambda (block) (equal (alist-get 'type block) "tool_use"))
+                        (alist-get 'content message)))
+            messages))
+
+(defun efrit-session--note-text (session text)
+  "Tell that the model of SESSION has said TEXT."
+  (push text (efrit-session-streamed session))
+  (efrit-progress-note (efrit-session-progress session) "text"
+                       :text (efrit-print-clean text)))
+
+(defun efrit-session--note-retry (session failure delay)
+  "Tell that the model of SESSION is asked again after DELAY because of FAILURE."
+  (setf (efrit-session-streamed session) nil)
+  (efrit-session--count-failure session failure)
+  (efrit-progress-note (efrit-session-progress session) "retry"
+                       :kind (efrit-model-error-kind failure)
+                       :message (efrit-print-clean (efrit-model-error-message failure))
+                       :delay (float delay)))
+
+(defun efrit-session--count-failure (session failure)
+  "Count FAILURE among the errors of the model of SESSION."
+  (cl-incf (alist-get (intern (efrit-model-error-kind failure))
+                      (efrit-session-model-errors session) 0)))
+
+;;;; What the model says
+
+(defun efrit-session--take-reply (session)
+  "Record the reply of the model to SESSION and do what it says."
+  (let* ((reply (efrit-session-reply session))
+         (content (efrit-model-reply-content reply))
+         (usage (efrit-model-reply-usage reply))
+         (tokens (cl-loop for (_ number) on usage by #'cddr sum (or number 0))))
+    (unless (seq-empty-p content)
+      (efrit-history-add (efrit-session-history session) "message" t
+                         :message `((role . "assistant") (content . ,content))
+                         :tokens tokens))
+    (setf (efrit-session-reply session) nil
+          (efrit-session-streamed session) nil)
+    (cl-incf (efrit-session-model-calls session))
+    (efrit-session--count-usage session usage tokens)
+    (efrit-session--take-content session content (efrit-model-reply-stop-reason reply))))
+
+(defun efrit-session--count-usage (session usage tokens)
+  "Add USAGE, of TOKENS in all, to what SESSION has used."
+  (cl-loop for (key number) on usage by #'cddr
+           do (setf (plist-get (efrit-session-usage session) key)
+                    (+ (or number 0) (or (plist-get (efrit-session-usage session) key) 0))))
+  (cl-incf (efrit-progress-tokens (efrit-session-progress session)) tokens))
+
+(defun efrit-session--take-content (session content stop-reason)
+  "Do what the CONTENT of an answer to SESSION says; STOP-REASON says why it ended."
+  (let ((calls (seq-filter (lambda (block) (equal (alist-get 'type block) "tool_use"))
+                           content))
+        (text (mapconcat (lambda (block)
+                           (if (equal (alist-get 'type block) "text")
+                               (alist-get 'text block) ""))
+                         content "")))
+    (unless (string-blank-p text)
+      (setf (efrit-session-text session) text)
+      (efrit-progress-say (efrit-session-progress session) text))
+    (cond ((equal stop-reason "refusal")
+           (efrit-session--end session "ModelError" :code "refusal"
+                               :error "The model refused to answer"))
+          ((equal stop-reason "pause_turn") (setf (efrit-session-state session) 'ask))
+          ((equal stop-reason "max_tokens") (efrit-session--take-cut session calls))
+          ((eq (efrit-session-kind session) 'chat) (efrit-session--complete session text))
+          ((efrit-session--unified-p session) (efrit-session--take-unified session text))
+          (calls (setf (efrit-session-calls session) calls
+                       (efrit-session-state session) 'act))
+          ((efrit-session--todos-open-p session)
+           (efrit-session--end session "Partial"
+                               :error "The model ended its turn before all todos were completed"))
+          (t (efrit-session--complete session text)))))
+
+(defun efrit-session--take-cut (session calls)
+  "Go on with SESSION after an answer cut at its limit of tokens, with CALLS in it."
+  (if (or (null calls) (eq (efrit-session-kind session) 'chat))
+      (efrit-session--end session "Partial"
+                          :error "The model's answer was cut at its limit of tokens (maxTokens)")
+    ;; The last call may lack its end: none is run, and the model is told.
+    (dolist (call calls)
+      (efrit-session--record session call "refused"
+                             "It was not run: the answer was cut at its limit of tokens."))
+    (setf (efrit-session-calls session) nil
+          (efrit-session-state session) 'act)))
+
+(defun efrit-session--todos-open-p (session)
+  "Return non-nil when the model of SESSION has todos that are not done with."
+  (seq-some (lambda (todo)
+              (not (member (alist-get 'status todo) '("completed" "cancelled"))))
+            (efrit-world-todos (efrit-session-world session))))
+
+(defun efrit-session--take-failure (session)
+  "End SESSION, whose model could not be asked."
+  (let ((failure (efrit-session-failure session)))
+    (efrit-session--count-failure session failure)
+    (efrit-session--end session "ModelError"
+                        :code (efrit-model-error-kind failure)
+                        :error (efrit-print-clean (efrit-model-error-message failure)))))
+
+;;;; Answers with Lisp
+
+(defun efrit-session--take-unified (session text)
+  "Do what TEXT, an answer with Lisp to SESSION, says."
+  (let* ((json (condition-case nil (efrit-history-parse (string-trim text)) (error nil)))
+         (elisp (and (consp json) (alist-get 'elisp json)))
+         (about (and (consp json) (alist-get 'session json)))
+         (status (and (consp about) (alist-get 'status about))))
+    (if (and (stringp elisp) (member status '("continue" "complete" "need-input")))
+        (setf (efrit-session-unified session) about
+              (efrit-session-calls session)
+              `(((type . "tool_use") (id . "elisp") (name . "eval_sexp")
+                 (input . ((expr . ,elisp)))))
+              (efrit-session-state session) 'act)
+      (setf (efrit-session-unified session) nil
+            (efrit-session-calls session)
+            `(((type . "tool_use") (id . "elisp") (name . "") (input . nil)))
+            (efrit-session-state session) 'act))))
+
+(provide 'efrit-session-ask)
+;;; efrit-session-ask.el ends here

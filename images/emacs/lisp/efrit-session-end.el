@@ -1,0 +1,132 @@
+;;; efrit-session-end.el --- How a chat or a command ends  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: Apache-2.0
+
+;;; Commentary:
+
+;; One end for each request, whatever it was: done, asked for input, or ended early,
+;; which keeps what was done and is never called success.  What is made here is the
+;; `efrit-result' that the server answers with.
+
+
+;;; Code:
+
+(require 'cl-lib)
+(require 'efrit-settings)
+(require 'efrit-print)
+(require 'efrit-eval)
+(require 'efrit-model)
+(require 'efrit-history)
+(require 'efrit-progress)
+(require 'efrit-session)
+
+;;;; Done
+
+(defun efrit-session--complete (session text)
+  "End SESSION, whose work is done: TEXT is its result."
+  (setf (efrit-session-text session) text)
+  (efrit-session--finish session "Succeeded" "Success" "complete"))
+
+(defun efrit-session--need-input (session question)
+  "End the request of SESSION with QUESTION for the user."
+  (efrit-session--finish session "InputRequired" "Partial" "need-input"
+                         :question question
+                         :error "The model asks for input: continue the session with the answer"))
+
+;;;; Ended early
+
+(cl-defun efrit-session--end (session reason &key error code)
+  "End SESSION early for REASON, told in ERROR and CODE; what was done is kept."
+  (let ((streamed (string-join (reverse (efrit-session-streamed session)))))
+    (unless (string-blank-p streamed)
+      (setf (efrit-session-text session) streamed))
+    (efrit-session--finish session reason
+                           (if (or (> (efrit-history-calls (efrit-session-history session)) 0)
+                                   (not (string-blank-p (efrit-session-text session))))
+                               "Partial" "Failure")
+                           "continue" :error error :code code)))
+
+(defun efrit-session--stop (session)
+  "End SESSION as it was ordered."
+  (let ((reason (efrit-session-ordered session)))
+    (when (efrit-session-call session) (efrit-model-abort (efrit-session-call session)))
+    (let ((stop (efrit-session-stop session)))
+      (setf (efrit-session-stop session) nil)
+      (when stop (funcall stop)))
+    (when (and (eq (efrit-session-state session) 'acted) (efrit-session-outcome session))
+      (efrit-session--record-outcome session)
+      (setf (efrit-session-outcome session) nil))
+    (efrit-session--end
+     session reason
+     :error (pcase reason
+              ("TimedOut" "The time of the request was over")
+              ("BudgetExhausted" "A turn took longer than its time (iterationTimeoutSeconds)")
+              (_ "The request was cancelled while it ran")))))
+
+(defun efrit-session--record-outcome (session)
+  "Record what came of the call of SESSION.
+A question stays open: its result is what the user answers."
+  (let* ((call (efrit-session-current session))
+         (result (efrit-session-outcome session))
+         (status (efrit-tool-result-status result)))
+    (unless (and (equal (alist-get 'name call) "request_user_input")
+                 (equal status "success"))
+      (efrit-session--record session call status (efrit-tool-result-content result)))))
+
+(defun efrit-session--fail (session err)
+  "End SESSION because of ERR, an error of the server itself."
+  (ignore-errors
+    (when (efrit-session-call session) (efrit-model-abort (efrit-session-call session))))
+  (setf (efrit-session-result session)
+        (efrit-result--make
+         :reason "ModelError" :error-code (car err)
+         :outcome (if (> (efrit-history-calls (efrit-session-history session)) 0)
+                      "Partial" "Failure")
+         :error (concat "The server failed: "
+                        (efrit-print-clean (error-message-string err)))
+         :extra (efrit-session--extra session "continue" nil))
+        (efrit-session-state session) 'over))
+
+;;;; The result
+
+(cl-defun efrit-session--finish (session reason outcome status &key error code question)
+  "End SESSION for REASON with OUTCOME; STATUS is what becomes of the session.
+ERROR, CODE and QUESTION are told as well."
+  (let ((seconds (max 0.0 (- (float-time) (efrit-session-started session)))))
+    (efrit-history-add (efrit-session-history session) "end" t
+                       :request (efrit-session-request-id session)
+                       :reason reason :status status)
+    (efrit-progress-tell (efrit-session-progress session))
+    (efrit-progress-note (efrit-session-progress session) "end"
+                         :reason reason :outcome outcome)
+    (setf (efrit-session-result session)
+          (efrit-result--make :reason reason :outcome outcome
+                              :value (efrit-session--value session)
+                              :error error :error-code code :seconds seconds
+                              :extra (efrit-session--extra session status question))
+          (efrit-session-state session) 'over)))
+
+(defun efrit-session--value (session)
+  "Return the result of SESSION as an `efrit-print'."
+  (let* ((text (efrit-print-clean (efrit-session-text session)))
+         (limit (or (efrit-session-limit session) efrit-max-result-bytes))
+         (head (efrit-print-head text limit)))
+    (efrit-print--make :text head :bytes (string-bytes text)
+                       :truncated (< (string-bytes head) (string-bytes text)))))
+
+(defun efrit-session--extra (session status question)
+  "Return what an answer tells of SESSION: its STATUS, a QUESTION, its figures."
+  (let ((usage (efrit-session-usage session)))
+    `((session . ((id . ,(efrit-history-id (efrit-session-history session)))
+                  (status . ,status)
+                  (question . ,(if question (efrit-print-clean question) :null))))
+      (progress . ,(efrit-progress-json (efrit-session-progress session)))
+      (usage . ((input_tokens . ,(plist-get usage :input))
+                (output_tokens . ,(plist-get usage :output))
+                (cache_read_tokens . ,(plist-get usage :cache-read))
+                (cache_write_tokens . ,(plist-get usage :cache-write))
+                (model_calls . ,(efrit-session-model-calls session))
+                (model_errors . ,(efrit-session-model-errors session)))))))
+
+(provide 'efrit-session-end)
+;;; efrit-session-end.el ends here

@@ -1,0 +1,152 @@
+;;; efrit-sessions.el --- The chats and commands under way  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: Apache-2.0
+
+;;; Commentary:
+
+;; What the server does with a chat or a command: begins it, does its steps one at
+;; a time and in turn with those of the others, looks whether it is to end.  The
+;; model decides, this carries it out.
+
+
+;;; Code:
+
+(require 'cl-lib)
+(require 'seq)
+(require 'efrit-settings)
+(require 'efrit-request)
+(require 'efrit-history)
+(require 'efrit-progress)
+(require 'efrit-model)
+(require 'efrit-tool)
+(require 'efrit-session)
+(require 'efrit-session-begin)
+(require 'efrit-session-ask)
+(require 'efrit-session-act)
+(require 'efrit-session-end)
+
+(defvar efrit-sessions nil
+  "The sessions under way; the one whose step comes next is the first.")
+
+;;;; Beginning
+
+(defun efrit-session-start (request claim &optional on-end on-line)
+  "Begin the work on REQUEST, a chat or a command, that CLAIM has taken.
+With CLAIM nil it came from no file: ON-END is called with the session when it
+is over, and ON-LINE with each line of the work log.
+Return the `efrit-session'."
+  (efrit-session--enter
+   (efrit-session--make
+    :claim claim
+    :on-end on-end
+    :progress (efrit-progress-new :id (and claim (efrit-request-id request))
+                                  :line on-line)
+    :request-id (efrit-request-id request)
+    :kind (intern (efrit-request-type request))
+    :content (efrit-request-content request)
+    :budget (efrit-request-budget request)
+    :limit (efrit-request-max-result-bytes request)
+    :deadline (+ (float-time) (efrit-request-timeout request)))
+   (or (efrit-request-session request) (efrit-request-id request))))
+
+(defun efrit-session--enter (session id)
+  "Have SESSION work on the session ID; return it."
+  (let ((history (efrit-history-open id)))
+    (setf (efrit-session-started session) (float-time)
+          (efrit-session-history session) history
+          (efrit-session-world session)
+          (efrit-session--make-world session (efrit-history-world history)))
+    (setf (efrit-progress-session (efrit-session-progress session)) id)
+    (setq efrit-sessions (append efrit-sessions (list session)))
+    session))
+
+(defun efrit-session--make-world (session json)
+  "Return what the tools of SESSION keep, as it was written in JSON."
+  (let ((world (if json (efrit-world-from-json json) (efrit-world-make))))
+    (setf (efrit-world-request-id world) (efrit-session-request-id session))
+    world))
+
+(defun efrit-session-problem (request)
+  "Return why the chat or command REQUEST cannot be begun, or nil."
+  (let ((session (efrit-request-session request)))
+    (when (and session (not (efrit-history-known-p session)))
+      (format "There is no session %s on this instance: leave the session out to begin one"
+              session))))
+
+(defun efrit-session-may-start-p (request)
+  "Return non-nil when there is room for the chat or command REQUEST now."
+  (and (< (length efrit-sessions) efrit-concurrency)
+       (let ((id (efrit-request-session request)))
+         ;; What continues a session waits for what is under way in it.
+         (not (and id (seq-find (lambda (session)
+                                  (equal id (efrit-history-id
+                                             (efrit-session-history session))))
+                                efrit-sessions))))))
+
+;;;; Whose step is next
+
+(defun efrit-session-ready-p (session)
+  "Return non-nil when SESSION waits for nothing but its turn."
+  (or (efrit-session-ordered session)
+      (not (memq (efrit-session-state session) '(asking acting)))))
+
+(defun efrit-session-next ()
+  "Return the session whose step is next, or nil; its next one comes last."
+  (let ((session (seq-find #'efrit-session-ready-p efrit-sessions)))
+    (when session
+      (setq efrit-sessions (append (remq session efrit-sessions) (list session))))
+    session))
+
+(defun efrit-session-look ()
+  "Note which sessions are to end: by order, or because their time is over."
+  (dolist (session efrit-sessions)
+    (unless (efrit-session-ordered session)
+      (setf (efrit-session-ordered session) (efrit-session--order session)))
+    ;; Code of a request may have removed what the call lives on.
+    (when (and (efrit-session-call session) (eq (efrit-session-state session) 'asking))
+      (efrit-model-tend (efrit-session-call session)))))
+
+;;;; A step
+
+(defun efrit-session-step (session)
+  "Do the next step of SESSION; return non-nil when it is over.
+Signal `file-error' when the step could not be recorded: it is done again then."
+  (condition-case err
+      (progn
+        (unless (efrit-session-ordered session)
+          (setf (efrit-session-ordered session) (efrit-session--order session)))
+        (cond ((eq (efrit-session-state session) 'over))
+              ((efrit-session-ordered session) (efrit-session--stop session))
+              (t (efrit-session--go-on session))))
+    (file-error (signal (car err) (cdr err)))
+    (error (efrit-session--fail session err)))
+  (when (eq (efrit-session-state session) 'over)
+    (setq efrit-sessions (remq session efrit-sessions))
+    t))
+
+(defun efrit-session--go-on (session)
+  "Do what the state of SESSION says."
+  (pcase (efrit-session-state session)
+    ('begin (efrit-session--begin session))
+    ('ask (efrit-session--ask session))
+    ('reply (efrit-session--take-reply session))
+    ('failed (efrit-session--take-failure session))
+    ('act (efrit-session--act session))
+    ('acted (efrit-session--take-outcome session))))
+
+;;;; Without a server
+
+(defun efrit-session--wake ()
+  "Have the sessions go on where no server does that."
+  (run-with-timer 0 nil #'efrit-session-work))
+
+(defun efrit-session-work ()
+  "Do the steps that are due, where no server does that."
+  (let ((session (efrit-session-next)))
+    (when session
+      (when (and (efrit-session-step session) (efrit-session-on-end session))
+        (funcall (efrit-session-on-end session) session))
+      (efrit-session--wake))))
+
+(provide 'efrit-sessions)
+;;; efrit-sessions.el ends here

@@ -94,6 +94,10 @@ bench: .venv/ready ## figures on a cluster whose etcd syncs to disk
 	$(MAKE) install CLUSTER_FLAGS=--fsync
 	$(ON_CLUSTER) $(BIN)/python -m tests.bench
 
+.PHONY: record
+record: .venv/ready ## stand before the real model's API and write what passes as a test scenario (NAME=, PORT=8100)
+	$(BIN)/python -m tests.model.record --name $(or $(NAME),recorded) --port $(or $(PORT),8100)
+
 ## Checks
 
 .PHONY: check

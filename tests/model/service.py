@@ -14,6 +14,7 @@ import secrets
 import select
 import socket
 import struct
+import sys
 import threading
 import time
 from dataclasses import asdict
@@ -49,6 +50,11 @@ class ModelServer(ThreadingHTTPServer):
         """Let `serve_forever` return; may be called from a signal handler in its thread."""
         self.stopping.set()
         threading.Thread(target=self.shutdown, daemon=True).start()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of a client that has gone; anything else is a defect here."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
         """Close a connection: with a reset where a fault wants one."""

@@ -1,10 +1,11 @@
-"""A message as the API sends it: whole, or as server-sent events. Pure.
+"""A message as the API sends it, taken apart into server-sent events and put together again. Pure.
 
 The order of events: https://docs.claude.com/en/docs/build-with-claude/streaming
 """
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -61,6 +62,49 @@ def events(message: Json, chunk: int) -> Iterator[Event]:
         }
     )
     yield Event({"type": "message_stop"})
+
+
+def read_events(text: str) -> list[Json]:
+    """Return the data of the events in TEXT; an event that has not come to its end is none."""
+    found = []
+    for part in text.replace("\r\n", "\n").split("\n\n")[:-1]:
+        lines = [line.removeprefix("data:") for line in part.split("\n") if line.startswith("data:")]
+        if lines:
+            found.append(json.loads("\n".join(lines)))
+    return found
+
+
+def put_together(parts: list[Json]) -> Json:
+    """Return the message that the data of events add up to; a stream that breaks off gives what came."""
+    message: Json = {"content": []}
+    partial: dict[int, str] = {}
+    for event in copy.deepcopy(parts):
+        match event["type"]:
+            case "message_start":
+                message = event["message"]
+            case "content_block_start":
+                message["content"].append(event["content_block"])
+            case "content_block_delta":
+                _add(message["content"][event["index"]], event["delta"], event["index"], partial)
+            case "content_block_stop":
+                if event["index"] in partial:
+                    message["content"][event["index"]]["input"] = json.loads(partial[event["index"]] or "{}")
+            case "message_delta":
+                message |= event["delta"]
+                message["usage"] |= event["usage"]
+    return message
+
+
+def _add(block: Json, delta: Json, index: int, partial: dict[int, str]) -> None:
+    match delta["type"]:
+        case "text_delta":
+            block["text"] += delta["text"]
+        case "thinking_delta":
+            block["thinking"] += delta["thinking"]
+        case "signature_delta":
+            block["signature"] += delta["signature"]
+        case "input_json_delta":
+            partial[index] = partial.get(index, "") + delta["partial_json"]
 
 
 def _taken_apart(block: Json, chunk: int) -> tuple[Json, list[Json]]:

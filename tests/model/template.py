@@ -1,7 +1,8 @@
 """Fills in what a model takes from the conversation: `{{last_result =~ REGEX | number}}`. Pure.
 
 An expression is SOURCE, then optionally `=~ REGEX` (its first group, else the whole match), then optionally `| FORM`.
-SOURCE: `last_result`, `result TOOL` (the last one of that tool), `user`, `first_user`, `everything`, `turn` (from 1).
+SOURCE: `last_result`, `result TOOL` (the last one of that tool), `user`, `first_user`, `everything`, `turn` (from 1),
+`open` (two braces, for a text that has them).
 FORM: `lisp` (a printed Lisp string), `number` and `json` (a value, where the expression is all of the string).
 """
 
@@ -59,6 +60,8 @@ def _value(expression: str, conversation: Conversation) -> Any:
 
 
 def _source(source: str, conversation: Conversation) -> str:
+    if source == "open":
+        return "{{"
     if source == "turn":
         return str(conversation.turn + 1)
     if source == "user":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -11,6 +10,7 @@ import httpx
 import pytest
 
 from tests.model.running import KEY, Model, running
+from tests.model.stream import read_events
 
 Json = dict[str, Any]
 HEADERS = {"x-api-key": KEY, "anthropic-version": "2023-06-01", "content-type": "application/json"}
@@ -57,7 +57,7 @@ class Client:
         answer = self.post(body(messages, stream=True, **more))
         assert answer.status_code == 200, answer.text
         assert answer.headers["content-type"] == "text/event-stream; charset=utf-8"
-        return read_events(answer.text)
+        return named_events(answer.text)
 
     def message(self, messages: list[Json], **more: Any) -> Json:
         """Ask for a whole answer."""
@@ -66,45 +66,13 @@ class Client:
         return dict(answer.json())
 
 
-def read_events(text: str) -> list[Json]:
+def named_events(text: str) -> list[Json]:
     """Read server-sent events; each has its name twice, in `event:` and as the type of its data."""
-    events = []
-    for part in text.removesuffix("\n\n").split("\n\n"):
-        name, data = part.split("\n")
-        event = json.loads(data.removeprefix("data: "))
-        assert name == f"event: {event['type']}"
-        events.append(event)
+    events = read_events(text)
+    assert [line.removeprefix("event: ") for line in text.split("\n") if line.startswith("event: ")] == [
+        event["type"] for event in events
+    ]
     return events
-
-
-def assembled(events: list[Json]) -> Json:
-    """Put a streamed message together as a client does."""
-    message: Json = {}
-    partial: dict[int, str] = {}
-    for event in copy.deepcopy(events):
-        match event["type"]:
-            case "message_start":
-                message = event["message"]
-            case "content_block_start":
-                message["content"].append(event["content_block"])
-            case "content_block_delta":
-                block, delta = message["content"][event["index"]], event["delta"]
-                match delta["type"]:
-                    case "text_delta":
-                        block["text"] += delta["text"]
-                    case "thinking_delta":
-                        block["thinking"] += delta["thinking"]
-                    case "signature_delta":
-                        block["signature"] += delta["signature"]
-                    case "input_json_delta":
-                        partial[event["index"]] = partial.get(event["index"], "") + delta["partial_json"]
-            case "content_block_stop":
-                if event["index"] in partial:
-                    message["content"][event["index"]]["input"] = json.loads(partial[event["index"]] or "{}")
-            case "message_delta":
-                message |= event["delta"]
-                message["usage"] |= event["usage"]
-    return message
 
 
 @pytest.fixture(scope="module")

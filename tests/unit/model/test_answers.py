@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.model.conftest import Client, assembled, body, said, tool
+from tests.model.stream import put_together
+from tests.unit.model.conftest import Client, body, said, tool
 
 TODO_ADD = tool("todo_add", content="string")
 EVAL = tool("eval_sexp", expr="string")
@@ -58,7 +59,7 @@ def test_a_stream_adds_up_to_the_answer_that_is_not_streamed(client: Client) -> 
     tools = [TODO_ADD, tool("todo_status")]
     whole = client.message(messages, tools=tools)
     events = client.events(messages, tools=tools)
-    streamed = assembled(events)
+    streamed = put_together(events)
     assert streamed["content"] == whole["content"]
     assert streamed["stop_reason"] == whole["stop_reason"] == "tool_use"
     assert streamed["usage"] == whole["usage"]
@@ -86,7 +87,7 @@ def test_a_call_without_input_has_only_the_empty_piece(client: Client) -> None:
     assert [event["delta"] for event in events if event["type"] == "content_block_delta"] == [
         {"type": "input_json_delta", "partial_json": ""}
     ]
-    assert assembled(events)["content"][0]["input"] == {}
+    assert put_together(events)["content"][0]["input"] == {}
 
 
 @pytest.mark.parametrize("reason", ["end_turn", "max_tokens", "pause_turn", "refusal", "stop_sequence"])

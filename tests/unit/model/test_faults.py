@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from tests.integration.kube import until
-from tests.unit.model.conftest import HEADERS, Client, body, read_events, said
+from tests.unit.model.conftest import HEADERS, Client, body, named_events, said
 
 
 def ask(client: Client, name: str, **more: object) -> httpx.Response:
@@ -120,14 +120,14 @@ def test_a_stream_breaks_where_it_was_told_to(client: Client, fault: str, how: s
 
 def test_a_stream_may_end_well_without_its_last_event(client: Client) -> None:
     answer = ask(client, "ended-early", stream=True)
-    kinds = [event["type"] for event in read_events(answer.text)]
+    kinds = [event["type"] for event in named_events(answer.text)]
     assert kinds == ["message_start", "content_block_start", "ping", *["content_block_delta"], *kinds[4:]]
     assert "message_stop" not in kinds
     assert "message_stop" in ask(client, "ended-early", stream=True).text
 
 
 def test_an_error_may_come_in_the_middle_of_a_stream(client: Client) -> None:
-    events = read_events(ask(client, "error-event", stream=True).text)
+    events = named_events(ask(client, "error-event", stream=True).text)
     assert [event["type"] for event in events[:4]] == [
         "message_start",
         "content_block_start",

@@ -19,6 +19,9 @@
 (require 'efrit-tools-planning)
 (require 'efrit-tools-eval)
 (require 'efrit-tools-shell)
+(require 'efrit-tools-files)
+(require 'efrit-tools-find)
+(require 'efrit-tools-context)
 
 ;;;; The table
 
@@ -63,6 +66,63 @@ standard output, standard error and exit status; of long output both ends."
      (timeout number "Seconds it may run; 120 when not given" :minimum 0.1)
      (directory string "Where it runs; a relative path starts in the workspace, which \
 is where it runs when this is not given"))
+    ("file_read" query efrit-tools-file-read
+     "Return the lines of a file, each with its number and a tab before it."
+     (path string "The file; a relative path starts in the workspace" :required t)
+     (offset integer "The first line; 1 when not given" :minimum 1)
+     (limit integer "How many lines; 2000 when not given" :minimum 1))
+    ("file_write" execution efrit-tools-file-write
+     "Make a text the content of a file, which is made if need be, with its directories. \
+The change is made in the buffer that visits the file, can be undone there, and is \
+saved."
+     (path string "The file; a relative path starts in the workspace" :required t)
+     (content string "The whole content" :required t))
+    ("file_edit" execution efrit-tools-file-edit
+     "Put one text in place of another in a file. Unless replace_all is true, the old \
+text must be there exactly once. The change is made in the buffer that visits the file, \
+can be undone there, and is saved."
+     (path string "The file; a relative path starts in the workspace" :required t)
+     (old string "The text to replace, exactly" :required t)
+     (new string "The text to put in its place" :required t)
+     (replace_all boolean "true to replace it wherever it is"))
+    ("file_search" query (later efrit-tools-find-search)
+     "Return the lines of files that match a regular expression, as path:line:text. \
+Binary files and .git directories are left out."
+     (pattern string "An extended regular expression (POSIX, as of grep -E)" :required t)
+     (path string "A file, or a directory with all below; the workspace when not given")
+     (glob string "The files to search, as in glob_files; all when not given"))
+    ("glob_files" query (later efrit-tools-find-glob)
+     "Return the paths of the files that match a pattern, sorted. .git directories are \
+left out."
+     (pattern string "*, ?, [a-z], {a,b}, and ** for any directories; without a slash \
+it is matched against file names at any depth, else against paths below the directory"
+              :required t)
+     (path string "The directory; the workspace when not given"))
+    ("directory_files" query efrit-tools-directory-files
+     "Return the entries of a directory with type, size and time, as JSON."
+     (path string "The directory; the workspace when not given"))
+    ("buffer_contents" query efrit-tools-buffer-contents
+     "Return the text of a buffer."
+     (buffer string "The name of the buffer" :required t)
+     (offset integer "The first line; 1 when not given" :minimum 1)
+     (limit integer "How many lines; 2000 when not given" :minimum 1))
+    ("buffer_create" planning efrit-tools-buffer-create
+     "Make a new buffer with a text."
+     (name string "The name of the buffer" :required t)
+     (content string "The text; empty when not given")
+     (mode string "The major mode, as the name of its command"))
+    ("buffer_edit" execution efrit-tools-buffer-edit
+     "Put one text in place of another in a buffer. Unless replace_all is true, the old \
+text must be there exactly once. The change can be undone there; no file is saved."
+     (buffer string "The name of the buffer" :required t)
+     (old string "The text to replace, exactly" :required t)
+     (new string "The text to put in its place" :required t)
+     (replace_all boolean "true to replace it wherever it is"))
+    ("warnings_buffer" query efrit-tools-warnings-buffer
+     "Return the text of the buffer *Warnings*.")
+    ("current_context" query efrit-tools-current-context
+     "Return the state of Emacs as JSON: the buffers, and of the one in the selected \
+window its mode, file, point, mark and directory.")
     ("session_complete" control nil
      "End the session: the work is done."
      (message string "The result, for whoever asked" :required t))

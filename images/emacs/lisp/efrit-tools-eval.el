@@ -94,9 +94,9 @@ printed and said."
 
 (defun efrit-tools-eval--error (result)
   "Return what RESULT says went wrong."
-  (if (efrit-result-error-code result)
-      (format "%s: %s" (efrit-result-error-code result) (efrit-result-error result))
-    (efrit-result-error result)))
+  (if (memq (efrit-result-error-code result) '(nil error))
+      (efrit-result-error result)
+    (format "%s: %s" (efrit-result-error-code result) (efrit-result-error result))))
 
 ;;;; eval_sexp
 

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 import pytest
 
 from tests.e2e.kube import MERGE, Json, Kube, kubectl, until
+from tests.e2e.model import ModelService
 
 RELEASE = os.environ.get("RELEASE", "efrit-operator")
 SYSTEM = os.environ.get("NAMESPACE", "efrit-system")
@@ -105,6 +106,14 @@ def emacs_image(kube: Kube) -> str:
     found = re.search(r"name: EFRIT_EMACS_IMAGE\n\s+value: (\S+)", manifest)
     assert found, manifest
     return found.group(1)
+
+
+@pytest.fixture(scope="module")
+def shared_model(kube: Kube, shared_namespace: str) -> ModelService:
+    """A model's API that plays scenarios, for the instances of one module."""
+    operator = kube.get("Deployment", SYSTEM, RELEASE)
+    image = operator["spec"]["template"]["spec"]["containers"][0]["image"]
+    return ModelService.create(kube, shared_namespace, image)
 
 
 @contextmanager

@@ -54,7 +54,7 @@ class ModelService:
 
     @classmethod
     def create(cls, kube: Kube, namespace: str, image: str) -> ModelService:
-        """Create the server from the operator's IMAGE, its Service and a Secret with the key it takes; wait for it."""
+        """Create the server from the operator's IMAGE, its Service and a Secret with its key; wait for it."""
         kube.create("ConfigMap", namespace, {"metadata": {"name": NAME}, "data": server_files()})
         kube.create("ConfigMap", namespace, {"metadata": {"name": f"{NAME}-scenarios"}, "data": scenario_files()})
         kube.create("Secret", namespace, {"metadata": {"name": SECRET}, "stringData": {"key": FIRST_KEY}})

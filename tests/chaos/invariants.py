@@ -26,7 +26,7 @@ NOT_BEGUN = "never ran"
 
 OPEN_AREAS = ("requests", "processing", "responses", "tmp", "control", "progress")
 
-_UID = re.compile(r"^(?:req|resp)_(.+)\.json$")
+_UID = re.compile(r"^(?:req|resp|log)_(.+)\.(?:nd)?json$")
 _WORD = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -188,7 +188,7 @@ def nothing_is_left_behind(history: History) -> Iterator[Violation]:
         else:
             yield Violation("I6", "", "a file lies where none should be", place)
     for (queue, uid), kinds in archived.items():
-        if kinds != {"req", "resp"}:
+        if kinds - {"log"} != {"req", "resp"}:
             missing = "answer" if kinds == {"req"} else "request"
             yield Violation("I6", known[uid].name, f"the archive has no {missing} of it", queue)
     for namespace, name in history.secrets:

@@ -102,6 +102,7 @@ class Bridge:
     def stop(self) -> None:
         """Ends the event streams, then the server, then everything."""
         self.events.close()
+        self.queue.logs.ring_all()
         self._server.stop()
 
     async def _work(self) -> None:

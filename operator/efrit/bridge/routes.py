@@ -16,6 +16,7 @@ from starlette.routing import Route
 
 from efrit.bridge.auth import Tokens
 from efrit.bridge.events import EventLog
+from efrit.bridge.log_stream import follow
 from efrit.bridge.metrics import CONTENT_TYPE
 from efrit.errors import (
     EfritError,
@@ -66,7 +67,7 @@ _STATUS: tuple[tuple[type[EfritError], int], ...] = (
 _ESCAPED = 6
 _ENVELOPE_BYTES = 64 * 1024
 MOST_STREAMS = 32
-"""Readers of the event stream: a controller is one, two while one follows another."""
+"""Readers of the event stream: a controller is one, two while one follows another. As many may follow work logs."""
 
 
 class Surroundings(Protocol):
@@ -112,6 +113,7 @@ def make_app(queue: DurableQueue, events: EventLog, tokens: Tokens, surroundings
             Route(one, guarded(api.put), methods=["PUT"]),
             Route(one, guarded(api.get), methods=["GET"]),
             Route(one, guarded(api.delete), methods=["DELETE"]),
+            Route(one + "/progress", guarded(api.progress), methods=["GET"]),
             Route(one + "/cancel", guarded(api.cancel), methods=["POST"]),
             Route("/v1/requests", guarded(api.list), methods=["GET"]),
             Route("/v1/events", guarded(api.events), methods=["GET"]),
@@ -138,6 +140,7 @@ class _Api:
         self._events = events
         self._around = surroundings
         self._readers = 0
+        self._log_readers = 0
 
     async def put(self, http: HttpRequest) -> HttpResponse:
         rid = request_id(http.path_params["id"])
@@ -208,6 +211,24 @@ class _Api:
                 yield part
         finally:
             self._readers -= 1
+
+    async def progress(self, http: HttpRequest) -> HttpResponse:
+        rid = _known_id(http)
+        await self._queue.view(rid, response=False)
+        if self._log_readers >= MOST_STREAMS:
+            raise TooManyStreams(f"{MOST_STREAMS} readers follow work logs already; close one, or try again later")
+        return StreamingResponse(
+            self._follow_log(rid, http), media_type="text/event-stream", headers={"cache-control": "no-store"}
+        )
+
+    async def _follow_log(self, rid: RequestId, http: HttpRequest) -> AsyncIterator[bytes]:
+        self._log_readers += 1
+        try:
+            last = http.headers.get("last-event-id")
+            async for part in follow(self._queue, rid, last, closed=lambda: self._events.closed):
+                yield part
+        finally:
+            self._log_readers -= 1
 
     async def _snapshot(self) -> AsyncIterator[RequestView]:
         # One answer at a time: all of them together may be larger than we may be.

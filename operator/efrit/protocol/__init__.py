@@ -4,7 +4,7 @@ Imports nothing of ours but `efrit.errors`. What is exported here is the surface
 and the clients build on; the modules behind it are free to move.
 """
 
-from efrit.protocol.events import Event, EventId, Reset, parse_event
+from efrit.protocol.events import Event, EventId, LogEnd, Reset, parse_event
 from efrit.protocol.ids import (
     MAX_ID_LENGTH,
     RequestId,
@@ -58,6 +58,7 @@ __all__ = [
     "EventId",
     "EventName",
     "Heartbeat",
+    "LogEnd",
     "Outcome",
     "Progress",
     "Reason",

@@ -10,7 +10,9 @@ from typing import Annotated, NamedTuple, Self
 from pydantic import Field
 
 from efrit.errors import InvalidEvent
+from efrit.protocol.ids import RequestIdField
 from efrit.protocol.model import WireModel
+from efrit.protocol.states import Outcome, Reason
 from efrit.protocol.view import QueueId, RequestView, Stats
 
 _EPOCH = r"[A-Za-z0-9]{1,64}"
@@ -41,6 +43,14 @@ class Reset(WireModel):
 
     queue_id: QueueId
     epoch: Annotated[str, Field(pattern=rf"^{_EPOCH}$")]
+
+
+class LogEnd(WireModel):
+    """The last event of a work log: how the request ended; None where nobody knows any more."""
+
+    id: RequestIdField
+    reason: Reason | None = None
+    outcome: Outcome | None = None
 
 
 Event = Reset | RequestView | Stats

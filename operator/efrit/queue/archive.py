@@ -6,6 +6,7 @@ the whole of it. Blocking functions for the disk thread.
 
 import contextlib
 import json
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -13,13 +14,14 @@ from efrit.protocol import (
     RequestId,
     id_of_request_file,
     id_of_response_file,
+    id_of_session_file,
     request_file,
     response_file,
 )
 from efrit.protocol.weight import too_heavy
 from efrit.queue.answers import read_answer
 from efrit.queue.durable import Disk, publish
-from efrit.queue.layout import Area, cancel_file, progress_file, withdrawn_file
+from efrit.queue.layout import Area, cancel_file, id_of_progress_file, log_file, progress_file, withdrawn_file
 from efrit.queue.submit import VIA_BRIDGE
 
 
@@ -56,9 +58,14 @@ def _replace_what_is_no_file(disk: Disk, rid: RequestId) -> None:
 
 
 def forget_traces(disk: Disk, rid: RequestId) -> None:
-    """Removes orders to and news from a run that is over."""
+    """Removes the order to stop a run that is over, and keeps its work log with it."""
     disk.remove(Area.CONTROL, cancel_file(rid))
-    disk.remove(Area.PROGRESS, progress_file(rid))
+    name = progress_file(rid)
+    if disk.stat(Area.PROGRESS, name) is not None:
+        disk.make_way(Area.ARCHIVE, log_file(rid))
+        disk.rename(Area.PROGRESS, name, Area.ARCHIVE, log_file(rid))
+    else:
+        disk.remove(Area.PROGRESS, name)
 
 
 @dataclass(frozen=True)
@@ -69,8 +76,20 @@ class Swept:
     deleted: int
 
 
-def sweep(disk: Disk, *, before: float, is_live: Callable[[RequestId], bool]) -> Swept:
-    """Retires old answers of foreign clients and deletes old pairs from the archive.
+@dataclass(frozen=True)
+class Sessions:
+    """Which sessions are not swept: those that open requests continue, and all touched since `since` (epoch seconds),
+    when the first of the chats and commands under way came. Which one of them a new session belongs to, its id does
+    not tell."""
+
+    continued: frozenset[str] = frozenset()
+    since: float = math.inf
+
+
+def sweep(
+    disk: Disk, *, before: float, is_live: Callable[[RequestId], bool], sessions: Sessions | None = None
+) -> Swept:
+    """Retires old answers of foreign clients and deletes old pairs from the archive, and sessions left alone.
 
     `before` is an epoch time in seconds. Answers to requests that came through the bridge stay in
     responses/ until they are acknowledged, however long the controller is away.
@@ -82,7 +101,27 @@ def sweep(disk: Disk, *, before: float, is_live: Callable[[RequestId], bool]) ->
             continue
         if not _came_through_bridge(disk, rid) and acknowledge(disk, rid):
             retired.append(rid)
-    return Swept(tuple(retired), _empty_archive(disk, before, is_live))
+    deleted = _forget_sessions(disk, before, sessions or Sessions()) + _forget_logs(disk, before, is_live)
+    return Swept(tuple(retired), deleted + _empty_archive(disk, before, is_live))
+
+
+def _forget_sessions(disk: Disk, before: float, kept: Sessions) -> int:
+    before = min(before, kept.since)
+    deleted = 0
+    for name in disk.names(Area.SESSIONS):
+        if id_of_session_file(name) not in kept.continued and _older(disk, Area.SESSIONS, name, before):
+            deleted += disk.remove(Area.SESSIONS, name)
+    return deleted
+
+
+def _forget_logs(disk: Disk, before: float, is_live: Callable[[RequestId], bool]) -> int:
+    """Deletes work logs that a crash between two steps of an acknowledgement has left."""
+    deleted = 0
+    for name in disk.names(Area.PROGRESS):
+        rid = id_of_progress_file(name)
+        if (rid is None or not is_live(rid)) and _older(disk, Area.PROGRESS, name, before):
+            deleted += disk.remove(Area.PROGRESS, name)
+    return deleted
 
 
 def _empty_archive(disk: Disk, before: float, is_live: Callable[[RequestId], bool]) -> int:

@@ -19,6 +19,7 @@ class Area(StrEnum):
     ARCHIVE = "archive"
     CONTROL = "control"
     PROGRESS = "progress"
+    SESSIONS = "sessions"
 
 
 CLAIMS = "claims.log"
@@ -32,6 +33,7 @@ BRIDGE_PREFIX = "bridge_"
 """Temporary files of the bridge: Emacs writes its own into tmp/ at the same time, and those stay alone."""
 _WITHDRAWN_PREFIX = "withdrawn_"
 _CANCEL_PREFIX = "cancel_"
+_LINES = ".ndjson"
 
 
 def withdrawn_file(rid: RequestId) -> str:
@@ -59,5 +61,16 @@ def id_of_cancel_file(name: str) -> RequestId | None:
 
 
 def progress_file(rid: RequestId) -> str:
-    """Name in progress/ of what a running request tells while it runs."""
-    return f"{rid}.ndjson"
+    """Name in progress/ of the work log: what a running chat or command tells while it runs."""
+    return f"{rid}{_LINES}"
+
+
+def id_of_progress_file(name: str) -> RequestId | None:
+    """The id in `<id>.ndjson`, or None."""
+    stem = name.removesuffix(_LINES)
+    return RequestId(stem) if stem != name and is_request_id(stem) else None
+
+
+def log_file(rid: RequestId) -> str:
+    """Name in archive/ of the work log of a request that is over."""
+    return f"log_{rid}{_LINES}"

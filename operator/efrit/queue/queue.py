@@ -6,6 +6,7 @@ Knows nothing of HTTP, processes or Kubernetes.
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -35,11 +36,12 @@ from efrit.protocol import (
     request_file,
 )
 from efrit.queue.answers import Answer, read_answer
-from efrit.queue.archive import MAX_REQUEST_FILE, acknowledge, sweep
+from efrit.queue.archive import MAX_REQUEST_FILE, Sessions, acknowledge, sweep
 from efrit.queue.cancel import decline, order_stop, orders, withdraw
 from efrit.queue.durable import Disk, naming_failures
 from efrit.queue.journal import ClaimJournal
 from efrit.queue.layout import Area, withdrawn_file
+from efrit.queue.logs import WorkLogs
 from efrit.queue.observe import (
     MAX_METADATA_BYTES,
     Differences,
@@ -102,6 +104,8 @@ class DurableQueue:
         self._worker = Worker()
         self._watch = watcher or Watcher(self.disk.root)
         self._journal = ClaimJournal(self.disk)
+        self.logs = WorkLogs(self.disk, self._worker, self.index, lambda view: self.on_change(view))
+        self._watch.on_log = self.logs.touched
         self._submissions = GroupCommit[Submission](self._worker, self._commit)
         self._being_stored: dict[RequestId, asyncio.Event] = {}
         self._saved_totals = Totals()
@@ -158,6 +162,7 @@ class DurableQueue:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._watch.run(), name="inotify")
             group.create_task(self._look_forever(), name="index")
+            group.create_task(self.logs.run(), name="logs")
 
     async def _look_forever(self) -> None:
         next_scan = time.monotonic()
@@ -193,6 +198,7 @@ class DurableQueue:
         found = await self._worker.run(self._scan_blocking, self.index.known())
         await self._look(found.ids, found.names)
         self._notice_attempts(time.monotonic())
+        self.logs.look_at_running()
 
     def _scan_blocking(self, known: dict[RequestId, Known]) -> Differences:
         self.disk.check_alive()
@@ -251,6 +257,8 @@ class DurableQueue:
                     self.totals = self.totals.counting(response, seen.answer.written_ns)
             if entry.durable:
                 self.on_change(entry.view(response))
+            if entry.state.final:
+                self.logs.ring(entry.id)
         self._notice_attempts(monotonic)
 
     def _notice_attempts(self, monotonic: float) -> None:
@@ -267,14 +275,19 @@ class DurableQueue:
         if now - self._swept_at < self._sweep_seconds():
             return
         self._swept_at = now
-        swept = await self._worker.run(self._sweep_blocking)
+        under_way = [entry for entry in self.index if entry.is_session and not entry.state.final]
+        sessions = Sessions(
+            continued=frozenset(name for entry in under_way for name in entry.sessions()),
+            since=min((entry.queued_at for entry in under_way), default=math.inf),
+        )
+        swept = await self._worker.run(self._sweep_blocking, sessions)
         for rid in swept:
             self._forget(rid)
 
-    def _sweep_blocking(self) -> tuple[RequestId, ...]:
+    def _sweep_blocking(self, sessions: Sessions) -> tuple[RequestId, ...]:
         live = self.index.known()
         before = time.time() - self.limits.archive_seconds
-        swept = sweep(self.disk, before=before, is_live=live.__contains__)
+        swept = sweep(self.disk, before=before, is_live=live.__contains__, sessions=sessions)
         if not self.index.open_count and self._journal.size > _ROTATE_ABOVE_BYTES:
             self._journal.rotate()
         return swept.retired
@@ -290,6 +303,7 @@ class DurableQueue:
     def _forget(self, rid: RequestId) -> None:
         self.index.remove(rid)
         self._journal.forget(rid)
+        self.logs.forget(rid)
 
     # Submitting
 

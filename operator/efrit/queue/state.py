@@ -10,6 +10,7 @@ from typing import Any
 
 from efrit.protocol import (
     Digest,
+    Progress,
     Reason,
     RequestId,
     RequestState,
@@ -36,7 +37,8 @@ class StopOrder:
 class Entry:
     """One request. Epoch seconds but for `running_since` (monotonic, when we first saw it run).
 
-    `is_session`: a chat or command; `continues` is the session it goes on with.
+    `is_session`: a chat or command; `continues` is the session it goes on with. `progress` is what the first
+    `log_bytes` of its work log said last.
     """
 
     id: RequestId
@@ -55,6 +57,8 @@ class Entry:
     metadata: dict[str, Any] | None = None
     response_bytes: int | None = None
     stop: StopOrder | None = None
+    progress: Progress | None = None
+    log_bytes: int = 0
     missing: int = 0
 
     def view(self, response: Response | None = None) -> RequestView:
@@ -68,7 +72,15 @@ class Entry:
             response=response,
             response_bytes=self.response_bytes,
             metadata=self.metadata,
+            progress=self.progress,
         )
+
+    def sessions(self) -> Iterator[str]:
+        """Ids of sessions that may be its own."""
+        yield self.id
+        for told in (self.continues, None if self.progress is None else self.progress.session):
+            if told is not None:
+                yield told
 
 
 class Index:

@@ -7,6 +7,7 @@ means looking at everything.
 import asyncio
 import contextlib
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,6 +26,8 @@ _MASKS = {
     Area.PROCESSING: _APPEARS | _LOST,
     # An answer appears by link; whoever acknowledges or removes it is us, or found by the scan.
     Area.RESPONSES: Mask.CREATE | Mask.MOVED_TO | _LOST,
+    # Work logs grow, with every word of a model.
+    Area.PROGRESS: Mask.CREATE | Mask.MODIFY | _LOST,
     # The root only for the heartbeat, which is renamed into place.
     Area.ROOT: Mask.MOVED_TO | Mask.CLOSE_WRITE | _LOST,
 }
@@ -44,6 +47,8 @@ class Watcher:
 
     def __init__(self, root: Path) -> None:
         self._root = root
+        #: Told at once which file of progress/ changed; the index has nothing to look at then.
+        self.on_log: Callable[[str], None] = lambda name: None
         self._touched = Touched()
         self._news = asyncio.Event()
         self._inotify: Inotify | None = None
@@ -86,7 +91,11 @@ class Watcher:
             elif event.mask & (_LOST | Mask.IGNORED | Mask.UNMOUNT):
                 raise QueueBroken(f"a directory of {self._root} was removed or replaced")
             elif event.watch is not None and event.name is not None:
-                self._note(areas[event.watch.path], str(event.name))
+                area = areas[event.watch.path]
+                if area is Area.PROGRESS:
+                    self.on_log(str(event.name))
+                    continue
+                self._note(area, str(event.name))
             self._news.set()
 
     def _note(self, area: Area, name: str) -> None:

@@ -21,9 +21,9 @@ class Reader:
     news: asyncio.Event = field(default_factory=asyncio.Event)
     ended: bool = False
 
-    async def read(self, served: Served, last_id: str | None) -> None:
+    async def read(self, served: Served, last_id: str | None, path: str) -> None:
         headers = {} if last_id is None else {"last-event-id": last_id}
-        async with aconnect_sse(served.client, "GET", "/v1/events", headers=headers, timeout=None) as source:
+        async with aconnect_sse(served.client, "GET", path, headers=headers, timeout=None) as source:
             async for event in source.aiter_sse():
                 self.events.append(event)
                 self.news.set()
@@ -50,9 +50,9 @@ class Reader:
 
 
 @contextlib.asynccontextmanager
-async def reading(served: Served, last_id: str | None = None) -> AsyncIterator[Reader]:
+async def reading(served: Served, last_id: str | None = None, path: str = "/v1/events") -> AsyncIterator[Reader]:
     reader = Reader()
-    task = asyncio.create_task(reader.read(served, last_id))
+    task = asyncio.create_task(reader.read(served, last_id, path))
     try:
         yield reader
     finally:

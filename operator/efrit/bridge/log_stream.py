@@ -1,0 +1,89 @@
+"""The work log of one request as a stream of server-sent events: its lines as they are appended, then `end`.
+
+The id of an event is the offset behind its line, so that a reader that was cut off goes on where it was, in
+archive/ too. No HTTP here.
+"""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import AsyncIterator, Callable
+
+from efrit.bridge.events import KEEPALIVE_SECONDS
+from efrit.errors import EfritError, RequestNotFound
+from efrit.protocol import LogEnd, RequestId
+from efrit.queue import DurableQueue
+
+log = logging.getLogger(__name__)
+
+# inotify is a hint: a line of which it said nothing is found by then.
+_LOOK_SECONDS = 1.0
+
+
+def offset_in(last_event_id: str | None) -> int:
+    """The offset a reader has come to; 0 for none, and for what is no offset."""
+    text = last_event_id or ""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else 0
+
+
+async def follow(
+    queue: DurableQueue, rid: RequestId, last_event_id: str | None, *, closed: Callable[[], bool]
+) -> AsyncIterator[bytes]:
+    """The bytes of one reader's stream, until the request is over and its log is told, or until `closed`."""
+    try:
+        async for part in _follow(queue, rid, offset_in(last_event_id), closed):
+            yield part
+    except EfritError as error:
+        # Too late for a status; the reader comes back with the id of its last line.
+        log.warning("%s", error)
+
+
+async def _follow(
+    queue: DurableQueue, rid: RequestId, offset: int, closed: Callable[[], bool]
+) -> AsyncIterator[bytes]:
+    offset = await queue.logs.beginning(rid, offset)
+    told = time.monotonic()
+    while not closed():
+        # Both before the look: what comes after it rings, and what is over grows no more.
+        bell, over = queue.logs.bell(rid), _is_over(queue, rid)
+        lines, behind = await queue.logs.lines(rid, offset)
+        moved, offset = behind != offset, behind
+        if lines:
+            told = time.monotonic()
+            yield b"".join(_event(line.end, line.text) for line in lines)
+        elif moved:
+            continue
+        elif over:
+            yield b"event: end\ndata: " + (await _end(queue, rid)).to_json().encode() + b"\n\n"
+            return
+        else:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK_SECONDS):
+                    await bell.wait()
+            if time.monotonic() - told >= KEEPALIVE_SECONDS:
+                told = time.monotonic()
+                yield b": keepalive\n\n"
+
+
+def _event(end: int, line: bytes) -> bytes:
+    # Somebody else may have written it: nothing but a newline may end a line of the stream.
+    text = line.decode("utf-8", "replace").replace("\r", " ")
+    return f"id: {end}\ndata: {text}\n\n".encode()
+
+
+def _is_over(queue: DurableQueue, rid: RequestId) -> bool:
+    entry = queue.index.get(rid)
+    return entry is None or entry.state.final
+
+
+async def _end(queue: DurableQueue, rid: RequestId) -> LogEnd:
+    try:
+        response = (await queue.view(rid)).response
+    except RequestNotFound:
+        response = None
+    return LogEnd(
+        id=rid,
+        reason=None if response is None else response.reason,
+        outcome=None if response is None else response.outcome,
+    )

@@ -1,0 +1,119 @@
+"""Work logs: what chats and commands tell while they run, one JSON object a line, appended by Emacs.
+
+Read in two ways: the last line that says how far a request has come, for its view; and line by line, for whoever
+follows it. A line is whole once its newline is there. Blocking functions for the disk thread.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from efrit.errors import ProtocolError
+from efrit.protocol import Progress, RequestId
+from efrit.protocol.weight import too_heavy
+from efrit.queue.durable import Disk
+from efrit.queue.layout import Area, log_file, progress_file
+
+MAX_MESSAGE_CHARS = 1024
+"""Of a message in a view: it is kept in memory and told with every change of the request."""
+_TAIL = 256 * 1024
+_PART = 64 * 1024
+_LONGEST_LINE = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line without its newline, and the offset behind it, at which the next begins."""
+
+    text: bytes
+    end: int
+
+
+def place_of(disk: Disk, rid: RequestId) -> tuple[Area, str, int] | None:
+    """Where the log of `rid` lies and how many bytes it has; None if there is none."""
+    for area, name in ((Area.PROGRESS, progress_file(rid)), (Area.ARCHIVE, log_file(rid))):
+        found = disk.stat(area, name)
+        if found is not None:
+            return area, name, found.st_size
+    return None
+
+
+def beginning(disk: Disk, rid: RequestId, offset: int) -> int:
+    """`offset` if a line begins there, else 0: the log is another one by now, or the offset was made up."""
+    found = place_of(disk, rid)
+    if found is None or not 0 < offset <= found[2]:
+        return 0
+    return offset if disk.read(found[0], found[1], limit=1, start=offset - 1) == b"\n" else 0
+
+
+def read_lines(disk: Disk, rid: RequestId, offset: int) -> tuple[list[Line], int]:
+    """Some of the whole lines from `offset` on, and where to go on; the same `offset` if there are none yet.
+
+    A line longer than a megabyte is passed over.
+    """
+    found = place_of(disk, rid)
+    if found is None:
+        return [], offset
+    area, name, size = found
+    if size < offset:
+        return [], 0
+    data = disk.read(area, name, limit=_PART, start=offset) or b""
+    if b"\n" not in data and len(data) == _PART:
+        data = disk.read(area, name, limit=_LONGEST_LINE, start=offset) or b""
+    if b"\n" not in data:
+        return ([], offset) if len(data) < _LONGEST_LINE else _behind_long_line(disk, area, name, offset)
+    lines = []
+    start = 0
+    while (end := data.find(b"\n", start)) >= 0:
+        lines.append(Line(data[start:end], offset + end + 1))
+        start = end + 1
+    return lines, offset + start
+
+
+def _behind_long_line(disk: Disk, area: Area, name: str, offset: int) -> tuple[list[Line], int]:
+    at = offset
+    while data := disk.read(area, name, limit=_LONGEST_LINE, start=at):
+        end = data.find(b"\n")
+        if end >= 0:
+            return [], at + end + 1
+        at += len(data)
+    return [], offset
+
+
+def last_progress(disk: Disk, rid: RequestId, seen: int) -> tuple[Progress | None, int]:
+    """How far `rid` says it has come, if it says so in what it told after its first `seen` bytes; and its size."""
+    name = progress_file(rid)
+    found = disk.stat(Area.PROGRESS, name)
+    if found is None or found.st_size == seen:
+        return None, seen
+    start = seen if seen < found.st_size else 0
+    start = max(start, found.st_size - _TAIL)
+    data = disk.read(Area.PROGRESS, name, limit=_TAIL, start=start) or b""
+    whole = data[: data.rfind(b"\n") + 1]
+    for line in reversed(whole.splitlines()):
+        told = progress_in(line)
+        if told is not None:
+            return told, start + len(whole)
+    return None, start + len(whole)
+
+
+def progress_in(line: bytes) -> Progress | None:
+    """What a line of type `progress` says; None for any other, and for one that cannot be read."""
+    if b'"progress"' not in line or too_heavy(line):
+        return None
+    try:
+        loaded = json.loads(line)
+        if not isinstance(loaded, dict) or loaded.get("type") != "progress":
+            return None
+        return Progress.parse(json.dumps(_known(loaded)))
+    except (ValueError, RecursionError, ProtocolError):
+        return None
+
+
+def _known(loaded: dict[str, Any]) -> dict[str, Any]:
+    known = {key: loaded.get(key) for key in ("step", "message", "tool_calls", "tokens", "session")}
+    if isinstance(known["message"], str):
+        known["message"] = known["message"][:MAX_MESSAGE_CHARS]
+    if isinstance(known["session"], dict):
+        known["session"] = known["session"].get("id")
+    return known

@@ -16,8 +16,9 @@
 
 (cl-defstruct (efrit-capture (:constructor efrit-capture--make))
   "What is kept of a stream: HEAD and TAIL, of which LOST bytes between are not.
-HEAD-ROOM and TAIL-ROOM are the most bytes of each."
-  (head "") (tail "") (lost 0) head-room tail-room)
+HEAD-ROOM and TAIL-ROOM are the most bytes of each.  TAIL is a list of the last
+chunks, the newest first, which have TAIL-BYTES."
+  (head "") tail (tail-bytes 0) (lost 0) head-room tail-room)
 
 (defun efrit-capture-ends (most)
   "Return a capture that keeps both ends of a stream, MOST bytes in all."
@@ -39,13 +40,21 @@ HEAD-ROOM and TAIL-ROOM are the most bytes of each."
 
 (defun efrit-capture--add-to-tail (capture bytes)
   "Add BYTES, for which the head of CAPTURE has no room, to its tail."
-  (let ((tail (concat (efrit-capture-tail capture) bytes))
-        (room (efrit-capture-tail-room capture)))
-    ;; Cut seldom, so that many small chunks cost little.
-    (if (<= (length tail) (* 2 room))
-        (setf (efrit-capture-tail capture) tail)
-      (cl-incf (efrit-capture-lost capture) (- (length tail) room))
-      (setf (efrit-capture-tail capture) (substring tail (- (length tail) room))))))
+  (push bytes (efrit-capture-tail capture))
+  (cl-incf (efrit-capture-tail-bytes capture) (length bytes))
+  ;; Cut seldom, so that each byte is copied about once.
+  (when (> (efrit-capture-tail-bytes capture)
+           (+ 4096 (* 4 (efrit-capture-tail-room capture))))
+    (efrit-capture--cut capture)))
+
+(defun efrit-capture--cut (capture)
+  "Make the tail of CAPTURE one string that its room has place for."
+  (let* ((tail (apply #'concat (reverse (efrit-capture-tail capture))))
+         (kept (substring tail (max 0 (- (length tail)
+                                         (efrit-capture-tail-room capture))))))
+    (cl-incf (efrit-capture-lost capture) (- (length tail) (length kept)))
+    (setf (efrit-capture-tail capture) (list kept)
+          (efrit-capture-tail-bytes capture) (length kept))))
 
 (defun efrit-capture-empty-p (capture)
   "Return non-nil when nothing came to CAPTURE."
@@ -54,22 +63,21 @@ HEAD-ROOM and TAIL-ROOM are the most bytes of each."
 (defun efrit-capture-overflowed-p (capture)
   "Return non-nil when more came to CAPTURE than it keeps."
   (or (> (efrit-capture-lost capture) 0)
-      (> (length (efrit-capture-tail capture)) (efrit-capture-tail-room capture))))
+      (> (efrit-capture-tail-bytes capture) (efrit-capture-tail-room capture))))
 
 ;;;; As text
 
 (defun efrit-capture-text (capture)
   "Return the text of CAPTURE, with a line about what is left out of it."
-  (let ((head (efrit-capture-head capture)) (tail (efrit-capture-tail capture)))
-    (if (not (efrit-capture-overflowed-p capture))
+  (efrit-capture--cut capture)
+  (let ((head (efrit-capture-head capture))
+        (tail (car (efrit-capture-tail capture)))
+        (lost (efrit-capture-lost capture)))
+    (if (= lost 0)
         (efrit-capture--decoded (concat head tail))
-      (let* ((tail (substring tail (max 0 (- (length tail)
-                                             (efrit-capture-tail-room capture)))))
-             (lost (+ (efrit-capture-lost capture)
-                      (- (length (efrit-capture-tail capture)) (length tail)))))
-        (efrit-world-joined (efrit-capture--decoded (efrit-capture--whole head))
-                            lost
-                            (efrit-capture--decoded tail))))))
+      (efrit-world-joined (efrit-capture--decoded (efrit-capture--whole head))
+                          lost
+                          (efrit-capture--decoded tail)))))
 
 (defun efrit-capture--decoded (bytes)
   "Return BYTES as text that fits into JSON."

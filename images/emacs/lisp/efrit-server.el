@@ -39,6 +39,7 @@
 (require 'efrit-health)
 (require 'efrit-recover)
 (require 'efrit-watchdog)
+(require 'efrit-process)
 
 ;; The default would let the signal open a debugger in an idle daemon.
 (setq debug-on-event nil)
@@ -302,6 +303,7 @@ Sessions take turns with requests: a step, a request, a step."
       (efrit-files-make-directories))
     (efrit-health-beat-if-stale)
     (efrit-session-look)
+    (efrit-process-look-at-all)
     (unless efrit-server--busy
       (unless (or efrit-sessions (efrit-queue-next)) (garbage-collect-maybe 4))
       (setq efrit-server--dirty t)

@@ -83,7 +83,7 @@ ON-HEAD, ON-BODY and ON-END are told what comes back, see `efrit-curl'; none of
 them is called before this has returned an `efrit-curl'.  PROXY is the URL of a
 proxy or nil.  CONNECT-SECONDS limits the time to connect, IDLE-SECONDS the time
 without a byte, SECONDS, unless nil, all of it.
-Signal a `file-error' when curl cannot be started."
+Signal a `file-error' when there is no curl."
   (let* ((mark (format "\036%015x" (random (ash 1 60))))
          (config (efrit-curl--config url headers mark proxy
                                      connect-seconds idle-seconds seconds))
@@ -130,6 +130,13 @@ URL, HEADERS, PROXY, CONNECT-SECONDS, IDLE-SECONDS and SECONDS are as in
            (replace-regexp-in-string "[\n\r]+" " " value t t)
            t)))
 
+(defun efrit-curl--program ()
+  "Return the path of curl."
+  ;; Some versions of Emacs look only after they have forked.
+  (or (executable-find efrit-curl-program)
+      (signal 'file-missing (list "Searching for program" "No such file or directory"
+                                  efrit-curl-program))))
+
 (defun efrit-curl--start (curl)
   "Start the process of CURL."
   (let* ((default-directory "/")
@@ -140,7 +147,8 @@ URL, HEADERS, PROXY, CONNECT-SECONDS, IDLE-SECONDS and SECONDS are as in
          (process (make-process :name "efrit-curl"
                                 :buffer nil
                                 ;; The first option: no other configuration.
-                                :command (list efrit-curl-program "-q" "--config" "-")
+                                :command (list (efrit-curl--program)
+                                               "-q" "--config" "-")
                                 :coding 'no-conversion
                                 :connection-type 'pipe
                                 :noquery t
@@ -249,11 +257,14 @@ the timer, or the process."
     (unwind-protect
         (while (and (efrit-curl-inbox curl) (not (efrit-curl--over-p curl)))
           (let ((thing (pop (efrit-curl-inbox curl))))
-            (efrit-curl-entry
-              (if (stringp thing)
-                  (efrit-curl--take curl thing)
-                (efrit-curl--end curl)))))
+            (if (stringp thing)
+                (efrit-curl--take curl thing)
+              (efrit-curl--end curl))))
       (setf (efrit-curl-busy curl) nil))))
+
+(defun efrit-curl--call (function &rest arguments)
+  "Call FUNCTION with ARGUMENTS; what goes wrong in it is its own affair."
+  (efrit-curl-entry (apply function arguments)))
 
 (defun efrit-curl--take (curl bytes)
   "Take BYTES that came from the process of CURL."
@@ -282,7 +293,7 @@ the timer, or the process."
     ((guard (string-empty-p bytes)))
     ('body
      (setf (efrit-curl-received curl) (+ (efrit-curl-received curl) (length bytes)))
-     (funcall (efrit-curl-on-body curl) bytes))
+     (efrit-curl--call (efrit-curl-on-body curl) bytes))
     ('head
      (efrit-curl--add-text curl bytes)
      (efrit-curl--read-head curl))))
@@ -295,9 +306,10 @@ the timer, or the process."
   (setf (efrit-curl-text curl) (concat (efrit-curl-text curl) bytes))
   (when (> (length (efrit-curl-text curl)) efrit-curl--most-text)
     (efrit-curl-stop curl)
-    (funcall (efrit-curl-on-end curl)
-             (efrit-curl--make-end :message "The head of the response is too long"
-                                   :connected t))))
+    (efrit-curl--call (efrit-curl-on-end curl)
+                      (efrit-curl--make-end
+                       :message "The head of the response is too long"
+                       :connected t))))
 
 (defun efrit-curl--read-head (curl)
   "Tell the head of the response to CURL, once it is whole."
@@ -311,8 +323,8 @@ the timer, or the process."
         (unless (< status 200)
           (setf (efrit-curl-phase curl) 'body
                 (efrit-curl-answered curl) t)
-          (funcall (efrit-curl-on-head curl) status
-                   (efrit-curl--headers (substring text 0 begin))))
+          (efrit-curl--call (efrit-curl-on-head curl) status
+                            (efrit-curl--headers (substring text 0 begin))))
         (efrit-curl--response curl (substring text end))))))
 
 (defun efrit-curl--headers (text)
@@ -338,19 +350,27 @@ the timer, or the process."
                           (process-exit-status process))
                :message (nth 2 report)
                :connected (or (efrit-curl-answered curl) (> (nth 0 report) 0))
-               :lost (< (efrit-curl-received curl) (nth 1 report)))))
+               :lost (efrit-curl--lost-p curl (nth 1 report)))))
     (efrit-curl-stop curl)
-    (funcall (efrit-curl-on-end curl) end)))
+    (efrit-curl--call (efrit-curl-on-end curl) end)))
+
+(defun efrit-curl--lost-p (curl bytes)
+  "Return non-nil when not all came of a body of CURL that has BYTES.
+A curl that succeeds has written a report, and BYTES is nil without one."
+  (if bytes
+      (< (efrit-curl-received curl) bytes)
+    (eql 0 (process-exit-status (efrit-curl-process curl)))))
 
 (defun efrit-curl--read-report (curl)
-  "Return the time to connect, the bytes of the body and the message of CURL."
+  "Return the time to connect, the bytes of the body and the message of CURL.
+Without a report, the bytes are nil and the message is what else curl wrote."
   (let ((text (decode-coding-string (efrit-curl-text curl) 'utf-8-unix t)))
     (if (and (eq (efrit-curl-phase curl) 'report)
              (string-match "\\`\\([0-9.]+\\) \\([0-9]+\\) ?" text))
         (list (string-to-number (match-string 1 text))
               (string-to-number (match-string 2 text))
               (substring text (match-end 0)))
-      (list 0 0 (string-trim text)))))
+      (list 0 nil (string-trim text)))))
 
 (provide 'efrit-curl)
 ;;; efrit-curl.el ends here

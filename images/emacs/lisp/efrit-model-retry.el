@@ -97,7 +97,8 @@ LATE is non-nil when the time for the reply is over."
            ;; A peer that went away during the handshake has this code as well.
            (efrit-model-failure "tls" message :retry (eq code 35)))
           ((or (memq code efrit-model-retry--connect-codes)
-               (not (efrit-curl-end-connected end)))
+               ;; Without a code, something else has ended curl.
+               (and code (not (efrit-curl-end-connected end))))
            (efrit-model-failure "connect" message :retry t))
           (t
            (efrit-model-failure "cut" message :retry t)))))

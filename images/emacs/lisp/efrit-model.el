@@ -83,9 +83,12 @@ Whoever asks should call this now and then."
   (setf (efrit-model-call-state call) 'asking
         (efrit-model-call-attempts call) (1+ (efrit-model-call-attempts call)))
   (condition-case err
-      (let ((key (efrit-secret-key)))
-        (setf (efrit-model-call-key-hash call) (secure-hash 'sha256 key))
-        (efrit-model--post call key))
+      (if (efrit-model--late-p call 0)
+          (efrit-model--fail-soon
+           call (efrit-model-failure "timeout" "There is no time left to ask the model"))
+        (let ((key (efrit-secret-key)))
+          (setf (efrit-model-call-key-hash call) (secure-hash 'sha256 key))
+          (efrit-model--post call key)))
     (error
      (efrit-model--fail-soon
       call (efrit-model-failure (cond ((memq 'efrit-error (get (car err) 'error-conditions))

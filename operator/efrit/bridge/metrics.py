@@ -3,9 +3,11 @@
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from efrit.protocol import Reason, RequestState, RequestView, Stats
+from efrit.protocol import Reason, RequestState, RequestView, Stats, Usage, kind_label
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
+DIRECTIONS = ("input", "output", "cache_read", "cache_write")
+"""Of tokens, as `Usage` counts them."""
 _SECONDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 
 
@@ -34,6 +36,14 @@ class Metrics:
         self._interrupts = Counter(
             "efrit_emacs_interrupts", "Signals sent to a request's Emacs.", ["signal"], registry=registry
         )
+        self._sessions = Gauge("efrit_emacs_sessions", "Chats and commands under way.", registry=registry)
+        self._tokens = Counter(
+            "efrit_model_tokens", "Tokens of answered chats and commands.", ["direction"], registry=registry
+        )
+        self._calls = Counter("efrit_model_calls", "Turns of the model in them.", registry=registry)
+        self._errors = Counter("efrit_model_errors", "Calls to the model that failed.", ["kind"], registry=registry)
+        for direction in DIRECTIONS:
+            self._tokens.labels(direction)
         for reason in Reason:
             self._processed.labels(reason.value)
         for name in ("SIGUSR2", "SIGKILL"):
@@ -49,6 +59,15 @@ class Metrics:
             self._execution.observe(response.execution_time)
             if view.queued_time is not None:
                 self._wait.observe(max(0.0, (response.started - view.queued_time).total_seconds()))
+        if response.usage is not None:
+            self._used(response.usage)
+
+    def _used(self, usage: Usage) -> None:
+        for direction in DIRECTIONS:
+            self._tokens.labels(direction).inc(getattr(usage, f"{direction}_tokens"))
+        self._calls.inc(usage.model_calls)
+        for kind, count in usage.model_errors.items():
+            self._errors.labels(kind_label(kind)).inc(count)
 
     def restarted(self) -> None:
         """Counts a start of Emacs."""
@@ -64,4 +83,5 @@ class Metrics:
         self._requests.labels("running").set(stats.processing)
         self._requests.labels("answered").set(stats.unacknowledged)
         self._up.set(stats.emacs.responsive)
+        self._sessions.set(stats.emacs.sessions)
         return generate_latest(self._registry)

@@ -18,6 +18,11 @@ REQUEST_SECONDS = Histogram(
     "From creation of a request to its final status, as far as whole seconds of creation allow.",
     buckets=(0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800),
 )
+MODEL_TOKENS = Counter(
+    "efrit_request_model_tokens_total", "Tokens of chats and commands that became final.", ["direction"]
+)
+MODEL_CALLS = Counter("efrit_request_model_calls_total", "Turns of the model in them.")
+MODEL_ERRORS = Counter("efrit_request_model_errors_total", "Calls to the model that failed in them.", ["kind"])
 OPEN_REQUESTS = Gauge("efrit_open_requests", "Requests known that are not final.")
 INSTANCES = Gauge("efrit_instances", "Instances known.")
 BRIDGES = Gauge("efrit_bridge_connections", "Bridges a stream is open or wanted to.")

@@ -21,7 +21,7 @@ from efrit.protocol.ids import (
 from efrit.protocol.model import canonical_json
 from efrit.protocol.request import Budget, Digest, Request, RequestOptions, SessionOption, digest
 from efrit.protocol.response import Response, failure
-from efrit.protocol.session import Progress, Session, Usage
+from efrit.protocol.session import Progress, Session, Usage, kind_label
 from efrit.protocol.states import (
     PROTOCOL_VERSION,
     EmacsState,
@@ -90,6 +90,7 @@ __all__ = [
     "id_of_response_file",
     "id_of_session_file",
     "is_request_id",
+    "kind_label",
     "parse_event",
     "request_file",
     "request_id",

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Annotated, Any, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator, model_validator
 
 from efrit.errors import InvalidResponse, ProtocolError
 from efrit.protocol.ids import RequestId, RequestIdField
@@ -14,6 +14,14 @@ from efrit.protocol.times import Timestamp
 
 RESULTS = ".efrit/results"
 """Where in its workspace Emacs leaves results that are too long for an answer."""
+
+
+def _or_none(value: Any, read: ValidatorFunctionWrapHandler) -> Any:
+    """What `read` makes of it, None where it fails: no answer is lost for its figures."""
+    try:
+        return read(value)
+    except ValidationError:
+        return None
 
 
 class Response(PassThroughModel):
@@ -43,8 +51,8 @@ class Response(PassThroughModel):
     error_code: str | None = None
     started: Timestamp | None = None
     session: Session | None = None
-    progress: Progress | None = None
-    usage: Usage | None = None
+    progress: Annotated[Progress | None, WrapValidator(_or_none)] = None
+    usage: Annotated[Usage | None, WrapValidator(_or_none)] = None
 
     @model_validator(mode="before")
     @classmethod

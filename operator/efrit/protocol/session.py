@@ -15,6 +15,15 @@ ErrorKind = Annotated[str, Field(max_length=64)]
 """Why a call to the model failed: an HTTP status, or a word of efrit-model.el."""
 
 
+_WORDS = {"connect", "tls", "timeout", "cut", "authentication", "refused", "protocol", "no-curl", "no-key"}
+
+
+def kind_label(kind: str) -> str:
+    """`kind` as a label of a metric: an HTTP status or a known word, else `other`. Who wrote it may write any."""
+    status = len(kind) == 3 and kind.isascii() and kind.isdigit() and kind[0] in "45"
+    return kind if status or kind in _WORDS else "other"
+
+
 class Session(PassThroughModel):
     """Where a session stands; `question` is there with `need-input`."""
 

@@ -71,6 +71,27 @@ def test_answers_are_counted_by_reason_and_timed_when_they_ran() -> None:
         assert line in text
 
 
+def test_what_the_model_cost_is_counted_with_the_answer() -> None:
+    metrics = Metrics()
+    usage = {"input_tokens": 5, "output_tokens": 7, "cache_read_tokens": 3, "model_calls": 2}
+    for errors in ({"529": 2, "cut": 1}, {"529": 1, "made-up": 1, "1234": 1}):
+        metrics.changed(answered("ModelError", usage={**usage, "model_errors": errors}))
+    stats = Stats(queue_id="q", emacs=EmacsStats(sessions=3))
+    text = metrics.render(stats).decode().splitlines()
+    for line in (
+        'efrit_model_tokens_total{direction="input"} 10.0',
+        'efrit_model_tokens_total{direction="output"} 14.0',
+        'efrit_model_tokens_total{direction="cache_read"} 6.0',
+        'efrit_model_tokens_total{direction="cache_write"} 0.0',
+        "efrit_model_calls_total 4.0",
+        'efrit_model_errors_total{kind="529"} 3.0',
+        'efrit_model_errors_total{kind="cut"} 1.0',
+        'efrit_model_errors_total{kind="other"} 2.0',
+        "efrit_emacs_sessions 3.0",
+    ):
+        assert line in text
+
+
 async def test_metrics_and_probes_are_served(served: Served) -> None:
     metrics = await served.client.get("/metrics")
     assert metrics.headers["content-type"].startswith("text/plain")

@@ -81,14 +81,27 @@ def test_an_older_writer_tells_nothing_of_sessions() -> None:
     [
         {"session": {"id": "../x"}},
         {"session": {"id": "s", "status": "paused"}},
+        {"session": "s"},
+    ],
+)
+def test_a_session_that_cannot_be_is_refused(told: dict[str, object]) -> None:
+    with pytest.raises(InvalidResponse):
+        Response.parse(json.dumps({"id": "a", "status": "success", **told}))
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
         {"progress": {"tokens": -1}},
+        {"progress": []},
         {"usage": {"input_tokens": 1.5}},
+        {"usage": {"input_tokens": {}}},
         {"usage": {"model_errors": {"x" * 65: 1}}},
     ],
 )
-def test_what_a_command_tells_wrongly_is_refused(told: dict[str, object]) -> None:
-    with pytest.raises(InvalidResponse):
-        Response.parse(json.dumps({"id": "a", "status": "success", **told}))
+def test_no_answer_is_lost_for_its_figures(told: dict[str, object]) -> None:
+    response = Response.parse(json.dumps({"id": "a", "status": "success", "result": "2", **told}))
+    assert (response.result, response.progress, response.usage) == ("2", None, None)
 
 
 @pytest.mark.parametrize("reason", ["InputRequired", "ModelError", "BudgetExhausted", "CircuitBroken", "Partial"])

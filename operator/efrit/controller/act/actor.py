@@ -28,6 +28,7 @@ from efrit.controller.decide.actions import (
     DisconnectBridge,
     Explain,
     FetchAnswer,
+    FindSession,
     PatchStatus,
     Record,
     StoreResult,
@@ -47,10 +48,18 @@ from efrit.errors import (
     RequestConflict,
     RequestNotFound,
 )
+from efrit.protocol import kind_label
 
 log = logging.getLogger(__name__)
 
 API_VERSION = f"{GROUP}/{VERSION}"
+USED = {
+    "input": "inputTokens",
+    "output": "outputTokens",
+    "cache_read": "cacheReadTokens",
+    "cache_write": "cacheWriteTokens",
+}
+"""Directions of tokens, and their names in a status."""
 
 
 class Actor:
@@ -85,8 +94,12 @@ class Actor:
         match action:
             case Submit():
                 await self._submit(action)
+            case PatchStatus(droppable=True):
+                await self._tell_progress(action)
             case PatchStatus():
                 await self._patch_status(action)
+            case FindSession():
+                await self._find_session(action)
             case Acknowledge(instance=instance, uid=uid):
                 await self._bridges.acknowledge(instance, uid)
                 self._sink.acknowledged(instance, uid)
@@ -137,15 +150,39 @@ class Actor:
         else:
             self._sink.request_view(action.instance, view)
 
-    async def _patch_status(self, action: PatchStatus) -> None:
+    async def _tell_progress(self, action: PatchStatus) -> None:
+        """Patch the status, on the same condition as any; one that does not succeed is dropped.
+
+        The object has changed, or is final: the watch tells, and the next news of the request are better than these.
+        """
+        try:
+            obj = await self._send_patch(action)
+        except ApiError as error:
+            log.debug("%s/%s: how far it has come is not told: %s", *action.key, error)
+            self._sink.progress_dropped(action.key, action.uid)
+            return
+        metrics.STATUS_WRITES.labels(action.kind).inc()
+        self._sink.observe_request(obj)
+
+    async def _send_patch(self, action: PatchStatus) -> dict[str, Any]:
         namespace, name = action.key
         removed = dict.fromkeys(action.old.keys() - action.status.keys())
         body = {
             "metadata": {"resourceVersion": action.resource_version, "uid": action.uid},
             "status": {**_merge(action.status, action.old), **removed},
         }
+        return await self._kube.patch_status(API_VERSION, action.kind, namespace, name, body)
+
+    async def _find_session(self, action: FindSession) -> None:
+        found = ""
+        selector = f"status.session.id={action.session}"
+        async for obj in self._kube.pages(API_VERSION, "EfritRequest", action.request_key[0], fieldSelector=selector):
+            found = obj["status"].get("instanceName") or found
+        self._sink.session_found(action.request_key, action.uid, found)
+
+    async def _patch_status(self, action: PatchStatus) -> None:
         try:
-            obj = await self._kube.patch_status(API_VERSION, action.kind, namespace, name, body)
+            obj = await self._send_patch(action)
         except (ApiConflict, ApiNotFound):
             # Somebody was faster, or it is another object by now: take in what is there and decide anew.
             await self._reread(action)
@@ -269,3 +306,9 @@ def _count(action: PatchStatus, now: datetime) -> None:
     metrics.REQUESTS_FINISHED.labels(action.status.get("reason", "")).inc()
     if action.created is not None:
         metrics.REQUEST_SECONDS.observe(max(0.0, (now - action.created).total_seconds()))
+    usage: Mapping[str, Any] = action.status.get("usage", {})
+    for direction, name in USED.items():
+        metrics.MODEL_TOKENS.labels(direction).inc(usage.get(name, 0))
+    metrics.MODEL_CALLS.inc(usage.get("modelCalls", 0))
+    for kind, count in usage.get("modelErrors", {}).items():
+        metrics.MODEL_ERRORS.labels(kind_label(kind)).inc(count)

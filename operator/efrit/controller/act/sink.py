@@ -63,5 +63,11 @@ class Sink(Protocol):
     def cramped(self, key: Key, uid: str) -> None:
         """Take in that the object of a request has no room for the status it was to get."""
 
+    def progress_dropped(self, key: Key, uid: str) -> None:
+        """Take in that the status of a request could not say how far it has come."""
+
+    def session_found(self, key: Key, uid: str, instance: str) -> None:
+        """Take in which instance has the session a request continues, `""` for none."""
+
     def request_gone(self, key: Key, uid: str) -> None:
         """Take in that a request does not exist any more."""

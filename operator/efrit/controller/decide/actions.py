@@ -26,6 +26,17 @@ class PatchStatus:
     old: Mapping[str, Any] = field(default_factory=dict)
     """The status decided about; keys that are gone are removed."""
     created: datetime | None = None
+    droppable: bool = False
+    """It only tells how far a request has come: one that does not succeed is not made up for."""
+
+
+@dataclass(frozen=True, slots=True)
+class FindSession:
+    """Look for the instance that has the session a request continues."""
+
+    request_key: Key
+    uid: str
+    session: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +157,7 @@ class LookAgain:
 
 Action = (
     PatchStatus
+    | FindSession
     | Submit
     | CancelWork
     | FetchAnswer

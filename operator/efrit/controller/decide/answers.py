@@ -31,7 +31,7 @@ from efrit.api.request import (
 from efrit.controller.decide import news
 from efrit.controller.decide.actions import Action, PatchStatus, StoreResult
 from efrit.controller.decide.room import CRAMPED_NOTE, MAX_TEXT_CHARS, ROOMY, Room, cut
-from efrit.protocol import RequestView, Response
+from efrit.protocol import Reason, RequestView, Response
 
 RESULT_KEY = "result"
 
@@ -119,7 +119,7 @@ def answered(
     `queue_timeout` says that the work was withdrawn because it waited too long, which is not the user's cancel.
     """
     reason = RequestReason(response.reason.value)
-    message = response.error or _question(response) or NO_REASON_TEXT.get(reason, reason.value)
+    message = _question(response) or response.error or NO_REASON_TEXT.get(reason, reason.value)
     if queue_timeout and reason == RequestReason.CANCELLED and response.started is None:
         reason = RequestReason.TIMED_OUT
         message = (
@@ -157,7 +157,9 @@ def answered(
 
 
 def _question(response: Response) -> str | None:
-    return response.session.question if response.session is not None else None
+    """Return what the model asks: that is what a person has to know."""
+    asked = response.reason == Reason.INPUT_REQUIRED and response.session is not None
+    return response.session.question if asked and response.session is not None else None
 
 
 def _context(response: Response) -> EmacsContext | None:

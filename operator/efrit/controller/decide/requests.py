@@ -15,21 +15,22 @@ from efrit.api import (
     RequestType,
     RetryPolicy,
 )
-from efrit.controller.decide import answers, placement
+from efrit.controller.decide import answers, news, placement
 from efrit.controller.decide.actions import (
     Acknowledge,
     Action,
     CancelWork,
     Delete,
     FetchAnswer,
+    FindSession,
     LookAgain,
     Submit,
     Wake,
 )
 from efrit.controller.decide.case import Case
-from efrit.controller.decide.room import CRAMPED, ROOMY
-from efrit.controller.decide.views import RequestSnapshot
-from efrit.controller.decide.waiting import once_it_lasts, open_status, queue_deadline, wait
+from efrit.controller.decide.room import CRAMPED, ROOMY, Room
+from efrit.controller.decide.views import InstanceSnapshot, RequestSnapshot
+from efrit.controller.decide.waiting import once_it_lasts, open_status, queue_deadline, tell_progress, wait
 from efrit.controller.decide.wire import wire_request
 from efrit.protocol import RequestState
 
@@ -104,8 +105,12 @@ def _answered(case: Case) -> list[Action] | None:
         instance_name=request.status.instance_name or named or "",
         # Nothing else withdraws what nobody cancelled. The clock may have been set back since.
         queue_timeout=request.spec.queue_timeout_seconds is not None and not request.spec.cancel,
-        room=CRAMPED if snapshot.cramped else ROOMY,
+        room=_room(case),
     )
+
+
+def _room(case: Case) -> Room:
+    return CRAMPED if case.snapshot.cramped else ROOMY
 
 
 def _queue_lost(case: Case) -> list[Action] | None:
@@ -199,13 +204,38 @@ def _target_missing(case: Case) -> list[Action] | None:
 def _bind(case: Case) -> list[Action]:
     """Record the instance that gets the request; one that sleeps wakes up because the request is its own."""
     snapshot, request = case.snapshot, case.snapshot.request
+    if request.spec.session is not None and snapshot.session_home != "":
+        return _bind_to_session(case, request.spec.session.id)
     ready, asleep = placement.choose(snapshot.candidates), placement.to_wake(snapshot.candidates)
     chosen = ready or next(iter(asleep), None)
     if chosen is None:
         return wait(case, RequestReason.INSTANCE_NOT_READY, "No ready instance matches: waiting for one.", [])
+    return _bound(case, chosen)
+
+
+def _bound(case: Case, chosen: InstanceSnapshot) -> list[Action]:
     update = {"instance_name": chosen.instance.metadata.name}
-    bound = answers.patch(request, open_status(case, RequestReason.PENDING, "Bound to an instance.", update))
-    return [bound] if ready else [bound, Wake(chosen.instance.key)]
+    status = open_status(case, RequestReason.PENDING, "Bound to an instance.", update)
+    bound = answers.patch(case.snapshot.request, status)
+    return [bound] if chosen.available else [bound, Wake(chosen.instance.key)]
+
+
+def _bind_to_session(case: Case, session: str) -> list[Action]:
+    """Record the instance that has the session, ready or not: no other knows it."""
+    snapshot, request = case.snapshot, case.snapshot.request
+    home = snapshot.session_home
+    if home is None:
+        return [FindSession(request.key, request.metadata.uid, session)]
+    for each in snapshot.candidates:
+        if each.instance.metadata.name == home:
+            return _bound(case, each)
+    return answers.never_ran(
+        request,
+        RequestReason.REJECTED,
+        f"Session {session} is on EfritInstance {home}, which is gone or is none of those asked for: name it with "
+        "spec.instanceRef, or begin a new session.",
+        case.now,
+    )
 
 
 def _inadmissible(case: Case) -> list[Action] | None:
@@ -262,8 +292,10 @@ def _known_to_bridge(case: Case) -> list[Action] | None:
         times["queue_id"] = case.snapshot.target.bridge.queue_id
     if view.state == RequestState.RUNNING:
         started = view.started_time or case.now
-        times["start_time"] = started
-        return once_it_lasts(case, started + config.running_after, RequestReason.RUNNING, "Emacs works on it.", times)
+        fields = times | news.while_running(view, _room(case)) | {"start_time": started}
+        due = started + config.running_after
+        running = once_it_lasts(case, due, RequestReason.RUNNING, "Emacs works on it.", fields)
+        return running or tell_progress(case, fields)
     queued = view.queued_time or case.now
     actions = once_it_lasts(
         case, queued + config.queued_after, RequestReason.QUEUED, "It waits on the instance's queue.", times

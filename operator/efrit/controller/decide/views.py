@@ -35,6 +35,7 @@ class ControllerConfig:
     target_grace: timedelta = timedelta(seconds=30)
     running_after: timedelta = timedelta(seconds=1)
     queued_after: timedelta = timedelta(seconds=5)
+    progress_every: timedelta = timedelta(seconds=1)
     stats_every: timedelta = timedelta(seconds=10)
     unreachable_after: timedelta = timedelta(seconds=30)
     volume_after: timedelta = timedelta(seconds=30)
@@ -175,3 +176,7 @@ class RequestSnapshot:
     """The object is deleted: stop its work, store nothing."""
     cramped: bool = False
     """The object had no room for a status of the usual size: say less."""
+    progress_told: datetime | None = None
+    """When its status last said how far it has come, or was to say so."""
+    session_home: str | None = None
+    """The instance that has the session it continues, `""` where no request says so; None: nobody has asked yet."""

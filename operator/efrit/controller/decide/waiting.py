@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from efrit.api import (
@@ -53,6 +54,21 @@ def once_it_lasts(
     if case.now < due:
         return [LookAgain(due - case.now)]
     return [answers.patch(request, open_status(case, reason, message, update))]
+
+
+def tell_progress(case: Case, update: Mapping[str, object]) -> list[Action]:
+    """Write how far a running request has come, if that is news, and once in a while only."""
+    snapshot = case.snapshot
+    status = snapshot.request.status
+    news = {name: update[name] for name in ("progress", "session") if name in update}
+    if all(getattr(status, name) == value for name, value in news.items()):
+        return []
+    if snapshot.progress_told is not None:
+        due = snapshot.progress_told + snapshot.config.progress_every
+        if case.now < due:
+            return [LookAgain(due - case.now)]
+    patch = answers.patch(snapshot.request, status.model_copy(update=news))
+    return [replace(patch, droppable=True)]
 
 
 def wait(

@@ -67,6 +67,8 @@ class RequestRecord:
     gone: bool = False
     left: bool = False
     cramped: bool = False
+    progress_told: datetime | None = None
+    session_home: str | None = None
     assumed: Key | None = None
     """The instance it is being bound to, until the API server has said so."""
 

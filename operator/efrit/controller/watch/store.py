@@ -79,6 +79,8 @@ class Store(BridgeNews):
             return
         if entry is not None and entry.request.metadata.uid == request.metadata.uid:
             self._untarget(entry)
+            if request.status.progress != entry.request.status.progress:
+                entry.progress_told = self._clock()
             entry.request = request
         else:
             if entry is not None:
@@ -212,6 +214,19 @@ class Store(BridgeNews):
         if entry is not None and entry.request.metadata.uid == uid:
             entry.cramped = True
 
+    def progress_dropped(self, key: Key, uid: str) -> None:
+        """Remember that it was tried to say how far a request has come."""
+        entry = self._requests.get(key)
+        if entry is not None and entry.request.metadata.uid == uid:
+            entry.progress_told = self._clock()
+
+    def session_found(self, key: Key, uid: str, instance: str) -> None:
+        """Remember which instance has the session a request continues, `""` for none."""
+        entry = self._requests.get(key)
+        if entry is not None and entry.request.metadata.uid == uid:
+            entry.session_home = instance
+            self._look_request(key)
+
     def request_gone(self, key: Key, uid: str) -> None:
         """Take in that the API server does not know this request any more."""
         entry = self._requests.get(key)
@@ -276,6 +291,8 @@ class Store(BridgeNews):
             controller_started=self._started,
             gone=entry.gone,
             cramped=entry.cramped,
+            progress_told=entry.progress_told,
+            session_home=entry.session_home,
         )
 
     def must_verify(self, key: Key) -> bool:

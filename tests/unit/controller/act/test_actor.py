@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from efrit.controller import metrics
 from efrit.controller.act.actor import Actor
 from efrit.controller.act.bridges import Bridges
 from efrit.controller.act.identity import new_identity
@@ -23,6 +24,7 @@ from efrit.controller.decide.actions import (
     DisconnectBridge,
     Explain,
     FetchAnswer,
+    FindSession,
     LookAgain,
     PatchStatus,
     Record,
@@ -327,6 +329,88 @@ async def test_a_status_that_could_not_be_written_is_tried_again(stage: Stage) -
     with pytest.raises(ApiUnavailable):
         await stage.does(patch({"phase": "Failed"}, version="1"))
     assert stage.heard.told == []
+
+
+async def test_what_the_model_cost_is_counted_once_the_end_is_written(stage: Stage) -> None:
+    def counted() -> list[float]:
+        tokens = metrics.MODEL_TOKENS.labels("output")
+        errors = metrics.MODEL_ERRORS.labels("529")
+        return [each._value.get() for each in (tokens, metrics.MODEL_CALLS, errors)]
+
+    usage = {"outputTokens": 7, "modelCalls": 2, "modelErrors": {"529": 1}}
+    stored = stage.api.put(WORK, request_json())
+    before = counted()
+
+    version = stored["metadata"]["resourceVersion"]
+    await stage.does(patch({"phase": "Failed", "usage": usage}, version="1"))
+    assert counted() == before, "somebody was faster"
+    await stage.does(patch({"phase": "Failed", "usage": usage}, version=version))
+
+    assert [after - then for after, then in zip(counted(), before, strict=True)] == [7, 2, 1]
+
+
+# Progress.
+
+
+def progress(version: str) -> PatchStatus:
+    return replace(patch({"phase": "Running", "progress": {"step": 2}}, version=version), droppable=True)
+
+
+async def test_progress_is_written_on_the_same_condition_as_any_status(stage: Stage) -> None:
+    stored = stage.api.put(WORK, request_json())
+    version = stored["metadata"]["resourceVersion"]
+
+    await stage.does(progress(version))
+
+    (call,) = stage.api.made("PATCH")
+    assert call.body["metadata"] == {"resourceVersion": version, "uid": UID}
+    ((obj,),) = stage.heard.of("observe_request")
+    assert obj["status"]["progress"] == {"step": 2}
+
+
+async def test_progress_of_a_request_that_has_changed_is_dropped(stage: Stage) -> None:
+    stage.api.put(WORK, {**request_json(), "status": {"phase": "Succeeded"}})
+
+    await stage.does(progress("1"))
+
+    assert stage.api.objects[WORK]["status"] == {"phase": "Succeeded"}
+    assert [call.method for call in stage.api.calls] == ["PATCH"]
+    assert stage.heard.told == [("progress_dropped", (REQUEST, UID))]
+
+
+@pytest.mark.parametrize("status", [0, 404, 413, 422, 429, 500])
+async def test_progress_that_is_refused_or_lost_is_not_made_up_for(stage: Stage, status: int) -> None:
+    stored = stage.api.put(WORK, request_json())
+    stage.api.fail("PATCH", f"{WORK}/status", status)
+
+    await stage.does(progress(stored["metadata"]["resourceVersion"]))
+
+    assert len(stage.api.made("PATCH")) == 1
+    assert stage.heard.told == [("progress_dropped", (REQUEST, UID))]
+
+
+# Sessions.
+
+
+@pytest.mark.parametrize(
+    ("statuses", "home"),
+    [
+        ([], ""),
+        ([{"session": {"id": "s-1"}}], ""),
+        ([{"session": {"id": "s-1"}, "instanceName": "alpha"}, {"session": {"id": "s-1"}}], "alpha"),
+    ],
+)
+async def test_the_instance_of_a_session_is_that_of_the_requests_that_had_it(
+    stage: Stage, statuses: list[Json], home: str
+) -> None:
+    for number, status in enumerate(statuses):
+        stage.api.put(WORK.replace("work", f"w{number}"), {**request_json(f"w{number}"), "status": status})
+
+    await stage.does(FindSession(REQUEST, UID, "s-1"))
+
+    (call,) = stage.api.made("GET")
+    assert call.query["fieldSelector"] == "status.session.id=s-1"
+    assert stage.heard.told == [("session_found", (REQUEST, UID, home))]
 
 
 # Children.

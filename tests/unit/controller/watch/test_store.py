@@ -1354,3 +1354,46 @@ async def test_a_binding_that_was_written_counts_once() -> None:
     world.store.assume((NAMESPACE, "free"), None)
 
     assert load_of(world, ALPHA) == 1
+
+
+# How far requests have come, and sessions.
+
+
+@on_virtual_time
+async def test_when_a_status_last_told_progress_is_remembered() -> None:
+    world = World()
+
+    def told() -> datetime | None:
+        snapshot = world.store.request_snapshot(WORK)
+        assert snapshot is not None
+        return snapshot.progress_told
+
+    world.store.observe_request(request_json(status={"phase": "Running"}))
+    assert told() is None
+    world.store.observe_request(request_json(version="21", status={"phase": "Running", "progress": {"step": 1}}))
+    first = told()
+    assert first == world.now()
+    await elapse(5)
+    world.store.observe_request(request_json(version="22", status={"phase": "Running", "progress": {"step": 1}}))
+    assert told() == first, "nothing new was told"
+    world.store.progress_dropped(WORK, "another")
+    assert told() == first
+    world.store.progress_dropped(WORK, UID)
+    assert told() == world.now()
+
+
+@on_virtual_time
+async def test_the_instance_of_a_session_is_remembered_and_its_request_looked_at() -> None:
+    world = World()
+
+    world.store.observe_request(request_json(target=None, selector={"matchLabels": {"a": "b"}}))
+    await world.settle()
+
+    world.store.session_found(WORK, "another", "beta")
+    assert await world.looks() == set()
+    world.store.session_found(WORK, UID, "alpha")
+
+    snapshot = world.store.request_snapshot(WORK)
+    assert snapshot is not None
+    assert snapshot.session_home == "alpha"
+    assert await world.looks() == {("Request", "work")}

@@ -135,7 +135,8 @@ The server collects while it is idle, so that a request seldom waits for it."
   :type '(choice (const :tag "None" nil) string))
 
 ;; The API pings while the model thinks, so silence means that it is gone.
-(defcustom efrit-model-idle-seconds 120
+(defcustom efrit-model-idle-seconds
+  (efrit-settings--env-number "EFRIT_MODEL_IDLE_SECONDS" 120)
   "Seconds without a byte from the model's API after which it is asked again."
   :type 'number)
 

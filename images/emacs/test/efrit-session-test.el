@@ -227,5 +227,30 @@ input = {message = \"Done.\"}
                                   (with-current-buffer "*efrit-test-daemon*"
                                     (buffer-string)))))))
 
+(ert-deftest efrit-session-a-question-ends-the-request-and-its-answer-continues ()
+  (efrit-session-test--with-model nil
+    (let* ((asked (efrit-session-test--answer "q1" "command" "scenario=question go"))
+           (session (alist-get 'session asked)))
+      (should (equal (alist-get 'reason asked) "InputRequired"))
+      (should (equal (alist-get 'outcome asked) "Partial"))
+      (should (equal (alist-get 'status session) "need-input"))
+      (should (stringp (alist-get 'question session)))
+      (let ((done (efrit-session-test--answer "q2" "command" "Blue"
+                                              :session (list :id (alist-get 'id session)))))
+        (should (equal (alist-get 'reason done) "Succeeded"))))))
+
+(ert-deftest efrit-session-a-cancel-stops-a-shell-command-and-an-eval ()
+  (efrit-session-test--with-model nil
+    (dolist (scenario '("sleeping-shell" "sleeping-eval"))
+      (efrit-session-test--ask scenario "command" (format "scenario=%s go" scenario))
+      (efrit-test-wait 20 (ignore-errors
+                            (string-match-p "shell_exec\\|eval_sexp"
+                                            (efrit-test-read
+                                             "progress" (concat scenario ".ndjson")))))
+      (efrit-test-interrupt scenario "Cancelled")
+      (let ((answer (efrit-test-answer scenario)))
+        (should (equal (alist-get 'reason answer) "Cancelled"))
+        (should (equal (alist-get 'outcome answer) "Partial"))))))
+
 (provide 'efrit-session-test)
 ;;; efrit-session-test.el ends here

@@ -37,16 +37,11 @@
   (let ((id (efrit-world-request-id world))
         (left (efrit-world-seconds-left world))
         (marker (efrit-tools-eval--marker world)))
-    (cond ((null left) (efrit-eval-run id nil function))
-          ((<= left 0)
-           (efrit-result--make :reason "TimedOut" :output "" :messages ""
-                               :error "The time was over before the call began"))
-          (t
-           (unwind-protect
-               (progn
-                 (efrit-tools-eval--mark marker left)
-                 (efrit-eval-run id (efrit-world-deadline world) function))
-             (efrit-files-isolated (efrit-files-delete marker)))))))
+    (unwind-protect
+        (progn
+          (when left (efrit-tools-eval--mark marker (max 0 left)))
+          (efrit-eval-run id (efrit-world-deadline world) function))
+      (when left (efrit-files-isolated (efrit-files-delete marker))))))
 
 ;;;; What came of it
 

@@ -147,7 +147,8 @@ Buffers that came to visit files are killed."
 
 (ert-deftest efrit-tools-files-nothing-is-added-and-no-other-file-made ()
   (efrit-tools-files-test-with '(("a.el" ";; old") ("b.org" "* old"))
-    (let ((require-final-newline t) (make-backup-files t))
+    (let ((require-final-newline t) (make-backup-files t)
+          (backup-enable-predicate #'always))
       (efrit-test-content "file_write" :path "a.el" :content "(list)")
       (efrit-test-content "file_edit" :path "b.org" :old "old" :new "new")
       (should (equal (efrit-tools-files-test--bytes "a.el") "(list)"))
@@ -243,8 +244,8 @@ Buffers that came to visit files are killed."
       (narrow-to-region 1 4))
     (efrit-test-content "file_edit" :path "a" :old "two" :new "2")
     (should (equal (efrit-tools-files-test--bytes "a") "one\n2\n"))
-    (efrit-test-content "file_write" :path "a" :content "all\n")
-    (should (equal (efrit-tools-files-test--bytes "a") "all\n"))))
+    (efrit-test-content "file_write" :path "a" :content "one")
+    (should (equal (efrit-tools-files-test--bytes "a") "one"))))
 
 (ert-deftest efrit-tools-files-local-variables-of-a-file-ask-nobody-and-run-nothing ()
   (efrit-tools-files-test-with

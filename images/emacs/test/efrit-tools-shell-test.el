@@ -137,6 +137,14 @@
       (funcall stop)
       (should (= (length results) 1)))))
 
+(ert-deftest efrit-tools-shell-what-is-told-to-end-may-tidy-up ()
+  (efrit-test-with-queue
+    (should (string-prefix-p
+             "tidy\n"
+             (efrit-test-failure
+              "timeout" "shell_exec" :timeout 0.3
+              :command "sh -c 'trap \"echo tidy; exit\" TERM; while :; do sleep 0.1; done'")))))
+
 (ert-deftest efrit-tools-shell-children-that-hold-the-pipes-are-not-waited-for ()
   (efrit-test-with-queue
     (let* ((start (float-time))
@@ -201,11 +209,10 @@
                                                                       (buffer-name buffer)))
                                                     (buffer-list)))
                     (dolist (process (process-list)) (set-process-sentinel process #'ignore))
-                    (dolist (program efrit-process--running)
-                      (cancel-timer (efrit-process-timer program)))))
+                    (mapc #'cancel-timer timer-list)))
       (ert-info ((format "%S" code))
         (let (results)
-          (efrit-tool-start "shell_exec" '((command . "sleep 0.3") (timeout . 1))
+          (efrit-tool-start "shell_exec" '((command . "sleep 0.3") (timeout . 60))
                             (efrit-test-world) (lambda (result) (push result results)))
           (eval code t)
           ;; A server does this at its tick.

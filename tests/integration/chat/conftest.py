@@ -1,4 +1,4 @@
-"""An instance with a model: bridge and real Emacs as processes, and the scripted server that plays the model's API."""
+"""An instance with a model: bridge and real Emacs as processes, and the server that plays the model's API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every scenario played through: real bridge, real Emacs, real HTTP; only what the model says is written beforehand."""
+"""Every scenario played through: real bridge, real Emacs, real HTTP; what the model says is written beforehand."""
 
 from __future__ import annotations
 

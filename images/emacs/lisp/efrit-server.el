@@ -369,6 +369,12 @@ Sessions take turns with requests: a step, a request, a step."
     (ignore-errors (file-notify-rm-watch (car efrit-server--watch)))
     (setq efrit-server--watch nil)))
 
+;;;; For who attaches to the daemon
+
+(dolist (command '(efrit-do efrit-chat efrit-continue efrit-cancel efrit-status))
+  (autoload command "efrit-do" nil t))
+(autoload 'efrit-command-map "efrit-do" nil nil 'keymap)
+
 ;;;; Starting and stopping
 
 ;;;###autoload

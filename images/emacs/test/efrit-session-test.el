@@ -13,19 +13,6 @@
 (require 'efrit-test-daemon)
 (require 'efrit-test-model)
 
-(defmacro efrit-session-test--with-model (environment &rest body)
-  "Run BODY with a daemon that has a model; ENVIRONMENT is added to the daemon's."
-  (declare (indent 1) (debug t))
-  `(efrit-test-with-model
-     (efrit-test-with-queue
-       (with-current-buffer (get-buffer-create "*efrit-test-daemon*") (erase-buffer))
-       (unwind-protect
-           (progn
-             (apply #'efrit-test-daemon-start
-                    (append ,environment (efrit-test-model-environment)))
-             ,@body)
-         (efrit-test-daemon-end 'SIGKILL)))))
-
 (defun efrit-session-test--ask (id type content &rest options)
   "Submit the request ID of TYPE with CONTENT and OPTIONS, a plist."
   (apply #'efrit-test-submit id :type type :content content
@@ -44,7 +31,7 @@
   "What the scenario of a chat begins with.")
 
 (ert-deftest efrit-session-a-chat-is-answered-and-continued ()
-  (efrit-session-test--with-model nil
+  (efrit-test-with-model-daemon nil
     (let* ((first (efrit-session-test--answer "c1" "chat" efrit-session-test--hello))
            (id (efrit-session-test--get first 'session 'id)))
       (should (equal (alist-get 'status first) "success"))
@@ -60,14 +47,14 @@
         (should (equal (efrit-session-test--get second 'session 'id) "c1"))))))
 
 (ert-deftest efrit-session-an-unknown-session-is-refused-and-runs-nothing ()
-  (efrit-session-test--with-model nil
+  (efrit-test-with-model-daemon nil
     (let ((answer (efrit-session-test--answer "c" "chat" "scenario=chat x"
                                               :session '(:id "nowhere"))))
       (should (equal (alist-get 'reason answer) "Rejected"))
       (should (string-match-p "no session nowhere" (alist-get 'error answer))))))
 
 (ert-deftest efrit-session-a-command-works-with-tools-until-it-is-done ()
-  (efrit-session-test--with-model nil
+  (efrit-test-with-model-daemon nil
     (let ((answer (efrit-session-test--answer "k" "command" "scenario=twelve-steps go")))
       (should (equal (alist-get 'reason answer) "Succeeded"))
       (should (equal (alist-get 'outcome answer) "Success"))
@@ -75,14 +62,14 @@
       (should (string-match-p "\"type\":\"end\"" (efrit-test-read "progress" "k.ndjson"))))))
 
 (ert-deftest efrit-session-the-circuit-breaks-at-the-same-call-over-and-over ()
-  (efrit-session-test--with-model nil
+  (efrit-test-with-model-daemon nil
     (let ((answer (efrit-session-test--answer "b" "command" "scenario=same-calls go")))
       (should (equal (alist-get 'reason answer) "CircuitBroken"))
       (should (equal (alist-get 'outcome answer) "Partial"))
       (should (equal (alist-get 'status answer) "error")))))
 
 (ert-deftest efrit-session-a-budget-that-ends-keeps-what-was-done ()
-  (efrit-session-test--with-model nil
+  (efrit-test-with-model-daemon nil
     (let ((answer (efrit-session-test--answer "b" "command" "scenario=many-calls go"
                                               :budget '(:max_tool_calls 4))))
       (should (equal (alist-get 'reason answer) "BudgetExhausted"))
@@ -98,13 +85,13 @@
       (should (= (efrit-session-test--get answer 'usage 'model_calls) 1)))))
 
 (ert-deftest efrit-session-the-instances-limit-of-calls-breaks-the-circuit ()
-  (efrit-session-test--with-model '("EFRIT_MAX_TOOL_CALLS=3")
+  (efrit-test-with-model-daemon '("EFRIT_MAX_TOOL_CALLS=3")
     (let ((answer (efrit-session-test--answer "b" "command" "scenario=many-calls go")))
       (should (equal (alist-get 'reason answer) "CircuitBroken"))
       (should (= (efrit-session-test--get answer 'progress 'tool_calls) 3)))))
 
 (ert-deftest efrit-session-an-eval-is-answered-while-a-model-thinks ()
-  (efrit-session-test--with-model nil
+  (efrit-test-with-model-daemon nil
     (efrit-session-test--ask "s" "chat" "scenario=slow go")
     (efrit-test-wait 10 (efrit-test-running-p "s"))
     (should (equal (efrit-test-value "e" "(+ 1 2)") "3"))
@@ -113,7 +100,7 @@
     (should (equal (alist-get 'reason (efrit-test-answer "s")) "Cancelled"))))
 
 (ert-deftest efrit-session-cancelled-in-the-middle-of-a-stream-keeps-what-was-said ()
-  (efrit-session-test--with-model nil
+  (efrit-test-with-model-daemon nil
     (efrit-session-test--ask "s" "chat" "scenario=slow go")
     (efrit-test-wait 20 (ignore-errors
                           (string-match-p "\"type\":\"text\""
@@ -125,7 +112,7 @@
       (should (> (length (alist-get 'result answer)) 0)))))
 
 (ert-deftest efrit-session-errors-of-the-model-are-got-over-or-told ()
-  (efrit-session-test--with-model nil
+  (efrit-test-with-model-daemon nil
     (dolist (scenario '("rate-limited" "overloaded" "server-error" "cut"))
       (let ((answer (efrit-session-test--answer scenario "chat"
                                                 (format "scenario=%s go" scenario))))
@@ -136,7 +123,7 @@
       (should (equal (alist-get 'outcome answer) "Failure")))))
 
 (ert-deftest efrit-session-a-refusal-and-an-answer-cut-short-are-no-success ()
-  (efrit-session-test--with-model nil
+  (efrit-test-with-model-daemon nil
     (should (equal (alist-get 'reason (efrit-session-test--answer
                                        "r" "chat" "scenario=refusal go"))
                    "ModelError"))
@@ -145,7 +132,7 @@
       (should (equal (alist-get 'outcome answer) "Partial")))))
 
 (ert-deftest efrit-session-the-unified-protocol-goes-on-completes-and-asks ()
-  (efrit-session-test--with-model '("EFRIT_MODEL_PROTOCOL=elisp")
+  (efrit-test-with-model-daemon '("EFRIT_MODEL_PROTOCOL=elisp")
     (write-region "10\n20\n30\n" nil (concat efrit-workspace-directory "numbers.txt"))
     (should (equal (alist-get 'result (efrit-session-test--answer
                                        "e" "command" "scenario=elisp go"))
@@ -182,7 +169,7 @@ input = {message = \"Done.\"}
   "A scenario whose Emacs is killed in its third turn.")
 
 (ert-deftest efrit-session-interrupted-by-the-end-of-emacs-it-ends-or-goes-on-as-told ()
-  (efrit-session-test--with-model nil
+  (efrit-test-with-model-daemon nil
     (efrit-session-test--ask "never" "chat" "scenario=slow go")
     (efrit-test-model-play "resumed" efrit-session-test--resumed)
     (efrit-session-test--ask "again" "command" "scenario=resumed go"
@@ -202,7 +189,7 @@ input = {message = \"Done.\"}
                    "x"))))
 
 (ert-deftest efrit-session-what-continues-a-session-waits-for-what-is-under-way-in-it ()
-  (efrit-session-test--with-model nil
+  (efrit-test-with-model-daemon nil
     (efrit-session-test--answer "c1" "chat" efrit-session-test--hello)
     (efrit-session-test--ask "c2" "chat" "What did I just learn?" :session '(:id "c1"))
     (efrit-session-test--ask "c3" "chat" "What did I do?" :session '(:id "c1"))
@@ -214,7 +201,7 @@ input = {message = \"Done.\"}
       (should (equal (seq-take roles 4) '("user" "assistant" "user" "assistant"))))))
 
 (ert-deftest efrit-session-the-key-is-shown-nowhere ()
-  (efrit-session-test--with-model nil
+  (efrit-test-with-model-daemon nil
     (let ((key (efrit-test-model-key)))
       (should-not (string-match-p
                    key (efrit-test-value
@@ -228,7 +215,7 @@ input = {message = \"Done.\"}
                                     (buffer-string)))))))
 
 (ert-deftest efrit-session-a-question-ends-the-request-and-its-answer-continues ()
-  (efrit-session-test--with-model nil
+  (efrit-test-with-model-daemon nil
     (let* ((asked (efrit-session-test--answer "q1" "command" "scenario=question go"))
            (session (alist-get 'session asked)))
       (should (equal (alist-get 'reason asked) "InputRequired"))
@@ -240,7 +227,7 @@ input = {message = \"Done.\"}
         (should (equal (alist-get 'reason done) "Succeeded"))))))
 
 (ert-deftest efrit-session-a-cancel-stops-a-shell-command-and-an-eval ()
-  (efrit-session-test--with-model nil
+  (efrit-test-with-model-daemon nil
     (dolist (scenario '("sleeping-shell" "sleeping-eval"))
       (efrit-session-test--ask scenario "command" (format "scenario=%s go" scenario))
       (efrit-test-wait 20 (ignore-errors

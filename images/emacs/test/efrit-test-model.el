@@ -11,6 +11,8 @@
 
 (require 'ert)
 (require 'url)
+(require 'efrit-test-queue)
+(require 'efrit-test-daemon)
 
 (defvar efrit-test-model--key-file nil
   "The file with the key, during a test.")
@@ -52,6 +54,19 @@
         (url-show-status nil))
     (kill-buffer (url-retrieve-synchronously
                   (concat (efrit-test-model-url) path) t t 20))))
+
+(defmacro efrit-test-with-model-daemon (environment &rest body)
+  "Run BODY with a daemon that has a model; ENVIRONMENT is added to the daemon's."
+  (declare (indent 1) (debug t))
+  `(efrit-test-with-model
+     (efrit-test-with-queue
+       (with-current-buffer (get-buffer-create "*efrit-test-daemon*") (erase-buffer))
+       (unwind-protect
+           (progn
+             (apply #'efrit-test-daemon-start
+                    (append ,environment (efrit-test-model-environment)))
+             ,@body)
+         (efrit-test-daemon-end 'SIGKILL)))))
 
 (provide 'efrit-test-model)
 ;;; efrit-test-model.el ends here

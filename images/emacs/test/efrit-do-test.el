@@ -1,0 +1,69 @@
+;;; efrit-do-test.el --- Chats and commands by hand, in a real daemon  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: Apache-2.0
+
+;;; Code:
+
+(require 'efrit-test-queue)
+(require 'efrit-test-daemon)
+(require 'efrit-test-model)
+
+(defvar efrit-do-test--number 0
+  "How many evals were sent.")
+
+(defun efrit-do-test--value (content)
+  "Return the printed value of CONTENT in the daemon."
+  (setq efrit-do-test--number (1+ efrit-do-test--number))
+  (efrit-test-value (format "e%d" efrit-do-test--number) content))
+
+(defun efrit-do-test--until-shown (text)
+  "Wait until the buffer that shows the work has TEXT."
+  (efrit-test-wait 20
+    (equal "t" (efrit-do-test--value
+                (format "(and (get-buffer \"*efrit*\") (with-current-buffer \"*efrit*\" (and (string-match-p %S (buffer-string)) t)))"
+                        text)))))
+
+(ert-deftest efrit-do-a-command-by-hand-is-carried-out-and-shown ()
+  (efrit-test-with-model-daemon nil
+    (efrit-do-test--value "(progn (efrit-do \"Do twelve steps. (scenario=twelve-steps)\") t)")
+    (efrit-do-test--until-shown "-> eval_sexp")
+    (efrit-do-test--until-shown "\\[Succeeded\\]")
+    (should (equal (efrit-do-test--value "efrit-do-mode-line") "nil"))
+    ;; It came from no file and leaves none among the requests.
+    (should-not (seq-filter (lambda (name) (string-match-p "hand" name))
+                            (efrit-test-names "responses")))))
+
+(ert-deftest efrit-do-a-question-is-answered-by-going-on ()
+  (efrit-test-with-model-daemon nil
+    (efrit-do-test--value
+     "(progn (efrit-do \"Write my favourite colour to colour.txt. (scenario=question)\") t)")
+    (efrit-do-test--until-shown "Which colour is your favourite")
+    (efrit-do-test--value "(progn (efrit-continue \"Blue\") t)")
+    (efrit-do-test--until-shown "\\[Succeeded\\]")
+    (should (file-exists-p (concat efrit-workspace-directory "colour.txt")))))
+
+(ert-deftest efrit-do-what-is-under-way-can-be-looked-at-and-cancelled ()
+  (efrit-test-with-model-daemon nil
+    (efrit-do-test--value "(progn (efrit-chat \"Speak. (scenario=slow)\") t)")
+    (efrit-do-test--until-shown "Speak")
+    (should (string-match-p "turn 1" (efrit-do-test--value "(efrit-status)")))
+    (should (string-match-p "Efrit: turn 1" (efrit-do-test--value "efrit-do-mode-line")))
+    (efrit-do-test--value "(progn (efrit-cancel) t)")
+    (efrit-do-test--until-shown "\\[Cancelled")
+    (should (string-match-p "does nothing" (efrit-do-test--value "(efrit-status)")))))
+
+(ert-deftest efrit-do-what-comes-meanwhile-waits ()
+  (efrit-test-with-model-daemon nil
+    (efrit-do-test--value
+     "(progn (efrit-do \"Number one. (scenario=thinking-time)\") (efrit-chat \"Good day, who are you? (scenario=chat)\") t)")
+    (should (string-match-p "1 wait" (efrit-do-test--value "(efrit-status)")))
+    (efrit-do-test--until-shown "I am a model that reads from a script")))
+
+(ert-deftest efrit-do-without-a-model-says-what-to-set ()
+  (efrit-test-with-daemon nil
+    (let ((answer (efrit-test-eval "e" "(efrit-do \"x\")")))
+      (should (equal (alist-get 'reason answer) "EvalError"))
+      (should (string-match-p "efrit-model-name" (alist-get 'error answer))))))
+
+(provide 'efrit-do-test)
+;;; efrit-do-test.el ends here

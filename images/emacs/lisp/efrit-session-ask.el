@@ -116,7 +116,9 @@
 (defun efrit-session--take-reply (session)
   "Record the reply of the model to SESSION and do what it says."
   (let* ((reply (efrit-session-reply session))
-         (content (efrit-model-reply-content reply))
+         ;; The API says a blank text at times, and takes none back.
+         (content (vconcat (seq-remove #'efrit-session--blank-text-p
+                                       (efrit-model-reply-content reply))))
          (usage (efrit-model-reply-usage reply))
          (tokens (cl-loop for (_ number) on usage by #'cddr sum (or number 0))))
     (unless (seq-empty-p content)
@@ -128,6 +130,11 @@
     (cl-incf (efrit-session-model-calls session))
     (efrit-session--count-usage session usage tokens)
     (efrit-session--take-content session content (efrit-model-reply-stop-reason reply))))
+
+(defun efrit-session--blank-text-p (block)
+  "Return non-nil when BLOCK of an answer is a text with nothing in it."
+  (and (equal (alist-get 'type block) "text")
+       (string-blank-p (alist-get 'text block))))
 
 (defun efrit-session--count-usage (session usage tokens)
   "Add USAGE, of TOKENS in all, to what SESSION has used."

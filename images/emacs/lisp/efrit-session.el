@@ -90,9 +90,8 @@ RESULT is the `efrit-result' once STATE is `over'."
      :call (alist-get 'id call)
      :block `((type . "tool_result")
               (tool_use_id . ,(alist-get 'id call))
-              (content . ,(vconcat (list (efrit-history-text (concat "status: " status)))
-                                   (unless (string-empty-p text)
-                                     (list (efrit-history-text text)))))
+              ;; One text for both: the API refuses a blank one.
+              (content . [,(efrit-history-text (concat "status: " status "\n" text))])
               (is_error . ,(if (equal status "success") :false t)))
      :world (efrit-world-to-json (efrit-session-world session)))
     (efrit-progress-note (efrit-session-progress session) "result"

@@ -60,7 +60,7 @@ def _results(expected: tuple[ExpectedResult, ...], results: list[Result]) -> Ite
         yield f"the last message should have {len(expected)} results of tools; it has {len(results)}"
         return
     for number, (wanted, result) in enumerate(zip(expected, results, strict=True), 1):
-        where = f"result {number}, of {result.tool},"
+        where = f"result {number}, of {result.tool}"
         if wanted.tool is not None and wanted.tool != result.tool:
             yield f"{where} should be one of {wanted.tool}"
         if wanted.failed is not None and wanted.failed != result.failed:
@@ -68,7 +68,7 @@ def _results(expected: tuple[ExpectedResult, ...], results: list[Result]) -> Ite
         yield from _texts(where, wanted.contains, result.text)
         for pattern in wanted.lacks:
             if re.search(pattern, result.text, re.MULTILINE):
-                yield f"{pattern!r} should not be in {where} which is: {result.text[:SHOWN]!r}"
+                yield f"{pattern!r} should not be in {where}, which is: {result.text[:SHOWN]!r}"
 
 
 def not_called_so(tool: str, value: Json, offered: dict[str, Json]) -> Iterator[str]:

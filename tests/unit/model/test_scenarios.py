@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -11,9 +12,13 @@ from tests.model.__main__ import SCENARIOS
 from tests.model.conversation import SCENARIO_NAME
 from tests.model.scenario import Block, Scenario, ScenarioError, Turn, parse, read_folder
 
-# Offered only once there is a todo.
-ACTING = {"eval_sexp", "shell_exec", "todo_update", "file_write", "file_edit", "buffer_create", "buffer_edit"}
+TABLE = Path(__file__).parents[3] / "images/emacs/lisp/efrit-tool.el"
 ALL = read_folder(SCENARIOS)
+
+
+def kinds() -> dict[str, str]:
+    """The kind of each tool, from the table in Lisp."""
+    return dict(re.findall(r'\("(\w+)" (planning|query|execution|control) ', TABLE.read_text()))
 
 
 def calls(turn: Turn) -> Iterator[Block]:
@@ -31,10 +36,12 @@ def test_the_first_request_names_its_scenario(scenario: Scenario) -> None:
 
 @pytest.mark.parametrize("scenario", ALL.values(), ids=ALL.keys())
 def test_a_tool_that_acts_is_called_only_after_the_turn_that_made_a_todo(scenario: Scenario) -> None:
+    known = kinds()
     planned = False
     for number, turn in enumerate(scenario.turn, 1):
         for call in calls(turn):
-            assert planned or call.tool not in ACTING, f"turn {number} calls {call.tool} without a todo"
+            assert call.tool in known, f"turn {number} calls {call.tool}, which the table does not have"
+            assert planned or known[call.tool] != "execution", f"turn {number} calls {call.tool} without a todo"
         planned = planned or any(call.tool == "todo_add" for call in calls(turn))
 
 
@@ -91,3 +98,8 @@ def test_turns_that_are_alike_are_counted() -> None:
     )
     said = [turn.reply[0].text if turn else None for turn in map(turns.turn_of, range(4))]
     assert said == ["a", "a", "b", None]
+
+
+def test_every_tool_is_called_in_some_scenario() -> None:
+    called = {call.tool for scenario in ALL.values() for turn in scenario.turn for call in calls(turn)}
+    assert sorted(kinds().keys() - called) == []

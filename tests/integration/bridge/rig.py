@@ -191,15 +191,22 @@ class Instance:
 
     def events(self, last_id: str | None = None) -> Iterator[tuple[str, str, dict[str, Any]]]:
         """(id, name, data) of each event; ends with the connection."""
+        return self._stream("/v1/events", last_id)
+
+    def work_log(self, rid: str, last_id: str | None = None) -> Iterator[tuple[str, str, dict[str, Any]]]:
+        """(id, name, data) of each line of a request's work log, and of its end."""
+        return self._stream(f"/v1/requests/{rid}/progress", last_id)
+
+    def _stream(self, path: str, last_id: str | None) -> Iterator[tuple[str, str, dict[str, Any]]]:
         headers = {} if last_id is None else {"last-event-id": last_id}
-        with self.client.stream("GET", "/v1/events", headers=headers, timeout=15) as stream:
+        with self.client.stream("GET", path, headers=headers, timeout=15) as stream:
             event: dict[str, str] = {}
             for line in stream.iter_lines():
                 if line:
                     name, _, value = line.partition(": ")
                     event[name] = value
-                elif "event" in event:
-                    yield event.get("id", ""), event["event"], json.loads(event["data"])
+                elif "data" in event:
+                    yield event.get("id", ""), event.get("event", "message"), json.loads(event["data"])
                     event = {}
 
 

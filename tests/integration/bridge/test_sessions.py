@@ -1,0 +1,152 @@
+"""Chats and commands through the bridge: a real Emacs asks a model that plays scenarios over a real socket."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from efrit.protocol import Outcome, Progress, Reason, RequestState, SessionStatus
+from tests.integration.bridge.rig import Instance, until
+from tests.model.running import KEY, Model, running
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[Model]:
+    with running() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def talking(tmp_path_factory: pytest.TempPathFactory, lisp: Path, model: Model) -> Iterator[Instance]:
+    """One instance with a model, for all tests here."""
+    place = tmp_path_factory.mktemp("talking")
+    key = place / "api-key"
+    key.write_text(KEY)
+    env = {"EFRIT_MODEL_NAME": "m", "EFRIT_MODEL_BASE_URL": model.url, "EFRIT_MODEL_API_KEY_FILE": str(key)}
+    instance = Instance(place / "instance", lisp, env)
+    try:
+        instance.start_bridge()
+        instance.start_emacs()
+        yield instance
+    finally:
+        instance.stop()
+
+
+def ask(instance: Instance, rid: str, content: str, kind: str = "command", **options: Any) -> None:
+    stored = instance.put(rid, content, type=kind, options={"timeout": 120, **options})
+    assert stored.status_code == 201, stored.text
+
+
+def test_a_chat_is_answered_and_continued_and_what_it_cost_is_counted(talking: Instance) -> None:
+    ask(talking, "hello", "Good day, who are you? (scenario=chat)", "chat")
+    first = talking.answer("hello", 60)
+    assert (first.reason, first.outcome) == (Reason.SUCCEEDED, Outcome.SUCCESS)
+    assert first.session is not None
+    assert first.session.status is SessionStatus.COMPLETE
+    ask(talking, "again", "What did I just learn?", "chat", session={"id": first.session.id})
+    second = talking.answer("again", 60)
+    assert second.result == "You said: What did I just learn?"
+    assert second.session is not None
+    assert second.session.id == first.session.id
+    assert first.usage is not None
+    assert second.usage is not None
+    assert talking.metric("efrit_model_calls_total") == first.usage.model_calls + second.usage.model_calls == 2
+    spent = first.usage.output_tokens + second.usage.output_tokens
+    assert talking.metric('efrit_model_tokens_total{direction="output"}') == spent > 0
+
+
+def test_streamed_text_reaches_whoever_follows_the_work_log_before_the_answer_is_whole(talking: Instance) -> None:
+    ask(talking, "slow", "Speak slowly. (scenario=slow)", "chat")
+    texts, last_id = [], ""
+    for at, name, line in talking.work_log("slow"):
+        last_id = at
+        if name == "message" and line["type"] == "text":
+            texts.append(line["text"])
+            if len(texts) == 5:
+                break
+    assert talking.view("slow").state is RequestState.RUNNING
+    talking.client.post("/v1/requests/slow/cancel")
+    rest = list(talking.work_log("slow", last_id))
+    assert rest[-1][1:] == ("end", {"id": "slow", "reason": "Cancelled", "outcome": "Partial"})
+    answer = talking.answer("slow")
+    texts += [line["text"] for _, name, line in rest if name == "message" and line["type"] == "text"]
+    assert (answer.result or "").strip() == "".join(texts).strip()
+    assert [line["type"] for _, name, line in rest if name == "message"][-1] == "end"
+
+
+def test_a_command_tells_how_far_it_has_come_and_its_log_is_kept_with_it(talking: Instance) -> None:
+    ask(talking, "twelve", "Do twelve steps. (scenario=twelve-steps)")
+    told: list[Progress] = []
+    for _, name, view in talking.events():
+        if name == "request" and view["id"] == "twelve":
+            told += [Progress.model_validate(view["progress"])] if view["progress"] else []
+            if view["state"] == "answered":
+                break
+    answer = talking.answer("twelve")
+    assert answer.result == '"twelve steps done"'
+    assert answer.progress is not None
+    assert answer.progress.tool_calls == 13
+    assert [each.step or 0 for each in told] == sorted(each.step or 0 for each in told)
+    assert {each.session for each in told} <= {"twelve"}
+    whole = list(talking.work_log("twelve"))
+    assert talking.client.delete("/v1/requests/twelve").status_code == 204
+    assert list(talking.work_log("twelve")) == whole
+    assert (talking.queue / "archive/log_twelve.ndjson").exists()
+    assert not (talking.queue / "progress/twelve.ndjson").exists()
+
+
+def test_a_command_asks_and_the_next_request_answers(talking: Instance) -> None:
+    ask(talking, "asks", "Write my favourite colour to colour.txt. (scenario=question)")
+    question = talking.answer("asks", 60)
+    assert (question.reason, question.outcome) == (Reason.INPUT_REQUIRED, Outcome.PARTIAL)
+    assert question.session is not None
+    assert question.session.question == "Which colour is your favourite?"
+    ask(talking, "blue", "Blue", session={"id": question.session.id})
+    assert talking.answer("blue", 60).result == "Wrote Blue."
+    assert (talking.workspace / "colour.txt").read_text() == "Blue"
+
+
+def test_a_budget_that_ends_keeps_what_was_done(talking: Instance) -> None:
+    ask(talking, "bounded", "Count as far as you can. (scenario=many-calls)", budget={"max_tool_calls": 3})
+    answer = talking.answer("bounded", 60)
+    assert (answer.reason, answer.outcome) == (Reason.BUDGET_EXHAUSTED, Outcome.PARTIAL)
+
+
+def test_evals_are_answered_while_sessions_wait_for_their_model(talking: Instance) -> None:
+    for rid in ("s1", "s2", "s3"):
+        ask(talking, rid, f"Speak slowly, {rid}. (scenario=slow)", "chat")
+    for rid in ("s1", "s2", "s3"):
+        talking.until_running(rid)
+    until(lambda: talking.stats().emacs.sessions == 3)
+    for number in range(5):
+        assert talking.eval(f"between{number}", f"(+ 1 {number})").result == str(number + 1)
+    assert {talking.view(rid).state for rid in ("s1", "s2", "s3")} == {RequestState.RUNNING}
+    for rid in ("s1", "s2", "s3"):
+        talking.client.post(f"/v1/requests/{rid}/cancel")
+    assert {talking.answer(rid).reason for rid in ("s1", "s2", "s3")} == {Reason.CANCELLED}
+
+
+def test_a_session_that_is_cancelled_while_an_eval_occupies_emacs_stops_after_it_and_emacs_lives(
+    talking: Instance,
+) -> None:
+    """The grace time is 2 s, the eval takes longer."""
+    pid = talking.emacs_pid()
+    ask(talking, "waits", "Speak slowly, please. (scenario=slow)", "chat")
+    talking.until_running("waits")
+    talking.put("long", '(let ((end (+ 4 (float-time)))) (while (< (float-time) end)) "whole")')
+    talking.until_running("long")
+    talking.client.post("/v1/requests/waits/cancel")
+    assert talking.answer("long", 30).result == '"whole"'
+    assert talking.answer("waits", 30).reason is Reason.CANCELLED
+    assert talking.emacs_pid() == pid
+
+
+def test_a_tool_that_hangs_is_stopped_and_an_eval_runs_next(talking: Instance) -> None:
+    pid = talking.emacs_pid()
+    ask(talking, "hangs", "Wait in Lisp. (scenario=sleeping-eval)")
+    until((talking.workspace / "begun.txt").exists, 60)
+    talking.client.post("/v1/requests/hangs/cancel")
+    assert talking.answer("hangs", 30).reason is Reason.CANCELLED
+    assert talking.eval("next", "(+ 1 1)").result == "2"
+    assert talking.emacs_pid() == pid

@@ -125,7 +125,7 @@ class Node:
                     await self._look.wait()
             except TimeoutError:
                 for pod in self._pods.values():
-                    if not pod.running and pod.name not in self._ending:
+                    if pod.started and not pod.running and pod.name not in self._ending:
                         pod.start()
 
     async def _reconcile(self) -> None:
@@ -142,6 +142,8 @@ class Node:
                 await self._call("DELETE", "pods", name, body=AT_ONCE)
             elif statefulset is None or ours.template_hash != _template_hash(statefulset):
                 await self._call("DELETE", "pods", name)
+            elif not ours.started:
+                await self._start(ours)
             elif not found["status"].get("podIP"):
                 await self._call("PATCH", "pods", name, "status", {"status": ours.status()})
         for name, statefulset in wanted.items():
@@ -158,25 +160,40 @@ class Node:
         pod.uid = made["metadata"]["uid"]
         pod.mount_secret(await self._call("GET", "secrets", pod.secret_name))
         pod.environment = self.environment(pod)
-        pod.start()
         self._pods[pod.name] = pod
         self.made.append(pod)
+        await self._start(pod)
+
+    async def _start(self, pod: Pod) -> None:
+        """Start the containers once everything they mount is there, as the kubelet does."""
+        secrets = {each["metadata"]["name"]: each for each in await self._list("secrets")}
+        for volume, name in pod.users_secrets.items():
+            if name not in secrets:
+                sentence = f'MountVolume.SetUp failed for volume "{volume}" : secret "{name}" not found'
+                await self._warn("v1", "Pod", {"name": pod.name, "uid": pod.uid}, "FailedMount", sentence)
+                return
+            pod.mount_secret(secrets[name], volume)
+        pod.start()
         await self._call("PATCH", "pods", pod.name, "status", {"status": pod.status()})
 
     async def _tell(self, statefulset: Json, message: str) -> None:
-        """Publish the StatefulSet controller's Event, once for each sentence."""
+        """Publish the StatefulSet controller's Event."""
+        await self._warn("apps/v1", "StatefulSet", statefulset["metadata"], "FailedCreate", message)
+
+    async def _warn(self, api_version: str, kind: str, about: Json, reason: str, message: str) -> None:
+        """Publish a Warning, once for each sentence."""
         if message in self._told:
             return
         self._told.add(message)
-        meta, kind = statefulset["metadata"], {"apiVersion": "apps/v1", "kind": "StatefulSet"}
+        who = {"name": about["name"], "uid": about["uid"], "namespace": self._namespace}
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         event = {
             "apiVersion": "v1",
             "kind": "Event",
-            "metadata": {"generateName": f"{meta['name']}."},
-            "involvedObject": {**kind, **{key: meta[key] for key in ("namespace", "name", "uid")}},
+            "metadata": {"generateName": f"{about['name']}."},
+            "involvedObject": {"apiVersion": api_version, "kind": kind, **who},
             "type": "Warning",
-            "reason": "FailedCreate",
+            "reason": reason,
             "message": message,
             "firstTimestamp": now,
             "lastTimestamp": now,

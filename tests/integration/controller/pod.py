@@ -69,6 +69,16 @@ class Pod:
         return name
 
     @property
+    def users_secrets(self) -> dict[str, str]:
+        """The Secrets of its user that it mounts: volume -> name."""
+        given = {each["name"]: each["secret"] for each in self._spec["volumes"] if "secret" in each}
+        return {
+            volume: each["secretName"]
+            for volume, each in given.items()
+            if volume != "bridge" and not each.get("optional")
+        }
+
+    @property
     def queue(self) -> Path:
         """Directory of the request queue."""
         return self._volumes["queue"] / "queue"
@@ -78,10 +88,12 @@ class Pod:
         """Emacs' default directory."""
         return self._volumes["workspace"]
 
-    def mount_secret(self, secret: Json) -> None:
-        """Write the files of the bridge's Secret."""
+    def mount_secret(self, secret: Json, volume: str = "bridge") -> None:
+        """Write the files of a Secret; those of a user's may have other names than its keys."""
+        source = next(each["secret"] for each in self._spec["volumes"] if each["name"] == volume)
+        paths = {each["key"]: each["path"] for each in source.get("items", ())}
         for name, value in secret["data"].items():
-            (self._volumes["bridge"] / name).write_bytes(base64.b64decode(value))
+            (self._volumes[volume] / paths.get(name, name)).write_bytes(base64.b64decode(value))
 
     def start(self) -> None:
         """Start what does not run: the bridge first, as a sidecar does."""
@@ -90,6 +102,11 @@ class Pod:
             self._bridge = self._run(self._spec["initContainers"][0])
         if self._emacs is None or self._emacs.status is not None:
             self._emacs = self._run(self._spec["containers"][0])
+
+    @property
+    def started(self) -> bool:
+        """Whether its containers were ever started."""
+        return self._bridge is not None
 
     @property
     def running(self) -> bool:

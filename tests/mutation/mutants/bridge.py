@@ -4,6 +4,7 @@ from tests.mutation.mutant import Mutant
 
 EMACS = "operator/efrit/bridge/emacs.py"
 SUPERVISE = "operator/efrit/bridge/supervise.py"
+OVERRUN = "operator/efrit/bridge/overrun.py"
 
 UNIT = "tests/unit/bridge"
 
@@ -21,5 +22,12 @@ MUTANTS = (
         " and not self._may_have_ended(step.id)",
         "",
         (f"{UNIT}/test_supervise.py::test_emacs_is_spared_while_the_answer_it_gave_cannot_be_synced",),
+    ),
+    Mutant(
+        "the patience with an eval while a session is to stop",
+        OVERRUN,
+        "    return next(in_time, None)",
+        "    return None",
+        (f"{UNIT}/test_supervise.py::test_a_session_is_told_to_stop_once_the_eval_that_occupies_emacs_is_over",),
     ),
 )

@@ -13,6 +13,20 @@ UNIT = "tests/unit/controller"
 
 MUTANTS = (
     Mutant(
+        "the dropping of progress that was refused",
+        ACTOR,
+        '        except ApiError as error:\n            log.debug("%s/%s: how far',
+        '        except ApiExists as error:\n            log.debug("%s/%s: how far',
+        (f"{UNIT}/act/test_actor.py::test_progress_that_is_refused_or_lost_is_not_made_up_for",),
+    ),
+    Mutant(
+        "the pause between two writes of progress",
+        "operator/efrit/controller/decide/waiting.py",
+        "    if snapshot.progress_told is not None:",
+        "    if False:",
+        (f"{UNIT}/test_progress.py::test_progress_is_written_once_a_second_at_most",),
+    ),
+    Mutant(
         "the order: an answer is acknowledged after its status is confirmed",
         REQUESTS,
         "    return answers.answered(\n        request,",

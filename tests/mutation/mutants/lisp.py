@@ -104,8 +104,8 @@ MUTANTS = (
     Mutant(
         "the rescan of requests/ by Emacs",
         SERVER,
-        "      (unless (efrit-queue-next) (garbage-collect-maybe 4))\n      (setq efrit-server--dirty t)\n",
-        "      (unless (efrit-queue-next) (garbage-collect-maybe 4))\n",
+        "(garbage-collect-maybe 4))\n      (setq efrit-server--dirty t)\n",
+        "(garbage-collect-maybe 4))\n",
         ("ert:efrit-server-finds-what-no-event-told-of",),
     ),
 )

@@ -14,6 +14,23 @@ QUEUE = "operator/efrit/queue/queue.py"
 UNIT = "tests/unit/queue"
 
 MUTANTS = (
+    Mutant(
+        "the sparing of sessions that open requests continue",
+        "operator/efrit/queue/archive.py",
+        "if id_of_session_file(name) not in kept.continued and ",
+        "if ",
+        ("tests/unit/queue/test_work_logs.py::test_the_session_of_an_open_request_stays_until_that_is_over",),
+    ),
+    Mutant(
+        "the sparing of sessions begun under a command that is under way",
+        "operator/efrit/queue/archive.py",
+        "    before = min(before, kept.since)\n",
+        "",
+        (
+            "tests/unit/queue/test_work_logs.py::"
+            "test_no_session_is_swept_that_was_touched_since_the_first_command_under_way_came",
+        ),
+    ),
     # Synced
     Mutant(
         "every fsync of a file",

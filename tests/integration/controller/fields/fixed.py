@@ -42,16 +42,18 @@ def gone(volume: str) -> Json:
     return {f"{CLAIM}[{volume}]": None}
 
 
-KEPT_FOR_MODELS = {
+NO_CHOICE = {"spec.model.provider": "anthropic"}
+"""Fields of which there is one value only."""
+
+NOTHING_WITHOUT_A_MODEL = {
     "spec.queue.concurrency": 9,
-    "spec.model.provider": "anthropic",
     "spec.limits.maxToolCalls": 9,
     "spec.limits.maxRepeatedCalls": 9,
     "spec.limits.commandTimeoutSeconds": 9,
     "spec.tools.allow": ["a"],
     "spec.tools.deny": ["b"],
 }
-"""Fields of chats and commands: without a model, and of a provider there is only one, nothing may differ."""
+"""Fields of chats and commands: an instance without a model must not be restarted for them."""
 
 BEHAVIOUR = {
     "spec.operatingMode": "test_live.py::test_a_suspended_instance_comes_back_as_it_was",

@@ -14,7 +14,7 @@ import pytest
 
 from tests.integration.controller.fields.changes import MODEL, SUSPENDED, Change, changes
 from tests.integration.controller.fields.children import Flat, differences
-from tests.integration.controller.fields.fixed import KEPT_FOR_MODELS, choices
+from tests.integration.controller.fields.fixed import NO_CHOICE, NOTHING_WITHOUT_A_MODEL, choices
 from tests.integration.controller.fields.stage import Stage, merged
 from tests.integration.controller.site import Site
 from tests.integration.kube import Json, Refused
@@ -111,11 +111,11 @@ def test_what_an_instance_is_made_with_has_the_same_effect(shared: Site, untouch
     assert differences(changed(untouched, effect), made.seen_as_new()) == {}
 
 
-@pytest.mark.parametrize("field", KEPT_FOR_MODELS)
-def test_a_field_that_is_kept_for_models_changes_nothing_without_one(stage: Stage, field: str) -> None:
+@pytest.mark.parametrize("field", [*NO_CHOICE, *NOTHING_WITHOUT_A_MODEL])
+def test_a_field_without_a_choice_or_without_the_model_it_is_for_changes_nothing(stage: Stage, field: str) -> None:
     given = merged(SUSPENDED, MODEL) if ".model." in field else SUSPENDED
     before = stage.after(given)
-    change: Any = KEPT_FOR_MODELS[field]
+    change: Any = (NO_CHOICE | NOTHING_WITHOUT_A_MODEL)[field]
     for step in reversed(field.split(".")[1:]):
         change = {step: change}
     assert differences(before, stage.after(merged(given, change))) == {}

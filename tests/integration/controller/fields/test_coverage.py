@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.integration.api.schema import ITEM, VALUE, ours
 from tests.integration.controller.fields.changes import Change, changes
-from tests.integration.controller.fields.fixed import BEHAVIOUR, KEPT_FOR_MODELS, choices
+from tests.integration.controller.fields.fixed import BEHAVIOUR, NO_CHOICE, choices
 from tests.integration.controller.fields.requests import TRIED
 
 HERE = Path(__file__).parent
@@ -49,8 +49,8 @@ def _touched(before: Any, after: Any, at: str) -> Iterator[str]:
 
 def test_every_field_of_an_instance_is_changed_and_taken_back() -> None:
     tried = {path for case in [*changes(), *choices()] for path in touched(case)}
-    told = {path for field in (*KEPT_FOR_MODELS, *BEHAVIOUR) for path in _and_its_parents(field)}
-    lists = {f"{field}{ITEM}" for field, value in KEPT_FOR_MODELS.items() if isinstance(value, list)}
+    told = {path for field in (*NO_CHOICE, *BEHAVIOUR) for path in _and_its_parents(field)}
+    lists = {f"{field}{ITEM}" for field, value in NO_CHOICE.items() if isinstance(value, list)}
     assert fields("efritinstances") - tried - told - lists == set()
 
 
@@ -61,7 +61,7 @@ def _and_its_parents(field: str) -> Iterator[str]:
 
 def test_no_field_is_said_to_do_nothing_that_a_case_shows_to_do_something() -> None:
     shown = {path for case in changes() for path in touched(case)}
-    assert shown & (KEPT_FOR_MODELS.keys() | BEHAVIOUR.keys()) == set()
+    assert shown & (NO_CHOICE.keys() | BEHAVIOUR.keys()) == set()
 
 
 def test_every_field_of_a_request_has_a_test_that_shows_what_it_does() -> None:

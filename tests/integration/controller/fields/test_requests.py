@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import re
 
 import pytest
 
 from efrit.api import RequestSpec
-from tests.integration.controller.fields.requests import COMMAND, TOO_LATE
+from tests.integration.controller.fields.requests import TOO_LATE
 from tests.integration.controller.site import Site
 from tests.integration.kube import Json, Refused
+from tests.model.running import KEY, running
 
 GATE = '(progn (while (not (file-exists-p "{0}")) (sleep-for 0.02)) (delete-file "{0}") "{0}")'
 
@@ -82,12 +84,23 @@ def test_a_pool_is_the_instances_with_its_label(shared: Site) -> None:
     assert shared.answer(left)["reason"] == "TimedOut"
 
 
-def test_what_a_model_would_go_by_ends_without_one(shared: Site) -> None:
-    """Of this version (README): budgets and sessions are for models, and no daemon talks to one yet."""
-    model = {"name": "m", "apiKeySecretRef": {"name": "s", "key": "k"}}
-    shared.instance("modelled", model=model)
-    with_all = shared.ask("work", to="modelled", **COMMAND)
-    with_none = shared.ask("work", to="modelled", type="command")
-    ends = [shared.answer(name) for name in (with_all, with_none)]
-    assert [each["reason"] for each in ends] == ["ModelNotConfigured"] * 2
-    assert ends[0]["error"] == ends[1]["error"]
+def test_each_bound_of_a_budget_ends_a_command(shared: Site) -> None:
+    with running() as model:
+        data = {"k": base64.b64encode(KEY.encode()).decode()}
+        shared.kube.create("secrets", shared.namespace, {"metadata": {"name": "s"}, "type": "Opaque", "data": data})
+        spec = {"name": "m", "baseURL": model.url, "apiKeySecretRef": {"name": "s", "key": "k"}}
+        shared.instance("modelled", model=spec)
+
+        def bounded(scenario: str, **budget: int) -> str:
+            content = f"Work, with {budget}. (scenario={scenario})"
+            return shared.ask(content, to="modelled", type="command", budget=budget)
+
+        asked = [
+            bounded("many-calls", maxIterations=2),
+            bounded("many-calls", maxTokens=1),
+            bounded("slow-command", iterationTimeoutSeconds=1),
+            bounded("twelve-steps", maxIterations=20, maxTokens=10_000_000, iterationTimeoutSeconds=60),
+        ]
+        ends = [shared.answer(name) for name in asked]
+    assert [each["reason"] for each in ends] == ["BudgetExhausted"] * 3 + ["Succeeded"]
+    assert ends[0]["usage"]["modelCalls"] == 2

@@ -175,7 +175,7 @@ SESSION the id of the session to continue, or nil."
                                     (< 0 value) (<= value efrit-request--longest)))
               (count (value) (and (integerp value) (> value 0))))
       (setf (efrit-request-timeout request)
-            (option "timeout" efrit-request-timeout #'seconds
+            (option "timeout" (efrit-request--default-timeout request) #'seconds
                     (format "more than 0 and at most %d seconds" efrit-request--longest))
             (efrit-request-return-context request)
             (eq t (option "return_context" :false
@@ -209,6 +209,12 @@ Both are nanoseconds since the epoch."
     (_ modified)))
 
 ;;;; What bounds a command, and what it continues
+
+(defun efrit-request--default-timeout (request)
+  "Return the seconds that REQUEST may run when it does not say."
+  (if (member (efrit-request-type request) '("chat" "command"))
+      efrit-command-timeout
+    efrit-request-timeout))
 
 (defconst efrit-request--bounds
   '((:tool-calls . "max_tool_calls") (:iterations . "max_iterations")

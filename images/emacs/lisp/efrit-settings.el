@@ -67,7 +67,12 @@ With nil, the name in a request does not matter."
 
 (defcustom efrit-request-timeout
   (efrit-settings--env-number "EFRIT_REQUEST_TIMEOUT" 30)
-  "Seconds a request may run when it does not say."
+  "Seconds an eval may run when it does not say."
+  :type 'number)
+
+(defcustom efrit-command-timeout
+  (efrit-settings--env-number "EFRIT_COMMAND_TIMEOUT" 600)
+  "Seconds a chat or a command may run when it does not say."
   :type 'number)
 
 (defcustom efrit-max-result-bytes

@@ -37,6 +37,15 @@
     (should (equal (efrit-request-retry request) "never"))
     (should (= (efrit-request-turn request 5) 5))))
 
+(ert-deftest efrit-request-a-chat-or-command-has-longer-than-an-eval ()
+  (let ((efrit-request-timeout 7) (efrit-command-timeout 77))
+    (pcase-dolist (`(,type . ,seconds) '(("eval" . 7) ("chat" . 77) ("command" . 77)))
+      (should (= seconds (efrit-request-timeout
+                          (efrit-request-test--parse :type type :content "x")))))
+    (should (= 5 (efrit-request-timeout
+                  (efrit-request-test--parse :type "chat" :content "x"
+                                             :options '(:timeout 5)))))))
+
 (ert-deftest efrit-request-an-id-is-letters-digits-dot-dash-underscore ()
   (dolist (id (list "a" "A.b-c_9" "..." (make-string 128 ?x)))
     (should (efrit-request-id-p id)))

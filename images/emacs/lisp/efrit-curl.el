@@ -116,7 +116,7 @@ URL, HEADERS, PROXY, CONNECT-SECONDS, IDLE-SECONDS and SECONDS are as in
           (and seconds (list (format "max-time = %.3f" (max 0.001 seconds))))
           (list (efrit-curl--option
                  "write-out"
-                 (concat mark "%{time_connect} %{size_download} %{errormsg}"))
+                 (concat mark "%{exitcode} %{time_connect} %{size_download} %{errormsg}\\n"))
                 ;; The last option: from here on, standard input is the body.
                 "data-binary = \"@-\""))))
     (encode-coding-string (concat (string-join options "\n") "\n") 'utf-8-unix t)))
@@ -172,10 +172,13 @@ URL, HEADERS, PROXY, CONNECT-SECONDS, IDLE-SECONDS and SECONDS are as in
         (setq start end)))
     (nreverse pieces)))
 
+(defconst efrit-curl--start-seconds 0.02
+  "How long curl may take until it reads.")
+
 (defun efrit-curl--send (curl)
   "Send a piece of what CURL still has to send, and later the others.
 When a pipe is full, Emacs stands still for 20 ms.  So there is a pause between
-the pieces, and a longer one where that did happen."
+the pieces, a longer one before curl reads and where it reads slowly."
   (let ((process (efrit-curl-process curl))
         (piece (pop (efrit-curl-unsent curl)))
         (start (float-time)))
@@ -188,9 +191,9 @@ the pieces, and a longer one where that did happen."
     ;; The first piece has the key.
     (clear-string piece)
     (when (efrit-curl-unsent curl)
-      (efrit-curl--wake curl (if (or (> (- (float-time) start) 0.01)
-                                     (efrit-curl-busy curl))
-                                 0.01
+      (efrit-curl--wake curl (if (or (efrit-curl-busy curl)
+                                     (> (- (float-time) start) 0.01))
+                                 efrit-curl--start-seconds
                                0.001)))))
 
 (defun efrit-curl--wake (curl seconds)
@@ -259,7 +262,7 @@ the timer, or the process."
           (let ((thing (pop (efrit-curl-inbox curl))))
             (if (stringp thing)
                 (efrit-curl--take curl thing)
-              (efrit-curl--end curl))))
+              (efrit-curl--exited curl))))
       (setf (efrit-curl-busy curl) nil))))
 
 (defun efrit-curl--call (function &rest arguments)
@@ -269,7 +272,8 @@ the timer, or the process."
 (defun efrit-curl--take (curl bytes)
   "Take BYTES that came from the process of CURL."
   (if (eq (efrit-curl-phase curl) 'report)
-      (efrit-curl--add-text curl bytes)
+      (progn (efrit-curl--add-text curl bytes)
+             (efrit-curl--read-report curl))
     (let* ((mark (efrit-curl-mark curl))
            (bytes (concat (efrit-curl-held curl) bytes))
            (end (string-search mark bytes))
@@ -279,7 +283,8 @@ the timer, or the process."
       (when (and end (not (efrit-curl--over-p curl)))
         (setf (efrit-curl-phase curl) 'report
               (efrit-curl-held curl) ""
-              (efrit-curl-text curl) (substring bytes (+ end (length mark))))))))
+              (efrit-curl-text curl) (substring bytes (+ end (length mark))))
+        (efrit-curl--read-report curl)))))
 
 (defun efrit-curl--maybe-mark (mark bytes)
   "Return where in BYTES the beginning of MARK may be, or the length of BYTES."
@@ -305,11 +310,9 @@ the timer, or the process."
   "Add BYTES to the head or the report of CURL."
   (setf (efrit-curl-text curl) (concat (efrit-curl-text curl) bytes))
   (when (> (length (efrit-curl-text curl)) efrit-curl--most-text)
-    (efrit-curl-stop curl)
-    (efrit-curl--call (efrit-curl-on-end curl)
-                      (efrit-curl--make-end
-                       :message "The head of the response is too long"
-                       :connected t))))
+    (efrit-curl--tell-end curl (efrit-curl--make-end
+                                :message "The head of the response is too long"
+                                :connected t))))
 
 (defun efrit-curl--read-head (curl)
   "Tell the head of the response to CURL, once it is whole."
@@ -335,42 +338,42 @@ the timer, or the process."
         (push (cons (downcase (match-string 1 line)) (match-string 2 line))
               headers)))))
 
-(defun efrit-curl--end (curl)
-  "Tell that the process of CURL has ended."
-  (efrit-curl--response curl (efrit-curl-held curl))
-  (unless (efrit-curl--over-p curl)
-    (efrit-curl--tell-end curl)))
+(defun efrit-curl--read-report (curl)
+  "Tell the end of CURL once its report is whole.
+The process still has to clean up, which nobody needs to wait for."
+  (let ((text (decode-coding-string (efrit-curl-text curl) 'utf-8-unix t)))
+    (when (string-match "\\`\\([0-9]+\\) \\([0-9.]+\\) \\([0-9]+\\) ?\\([^\0]*\\)\n\\'" text)
+      (let ((code (string-to-number (match-string 1 text)))
+            (seconds (string-to-number (match-string 2 text)))
+            (bytes (string-to-number (match-string 3 text)))
+            (message (match-string 4 text)))
+        (efrit-curl--tell-end
+         curl
+         (efrit-curl--make-end :code code :message (string-trim message)
+                               :connected (> seconds 0)
+                               :lost (< (efrit-curl-received curl) bytes)))))))
 
-(defun efrit-curl--tell-end (curl)
-  "Tell how CURL, whose process has ended, did end."
+(defun efrit-curl--exited (curl)
+  "Tell the end of CURL, whose process has ended without a report."
+  (efrit-curl--response curl (efrit-curl-held curl))
   (let* ((process (efrit-curl-process curl))
-         (report (efrit-curl--read-report curl))
-         (end (efrit-curl--make-end
-               :code (and (eq (process-status process) 'exit)
-                          (process-exit-status process))
-               :message (nth 2 report)
-               :connected (or (efrit-curl-answered curl) (> (nth 0 report) 0))
-               :lost (efrit-curl--lost-p curl (nth 1 report)))))
+         (code (and (eq (process-status process) 'exit)
+                    (process-exit-status process))))
+    (efrit-curl--tell-end
+     curl
+     (efrit-curl--make-end
+      :code code
+      ;; What is no response is what curl says of its configuration.
+      :message (string-trim (decode-coding-string (efrit-curl-text curl) 'utf-8-unix t))
+      :connected (efrit-curl-answered curl)
+      ;; A curl that succeeds does report.
+      :lost (eql code 0)))))
+
+(defun efrit-curl--tell-end (curl end)
+  "Tell END of CURL, unless that was stopped meanwhile."
+  (unless (efrit-curl--over-p curl)
     (efrit-curl-stop curl)
     (efrit-curl--call (efrit-curl-on-end curl) end)))
-
-(defun efrit-curl--lost-p (curl bytes)
-  "Return non-nil when not all came of a body of CURL that has BYTES.
-A curl that succeeds has written a report, and BYTES is nil without one."
-  (if bytes
-      (< (efrit-curl-received curl) bytes)
-    (eql 0 (process-exit-status (efrit-curl-process curl)))))
-
-(defun efrit-curl--read-report (curl)
-  "Return the time to connect, the bytes of the body and the message of CURL.
-Without a report, the bytes are nil and the message is what else curl wrote."
-  (let ((text (decode-coding-string (efrit-curl-text curl) 'utf-8-unix t)))
-    (if (and (eq (efrit-curl-phase curl) 'report)
-             (string-match "\\`\\([0-9.]+\\) \\([0-9]+\\) ?" text))
-        (list (string-to-number (match-string 1 text))
-              (string-to-number (match-string 2 text))
-              (substring text (match-end 0)))
-      (list 0 nil (string-trim text)))))
 
 (provide 'efrit-curl)
 ;;; efrit-curl.el ends here

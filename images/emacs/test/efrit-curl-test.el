@@ -149,22 +149,20 @@ With KIND, only the first thing told of that kind, or nil."
 
 (defun efrit-curl-test--feed (pieces)
   "Return what a request tells when curl writes PIECES, a list of bytes."
-  (let* (told
+  (let* (told end
          (curl (efrit-curl--make
                 :mark "\036mark"
                 :on-head (lambda (status headers) (push (list status headers) told))
-                :on-body (lambda (bytes) (push bytes told)))))
+                :on-body (lambda (bytes) (push bytes told))
+                :on-end (lambda (it) (setq end it)))))
     (dolist (piece pieces) (efrit-curl--take curl piece))
-    (list (car (last told))
-          (apply #'concat (nreverse (butlast told)))
-          (efrit-curl--read-report curl)
-          (efrit-curl-received curl))))
+    (list (car (last told)) (apply #'concat (nreverse (butlast told))) end)))
 
 (ert-deftest efrit-curl-what-curl-writes-may-come-in-any-pieces ()
   (let* ((body "data: \036 \036mar\036mar \036\036m\n\n\036mar")
          (all (concat "HTTP/1.1 100 Continue\r\n\r\n"
                       "HTTP/2 200 \r\nA: b\r\nC:d\r\n\r\n" body
-                      "\036mark0.002 33 it was \036mark")))
+                      (format "\036mark28 0.002 %d it was \036mark\n" (length body)))))
     (cl-loop
      for size from 1 to (length all) do
      (should (equal (efrit-curl-test--feed
@@ -172,7 +170,8 @@ With KIND, only the first thing told of that kind, or nil."
                               collect (substring all start
                                                  (min (length all) (+ start size)))))
                     `((200 (("a" . "b") ("c" . "d"))) ,body
-                      (0.002 33 "it was \036mark") ,(length body)))))))
+                      ,(efrit-curl--make-end :code 28 :message "it was \036mark"
+                                             :connected t)))))))
 
 (ert-deftest efrit-curl-the-end-of-an-event-is-not-held-back ()
   (dolist (body '("data: x\n\n" "data: x\r\n\r\n"))

@@ -17,7 +17,8 @@ from typing import Any
 
 import httpx
 
-from tests.bench import cluster
+from tests.bench import cluster, turns
+from tests.bench.quantile import quantile
 
 NAMESPACE = "efrit-bench"
 INSTANCE = "bench"
@@ -32,12 +33,6 @@ INSTANCES = f"{cluster.GROUP}/namespaces/{NAMESPACE}/efritinstances"
 JOBS_PATH = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
 
 Row = tuple[str, str, str]
-
-
-def quantile(values: list[float], share: float) -> float:
-    """Return the value at this share (0 to 1) by nearest rank."""
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, round(share * (len(ordered) - 1)))]
 
 
 async def measure() -> tuple[list[Row], dict[str, Any]]:

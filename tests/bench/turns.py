@@ -1,0 +1,159 @@
+"""`python -m tests.bench.turns`: what a turn of a model costs beside the model's own time, and what sessions cost evals.
+
+No cluster: one bridge and one real Emacs as processes, and the scripted server that plays the model's API. Prints one
+table; `make bench` prints it too.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from tests.bench.quantile import quantile
+from tests.integration.bridge.rig import Instance, compiled_lisp, until
+from tests.model.running import KEY, Model, running
+
+TURNS = 100
+SESSIONS = 10
+EVALS = 150
+WORDS = 200
+
+Row = tuple[str, str, str]
+
+STEP = """
+[[turn]]
+[[turn.reply]]
+tool = "eval_sexp"
+input = {{expr = "(+ {number} 1)"}}
+"""
+PLAN = """
+[[turn]]
+[[turn.reply]]
+tool = "todo_add"
+input = {content = "Count"}
+"""
+END = """
+[[turn]]
+[[turn.reply]]
+tool = "session_complete"
+input = {message = "Counted."}
+"""
+SPEECH = f"""
+[[turn]]
+pace = {{chunk = 5, delay_ms = 10}}
+[[turn.reply]]
+text = "word "
+times = {WORDS}
+"""
+
+
+def steps(count: int, first_ms: int = 0) -> str:
+    """Return a scenario of so many turns that each evaluate something; each begins after FIRST_MS."""
+    made = PLAN + "".join(STEP.format(number=number) for number in range(count)) + END
+    return made.replace("[[turn]]\n", f"[[turn]]\npace = {{first_ms = {first_ms}}}\n") if first_ms else made
+
+
+@contextmanager
+def instance(place: Path, model: Model) -> Iterator[Instance]:
+    """Run an instance that asks MODEL."""
+    key = place / "key"
+    key.write_text(KEY)
+    env = {
+        "EFRIT_MODEL_NAME": "scripted",
+        "EFRIT_MODEL_BASE_URL": model.url,
+        "EFRIT_MODEL_API_KEY_FILE": str(key),
+        "EFRIT_CONCURRENCY": str(SESSIONS),
+        "EFRIT_MAX_TOOL_CALLS": "10000",
+    }
+    made = Instance(place / "instance", compiled_lisp(place / "lisp"), env)
+    try:
+        made.start_bridge()
+        made.start_emacs()
+        yield made
+    finally:
+        made.stop()
+
+
+def command(one: Instance, rid: str, scenario: str, kind: str = "command") -> None:
+    one.put(rid, f"Go on. (scenario={scenario})", type=kind, options={"timeout": 600}).raise_for_status()
+
+
+def per_turn(one: Instance, model: Model) -> list[float]:
+    """Return the seconds from the end of each answer of the model to its next question."""
+    model.play("steps", steps(TURNS))
+    command(one, "turns", "steps")
+    assert one.answer("turns", 120).reason == "Succeeded"
+    calls = sorted(model.log("steps"), key=lambda call: float(call["time"]))
+    return [
+        later["time"] - (call["time"] + call["seconds"]) for call, later in zip(calls[1:], calls[2:], strict=False)
+    ]
+
+
+def streamed(one: Instance, model: Model) -> list[float]:
+    """Return the seconds from Emacs' noting a piece of text to its arrival at who follows the work log."""
+    model.play("speech", SPEECH)
+    command(one, "speech", "speech", "chat")
+    found = []
+    with one.client.stream("GET", "/v1/requests/speech/progress", timeout=60) as stream:
+        for line in stream.iter_lines():
+            if line.startswith("event: end"):
+                break
+            if line.startswith("data: ") and '"type":"text"' in line:
+                noted = datetime.fromisoformat(json.loads(line[6:])["time"]).timestamp()
+                found.append(time.time() - noted)
+    return found
+
+
+def evals(one: Instance, label: str) -> list[float]:
+    """Return the seconds each of many evals took, one after the other."""
+    seconds = []
+    for number in range(EVALS):
+        began = time.perf_counter()
+        one.eval(f"{label}-{number}", "(+ 1 2)")
+        seconds.append(time.perf_counter() - began)
+    return seconds
+
+
+def beside_sessions(one: Instance, model: Model) -> list[float]:
+    """Return what evals take while many sessions are under way."""
+    model.play("busy", steps(60, first_ms=100))
+    for number in range(SESSIONS):
+        command(one, f"busy-{number}", "busy")
+    for number in range(SESSIONS):
+        one.until_running(f"busy-{number}")
+    taken = evals(one, "beside")
+    assert one.view(f"busy-{SESSIONS - 1}").response is None, "the sessions ended before the evals"
+    for number in range(SESSIONS):
+        assert one.answer(f"busy-{number}", 300).reason == "Succeeded"
+    return taken
+
+
+def measure() -> tuple[list[Row], dict[str, Any]]:
+    """Run every measurement; rows for people, figures for programs."""
+    with tempfile.TemporaryDirectory() as place, running() as model, instance(Path(place), model) as one:
+        turns = per_turn(one, model)
+        pieces = streamed(one, model)
+        alone = evals(one, "alone")
+        beside = beside_sessions(one, model)
+    delay = quantile(beside, 0.95) - quantile(alone, 0.95)
+    rows = [
+        (f"overhead per turn of a model, p50 (n={len(turns)})", "<= 25 ms", f"{quantile(turns, 0.5) * 1000:.1f} ms"),
+        ("the same, p95", "", f"{quantile(turns, 0.95) * 1000:.1f} ms"),
+        (f"text from Emacs to the bridge's stream, p50 (n={len(pieces)})", "", f"{quantile(pieces, 0.5) * 1000:.1f} ms"),
+        ("the same, p95", "", f"{quantile(pieces, 0.95) * 1000:.1f} ms"),
+        (f"an eval at the bridge, alone, p95 (n={EVALS})", "", f"{quantile(alone, 0.95) * 1000:.1f} ms"),
+        (f"the same beside {SESSIONS} sessions", "", f"{quantile(beside, 0.95) * 1000:.1f} ms"),
+        ("so they delay it by, p95", "<= 100 ms", f"{delay * 1000:.1f} ms"),
+    ]
+    return rows, {"turn_seconds": turns, "text_seconds": pieces, "alone_seconds": alone, "beside_seconds": beside}
+
+
+if __name__ == "__main__":
+    for figure, goal, seen in measure()[0]:
+        print(f"{figure:<60} {goal:<10} {seen}")

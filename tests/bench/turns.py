@@ -145,7 +145,11 @@ def measure() -> tuple[list[Row], dict[str, Any]]:
     rows = [
         (f"overhead per turn of a model, p50 (n={len(turns)})", "<= 25 ms", f"{quantile(turns, 0.5) * 1000:.1f} ms"),
         ("the same, p95", "", f"{quantile(turns, 0.95) * 1000:.1f} ms"),
-        (f"text from Emacs to the bridge's stream, p50 (n={len(pieces)})", "", f"{quantile(pieces, 0.5) * 1000:.1f} ms"),
+        (
+            f"text from Emacs to the bridge's stream, p50 (n={len(pieces)})",
+            "",
+            f"{quantile(pieces, 0.5) * 1000:.1f} ms",
+        ),
         ("the same, p95", "", f"{quantile(pieces, 0.95) * 1000:.1f} ms"),
         (f"an eval at the bridge, alone, p95 (n={EVALS})", "", f"{quantile(alone, 0.95) * 1000:.1f} ms"),
         (f"the same beside {SESSIONS} sessions", "", f"{quantile(beside, 0.95) * 1000:.1f} ms"),

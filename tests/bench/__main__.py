@@ -218,6 +218,9 @@ def image_size() -> int:
 def main() -> int:
     """Measure, print, keep."""
     rows, figures = asyncio.run(measure())
+    more, of_turns = turns.measure()
+    rows += more
+    figures["turns"] = of_turns
     width = max(len(row[0]) for row in rows)
     print(f"\n{'figure'.ljust(width)}  {'aimed for':>10}  seen")
     for name, goal, seen in rows:

@@ -1,4 +1,4 @@
-"""`python -m tests.bench.turns`: what a turn of a model costs beside the model's own time, and what sessions cost evals.
+"""`python -m tests.bench.turns`: what a turn of a model costs beside the model's own time, and sessions to evals.
 
 No cluster: one bridge and one real Emacs as processes, and the scripted server that plays the model's API. Prints one
 table; `make bench` prints it too.
@@ -6,6 +6,7 @@ table; `make bench` prints it too.
 
 from __future__ import annotations
 
+import itertools
 import json
 import tempfile
 import time
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.bench.quantile import quantile
-from tests.integration.bridge.rig import Instance, compiled_lisp, until
+from tests.integration.bridge.rig import Instance, compiled_lisp
 from tests.model.running import KEY, Model, running
 
 TURNS = 100
@@ -90,9 +91,7 @@ def per_turn(one: Instance, model: Model) -> list[float]:
     command(one, "turns", "steps")
     assert one.answer("turns", 120).reason == "Succeeded"
     calls = sorted(model.log("steps"), key=lambda call: float(call["time"]))
-    return [
-        later["time"] - (call["time"] + call["seconds"]) for call, later in zip(calls[1:], calls[2:], strict=False)
-    ]
+    return [later["time"] - (call["time"] + call["seconds"]) for call, later in itertools.pairwise(calls[1:])]
 
 
 def streamed(one: Instance, model: Model) -> list[float]:

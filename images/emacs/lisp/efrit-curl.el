@@ -18,6 +18,7 @@
 
 (require 'cl-lib)
 (require 'efrit-settings)
+(require 'efrit-interrupt)
 (require 'efrit-files)
 
 (defcustom efrit-curl-program (or (executable-find "curl") "curl")
@@ -45,25 +46,6 @@ not curl that ended it; MESSAGE is what curl says of it.  CONNECTED is non-nil
 when there was a connection, LOST when bytes of the body went missing on their
 way through Emacs."
   code message connected lost)
-
-;;;; Isolation
-
-(defmacro efrit-curl-entry (&rest body)
-  "Run BODY as an entry from Emacs, untouched by the code it may interrupt.
-No error leaves it, and no signal of the request that runs."
-  (declare (indent 0) (debug t))
-  `(let ((debug-on-event nil)
-         (debug-on-signal nil)
-         (debug-on-error nil)
-         (signal-hook-function nil)
-         (inhibit-quit t)
-         (case-fold-search nil))
-     (save-current-buffer
-       (save-match-data
-         (condition-case err
-             (progn ,@body)
-           (error (let ((inhibit-message nil))
-                    (message "efrit: %s" (error-message-string err)))))))))
 
 ;;;; Starting
 
@@ -206,7 +188,7 @@ the pieces, a longer one before curl reads and where it reads slowly."
   "Go on with CURL where something waits to be sent or told.
 Whoever uses CURL may call this now and then: code of a request may have removed
 the timer, or the process."
-  (efrit-curl-entry
+  (efrit-interrupt-shielded
     (when (efrit-curl-unsent curl) (efrit-curl--send curl))
     (efrit-curl--empty-inbox curl)
     (unless (or (efrit-curl--over-p curl) (efrit-curl-busy curl)
@@ -239,12 +221,12 @@ the timer, or the process."
 
 (defun efrit-curl--on-output (process bytes)
   "Take BYTES that PROCESS wrote."
-  (efrit-curl-entry
+  (efrit-interrupt-shielded
     (efrit-curl--arrive (process-get process 'efrit-curl) bytes)))
 
 (defun efrit-curl--on-change (process _what)
   "Take the end of PROCESS."
-  (efrit-curl-entry
+  (efrit-interrupt-shielded
     (unless (process-live-p process)
       (efrit-curl--arrive (process-get process 'efrit-curl) 'exit))))
 
@@ -267,7 +249,7 @@ the timer, or the process."
 
 (defun efrit-curl--call (function &rest arguments)
   "Call FUNCTION with ARGUMENTS; what goes wrong in it is its own affair."
-  (efrit-curl-entry (apply function arguments)))
+  (efrit-interrupt-shielded (apply function arguments)))
 
 (defun efrit-curl--take (curl bytes)
   "Take BYTES that came from the process of CURL."

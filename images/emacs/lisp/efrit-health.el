@@ -137,10 +137,10 @@ On a full disk it can still be written over the last one, of the same size.")
   (unless (< -0.001 (- (float-time) efrit-health--written) efrit-health--pause)
     (efrit-health-beat)))
 
-(defun efrit-health-begin (claim)
-  "Say that CLAIM is being worked on."
+(defun efrit-health-begin (claim &optional now)
+  "Say that CLAIM is being worked on; with NOW, whenever that was said last."
   (setq efrit-health--current claim)
-  (efrit-health-beat-if-stale))
+  (if now (efrit-health-beat) (efrit-health-beat-if-stale)))
 
 (defun efrit-health-end ()
   "Say that nothing is being worked on, where the heartbeat says otherwise."

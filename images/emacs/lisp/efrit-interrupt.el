@@ -45,12 +45,14 @@ No signal leaves it half done, and no error leaves it at all; what the code had
 current and matched stays."
   (declare (indent 0) (debug t))
   `(let ((signal-hook-function nil) (debug-on-signal nil) (debug-on-error nil)
-         (debug-on-quit nil) (debug-on-event nil) (inhibit-quit t))
+         (debug-on-quit nil) (debug-on-event nil) (inhibit-quit t)
+         (case-fold-search nil))
      (save-current-buffer
        (save-match-data
          (condition-case err
              (progn ,@body)
-           (error (message "efrit: %s" (error-message-string err))))))))
+           (error (let ((inhibit-message nil))
+                    (message "efrit: %s" (error-message-string err)))))))))
 
 ;;;; Control files
 

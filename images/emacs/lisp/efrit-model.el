@@ -14,6 +14,7 @@
 
 (require 'cl-lib)
 (require 'efrit-settings)
+(require 'efrit-interrupt)
 (require 'efrit-secret)
 (require 'efrit-sse)
 (require 'efrit-curl)
@@ -69,7 +70,7 @@ tried beyond DEADLINE, a `float-time', unless that is nil."
 (defun efrit-model-tend (call)
   "Revive CALL where code of a request has removed its timer or its process.
 Whoever asks should call this now and then."
-  (efrit-curl-entry
+  (efrit-interrupt-shielded
     (let ((timer (efrit-model-call-timer call))
           (curl (efrit-model-call-curl call)))
       (cond ((eq (efrit-model-call-state call) 'over))
@@ -268,7 +269,7 @@ Whoever asks should call this now and then."
 
 (defun efrit-model--on-timer (call)
   "Go on with CALL, whose timer went off."
-  (efrit-curl-entry (efrit-model--go-on call)))
+  (efrit-interrupt-shielded (efrit-model--go-on call)))
 
 (defun efrit-model--go-on (call)
   "Do with CALL what its timer was set for."
@@ -282,7 +283,7 @@ Whoever asks should call this now and then."
 With CALL, nothing is told when that is over."
   (when (and function
              (not (and call (eq (efrit-model-call-state call) 'over))))
-    (efrit-curl-entry (apply function arguments))))
+    (efrit-interrupt-shielded (apply function arguments))))
 
 (provide 'efrit-model)
 ;;; efrit-model.el ends here

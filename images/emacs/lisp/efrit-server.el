@@ -109,7 +109,9 @@
 (defun efrit-server--step (session)
   "Do the next step of SESSION, and answer its request when it is over."
   (let ((claim (efrit-session-claim session)))
-    (when claim (efrit-health-begin claim))
+    ;; A tool may occupy Emacs for long: whoever watches must know which request that is.
+    (when claim
+      (efrit-health-begin claim (eq (efrit-session-state session) 'act)))
     (cond ((not (efrit-session-step session)) (efrit-health-end))
           (claim (efrit-server--finish claim (efrit-session-result session)))
           ((efrit-session-on-end session)

@@ -89,7 +89,10 @@
                   (efrit-session--come-to session 'acting 'acted))))
         (world (efrit-session-world session)))
     (setf (efrit-session-stop session)
-          (cond ((member name '("session_complete" "request_user_input"))
+          (cond ((efrit-session--unreadable session)
+                 (funcall done (efrit-session--unreadable session))
+                 nil)
+                ((member name '("session_complete" "request_user_input"))
                  (funcall done (efrit-session--control name input world))
                  nil)
                 ((not (efrit-session--unified-p session))
@@ -97,6 +100,16 @@
                 ((equal name "") (funcall done (efrit-session--not-unified)) nil)
                 (t (funcall done (efrit-tools-eval-call #'efrit-tools-eval-sexp input world))
                    nil)))))
+
+(defun efrit-session--unreadable (session)
+  "Return the result of the call of SESSION when its input was no JSON object."
+  (let ((input (assoc (alist-get 'id (efrit-session-current session))
+                      (efrit-session-unreadable session))))
+    (and input
+         (efrit-tool-result-make
+          "refused"
+          (concat "Nothing was run: the input must be a JSON object, and it was:\n"
+                  (cdr input))))))
 
 (defun efrit-session--not-unified ()
   "Return the result of an answer that is not what the protocol says."

@@ -126,7 +126,8 @@
                          :message `((role . "assistant") (content . ,content))
                          :tokens tokens))
     (setf (efrit-session-reply session) nil
-          (efrit-session-streamed session) nil)
+          (efrit-session-streamed session) nil
+          (efrit-session-unreadable session) (efrit-model-reply-unreadable reply))
     (cl-incf (efrit-session-model-calls session))
     (efrit-session--count-usage session usage tokens)
     (efrit-session--take-content session content (efrit-model-reply-stop-reason reply))))

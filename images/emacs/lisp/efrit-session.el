@@ -35,7 +35,7 @@ RESULT is the `efrit-result' once STATE is `over'."
   (state 'begin) ordered call reply failure unified
   calls current outcome stop started turn-started last-call (repeats 0)
   (text "") streamed (usage (list :input 0 :output 0 :cache-read 0 :cache-write 0))
-  (model-calls 0) model-errors result on-end)
+  (model-calls 0) model-errors unreadable result on-end)
 
 (defvar efrit-session-wake-function #'efrit-session--wake
   "Called when a session has something to do; it must not do it at once.")

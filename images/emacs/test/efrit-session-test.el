@@ -12,6 +12,7 @@
 (require 'efrit-test-queue)
 (require 'efrit-test-daemon)
 (require 'efrit-test-model)
+(require 'efrit-sessions)
 
 (defun efrit-session-test--ask (id type content &rest options)
   "Submit the request ID of TYPE with CONTENT and OPTIONS, a plist."
@@ -199,6 +200,17 @@ input = {message = \"Done.\"}
     (let ((roles (mapcar (lambda (message) (alist-get 'role message))
                          (reverse (efrit-history-messages (efrit-history-open "c1"))))))
       (should (equal (seq-take roles 4) '("user" "assistant" "user" "assistant"))))))
+
+(ert-deftest efrit-session-a-call-whose-input-is-no-object-is-told-and-not-run ()
+  (let ((efrit-session-wake-function #'ignore)
+        (session (efrit-session--make :kind 'command :state 'acting
+                                      :current '((id . "a"))
+                                      :unreadable '(("a" . "{oops")))))
+    (efrit-session--start-tool session "eval_sexp" nil)
+    (let ((result (efrit-session-outcome session)))
+      (should (equal (efrit-tool-result-status result) "refused"))
+      (should (string-match-p "{oops" (efrit-tool-result-content result))))
+    (should (eq (efrit-session-state session) 'acted))))
 
 (ert-deftest efrit-session-the-key-is-shown-nowhere ()
   (efrit-test-with-model-daemon nil

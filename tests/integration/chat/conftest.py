@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,6 @@ from tests.model.running import KEY, Model, running
 
 __all__ = ["lisp"]
 
-Make = Callable[..., Instance]
 # Ten times as eager as otherwise, so that a model that is down is given up within seconds.
 INIT = "(setq efrit-model-first-delay 0.05 efrit-model-idle-seconds 3)\n"
 
@@ -22,32 +21,6 @@ INIT = "(setq efrit-model-first-delay 0.05 efrit-model-idle-seconds 3)\n"
 def model() -> Iterator[Model]:
     with running() as server:
         yield server
-
-
-@pytest.fixture
-def make(tmp_path: Path, lisp: Path, model: Model) -> Iterator[Make]:
-    """Makes instances that ask the model; more of their environment may be given."""
-    made: list[Instance] = []
-    key = tmp_path / "api-key"
-    key.write_text(KEY + "\n")
-    model.reset()
-
-    def start(**env: str) -> Instance:
-        ours = {
-            "EFRIT_MODEL_NAME": "scripted",
-            "EFRIT_MODEL_BASE_URL": model.url,
-            "EFRIT_MODEL_API_KEY_FILE": str(key),
-            "EFRIT_REQUEST_TIMEOUT": "120",
-        }
-        instance = Instance(tmp_path / f"instance-{len(made)}", lisp, ours | env)
-        made.append(instance)
-        instance.start_bridge()
-        instance.start_emacs()
-        return instance
-
-    yield start
-    for instance in made:
-        instance.stop()
 
 
 @pytest.fixture(scope="module")

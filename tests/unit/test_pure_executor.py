@@ -1,0 +1,75 @@
+"""The Lisp decides nothing: what a model is told has no advice in it, and what is said is not looked into.
+
+A new match on text in the code path of a conversation fails here, and is then looked at by a person: on what does it
+match? On the shape of the protocol it may, on the meaning of content it may not.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+LISP = Path(__file__).parents[2] / "images/emacs/lisp"
+
+MATCHING = re.compile(
+    r"\((?:string-match|string-match-p|re-search-\w+|search-forward|search-backward|looking-at(?:-p)?|string-search"
+    r"|string-prefix-p|string-suffix-p|assoc-string|string-distance|replace-regexp-in-string|rx|pcase-exhaustive)\b"
+)
+
+# What a file of the conversation's code path matches, and on what.
+KNOWN = {
+    "efrit-history.el": (1, "whether the last line of its own file is whole"),
+    "efrit-prompt.el": (1, "the names of Emacs' own buffers begin with a space"),
+    "efrit-model-retry.el": (1, "retry-after: a number or a date"),
+    "efrit-model.el": (1, "content-type"),
+    "efrit-tools-context.el": (1, "the name of a major mode's command"),
+    "efrit-tools-find.el": (6, "the syntax of glob patterns, and absolute paths"),
+    "efrit-tools-shell.el": (1, "whether output ends its last line"),
+    "efrit-tools-text.el": (1, "where the text to be replaced is, as given"),
+    "efrit-world.el": (1, "whether a text ends its last line"),
+}
+PATH = sorted(
+    [*LISP.glob("efrit-session*.el"), *LISP.glob("efrit-tool*.el"), *LISP.glob("efrit-model*.el")]
+    + [LISP / f"efrit-{name}.el" for name in ("history", "prompt", "progress", "todo", "world", "do")]
+)
+
+ADVICE = re.compile(
+    r"\b(should|shall|try|consider|recommend\w*|suggest\w*|prefer\w*|best|better|usually|typically|often|careful\w*"
+    r"|make sure|remember|avoid|for example|e\.g|such as|hint|tip|step by step|think|lexical.binding|fix\w*"
+    r"|correct\w*|solve|solution|improve)\b",
+    re.IGNORECASE,
+)
+
+
+def code(path: Path) -> str:
+    """Return a file without its comments and documentation."""
+    text = re.sub(r"^\s*;.*$", "", path.read_text(), flags=re.MULTILINE)
+    return re.sub(r";.*$", "", text, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("path", PATH, ids=lambda path: path.stem)
+def test_what_is_said_is_not_looked_into(path: Path) -> None:
+    found = MATCHING.findall(code(path))
+    known, on_what = KNOWN.get(path.name, (0, "nothing"))
+    assert len(found) == known, (
+        f"{path.name} matches text {len(found)} times; known are {known}, on {on_what}: {found}"
+    )
+
+
+def test_the_prompts_tell_how_it_works_and_give_no_advice() -> None:
+    text = (LISP / "efrit-prompt.el").read_text()
+    prompts = re.findall(r'\(defconst efrit-prompt-\w+\s+"((?:[^"\\]|\\.)*)"', text)
+    assert len(prompts) == 3
+    for prompt in prompts:
+        assert not ADVICE.findall(prompt)
+
+
+def test_the_descriptions_of_tools_give_no_advice() -> None:
+    text = (LISP / "efrit-tool.el").read_text()
+    rows = text[text.index("(defconst efrit-tool--rows") : text.index('"The tools as (NAME KIND')]
+    described = re.findall(r'"((?:[^"\\]|\\.)*)"', rows)
+    assert len(described) > 40
+    for words in described:
+        assert not ADVICE.findall(words), words

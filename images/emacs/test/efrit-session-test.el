@@ -85,6 +85,32 @@
       (should (equal (alist-get 'reason answer) "BudgetExhausted"))
       (should (= (efrit-session-test--get answer 'usage 'model_calls) 1)))))
 
+(ert-deftest efrit-session-a-turn-that-takes-too-long-ends-the-budget-and-keeps-what-was-said ()
+  (efrit-test-with-model-daemon nil
+    (let ((answer (efrit-session-test--answer "i" "command" "scenario=slow-command go"
+                                              :budget '(:iteration_timeout 3))))
+      (should (equal (alist-get 'reason answer) "BudgetExhausted"))
+      (should (equal (alist-get 'outcome answer) "Partial"))
+      (should (string-match-p "iterationTimeoutSeconds" (alist-get 'error answer))))))
+
+(ert-deftest efrit-session-the-world-is-taken-down-once-and-kept-with-the-request ()
+  (efrit-test-with-model-daemon nil
+    (efrit-test-value "e" "(progn (with-current-buffer (get-buffer-create \"mine\") (insert \"x\")) t)")
+    (write-region "" nil (concat efrit-workspace-directory "a-file"))
+    (efrit-session-test--answer "k" "command" "scenario=twelve-steps go")
+    (dolist (name '("progress/k.ndjson" "sessions/k.ndjson"))
+      (let ((lines (seq-filter
+                    (lambda (line) (string-match-p "\"buffers\":" line))
+                    (split-string (efrit-test-read (file-name-directory name)
+                                                   (file-name-nondirectory name))
+                                  "\n"))))
+        (should (seq-some (lambda (line)
+                            (and (string-match-p "\"mine\"" line)
+                                 (string-match-p "\"a-file\"" line)))
+                          lines))))
+    (should (= 1 (seq-count (lambda (line) (string-match-p "\"type\":\"snapshot\"" line))
+                            (split-string (efrit-test-read "progress" "k.ndjson") "\n"))))))
+
 (ert-deftest efrit-session-the-instances-limit-of-calls-breaks-the-circuit ()
   (efrit-test-with-model-daemon '("EFRIT_MAX_TOOL_CALLS=3")
     (let ((answer (efrit-session-test--answer "b" "command" "scenario=many-calls go")))

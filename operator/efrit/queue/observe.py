@@ -34,7 +34,8 @@ LONG_ANSWER_BYTES = 64 * 1024
 
 MAX_METADATA_BYTES = 4096
 """Of a request's own metadata: it is kept in memory and told with every change of the request."""
-_SESSIONS = {kind.value for kind in RequestType if kind.is_session}
+# No set: what a file of somebody else's has for its type may not be hashable.
+_SESSIONS = tuple(kind.value for kind in RequestType if kind.is_session)
 _METADATA = TypeAdapter(dict[str, PlainJson])
 
 
@@ -102,7 +103,7 @@ def facts_of(data: bytes | None) -> RequestFacts:
 def _session_of(options: Any) -> str | None:
     session = options.get("session") if isinstance(options, dict) else None
     found = session.get("id") if isinstance(session, dict) else None
-    return found if isinstance(found, str) else None
+    return found if isinstance(found, str) and is_request_id(found) else None
 
 
 def _usable_metadata(value: Any) -> dict[str, Any] | None:

@@ -43,6 +43,18 @@ async def test_an_answer_that_is_no_file_ends_the_request_as_interrupted(
     assert (await running.queue.submit(a_request("a")))[1] is False
 
 
+@pytest.mark.parametrize("odd", ["[]", "{}", "null", "7", '["chat"]', '"chat\\u0000"'])
+async def test_a_request_whose_type_or_session_is_anything_is_known_and_hides_no_other(
+    running: Running, odd: str
+) -> None:
+    text = f'{{"id":"x","type":{odd},"content":"1","options":{{"session":{{"id":{odd}}},"budget":{odd}}}}}'
+    (running.root / "requests/req_x.json").write_text(text)
+    await running.until_state("x", RequestState.QUEUED)
+    await running.queue.submit(a_request("a"))
+    running.emacs.do("a")
+    await running.until_state("a", RequestState.ANSWERED)
+
+
 @pytest.mark.parametrize("kind", MAKE)
 async def test_what_lies_in_the_way_in_the_archive_does_not_keep_an_answer_out(running: Running, kind: str) -> None:
     await running.queue.submit(a_request("a"))

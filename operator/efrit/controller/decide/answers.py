@@ -158,8 +158,9 @@ def answered(
 
 def _question(response: Response) -> str | None:
     """Return what the model asks: that is what a person has to know."""
-    asked = response.reason == Reason.INPUT_REQUIRED and response.session is not None
-    return response.session.question if asked and response.session is not None else None
+    if response.reason != Reason.INPUT_REQUIRED or response.session is None:
+        return None
+    return response.session.question
 
 
 def _context(response: Response) -> EmacsContext | None:

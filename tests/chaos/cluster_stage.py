@@ -68,6 +68,7 @@ class ClusterStage(Stage):
         self._undo: dict[Step, Callable[[], None]] = {}
         self._seen: dict[str, HostPod] = {}
         self._counter_files: dict[tuple[int, int], tuple[str, TextIO]] = {}
+        self._counted: set[str] = set()
         self._logs: dict[Path, TextIO] = {}
         self.written: dict[Path, str] = {}
         self._tend_at = 0.0
@@ -252,6 +253,7 @@ class ClusterStage(Stage):
             if pod.uid not in self._seen:
                 self._seen[pod.uid] = pod
                 self.note("kubelet", f"makes pod {pod.uid[:8]}", instance=pod.instance)
+            self._open_counter(pod)
             if pod.uid in running and not pod.queue_outlives_it:
                 self._keep_answers(pod)
         self._note_operators()
@@ -311,18 +313,27 @@ class ClusterStage(Stage):
 
     def ran(self) -> tuple[Ran, ...]:
         """Return the lines of every counter file there ever was: an open file can be read after its end."""
-        for pod in self.pods():
-            path = pod.workspace / COUNTER
-            with contextlib.suppress(FileNotFoundError):
-                about = path.stat()
-                if (key := (about.st_dev, about.st_ino)) not in self._counter_files:
-                    self._counter_files[key] = pod.instance, path.open()
         found = []
         for instance, file in self._counter_files.values():
             file.seek(0)
             # A line that is being written is no line yet.
             found += [self._line(instance, line) for line in file.read().rpartition("\n")[0].splitlines()]
         return tuple(found)
+
+    def _open_counter(self, pod: HostPod) -> None:
+        """Hold the file that evals of a pod count in, made before the first does: its volume may go with the pod."""
+        if pod.uid in self._counted:
+            return
+        with contextlib.suppress(FileNotFoundError):
+            file = (pod.workspace / COUNTER).open("a+")
+            about = os.fstat(file.fileno())
+            # Whose uid the evals have, only the pod knows.
+            os.fchmod(file.fileno(), 0o666)
+            self._counted.add(pod.uid)
+            if (key := (about.st_dev, about.st_ino)) in self._counter_files:
+                file.close()
+            else:
+                self._counter_files[key] = pod.instance, file
 
     def keep_logs(self, directory: Path) -> None:
         """Write down what the operator and the pods have written, whether they are there or not."""

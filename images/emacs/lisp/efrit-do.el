@@ -20,6 +20,7 @@
 (require 'cl-lib)
 (require 'let-alist)
 (require 'efrit-settings)
+(require 'efrit-json)
 (require 'efrit-files)
 (require 'efrit-claim)
 (require 'efrit-request)
@@ -184,11 +185,11 @@ It waits while another is under way."
 
 (defun efrit-do--line (line)
   "Show LINE of the work log."
-  (let-alist (efrit-history-parse line)
+  (let-alist (efrit-json-parse line)
     (pcase .type
       ("text" (efrit-do--show .text))
       ("tool" (efrit-do--show (format "\n-> %s %s\n" .name
-                                      (efrit-history-serialize .input))))
+                                      (efrit-json-text .input))))
       ("result" (efrit-do--show (format "<- %s\n%s\n" .status
                                         (efrit-print-head .content 2000))))
       ("retry" (efrit-do--show (format "\n[%s: again in %.0f s]\n" .kind .delay)))

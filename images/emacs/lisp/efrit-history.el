@@ -15,6 +15,7 @@
 (require 'seq)
 (require 'efrit-settings)
 (require 'efrit-files)
+(require 'efrit-json)
 (require 'efrit-print)
 (require 'efrit-secret)
 
@@ -36,17 +37,6 @@ oldest messages are sent short.  TORN: the last line may lack its end."
   "Return non-nil when there is a session ID."
   (efrit-files-isolated (file-exists-p (efrit-history-path id))))
 
-;;;; JSON
-
-(defun efrit-history-parse (text)
-  "Return the JSON value of TEXT in the form everything here has."
-  (json-parse-string text :object-type 'alist :array-type 'array
-                     :null-object :null :false-object :false))
-
-(defun efrit-history-serialize (value)
-  "Return VALUE as JSON text."
-  (json-serialize value :null-object :null :false-object :false))
-
 ;;;; Reading
 
 (defun efrit-history-open (id)
@@ -60,7 +50,7 @@ oldest messages are sent short.  TORN: the last line may lack its end."
           (not (or (string-empty-p text) (string-suffix-p "\n" text))))
     (dolist (line (split-string text "\n" t))
       ;; A line that a crash cut short says nothing.
-      (let ((record (condition-case nil (efrit-history-parse line) (error nil))))
+      (let ((record (condition-case nil (efrit-json-parse line) (error nil))))
         (when (and record (consp record))
           (efrit-history--apply history record))))
     history))
@@ -96,12 +86,9 @@ oldest messages are sent short.  TORN: the last line may lack its end."
 (defun efrit-history-add (history type sync &rest members)
   "Record TYPE with MEMBERS, a plist, in HISTORY; with SYNC it is on the disk then.
 Signal `file-error' when it could not be written; it does not count then."
-  (let* ((record `((type . ,type)
-                   ,@(cl-loop for (key value) on members by #'cddr
-                              collect (cons (intern (substring (symbol-name key) 1))
-                                            value))))
+  (let* ((record `((type . ,type) ,@(efrit-json-object members)))
          ;; What a reader would see: the same after a restart as before.
-         (line (efrit-secret-redact (efrit-history-serialize record)))
+         (line (efrit-secret-redact (efrit-json-text record)))
          (torn (efrit-history-torn history)))
     (efrit-files-isolated
       (let ((write-region-inhibit-fsync (not sync)))
@@ -109,7 +96,7 @@ Signal `file-error' when it could not be written; it does not count then."
         (efrit-files-append (efrit-history-path (efrit-history-id history))
                             (concat (if torn "\n" "") line "\n"))
         (setf (efrit-history-torn history) nil)))
-    (efrit-history--apply history (efrit-history-parse line))))
+    (efrit-history--apply history (efrit-json-parse line))))
 
 ;;;; The conversation
 
@@ -158,7 +145,7 @@ Where they are long, the oldest are shortened, so many at a time that what is
 sent begins the same for many turns: the model's cache lives on that."
   (let* ((messages (vconcat (reverse (efrit-history-messages history))))
          (sizes (mapcar (lambda (message)
-                          (string-bytes (efrit-history-serialize message)))
+                          (string-bytes (efrit-json-text message)))
                         messages))
          (whole (apply #'+ (nthcdr (efrit-history-elided history) sizes))))
     (when (> whole efrit-history--most-bytes)

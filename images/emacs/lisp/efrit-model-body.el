@@ -13,6 +13,7 @@
 (require 'cl-lib)
 (require 'seq)
 (require 'efrit-settings)
+(require 'efrit-json)
 (require 'efrit-files)
 (require 'efrit-print)
 
@@ -26,13 +27,9 @@ CONVERSATION is an alist with `messages' and, if there are any, `system' and
   (let ((request (efrit-model-body--request conversation)))
     (efrit-files-bytes
      (condition-case nil
-         (efrit-model-body--serialize request)
+         (efrit-json-text request)
        ;; A tool may have seen bytes that are no text.
-       (error (efrit-model-body--serialize (efrit-model-body--clean request)))))))
-
-(defun efrit-model-body--serialize (value)
-  "Return the JSON text of VALUE."
-  (json-serialize value :null-object :null :false-object :false))
+       (error (efrit-json-text (efrit-model-body--clean request)))))))
 
 (defun efrit-model-body--request (conversation)
   "Return the request for CONVERSATION, which stays as it is, as an alist."

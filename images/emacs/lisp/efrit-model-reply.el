@@ -15,6 +15,7 @@
 (require 'cl-lib)
 (require 'subr-x)
 (require 'efrit-settings)
+(require 'efrit-json)
 
 (define-error 'efrit-model-broken "The stream of the model broke" 'efrit-error)
 
@@ -81,14 +82,9 @@ Signal `efrit-model-broken' when the stream cannot be used."
 (defun efrit-model-reply--parse (data)
   "Return the event that the JSON text DATA is."
   (condition-case nil
-      (let ((event (efrit-model-reply--json data)))
+      (let ((event (efrit-json-parse data)))
         (if (stringp (alist-get 'type event)) event (signal 'json-error nil)))
     (error (efrit-model-reply--nonsense "an event is no JSON object with a type"))))
-
-(defun efrit-model-reply--json (text)
-  "Return the value that the JSON TEXT is."
-  (json-parse-string text :object-type 'alist :array-type 'array
-                     :null-object :null :false-object :false))
 
 (defun efrit-model-reply--nonsense (format &rest arguments)
   "Signal that the stream makes no sense; FORMAT and ARGUMENTS say why."
@@ -212,7 +208,7 @@ What is no object is noted in REPLY."
   (if (string-empty-p text)
       nil
     (condition-case nil
-        (let ((value (efrit-model-reply--json text)))
+        (let ((value (efrit-json-parse text)))
           (if (listp value) value (signal 'json-error nil)))
       (error
        (push (cons id text) (efrit-model-reply-unreadable reply))

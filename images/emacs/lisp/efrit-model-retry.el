@@ -14,6 +14,7 @@
 (require 'cl-lib)
 (require 'subr-x)
 (require 'efrit-settings)
+(require 'efrit-json)
 (require 'efrit-secret)
 (require 'efrit-print)
 (require 'efrit-curl)
@@ -72,7 +73,7 @@ NOW is the time; BODY is the text, or the beginning of it."
 (defun efrit-model-retry--body-text (body)
   "Return what BODY, of a response that is an error, says."
   (or (condition-case nil
-          (efrit-model-reply-error-text (efrit-model-reply--json body))
+          (efrit-model-reply-error-text (efrit-json-parse body))
         (error nil))
       (let ((text (string-trim body)))
         (if (string-empty-p text)

@@ -14,6 +14,7 @@
 (require 'cl-lib)
 (require 'efrit-settings)
 (require 'efrit-files)
+(require 'efrit-json)
 (require 'efrit-print)
 (require 'efrit-secret)
 
@@ -36,12 +37,10 @@ A line that cannot be written is left out: no work may end for its log."
       (efrit-progress--write
        progress
        (concat (efrit-secret-redact
-                (json-serialize
+                (efrit-json-text
                  (append `((time . ,(format-time-string "%FT%T.%3NZ" nil t))
                            (type . ,type))
-                         (cl-loop for (key value) on members by #'cddr
-                                  collect (cons (intern (substring (symbol-name key) 1))
-                                                value)))))
+                         (efrit-json-object members))))
                "\n"))
     (error nil)))
 

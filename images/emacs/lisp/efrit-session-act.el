@@ -13,6 +13,7 @@
 
 (require 'cl-lib)
 (require 'efrit-settings)
+(require 'efrit-json)
 (require 'efrit-history)
 (require 'efrit-progress)
 (require 'efrit-tool)
@@ -36,7 +37,7 @@
 (defun efrit-session--break (session call)
   "End SESSION when CALL is one too many; return non-nil then."
   (let* ((signature (list (alist-get 'name call)
-                          (efrit-history-serialize (alist-get 'input call))))
+                          (efrit-json-text (alist-get 'input call))))
          (repeats (if (equal signature (efrit-session-last-call session))
                       (1+ (efrit-session-repeats session))
                     1))
@@ -150,7 +151,7 @@ WORLD is that of the session."
 (defun efrit-session--unified-outcome (session status text)
   "Return what the model of SESSION is told: STATUS and TEXT, and a short log."
   (let ((history (efrit-session-history session)))
-    (efrit-history-serialize
+    (efrit-json-text
      `((status . ,status)
        (result . ,(efrit-print-clean text))
        (session . ((id . ,(efrit-history-id history))))

@@ -14,6 +14,7 @@
 (require 'cl-lib)
 (require 'seq)
 (require 'efrit-settings)
+(require 'efrit-json)
 (require 'efrit-print)
 (require 'efrit-history)
 (require 'efrit-progress)
@@ -199,7 +200,7 @@
 
 (defun efrit-session--take-unified (session text)
   "Do what TEXT, an answer with Lisp to SESSION, says."
-  (let* ((json (condition-case nil (efrit-history-parse (string-trim text)) (error nil)))
+  (let* ((json (condition-case nil (efrit-json-parse (string-trim text)) (error nil)))
          (elisp (and (consp json) (alist-get 'elisp json)))
          (about (and (consp json) (alist-get 'session json)))
          (status (and (consp about) (alist-get 'status about))))

@@ -12,6 +12,7 @@
 ;;; Code:
 
 (require 'efrit-settings)
+(require 'efrit-json)
 (require 'efrit-history)
 (require 'efrit-progress)
 (require 'efrit-prompt)
@@ -47,7 +48,7 @@
                            (list (unless answered (efrit-history-text content))
                                  (when (eq (efrit-session-kind session) 'command)
                                    (efrit-history-text
-                                    (efrit-history-serialize
+                                    (efrit-json-text
                                      `((context . ,snapshot)))))))))
     (setf (efrit-session-state session) 'ask)))
 

@@ -12,6 +12,7 @@
 
 (require 'cl-lib)
 (require 'efrit-settings)
+(require 'efrit-json)
 (require 'efrit-print)
 (require 'efrit-eval)
 
@@ -72,12 +73,7 @@ string that fits into JSON and is bounded."
 
 (defun efrit-tool-json (value)
   "Return the success whose content is the JSON of VALUE."
-  (efrit-tool-result-make "success" (efrit-world-json value)))
-
-(defun efrit-world-json (value)
-  "Return the JSON of VALUE as text."
-  (decode-coding-string
-   (json-serialize value :null-object :null :false-object :false) 'utf-8))
+  (efrit-tool-result-make "success" (efrit-json-text value)))
 
 ;;;; Text within its limit
 

@@ -77,6 +77,12 @@
                     :type 'file-error)
       (should-not (efrit-history-messages history)))))
 
+(ert-deftest efrit-history-json-that-is-told-keeps-its-characters ()
+  (let ((value '((name . "Zoë 日本") (list . [1 :null t :false]) (empty . nil))))
+    (should (equal (alist-get 'text (efrit-history-text (efrit-json-text value)))
+                   "{\"name\":\"Zoë 日本\",\"list\":[1,null,true,false],\"empty\":{}}"))
+    (should (equal (efrit-json-parse (efrit-json-text value)) value))))
+
 (ert-deftest efrit-history-neighbours-of-one-role-are-sent-as-one ()
   (efrit-test-with-queue
     (let ((history (efrit-history-open "s")))
@@ -96,7 +102,7 @@
                                  (efrit-history-text long)))
       (let* ((sent (efrit-history-to-send history))
              (elided (efrit-history-elided history)))
-        (should (< (string-bytes (efrit-history-serialize sent)) 400000))
+        (should (< (string-bytes (efrit-json-text sent)) 400000))
         (should (> elided 0))
         (should (string-match-p "bytes left out"
                                 (alist-get 'text (aref (alist-get 'content (aref sent 0)) 0))))

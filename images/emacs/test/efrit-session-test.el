@@ -97,6 +97,7 @@
   (efrit-test-with-model-daemon nil
     (efrit-test-value "e" "(progn (with-current-buffer (get-buffer-create \"mine\") (insert \"x\")) t)")
     (write-region "" nil (concat efrit-workspace-directory "a-file"))
+    (write-region "" nil (concat efrit-workspace-directory "größe"))
     (efrit-session-test--answer "k" "command" "scenario=twelve-steps go")
     (dolist (name '("progress/k.ndjson" "sessions/k.ndjson"))
       (let ((lines (seq-filter
@@ -106,8 +107,12 @@
                                   "\n"))))
         (should (seq-some (lambda (line)
                             (and (string-match-p "\"mine\"" line)
-                                 (string-match-p "\"a-file\"" line)))
+                                 (string-match-p "\"a-file\"" line)
+                                 (string-match-p "\"größe\"" line)))
                           lines))))
+    ;; What the model was told of it.
+    (let ((first (car (last (efrit-history-messages (efrit-history-open "k"))))))
+      (should (string-match-p "größe" (alist-get 'text (aref (alist-get 'content first) 1)))))
     (should (= 1 (seq-count (lambda (line) (string-match-p "\"type\":\"snapshot\"" line))
                             (split-string (efrit-test-read "progress" "k.ndjson") "\n"))))))
 

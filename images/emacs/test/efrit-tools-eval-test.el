@@ -40,7 +40,7 @@
   (efrit-test-with-queue
     (let ((content (efrit-test-content "eval_sexp" :expr "\"a\\0b\\377\"")))
       (should (equal content "\"a\\000b\\377\""))
-      (should (equal (json-parse-string (efrit-world-json (vector content)))
+      (should (equal (json-parse-string (efrit-json-text (vector content)))
                      (vector content))))))
 
 (ert-deftest efrit-tools-eval-after-the-deadline-nothing-runs ()

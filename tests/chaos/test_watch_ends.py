@@ -41,13 +41,13 @@ def test_the_controller_ends_and_says_that_it_failed(
     word = f"ends-{request.node.callspec.id}"
     running = stage.ask(f"{word}-running", stage.gate(f"{word}-running"))
     stage.until_runs(running.name)
+    process = stage.operator.process
+    told = len(process.log.read_text())
     # kopf lists again when its stream has expired, and gives up when the list is refused with 410.
     stage.proxy.arm(Fault(Fate.GONE_410, "list", "efritrequests"))
     stage.proxy.arm(Fault(Fate.STREAM_EXPIRED, resource="efritrequests", name=word))
     meanwhile(stage)
     asked = stage.ask(word)
-    process = stage.operator.process
-    told = len(process.log.read_text())
     try:
         stage.wait(lambda: process.status is not None, "the controller goes on", 20)
     finally:

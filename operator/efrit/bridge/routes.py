@@ -169,18 +169,20 @@ class _Api:
 
     async def cancel(self, http: HttpRequest) -> HttpResponse:
         rid = _known_id(http)
+        running = _also_running(http)
         if body := await self._body(http):
-            return await self._decline(rid, Request.parse(body))
+            return await self._decline(rid, Request.parse(body), running)
         before = await self._queue.view(rid, response=False)
-        view = await self._queue.cancel(rid)
+        view = await self._queue.cancel(rid, running=running)
         self._around.poke()
-        return _json(view, 200 if before.state.final else 202)
+        goes_on = not running and not view.state.final
+        return _json(view, 200 if before.state.final or goes_on else 202)
 
-    async def _decline(self, rid: RequestId, request: Request) -> HttpResponse:
+    async def _decline(self, rid: RequestId, request: Request, running: bool) -> HttpResponse:
         _require_same(rid, request)
-        view = await self._queue.decline(request)
+        view = await self._queue.decline(request, running=running)
         self._around.poke()
-        return _json(view, 200 if view.state.final else 202)
+        return _json(view, 200 if view.state.final or not running else 202)
 
     async def delete(self, http: HttpRequest) -> HttpResponse:
         await self._queue.acknowledge(_known_id(http))
@@ -264,6 +266,17 @@ def _known_id(http: HttpRequest) -> RequestId:
     except InvalidId as error:
         # What cannot be an id cannot be here.
         raise RequestNotFound(str(error)) from None
+
+
+def _also_running(http: HttpRequest) -> bool:
+    """Whether a cancel is meant for one that runs, too."""
+    match http.query_params.get("only"):
+        case None:
+            return True
+        case "waiting":
+            return False
+        case other:
+            raise InvalidRequest(f"only={other[:50]} is unknown: say only=waiting, or leave it out")
 
 
 def _json(model: WireModel, status: int = 200) -> HttpResponse:

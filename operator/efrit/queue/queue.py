@@ -456,8 +456,8 @@ class DurableQueue:
         if not archived:
             raise RequestNotFound(f"no answer to {rid} is here or in the archive")
 
-    async def cancel(self, rid: RequestId) -> RequestView:
-        """Answers a waiting request `Cancelled`, orders a running one to stop; an answered one stays.
+    async def cancel(self, rid: RequestId, *, running: bool = True) -> RequestView:
+        """Answers a waiting request `Cancelled`, orders a running one to stop, if `running`; an answered one stays.
 
         Raises `RequestNotFound`, `NoSpace`, `StorageError`.
         """
@@ -469,10 +469,11 @@ class DurableQueue:
             return await self.view(rid)
         if entry.state is RequestState.QUEUED and await self._withdraw(entry):
             return await self.view(rid)
-        await self.stop(entry, Reason.CANCELLED)
+        if running:
+            await self.stop(entry, Reason.CANCELLED)
         return await self.view(rid)
 
-    async def decline(self, request: Request) -> RequestView:
+    async def decline(self, request: Request, *, running: bool = True) -> RequestView:
         """Cancels `request`, even if it has not come yet: submitted later, it is found cancelled and does not run.
 
         Raises `NoSpace`, `StorageError`.
@@ -484,7 +485,7 @@ class DurableQueue:
             with naming_failures(f"cancel {request.id}"):
                 await self._worker.run(decline, self.disk, submission(request), from_epoch(time.time()))
             await self._look([request.id])
-        return await self.cancel(request.id)
+        return await self.cancel(request.id, running=running)
 
     async def _withdraw(self, entry: Entry) -> bool:
         entry.withdrawing = True

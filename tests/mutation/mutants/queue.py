@@ -31,6 +31,13 @@ MUTANTS = (
             "test_no_session_is_swept_that_was_touched_since_the_first_command_under_way_came",
         ),
     ),
+    Mutant(
+        "the sparing of what has begun when only what waits is to be taken back",
+        QUEUE,
+        "        if running:\n            await self.stop(entry, Reason.CANCELLED)",
+        "        await self.stop(entry, Reason.CANCELLED)",
+        (f"{UNIT}/test_cancel.py::test_what_is_to_be_cancelled_only_while_it_waits_goes_on_once_it_runs",),
+    ),
     # Synced
     Mutant(
         "every fsync of a file",

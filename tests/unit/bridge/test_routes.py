@@ -172,6 +172,20 @@ async def test_cancelling_is_202_and_200_once_answered(served: Served) -> None:
     assert (await served.client.post("/v1/requests/runs/cancel")).status_code == 202
 
 
+async def test_only_what_waits_is_cancelled_where_that_is_said(served: Served) -> None:
+    for name in ("waits", "runs"):
+        await served.put(name)
+    served.emacs.claim("runs")
+    waits = await served.client.post("/v1/requests/waits/cancel?only=waiting")
+    runs = await served.client.post("/v1/requests/runs/cancel?only=waiting")
+    assert (waits.status_code, waits.json()["response"]["reason"]) == (202, "Cancelled")
+    assert (runs.status_code, runs.json().get("response")) == (200, None)
+    assert not (served.emacs.root / "control/cancel_runs").exists()
+    odd = await served.client.post("/v1/requests/runs/cancel?only=odd")
+    assert odd.status_code == 422
+    assert "only=waiting" in odd.json()["error"]["message"]
+
+
 async def test_the_list_holds_everything_unacknowledged_without_answers(served: Served) -> None:
     for name in ("a", "b"):
         await served.put(name)

@@ -455,12 +455,28 @@ def test_cancelled_work_of_a_deleted_instance_is_not_said_to_have_never_run(know
 def test_a_queued_request_past_its_queue_timeout_is_withdrawn() -> None:
     given = snapshot(request(queueTimeoutSeconds=5), ready(), bridge_view=view())
 
+    # Whether Emacs has begun it by now, only the queue knows: then it goes on.
+    assert decide(given, NOW + seconds(5)) == [CancelWork(TARGET, KEY, UID, running=False), LookAgain(RETRY_CANCEL)]
+
+
+def test_a_queued_request_that_its_user_cancels_is_stopped_though_it_may_run_by_now() -> None:
+    given = snapshot(request(queueTimeoutSeconds=5, cancel=True), ready(), bridge_view=view())
+
     assert decide(given, NOW + seconds(5)) == [CancelWork(TARGET, KEY, UID), LookAgain(RETRY_CANCEL)]
 
 
-def test_a_running_request_is_not_bound_by_its_queue_timeout() -> None:
-    running = view(state=RequestState.RUNNING, attempt=1, started_time=NOW)
-    given = snapshot(request(queueTimeoutSeconds=5), ready(), bridge_view=running)
+@pytest.mark.parametrize(
+    "begun",
+    [
+        {"bridge_view": view(state=RequestState.RUNNING, attempt=1, started_time=NOW)},
+        # It was interrupted, and waits to be run again.
+        {"bridge_view": view(state=RequestState.QUEUED, attempt=1)},
+        {"status": {"startTime": NOW, "attempt": 1}},
+    ],
+    ids=["runs", "runs again", "ran before this controller"],
+)
+def test_a_request_that_was_begun_is_not_bound_by_its_queue_timeout(begun: Any) -> None:
+    given = snapshot(request(queueTimeoutSeconds=5, status=begun.pop("status", {})), ready(), **begun)
 
     assert of_kind(decide(given, NOW + seconds(60)), CancelWork) == []
 

@@ -26,6 +26,18 @@ async def test_a_waiting_request_is_answered_cancelled_and_never_runs(running: R
     assert running.told[-1].state is RequestState.ANSWERED
 
 
+async def test_what_is_to_be_cancelled_only_while_it_waits_goes_on_once_it_runs(running: Running) -> None:
+    for name in ("waits", "runs"):
+        await running.queue.submit(a_request(name))
+    running.emacs.claim("runs")
+    view = await running.queue.cancel(rid("runs"), running=False)
+    again = await running.queue.decline(a_request("runs"), running=False)
+    assert not view.state.final
+    assert not again.state.final
+    assert "control/cancel_runs" not in tree(running.root)
+    assert (await running.queue.cancel(rid("waits"), running=False)).state is RequestState.ANSWERED
+
+
 async def test_what_is_cancelled_before_it_comes_does_not_run_when_it_comes(running: Running) -> None:
     declined = await running.queue.decline(a_request("a"))
     late, new = await running.queue.submit(a_request("a"))

@@ -142,7 +142,7 @@ class Actor:
 
     async def _cancel(self, action: CancelWork) -> None:
         try:
-            view = await self._bridges.cancel(action.instance, action.uid, action.request)
+            view = await self._bridges.cancel(action.instance, action.uid, action.request, running=action.running)
         except RequestNotFound:
             self._sink.absent(action.request_key, action.uid, "")
         except InvalidRequest as error:

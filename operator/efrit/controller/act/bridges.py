@@ -116,13 +116,16 @@ class Bridges:
         """GET a request with its answer. Raises RequestNotFound, BridgeUnreachable."""
         return _view(await self._call("GET", instance, uid), uid)
 
-    async def cancel(self, instance: Key, uid: str, request: Request | None = None) -> RequestView:
-        """Ask to stop or withdraw a request, or with `request` to refuse it should it come later.
+    async def cancel(
+        self, instance: Key, uid: str, request: Request | None = None, *, running: bool = True
+    ) -> RequestView:
+        """Ask to withdraw a request, or, if `running`, to stop it; with `request` to refuse it should it come later.
 
         Raises RequestNotFound, InvalidRequest, BridgeUnreachable.
         """
         content = request.to_json().encode() if request is not None else None
-        return _view(await self._call("POST", instance, f"{uid}/cancel", content=content, json=bool(content)), uid)
+        where = f"{uid}/cancel" if running else f"{uid}/cancel?only=waiting"
+        return _view(await self._call("POST", instance, where, content=content, json=bool(content)), uid)
 
     async def acknowledge(self, instance: Key, uid: str) -> None:
         """Say that the answer is stored. A request that is unknown was acknowledged long ago."""

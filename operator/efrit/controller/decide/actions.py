@@ -50,7 +50,7 @@ class Submit:
 
 @dataclass(frozen=True, slots=True)
 class CancelWork:
-    """Ask the bridge to stop or withdraw a request; safe to repeat.
+    """Ask the bridge to withdraw a request, or, if `running`, to stop it; safe to repeat.
 
     With `request`, also where the queue does not have it: a hand-over still on its way then finds it cancelled.
     """
@@ -59,6 +59,7 @@ class CancelWork:
     request_key: Key
     uid: str
     request: Request | None = None
+    running: bool = True
 
 
 @dataclass(frozen=True, slots=True)

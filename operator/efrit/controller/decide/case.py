@@ -62,7 +62,8 @@ class Case:
         return snapshot.bridge_view is not None or snapshot.request.status.queue_id is not None
 
     @property
-    def running(self) -> bool:
-        """Whether the bridge says that Emacs works on it."""
+    def has_begun(self) -> bool:
+        """Whether Emacs works on it, or has: the wait for a start is over, though it may wait to be run again."""
         view = self.snapshot.bridge_view
-        return view is not None and view.state == RequestState.RUNNING
+        told = view is not None and (view.state == RequestState.RUNNING or view.attempt > 0)
+        return told or self.snapshot.request.status.start_time is not None

@@ -143,7 +143,7 @@ def _queue_lost(case: Case) -> list[Action] | None:
 def _stop(case: Case) -> list[Action] | None:
     """Cancel, or end the wait for a start."""
     snapshot, request = case.snapshot, case.snapshot.request
-    late = case.queue_deadline_passed and not case.running
+    late = case.queue_deadline_passed and not case.has_begun
     if not request.spec.cancel and not late:
         return None
     target = snapshot.target
@@ -151,7 +151,9 @@ def _stop(case: Case) -> list[Action] | None:
     if target is not None and target.available and not known_absent:
         # The queue has the last word, though nothing was handed over: another process's hand-over may be on its way.
         whole = wire_request(request, target.instance) if snapshot.bridge_view is None else None
-        return [CancelWork(target.instance.key, request.key, request.metadata.uid, whole), LookAgain(RETRY_CANCEL)]
+        # Emacs may have begun it this very moment: only its user stops what runs.
+        ask = CancelWork(target.instance.key, request.key, request.metadata.uid, whole, running=request.spec.cancel)
+        return [ask, LookAgain(RETRY_CANCEL)]
     if case.may_be_handed_over and target is not None:
         # Its file may lie on the volume: the end is known once the instance runs again.
         return None

@@ -72,13 +72,8 @@ def instance(place: Path, model: Model) -> Iterator[Instance]:
         "EFRIT_CONCURRENCY": str(SESSIONS),
         "EFRIT_MAX_TOOL_CALLS": "10000",
     }
-    made = Instance(place / "instance", compiled_lisp(place / "lisp"), env)
-    try:
-        made.start_bridge()
-        made.start_emacs()
+    with Instance(place / "instance", compiled_lisp(place / "lisp"), env) as made:
         yield made
-    finally:
-        made.stop()
 
 
 def command(one: Instance, rid: str, scenario: str, kind: str = "command") -> None:

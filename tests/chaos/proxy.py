@@ -316,9 +316,11 @@ def _reset(request: web.Request) -> None:
     """End the connection with a RST: nobody may take this for an answer."""
     transport = request.transport
     if transport is not None:
-        connection: socket.socket = transport.get_extra_info("socket")
+        connection: socket.socket | None = transport.get_extra_info("socket")
         with contextlib.suppress(OSError):
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            # The other side may have gone already.
+            if connection is not None:
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         transport.abort()
 
 

@@ -38,13 +38,8 @@ def recorder(clock: Recorder) -> Iterator[Recorder]:
 
 @pytest.fixture(scope="module")
 def instance(place: Path, lisp: Path, clock: Recorder) -> Iterator[Instance]:
-    made = Instance(place / "pod", lisp, env=clock.environment)
-    try:
-        made.start_bridge()
-        made.start_emacs()
+    with Instance(place / "pod", lisp, env=clock.environment) as made:
         yield made
-    finally:
-        made.stop()
 
 
 def heartbeat(instance: Instance) -> bytes:

@@ -13,13 +13,8 @@ from tests.integration.bridge.rig import Instance, compiled_lisp
 @pytest.fixture(scope="session")
 def instance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
     place = tmp_path_factory.mktemp("fuzzed")
-    one = Instance(place / "instance", compiled_lisp(place / "lisp"), wrap=ORDINARY)
-    try:
-        one.start_bridge()
-        one.start_emacs()
+    with Instance(place / "instance", compiled_lisp(place / "lisp"), wrap=ORDINARY) as one:
         yield one
-    finally:
-        one.stop()
 
 
 @pytest.fixture

@@ -34,10 +34,5 @@ def make(tmp_path: Path, lisp: Path) -> Iterator[Make]:
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory, lisp: Path) -> Iterator[Instance]:
     """One instance for all tests of a file that leave it as they found it."""
-    instance = Instance(tmp_path_factory.mktemp("shared") / "instance", lisp)
-    try:
-        instance.start_bridge()
-        instance.start_emacs()
+    with Instance(tmp_path_factory.mktemp("shared") / "instance", lisp) as instance:
         yield instance
-    finally:
-        instance.stop()

@@ -1,5 +1,7 @@
 """A whole instance as processes: efrit-bridge and a real Emacs under run-emacs, on temporary directories."""
 
+from __future__ import annotations
+
 import contextlib
 import json
 import os
@@ -44,7 +46,7 @@ def until(ask: Callable[[], T], seconds: float = 15) -> T:
 
 @dataclass
 class Instance:
-    """Start with `start_bridge`, then `start_emacs`; `stop` ends both."""
+    """As a context manager both run; else start with `start_bridge`, then `start_emacs`; `stop` ends both."""
 
     place: Path
     lisp: Path
@@ -84,6 +86,18 @@ class Instance:
             headers={"authorization": f"Bearer {TOKEN}"},
             timeout=10,
         )
+
+    def __enter__(self) -> Instance:
+        try:
+            self.start_bridge()
+            self.start_emacs()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
 
     @property
     def queue(self) -> Path:

@@ -24,13 +24,8 @@ def talking(tmp_path_factory: pytest.TempPathFactory, lisp: Path, model: Model) 
     key = place / "api-key"
     key.write_text(KEY)
     env = {"EFRIT_MODEL_NAME": "m", "EFRIT_MODEL_BASE_URL": model.url, "EFRIT_MODEL_API_KEY_FILE": str(key)}
-    instance = Instance(place / "instance", lisp, env)
-    try:
-        instance.start_bridge()
-        instance.start_emacs()
+    with Instance(place / "instance", lisp, env) as instance:
         yield instance
-    finally:
-        instance.stop()
 
 
 def ask(instance: Instance, rid: str, content: str, kind: str = "command", **options: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -39,14 +40,10 @@ def instances(tmp_path_factory: pytest.TempPathFactory, lisp: Path, model: Model
             "EFRIT_INIT_FILE": str(place / "init.el"),
         }
         made[protocol] = Instance(place / "instance", lisp, env)
-    try:
+    with contextlib.ExitStack() as running_ones:
         for instance in made.values():
-            instance.start_bridge()
-            instance.start_emacs()
+            running_ones.enter_context(instance)
         yield made
-    finally:
-        for instance in made.values():
-            instance.stop()
 
 
 def begin(instance: Instance, rid: str, kind: str, content: str, **options: object) -> None:

@@ -77,13 +77,8 @@ def instance(place: Path, lisp: Path, url: str, **env: str) -> Iterator[Instance
         "EFRIT_MODEL_BASE_URL": url,
         "EFRIT_MODEL_API_KEY_FILE": str(place / "key"),
     }
-    made = Instance(place / "instance", lisp, ours | env)
-    try:
-        made.start_bridge()
-        made.start_emacs()
+    with Instance(place / "instance", lisp, ours | env) as made:
         yield made
-    finally:
-        made.stop()
 
 
 def test_a_certificate_of_nobody_known_is_refused_and_nothing_is_asked(

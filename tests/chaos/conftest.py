@@ -28,10 +28,14 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give plans more time than other tests: the first of a worker has a control plane and instances to start."""
+    """Give plans more time than other tests, as the first of a worker has a control plane and instances to start."""
     for item in items:
-        if item.path.is_relative_to(HERE) and item.get_closest_marker("timeout") is None:
+        if not item.path.is_relative_to(HERE):
+            continue
+        if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(300))
+        # Killed in the middle of a handshake, the other side leaves a socket that no HTTP client closes.
+        item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <ssl.SSLSocket:ResourceWarning"))
 
 
 class Stages:

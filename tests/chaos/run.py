@@ -9,6 +9,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -84,9 +85,9 @@ def play(stage: Stage, out: Path | None = None) -> Verdict:
         if verdict.violations and out is not None:
             _keep(stage, plan, out, report(history, verdict.violations), history.to_json())
         return verdict
-    except Exception as error:
+    except Exception:
         if out is not None:
-            _keep(stage, plan, out, f"{type(error).__name__}: {error}", "")
+            _keep(stage, plan, out, traceback.format_exc(), "")
         raise
     finally:
         users.close()

@@ -65,7 +65,7 @@ class Client:
         assert answer.status_code in (200, 201), answer.text
         self.recorder.mark(f"accepted {rid} {json.dumps(body)}")
 
-    def report(self, rid: str, seconds: float = 20) -> Response:
+    def report(self, rid: str, seconds: float = 60) -> Response:
         response = self.instance.answer(rid, seconds)
         self.recorder.mark(f"reported {rid} {response.to_json()}")
         return response

@@ -35,7 +35,11 @@ def compiled_lisp(target: Path) -> Path:
     return target
 
 
-def until(ask: Callable[[], T], seconds: float = 15) -> T:
+DEADLINE_SECONDS = 60.0
+"""Of every wait for a condition: long, because a traced process on a busy machine is slow."""
+
+
+def until(ask: Callable[[], T], seconds: float = DEADLINE_SECONDS) -> T:
     """The first true answer of `ask`."""
     limit = time.monotonic() + seconds
     while not (answer := ask()):
@@ -178,7 +182,7 @@ class Instance:
         assert answer.status_code == 200, answer.text
         return RequestView.parse(answer.content)
 
-    def answer(self, rid: str, seconds: float = 15) -> Response:
+    def answer(self, rid: str, seconds: float = DEADLINE_SECONDS) -> Response:
         def answered() -> Response | None:
             return self.view(rid).response
 

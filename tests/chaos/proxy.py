@@ -39,6 +39,8 @@ from tests.cluster.control_plane import ControlPlane
 HOP_HEADERS = {"host", "connection", "content-length", "transfer-encoding", "accept-encoding", "keep-alive"}
 LONGEST_LINE = 2**24
 START_SECONDS = 30.0
+ROUNDS_TO_END = 20
+"""Of the event loop, until every connection has ended."""
 
 REFUSALS = {
     Fate.CONFLICT_409: (
@@ -328,11 +330,12 @@ async def _abort_all(loop: asyncio.AbstractEventLoop) -> None:
     """Close what is still open. TLS would wait for the other side's goodbye, longer than this loop lives."""
     # No public name leads to connections that no request has come over, or that wait for that goodbye.
     transports: Mapping[int, asyncio.Transport] = getattr(loop, "_transports", {})
-    for each in list(transports.values()):
-        each.abort()
-    # Aborting is done by a callback of the loop's next round.
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
+    # Aborting is done by a callback of the loop's next round; who was accepted last has no transport before.
+    for _ in range(ROUNDS_TO_END):
+        for each in list(transports.values()):
+            if not each.is_closing():
+                each.abort()
+        await asyncio.sleep(0)
 
 
 def _closed(opening: asyncio.Future[aiohttp.ClientResponse]) -> None:

@@ -15,8 +15,7 @@
 (defun efrit-model-body-test--sent (conversation)
   "Return what is sent for CONVERSATION, read back."
   (let ((efrit-model-name "model-1") (efrit-model-max-tokens 99))
-    (json-parse-string (decode-coding-string (efrit-model-body conversation) 'utf-8)
-                       :object-type 'alist :null-object :null :false-object :false)))
+    (efrit-json-parse (decode-coding-string (efrit-model-body conversation) 'utf-8))))
 
 (defun efrit-model-body-test--marks (value)
   "Return how many marks are in VALUE."

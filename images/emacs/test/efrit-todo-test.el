@@ -69,9 +69,7 @@
     (efrit-todo-add world "b" "low")
     (setf (efrit-world-instructions-given world) t)
     (let ((back (efrit-world-from-json
-                 (json-parse-string (efrit-json-text (efrit-world-to-json world))
-                                    :object-type 'alist :array-type 'array
-                                    :null-object :null :false-object :false))))
+                 (efrit-json-parse (efrit-json-text (efrit-world-to-json world))))))
       (should (equal (efrit-world-todos back) (efrit-world-todos world)))
       (should (efrit-world-instructions-given back))
       (should-not (efrit-world-deadline back))

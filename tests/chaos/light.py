@@ -29,6 +29,7 @@ from tests.chaos.workload import COUNTER
 from tests.integration.controller.operator import Operator
 from tests.integration.controller.pod import Pod
 from tests.integration.controller.site import Site
+from tests.integration.kube import Json, Refused
 
 GRACE_SECONDS = 4
 """How long a request waits for an instance that does not exist."""
@@ -194,12 +195,28 @@ class Stage(Hand):
             case Do.KILL_POD:
                 pod.kill()
                 self._lose(step.target, now, self.clock(), step.do.value)
-            case Do.DELETE_POD:
+            case Do.DELETE_POD | Do.FORCE_POD:
                 self._lose(step.target, now, None, step.do.value, queue=True)
                 # Not from this thread: the API server may be away, and the main loop must go on.
-                threading.Thread(target=self._delete, args=("pods", pod.name), daemon=True).start()
+                threading.Thread(target=self._remove_pod, args=(step.do, pod), daemon=True).start()
             case Do.KILL_EMACS | Do.STOP_EMACS:
                 self._strike_emacs(step, pod, now)
+
+    def _remove_pod(self, do: Do, pod: Pod) -> None:
+        only: Json = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": pod.uid}}
+        body = only | ({"gracePeriodSeconds": 0} if do is Do.FORCE_POD else {})
+        path = self.ground.kube.path("pods", self.namespace, pod.name)
+
+        def remove() -> Json:
+            try:
+                return self.ground.kube.call("DELETE", path, body)
+            except Refused as error:
+                # Another pod has the name by now: an earlier try was heard.
+                if error.status == 409:
+                    return {}
+                raise
+
+        self._insist(remove)
 
     def _strike_emacs(self, step: Step, pod: Pod, now: float) -> None:
         pid = pod.emacs_pid()

@@ -53,6 +53,7 @@ class Do(StrEnum):
     STOP_EMACS = "SIGSTOP Emacs"
     KILL_POD = "SIGKILL every process of the pod"
     DELETE_POD = "delete the pod"
+    FORCE_POD = "delete the pod without grace"
     KILL_API = "SIGKILL API server"
     STOP_API = "SIGSTOP API server"
     KILL_ETCD = "SIGKILL etcd"
@@ -61,7 +62,6 @@ class Do(StrEnum):
     FILE = "file call"
     SET_CLOCK = "set the clock of"
 
-    FORCE_POD = "delete the pod without grace"
     EVICT_POD = "evict the pod"
     CUT_BRIDGE = "drop every packet between the pod and other pods"
     CUT_CONTROLLER = "drop every packet between the API server and the controller"

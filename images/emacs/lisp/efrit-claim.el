@@ -14,6 +14,7 @@
 (require 'cl-lib)
 (require 'efrit-settings)
 (require 'efrit-files)
+(require 'efrit-fence)
 (require 'efrit-request)
 (require 'efrit-queue)
 
@@ -57,9 +58,9 @@
 
 (defun efrit-claim-take (entry)
   "Claim the request of ENTRY; return the `efrit-claim', or nil.
-Nil means that there is nothing to run: the file is gone, has changed, or its
-id is answered.  Signal `efrit-claim-failed' when the journal cannot be
-written; the request is in requests/ again then."
+Nil means that there is nothing to run: the file is gone, has changed, its id is
+answered, or the queue is another Emacs's by now.  Signal `efrit-claim-failed'
+when the journal cannot be written; the request is in requests/ again then."
   (efrit-queue-forget (efrit-entry-name entry))
   (efrit-files-isolated
     (let* ((request (efrit-entry-request entry))
@@ -90,7 +91,10 @@ written; the request is in requests/ again then."
         (file-error
          (efrit-claim--give-back to from)
          (signal 'efrit-claim-failed (list id (error-message-string err))))))
-    (efrit-claim--make :request request :attempt attempt :started (current-time))))
+    ;; Whoever took the queue before this line was there settles the claim too, and
+    ;; may have another one of that id by now: nothing of it is ours to touch.
+    (when (efrit-fence-holds-p)
+      (efrit-claim--make :request request :attempt attempt :started (current-time)))))
 
 (defun efrit-claim--runs-p (request)
   "Return non-nil when answering REQUEST can change anything outside the queue."

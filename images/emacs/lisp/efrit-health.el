@@ -17,6 +17,7 @@
 (require 'efrit-queue)
 (require 'efrit-answer)
 (require 'efrit-sessions)
+(require 'efrit-fence)
 
 (defvar efrit-health--counts nil
   "The counters, a plist.")
@@ -118,16 +119,17 @@ On a full disk it can still be written over the last one, of the same size.")
     (concat text (make-string (max 0 (- efrit-health--bytes (length text) 1)) ?\s) "\n")))
 
 (defun efrit-health-beat ()
-  "Write the heartbeat."
+  "Write the heartbeat, unless it is another Emacs's by now."
   (let ((path (efrit-files-path "heartbeat")))
     (condition-case nil
         (efrit-files-isolated
-          (let ((text (efrit-health--text)))
-            (condition-case nil
-                (efrit-files-replace path text efrit-claim-boot)
-              (file-error
-               ;; A reader may see it half written, which beats silence.
-               (when (file-exists-p path) (efrit-files-overwrite path text)))))
+          (when (efrit-fence-holds-p)
+            (let ((text (efrit-health--text)))
+              (condition-case nil
+                  (efrit-files-replace path text efrit-claim-boot)
+                (file-error
+                 ;; A reader may see it half written, which beats silence.
+                 (when (file-exists-p path) (efrit-files-overwrite path text))))))
           (setq efrit-health--shown (and efrit-health--current t)))
       (error nil)))
   (setq efrit-health--written (float-time)))
@@ -156,7 +158,8 @@ On a full disk it can still be written over the last one, of the same size.")
 ;;;; Two daemons, one queue
 
 (defun efrit-health-check-alone ()
-  "Signal `efrit-queue-taken' when another live Emacs serves the queue."
+  "Signal `efrit-queue-taken' when another live Emacs serves the queue.
+One that has a generation takes it from an older one."
   (let* ((text (efrit-files-isolated
                  (condition-case nil
                      (efrit-files-read (efrit-files-path "heartbeat"))
@@ -164,7 +167,8 @@ On a full disk it can still be written over the last one, of the same size.")
          (beat (condition-case nil (json-parse-string text) (error nil)))
          (pid (and (hash-table-p beat) (gethash "pid" beat)))
          (time (and pid (efrit-request-time (gethash "time" beat)))))
-    (when (and (natnump pid) time (/= pid (emacs-pid))
+    (when (and (null efrit-fence-generation)
+               (natnump pid) time (/= pid (emacs-pid))
                (efrit-health--emacs-since-p pid (/ time 1e9)))
       (signal 'efrit-queue-taken (list (efrit-files-path "") pid)))))
 

@@ -4,7 +4,8 @@
 
 ;;; Commentary:
 
-;; Runs once, when the server starts, before anything is claimed.  The decision
+;; Runs when the server starts, before anything is claimed, and afterwards for what
+;; an Emacs that the queue was taken from has left in processing/.  The decision
 ;; is a pure function of four facts about a request; the rest carries it out.
 ;; Each step may be cut short by the next crash and is repeated then.
 
@@ -13,6 +14,7 @@
 (require 'cl-lib)
 (require 'efrit-settings)
 (require 'efrit-files)
+(require 'efrit-fence)
 (require 'efrit-request)
 (require 'efrit-claim)
 (require 'efrit-interrupt)
@@ -51,6 +53,31 @@ Return how many were answered."
     ;; A bridge compacts the journal itself.
     (unless (or efrit-bridge-p (= (hash-table-count attempts) (hash-table-count kept)))
       (efrit-claim-compact-journal kept))
+    answered))
+
+;;;; What another Emacs left behind later
+
+(defvar efrit-recover--strays nil
+  "The names in processing/ that were nobody's at the last look.")
+
+(defun efrit-recover-strays (ids)
+  "Settle what has been in processing/ for two looks and is none of IDS.
+IDS are those of the requests under way here.  Where the queue was taken from an
+Emacs in the middle of a claim, the claim may come after the recovery of the
+new one.  Return how many were answered."
+  (let* ((own (mapcar (lambda (id) (concat "req_" id ".json")) ids))
+         (strays (and efrit-fence-generation
+                      (seq-remove (lambda (name) (member name own))
+                                  (efrit-recover--names "processing"))))
+         (again (seq-intersection strays efrit-recover--strays))
+         (answered 0))
+    (when (and again (efrit-fence-holds-p))
+      (let ((attempts (efrit-claim-read-journal))
+            (kept (make-hash-table :test #'equal)))
+        (dolist (name again)
+          (when (efrit-recover--settle "processing" name attempts kept)
+            (setq answered (1+ answered))))))
+    (setq efrit-recover--strays strays)
     answered))
 
 (defun efrit-recover--names (part)

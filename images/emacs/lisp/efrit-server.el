@@ -28,6 +28,7 @@
 (require 'filenotify)
 (require 'efrit-settings)
 (require 'efrit-files)
+(require 'efrit-fence)
 (require 'efrit-request)
 (require 'efrit-queue)
 (require 'efrit-claim)
@@ -238,9 +239,8 @@ Where no JSON can be made of RESULT, the answer says so."
         (efrit-server--arm)))))
 
 (defun efrit-server--draining-p ()
-  "Return non-nil while nothing new is to be claimed: this Emacs is about to end.
-Whoever is about to end it writes control/pause, and takes it away for the next."
-  (efrit-files-isolated (file-exists-p (efrit-files-path "control/pause"))))
+  "Return non-nil while nothing new is to be claimed: this Emacs is about to end."
+  (or (efrit-fence-paused-p) (not (efrit-fence-holds-p))))
 
 (defun efrit-server--work-slice ()
   "Answer requests until none waits or a slice of time is over.
@@ -307,11 +307,24 @@ Sessions take turns with requests: a step, a request, a step."
     (efrit-session-look)
     (efrit-process-look-at-all)
     (unless efrit-server--busy
+      (efrit-server--settle-strays)
       (unless (or efrit-sessions (efrit-queue-next)) (garbage-collect-maybe 4))
       (setq efrit-server--dirty t)
       ;; A timer does not run within itself: work done here would stop the beat.
       (unless (efrit-server--timer-set-p efrit-server--soon 10)
         (efrit-server--go-on-in 0)))))
+
+(defun efrit-server--settle-strays ()
+  "Settle claims of an Emacs that this one has taken the queue from.
+An answer that is held back is one of our own, though of no session any more."
+  (unless efrit-server--held
+    (condition-case err
+        (efrit-health-count-interrupted
+         (efrit-recover-strays
+          (mapcar (lambda (claim) (efrit-request-id (efrit-claim-request claim)))
+                  (delq nil (mapcar #'efrit-session-claim efrit-sessions)))))
+      ((efrit-queue-trouble file-error)
+       (efrit-server--log "%s" (error-message-string err))))))
 
 (defun efrit-server-poke ()
   "Look at everything again; SIGUSR2 calls this when no evaluation hears it."
@@ -411,7 +424,8 @@ Sessions take turns with requests: a step, a request, a step."
         efrit-server--failures 0
         ;; Nothing is claimed before what was left behind is settled.
         efrit-server--held (lambda ()
-                             (efrit-health-count-interrupted (efrit-recover))))
+                             (when (efrit-fence-holds-p)
+                               (efrit-health-count-interrupted (efrit-recover)))))
   (efrit-health-beat)
   (setq efrit-server--up t)
   (efrit-server--arm)

@@ -3,8 +3,11 @@
 # call kill-emacs, and the bridge kills an Emacs that cannot be interrupted. Gives up, so that the kubelet
 # backs off, when Emacs ends within 2 seconds of its start 5 times running.
 #
-# Told to stop, it first lets the running request end: Emacs claims nothing while control/pause is there. Whoever
+# Told to stop, it first lets the running request end: Emacs claims nothing while its pause is there. Whoever
 # stops the pod bounds the wait by its grace period.
+#
+# A pod that was deleted by force ends beside the one that takes its place: every run has a number of its own, by
+# which its Emacs knows whether the queue and a pause are meant for it.
 set -u
 
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd) || exit 1
@@ -12,7 +15,14 @@ lisp=$here/lisp
 export EFRIT_BRIDGE=1
 
 queue=${EFRIT_QUEUE_DIR:-${HOME:-}/.emacs.d/.efrit/queues}
-pause=$queue/control/pause
+
+newest=
+if [ -f "$queue/generation" ]; then IFS= read -r newest < "$queue/generation"; fi 2>/dev/null
+case $newest in '' | 0* | *[!0-9]* | ??????????*) newest=0 ;; esac
+export EFRIT_GENERATION=$((newest + 1))
+# Emacs writes it again where this fails.
+(umask 077; echo "$EFRIT_GENERATION" > "$queue/generation") 2>/dev/null
+pause=$queue/control/pause_$EFRIT_GENERATION
 
 child=
 stopping=
@@ -42,7 +52,7 @@ serve="$serve (error (message \"run-emacs: %s\" (error-message-string err)) (kil
 cd -- "${EFRIT_WORKSPACE:-.}" || exit 1
 short=0
 while [ -z "$stopping" ]; do
-    rm -f "$pause"
+    rm -f "$queue/control/pause" "$queue"/control/pause_*
     started=$(date +%s)
     # Both names of one switch, old and new: compiling in the background would compete with the requests.
     # shellcheck disable=SC2086

@@ -24,7 +24,7 @@ from tests.chaos.storage.promises import Aftermath, Facts, Json
 from tests.chaos.storage.recording import COUNTER, GO, digest
 
 SECONDS = 30
-STANDING = {"identity", "claims.log", "claims.old", "totals", "heartbeat"}
+STANDING = {"identity", "claims.log", "claims.old", "totals", "heartbeat", "generation"}
 
 
 class Emacs:
@@ -157,7 +157,7 @@ def leftovers(queue: Path) -> tuple[str, ...]:
     for path in queue.rglob("*"):
         name = str(path.relative_to(queue))
         area = name.partition("/")[0]
-        if path.is_dir() or area in ("responses", "archive") or name in STANDING or name == "control/pause":
+        if path.is_dir() or area in ("responses", "archive") or name in STANDING or name.startswith("control/pause_"):
             continue
         found.append(name)
     return tuple(sorted(found))

@@ -130,6 +130,43 @@ def test_a_bridge_started_beside_a_busy_emacs_still_ends_what_overruns(make: Mak
     assert one.eval("after", "(+ 1 1)").result == "2"
 
 
+def test_an_emacs_that_ends_beside_its_successor_holds_nothing_back(make: Make) -> None:
+    """As when a pod is deleted by force: it is told to stop when the next one serves the same volume already."""
+    one = make()
+    one.put("begun", '(while (not (file-exists-p "never")) (sleep-for 0.01))', options={"timeout": 60})
+    one.until_running("begun")
+    older, pid = one.emacs, one.emacs_pid()
+    assert older is not None
+    one.spawn_emacs()
+    try:
+        assert one.answer("begun").reason is Reason.INTERRUPTED
+        # It keeps its Emacs until nothing is in processing/: for ever, would it wait for its successor's work.
+        older.send_signal(signal.SIGTERM)
+        until((one.queue / "control/pause_1").exists)
+        served = {one.eval(f"after-{number}", "(emacs-pid)").result for number in range(3)}
+        assert served == {str(one.emacs_pid())}
+        assert served != {str(pid)}
+    finally:
+        os.killpg(older.pid, signal.SIGKILL)
+        older.wait()
+    assert one.eval("alone", "(+ 1 1)").result == "2"
+    assert not list((one.queue / "processing").iterdir())
+
+
+def test_a_claim_that_came_after_its_emacs_lost_the_queue_is_settled(make: Make) -> None:
+    one = make()
+    one.put("late", "(+ 1 1)", options={"timeout": 60})
+    one.answer("late")
+    journal, request = one.queue / "claims.log", one.queue / "archive/req_late.json"
+    text = request.read_text().replace('"late"', '"later"')
+    (one.queue / "processing/req_later.json").write_text(text)
+    with journal.open("a") as file:
+        file.write("later 1 0011223344556677\n")
+    until((one.queue / "responses/resp_later.json").exists)
+    assert one.answer("later").reason is Reason.INTERRUPTED
+    until(lambda: not list((one.queue / "processing").iterdir()))
+
+
 def test_requests_wait_for_an_emacs_that_is_not_there_yet(make: Make) -> None:
     one = make()
     assert one.emacs is not None

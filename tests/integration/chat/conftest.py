@@ -15,7 +15,7 @@ from tests.model.running import KEY, Model, running
 __all__ = ["lisp"]
 
 # Ten times as eager as otherwise, so that a model that is down is given up within seconds.
-INIT = "(setq efrit-model-first-delay 0.05 efrit-model-idle-seconds 3)\n"
+INIT = "(setq efrit-model-first-delay 0.05 efrit-model-idle-seconds 6)\n"
 
 
 @pytest.fixture(scope="module")

@@ -21,6 +21,8 @@ from tests.integration.controller.pod import Pod
 from tests.integration.kube import MERGE, Json, Kube, until
 
 GRACE_SECONDS = 3.0
+FORCED_SECONDS = 2.0
+"""What the kubelet leaves a pod that was deleted without grace, while the next one starts already."""
 AT_ONCE: Json = {"gracePeriodSeconds": 0, "apiVersion": "v1", "kind": "DeleteOptions"}
 
 
@@ -46,6 +48,7 @@ class Node:
         self.made: list[Pod] = []
         """Every pod there ever was; their directories stay until the site is closed."""
         self._ending: dict[str, asyncio.Task[None]] = {}
+        self._forced: set[asyncio.Task[None]] = set()
         self._told: set[str] = set()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._main()), name="node", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -89,9 +92,10 @@ class Node:
             tasks.append(asyncio.create_task(self._work()))
             stopping = asyncio.create_task(self._stop.wait())
             await asyncio.wait({*tasks, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            for task in (*tasks, stopping, *self._ending.values()):
+            ending = (*self._ending.values(), *self._forced)
+            for task in (*tasks, stopping, *ending):
                 task.cancel()
-            results = await asyncio.gather(*tasks, stopping, *self._ending.values(), return_exceptions=True)
+            results = await asyncio.gather(*tasks, stopping, *ending, return_exceptions=True)
             self._failure = next((each for each in results if isinstance(each, Exception)), None)
         for pod in self._pods.values():
             pod.end(0.01)
@@ -146,6 +150,11 @@ class Node:
                 await self._start(ours)
             elif not found["status"].get("podIP"):
                 await self._call("PATCH", "pods", name, "status", {"status": ours.status()})
+        for name in self._pods.keys() - pods.keys() - self._ending.keys():
+            forced = self._pods.pop(name)
+            if forced.started:
+                self._forced.add(ending := asyncio.create_task(asyncio.to_thread(forced.end, FORCED_SECONDS)))
+                ending.add_done_callback(self._forced.discard)
         for name, statefulset in wanted.items():
             if name not in pods and name not in self._ending:
                 try:

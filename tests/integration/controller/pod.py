@@ -153,12 +153,13 @@ class Pod:
         }
 
     def emacs_pid(self) -> int | None:
-        """Return the pid in the heartbeat, None before there is one."""
+        """Return the pid in the heartbeat, None before there is one of this pod's."""
         try:
             pid: int = json.loads((self.queue / "heartbeat").read_text())["pid"]
+            ours = self._emacs is not None and os.getsid(pid) == self._emacs.pid
         except (OSError, ValueError):
             return None
-        return pid
+        return pid if ours else None
 
     def kill_emacs(self) -> None:
         """SIGKILL to Emacs alone; run-emacs starts another."""

@@ -30,4 +30,11 @@ MUTANTS = (
         "    return None",
         (f"{UNIT}/test_supervise.py::test_a_session_is_told_to_stop_once_the_eval_that_occupies_emacs_is_over",),
     ),
+    Mutant(
+        "the number of the run in its pause",
+        "operator/efrit/bridge/run-emacs.sh",
+        "pause=$queue/control/pause_$EFRIT_GENERATION\n",
+        "pause=$queue/control/pause\n",
+        (f"{UNIT}/test_run_emacs.py::test_a_run_that_ends_late_does_not_hold_back_the_one_that_took_its_place",),
+    ),
 )

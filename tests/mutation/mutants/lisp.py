@@ -81,6 +81,27 @@ MUTANTS = (
         ("ert:efrit-recover-a-lost-rename-does-not-hide-the-claim",),
     ),
     Mutant(
+        "the look whose the queue is, once a claim is recorded",
+        CLAIM,
+        "    (when (efrit-fence-holds-p)\n",
+        "    (progn\n",
+        ("ert:efrit-fence-what-was-claimed-while-the-queue-was-taken-does-not-run",),
+    ),
+    Mutant(
+        "the restraint of an Emacs that the queue was taken from",
+        SERVER,
+        "  (or (efrit-fence-paused-p) (not (efrit-fence-holds-p))))",
+        "  (efrit-fence-paused-p))",
+        ("ert:efrit-fence-an-emacs-of-an-older-run-leaves-what-waits-alone",),
+    ),
+    Mutant(
+        "the look for claims that came after the queue was taken",
+        SERVER,
+        "      (efrit-server--settle-strays)\n",
+        "",
+        ("ert:efrit-fence-a-daemon-settles-a-claim-of-the-run-before",),
+    ),
+    Mutant(
         "the limit of attempts",
         RECOVER,
         "              (< attempts (efrit-request-max-attempts request)))",

@@ -125,7 +125,7 @@ def test_told_to_stop_it_lets_the_running_request_end(start: Starter, place: Pat
     process = start("exec sleep 60", EFRIT_QUEUE_DIR=str(queue))
     until(lambda: lines(place))
     process.send_signal(signal.SIGTERM)
-    until((queue / "control/pause").exists)
+    until((queue / "control/pause_1").exists)
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(0.5)
     running.unlink()
@@ -146,10 +146,58 @@ def test_an_emacs_whose_lisp_does_not_load_ends(place: Path, broken: str) -> Non
     assert "giving up" in said
 
 
-def test_a_pause_left_behind_does_not_hold_back_the_next_emacs(start: Starter, place: Path) -> None:
-    pause = place / "queue/control/pause"
+@pytest.mark.parametrize("name", ["pause", "pause_1", "pause_7"])
+def test_a_pause_left_behind_does_not_hold_back_the_next_emacs(start: Starter, place: Path, name: str) -> None:
+    pause = place / "queue/control" / name
     pause.parent.mkdir(parents=True)
     pause.touch()
     start("exec sleep 60", EFRIT_QUEUE_DIR=str(place / "queue"))
     until(lambda: lines(place))
     assert not pause.exists()
+
+
+@pytest.mark.parametrize(
+    ("before", "generation"),
+    [(None, 1), ("6\n", 7), ("41", 42), ("", 1), ("x\n", 1), ("09\n", 1), ("-3\n", 1), ("9" * 30, 1), ("5\n6\n", 6)],
+)
+def test_every_run_has_the_next_number(start: Starter, place: Path, before: str | None, generation: int) -> None:
+    queue = place / "queue"
+    queue.mkdir()
+    if before is not None:
+        (queue / "generation").write_text(before)
+    start(f'echo "generation=$EFRIT_GENERATION" >> {place}/log; exec sleep 60', EFRIT_QUEUE_DIR=str(queue))
+    until(lambda: len(lines(place)) == 2)
+    assert lines(place)[1] == f"generation={generation}"
+    assert (queue / "generation").read_text() == f"{generation}\n"
+    assert (queue / "generation").stat().st_mode & 0o777 == (0o600 if before is None else 0o644)
+
+
+def test_an_emacs_started_again_is_of_the_same_run(start: Starter, place: Path) -> None:
+    queue = place / "queue"
+    queue.mkdir()
+    start(f'echo "generation=$EFRIT_GENERATION" >> {place}/log; exit 3', EFRIT_QUEUE_DIR=str(queue))
+    until(lambda: len(lines(place)) >= 6)
+    assert {line for line in lines(place) if line.startswith("generation")} == {"generation=1"}
+
+
+def test_a_run_without_a_place_for_its_number_goes_on(start: Starter, place: Path) -> None:
+    queue = place / "queue"
+    (queue / "generation").mkdir(parents=True)
+    process = start(f'echo "generation=$EFRIT_GENERATION" >> {place}/log; exec sleep 60', EFRIT_QUEUE_DIR=str(queue))
+    until(lambda: len(lines(place)) == 2)
+    assert lines(place)[1] == "generation=1"
+    assert process.poll() is None
+
+
+def test_a_run_that_ends_late_does_not_hold_back_the_one_that_took_its_place(start: Starter, place: Path) -> None:
+    """A pod that was deleted by force is told to stop when the next one serves already."""
+    queue = place / "queue"
+    (queue / "control").mkdir(parents=True)
+    older = start("exec sleep 60", EFRIT_QUEUE_DIR=str(queue))
+    until(lambda: lines(place))
+    start("exec sleep 60", EFRIT_QUEUE_DIR=str(queue))
+    until(lambda: len(lines(place)) == 2)
+    older.send_signal(signal.SIGTERM)
+    assert older.wait(10) == 0
+    assert (queue / "generation").read_text() == "2\n"
+    assert [path.name for path in (queue / "control").iterdir()] == ["pause_1"]

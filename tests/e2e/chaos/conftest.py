@@ -35,7 +35,11 @@ class Run:
 
     def check(self) -> None:
         """Assert that every promise was kept, and that no program of ours has failed by itself."""
-        assert not self.violations, f"{report(self.history, self.violations)}\n{self.logs}"
+        assert not self.violations, self.story()
+
+    def story(self) -> str:
+        """Return all that was seen, for messages."""
+        return f"{report(self.history, self.violations)}\n{self.logs}"
 
     def finals(self) -> list[tuple[Submitted, Version]]:
         """Return each request that ended, with its final version."""

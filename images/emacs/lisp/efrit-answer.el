@@ -13,6 +13,7 @@
 (require 'cl-lib)
 (require 'efrit-settings)
 (require 'efrit-files)
+(require 'efrit-fence)
 (require 'efrit-request)
 (require 'efrit-claim)
 (require 'efrit-interrupt)
@@ -131,7 +132,14 @@ LARGE is as returned by `efrit-answer--place-result'."
 (defun efrit-answer-store (answer)
   "Do what is left to do for ANSWER.
 Return non-nil when the answer of its id is this one.  Signal
-`efrit-answer-failed' when this must be called again."
+`efrit-answer-failed' when this must be called again.
+Where the queue is another Emacs's by now, nothing is left to do: that one has
+settled the request, and perhaps runs it again."
+  (when (efrit-fence-holds-p)
+    (efrit-answer--store answer)))
+
+(defun efrit-answer--store (answer)
+  "Store ANSWER; see `efrit-answer-store'."
   (let ((id (efrit-answer-id answer)))
     (condition-case err
         (efrit-files-isolated

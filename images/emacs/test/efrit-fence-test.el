@@ -85,6 +85,20 @@
     (should (equal (efrit-test-names "processing") '("req_one.json")))
     (should-not (efrit-test-names "responses"))))
 
+(ert-deftest efrit-fence-what-ends-after-the-queue-was-taken-has-no-answer ()
+  (efrit-fence-test--as 4
+    (efrit-test-submit "one")
+    (efrit-queue-forget-all)
+    (efrit-queue-scan)
+    (let ((answer (efrit-answer-make (efrit-claim-take (efrit-queue-next))
+                                     (efrit-result--make :reason "Succeeded"))))
+      (efrit-fence-test--say "5\n")
+      (should-not (efrit-answer-store answer))
+      (should-not (efrit-test-names "responses"))
+      (should (equal (efrit-test-names "processing") '("req_one.json")))
+      (efrit-fence-test--say "4\n")
+      (should (efrit-answer-store answer)))))
+
 (ert-deftest efrit-fence-a-claim-that-came-late-is-settled-at-the-second-look ()
   (efrit-fence-test--as 4
     (efrit-fence-test--leave "begun" t)

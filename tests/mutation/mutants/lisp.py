@@ -88,6 +88,13 @@ MUTANTS = (
         ("ert:efrit-fence-what-was-claimed-while-the-queue-was-taken-does-not-run",),
     ),
     Mutant(
+        "the look whose the queue is, before an answer is stored",
+        ANSWER,
+        "  (when (efrit-fence-holds-p)\n",
+        "  (progn\n",
+        ("ert:efrit-fence-what-ends-after-the-queue-was-taken-has-no-answer",),
+    ),
+    Mutant(
         "the restraint of an Emacs that the queue was taken from",
         SERVER,
         "  (or (efrit-fence-paused-p) (not (efrit-fence-holds-p))))",

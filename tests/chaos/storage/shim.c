@@ -286,6 +286,14 @@ int close(int fd) {
   return real(fd);
 }
 
+/* A shell opens a file and makes it its standard output. */
+int dup2(int from, int to) {
+  REAL(dup2);
+  int made = real(from, to);
+  if (made >= 0 && from != to && shared) opened(made, path_of(from));
+  return made;
+}
+
 static ssize_t write_at(int fd, const void *data, size_t length, off_t where, int positioned) {
   const char *path = paths[fd];
   struct point *at = enter("write", path, NULL);

@@ -3,19 +3,23 @@
 Nothing here does I/O or knows how a resource is acted on.
 """
 
-from efrit.api.conditions import Condition, ConditionStatus, condition_of, with_condition
-from efrit.api.instance import EfritInstance, InstanceSpec, InstanceStatus, OperatingMode
-from efrit.api.meta import GROUP, VERSION, ObjectMeta
-from efrit.api.reasons import InstanceReason, QueueReason, RequestReason
-from efrit.api.request import (
-    EfritRequest,
-    Outcome,
-    RequestPhase,
-    RequestSpec,
-    RequestStatus,
-    RequestType,
-    RetryPolicy,
-)
+from typing import TYPE_CHECKING
+
+from efrit.lazily import attributes_of
+
+if TYPE_CHECKING:
+    from efrit.api.conditions import Condition, ConditionStatus, condition_of, with_condition
+    from efrit.api.instance import EfritInstance, InstanceSpec, InstanceStatus, OperatingMode
+    from efrit.api.meta import GROUP, VERSION, ObjectMeta
+    from efrit.api.reasons import InstanceReason, QueueReason, RequestPhase, RequestReason
+    from efrit.api.request import (
+        EfritRequest,
+        Outcome,
+        RequestSpec,
+        RequestStatus,
+        RequestType,
+        RetryPolicy,
+    )
 
 __all__ = [
     "GROUP",
@@ -40,3 +44,14 @@ __all__ = [
     "condition_of",
     "with_condition",
 ]
+
+__getattr__ = attributes_of(
+    __name__,
+    {
+        "conditions": "Condition ConditionStatus condition_of with_condition",
+        "instance": "EfritInstance InstanceSpec InstanceStatus OperatingMode",
+        "meta": "GROUP VERSION ObjectMeta",
+        "reasons": "InstanceReason QueueReason RequestPhase RequestReason",
+        "request": "EfritRequest Outcome RequestSpec RequestStatus RequestType RetryPolicy",
+    },
+)

@@ -1,6 +1,21 @@
-"""The fixed reasons of conditions and answers. A reason is API: add, never rename."""
+"""The fixed phases and reasons of conditions and answers. A word is API: add, never rename."""
 
 from enum import StrEnum
+
+
+class RequestPhase(StrEnum):
+    """Where a request stands, for selectors and the printer column."""
+
+    PENDING = "Pending"
+    QUEUED = "Queued"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+    @property
+    def final(self) -> bool:
+        """Whether a request in this phase never changes again."""
+        return self in (RequestPhase.SUCCEEDED, RequestPhase.FAILED)
 
 
 class RequestReason(StrEnum):

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from efrit.api.conditions import Condition
 from efrit.api.meta import ApiModel, MicroTime, PrinterColumn, Resource, Rule
+from efrit.api.reasons import RequestPhase
 
 # A character may take six bytes in etcd, an object 1.5 MiB: what is left is for the metadata and the status.
 MAX_CONTENT_CHARS = 245_760
@@ -30,21 +31,6 @@ class RequestType(StrEnum):
     EVAL = "eval"
     CHAT = "chat"
     COMMAND = "command"
-
-
-class RequestPhase(StrEnum):
-    """Where a request stands, for selectors and the printer column."""
-
-    PENDING = "Pending"
-    QUEUED = "Queued"
-    RUNNING = "Running"
-    SUCCEEDED = "Succeeded"
-    FAILED = "Failed"
-
-    @property
-    def final(self) -> bool:
-        """Whether a request in this phase never changes again."""
-        return self in (RequestPhase.SUCCEEDED, RequestPhase.FAILED)
 
 
 class Outcome(StrEnum):

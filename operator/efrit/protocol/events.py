@@ -10,7 +10,7 @@ from typing import Annotated, NamedTuple, Self
 from pydantic import Field
 
 from efrit.errors import InvalidEvent
-from efrit.protocol.ids import RequestIdField
+from efrit.protocol.fields import RequestIdField
 from efrit.protocol.model import WireModel
 from efrit.protocol.states import Outcome, Reason
 from efrit.protocol.view import QueueId, RequestView, Stats

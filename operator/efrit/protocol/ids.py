@@ -1,9 +1,7 @@
 """Request ids and the file names made of them. Pure; the only place that knows either rule."""
 
 import re
-from typing import Annotated, NewType
-
-from pydantic import AfterValidator, Field
+from typing import NewType
 
 from efrit.errors import InvalidId
 
@@ -25,21 +23,6 @@ def request_id(text: str) -> RequestId:
         shown = text if len(text) <= 40 else text[:40] + "…"
         raise InvalidId(f"{shown!r} is not a request id: use 1 to {MAX_ID_LENGTH} of A-Z a-z 0-9 . _ - (not . or ..)")
     return RequestId(text)
-
-
-def _check(text: str) -> str:
-    # pydantic turns a ValueError into a field error and lets everything else through.
-    if not is_request_id(text):
-        raise ValueError(f"use 1 to {MAX_ID_LENGTH} of A-Z a-z 0-9 . _ - (not . or ..)")
-    return text
-
-
-RequestIdField = Annotated[RequestId, AfterValidator(_check)]
-"""`RequestId` as a model field: checked at the border of every model."""
-
-
-SessionId = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,128}$")]
-"""Id of a session with the model, made by Emacs; safe as the beginning of a file name."""
 
 
 def request_file(rid: RequestId) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Self
 from pydantic import Field, model_validator
 
 from efrit.errors import InvalidRequest, ProtocolError
-from efrit.protocol.ids import RequestIdField, SessionId
+from efrit.protocol.fields import RequestIdField, SessionId
 from efrit.protocol.model import PassThroughModel, PlainJson, canonical_json
 from efrit.protocol.states import PROTOCOL_VERSION, RequestType, RetryPolicy
 from efrit.protocol.times import Timestamp

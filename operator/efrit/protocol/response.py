@@ -6,7 +6,8 @@ from typing import Annotated, Any, Self
 from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator, model_validator
 
 from efrit.errors import InvalidResponse, ProtocolError
-from efrit.protocol.ids import RequestId, RequestIdField
+from efrit.protocol.fields import RequestIdField
+from efrit.protocol.ids import RequestId
 from efrit.protocol.model import Attempt, Count, PassThroughModel, PlainJson
 from efrit.protocol.session import Progress, Session, Usage
 from efrit.protocol.states import PROTOCOL_VERSION, Outcome, Reason, ResponseStatus

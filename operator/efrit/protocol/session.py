@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from efrit.protocol.ids import SessionId
+from efrit.protocol.fields import SessionId
 from efrit.protocol.model import Count, PassThroughModel, WireModel
 from efrit.protocol.states import SessionStatus
 

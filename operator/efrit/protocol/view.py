@@ -4,7 +4,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from efrit.protocol.ids import RequestIdField
+from efrit.protocol.fields import RequestIdField
 from efrit.protocol.model import Attempt, Count, PlainJson, Seconds, WireModel
 from efrit.protocol.response import Response
 from efrit.protocol.session import Progress

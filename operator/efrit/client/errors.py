@@ -1,0 +1,99 @@
+"""What a client can be told went wrong, the same in both backends. Each says what to do, in `advice`.
+
+Stands on `efrit.errors`; the backends turn whatever they meet into one of these.
+"""
+
+# ruff: noqa: N818 - as in efrit.errors, the names say what happened
+
+from typing import ClassVar
+
+from efrit.errors import EfritError
+
+
+class ClientError(EfritError):
+    """Something a client asked for was not done. `advice` is a sentence on what to do, or empty."""
+
+    code: ClassVar[str] = "Client"
+
+    def __init__(self, message: str, advice: str = "") -> None:
+        super().__init__(message)
+        self.advice = advice
+
+
+class NotFound(ClientError):
+    """What was named is not there."""
+
+    code = "NotFound"
+
+
+class InstanceNotFound(NotFound):
+    """No instance of this name."""
+
+    code = "InstanceNotFound"
+
+
+class RequestNotFound(NotFound):
+    """No request of this name, or it is no longer kept."""
+
+    code = "RequestNotFound"
+
+
+class ResultGone(NotFound):
+    """The request is there, the whole of its long result no more."""
+
+    code = "ResultGone"
+
+
+class NotReady(ClientError):
+    """It cannot be done now, and may be later: an instance that does not come up, a full queue."""
+
+    code = "NotReady"
+    retryable = True
+
+
+class NoInstance(NotReady):
+    """No instance was named, and none that fits is ready or may be started."""
+
+    code = "NoInstance"
+
+
+class NotFinished(NotReady):
+    """It has no result yet."""
+
+    code = "NotFinished"
+
+
+class Refused(ClientError):
+    """It may not be done, or can never work as it was asked for."""
+
+    code = "Refused"
+
+
+class Conflict(Refused):
+    """The key, or the name, belongs to other work already."""
+
+    code = "Conflict"
+
+
+class Forbidden(Refused):
+    """You may not do this in this cluster."""
+
+    code = "Forbidden"
+
+
+class WrongSettings(Refused):
+    """The configuration file, a variable or an argument says what cannot be."""
+
+    code = "WrongSettings"
+
+
+class NoEmacs(ClientError):
+    """There is no usable Emacs on this machine."""
+
+    code = "NoEmacs"
+
+
+class NoCluster(ClientError):
+    """No cluster is configured, or it does not answer, or has no operator."""
+
+    code = "NoCluster"

@@ -1,0 +1,356 @@
+"""What a client can do, whatever is behind it: the vocabulary and the `Backend` both backends speak.
+
+Plain immutable values, no I/O, nothing heavy: a command line that only evals must not load pydantic for it.
+Words (phase, reason, outcome) are those of the custom resources, in both backends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Protocol
+
+from efrit.client.words import Outcome, Phase, Reason, RequestType, SessionStatus
+
+__all__ = [
+    "Backend",
+    "Budget",
+    "Error",
+    "Finding",
+    "Handle",
+    "Instance",
+    "InstanceStats",
+    "InstanceStatus",
+    "Outcome",
+    "Phase",
+    "Progress",
+    "Reason",
+    "RequestState",
+    "RequestType",
+    "Session",
+    "SessionStatus",
+    "Setup",
+    "StartStatus",
+    "Started",
+    "StopStatus",
+    "Stopped",
+    "Update",
+    "Usage",
+    "Work",
+]
+
+
+class InstanceStatus(StrEnum):
+    """Whether an instance takes work: running, not running (stopped, suspended, starting), broken."""
+
+    ACTIVE = "active"
+    INACTIVE = "inactive"
+    ERROR = "error"
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One instance. `reason` is a word for programs, `message` a sentence for people.
+
+    `queue_dir`, `daemon_name` and `workspace_dir` are paths and names where the Emacs runs; `namespace` and
+    `labels` only a cluster has. `can_start`: it is not active, and work sent to it makes it so.
+    """
+
+    id: str
+    status: InstanceStatus
+    reason: str
+    message: str = ""
+    can_start: bool = False
+    queue_dir: str | None = None
+    daemon_name: str | None = None
+    workspace_dir: str | None = None
+    namespace: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    emacs_version: str | None = None
+    pending: int = 0
+    processing: int = 0
+    processed: int = 0
+    started: datetime | None = None
+    uptime_seconds: float | None = None
+    last_activity: datetime | None = None
+
+    @property
+    def load(self) -> int:
+        """Requests that wait or run."""
+        return self.pending + self.processing
+
+
+@dataclass(frozen=True)
+class InstanceStats:
+    """Figures of one queue: what is there now, and what was answered over its life. Times in seconds."""
+
+    instance: str
+    pending: int = 0
+    processing: int = 0
+    processed: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    interrupted: int = 0
+    average_processing_seconds: float = 0.0
+    oldest_pending_seconds: float = 0.0
+    uptime_seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Setup:
+    """How to start an instance; None leaves what is configured, or the default.
+
+    The first three are the laptop's; the cluster takes the rest, a path within the workspace included.
+    """
+
+    queue_dir: str | None = None
+    daemon_name: str | None = None
+    workspace_dir: str | None = None
+    image: str | None = None
+
+
+class StartStatus(StrEnum):
+    """What `start` did."""
+
+    STARTED = "started"
+    ALREADY_RUNNING = "already_running"
+
+
+@dataclass(frozen=True)
+class Started:
+    """The answer to `start`: it runs, or (in a cluster) was told to; a failure is an exception."""
+
+    status: StartStatus
+    message: str
+    queue_dir: str
+    daemon_name: str
+
+
+class StopStatus(StrEnum):
+    """What `stop` did."""
+
+    STOPPED = "stopped"
+    NOT_RUNNING = "not_running"
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """The answer to `stop`; what waits in the queue waits on."""
+
+    status: StopStatus
+    message: str
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How far a command may go; None: as far as the instance allows. Times in seconds."""
+
+    max_tool_calls: int | None = None
+    max_iterations: int | None = None
+    max_tokens: int | None = None
+    iteration_timeout: float | None = None
+
+
+@dataclass(frozen=True)
+class Work:
+    """One request to be. Times in seconds, None: the instance's default.
+
+    Where: `instance`, or else `pool` or `selector` (a cluster's), or else the least loaded one. `key` makes it
+    idempotent: the same key is the same request, however often it is submitted.
+    `retry`: run it again if its Emacs dies in the middle of it.
+    """
+
+    type: RequestType
+    content: str
+    instance: str | None = None
+    pool: str | None = None
+    selector: Mapping[str, str] | None = None
+    timeout: float | None = None
+    queue_timeout: float | None = None
+    return_context: bool = False
+    budget: Budget | None = None
+    session: str | None = None
+    priority: int = 0
+    retry: bool = False
+    max_attempts: int | None = None
+    key: str | None = None
+
+
+@dataclass(frozen=True)
+class Handle:
+    """A request, for as long as it exists: `id` is enough to find it again, from any process.
+
+    `instance` is where it was sent, if that is known; it saves a search, and takes no part in comparisons.
+    """
+
+    id: str
+    instance: str | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class Error:
+    """What went wrong: `code` for programs, `message` for people."""
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Session:
+    """Where the session of a chat or command stands; `question` is there with `need-input`."""
+
+    id: str | None = None
+    status: SessionStatus | None = None
+    question: str | None = None
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a chat or command has come."""
+
+    step: int | None = None
+    message: str | None = None
+    tool_calls: int | None = None
+    tokens: int | None = None
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What was used of the model."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    model_calls: int = 0
+
+
+@dataclass(frozen=True)
+class RequestState:
+    """A request as it is now. Once `final` it never changes again.
+
+    `result` is the beginning of a long one (`truncated`; `Backend.result` gives all of it). `output` is what
+    was printed, `messages` what Emacs said. `message` says in a sentence where it stands.
+    """
+
+    handle: Handle
+    phase: Phase
+    reason: Reason
+    message: str = ""
+    type: RequestType | None = None
+    content: str | None = None
+    outcome: Outcome | None = None
+    result: str | None = None
+    truncated: bool = False
+    result_bytes: int = 0
+    output: str = ""
+    messages: str = ""
+    error: Error | None = None
+    context: Mapping[str, Any] | None = None
+    session: Session | None = None
+    progress: Progress | None = None
+    usage: Usage | None = None
+    attempt: int = 0
+    created: datetime | None = None
+    queued: datetime | None = None
+    started: datetime | None = None
+    completed: datetime | None = None
+    execution_seconds: float | None = None
+
+    @property
+    def final(self) -> bool:
+        """Whether it is over."""
+        return self.phase.final
+
+
+@dataclass(frozen=True)
+class Update:
+    """News of a request: its state has changed, or the model has said more (`text`, to be appended)."""
+
+    state: RequestState | None = None
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing `doctor` has looked at: `remedy` says how to mend what is not `ok`."""
+
+    subject: str
+    ok: bool
+    detail: str
+    remedy: str = ""
+
+
+class Backend(Protocol):
+    """Work for Emacs, and the instances that do it. Failures are `efrit.client.errors.ClientError`s.
+
+    Several clients, and several calls of one, may be at work at once.
+    """
+
+    @property
+    def kind(self) -> str:
+        """`local` or `cluster`."""
+
+    @property
+    def place(self) -> str:
+        """Where this is, for people: the configuration file, or the context and namespace."""
+
+    async def close(self) -> None:
+        """Lets go of connections; work goes on."""
+
+    # Instances
+
+    async def instances(self) -> Sequence[Instance]:
+        """All of them, by id."""
+
+    async def instance(self, name: str) -> Instance:
+        """One. Raises `InstanceNotFound`."""
+
+    async def start(self, name: str, setup: Setup | None = None) -> Started:
+        """Starts it, makes it if there is none, and waits until it takes work.
+
+        Raises `NotReady`, `NoEmacs`, `Refused`.
+        """
+
+    async def stop(self, name: str) -> Stopped:
+        """Lets what runs end, then stops it; its files stay. Raises `InstanceNotFound`."""
+
+    async def stats(self, name: str) -> InstanceStats:
+        """Figures of its queue. Raises `InstanceNotFound`."""
+
+    def attach_command(self, name: str) -> Sequence[str]:
+        """The command that shows its Emacs in this terminal. Raises `InstanceNotFound`."""
+
+    async def examine(self) -> Sequence[Finding]:
+        """What is right and what is wrong here, the cause before its effects."""
+
+    # Work
+
+    async def submit(self, work: Work) -> Handle:
+        """Hands it over; once this returns it will be answered.
+
+        Raises `NoInstance`, `InstanceNotFound`, `NotReady`, `Refused`, `Conflict`.
+        """
+
+    async def get(self, handle: Handle) -> RequestState:
+        """As it is now. Raises `RequestNotFound`."""
+
+    def watch(self, handle: Handle) -> AsyncIterator[Update]:
+        """First its state, then each change, streamed text in between where there is some; ends once it is final.
+
+        Raises `RequestNotFound`. Leaving it does not touch the work.
+        """
+
+    async def cancel(self, handle: Handle) -> RequestState:
+        """Asks it to stop; what it has done stays done. Returns its state, which need not be final yet."""
+
+    async def result(self, handle: Handle) -> str:
+        """The whole result, a large one too. Raises `RequestNotFound`, `NotFinished`, `ResultGone`."""
+
+    def log(self, handle: Handle, *, follow: bool = False) -> AsyncIterator[str]:
+        """The lines of its work log (JSON objects); with `follow`, until it is over."""
+
+    async def requests(self, instance: str | None = None) -> Sequence[RequestState]:
+        """What is known of requests, oldest first: the open ones and those still kept."""

@@ -66,6 +66,26 @@ class Disk:
                 self.close()
                 raise
 
+    def join(self) -> None:
+        """Opens the directories as one of several who use them; takes no lock, so no bridge may be needed.
+
+        Makes and syncs what is missing, and costs no sync where nothing is.
+        """
+        with naming_failures(f"open the queue {self.root}"):
+            new = not all((self.root / area).is_dir() for area in Area)
+            if new:
+                self._make_root()
+            self._fds[Area.ROOT] = os.open(self.root, _DIRECTORY & ~os.O_NOFOLLOW)
+            try:
+                for area in Area:
+                    if area is not Area.ROOT:
+                        self._fds[area] = self._open_area(area)
+                if new:
+                    self.sync_dir(Area.ROOT)
+            except BaseException:
+                self.close()
+                raise
+
     def _make_root(self) -> None:
         made = [path for path in (self.root, *self.root.parents) if not path.exists()]
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)

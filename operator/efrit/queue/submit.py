@@ -3,13 +3,19 @@
 Blocking functions for the disk thread; the decisions (known id? room left?) are made in `efrit.queue.queue`.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from efrit.errors import RequestConflict
-from efrit.protocol import Request, RequestId, request_file, response_file
+from efrit.protocol import RequestId, request_file, response_file
 from efrit.queue.durable import Disk, storage_error, temporary_name
 from efrit.queue.layout import Area, withdrawn_file
+
+if TYPE_CHECKING:
+    from efrit.protocol import Request
 
 VIA_BRIDGE = "bridge"
 """Value of the key `via` in a request that came through the bridge: its answer waits to be acknowledged."""

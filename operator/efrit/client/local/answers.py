@@ -1,0 +1,191 @@
+"""What the JSON files of a queue say of a request, in the client's words. Pure, and without the models of the wire.
+
+Who writes an answer is Emacs, or whatever ran in it: what does not fit is told as `Interrupted`, as a bridge would.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from efrit.client.interface import (
+    Error,
+    Handle,
+    Outcome,
+    Phase,
+    Progress,
+    Reason,
+    RequestState,
+    RequestType,
+    Session,
+    SessionStatus,
+    Usage,
+)
+from efrit.protocol.weight import too_heavy
+
+_SENTENCES = {
+    Reason.QUEUED: "It waits for its turn.",
+    Reason.RUNNING: "Emacs is at work on it.",
+    Reason.SUCCEEDED: "It is done.",
+}
+
+
+def loaded(data: bytes | None) -> dict[str, Any]:
+    """The JSON object in `data`; empty where there is none."""
+    if data is None or too_heavy(data):
+        return {}
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def open_state(handle: Handle, reason: Reason, request: Mapping[str, Any], queued: datetime | None) -> RequestState:
+    """A request without an answer."""
+    return RequestState(
+        handle,
+        Phase.RUNNING if reason is Reason.RUNNING else Phase.QUEUED,
+        reason,
+        _SENTENCES[reason],
+        type=type_of(request),
+        content=_text(request.get("content")),
+        created=moment(request.get("timestamp")) or queued,
+        queued=queued,
+    )
+
+
+def final_state(handle: Handle, data: bytes, request: Mapping[str, Any]) -> RequestState:
+    """A request with the answer in `data`."""
+    answer = loaded(data)
+    problem = _problem(handle, answer)
+    if problem:
+        message = f"The answer to {handle.id} is not a response: {problem}. What the request did is unknown."
+        answer = {"reason": Reason.INTERRUPTED, "outcome": Outcome.FAILURE, "error": message}
+    reason = _reason(answer)
+    outcome = _outcome(answer, reason)
+    error = _text(answer.get("error"))
+    code = _text(answer.get("error_code")) or reason.value
+    return RequestState(
+        handle,
+        Phase.SUCCEEDED if reason is Reason.SUCCEEDED else Phase.FAILED,
+        reason,
+        error or _SENTENCES.get(reason, f"It ended {reason}."),
+        type=type_of(request),
+        content=_text(request.get("content")),
+        outcome=outcome,
+        result=_text(answer.get("result")),
+        truncated=answer.get("truncated") is True or isinstance(answer.get("result_path"), str),
+        result_bytes=_count(answer.get("result_bytes")) or 0,
+        output=_text(answer.get("output")) or "",
+        messages=_text(answer.get("messages")) or "",
+        error=None if error is None else Error(code, error),
+        context=_object(answer.get("context")) or None,
+        session=_session(answer.get("session")),
+        progress=progress(_object(answer.get("progress"))),
+        usage=_usage(answer.get("usage")),
+        attempt=_count(answer.get("attempt")) or 0,
+        created=moment(request.get("timestamp")),
+        started=moment(answer.get("started")),
+        completed=moment(answer.get("timestamp")),
+        execution_seconds=_number(answer.get("execution_time")),
+    )
+
+
+def _problem(handle: Handle, answer: Mapping[str, Any]) -> str:
+    if not answer:
+        return "it is not a JSON object"
+    if answer.get("id") != handle.id:
+        return "it answers another request"
+    result, sha256 = answer.get("result"), answer.get("sha256")
+    whole = isinstance(result, str) and not answer.get("truncated") and not answer.get("result_path")
+    if (
+        whole
+        and isinstance(sha256, str)
+        and hashlib.sha256(str(result).encode(errors="surrogatepass")).hexdigest() != sha256
+    ):
+        return "its result is not the one its sha256 speaks of"
+    reason = _reason(answer)
+    outcome = _outcome(answer, reason)
+    succeeded = reason is Reason.SUCCEEDED
+    if (answer.get("status") == "success") is not succeeded or (outcome is Outcome.SUCCESS) > succeeded:
+        return "its status, reason and outcome contradict each other"
+    return ""
+
+
+def _reason(answer: Mapping[str, Any]) -> Reason:
+    # A writer of the plain 1.0.0 format says enough with its status.
+    plain = {"success": Reason.SUCCEEDED, "timeout": Reason.TIMED_OUT}
+    try:
+        found = Reason(answer["reason"])
+    except (KeyError, ValueError):
+        return plain.get(str(answer.get("status")), Reason.EVAL_ERROR)
+    return found if found.final else Reason.EVAL_ERROR
+
+
+def _outcome(answer: Mapping[str, Any], reason: Reason) -> Outcome:
+    try:
+        return Outcome(answer["outcome"])
+    except (KeyError, ValueError):
+        return Outcome.SUCCESS if reason is Reason.SUCCEEDED else Outcome.FAILURE
+
+
+def type_of(request: Mapping[str, Any]) -> RequestType | None:
+    """What is asked for, if the file says."""
+    try:
+        return RequestType(request.get("type", ""))
+    except ValueError:
+        return None
+
+
+def _session(value: Any) -> Session | None:
+    found = _object(value)
+    if not isinstance(found.get("id"), str):
+        return None
+    words = {each.value: each for each in SessionStatus}
+    return Session(found["id"], words.get(str(found.get("status"))), _text(found.get("question")))
+
+
+def progress(found: Mapping[str, Any]) -> Progress | None:
+    """What a progress object, or a line of type `progress` of a work log, says."""
+    if not found:
+        return None
+    return Progress(
+        _count(found.get("step")),
+        _text(found.get("message")),
+        _count(found.get("tool_calls")),
+        _count(found.get("tokens")),
+    )
+
+
+def _usage(value: Any) -> Usage | None:
+    found = _object(value)
+    names = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "model_calls")
+    return Usage(*(_count(found.get(name)) or 0 for name in names)) if found else None
+
+
+def moment(value: Any) -> datetime | None:
+    """An RFC 3339 time, or None."""
+    try:
+        return datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        return None
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _count(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 else None

@@ -1,0 +1,392 @@
+"""The backend of this machine: requests into a queue directory, an Emacs started when there is work for it.
+
+An answer is archived only after it was handed over: with the next call, or at `close`. Whoever waits looks after the
+time limits that Emacs cannot keep itself, and starts Emacs again if it dies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import secrets
+import time
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from efrit.client.errors import InstanceNotFound, NoInstance, NotFinished, NotReady, Refused, RequestNotFound
+from efrit.client.interface import (
+    Finding,
+    Handle,
+    Instance,
+    InstanceStats,
+    InstanceStatus,
+    RequestState,
+    Setup,
+    Started,
+    StartStatus,
+    Stopped,
+    StopStatus,
+    Update,
+    Work,
+)
+from efrit.client.local.daemon import Daemon
+from efrit.client.local.files import QueueFiles
+from efrit.client.local.settings import LocalInstance, LocalSettings, add_instance, config_path, load, new_instance
+from efrit.client.local.waiting import Patience, end, follow
+from efrit.client.placement import least_loaded
+from efrit.protocol.ids import is_request_id
+
+ARCHIVE_SECONDS = 86400.0
+STOP_SECONDS = 30.0
+_MOST_LISTED = 200
+
+
+class LocalBackend:
+    """`efrit.client.interface.Backend` on this machine."""
+
+    kind = "local"
+
+    def __init__(self, settings: LocalSettings) -> None:
+        self.settings = settings
+        self._daemons: dict[str, Daemon] = {}
+        self._handed_over: dict[str, QueueFiles] = {}
+
+    @classmethod
+    def configured(cls, path: Path | None = None) -> LocalBackend:
+        """With the settings in `path`, or in the usual file. Raises `WrongSettings`."""
+        return cls(load(path or config_path(os.environ)))
+
+    @property
+    def place(self) -> str:
+        """The configuration file."""
+        return str(self.settings.path)
+
+    async def close(self) -> None:
+        """Archives what was handed over, and cleans up where that is due."""
+        self._archive()
+        for daemon in self._daemons.values():
+            if daemon.instance.queue_dir.is_dir():
+                daemon.files.sweep_if_due(self.settings.cleanup_interval, ARCHIVE_SECONDS)
+            daemon.files.close()
+        self._daemons.clear()
+
+    def _archive(self) -> None:
+        while self._handed_over:
+            rid, files = self._handed_over.popitem()
+            files.acknowledge(rid)
+
+    def _daemon(self, name: str) -> Daemon:
+        found = self._daemons.get(name)
+        if found is None:
+            instance = self.settings.instance(name)
+            found = self._daemons[name] = Daemon(instance, QueueFiles(instance.queue_dir))
+        return found
+
+    # Instances
+
+    async def instances(self) -> Sequence[Instance]:
+        """All in the configuration, by id."""
+        return [_seen(self._daemon(name)) for name in sorted(self.settings.instances)]
+
+    async def instance(self, name: str) -> Instance:
+        """One. Raises `InstanceNotFound`."""
+        return _seen(self._daemon(name))
+
+    async def start(self, name: str, setup: Setup | None = None) -> Started:
+        """Starts its Emacs. One that is not in the configuration is added to it."""
+        setup = setup or Setup()
+        if setup.image is not None:
+            raise Refused("an instance on this machine has no image", "leave the image out, or name a cluster")
+        known = self.settings.instances.get(name)
+        wanted = _with(setup, known or new_instance(name))
+        if known is not None and wanted != known and self._daemon(name).running() is not None:
+            raise Refused(
+                f"{name} runs already, with other directories or another daemon name",
+                f"stop it first: efrit stop {name}",
+            )
+        if wanted != known:
+            self._daemons.pop(name, None)
+            self.settings = add_instance(self.settings, wanted)
+        daemon = self._daemon(name)
+        started = await asyncio.to_thread(daemon.start)
+        return Started(
+            StartStatus.STARTED if started else StartStatus.ALREADY_RUNNING,
+            f"{name} takes work" if started else f"{name} was running",
+            str(daemon.instance.queue_dir),
+            daemon.instance.daemon_name,
+        )
+
+    async def stop(self, name: str) -> Stopped:
+        """Ends its Emacs once what runs has ended, after half a minute at most. What waits, waits on."""
+        daemon = self._daemon(name)
+        stopped = daemon.running() is not None and await asyncio.to_thread(daemon.stop, STOP_SECONDS)
+        if not stopped:
+            return Stopped(StopStatus.NOT_RUNNING, f"{name} does not run")
+        return Stopped(StopStatus.STOPPED, f"{name} is stopped")
+
+    async def stats(self, name: str) -> InstanceStats:
+        """Figures of its queue; answers are counted since Emacs was started."""
+        daemon = self._daemon(name)
+        if not daemon.instance.queue_dir.is_dir():
+            return InstanceStats(name)
+        pending, processing, oldest = daemon.files.counts()
+        emacs = daemon.running()
+        beat: dict[str, Any] = daemon.files.heartbeat() if emacs is not None else {}
+        processed = _whole(beat, "processed")
+        seconds = beat.get("total_processing_seconds", 0.0)
+        return InstanceStats(
+            name,
+            pending,
+            processing,
+            processed,
+            _whole(beat, "succeeded"),
+            _whole(beat, "failed"),
+            _whole(beat, "interrupted"),
+            average_processing_seconds=seconds / processed if processed else 0.0,
+            oldest_pending_seconds=oldest,
+            uptime_seconds=_uptime(emacs.started if emacs is not None else None) or 0.0,
+        )
+
+    def attach_command(self, name: str) -> Sequence[str]:
+        """`emacsclient` in this terminal."""
+        instance = self.settings.instance(name)
+        return ["emacsclient", "--tty", f"--socket-name={instance.daemon_name}"]
+
+    async def examine(self) -> Sequence[Finding]:
+        """Emacs, the Lisp, the configuration, each queue and its daemon."""
+        from efrit.client.local.doctor import examine
+
+        return await asyncio.to_thread(examine, self.settings)
+
+    # Work
+
+    async def submit(self, work: Work) -> Handle:
+        """Stores it in the queue of the instance that is to do it; starts Emacs where that is allowed."""
+        self._archive()
+        rid = _id_of(work)
+        daemon = await self._choose(work, rid)
+        name, files = daemon.instance.id, daemon.files
+        if daemon.running() is None:
+            if not daemon.instance.auto_start:
+                raise NotReady(f"{name} does not run", f"start it with `efrit start {name}`")
+            await asyncio.to_thread(daemon.start)
+        pending, processing, _ = files.counts()
+        if pending + processing >= self.settings.max_concurrent_requests and not files.knows(rid):
+            raise NotReady(
+                f"{pending + processing} requests wait or run on {name}, max_concurrent_requests allows no more",
+                "wait for one of them, or raise the number in the configuration",
+            )
+        files.submit(rid, _request(rid, work))
+        return Handle(rid, name)
+
+    async def _choose(self, work: Work, rid: str) -> Daemon:
+        if work.pool is not None or work.selector is not None:
+            raise Refused("pools and labels are a cluster's", "name an instance, or none to have one chosen")
+        _check(work)
+        if work.instance is not None:
+            return self._daemon(work.instance)
+        if len(self.settings.instances) == 1:
+            return self._daemon(next(iter(self.settings.instances)))
+        if work.key is not None and (daemon := self._holder(Handle(rid))) is not None:
+            return daemon
+        if work.session is not None:
+            for name in self.settings.instances:
+                if (self.settings.instances[name].queue_dir / "sessions" / f"{work.session}.ndjson").exists():
+                    return self._daemon(name)
+            raise NoInstance(f"no instance has the session {work.session}", "begin a new one")
+        return self._daemon(least_loaded(await self.instances()).id)
+
+    def _holder(self, handle: Handle) -> Daemon | None:
+        if not is_request_id(handle.id):
+            return None
+        first = [handle.instance] if handle.instance in self.settings.instances else []
+        for name in (*first, *self.settings.instances):
+            daemon = self._daemon(str(name))
+            if daemon.instance.queue_dir.is_dir() and daemon.files.knows(handle.id):
+                return daemon
+        return None
+
+    def _find(self, handle: Handle) -> tuple[Daemon, Handle]:
+        if handle.instance is not None and handle.instance not in self.settings.instances:
+            raise InstanceNotFound(f"there is no instance {handle.instance!r}", "see `efrit instances`")
+        daemon = self._holder(handle)
+        if daemon is None:
+            raise RequestNotFound(
+                f"there is no request {handle.id}", "finished ones are kept for a day: see `efrit requests`"
+            )
+        return daemon, Handle(handle.id, daemon.instance.id)
+
+    async def get(self, handle: Handle) -> RequestState:
+        """As it is now. Raises `RequestNotFound`."""
+        daemon, handle = self._find(handle)
+        return self._state(daemon, handle)
+
+    def _state(self, daemon: Daemon, handle: Handle) -> RequestState:
+        found = daemon.files.state(handle)
+        if found is None:
+            raise RequestNotFound(f"the request {handle.id} is no longer there")
+        if found.final:
+            self._handed_over[handle.id] = daemon.files
+        return found
+
+    async def watch(self, handle: Handle) -> AsyncIterator[Update]:
+        """Its states as they change, and what the model says meanwhile."""
+        daemon, handle = self._find(handle)
+        patience = Patience(self.settings.polling_interval)
+        async for update in follow(daemon, handle, patience):
+            if update.state is not None and update.state.final:
+                self._handed_over[handle.id] = daemon.files
+            yield update
+
+    async def cancel(self, handle: Handle) -> RequestState:
+        """Takes it back if it waits; has Emacs stop it, or be stopped, if it runs."""
+        daemon, handle = self._find(handle)
+        if not daemon.files.answered(handle.id) and not daemon.files.withdraw(handle.id):
+            await end(daemon, handle)
+        return self._state(daemon, handle)
+
+    async def result(self, handle: Handle) -> str:
+        """The whole result; empty where it has none."""
+        daemon, handle = self._find(handle)
+        state = self._state(daemon, handle)
+        if not state.final:
+            raise NotFinished(f"{handle.id} is {state.reason}: it has no result yet", f"efrit wait {handle.id}")
+        return daemon.files.result(handle.id) or ""
+
+    async def log(self, handle: Handle, *, follow: bool = False) -> AsyncIterator[str]:
+        """The lines of its work log."""
+        daemon, handle = self._find(handle)
+        offset = 0
+        while True:
+            over = not follow or daemon.files.answered(handle.id)
+            lines, offset = daemon.files.log_from(handle.id, offset)
+            for line in lines:
+                yield line
+            if over and not lines:
+                return
+            if not lines:
+                await asyncio.sleep(0.05)
+
+    async def requests(self, instance: str | None = None) -> Sequence[RequestState]:
+        """The latest 200 of each instance."""
+        names = [instance] if instance is not None else list(self.settings.instances)
+        found: list[RequestState] = []
+        for name in names:
+            daemon = self._daemon(name)
+            if daemon.instance.queue_dir.is_dir():
+                handles = [Handle(rid, name) for rid in daemon.files.ids()[-_MOST_LISTED:]]
+                found += [state for handle in handles if (state := daemon.files.state(handle)) is not None]
+        return sorted(found, key=lambda each: each.created or datetime.fromtimestamp(0, UTC))
+
+
+def _id_of(work: Work) -> str:
+    if work.key is None:
+        return f"efrit_{int(time.time())}_{secrets.token_hex(4)}"
+    return f"key_{hashlib.sha256(work.key.encode()).hexdigest()[:40]}"
+
+
+def _check(work: Work) -> None:
+    if not work.content.strip():
+        raise Refused(
+            "there is nothing to do: the content is empty", "give Lisp to an eval, words to a chat or command"
+        )
+    if "\0" in work.content:
+        raise Refused(
+            "the content holds a NUL character, which not every Emacs reads", "write it as \\0 in a Lisp string"
+        )
+    if work.queue_timeout is not None:
+        raise Refused("how long work waits is not bounded on this machine", "leave the queue timeout out")
+    if work.budget is not None and work.type != "command":
+        raise Refused("a budget bounds a command", "leave it out of an eval or a chat")
+    if work.session is not None and work.type == "eval":
+        raise Refused("an eval has no session", "leave it out, or send a chat or a command")
+
+
+def _request(rid: str, work: Work) -> dict[str, Any]:
+    options: dict[str, Any] = {"return_context": work.return_context}
+    if work.timeout is not None:
+        options["timeout"] = work.timeout
+    if work.priority:
+        options["priority"] = work.priority
+    if work.retry:
+        options.update(retry="if-interrupted", max_attempts=work.max_attempts or 3)
+    if work.budget is not None:
+        bounds = {name: getattr(work.budget, name) for name in type(work.budget).__dataclass_fields__}
+        options["budget"] = {name: value for name, value in bounds.items() if value is not None}
+    if work.session is not None:
+        options["session"] = {"id": work.session}
+    now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return {
+        "version": "1.0.0",
+        "id": rid,
+        "type": work.type.value,
+        "content": work.content,
+        "options": options,
+        "timestamp": now,
+    }
+
+
+def _with(setup: Setup, instance: LocalInstance) -> LocalInstance:
+    def path(given: str | None, usual: Path) -> Path:
+        return usual if given is None else Path(given).expanduser()
+
+    return replace(
+        instance,
+        queue_dir=path(setup.queue_dir, instance.queue_dir),
+        daemon_name=setup.daemon_name or instance.daemon_name,
+        workspace_dir=path(setup.workspace_dir, instance.workspace_dir),
+    )
+
+
+def _seen(daemon: Daemon) -> Instance:
+    instance = daemon.instance
+    emacs = daemon.running()
+    pending, processing, _ = daemon.files.counts() if instance.queue_dir.is_dir() else (0, 0, 0.0)
+    active = emacs is not None
+    beat = daemon.files.heartbeat() if active else {}
+    broken = beat.get("state") == "degraded"
+    status = InstanceStatus.ERROR if broken else InstanceStatus.ACTIVE if active else InstanceStatus.INACTIVE
+    reason = "NotResponding" if broken else "Ready" if active else "Stopped"
+    message = str(beat.get("problem")) if broken else "" if active else "Work sent to it starts it."
+    if not active and not instance.auto_start:
+        message = f"Start it with `efrit start {instance.id}`."
+    return Instance(
+        instance.id,
+        status,
+        reason,
+        message,
+        can_start=not active and instance.auto_start,
+        queue_dir=str(instance.queue_dir),
+        daemon_name=instance.daemon_name,
+        workspace_dir=str(instance.workspace_dir),
+        emacs_version=emacs.version if emacs is not None else None,
+        pending=pending,
+        processing=processing,
+        processed=_whole(beat, "processed"),
+        started=datetime.fromtimestamp(emacs.started, UTC) if emacs is not None and emacs.started else None,
+        uptime_seconds=_uptime(emacs.started if emacs is not None else None),
+        last_activity=_last_activity(instance.queue_dir),
+    )
+
+
+def _last_activity(queue: Path) -> datetime | None:
+    times = []
+    for part in ("requests", "responses", "archive"):
+        try:
+            times.append((queue / part).stat().st_mtime)
+        except OSError:
+            continue
+    return datetime.fromtimestamp(max(times), UTC) if times else None
+
+
+def _uptime(started: float | None) -> float | None:
+    return None if started is None else max(0.0, time.time() - started)
+
+
+def _whole(beat: dict[str, Any], name: str) -> int:
+    value = beat.get(name)
+    return value if isinstance(value, int) and value >= 0 else 0

@@ -1,0 +1,208 @@
+"""The Emacs daemon of one instance: starting it when it is wanted, stopping it, making it listen.
+
+Blocking. The queue decides what runs: whoever starts second finds the first one's Emacs and uses it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import efrit
+from efrit.client.errors import NoEmacs, NotReady
+from efrit.client.local.files import QueueFiles
+from efrit.client.local.process import Emacs, emacs_of
+from efrit.client.local.settings import LocalInstance
+from efrit.queue.layout import Area
+
+EMACS_VARIABLE = "EFRIT_EMACS"
+LOG = "daemon.log"
+_LOCK = "daemon.lock"
+_PAUSE = "pause"
+_LONGEST_LOG = 1 << 20
+_LOOK_SECONDS = 0.02
+
+START_SECONDS = 60.0
+"""How long Emacs may take until it serves."""
+
+# As run-emacs has it: what does not load ends, which whoever starts it notices.
+_SERVE = (
+    '(condition-case err (progn (load "efrit-server" nil t) (efrit-server-start)) '
+    '(error (message "efrit: %s" (error-message-string err)) (kill-emacs 70)))'
+)
+_NO_COMPILER = "(setq native-comp-deferred-compilation nil native-comp-jit-compilation nil)"
+
+
+def lisp_directory() -> Path:
+    """Where the Lisp files are: in the installed package, or in the repository this runs from."""
+    package = Path(efrit.__file__).parent
+    for place in (package / "lisp", package.parents[1] / "images/emacs/lisp"):
+        if (place / "efrit-server.el").is_file():
+            return place
+    raise NoEmacs(f"the Emacs Lisp is missing beside {package}", "install efrit-operator again")
+
+
+def emacs_program() -> str:
+    """The path of Emacs. Raises `NoEmacs`."""
+    wanted = os.environ.get(EMACS_VARIABLE) or "emacs"
+    found = shutil.which(wanted)
+    if found is None:
+        raise NoEmacs(
+            f"there is no {wanted!r} on this machine",
+            f"install Emacs 28 or later (emacs-nox will do), or set {EMACS_VARIABLE} to its path",
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class Daemon:
+    """The Emacs of one instance and its queue."""
+
+    instance: LocalInstance
+    files: QueueFiles
+
+    def running(self) -> Emacs | None:
+        """The Emacs that serves the queue, if there is one."""
+        if not self.instance.queue_dir.is_dir():
+            return None
+        return emacs_of(self.files.heartbeat())
+
+    def start(self) -> bool:
+        """Returns once Emacs serves; False if one did already. Raises `NoEmacs`, `NotReady`."""
+        program, lisp = emacs_program(), lisp_directory()
+        self.files.ensure_journal()
+        with self._alone():
+            if self.running() is not None:
+                return False
+            self.files.disk.remove(Area.CONTROL, _PAUSE)
+            try:
+                self.instance.workspace_dir.mkdir(parents=True, exist_ok=True)
+                pid = self._spawn(program, lisp)
+            except OSError as error:
+                raise NotReady(
+                    f"could not start {program}: {error}", "look at the directories of the instance"
+                ) from error
+            self._await(pid)
+        return True
+
+    def _spawn(self, program: str, lisp: Path) -> int:
+        log = self.instance.queue_dir / LOG
+        if log.exists() and log.stat().st_size > _LONGEST_LOG:
+            log.unlink()
+        log.touch(mode=0o600)
+        command = [
+            program,
+            f"--fg-daemon={self.instance.daemon_name}",
+            *([] if os.environ.get("EFRIT_INIT_FILE") else ["-Q"]),
+            "--eval",
+            _NO_COMPILER,
+            "-L",
+            str(lisp),
+            "--eval",
+            _SERVE,
+        ]
+        environment = {
+            **{key: value for key, value in os.environ.items() if key != "EFRIT_BRIDGE"},
+            "EFRIT_QUEUE_DIR": str(self.instance.queue_dir.absolute()),
+            "EFRIT_WORKSPACE": str(self.instance.workspace_dir.absolute()),
+            "EFRIT_DAEMON_NAME": self.instance.daemon_name,
+            "EFRIT_REQUEST_TIMEOUT": f"{self.instance.timeout:g}",
+        }
+        # The shell ends at once: Emacs is nobody's child, and outlives who started it.
+        told = subprocess.run(
+            ["/bin/sh", "-c", 'exec </dev/null 2>>"$0"; "$@" >&2 & echo $!', str(log), *command],
+            env=environment,
+            cwd=self.instance.workspace_dir,
+            start_new_session=True,
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
+        return int(told.stdout)
+
+    def _await(self, pid: int) -> None:
+        limit = time.monotonic() + START_SECONDS
+        while True:
+            found = self.running()
+            if found is not None and found.pid == pid:
+                return
+            if not _exists(pid):
+                raise NotReady(f"Emacs ended right after its start: {self._last_words()}", self._where_to_look())
+            if time.monotonic() > limit:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+                raise NotReady(f"Emacs did not come up within {START_SECONDS:g} s", self._where_to_look())
+            time.sleep(_LOOK_SECONDS)
+
+    def _last_words(self) -> str:
+        with contextlib.suppress(OSError):
+            lines = (self.instance.queue_dir / LOG).read_text(errors="replace").split("\n")
+            return next((line for line in reversed(lines) if line.strip()), "it said nothing")[:500]
+        return "it said nothing"
+
+    def _where_to_look(self) -> str:
+        return f"see {self.instance.queue_dir / LOG}, or run `efrit doctor`"
+
+    def stop(self, patience: float) -> bool:
+        """Lets what runs end for `patience` seconds, then ends Emacs; False if none ran."""
+        with self._alone():
+            emacs = self.running()
+            if emacs is None:
+                return False
+            (self.instance.queue_dir / Area.CONTROL / _PAUSE).touch(mode=0o600)
+            try:
+                limit = time.monotonic() + patience
+                # It may have been between its look for the pause and its claim.
+                time.sleep(0.1)
+                while self.files.counts()[1] and emacs.alive and time.monotonic() < limit:
+                    time.sleep(_LOOK_SECONDS)
+                self._end(emacs)
+            finally:
+                self.files.disk.remove(Area.CONTROL, _PAUSE)
+        return True
+
+    def _end(self, emacs: Emacs) -> None:
+        for number, patience in ((signal.SIGTERM, 10.0), (signal.SIGKILL, 10.0)):
+            emacs.send(number)
+            limit = time.monotonic() + patience
+            while emacs.alive and time.monotonic() < limit:
+                time.sleep(_LOOK_SECONDS)
+
+    def nudge(self) -> None:
+        """Has a busy Emacs look whether what it runs is to stop."""
+        emacs = self.running()
+        if emacs is not None:
+            emacs.send(signal.SIGUSR2)
+
+    def kill(self) -> None:
+        """Ends an Emacs that does not listen; the next one answers for it."""
+        emacs = self.running()
+        if emacs is not None:
+            emacs.send(signal.SIGKILL)
+            limit = time.monotonic() + 10
+            while emacs.alive and time.monotonic() < limit:
+                time.sleep(_LOOK_SECONDS)
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        with (self.instance.queue_dir / _LOCK).open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

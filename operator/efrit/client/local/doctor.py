@@ -1,0 +1,114 @@
+"""What is right and what is wrong on this machine, the cause before its effects. Starts and changes nothing."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+
+from efrit.client.errors import ClientError
+from efrit.client.interface import Finding
+from efrit.client.local.daemon import LOG, Daemon, emacs_program, lisp_directory
+from efrit.client.local.files import QueueFiles
+from efrit.client.local.settings import LocalInstance, LocalSettings
+
+_OLDEST_EMACS = 28
+_SILENT_SECONDS = 10.0
+_LITTLE_SPACE = 64 << 20
+
+
+def examine(settings: LocalSettings) -> list[Finding]:
+    """Everything that has to be right for an answer to come."""
+    findings = [_configuration(settings), _emacs(), _lisp(), _model()]
+    for name in sorted(settings.instances):
+        findings += _instance(settings.instances[name])
+    return findings
+
+
+def _configuration(settings: LocalSettings) -> Finding:
+    there = settings.path.exists()
+    detail = f"{settings.path}" if there else f"no {settings.path}: one instance, called default"
+    return Finding("configuration", True, detail)
+
+
+def _emacs() -> Finding:
+    try:
+        program = emacs_program()
+    except ClientError as error:
+        return Finding("Emacs", False, error.message, error.advice)
+    told = subprocess.run([program, "--version"], capture_output=True, text=True, check=False, timeout=30)
+    version = re.search(r"Emacs (\d+)\S*", told.stdout)
+    if version is None:
+        return Finding("Emacs", False, f"{program} does not say which Emacs it is", "set EFRIT_EMACS to another")
+    recent = int(version[1]) >= _OLDEST_EMACS
+    return Finding(
+        "Emacs",
+        recent,
+        f"{version[0]} at {program}",
+        "" if recent else f"install Emacs {_OLDEST_EMACS} or later, or set EFRIT_EMACS to one",
+    )
+
+
+def _lisp() -> Finding:
+    try:
+        return Finding("Emacs Lisp", True, str(lisp_directory()))
+    except ClientError as error:
+        return Finding("Emacs Lisp", False, error.message, error.advice)
+
+
+def _model() -> Finding:
+    if not os.environ.get("EFRIT_MODEL_NAME") or not os.environ.get("EFRIT_MODEL_BASE_URL"):
+        return Finding("model", True, "none: evals only (EFRIT_MODEL_NAME and EFRIT_MODEL_BASE_URL name one)")
+    if shutil.which("curl") is None:
+        return Finding("model", False, "there is no curl, by which Emacs asks it", "install curl")
+    key = os.environ.get("EFRIT_MODEL_API_KEY_FILE")
+    if key and not os.access(key, os.R_OK):
+        return Finding("model", False, f"the key in {key} cannot be read", "correct EFRIT_MODEL_API_KEY_FILE")
+    return Finding("model", True, f"{os.environ['EFRIT_MODEL_NAME']} at {os.environ['EFRIT_MODEL_BASE_URL']}")
+
+
+def _instance(instance: LocalInstance) -> Iterator[Finding]:
+    subject = f"instance {instance.id}"
+    queue = instance.queue_dir
+    if not queue.is_dir():
+        yield Finding(subject, True, f"never started; its queue will be {queue}")
+        return
+    if not os.access(queue, os.R_OK | os.W_OK | os.X_OK):
+        yield Finding(subject, False, f"{queue} may not be written", f"chown -R $USER {queue}")
+        return
+    free = shutil.disk_usage(queue).free
+    if free < _LITTLE_SPACE:
+        yield Finding(subject, False, f"{free >> 20} MiB are free for {queue}", "free some space")
+    files = QueueFiles(queue)
+    try:
+        yield _daemon(subject, Daemon(instance, files))
+    except ClientError as error:
+        yield Finding(subject, False, error.message, error.advice)
+    finally:
+        files.close()
+
+
+def _daemon(subject: str, daemon: Daemon) -> Finding:
+    name = daemon.instance.id
+    pending, processing, oldest = daemon.files.counts()
+    emacs = daemon.running()
+    if emacs is None:
+        if pending or processing:
+            detail = f"not running, and {pending + processing} requests wait for it"
+            return Finding(
+                subject, False, detail, f"efrit start {name}; what it said: {daemon.instance.queue_dir / LOG}"
+            )
+        return Finding(subject, True, "not running; work sent to it starts it")
+    problem = daemon.files.heartbeat().get("problem")
+    if isinstance(problem, str) and problem:
+        return Finding(subject, False, f"Emacs cannot serve: {problem}", f"see {daemon.instance.queue_dir / LOG}")
+    silent = time.time() - emacs.beat.timestamp()
+    if silent > _SILENT_SECONDS and not processing:
+        return Finding(subject, False, f"Emacs {emacs.pid} has been silent for {silent:.0f} s", f"efrit stop {name}")
+    if silent > _SILENT_SECONDS and oldest > _SILENT_SECONDS:
+        detail = f"Emacs {emacs.pid} has been busy with one request for {silent:.0f} s, and {pending} wait"
+        return Finding(subject, True, detail, "efrit requests, then efrit cancel")
+    return Finding(subject, True, f"Emacs {emacs.version} runs as {emacs.pid}: {pending} wait, {processing} run")

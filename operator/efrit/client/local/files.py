@@ -1,0 +1,292 @@
+"""One queue directory in the hands of a client: what a bridge does there, done by whoever needs it.
+
+Uses the steps of `efrit.queue`, so that every promise of docs/queue.md holds; several clients may use one directory
+at once, and take no lock: links and renames decide. Blocking, for a millisecond or two. Starts no process, reads no
+configuration.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from efrit.client.errors import ClientError, Conflict, NotReady, ResultGone
+from efrit.client.interface import Handle, Reason, RequestState
+from efrit.client.local import answers
+from efrit.errors import EfritError
+from efrit.protocol.ids import RequestId, id_of_request_file, id_of_response_file, request_file, response_file
+from efrit.queue.durable import Disk
+from efrit.queue.layout import CLAIMS, HEARTBEAT, Area, id_of_withdrawn_file, log_file, progress_file, withdrawn_file
+from efrit.queue.submit import IdTaken, Submission, commit
+
+_LONGEST_REQUEST = 16 << 20
+_LONGEST_ANSWER = 16 << 20
+_SWEPT = "swept"
+_LITTER_SECONDS = 3600.0
+
+
+class QueueFiles:
+    """Opened when first used; `close` gives the descriptors back."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._disk: Disk | None = None
+
+    @property
+    def disk(self) -> Disk:
+        """The open directory. Raises `NotReady`."""
+        if self._disk is None:
+            disk = Disk(self.root)
+            with _as_client_errors():
+                disk.join()
+            self._disk = disk
+        return self._disk
+
+    def close(self) -> None:
+        """Lets go of the directory."""
+        if self._disk is not None:
+            self._disk.close()
+            self._disk = None
+
+    # Submitting
+
+    def submit(self, rid: str, request: dict[str, Any]) -> None:
+        """Stores it, durably. Storing the same again is fine. Raises `Conflict`, `NotReady`."""
+        data = json.dumps(request, ensure_ascii=False, separators=(",", ":")).encode()
+        with _as_client_errors():
+            (problem,) = commit(self.disk, [Submission(RequestId(rid), data)])
+        if isinstance(problem, IdTaken):
+            self._check_same(rid, data)
+        elif problem is not None:
+            raise NotReady(str(problem), "free some space, or look at the directory")
+
+    def _check_same(self, rid: str, data: bytes) -> None:
+        from efrit.protocol import Request
+
+        stored = self._request_data(rid)
+        try:
+            same = stored is None or Request.parse(stored).digest() == Request.parse(data).digest()
+        except EfritError:
+            same = False
+        # An answer whose request is gone cannot be compared; running it twice would be worse.
+        if not same:
+            raise Conflict(f"{rid} was submitted before with other content", "choose another key")
+        self.disk.sync_dir(Area.REQUESTS)
+
+    # Looking
+
+    def knows(self, rid: str) -> bool:
+        """Whether the request is anywhere here."""
+        return self.state(Handle(rid)) is not None
+
+    def state(self, handle: Handle) -> RequestState | None:
+        """Where it is and what came of it; None if it is nowhere."""
+        # One that moves while we look is found behind where it was; but a retry moves back.
+        for _ in range(2):
+            found = self._look(handle)
+            if found is not None:
+                return found
+        return None
+
+    def _look(self, handle: Handle) -> RequestState | None:
+        disk, rid = self.disk, RequestId(handle.id)
+        with _as_client_errors():
+            for area, reason in ((Area.REQUESTS, Reason.QUEUED), (Area.PROCESSING, Reason.RUNNING)):
+                found = disk.stat(area, request_file(rid))
+                if found is not None and disk.whatever_is(Area.RESPONSES, response_file(rid)) is None:
+                    data = disk.read(area, request_file(rid), limit=_LONGEST_REQUEST)
+                    queued = datetime.fromtimestamp(found.st_mtime, UTC)
+                    return answers.open_state(handle, reason, answers.loaded(data), queued)
+            if disk.whatever_is(Area.TMP, withdrawn_file(rid)) is not None:
+                return answers.open_state(handle, Reason.QUEUED, {}, None)
+            answer = disk.read(Area.RESPONSES, response_file(rid), limit=_LONGEST_ANSWER)
+            if answer is not None:
+                # Emacs cannot sync a directory: the answer counts once somebody has.
+                disk.sync_dir(Area.RESPONSES)
+            else:
+                answer = disk.read(Area.ARCHIVE, response_file(rid), limit=_LONGEST_ANSWER)
+            if answer is None:
+                return None
+            return answers.final_state(handle, answer, answers.loaded(self._request_data(rid)))
+
+    def answered(self, rid: str) -> bool:
+        """Whether it has its answer: one look at two names, for a loop that waits."""
+        name = response_file(RequestId(rid))
+        return any(self.disk.whatever_is(area, name) is not None for area in (Area.RESPONSES, Area.ARCHIVE))
+
+    def area_of(self, rid: str) -> Area | None:
+        """Which of requests/ and processing/ it is in."""
+        name = request_file(RequestId(rid))
+        return next((area for area in (Area.REQUESTS, Area.PROCESSING) if self.disk.stat(area, name)), None)
+
+    def timeout_of(self, rid: str) -> float | None:
+        """Seconds it may run, if it says."""
+        options = answers.loaded(self._request_data(rid)).get("options")
+        timeout = options.get("timeout") if isinstance(options, dict) else None
+        return float(timeout) if isinstance(timeout, int | float) else None
+
+    def ids(self) -> list[str]:
+        """Every request that is here, oldest first by the time of its file."""
+        seen: dict[str, float] = {}
+        for area in (Area.REQUESTS, Area.PROCESSING, Area.RESPONSES, Area.ARCHIVE):
+            for name in self.disk.names(area):
+                rid = id_of_response_file(name)
+                if rid is None and name.startswith("req_"):
+                    rid = id_of_request_file(name)
+                found = self.disk.stat(area, name) if rid is not None else None
+                if rid is not None and found is not None:
+                    seen[rid] = min(found.st_mtime, seen.get(rid, found.st_mtime))
+        return sorted(seen, key=lambda each: seen[each])
+
+    def counts(self) -> tuple[int, int, float]:
+        """How many wait, how many run, and for how many seconds the oldest has waited."""
+        waiting = [name for name in self.disk.names(Area.REQUESTS) if name.endswith(".json")]
+        running = [name for name in self.disk.names(Area.PROCESSING) if name.endswith(".json")]
+        times = [found.st_mtime for name in waiting if (found := self.disk.stat(Area.REQUESTS, name))]
+        return len(waiting), len(running), max(0.0, time.time() - min(times, default=time.time()))
+
+    def heartbeat(self) -> dict[str, Any]:
+        """What Emacs told of itself last; empty if there is nothing."""
+        return answers.loaded(self.disk.read(Area.ROOT, HEARTBEAT, limit=65536))
+
+    def result(self, rid: str) -> str | None:
+        """The whole result; None without one. Raises `ResultGone`."""
+        answer: dict[str, Any] = {}
+        for area in (Area.RESPONSES, Area.ARCHIVE):
+            data = self.disk.read(area, response_file(RequestId(rid)), limit=_LONGEST_ANSWER)
+            answer = answer or answers.loaded(data)
+        path = answer.get("result_path")
+        if isinstance(path, str):
+            return _whole(rid, path, answer.get("sha256"))
+        result = answer.get("result")
+        if answer.get("truncated"):
+            raise ResultGone(
+                f"the result of {rid} was longer than Emacs keeps, and was cut",
+                "have the work write it to a file, or raise EFRIT_MAX_RESULT_BYTES of the daemon",
+            )
+        return result if isinstance(result, str) else None
+
+    # Work logs
+
+    def log_from(self, rid: str, offset: int) -> tuple[list[str], int]:
+        """Whole lines of the work log from `offset` on, and where to go on."""
+        disk = self.disk
+        for area, name in ((Area.PROGRESS, progress_file(RequestId(rid))), (Area.ARCHIVE, log_file(RequestId(rid)))):
+            data = disk.read(area, name, limit=1 << 20, start=offset)
+            if data is not None:
+                whole = data[: data.rfind(b"\n") + 1]
+                return whole.decode(errors="replace").splitlines(), offset + len(whole)
+        return [], offset
+
+    # Ending
+
+    def withdraw(self, rid: str) -> bool:
+        """Takes it back and answers it `Cancelled`; False if Emacs has claimed it."""
+        from efrit.queue.cancel import withdraw
+
+        with _as_client_errors():
+            return withdraw(self.disk, RequestId(rid), request_file(RequestId(rid)), datetime.now(UTC))
+
+    def order_stop(self, rid: str, reason: Reason) -> None:
+        """Leaves the order where Emacs looks for it."""
+        from efrit.protocol.states import Reason as WireReason
+        from efrit.queue.cancel import order_stop
+
+        with _as_client_errors():
+            order_stop(self.disk, RequestId(rid), WireReason(reason.value))
+
+    def acknowledge(self, rid: str) -> None:
+        """Archives the answer: it was handed over. It can be looked at until it is swept."""
+        from efrit.queue.archive import acknowledge
+
+        with _as_client_errors():
+            acknowledge(self.disk, RequestId(rid))
+
+    # Housekeeping
+
+    def sweep_if_due(self, interval: float, keep: float) -> None:
+        """Once in `interval` seconds, whoever comes: deletes what was answered more than `keep` seconds ago."""
+        stamp = self.root / _SWEPT
+        with contextlib.suppress(OSError, ClientError):
+            if stamp.exists() and 0 <= time.time() - stamp.stat().st_mtime < interval:
+                return
+            first = not stamp.exists()
+            stamp.touch(mode=0o600)
+            if not first:
+                self._sweep(time.time() - keep)
+
+    def _sweep(self, before: float) -> None:
+        from efrit.queue.archive import Sessions, sweep
+        from efrit.queue.recover import finish_withdrawal
+
+        disk = self.disk
+        # Those a client that died left half done; a live one takes no hour.
+        for name in disk.names(Area.TMP):
+            found = disk.stat(Area.TMP, name)
+            if found is None or time.time() - max(found.st_mtime, found.st_ctime) < _LITTER_SECONDS:
+                continue
+            rid = id_of_withdrawn_file(name)
+            if rid is not None:
+                finish_withdrawal(disk, rid, datetime.now(UTC))
+            elif name.startswith("bridge_"):
+                disk.remove(Area.TMP, name)
+        under_way = [
+            (rid, found.st_mtime)
+            for area in (Area.REQUESTS, Area.PROCESSING)
+            for name in disk.names(area)
+            if (rid := id_of_request_file(name)) and (found := disk.stat(area, name))
+        ]
+        live = {rid for rid, _ in under_way}
+        # Every session is kept that anything under way might continue.
+        sessions = Sessions(since=min((moment for _, moment in under_way), default=before))
+        sweep(disk, before=before, is_live=live.__contains__, sessions=sessions)
+
+    def ensure_journal(self) -> None:
+        """Makes claims.log, so that its name is on the disk before the first claim is."""
+        if self.disk.stat(Area.ROOT, CLAIMS) is None:
+            from efrit.queue.durable import publish
+
+            with _as_client_errors(), contextlib.suppress(FileExistsError):
+                publish(self.disk, Area.ROOT, CLAIMS, b"")
+                self.disk.sync_dir(Area.ROOT)
+
+    def _request_data(self, rid: str) -> bytes | None:
+        name = request_file(RequestId(rid))
+        for area in (Area.ARCHIVE, Area.REQUESTS, Area.PROCESSING):
+            data = self.disk.read(area, name, limit=_LONGEST_REQUEST)
+            if data is not None:
+                return data
+        return self.disk.read(Area.TMP, withdrawn_file(RequestId(rid)), limit=_LONGEST_REQUEST)
+
+
+def _whole(rid: str, path: str, sha256: Any) -> str:
+    import hashlib
+
+    # Code in Emacs may have written any path into an answer: only the one Emacs itself would choose is read.
+    if not path.endswith(f"/.efrit/results/{rid}.txt") or ".." in path.split("/"):
+        raise ResultGone(f"the answer to {rid} names {path}, which is no place of results")
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+        with os.fdopen(fd, "rb") as file:
+            data = file.read()
+    except OSError as error:
+        raise ResultGone(f"the result of {rid} is no longer in {path}: {error.strerror}") from error
+    if isinstance(sha256, str) and hashlib.sha256(data).hexdigest() != sha256:
+        raise ResultGone(f"{path} is no longer the result of {rid}: it was changed")
+    return data.decode(errors="replace")
+
+
+@contextlib.contextmanager
+def _as_client_errors() -> Iterator[None]:
+    try:
+        yield
+    except ClientError:
+        raise
+    except (EfritError, OSError) as error:
+        raise NotReady(f"the queue does not work: {error}", "run `efrit doctor`") from error

@@ -1,0 +1,174 @@
+"""Waiting for an answer on this machine: what changes, what is said meanwhile, and what to do when nothing comes.
+
+A look costs two system calls, so it begins with one every other millisecond and goes on with pauses in proportion to
+the time that has passed: an answer is late by a twentieth at most. Whoever waits is the supervisor: it starts an
+Emacs that died, interrupts one past its time, and ends one that does not listen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+
+from efrit.client.errors import NotReady, RequestNotFound
+from efrit.client.interface import Handle, RequestState, Update
+from efrit.client.local.answers import progress
+from efrit.client.local.daemon import Daemon
+from efrit.client.words import Phase, Reason, RequestType
+from efrit.queue.layout import Area
+
+_FIRST_PAUSE = 0.002
+_PROPORTION = 0.05
+_LOG_PAUSE = 0.05
+_SUPERVISE_SECONDS = 1.0
+_MOST_STARTS = 5
+
+OVERRUN_SECONDS = 5.0
+"""How long after its time an eval may go on: Emacs' own watchdog comes first."""
+
+GRACE_SECONDS = 5.0
+"""From the first interrupt until Emacs is ended."""
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How the pauses between two looks grow, in seconds."""
+
+    longest: float
+
+    def pause(self, waited: float) -> float:
+        """The next one, after having waited so long."""
+        return min(self.longest, max(_FIRST_PAUSE, waited * _PROPORTION))
+
+
+async def follow(daemon: Daemon, handle: Handle, patience: Patience) -> AsyncIterator[Update]:
+    """The state, each change of it, and text as it is said; ends once it is final."""
+    files, began = daemon.files, time.monotonic()
+    supervisor = _Supervisor(daemon, handle)
+    log = _LogReader(daemon, handle)
+    state = files.state(handle)
+    if state is None:
+        raise RequestNotFound(f"the request {handle.id} is no longer there")
+    yield Update(state)
+    while not state.final:
+        waited = time.monotonic() - began
+        pause = patience.pause(waited)
+        await asyncio.sleep(min(pause, _LOG_PAUSE) if log.any else pause)
+        if not files.answered(handle.id):
+            await supervisor.look(state)
+            moved = files.area_of(handle.id) is Area.PROCESSING
+            if moved is (state.phase is Phase.RUNNING) and not log.due(state):
+                continue
+        found = files.state(handle)
+        if found is None:
+            raise RequestNotFound(f"the request {handle.id} is no longer there", "somebody has removed its files")
+        for text in log.read(found):
+            yield Update(text=text)
+        found = log.with_progress(found)
+        if found != state:
+            state = found
+            yield Update(state)
+
+
+class _LogReader:
+    """The work log of a chat or command, as far as it was read."""
+
+    def __init__(self, daemon: Daemon, handle: Handle) -> None:
+        self._files = daemon.files
+        self._id = handle.id
+        self._offset = 0
+        self._progress = progress({})
+        #: Whether anything was ever read: then somebody wants to see the words come.
+        self.any = False
+
+    def due(self, state: RequestState) -> bool:
+        return state.type in (RequestType.CHAT, RequestType.COMMAND) and state.phase is Phase.RUNNING
+
+    def read(self, state: RequestState) -> list[str]:
+        """What the model has said since the last look."""
+        if state.type not in (RequestType.CHAT, RequestType.COMMAND):
+            return []
+        said = []
+        lines, self._offset = self._files.log_from(self._id, self._offset)
+        for line in lines:
+            self.any = True
+            try:
+                each = json.loads(line)
+            except ValueError:
+                continue
+            if not isinstance(each, dict):
+                continue
+            if each.get("type") == "text" and isinstance(each.get("text"), str):
+                said.append(each["text"])
+            elif each.get("type") == "progress":
+                self._progress = progress(each)
+        return said
+
+    def with_progress(self, state: RequestState) -> RequestState:
+        return state if state.progress is not None else replace(state, progress=self._progress)
+
+
+class _Supervisor:
+    """What a bridge's supervision would do, as long as somebody waits."""
+
+    def __init__(self, daemon: Daemon, handle: Handle) -> None:
+        self._daemon = daemon
+        self._handle = handle
+        self._looked = time.monotonic()
+        self._running_since: float | None = None
+        self._starts = 0
+
+    async def look(self, state: RequestState) -> None:
+        now = time.monotonic()
+        if now - self._looked < _SUPERVISE_SECONDS:
+            return
+        self._looked = now
+        if self._daemon.running() is None:
+            await self._start_again()
+        elif state.phase is not Phase.RUNNING:
+            self._running_since = None
+        elif state.type is RequestType.EVAL:
+            self._running_since = self._running_since or now
+            limit = self._daemon.files.timeout_of(self._handle.id) or self._daemon.instance.timeout
+            if now - self._running_since > limit + OVERRUN_SECONDS:
+                await end(self._daemon, self._handle, Reason.TIMED_OUT)
+
+    async def _start_again(self) -> None:
+        name = self._daemon.instance.id
+        if not self._daemon.instance.auto_start:
+            raise NotReady(f"{name} no longer runs, {self._handle.id} waits", f"efrit start {name}")
+        self._starts += 1
+        if self._starts > _MOST_STARTS:
+            raise NotReady(
+                f"the Emacs of {name} has died {_MOST_STARTS} times, {self._handle.id} waits", "run `efrit doctor`"
+            )
+        await asyncio.to_thread(self._daemon.start)
+
+
+async def end(daemon: Daemon, handle: Handle, reason: Reason = Reason.CANCELLED) -> None:
+    """Has Emacs stop what runs; an Emacs that does not listen is ended, and the next one answers."""
+    files = daemon.files
+    files.order_stop(handle.id, reason)
+    limit = time.monotonic() + GRACE_SECONDS
+    nudged = 0.0
+    while not files.answered(handle.id) and files.area_of(handle.id) is not None:
+        now = time.monotonic()
+        if now > limit:
+            if files.area_of(handle.id) is Area.PROCESSING and not _is_session(daemon, handle):
+                await asyncio.to_thread(daemon.kill)
+                with contextlib.suppress(NotReady):
+                    await asyncio.to_thread(daemon.start)
+            return
+        if now - nudged >= 1.0:
+            nudged = now
+            daemon.nudge()
+        await asyncio.sleep(0.02)
+
+
+def _is_session(daemon: Daemon, handle: Handle) -> bool:
+    state = daemon.files.state(handle)
+    return state is not None and state.type in (RequestType.CHAT, RequestType.COMMAND)

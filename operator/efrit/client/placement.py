@@ -1,0 +1,36 @@
+"""Which instance does the work when none is named: the least loaded one that is ready. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from efrit.client.errors import NoInstance
+from efrit.client.interface import Instance, InstanceStatus
+
+
+def matching(instances: Iterable[Instance], selector: Mapping[str, str] | None) -> list[Instance]:
+    """Those that carry every label of `selector`."""
+    wanted = (selector or {}).items()
+    return [each for each in instances if all(each.labels.get(key) == value for key, value in wanted)]
+
+
+def least_loaded(instances: Iterable[Instance], selector: Mapping[str, str] | None = None) -> Instance:
+    """The active one with the least work, or one that work would start. Raises `NoInstance`.
+
+    Of equals the one that has answered least, then the first by name: the same list gives the same choice.
+    """
+    fitting = matching(instances, selector)
+    active = [each for each in fitting if each.status is InstanceStatus.ACTIVE]
+    candidates = active or [each for each in fitting if each.can_start]
+    if not candidates:
+        raise NoInstance(_why(fitting, selector), "start one with `efrit start NAME`, or see `efrit instances`")
+    return min(candidates, key=lambda each: (each.load, each.processed, each.id))
+
+
+def _why(fitting: list[Instance], selector: Mapping[str, str] | None) -> str:
+    if fitting:
+        return "no instance is ready: " + ", ".join(f"{each.id} is {each.reason}" for each in fitting)
+    if selector:
+        labels = ",".join(f"{key}={value}" for key, value in selector.items())
+        return f"no instance has the labels {labels}"
+    return "there is no instance"

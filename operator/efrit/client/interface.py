@@ -297,8 +297,8 @@ class Backend(Protocol):
     def place(self) -> str:
         """Where this is, for people: the configuration file, or the context and namespace."""
 
-    async def close(self) -> None:
-        """Lets go of connections; work goes on."""
+    async def close(self, *, handed_over: bool = True) -> None:
+        """Lets go of connections; work goes on. Not `handed_over`: the answers got last reached nobody, keep them."""
 
     # Instances
 

@@ -65,9 +65,10 @@ class LocalBackend:
         """The configuration file."""
         return str(self.settings.path)
 
-    async def close(self) -> None:
+    async def close(self, *, handed_over: bool = True) -> None:
         """Archives what was handed over, and cleans up where that is due."""
-        self._archive()
+        if handed_over:
+            self._archive()
         for daemon in self._daemons.values():
             if daemon.instance.queue_dir.is_dir():
                 daemon.files.sweep_if_due(self.settings.cleanup_interval, ARCHIVE_SECONDS)

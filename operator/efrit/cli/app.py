@@ -1,0 +1,83 @@
+"""Where the program begins: reads the command line, opens the backend, runs one command, says what went wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import os
+import sys
+from argparse import Namespace
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+from efrit.cli.arguments import build
+from efrit.cli.exits import Exit, exit_of_error
+from efrit.client.connect import BACKEND_VARIABLE, Place, connect
+from efrit.client.errors import ClientError
+
+
+def main() -> None:
+    """`efrit`: this machine, unless a cluster is named."""
+    sys.exit(_main("efrit", sys.argv[1:]))
+
+
+def plugin() -> None:
+    """`kubectl efrit`: the cluster, unless this machine is named."""
+    if "local" not in sys.argv and BACKEND_VARIABLE not in os.environ:
+        os.environ[BACKEND_VARIABLE] = "cluster"
+    sys.exit(_main("kubectl efrit", sys.argv[1:]))
+
+
+def _main(program: str, arguments: list[str]) -> int:
+    given = build(program).parse_args(arguments)
+    module, _, function = given.run.partition(":")
+    run = getattr(importlib.import_module(f"efrit.cli.{module}"), function)
+    try:
+        found = asyncio.run(_run(run, given))
+    except ClientError as error:
+        return _say(error)
+    except KeyboardInterrupt:
+        return Exit.LEFT
+    except BrokenPipeError:
+        # Whoever read has read enough; Python would complain when it flushes once more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.DONE
+    return int(found)
+
+
+async def _run(run: Any, given: Namespace) -> Exit:
+    if not asyncio.iscoroutinefunction(run):
+        # What needs no backend is an ordinary function.
+        return cast("Exit", run(given))
+    backend = await connect(place_of(given))
+    try:
+        found: Exit = await run(backend, given)
+        # Only what was really handed over may be archived.
+        sys.stdout.flush()
+    except BaseException:
+        await backend.close(handed_over=False)
+        raise
+    await backend.close()
+    return found
+
+
+def place_of(given: Namespace) -> Place:
+    """Where the command line says to work."""
+    place = Place(
+        backend=getattr(given, "backend", None),
+        context=getattr(given, "context", None),
+        namespace=getattr(given, "namespace", None),
+    )
+    if path := getattr(given, "config", None):
+        place = replace(place, config=Path(path).expanduser())
+    if path := getattr(given, "kubeconfig", None):
+        place = replace(place, kubeconfig=Path(path).expanduser())
+    return place
+
+
+def _say(error: ClientError) -> Exit:
+    print(f"efrit: {error.message}", file=sys.stderr)
+    if error.advice:
+        print(f"       {error.advice}", file=sys.stderr)
+    return exit_of_error(error)

@@ -1,0 +1,216 @@
+"""The command line as data: every command, option and sentence of help. docs/cli.md and completion are made from it.
+
+A command names the function that runs it, as text: only that one's module is imported.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+OUTPUTS = ("json", "yaml", "name")
+_Parsers = Any
+
+
+def build(program: str = "efrit") -> argparse.ArgumentParser:
+    """The parser. The namespace it makes has `run`, as `module:function` below `efrit.cli`."""
+    where = _where()
+    parser = argparse.ArgumentParser(
+        program,
+        description="Give work to resident Emacs daemons: on this machine, or in a cluster.",
+        epilog=f"`{program} COMMAND --help` tells more. Exit codes: see docs/cli.md.",
+        parents=[where],
+        allow_abbrev=False,
+    )
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command_name", required=True)
+
+    def command(name: str, run: str, what: str, *parents: argparse.ArgumentParser) -> argparse.ArgumentParser:
+        made = commands.add_parser(
+            name, help=what, description=_sentence(what), parents=[where, *parents], allow_abbrev=False
+        )
+        made.set_defaults(run=run)
+        return made
+
+    _asking(command)
+    _requests(command)
+    _instances(command)
+    _rest(command)
+    return parser
+
+
+def _sentence(text: str) -> str:
+    return text[0].upper() + text[1:] + "."
+
+
+def _where() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
+    group = made.add_argument_group("where to work")
+    group.add_argument("--backend", choices=("local", "cluster"), help="this machine or a cluster (EFRIT_BACKEND)")
+    group.add_argument("--config", metavar="FILE", help="this machine's configuration (EFRIT_CONFIG)")
+    group.add_argument("--kubeconfig", metavar="FILE", help="as kubectl's (KUBECONFIG)")
+    group.add_argument("--context", metavar="NAME", help="as kubectl's: a context of the kubeconfig")
+    group.add_argument("-n", "--namespace", metavar="NAME", help="as kubectl's: the context's namespace by default")
+    return made
+
+
+def _output() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(add_help=False)
+    made.add_argument("-o", "--output", choices=OUTPUTS, help="print for programs: all of it, or names alone")
+    return made
+
+
+def _work() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(add_help=False)
+    group = made.add_argument_group("the work")
+    group.add_argument("-i", "--instance", metavar="NAME", help="who does it; default: the least loaded ready one")
+    group.add_argument("--pool", metavar="NAME", help="a pool whose least loaded member does it (cluster)")
+    group.add_argument("-l", "--selector", metavar="KEY=VALUE,…", help="labels of who may do it (cluster)")
+    group.add_argument("-f", "--file", metavar="FILE", help="take the text from a file; - is standard input")
+    group.add_argument("--timeout", type=_seconds, metavar="SECONDS", help="how long it may run")
+    group.add_argument("--queue-timeout", type=_seconds, metavar="SECONDS", help="how long it may wait (cluster)")
+    group.add_argument("--priority", type=int, default=0, metavar="N", help="higher goes first")
+    group.add_argument("--return-context", action="store_true", help="also tell buffers, point, mode and directory")
+    group.add_argument("--key", metavar="TEXT", help="the same key is the same request, however often it is sent")
+    group.add_argument("--retry", action="store_true", help="run it again if its Emacs dies: only if that is safe")
+    return made
+
+
+def _session() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(add_help=False)
+    made.add_argument("-s", "--session", metavar="ID", help="continue this session")
+    made.add_argument("--no-input", action="store_true", help="never ask me: a question ends with exit code 4")
+    return made
+
+
+def _budget() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(add_help=False)
+    group = made.add_argument_group("how far it may go")
+    group.add_argument("--max-tool-calls", type=_count, metavar="N", help="tool calls")
+    group.add_argument("--max-iterations", type=_count, metavar="N", help="turns of the model")
+    group.add_argument("--max-tokens", type=_count, metavar="N", help="tokens in and out, together")
+    return made
+
+
+def _patience() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(add_help=False)
+    made.add_argument("-q", "--quiet", action="store_true", help="show no progress, print the result only")
+    made.add_argument("-r", "--raw", action="store_true", help="print a Lisp string without its quotes")
+    return made
+
+
+_Command = Callable[..., argparse.ArgumentParser]
+
+
+def _asking(command: _Command) -> None:
+    made = command(
+        "eval", "asking:run_eval", "run Lisp and print the value of the last form", _work(), _patience(), _output()
+    )
+    made.add_argument("form", nargs="*", help="the forms; - (or nothing, in a pipe) reads standard input")
+    made = command(
+        "command",
+        "asking:run_command",
+        "let the model work in Emacs until it is done",
+        _work(),
+        _session(),
+        _budget(),
+        _patience(),
+        _output(),
+    )
+    made.add_argument("text", nargs="*", help="what to do; - reads standard input")
+    made = command(
+        "chat",
+        "chatting:run_chat",
+        "talk with the model; without a text, for as long as you like",
+        _work(),
+        _session(),
+        _patience(),
+        _output(),
+    )
+    made.add_argument("text", nargs="*", help="one thing to say; - reads standard input")
+
+
+def _requests(command: _Command) -> None:
+    made = command(
+        "submit",
+        "requests:run_submit",
+        "hand work over and print its name",
+        _work(),
+        _session(),
+        _budget(),
+        _output(),
+    )
+    made.add_argument("--type", choices=("eval", "command", "chat"), default="eval", help="default: eval")
+    made.add_argument("text", nargs="*", help="what to do; - reads standard input")
+    made = command("wait", "requests:run_wait", "wait until requests are over", _patience(), _output())
+    _names(made)
+    made.add_argument("--for", type=_seconds, dest="at_most", metavar="SECONDS", help="wait no longer than this")
+    made = command("cancel", "requests:run_cancel", "ask requests to stop; what they have done stays done", _output())
+    _names(made)
+    made = command("logs", "requests:run_logs", "print what a chat or command has done, as lines of JSON")
+    _name(made)
+    made.add_argument("-f", "--follow", action="store_true", help="go on until it is over")
+    made = command("result", "requests:run_result", "print the whole result, however large")
+    _name(made)
+    made.add_argument("-r", "--raw", action="store_true", help="print a Lisp string without its quotes")
+    made = command("requests", "requests:run_requests", "list requests, or tell all of some", _output())
+    made.add_argument("name", nargs="*", help="names of requests")
+    made.add_argument("-i", "--instance", metavar="NAME", help="those of this instance")
+
+
+def _instances(command: _Command) -> None:
+    made = command("instances", "instances:run_instances", "list the instances", _output())
+    made.add_argument("name", nargs="*", help="names of instances")
+    made = command("start", "instances:run_start", "start an instance; make it if there is none", _output())
+    _instance(made)
+    made.add_argument("--queue-dir", metavar="DIR", help="where its queue lies (this machine)")
+    made.add_argument("--daemon-name", metavar="NAME", help="the name of its Emacs daemon")
+    made.add_argument("--workspace-dir", metavar="DIR", help="where its work begins (this machine)")
+    made.add_argument("--image", metavar="IMAGE", help="the image of its Emacs (cluster)")
+    made = command(
+        "stop", "instances:run_stop", "let what runs end, then stop an instance; its files stay", _output()
+    )
+    _instance(made)
+    _instance(command("attach", "instances:run_attach", "show the Emacs of an instance in this terminal"))
+    made = command("stats", "instances:run_stats", "figures of queues", _output())
+    made.add_argument("name", nargs="*", help="names of instances; default: all")
+
+
+def _rest(command: _Command) -> None:
+    made = command("top", "top:run_top", "watch instances, queues and running work")
+    made.add_argument("-d", "--delay", type=_seconds, default=1.0, metavar="SECONDS", help="between two looks")
+    made.add_argument("--once", action="store_true", help="print one look and end")
+    command("doctor", "doctor:run_doctor", "say what is wrong here, and how to mend it", _output())
+    made = command("completion", "completion:run_completion", "print a completion script for a shell")
+    made.add_argument("shell", choices=("bash", "zsh", "fish"), help="which shell")
+    command("version", "doctor:run_version", "print the version")
+
+
+def _instance(made: argparse.ArgumentParser) -> None:
+    made.add_argument("name", help="name of the instance")
+
+
+def _name(made: argparse.ArgumentParser) -> None:
+    made.add_argument("name", help="name of the request")
+
+
+def _names(made: argparse.ArgumentParser) -> None:
+    made.add_argument("name", nargs="+", help="names of requests")
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0 < value <= 604_800:
+        raise ValueError(text)
+    return value
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise ValueError(text)
+    return value
+
+
+_seconds.__name__ = "number of seconds"
+_count.__name__ = "number above 0"

@@ -1,0 +1,114 @@
+"""`eval` and `command`: hand work over, wait, print the result. What the model asks is answered in place."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from pathlib import Path
+
+from efrit.cli.exits import Exit, exit_of
+from efrit.cli.output import unquoted, write
+from efrit.cli.watching import Left, show_for, wait
+from efrit.client.errors import WrongSettings
+from efrit.client.interface import Backend, Budget, Reason, RequestState, RequestType, Work
+
+
+async def run_eval(backend: Backend, given: Namespace) -> Exit:
+    """`efrit eval`."""
+    return await ask(backend, given, work_of(RequestType.EVAL, given, given.form))
+
+
+async def run_command(backend: Backend, given: Namespace) -> Exit:
+    """`efrit command`."""
+    return await ask(backend, given, work_of(RequestType.COMMAND, given, given.text))
+
+
+async def ask(backend: Backend, given: Namespace, work: Work) -> Exit:
+    """One piece of work to its end, with the answers to what it asks meanwhile."""
+    while True:
+        handle = await backend.submit(work)
+        try:
+            state = await wait(backend, handle, show_for(given.quiet))
+        except Left:
+            return Exit.LEFT
+        if state is None:
+            return Exit.FAILED
+        answer = _answer(state, given)
+        if answer is None:
+            await tell(backend, state, given)
+            return exit_of(state)
+        session = state.session.id if state.session is not None else None
+        work = Work(work.type, answer, instance=state.handle.instance, session=session, timeout=work.timeout)
+
+
+def _answer(state: RequestState, given: Namespace) -> str | None:
+    """What the person says to the question; None if there is no question, nobody, or nothing said."""
+    if state.reason is not Reason.INPUT_REQUIRED or state.session is None or given.no_input or given.output:
+        return None
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return None
+    print(f"{state.session.question}\n> ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip() or None
+
+
+async def tell(backend: Backend, state: RequestState, given: Namespace) -> None:
+    """The end of a request: the result to standard output, everything else to standard error."""
+    if given.output:
+        write(given.output, state)
+        return
+    if state.output:
+        sys.stderr.write(state.output if state.output.endswith("\n") else state.output + "\n")
+    if state.result is not None:
+        result = await backend.result(state.handle) if state.truncated else state.result
+        print(unquoted(result) if given.raw else result)
+    if state.session is not None and state.session.question:
+        print(state.session.question, file=sys.stderr)
+        print(f"efrit: answer with `efrit command -s {state.session.id} …`", file=sys.stderr)
+    if state.reason is not Reason.SUCCEEDED:
+        print(f"efrit: {state.handle.id} ended {state.reason}: {state.message}", file=sys.stderr)
+
+
+def work_of(kind: RequestType, given: Namespace, words: list[str]) -> Work:
+    """The work the command line describes. Raises `WrongSettings`."""
+    budget = None
+    if any(getattr(given, name, None) for name in ("max_tool_calls", "max_iterations", "max_tokens")):
+        budget = Budget(given.max_tool_calls, given.max_iterations, given.max_tokens)
+    return Work(
+        kind,
+        _content(given, words),
+        instance=given.instance,
+        pool=given.pool,
+        selector=_labels(given.selector),
+        timeout=given.timeout,
+        queue_timeout=given.queue_timeout,
+        return_context=given.return_context,
+        budget=budget,
+        session=getattr(given, "session", None),
+        priority=given.priority,
+        retry=given.retry,
+        key=given.key,
+    )
+
+
+def _content(given: Namespace, words: list[str]) -> str:
+    if given.file is not None and words:
+        raise WrongSettings("both a file and a text are given", "leave one of them out")
+    if given.file is not None and given.file != "-":
+        try:
+            return Path(given.file).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise WrongSettings(f"cannot read {given.file}: {error}") from error
+    if given.file == "-" or words == ["-"] or (not words and not sys.stdin.isatty()):
+        return sys.stdin.read()
+    if not words:
+        raise WrongSettings("there is nothing to do", "say what, or give - to read it from standard input")
+    return " ".join(words)
+
+
+def _labels(text: str | None) -> dict[str, str] | None:
+    if text is None:
+        return None
+    pairs = [part.partition("=") for part in text.split(",") if part]
+    if not pairs or any(not key or sign != "=" for key, sign, _ in pairs):
+        raise WrongSettings(f"{text!r} is not a selector", "write key=value,key=value")
+    return {key: value for key, _, value in pairs}

@@ -1,0 +1,108 @@
+"""How things look: tables for people, JSON and YAML for programs, names for pipes. Writes to standard output only."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import fields, is_dataclass
+from datetime import UTC, datetime
+from enum import Enum
+from typing import Any
+
+
+def plain(value: Any) -> Any:
+    """`value` made of what JSON has: data classes as objects, times as RFC 3339."""
+    if is_dataclass(value) and not isinstance(value, type):
+        found = {each.name: plain(getattr(value, each.name)) for each in fields(value)}
+        # A request's handle is its name.
+        handle = found.pop("handle", None)
+        return {"name": handle["id"], "instance": handle["instance"], **found} if handle else found
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    if isinstance(value, dict):
+        return {str(key): plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    return value
+
+
+def name_of(value: Any) -> str:
+    """The name of a request, an instance, or what tells of one."""
+    handle = getattr(value, "handle", None)
+    named = handle.id if handle is not None else None
+    return str(
+        named or getattr(value, "id", None) or getattr(value, "instance", None) or getattr(value, "subject", "")
+    )
+
+
+def write(kind: str, value: Any) -> None:
+    """`value`, or each of a list, as -o says."""
+    if kind == "name":
+        for each in value if isinstance(value, list | tuple) else [value]:
+            print(name_of(each))
+    elif kind == "json":
+        json.dump(plain(value), sys.stdout, indent=2, ensure_ascii=False)
+        print()
+    else:
+        import yaml
+
+        yaml.safe_dump(plain(value), sys.stdout, sort_keys=False, allow_unicode=True)
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Columns under their heads, as kubectl's; the last one is as wide as it likes."""
+    cells = [list(head), *([_cell(each) for each in row] for row in rows)]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(head))]
+    lines = ("   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells)
+    return "\n".join(lines)
+
+
+def _cell(value: object) -> str:
+    if value is None or value == "":
+        return "-"
+    return " ".join(str(value).split())
+
+
+def ago(seconds: float | None) -> str:
+    """A duration in one or two units, as kubectl writes ages."""
+    if seconds is None:
+        return "-"
+    whole = max(0, int(seconds))
+    if whole < 120:
+        return f"{whole}s"
+    if whole < 7200:
+        return f"{whole // 60}m{whole % 60}s" if whole < 600 else f"{whole // 60}m"
+    if whole < 172_800:
+        return f"{whole // 3600}h"
+    return f"{whole // 86_400}d"
+
+
+def lasted(seconds: float | None) -> str | None:
+    """How long work took, to about three digits."""
+    if seconds is None:
+        return None
+    return f"{seconds * 1000:.3g}ms" if seconds < 0.9995 else f"{seconds:.1f}s" if seconds < 120 else ago(seconds)
+
+
+def short(text: str | None, most: int = 60) -> str:
+    """The beginning of `text` on one line."""
+    line = " ".join((text or "").split())
+    return line if len(line) <= most else line[: most - 1] + "…"
+
+
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
+
+
+def unquoted(result: str) -> str:
+    """A printed Lisp string without quotes and escapes; anything else as it is."""
+    if len(result) < 2 or result[0] != '"' or result[-1] != '"':
+        return result
+    made, rest = [], iter(result[1:-1])
+    for character in rest:
+        if character == '"':
+            return result  # more than one string
+        made.append(_ESCAPES.get(following := next(rest, ""), following) if character == "\\" else character)
+    return "".join(made)

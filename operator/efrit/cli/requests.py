@@ -1,0 +1,104 @@
+"""Requests one by one: `submit`, `wait`, `cancel`, `logs`, `result`, `requests`."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from argparse import Namespace
+from datetime import UTC, datetime
+
+from efrit.cli.asking import tell, work_of
+from efrit.cli.exits import Exit, exit_of, worst
+from efrit.cli.output import ago, lasted, short, table, unquoted, write
+from efrit.cli.watching import Left, show_for, wait
+from efrit.client.interface import Backend, Handle, RequestState, RequestType
+
+
+async def run_submit(backend: Backend, given: Namespace) -> Exit:
+    """`efrit submit`."""
+    handle = await backend.submit(work_of(RequestType(given.type), given, given.text))
+    if given.output in ("json", "yaml"):
+        write(given.output, await backend.get(handle))
+    else:
+        print(handle.id)
+    return Exit.DONE
+
+
+async def run_wait(backend: Backend, given: Namespace) -> Exit:
+    """`efrit wait`: each after the other; all of them must be over."""
+    limit = None if given.at_most is None else time.monotonic() + given.at_most
+    found: list[RequestState] = []
+    for name in given.name:
+        left = None if limit is None else max(0.0, limit - time.monotonic())
+        try:
+            state = await wait(backend, Handle(name), show_for(given.quiet), left)
+        except Left:
+            return Exit.LEFT
+        if state is None:
+            return Exit.NOT_READY
+        found.append(state)
+        if not given.output:
+            await tell(backend, state, given)
+    if given.output:
+        write(given.output, found if len(found) > 1 else found[0])
+    return worst([exit_of(state) for state in found])
+
+
+async def run_cancel(backend: Backend, given: Namespace) -> Exit:
+    """`efrit cancel`."""
+    states = [await backend.cancel(Handle(name)) for name in given.name]
+    if given.output:
+        write(given.output, states if len(states) > 1 else states[0])
+    else:
+        for state in states:
+            print(f"{state.handle.id}: {state.reason if state.final else 'told to stop'}")
+    return Exit.DONE
+
+
+async def run_logs(backend: Backend, given: Namespace) -> Exit:
+    """`efrit logs`."""
+    async for line in backend.log(Handle(given.name), follow=given.follow):
+        print(line, flush=given.follow)
+    return Exit.DONE
+
+
+async def run_result(backend: Backend, given: Namespace) -> Exit:
+    """`efrit result`."""
+    result = await backend.result(Handle(given.name))
+    print(unquoted(result) if given.raw else result)
+    return Exit.DONE
+
+
+async def run_requests(backend: Backend, given: Namespace) -> Exit:
+    """`efrit requests`: a table, or all of the named ones."""
+    if given.name:
+        states = list(await asyncio.gather(*(backend.get(Handle(name, given.instance)) for name in given.name)))
+    else:
+        states = list(await backend.requests(given.instance))
+    if given.output:
+        write(given.output, states[0] if len(given.name) == 1 else states)
+    else:
+        print(requests_table(states))
+    return Exit.DONE
+
+
+def requests_table(states: list[RequestState]) -> str:
+    """The requests as people read them, oldest first."""
+    now = datetime.now(UTC)
+    head = ("NAME", "INSTANCE", "TYPE", "PHASE", "REASON", "DURATION", "AGE", "CONTENT")
+    return table(
+        head,
+        [
+            (
+                each.handle.id,
+                each.handle.instance,
+                each.type,
+                each.phase,
+                each.reason,
+                lasted(each.execution_seconds),
+                ago((now - each.created).total_seconds() if each.created else None),
+                short(each.content, 40),
+            )
+            for each in states
+        ],
+    )

@@ -1,0 +1,126 @@
+"""Waiting for one request before a person's eyes: progress on standard error, words as they are said, Ctrl-C asks.
+
+Knows nothing of what the request is for; who called prints the result.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from efrit.cli.output import short
+from efrit.client.interface import Backend, Handle, RequestState
+
+_QUIET_SECONDS = 0.7
+_TICK_SECONDS = 0.2
+
+
+class Left(Exception):  # noqa: N818 - it is what happened, not a mistake
+    """The person stopped waiting; the work goes on."""
+
+
+@dataclass
+class Show:
+    """Where what happens is shown. `say` takes streamed text; `progress`: a line on standard error."""
+
+    progress: bool = False
+    say: Callable[[str], None] | None = None
+
+
+def show_for(quiet: bool, say: Callable[[str], None] | None = None) -> Show:
+    """Progress for a person at a terminal, nothing for a pipe."""
+    return Show(progress=not quiet and sys.stderr.isatty(), say=say)
+
+
+async def wait(backend: Backend, handle: Handle, show: Show, at_most: float | None = None) -> RequestState | None:
+    """The final state; None when `at_most` seconds were not enough. Raises `Left`."""
+    last: RequestState | None = None
+    line = _Line(show.progress)
+
+    async def pump() -> None:
+        nonlocal last
+        async for update in backend.watch(handle):
+            last = update.state or last
+            if update.text and show.say is not None:
+                line.clear()
+                show.say(update.text)
+
+    pressed = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
+        loop.add_signal_handler(signal.SIGINT, pressed.set)
+    work = asyncio.ensure_future(pump())
+    limit = None if at_most is None else time.monotonic() + at_most
+    try:
+        while not work.done():
+            interrupted = asyncio.ensure_future(pressed.wait())
+            pause = _TICK_SECONDS if limit is None else max(0.0, min(_TICK_SECONDS, limit - time.monotonic()))
+            await asyncio.wait({work, interrupted}, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
+            interrupted.cancel()
+            if pressed.is_set() and not work.done():
+                pressed.clear()
+                line.clear()
+                await _asked(backend, handle)
+            elif limit is not None and time.monotonic() >= limit and not work.done():
+                return None
+            line.show(last)
+        await work
+    finally:
+        line.clear()
+        work.cancel()
+        with contextlib.suppress(asyncio.CancelledError, Exception):
+            await work
+        with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
+            loop.remove_signal_handler(signal.SIGINT)
+    return last
+
+
+async def _asked(backend: Backend, handle: Handle) -> None:
+    """Ctrl-C: cancel, leave it running, or go on waiting."""
+    if not sys.stdin.isatty():
+        print(f"\nefrit: {handle.id} goes on; wait for it with `efrit wait {handle.id}`", file=sys.stderr)
+        raise Left
+    print("\n[c]ancel the work, [l]eave it running, or [w]ait on? ", end="", file=sys.stderr, flush=True)
+    answer = (await asyncio.to_thread(sys.stdin.readline)).strip().lower()
+    if answer.startswith("c"):
+        await backend.cancel(handle)
+    elif answer.startswith("l") or not answer:
+        print(f"efrit: wait for it with `efrit wait {handle.id}`", file=sys.stderr)
+        raise Left
+
+
+class _Line:
+    """One line on standard error that is written over and over, once waiting has become long."""
+
+    def __init__(self, wanted: bool) -> None:
+        self._wanted = wanted
+        self._began = time.monotonic()
+        self._shown = ""
+
+    def show(self, state: RequestState | None) -> None:
+        waited = time.monotonic() - self._began
+        if not self._wanted or state is None or state.final or waited < _QUIET_SECONDS:
+            return
+        told = state.progress
+        parts = [str(state.reason), f"{waited:.0f}s"]
+        if told is not None and told.step:
+            parts.append(f"turn {told.step}")
+        if told is not None and told.tool_calls:
+            parts.append(f"{told.tool_calls} tool calls")
+        if told is not None and told.message:
+            parts.append(short(told.message, 50))
+        self._write("  ".join(parts))
+
+    def clear(self) -> None:
+        if self._shown:
+            self._write("")
+
+    def _write(self, text: str) -> None:
+        if text != self._shown:
+            print(f"\r\x1b[2K{text}", end="", file=sys.stderr, flush=True)
+            self._shown = text

@@ -1,0 +1,57 @@
+"""The program `efrit-mcp`: opens the backend, serves it over stdio or HTTP, lets go of it at the end."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+import anyio
+from mcp.server.stdio import stdio_server
+
+from efrit.client.connect import connect
+from efrit.client.interface import Backend
+from efrit.errors import EfritError
+from efrit.mcp import settings as options
+from efrit.mcp.failures import in_words
+from efrit.mcp.server import make_server
+
+
+def main() -> None:
+    """Runs until the client closes stdin, or until it is told to stop."""
+    settings = options.read()
+    # Stdout is the protocol's.
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=logging.INFO if settings.verbose else logging.WARNING,
+        format="efrit-mcp: %(levelname)s %(name)s: %(message)s",
+    )
+    try:
+        anyio.run(_serve, settings)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except EfritError as error:
+        sys.exit(f"efrit-mcp: {in_words(error)}")
+
+
+async def _serve(settings: options.Settings) -> None:
+    if settings.http is not None:
+        from efrit.mcp.http import serve_http
+
+        await serve_http(settings, settings.http)
+        return
+    backend = await connect(settings.place)
+    try:
+        server = make_server(lambda _: _always(backend), settings.access)
+        async with stdio_server() as (incoming, outgoing):
+            await server.run(incoming, outgoing, server.create_initialization_options())
+    finally:
+        with anyio.CancelScope(shield=True):
+            await backend.close()
+
+
+async def _always(backend: Backend) -> Backend:
+    return backend
+
+
+if __name__ == "__main__":
+    main()

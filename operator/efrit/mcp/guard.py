@@ -1,0 +1,139 @@
+"""A backend that does for a caller only what the caller may do: every step asks first.
+
+What the server itself may do never decides anything here. The backend behind is opened after the first yes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+
+from efrit.client.errors import Forbidden
+from efrit.client.interface import (
+    Backend,
+    Finding,
+    Handle,
+    Instance,
+    InstanceStats,
+    RequestState,
+    Setup,
+    Started,
+    Stopped,
+    Update,
+    Work,
+)
+from efrit.mcp.review import Act, Caller, Reviewer
+
+INSTANCES = "efritinstances"
+REQUESTS = "efritrequests"
+
+
+class GuardedBackend:
+    """Serves one call of one caller in one namespace; within it, a question is asked once."""
+
+    kind = "cluster"
+
+    def __init__(
+        self, reviewer: Reviewer, caller: Caller, namespace: str, opened: Callable[[], Awaitable[Backend]]
+    ) -> None:
+        self._reviewer = reviewer
+        self._caller = caller
+        self._namespace = namespace
+        self._open = opened
+        self._allowed: set[Act] = set()
+
+    @property
+    def place(self) -> str:
+        """The namespace."""
+        return f"namespace {self._namespace}"
+
+    async def close(self) -> None:
+        """Nothing: what is behind belongs to the server."""
+
+    async def instances(self) -> Sequence[Instance]:
+        """Needs `list`."""
+        return await (await self._behind(self._act("list", INSTANCES))).instances()
+
+    async def instance(self, name: str) -> Instance:
+        """Needs `get`."""
+        return await (await self._behind(self._act("get", INSTANCES, name))).instance(name)
+
+    async def start(self, name: str, setup: Setup | None = None) -> Started:
+        """Needs `get` and `patch`, and `create`, since one that is not there is made."""
+        needed = [self._act(verb, INSTANCES, name) for verb in ("get", "patch")]
+        return await (await self._behind(*needed, self._act("create", INSTANCES))).start(name, setup)
+
+    async def stop(self, name: str) -> Stopped:
+        """Needs `get` and `patch`."""
+        return await (await self._behind(*(self._act(verb, INSTANCES, name) for verb in ("get", "patch")))).stop(name)
+
+    async def stats(self, name: str) -> InstanceStats:
+        """Needs `get`."""
+        return await (await self._behind(self._act("get", INSTANCES, name))).stats(name)
+
+    def attach_command(self, name: str) -> Sequence[str]:
+        """Never: a terminal is the caller's own affair."""
+        raise Forbidden(f"nobody attaches to {name} from here", "Use kubectl efrit attach.")
+
+    async def examine(self) -> Sequence[Finding]:
+        """Never: it tells of the server's own surroundings."""
+        raise Forbidden("nobody examines the server from here", "Use kubectl efrit doctor.")
+
+    async def submit(self, work: Work) -> Handle:
+        """Needs `create`, `get` for a key that may be taken, and `get` or `list` to find who does the work."""
+        needed = [self._act("create", REQUESTS), self._act("get", REQUESTS)]
+        if work.instance is not None:
+            needed.append(self._act("get", INSTANCES, work.instance))
+        else:
+            needed.append(self._act("list", INSTANCES))
+        return await (await self._behind(*needed)).submit(work)
+
+    async def get(self, handle: Handle) -> RequestState:
+        """Needs `get`."""
+        return await (await self._behind(self._act("get", REQUESTS, handle.id))).get(handle)
+
+    async def watch(self, handle: Handle) -> AsyncIterator[Update]:
+        """Needs `get` and `watch`."""
+        behind = await self._behind(*(self._act(verb, REQUESTS, handle.id) for verb in ("get", "watch")))
+        async for update in behind.watch(handle):
+            yield update
+
+    async def cancel(self, handle: Handle) -> RequestState:
+        """Needs `get` and `patch`."""
+        needed = [self._act(verb, REQUESTS, handle.id) for verb in ("get", "patch")]
+        return await (await self._behind(*needed)).cancel(handle)
+
+    async def result(self, handle: Handle) -> str:
+        """Needs `get` of the request, and where its result is a long one, of the Secrets it may lie in."""
+        behind = await self._behind(self._act("get", REQUESTS, handle.id))
+        if (await behind.get(handle)).truncated:
+            await self._require(Act("get", "secrets", self._namespace, group=""))
+        return await behind.result(handle)
+
+    async def log(self, handle: Handle, *, follow: bool = False) -> AsyncIterator[str]:
+        """Needs `get`, and to read files of pods, which is how a work log is had."""
+        behind = await self._behind(
+            self._act("get", REQUESTS, handle.id), Act("create", "pods/exec", self._namespace, group="")
+        )
+        async for line in behind.log(handle, follow=follow):
+            yield line
+
+    async def requests(self, instance: str | None = None) -> Sequence[RequestState]:
+        """Needs `list`."""
+        return await (await self._behind(self._act("list", REQUESTS))).requests(instance)
+
+    def _act(self, verb: str, resource: str, name: str = "") -> Act:
+        return Act(verb, resource, self._namespace, name)
+
+    async def _behind(self, *needed: Act) -> Backend:
+        for act in needed:
+            await self._require(act)
+        return await self._open()
+
+    async def _require(self, act: Act) -> None:
+        if act in self._allowed:
+            return
+        if not await self._reviewer.may(self._caller, act):
+            raise Forbidden(
+                f"{self._caller.name} may not {act}", "Ask whoever keeps the cluster for a Role that allows it."
+            )
+        self._allowed.add(act)

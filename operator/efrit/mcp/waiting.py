@@ -1,0 +1,87 @@
+"""Waiting for a request while telling how far it is. Leaving the wait, however it happens, never touches the work."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+
+import anyio
+
+from efrit.client.interface import Backend, Handle, RequestState, Update
+
+Report = Callable[[str], Awaitable[None]]
+"""Tells whoever waits one sentence."""
+
+SILENCE = 5.0
+"""Seconds after which a wait without news says that it goes on: clients give up on a call that says nothing."""
+
+PACE = 0.2
+"""Seconds between two pieces of news of a model that talks."""
+
+_LONGEST = 500
+
+
+async def follow(backend: Backend, handle: Handle, seconds: float, report: Report) -> RequestState:
+    """The request once it is final, or as it is after `seconds`. Raises what `Backend.watch` and `get` raise."""
+    teller = _Teller(report)
+    with anyio.move_on_after(seconds):
+        async with anyio.create_task_group() as group:
+            group.start_soon(teller.break_silences)
+            state = await _until_final(backend, handle, teller)
+            group.cancel_scope.cancel()
+        if state is not None:
+            return state
+    return await backend.get(handle)
+
+
+async def _until_final(backend: Backend, handle: Handle, teller: _Teller) -> RequestState | None:
+    updates = backend.watch(handle)
+    async with AsyncExitStack() as stack:
+        if (close := getattr(updates, "aclose", None)) is not None:
+            stack.push_async_callback(close)
+        async for update in updates:
+            await teller.tell(update)
+            if update.state is not None and update.state.final:
+                return update.state
+    return None
+
+
+def sentence(state: RequestState) -> str:
+    """Where a request stands, for people: what it says of itself, else the words of its status."""
+    progress = state.progress
+    if progress is not None and progress.message:
+        step = f"step {progress.step}: " if progress.step is not None else ""
+        return f"{step}{progress.message}"[:_LONGEST]
+    where = f" in {state.handle.instance}" if state.handle.instance else ""
+    return (state.message or f"{state.reason}{where}")[:_LONGEST]
+
+
+class _Teller:
+    """Says what is new, each sentence once, not too often and not too seldom."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._began = self._told = time.monotonic()
+        self._last = ""
+        self._line = ""
+
+    async def tell(self, update: Update) -> None:
+        if update.state is not None and (text := sentence(update.state)) != self._last:
+            self._last = text
+            await self._say(text)
+        if update.text:
+            # What a model says comes in pieces: the line it is at tells more than the piece.
+            self._line = (self._line + update.text).rsplit("\n", 1)[-1][-_LONGEST:]
+            if self._line.strip() and time.monotonic() - self._told >= PACE:
+                await self._say(self._line)
+
+    async def break_silences(self) -> None:
+        while True:
+            await anyio.sleep(SILENCE)
+            if time.monotonic() - self._told >= SILENCE:
+                await self._say(f"{self._last or 'waiting'} ({time.monotonic() - self._began:.0f} s)")
+
+    async def _say(self, text: str) -> None:
+        self._told = time.monotonic()
+        await self._report(text)

@@ -1,0 +1,188 @@
+"""A backend that does what a test tells it: requests end when the test ends them."""
+
+import hashlib
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import anyio
+
+from efrit.client.errors import InstanceNotFound, NoInstance, NotFinished, RequestNotFound
+from efrit.client.interface import (
+    Error,
+    Finding,
+    Handle,
+    Instance,
+    InstanceStats,
+    InstanceStatus,
+    Outcome,
+    Phase,
+    Progress,
+    Reason,
+    RequestState,
+    Session,
+    SessionStatus,
+    Setup,
+    Started,
+    StartStatus,
+    Stopped,
+    StopStatus,
+    Update,
+    Work,
+)
+
+BEGAN = datetime(2025, 1, 3, 18, 30, tzinfo=UTC)
+
+
+@dataclass
+class ScriptedBackend:
+    """`answers` end requests as they come: by content, how. Without one a request stays open."""
+
+    answers: dict[str, dict[str, Any]] = field(default_factory=dict)
+    states: dict[str, RequestState] = field(default_factory=dict)
+    submitted: list[Work] = field(default_factory=list)
+    running: dict[str, Instance] = field(default_factory=dict)
+    changed: anyio.Condition = field(default_factory=anyio.Condition)
+    texts: dict[str, list[str]] = field(default_factory=dict)
+    whole: dict[str, str] = field(default_factory=dict)
+    logs: dict[str, list[str]] = field(default_factory=dict)
+    setups: list[Setup | None] = field(default_factory=list)
+
+    kind = "local"
+    place = "a test"
+
+    async def close(self) -> None:
+        pass
+
+    def add(self, name: str, **known: Any) -> None:
+        self.running[name] = Instance(name, InstanceStatus.ACTIVE, "Ready", **known)
+
+    async def instances(self) -> Sequence[Instance]:
+        return [self.running[name] for name in sorted(self.running)]
+
+    async def instance(self, name: str) -> Instance:
+        if name not in self.running:
+            raise InstanceNotFound(f"there is no instance {name}")
+        return self.running[name]
+
+    async def start(self, name: str, setup: Setup | None = None) -> Started:
+        self.setups.append(setup)
+        status = StartStatus.ALREADY_RUNNING if name in self.running else StartStatus.STARTED
+        self.add(name)
+        daemon = (setup.daemon_name if setup else None) or f"efrit-{name}"
+        return Started(status, f"{name} runs", f"/queues/{name}", daemon)
+
+    async def stop(self, name: str) -> Stopped:
+        await self.instance(name)
+        del self.running[name]
+        return Stopped(StopStatus.STOPPED, f"{name} stopped")
+
+    async def stats(self, name: str) -> InstanceStats:
+        await self.instance(name)
+        return InstanceStats(name, 1, 2, 42, 38, 4, 0, 1.8, 0.5, 7200.0)
+
+    def attach_command(self, name: str) -> Sequence[str]:
+        return ["emacsclient", "-s", name]
+
+    async def examine(self) -> Sequence[Finding]:
+        return []
+
+    async def submit(self, work: Work) -> Handle:
+        instance = work.instance or next(iter(sorted(self.running)), None)
+        if instance is None:
+            raise NoInstance("no instance is ready")
+        await self.instance(instance)
+        self.submitted.append(work)
+        key = work.key or f"{len(self.submitted)}"
+        handle = Handle("req-" + hashlib.sha256(key.encode()).hexdigest()[:12], instance)
+        if handle.id not in self.states:
+            session = Session(work.session) if work.session else None
+            self.states[handle.id] = RequestState(
+                handle,
+                Phase.RUNNING,
+                Reason.RUNNING,
+                type=work.type,
+                content=work.content,
+                session=session,
+                created=BEGAN,
+            )
+            if (answer := self.answers.get(work.content)) is not None:
+                await self.end(handle.id, **answer)
+        return handle
+
+    async def get(self, handle: Handle) -> RequestState:
+        if handle.id not in self.states:
+            raise RequestNotFound(f"there is no request {handle.id}")
+        return self.states[handle.id]
+
+    async def watch(self, handle: Handle) -> AsyncIterator[Update]:
+        for text in self.texts.get(handle.id, ()):
+            yield Update(text=text)
+        told: RequestState | None = None
+        while True:
+            state = await self.get(handle)
+            if state != told:
+                told = state
+                yield Update(state)
+                if state.final:
+                    return
+                continue
+            async with self.changed:
+                if self.states[handle.id] == told:
+                    await self.changed.wait()
+
+    async def cancel(self, handle: Handle) -> RequestState:
+        await self.get(handle)
+        return await self.end(handle.id, reason=Reason.CANCELLED, outcome=Outcome.FAILURE)
+
+    async def result(self, handle: Handle) -> str:
+        state = await self.get(handle)
+        if not state.final:
+            raise NotFinished(f"{handle.id} runs")
+        return self.whole.get(handle.id) or state.result or ""
+
+    async def log(self, handle: Handle, *, follow: bool = False) -> AsyncIterator[str]:
+        await self.get(handle)
+        for line in self.logs.get(handle.id, ()):
+            yield line
+
+    async def requests(self, instance: str | None = None) -> Sequence[RequestState]:
+        return [state for state in self.states.values() if instance in (None, state.handle.instance)]
+
+    # What a test does to them
+
+    async def end(self, name: str, *, reason: Reason = Reason.SUCCEEDED, **known: Any) -> RequestState:
+        outcome = known.pop("outcome", Outcome.SUCCESS if reason is Reason.SUCCEEDED else Outcome.FAILURE)
+        phase = Phase.SUCCEEDED if outcome is Outcome.SUCCESS else Phase.FAILED
+        return await self.put(name, phase=phase, reason=reason, outcome=outcome, **known)
+
+    async def put(self, name: str, **known: Any) -> RequestState:
+        async with self.changed:
+            self.states[name] = replace(self.states[name], **known)
+            self.changed.notify_all()
+        return self.states[name]
+
+
+def evaluated(result: str, seconds: float = 0.25) -> dict[str, Any]:
+    """An eval that ended well."""
+    return {"result": result, "execution_seconds": seconds}
+
+
+def broken(code: str, message: str) -> dict[str, Any]:
+    """An eval that signalled."""
+    return {"reason": Reason.EVAL_ERROR, "error": Error(code, message)}
+
+
+def asking(question: str, session: str = "session-1") -> dict[str, Any]:
+    """A command that needs to know something."""
+    return {
+        "reason": Reason.INPUT_REQUIRED,
+        "outcome": Outcome.PARTIAL,
+        "session": Session(session, SessionStatus.NEED_INPUT, question),
+    }
+
+
+def at(step: int, message: str) -> Progress:
+    """How far a command is."""
+    return Progress(step, message)

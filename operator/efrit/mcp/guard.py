@@ -46,7 +46,7 @@ class GuardedBackend:
         """The namespace."""
         return f"namespace {self._namespace}"
 
-    async def close(self) -> None:
+    async def close(self, *, handed_over: bool = True) -> None:
         """Nothing: what is behind belongs to the server."""
 
     async def instances(self) -> Sequence[Instance]:

@@ -1,7 +1,8 @@
 """The HTTP transport: TLS, who may come in at all, and which namespace they come to.
 
 `/mcp` is the server's own namespace, `/namespaces/NAME/mcp` any other. Every request stands for itself, so any
-replica may answer it: there are no sessions. A request passes Host and Origin, then its token, before the protocol sees it.
+replica may answer it: there are no sessions. A request passes Host and Origin, then its token, before the protocol
+sees it.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack
 import anyio
 
 from efrit.client.interface import Backend, Handle, RequestState, Update
+from efrit.errors import EfritError
 
 Report = Callable[[str], Awaitable[None]]
 """Tells whoever waits one sentence."""
@@ -25,14 +26,20 @@ _LONGEST = 500
 async def follow(backend: Backend, handle: Handle, seconds: float, report: Report) -> RequestState:
     """The request once it is final, or as it is after `seconds`. Raises what `Backend.watch` and `get` raise."""
     teller = _Teller(report)
+    state: RequestState | None = None
+    problem: EfritError | None = None
     with anyio.move_on_after(seconds):
         async with anyio.create_task_group() as group:
             group.start_soon(teller.break_silences)
-            state = await _until_final(backend, handle, teller)
+            try:
+                state = await _until_final(backend, handle, teller)
+            except EfritError as error:
+                # Raised in here it would come out as a group of one.
+                problem = error
             group.cancel_scope.cancel()
-        if state is not None:
-            return state
-    return await backend.get(handle)
+    if problem is not None:
+        raise problem
+    return state if state is not None else await backend.get(handle)
 
 
 async def _until_final(backend: Backend, handle: Handle, teller: _Teller) -> RequestState | None:

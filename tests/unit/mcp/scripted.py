@@ -52,7 +52,7 @@ class ScriptedBackend:
     kind = "local"
     place = "a test"
 
-    async def close(self) -> None:
+    async def close(self, *, handed_over: bool = True) -> None:
         pass
 
     def add(self, name: str, **known: Any) -> None:
@@ -98,7 +98,7 @@ class ScriptedBackend:
         handle = Handle("req-" + hashlib.sha256(key.encode()).hexdigest()[:12], instance)
         if handle.id not in self.states:
             session = Session(work.session) if work.session else None
-            self.states[handle.id] = RequestState(
+            state = RequestState(
                 handle,
                 Phase.RUNNING,
                 Reason.RUNNING,
@@ -107,6 +107,9 @@ class ScriptedBackend:
                 session=session,
                 created=BEGAN,
             )
+            async with self.changed:
+                self.states[handle.id] = state
+                self.changed.notify_all()
             if (answer := self.answers.get(work.content)) is not None:
                 await self.end(handle.id, **answer)
         return handle
@@ -151,6 +154,14 @@ class ScriptedBackend:
         return [state for state in self.states.values() if instance in (None, state.handle.instance)]
 
     # What a test does to them
+
+    async def first(self) -> str:
+        """The id of the first request, once it is there."""
+        with anyio.fail_after(10):
+            async with self.changed:
+                while not self.states:
+                    await self.changed.wait()
+        return next(iter(self.states))
 
     async def end(self, name: str, *, reason: Reason = Reason.SUCCEEDED, **known: Any) -> RequestState:
         outcome = known.pop("outcome", Outcome.SUCCESS if reason is Reason.SUCCEEDED else Outcome.FAILURE)

@@ -1,0 +1,87 @@
+"""What can be read by URI."""
+
+import json
+
+import pytest
+from mcp import MCPError
+from mcp.types import ResourceTemplateReference, TextResourceContents
+
+from efrit.mcp.resources import PAGE
+from tests.unit.mcp.conftest import Open
+from tests.unit.mcp.scripted import ScriptedBackend, evaluated
+
+
+async def add(backend: ScriptedBackend, content: str) -> str:
+    from efrit.client.interface import RequestType, Work
+
+    backend.answers[content] = evaluated(content)
+    return (await backend.submit(Work(RequestType.EVAL, content))).id
+
+
+async def test_instances_and_requests_are_listed_in_one_order(open_client: Open, backend: ScriptedBackend) -> None:
+    names = [await add(backend, f"{number}") for number in range(5)]
+    backend.add("another")
+    async with open_client() as client:
+        listed = (await client.list_resources()).resources
+    instances = ["efrit://instances", "efrit://instances/another", "efrit://instances/default"]
+    assert [str(each.uri) for each in listed] == instances + sorted(f"efrit://requests/{name}" for name in names)
+
+
+async def test_pages_hold_everything_once_though_things_come_meanwhile(
+    open_client: Open, backend: ScriptedBackend
+) -> None:
+    names = {await add(backend, f"{number}") for number in range(2 * PAGE)}
+    async with open_client() as client:
+        seen: list[str] = []
+        cursor: str | None = None
+        while True:
+            page = await client.list_resources(cursor=cursor)
+            seen += [str(each.uri) for each in page.resources]
+            await add(backend, f"later {len(seen)}")
+            if (cursor := page.next_cursor) is None:
+                break
+    assert len(seen) == len(set(seen))
+    assert {f"efrit://requests/{name}" for name in names} <= set(seen)
+
+
+async def test_a_cursor_of_somebody_else_is_refused(open_client: Open) -> None:
+    async with open_client() as client:
+        with pytest.raises(MCPError, match="cursor"):
+            await client.list_resources(cursor="page 2")
+
+
+async def test_a_request_its_result_and_its_log_can_be_read(open_client: Open, backend: ScriptedBackend) -> None:
+    name = await add(backend, "3")
+    backend.logs[name] = ['{"type": "turn"}', '{"type": "end"}']
+    backend.whole[name] = "all of it"
+
+    async with open_client() as client:
+
+        async def text(uri: str) -> str:
+            contents = (await client.read_resource(uri)).contents[0]
+            assert isinstance(contents, TextResourceContents)
+            return contents.text
+
+        assert json.loads(await text(f"efrit://requests/{name}"))["result"] == "3"
+        assert await text(f"efrit://requests/{name}/result") == "all of it"
+        assert await text(f"efrit://requests/{name}/log") == '{"type": "turn"}\n{"type": "end"}\n'
+        assert json.loads(await text("efrit://instances/default"))["reason"] == "Ready"
+        assert json.loads(await text("efrit://instances"))["instances"][0]["id"] == "default"
+
+
+@pytest.mark.parametrize(
+    "uri", ["efrit://instances/nobody", "efrit://requests/nobody", "efrit://else", "file:///etc/passwd"]
+)
+async def test_what_is_not_there_is_an_error_that_names_it(open_client: Open, uri: str) -> None:
+    async with open_client() as client:
+        with pytest.raises(MCPError, match="no resource"):
+            await client.read_resource(uri)
+
+
+async def test_names_are_completed(open_client: Open, backend: ScriptedBackend) -> None:
+    backend.add("workshop")
+    backend.add("works")
+    async with open_client() as client:
+        ref = ResourceTemplateReference(uri="efrit://instances/{instance_id}")
+        completed = await client.complete(ref, {"name": "instance_id", "value": "work"})
+    assert completed.completion.values == ["works", "workshop"]

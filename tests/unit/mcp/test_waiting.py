@@ -1,0 +1,171 @@
+"""Waiting with progress, leaving the wait, and questions of the model on the way."""
+
+from typing import Any
+
+import anyio
+from mcp.client import ClientRequestContext
+from mcp.types import ElicitRequestFormParams, ElicitRequestParams, ElicitResult
+
+from efrit.client.interface import RequestType
+from tests.unit.mcp.conftest import Open
+from tests.unit.mcp.scripted import ScriptedBackend, asking, at, evaluated
+
+COMMAND = {"instance_id": "default", "type": "command", "content": "paint it"}
+
+
+class News:
+    """The progress a client was told."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[float, str]] = []
+        self.came = anyio.Condition()
+
+    async def __call__(self, progress: float, _: float | None, message: str | None) -> None:
+        async with self.came:
+            self.told.append((progress, message or ""))
+            self.came.notify_all()
+
+    async def until(self, message: str) -> None:
+        with anyio.fail_after(10):
+            async with self.came:
+                while message not in self.messages:
+                    await self.came.wait()
+
+    @property
+    def messages(self) -> list[str]:
+        return [message for _, message in self.told]
+
+
+class Person:
+    """Answers what the client is asked."""
+
+    def __init__(self, *answers: str | None) -> None:
+        self.answers = list(answers)
+        self.asked: list[str] = []
+
+    async def __call__(self, _: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
+        assert isinstance(params, ElicitRequestFormParams)
+        self.asked.append(params.message)
+        answer = self.answers.pop(0)
+        if answer is None:
+            return ElicitResult(action="decline")
+        return ElicitResult(action="accept", content={"answer": answer})
+
+
+async def test_each_step_is_told_once_and_in_order(open_client: Open, backend: ScriptedBackend) -> None:
+    news = News()
+
+    async def work() -> None:
+        name = await backend.first()
+        for step, message in ((1, "looking"), (1, "looking"), (2, "painting")):
+            await backend.put(name, progress=at(step, message))
+            await news.until(f"step {step}: {message}")
+        await backend.end(name, result="painted", progress=at(2, "painting"))
+
+    async with open_client() as client, anyio.create_task_group() as group:
+        group.start_soon(work)
+        result = await client.call_tool("efrit_execute", COMMAND, progress_callback=news)
+    assert result.structured_content is not None
+    assert result.structured_content["status"] == "success"
+    steps = [message for message in news.messages if message.startswith("step")]
+    assert steps == ["step 1: looking", "step 2: painting"]
+    assert [number for number, _ in news.told] == sorted({number for number, _ in news.told})
+
+
+async def test_giving_up_a_call_stops_the_wait_and_not_the_work(open_client: Open, backend: ScriptedBackend) -> None:
+    async with open_client() as client:
+        with anyio.CancelScope() as scope:
+            async with anyio.create_task_group() as group:
+
+                async def give_up() -> None:
+                    await backend.first()
+                    scope.cancel()
+
+                group.start_soon(give_up)
+                await client.call_tool("efrit_execute", COMMAND)
+        name = next(iter(backend.states))
+        assert not backend.states[name].final
+        await backend.end(name, result="painted")
+        late = await client.call_tool("efrit_wait", {"request_id": name})
+        assert late.structured_content is not None
+        assert late.structured_content["result"] == "painted"
+
+
+async def test_a_question_is_put_to_the_person_and_the_answer_continues_the_session(
+    open_client: Open, backend: ScriptedBackend
+) -> None:
+    backend.answers = {"paint it": asking("Which colour?"), "Blue.": evaluated("painted blue")}
+    person = Person("Blue.")
+    async with open_client(elicitation_callback=person) as client:
+        result = await client.call_tool("efrit_execute", COMMAND)
+    assert person.asked == ["Which colour?"]
+    assert result.structured_content is not None
+    assert (result.structured_content["status"], result.structured_content["result"]) == ("success", "painted blue")
+    first, reply = backend.submitted
+    assert (reply.content, reply.session, reply.type) == ("Blue.", "session-1", RequestType.COMMAND)
+    assert reply.instance == first.instance
+
+
+async def test_questions_may_follow_each_other(open_client: Open, backend: ScriptedBackend) -> None:
+    backend.answers = {
+        "paint it": asking("Which colour?"),
+        "Blue.": asking("Which blue?"),
+        "Navy.": evaluated("painted navy"),
+    }
+    person = Person("Blue.", "Navy.")
+    async with open_client(elicitation_callback=person) as client:
+        result = await client.call_tool("efrit_execute", COMMAND)
+    assert person.asked == ["Which colour?", "Which blue?"]
+    assert result.structured_content is not None
+    assert result.structured_content["result"] == "painted navy"
+    assert len(backend.submitted) == 3
+
+
+async def test_who_does_not_answer_gets_the_request_as_it_ended(open_client: Open, backend: ScriptedBackend) -> None:
+    backend.answers = {"paint it": asking("Which colour?")}
+    async with open_client(elicitation_callback=Person(None)) as client:
+        result = await client.call_tool("efrit_execute", COMMAND)
+    assert result.is_error
+    assert len(backend.submitted) == 1
+
+
+async def test_a_client_that_cannot_ask_is_told_how_to_answer(open_client: Open, backend: ScriptedBackend) -> None:
+    backend.answers = {"paint it": asking("Which colour?")}
+    async with open_client() as client:
+        result = await client.call_tool("efrit_execute", COMMAND)
+    assert result.is_error
+    assert result.structured_content is not None
+    error = result.structured_content["error"]
+    assert (
+        error == "It asks: Which colour? Answer with efrit_submit, session_id session-1, and the answer as content."
+    )
+
+
+async def test_a_wait_asks_as_well(open_client: Open, backend: ScriptedBackend) -> None:
+    backend.answers = {"paint it": asking("Which colour?"), "Blue.": evaluated("painted blue")}
+    async with open_client(elicitation_callback=Person("Blue.")) as client:
+        handed = await client.call_tool("efrit_submit", {"type": "command", "content": "paint it"})
+        assert handed.structured_content is not None
+        waited = await client.call_tool("efrit_wait", {"request_id": handed.structured_content["request_id"]})
+    assert waited.structured_content is not None
+    assert waited.structured_content["result"] == "painted blue"
+
+
+async def test_an_answer_that_comes_twice_is_one_request(backend: ScriptedBackend) -> None:
+    backend.answers = {"paint it": asking("Which colour?"), "Blue.": evaluated("painted blue")}
+    arguments: dict[str, Any] = {"request_id": "", "timeout": 5}
+    from mcp import Client
+
+    from efrit.mcp.server import make_server
+
+    async def backend_of(_: object) -> ScriptedBackend:
+        return backend
+
+    async with Client(make_server(backend_of), mode="auto", elicitation_callback=Person("Blue.", "Blue.")) as client:
+        handed = await client.call_tool("efrit_submit", {"type": "command", "content": "paint it"})
+        assert handed.structured_content is not None
+        arguments["request_id"] = handed.structured_content["request_id"]
+        first = await client.call_tool("efrit_wait", arguments)
+        again = await client.call_tool("efrit_wait", arguments)
+    assert first.structured_content == again.structured_content
+    assert len(backend.states) == 2

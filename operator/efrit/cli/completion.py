@@ -1,4 +1,4 @@
-"""`completion`: a script for a shell, made from the command line's own description. Names are asked for on the way."""
+"""`completion`: a script for a shell, made from the command line's own description; it asks for names."""
 
 from __future__ import annotations
 

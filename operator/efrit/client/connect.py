@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from efrit.client.errors import NoCluster, WrongSettings
+from efrit.client.errors import WrongSettings
 from efrit.client.interface import Backend
 
 BACKEND_VARIABLE = "EFRIT_BACKEND"
@@ -43,7 +43,9 @@ async def connect(place: Place | None = None) -> Backend:
     """The backend meant by `place`; close it at the end. Raises `WrongSettings`, `NoCluster`."""
     place = place or Place()
     if backend_of(place, os.environ) == "cluster":
-        raise NoCluster("this version works on this machine only", "leave out what names a cluster")
+        from efrit.client.cluster.backend import connect_cluster
+
+        return await connect_cluster(place.kubeconfig, place.context, place.namespace)
     from efrit.client.local.backend import LocalBackend
 
     return LocalBackend.configured(place.config)

@@ -1,0 +1,354 @@
+"""The backend of a cluster: creates and watches custom resources. What a user may not do, the API server refuses."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import secrets
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from efrit.client.cluster import states
+from efrit.client.cluster.api import Api, Json, WatchOver, configuration, decoded
+from efrit.client.errors import (
+    Conflict,
+    InstanceNotFound,
+    NoInstance,
+    NotFinished,
+    NotFound,
+    NotReady,
+    Refused,
+    RequestNotFound,
+    ResultGone,
+)
+from efrit.client.interface import (
+    Finding,
+    Handle,
+    Instance,
+    InstanceStats,
+    RequestState,
+    Setup,
+    Started,
+    StartStatus,
+    Stopped,
+    StopStatus,
+    Update,
+    Work,
+)
+from efrit.client.placement import least_loaded
+
+INSTANCES, REQUESTS = "efritinstances", "efritrequests"
+START_SECONDS = 300.0
+STOP_SECONDS = 120.0
+_LOG_PAUSE = 1.0
+
+
+async def connect_cluster(kubeconfig: Path | None, context: str | None, namespace: str | None) -> ClusterBackend:
+    """The cluster that kubectl would use. Raises `NoCluster`."""
+    found, own, place = await configuration(kubeconfig, context, namespace)
+    options = ["--kubeconfig", str(kubeconfig)] if kubeconfig is not None else []
+    options += ["--context", context] if context is not None else []
+    return ClusterBackend(Api(found), own, place, tuple(options))
+
+
+class ClusterBackend:
+    """`efrit.client.interface.Backend` in one namespace of a cluster."""
+
+    kind = "cluster"
+
+    def __init__(self, api: Api, namespace: str, place: str, kubectl_options: Sequence[str] = ()) -> None:
+        self.api = api
+        self.namespace = namespace
+        self._place = place
+        self._kubectl_options = tuple(kubectl_options)
+        self._daemon_names: dict[str, str] = {}
+
+    @property
+    def place(self) -> str:
+        """The context and the namespace."""
+        return self._place
+
+    async def close(self, *, handed_over: bool = True) -> None:
+        """Closes the connections; an answer in a status stays where it is."""
+        await self.api.close()
+
+    # Instances
+
+    async def instances(self) -> Sequence[Instance]:
+        """All of the namespace, by name."""
+        found, _ = await self.api.list(INSTANCES, self.namespace)
+        return sorted((states.instance_of(each, _now()) for each in found), key=lambda each: each.id)
+
+    async def instance(self, name: str) -> Instance:
+        """One. Raises `InstanceNotFound`."""
+        found = states.instance_of(await self._instance(name), _now())
+        self._daemon_names[name] = found.daemon_name or states.DAEMON
+        return found
+
+    async def _instance(self, name: str) -> Json:
+        try:
+            return await self.api.get(INSTANCES, self.namespace, name)
+        except NotFound as error:
+            raise InstanceNotFound(
+                f"there is no instance {name!r} in the namespace {self.namespace}", "see `efrit instances`"
+            ) from error
+
+    async def start(self, name: str, setup: Setup | None = None) -> Started:
+        """Makes it, or takes it out of suspension, and waits until it is ready."""
+        setup = setup or Setup()
+        if setup.queue_dir is not None or setup.workspace_dir is not None:
+            raise Refused("in a cluster the queue and the workspace are volumes", "leave the directories out")
+        emacs = {"image": setup.image, "daemonName": setup.daemon_name}
+        emacs = {key: value for key, value in emacs.items() if value is not None}
+        try:
+            found = await self._instance(name)
+        except InstanceNotFound:
+            manifest = {"apiVersion": "efrit.dev/v1alpha1", "kind": "EfritInstance", "metadata": {"name": name}}
+            found = await self.api.create(INSTANCES, self.namespace, {**manifest, "spec": {"emacs": emacs}})
+        else:
+            now = found.get("spec", {}).get("emacs") or {}
+            if any(now.get(key) != value for key, value in emacs.items()):
+                raise Refused(f"{name} is there, with another image or daemon name", "change its spec with kubectl")
+            if states.condition(found, "Ready").get("status") == "True" and not _suspended(found):
+                return self._started(StartStatus.ALREADY_RUNNING, f"{name} was running", found)
+            await self.api.patch(INSTANCES, self.namespace, name, {"spec": {"operatingMode": "Running"}})
+        found = await self._until(name, START_SECONDS, lambda each: _says(each, "Ready", "True"))
+        return self._started(StartStatus.STARTED, f"{name} takes work", found)
+
+    def _started(self, status: StartStatus, message: str, found: Json) -> Started:
+        daemon = states.instance_of(found, _now()).daemon_name or states.DAEMON
+        return Started(status, message, states.QUEUE, daemon)
+
+    async def stop(self, name: str) -> Stopped:
+        """Suspends it: what runs ends first, its volumes stay, what waits waits on."""
+        found = await self._instance(name)
+        if _suspended(found) and not _says(found, "Ready", "True"):
+            return Stopped(StopStatus.NOT_RUNNING, f"{name} is suspended")
+        await self.api.patch(INSTANCES, self.namespace, name, {"spec": {"operatingMode": "Suspended"}})
+        await self._until(name, STOP_SECONDS, lambda each: _says(each, "Suspended", "True"))
+        return Stopped(StopStatus.STOPPED, f"{name} is suspended")
+
+    async def _until(self, name: str, seconds: float, reached: Callable[[Json], bool]) -> Json:
+        limit = time.monotonic() + seconds
+        last: Json = {}
+        while True:
+            found, version = await self.api.list(INSTANCES, self.namespace, fieldSelector=f"metadata.name={name}")
+            if not found:
+                raise InstanceNotFound(f"the instance {name} was deleted")
+            last = found[0]
+            if reached(last):
+                return last
+            try:
+                async with asyncio.timeout(max(0.0, limit - time.monotonic())):
+                    async for _, last in self.api.watch(
+                        INSTANCES, self.namespace, version, fieldSelector=f"metadata.name={name}"
+                    ):
+                        if reached(last):
+                            return last
+            except WatchOver:
+                await asyncio.sleep(0.2)
+            except TimeoutError:
+                why = states.condition(last, "Ready").get("message") or "the operator has not looked at it"
+                raise NotReady(f"{name} is not there yet after {seconds:g} s: {why}", "run `efrit doctor`") from None
+
+    async def stats(self, name: str) -> InstanceStats:
+        """Figures of its queue, at most ten seconds old."""
+        return states.stats_of(await self._instance(name), _now())
+
+    def attach_command(self, name: str) -> Sequence[str]:
+        """`emacsclient` in the pod, by kubectl."""
+        daemon = self._daemon_names.get(name, states.DAEMON)
+        inside = ["emacsclient", "--tty", f"--socket-name={daemon}"]
+        where = ["kubectl", *self._kubectl_options, "--namespace", self.namespace]
+        return [*where, "exec", "--stdin", "--tty", _pod(name), "--container", "emacs", "--", *inside]
+
+    async def examine(self) -> Sequence[Finding]:
+        """The API server, the operator's resources, what you may do, and each instance."""
+        from efrit.client.cluster.doctor import examine
+
+        return await examine(self.api, self.namespace, self._place)
+
+    # Work
+
+    async def submit(self, work: Work) -> Handle:
+        """Creates an EfritRequest; one with the same key is the same request."""
+        name = states.request_name(work, secrets.token_hex(10))
+        if work.key is not None:
+            found = await self._find(name)
+            if found is not None:
+                return self._same(work, found)
+        target = await self._target(work)
+        wanted = states.manifest(work, name, target)
+        try:
+            made = await self.api.create(REQUESTS, self.namespace, wanted)
+        except Conflict:
+            found = await self._find(name)
+            if found is None or work.key is None:
+                raise
+            return self._same(work, found)
+        return states.request_of(made).handle
+
+    def _same(self, work: Work, found: Json) -> Handle:
+        told = found["metadata"].get("annotations", {}).get(states.DIGEST)
+        wanted = states.manifest(work, "-", {})["metadata"]["annotations"][states.DIGEST]
+        if told != wanted:
+            raise Conflict(f"the key {work.key!r} was used before for other work", "choose another key")
+        return states.request_of(found).handle
+
+    async def _find(self, name: str) -> Json | None:
+        try:
+            return await self.api.get(REQUESTS, self.namespace, name)
+        except NotFound:
+            return None
+
+    async def _target(self, work: Work) -> Mapping[str, Any]:
+        if work.instance is not None:
+            await self._instance(work.instance)
+            return {"instanceRef": {"name": work.instance}}
+        if work.pool is not None:
+            return {"poolRef": {"name": work.pool}}
+        if work.selector:
+            return {"selector": {"matchLabels": dict(work.selector)}}
+        if work.session is not None:
+            return {"instanceRef": {"name": await self._holder_of(work.session)}}
+        return {"instanceRef": {"name": least_loaded(await self.instances()).id}}
+
+    async def _holder_of(self, session: str) -> str:
+        found, _ = await self.api.list(REQUESTS, self.namespace, fieldSelector=f"status.session.id={session}")
+        for each in found:
+            if name := each.get("status", {}).get("instanceName"):
+                return str(name)
+        raise NoInstance(f"no request tells which instance has the session {session}", "name the instance")
+
+    async def get(self, handle: Handle) -> RequestState:
+        """As it is now. Raises `RequestNotFound`."""
+        return states.request_of(await self._request(handle))
+
+    async def _request(self, handle: Handle) -> Json:
+        found = await self._find(handle.id)
+        if found is None:
+            raise _gone(handle, self.namespace)
+        return found
+
+    async def watch(self, handle: Handle) -> AsyncIterator[Update]:
+        """Its states as they change. A cluster tells how far the model is, not each of its words."""
+        last: RequestState | None = None
+        selector = f"metadata.name={handle.id}"
+        while True:
+            found, version = await self.api.list(REQUESTS, self.namespace, fieldSelector=selector)
+            if not found:
+                raise _gone(handle, self.namespace)
+            state = states.request_of(found[0])
+            if state != last:
+                last = state
+                yield Update(state)
+            if state.final:
+                return
+            try:
+                async for kind, each in self.api.watch(REQUESTS, self.namespace, version, fieldSelector=selector):
+                    if kind == "DELETED":
+                        raise _gone(handle, self.namespace)
+                    state = states.request_of(each)
+                    if state != last:
+                        last = state
+                        yield Update(state)
+                    if state.final:
+                        return
+            except WatchOver:
+                await asyncio.sleep(0.2)
+
+    async def cancel(self, handle: Handle) -> RequestState:
+        """Sets spec.cancel; the operator does the rest."""
+        try:
+            found = await self.api.patch(REQUESTS, self.namespace, handle.id, {"spec": {"cancel": True}})
+        except NotFound as error:
+            raise _gone(handle, self.namespace) from error
+        return states.request_of(found)
+
+    async def result(self, handle: Handle) -> str:
+        """The whole result: from the status, from the Secret it names, or from the workspace volume."""
+        found = await self._request(handle)
+        state = states.request_of(found)
+        if not state.final:
+            raise NotFinished(f"{handle.id} is {state.reason}: it has no result yet", f"efrit wait {handle.id}")
+        reference = found.get("status", {}).get("resultRef")
+        if not reference:
+            if state.truncated:
+                raise ResultGone(f"the result of {handle.id} was cut", "raise limits.maxResultBytes of the instance")
+            return state.result or ""
+        data = await self._referenced(state, reference)
+        if hashlib.sha256(data).hexdigest() != reference.get("sha256"):
+            raise ResultGone(f"the whole result of {handle.id} was changed since")
+        return data.decode(errors="replace")
+
+    async def _referenced(self, state: RequestState, reference: Json) -> bytes:
+        name = reference.get("secretName")
+        try:
+            if name is not None:
+                data = decoded(await self.api.get("secrets", self.namespace, name), reference.get("key", ""))
+                if data is not None:
+                    return data
+                raise NotFound(f"the Secret {name} has no such key")
+            pod = _pod(state.handle.instance or "")
+            return await self.api.read(self.namespace, pod, "emacs", ["cat", "--", str(reference["workspacePath"])])
+        except NotFound as error:
+            raise ResultGone(f"the whole result of {state.handle.id} is no longer there: {error}") from error
+
+    async def log(self, handle: Handle, *, follow: bool = False) -> AsyncIterator[str]:
+        """Its work log, read from the queue's volume; that takes the right to exec into the pod."""
+        offset = 0
+        while True:
+            found = await self._request(handle)
+            state = states.request_of(found)
+            over = state.final or not follow
+            data = b""
+            if state.handle.instance is not None and (state.started is not None or state.final):
+                pod = _pod(state.handle.instance)
+                command = _log_command(found["metadata"]["uid"], offset)
+                data = await self.api.read(self.namespace, pod, "emacs", command)
+            whole = data[: data.rfind(b"\n") + 1]
+            offset += len(whole)
+            for line in whole.decode(errors="replace").splitlines():
+                yield line
+            if over:
+                return
+            await asyncio.sleep(_LOG_PAUSE)
+
+    async def requests(self, instance: str | None = None) -> Sequence[RequestState]:
+        """All of the namespace, or of one instance."""
+        query = {} if instance is None else {"fieldSelector": f"status.instanceName={instance}"}
+        found, _ = await self.api.list(REQUESTS, self.namespace, **query)
+        epoch = datetime.fromtimestamp(0, UTC)
+        return sorted((states.request_of(each) for each in found), key=lambda each: each.created or epoch)
+
+
+def _log_command(uid: str, offset: int) -> list[str]:
+    script = (
+        'for f in progress/"$1".ndjson archive/log_"$1".ndjson; do [ ! -f "$f" ] || exec tail -c +"$2" "$f"; done'
+    )
+    return ["sh", "-c", f"cd {states.QUEUE} && {script}", "sh", uid, str(offset + 1)]
+
+
+def _gone(handle: Handle, namespace: str) -> RequestNotFound:
+    return RequestNotFound(f"there is no request {handle.id} in the namespace {namespace}", "see `efrit requests`")
+
+
+def _pod(instance: str) -> str:
+    return f"efrit-{instance}-0"
+
+
+def _says(found: Json, kind: str, status: str) -> bool:
+    told = states.condition(found, kind)
+    current = told.get("observedGeneration") in (None, found["metadata"].get("generation"))
+    return bool(told.get("status") == status and current)
+
+
+def _suspended(found: Json) -> bool:
+    return found.get("spec", {}).get("operatingMode") == "Suspended"
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

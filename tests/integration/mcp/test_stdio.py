@@ -1,0 +1,153 @@
+"""A session of a real client with `efrit-mcp` over stdio, and a real Emacs that does the work."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import anyio
+import pytest
+from mcp import Client
+from mcp.client import ClientRequestContext
+from mcp.types import CallToolResult, ElicitRequestParams, ElicitResult, TextResourceContents
+
+from tests.integration.mcp.conftest import Laptop, Serve
+
+RENAME = "Rename the function old-name to new-name everywhere. (scenario=rename)"
+QUESTION = "Write my favourite colour to colour.txt. (scenario=question)"
+SLOW = "Act, then speak slowly. (scenario=slow-command)"
+MODES = pytest.mark.parametrize("mode", ["legacy", "auto"])
+
+
+def known(result: CallToolResult) -> dict[str, Any]:
+    assert result.structured_content is not None, result.content
+    return result.structured_content
+
+
+def evaluate(content: str, **more: Any) -> dict[str, Any]:
+    return {"instance_id": "default", "type": "eval", "content": content, **more}
+
+
+async def processed(client: Client, number: int) -> dict[str, Any]:
+    """The queue's figures once they count `number` answers."""
+    with anyio.fail_after(30):
+        while True:
+            stats = known(await client.call_tool("efrit_get_queue_stats", {"instance_id": "default"}))
+            if stats["requests_processed"] >= number:
+                return stats
+
+
+@MODES
+async def test_a_session_starts_evals_commands_reads_figures_and_stops(
+    laptop: Laptop, serve: Serve, mode: str
+) -> None:
+    (laptop.workspace / "one.el").write_text("(defun old-name () 1)\n")
+    (laptop.workspace / "two.el").write_text("(list (old-name) (old-name))\n")
+    (laptop.workspace / "sub").mkdir()
+    (laptop.workspace / "sub/three.el").write_text("(defun other () (+ 1 (old-name)))\n")
+    (laptop.workspace / "sub/four.el").write_text("(defun unrelated () 'older-names)\n")
+    told: list[str] = []
+
+    async def progress(_: float, __: float | None, message: str | None) -> None:
+        told.append(message or "")
+
+    async with serve(mode=mode) as client:
+        started = known(await client.call_tool("efrit_start_instance", {"instance_id": "default"}))
+        assert (started["status"], started["queue_dir"]) == ("started", str(laptop.queue))
+        again = known(await client.call_tool("efrit_start_instance", {"instance_id": "default"}))
+        assert again["status"] == "already_running"
+        listed = known(await client.call_tool("efrit_list_instances"))["instances"]
+        assert [(each["id"], each["status"]) for each in listed] == [("default", "active")]
+
+        three = known(await client.call_tool("efrit_execute", evaluate("(+ 1 2)", return_context=True)))
+        assert (three["status"], three["result"]) == ("success", "3")
+        assert three["context"]["emacs_version"]
+        bad = await client.call_tool("efrit_execute", evaluate("(car 1)"))
+        assert bad.is_error
+        assert "listp" in known(bad)["error"]
+
+        command = {"instance_id": "default", "type": "command", "content": RENAME, "timeout": 60}
+        renamed = known(await client.call_tool("efrit_execute", command, progress_callback=progress))
+        assert (renamed["status"], renamed["result"]) == ("success", "Renamed old-name in 3 files.")
+        assert any(message.startswith("step") for message in told), told
+        assert "new-name" in (laptop.workspace / "one.el").read_text()
+
+        stats = await processed(client, 3)
+        assert (stats["requests_succeeded"], stats["requests_failed"]) == (2, 1)
+        stopped = known(await client.call_tool("efrit_stop_instance", {"instance_id": "default"}))
+        assert stopped["status"] == "stopped"
+        again = known(await client.call_tool("efrit_stop_instance", {"instance_id": "default"}))
+        assert again["status"] == "not_running"
+
+
+@MODES
+async def test_the_model_asks_and_the_person_answers(laptop: Laptop, serve: Serve, mode: str) -> None:
+    asked: list[str] = []
+
+    async def person(_: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
+        asked.append(params.message)
+        return ElicitResult(action="accept", content={"answer": "Blue"})
+
+    async with serve(mode=mode, elicitation_callback=person) as client:
+        command = {"instance_id": "default", "type": "command", "content": QUESTION, "timeout": 60}
+        result = known(await client.call_tool("efrit_execute", command))
+    assert asked == ["Which colour is your favourite?"]
+    assert (result["status"], result["result"]) == ("success", "Wrote Blue.")
+    assert (laptop.workspace / "colour.txt").read_text() == "Blue"
+
+
+async def test_work_outlives_the_server_it_was_handed_to(laptop: Laptop, serve: Serve) -> None:
+    go_on = laptop.home / "go"
+    form = f'(progn (while (not (file-exists-p "{go_on}")) (sleep-for 0.05)) (list 4 2))'
+    key = "outlives"
+    async with serve() as client:
+        work = {"type": "eval", "content": form, "timeout": 120, "idempotency_key": key}
+        handed = known(await client.call_tool("efrit_submit", work))
+        assert handed["final"] is False
+        # Given up while it waits, and then gone altogether.
+        with anyio.move_on_after(0.2):
+            await client.call_tool("efrit_wait", {"request_id": handed["request_id"]})
+    go_on.touch()
+    async with serve() as client:
+        again = known(await client.call_tool("efrit_submit", work))
+        assert again["request_id"] == handed["request_id"]
+        ended = known(await client.call_tool("efrit_wait", {"request_id": handed["request_id"]}))
+    assert (ended["outcome"], ended["result"], ended["attempt"]) == ("Success", "(4 2)", 1)
+
+
+async def test_a_command_is_cancelled_and_its_log_read(laptop: Laptop, serve: Serve) -> None:
+    async with serve() as client:
+        work = {"type": "command", "content": SLOW, "timeout": 120}
+        name = known(await client.call_tool("efrit_submit", work))["request_id"]
+        with anyio.fail_after(60):
+            while not (laptop.workspace / "acted.txt").exists():
+                await client.call_tool("efrit_wait", {"request_id": name, "timeout": 0.1})
+        await client.call_tool("efrit_cancel", {"request_id": name})
+        ended = known(await client.call_tool("efrit_wait", {"request_id": name}))
+        assert (ended["reason"], ended["outcome"]) == ("Cancelled", "Partial")
+        contents = (await client.read_resource(f"efrit://requests/{name}/log")).contents[0]
+    assert isinstance(contents, TextResourceContents)
+    assert "end" in [json.loads(line)["type"] for line in contents.text.splitlines()]
+
+
+async def test_many_calls_at_once_each_get_their_own_answer(serve: Serve) -> None:
+    answers: dict[int, str] = {}
+    async with serve() as client:
+
+        async def one(number: int) -> None:
+            result = known(await client.call_tool("efrit_execute", evaluate(f"(* {number} 10)")))
+            answers[number] = result["result"]
+
+        async with anyio.create_task_group() as group:
+            for number in range(12):
+                group.start_soon(one, number)
+    assert answers == {number: str(number * 10) for number in range(12)}
+
+
+async def test_read_only_shows_and_changes_nothing(laptop: Laptop, serve: Serve) -> None:
+    async with serve("--read-only") as client:
+        names = [tool.name for tool in (await client.list_tools()).tools]
+        listed = known(await client.call_tool("efrit_list_instances"))["instances"]
+    assert names == ["efrit_list_instances", "efrit_get_queue_stats", "efrit_get_request", "efrit_wait"]
+    assert [each["status"] for each in listed] == ["inactive"]
+    assert not laptop.queue.exists()

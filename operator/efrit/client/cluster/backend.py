@@ -343,7 +343,7 @@ def _pod(instance: str) -> str:
 def _says(found: Json, kind: str, status: str) -> bool:
     told = states.condition(found, kind)
     current = told.get("observedGeneration") in (None, found["metadata"].get("generation"))
-    return bool(told.get("status") == status and current)
+    return bool(current and told.get("status") == status)
 
 
 def _suspended(found: Json) -> bool:

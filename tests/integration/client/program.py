@@ -1,0 +1,122 @@
+"""The program `efrit` as a person runs it: a process with an environment, what it printed and how it ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+PROGRAM = Path(sys.executable).with_name("efrit")
+SECONDS = 90
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a run ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+@dataclass
+class Program:
+    """The program in one place: `env` is all of its environment, `where` goes behind the command."""
+
+    kind: str
+    env: dict[str, str]
+    where: tuple[str, ...] = ()
+    #: The file of an instance's workspace, as the test sees it.
+    workspace: Callable[[str], Path] = field(default=lambda name: Path(name))
+    program: Path = PROGRAM
+
+    def command(self, name: str, *words: str) -> list[str]:
+        return [str(self.program), name, *self.where, *words]
+
+    def run(self, name: str, *words: str, stdin: str = "") -> Done:
+        """Run it to its end, as in a pipe."""
+        done = subprocess.run(
+            self.command(name, *words), env=self.env, input=stdin, capture_output=True, text=True, timeout=SECONDS
+        )
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    def ok(self, name: str, *words: str, stdin: str = "") -> str:
+        """Run it, want success, return what it printed."""
+        done = self.run(name, *words, stdin=stdin)
+        assert done.code == 0, done
+        return done.out
+
+    def begin(self, name: str, *words: str) -> subprocess.Popen[str]:
+        """Run it beside the test."""
+        return subprocess.Popen(
+            self.command(name, *words),
+            env=self.env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def state(self, name: str) -> Any:
+        """All that is told of a request."""
+        return self.run("requests", name, "-o", "json").json
+
+
+class Terminal:
+    """The program before a person: what is typed reaches it, what it shows is read as it comes."""
+
+    def __init__(self, program: Program, name: str, *words: str) -> None:
+        self.shown = ""
+        pid, self._fd = pty.fork()
+        if pid == 0:
+            command = program.command(name, *words)
+            env = {**program.env, "TERM": "xterm", "COLUMNS": "200", "LINES": "40"}
+            os.execve(command[0], command, env)  # noqa: S606
+        self.pid = pid
+
+    def expect(self, text: str, seconds: float = SECONDS) -> None:
+        """Read until `text` is shown, and forget what came before its end."""
+        limit = time.monotonic() + seconds
+        while text not in self.shown:
+            assert time.monotonic() < limit, f"{text!r} is not shown: {self.shown!r}"
+            try:
+                self.shown += os.read(self._fd, 65536).decode(errors="replace")
+            except OSError as error:
+                raise AssertionError(f"it ended without {text!r}: {self.shown!r}") from error
+        self.shown = self.shown[self.shown.index(text) + len(text) :]
+
+    def type(self, text: str) -> None:
+        os.write(self._fd, text.encode())
+
+    def end(self) -> int:
+        """Wait for its end and return the exit code."""
+        try:
+            while os.read(self._fd, 65536):
+                pass
+        except OSError:
+            pass
+        _, status = os.waitpid(self.pid, 0)
+        self.pid = 0
+        os.close(self._fd)
+        return os.waitstatus_to_exitcode(status)
+
+    def __enter__(self) -> Terminal:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.pid:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+            os.close(self._fd)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from efrit.client.errors import ClientError, ResultGone
+from efrit.client.errors import ClientError, Forbidden, ResultGone
 from efrit.client.interface import Backend, Budget, Handle, Outcome, Reason, RequestState, RequestType, Setup, Work
 from efrit.mcp import shapes
 from efrit.mcp.failures import in_words
@@ -189,7 +189,7 @@ class Calls:
             return state.result, state.truncated
         try:
             return await self._backend.result(state.handle), False
-        except ResultGone:
+        except (Forbidden, ResultGone):
             return state.result, True
 
 

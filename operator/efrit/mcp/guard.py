@@ -79,12 +79,12 @@ class GuardedBackend:
         raise Forbidden("nobody examines the server from here", "Use kubectl efrit doctor.")
 
     async def submit(self, work: Work) -> Handle:
-        """Needs `create`, `get` for a key that may be taken, and `get` or `list` to find who does the work."""
+        """Needs `create`, `get` for a key that may be taken, and to see who can do the work."""
         needed = [self._act("create", REQUESTS), self._act("get", REQUESTS)]
         if work.instance is not None:
             needed.append(self._act("get", INSTANCES, work.instance))
         else:
-            needed.append(self._act("list", INSTANCES))
+            needed += [self._act("list", INSTANCES), self._act("list", REQUESTS)]
         return await (await self._behind(*needed)).submit(work)
 
     async def get(self, handle: Handle) -> RequestState:
@@ -103,10 +103,11 @@ class GuardedBackend:
         return await (await self._behind(*needed)).cancel(handle)
 
     async def result(self, handle: Handle) -> str:
-        """Needs `get` of the request, and where its result is a long one, of the Secrets it may lie in."""
+        """Needs `get` of the request, and of a long one, to see the Secret or the file of a pod where it lies."""
         behind = await self._behind(self._act("get", REQUESTS, handle.id))
         if (await behind.get(handle)).truncated:
             await self._require(Act("get", "secrets", self._namespace, group=""))
+            await self._require(Act("create", "pods/exec", self._namespace, group=""))
         return await behind.result(handle)
 
     async def log(self, handle: Handle, *, follow: bool = False) -> AsyncIterator[str]:

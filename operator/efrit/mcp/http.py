@@ -8,6 +8,7 @@ sees it.
 from __future__ import annotations
 
 import logging
+import re
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -26,13 +27,14 @@ from starlette.responses import JSONResponse, PlainTextResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from efrit.client.cluster.api import Api, configuration
 from efrit.client.connect import Place, connect
 from efrit.client.interface import Backend
 from efrit.errors import ConfigurationError, EfritError, Unauthorized
 from efrit.mcp.catalogue import Access
 from efrit.mcp.failures import in_words
 from efrit.mcp.guard import GuardedBackend
-from efrit.mcp.review import Caller, Reviewer, connect_reviewer
+from efrit.mcp.review import ApiServerReviewer, Caller, Reviewer
 from efrit.mcp.server import make_server
 from efrit.mcp.settings import LOOPBACK, Http, Settings
 
@@ -42,6 +44,7 @@ SECONDS_TO_FINISH = 5
 CERTIFICATE_SECONDS = 10.0
 NAMESPACE = r"/namespaces/{namespace:str}/mcp"
 _CALLER = "efrit.caller"
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 OpenBackend = Callable[[str | None], Awaitable[Backend]]
 
@@ -80,6 +83,9 @@ class Door:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Host, Origin, token, then the protocol."""
         request = Request(scope, receive)
+        if not _NAME.fullmatch(request.path_params.get("namespace", "default")):
+            await PlainTextResponse("There is no such namespace.\n", 404)(scope, receive, send)
+            return
         refusal = await self._security.validate_request(request) or await self._identify(request)
         if refusal is not None:
             await refusal(scope, receive, send)
@@ -175,16 +181,19 @@ async def serve_http(settings: Settings, http: Http) -> None:
         )
 
     reviewer: Reviewer | None = None
-    api: Any = None
+    api: Api | None = None
+    own = place.namespace
     if http.authenticated:
-        reviewer, api = await connect_reviewer(place.kubeconfig, place.context, http.audiences)
+        found, own, _ = await configuration(place.kubeconfig, place.context, place.namespace)
+        api = Api(found)
+        reviewer = ApiServerReviewer(api, http.audiences)
     keys = [_read_key(http.state_key)] if http.state_key is not None else None
     app = make_app(
         Backends(opened),
         reviewer,
         security_of(http),
         settings.access,
-        namespace=place.namespace or _own_namespace(),
+        namespace=own,
         state_keys=keys,
     )
     try:
@@ -251,8 +260,3 @@ def _read_key(file: Path) -> bytes:
     if len(key) < 32:
         raise ConfigurationError(f"--state-key {file} has {len(key)} bytes: 32 or more are needed")
     return key
-
-
-def _own_namespace() -> str | None:
-    file = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-    return file.read_text().strip() if file.exists() else None

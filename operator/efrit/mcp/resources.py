@@ -25,7 +25,9 @@ JSON = "application/json"
 PAGE = 100
 MOST_COMPLETIONS = 100
 
-_URI = re.compile(r"efrit://(?:(instances)(?:/([A-Za-z0-9._-]+))?|requests/([A-Za-z0-9._-]+)(?:/(log|result))?)")
+_URI = re.compile(
+    r"efrit://(?:(instances)(?:/([A-Za-z0-9_-][A-Za-z0-9._-]*))?|requests/([A-Za-z0-9_-][A-Za-z0-9._-]*)(?:/(log|result))?)"
+)
 
 TEMPLATES = (
     ResourceTemplate(

@@ -16,10 +16,11 @@ from efrit.client.interface import Outcome, Phase, Reason, RequestType, SessionS
 ANY_INSTANCE = "*"
 """In place of an instance's name: the least loaded one. No instance can be called so."""
 
-InstanceName = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[A-Za-z0-9._-]+$")]
-Target = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^(\*|[A-Za-z0-9._-]+)$")]
+InstanceName = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]*$")]
+Target = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^(\*|[A-Za-z0-9_-][A-Za-z0-9._-]*)$")]
 RequestName = Annotated[
-    str, Field(min_length=1, max_length=253, pattern=r"^[A-Za-z0-9._-]+$", description="Id of the request.")
+    str,
+    Field(min_length=1, max_length=253, pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]*$", description="Id of the request."),
 ]
 Seconds = Annotated[float, Field(gt=0, le=604_800)]
 Kind = Literal["command", "eval", "chat"]

@@ -275,3 +275,11 @@ async def test_of_a_huge_result_the_beginning_comes_and_where_the_rest_is(
     link = handed.content[1]
     assert link.type == "resource_link"
     assert str(link.uri) == f"efrit://requests/{handed.structured_content['request_id']}/result"
+
+
+@pytest.mark.parametrize("name", ["..", ".", "a/b", "%2e%2e", ""])
+async def test_an_id_that_could_lead_elsewhere_is_refused(open_client: Open, name: str) -> None:
+    async with open_client() as client:
+        result = await client.call_tool("efrit_get_request", {"request_id": name})
+    assert result.is_error
+    assert "request_id" in text_of(result)

@@ -1,0 +1,318 @@
+"""Who gets through the door of the HTTP transport, and what they may do behind it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.server.transport_security import TransportSecuritySettings
+from mcp.types import CallToolResult, TextContent
+from starlette.applications import Starlette
+
+from efrit.client.errors import NoCluster
+from efrit.client.interface import Backend
+from efrit.mcp.catalogue import Access
+from efrit.mcp.http import Backends, make_app, security_of
+from efrit.mcp.review import Act, Caller
+from efrit.mcp.settings import Http
+from tests.unit.mcp.scripted import ScriptedBackend, asking, evaluated
+from tests.unit.mcp.test_waiting import Person
+
+HOST = "mcp.example"
+URL = f"https://{HOST}/mcp"
+TEAM = f"https://{HOST}/namespaces/team/mcp"
+SECURITY = TransportSecuritySettings(allowed_hosts=[HOST], allowed_origins=[f"https://{HOST}"])
+ALL = frozenset({"get", "list", "watch", "create", "patch"})
+INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
+}
+ACCEPT = {"Accept": "application/json, text/event-stream"}
+
+
+@dataclass
+class ScriptedReviewer:
+    """Tokens are names; a right is (name, namespace) -> verbs."""
+
+    rights: dict[tuple[str, str], frozenset[str]] = field(default_factory=dict)
+    asked: list[tuple[str, Act]] = field(default_factory=list)
+    known: set[str] = field(default_factory=set)
+    down: bool = False
+
+    async def who(self, token: str) -> Caller | None:
+        if self.down:
+            raise NoCluster("the API server does not answer")
+        return Caller(token) if token in self.known else None
+
+    async def may(self, caller: Caller, act: Act) -> bool:
+        self.asked.append((caller.name, act))
+        return act.verb in self.rights.get((caller.name, act.namespace), frozenset())
+
+
+@dataclass
+class Site:
+    """Two namespaces, each with an instance, and a server in front of them."""
+
+    reviewer: ScriptedReviewer
+    spaces: dict[str | None, ScriptedBackend]
+    opened: list[str | None]
+    app: Starlette
+
+    def http(self, token: str | None = None, **headers: str) -> httpx2.AsyncClient:
+        given = {"Authorization": f"Bearer {token}"} if token else {}
+        return httpx2.AsyncClient(
+            transport=httpx2.ASGITransport(self.app), headers={**given, **headers}, base_url=f"https://{HOST}"
+        )
+
+    @asynccontextmanager
+    async def client(
+        self, token: str, url: str = URL, mode: str = "auto", **options: object
+    ) -> AsyncIterator[Client]:
+        async with self.http(token) as http:
+            transport = streamable_http_client(url, http_client=http)
+            async with Client(transport, mode=mode, **options) as client:  # type: ignore[arg-type]
+                yield client
+
+
+@pytest.fixture
+async def site() -> AsyncIterator[Site]:
+    ready: asyncio.Future[Site] = asyncio.get_running_loop().create_future()
+    done = asyncio.Event()
+
+    # A task group is left by the task that entered it, and fixtures end in another one than they began.
+    async def host() -> None:
+        async with served() as made:
+            ready.set_result(made)
+            await done.wait()
+
+    task = asyncio.create_task(host())
+    yield await ready
+    done.set()
+    await task
+
+
+@asynccontextmanager
+async def served(keys: list[bytes] | None = None, beside: Site | None = None) -> AsyncIterator[Site]:
+    reviewer = beside.reviewer if beside else ScriptedReviewer(known={"ann", "ben"})
+    spaces: dict[str | None, ScriptedBackend] = beside.spaces if beside else {}
+    opened: list[str | None] = []
+
+    async def opening(namespace: str | None) -> Backend:
+        opened.append(namespace)
+        return spaces[namespace]
+
+    if beside is None:
+        for name in ("default", "team"):
+            spaces[name] = ScriptedBackend()
+            spaces[name].add(f"of-{name}")
+        reviewer.rights = {("ann", "default"): ALL, ("ben", "team"): ALL}
+    app = make_app(Backends(opening), reviewer, SECURITY, Access.FULL, namespace="default", state_keys=keys)
+    async with app.router.lifespan_context(app):
+        yield Site(reviewer, spaces, opened, app)
+
+
+def said(result: CallToolResult) -> str:
+    first = result.content[0]
+    assert isinstance(first, TextContent)
+    return first.text
+
+
+@pytest.mark.parametrize("authorization", [None, "Bearer nobody", "Basic YW5uOg==", "Bearer", "ann"])
+async def test_who_has_no_good_token_is_turned_away(site: Site, authorization: str | None) -> None:
+    headers = {"Authorization": authorization} if authorization else {}
+    async with site.http(**headers) as http:
+        answer = await http.post("/mcp", json=INITIALIZE, headers=ACCEPT)
+    assert answer.status_code == 401
+    assert answer.headers["www-authenticate"].startswith("Bearer")
+    assert site.opened == []
+
+
+async def test_another_origin_is_turned_away_before_its_token_is_looked_at(site: Site) -> None:
+    site.reviewer.down = True
+    async with site.http("ann", Origin="https://evil.example") as http:
+        assert (await http.post("/mcp", json=INITIALIZE, headers=ACCEPT)).status_code == 403
+
+
+async def test_another_host_is_turned_away(site: Site) -> None:
+    async with site.http("ann", Host="rebound.example") as http:
+        assert (await http.post("/mcp", json=INITIALIZE, headers=ACCEPT)).status_code == 421
+
+
+async def test_our_own_origin_comes_in(site: Site) -> None:
+    async with site.http("ann", Origin=f"https://{HOST}") as http:
+        assert (await http.post("/mcp", json=INITIALIZE, headers=ACCEPT)).status_code == 200
+
+
+async def test_nobody_comes_in_while_nobody_can_be_asked(site: Site) -> None:
+    site.reviewer.down = True
+    async with site.http("ann") as http:
+        assert (await http.post("/mcp", json=INITIALIZE, headers=ACCEPT)).status_code == 503
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_a_caller_works_in_the_namespace_of_the_path(site: Site, mode: str) -> None:
+    for backend in site.spaces.values():
+        backend.answers["1"] = evaluated("1")
+    work = {"instance_id": "of-team", "type": "eval", "content": "1"}
+    async with site.client("ben", TEAM, mode) as client:
+        result = await client.call_tool("efrit_execute", work)
+    assert result.structured_content is not None
+    assert result.structured_content["result"] == "1"
+    assert site.opened == ["team"]
+    assert {act.namespace for _, act in site.reviewer.asked} == {"team"}
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("efrit_execute", {"instance_id": "of-team", "type": "eval", "content": "1"}),
+        ("efrit_submit", {"type": "eval", "content": "1"}),
+        ("efrit_list_instances", {}),
+        ("efrit_get_queue_stats", {"instance_id": "of-team"}),
+        ("efrit_get_request", {"request_id": "req"}),
+        ("efrit_wait", {"request_id": "req"}),
+        ("efrit_cancel", {"request_id": "req"}),
+    ],
+)
+async def test_in_another_namespace_every_tool_is_refused(site: Site, tool: str, arguments: dict[str, str]) -> None:
+    async with site.client("ann", TEAM) as client:
+        result = await client.call_tool(tool, arguments)
+    assert result.is_error
+    assert said(result).startswith("Forbidden: ann may not")
+    assert "namespace team" in said(result)
+    assert site.opened == []
+    assert site.spaces["team"].submitted == []
+
+
+@pytest.mark.parametrize("tool", ["efrit_start_instance", "efrit_stop_instance"])
+async def test_in_another_namespace_instances_are_not_started_or_stopped(site: Site, tool: str) -> None:
+    async with site.client("ann", TEAM) as client:
+        result = await client.call_tool(tool, {"instance_id": "of-team"})
+    assert result.is_error
+    assert "ann may not" in said(result)
+    assert site.opened == []
+
+
+async def test_in_another_namespace_nothing_can_be_read(site: Site) -> None:
+    async with site.client("ann", TEAM) as client:
+        for uri in ("efrit://instances", "efrit://requests/req", "efrit://requests/req/log"):
+            with pytest.raises(Exception, match="ann may not"):
+                await client.read_resource(uri)
+        with pytest.raises(Exception, match="ann may not"):
+            await client.list_resources()
+    assert site.opened == []
+
+
+@pytest.mark.parametrize(
+    ("verbs", "refused"),
+    [
+        (["get", "list", "watch"], ["efrit_submit", "efrit_cancel", "efrit_stop_instance", "efrit_start_instance"]),
+        (["get", "list", "watch", "create"], ["efrit_cancel", "efrit_stop_instance", "efrit_start_instance"]),
+        (["get", "list", "watch", "patch"], ["efrit_submit", "efrit_start_instance"]),
+    ],
+)
+async def test_a_caller_does_what_their_verbs_allow_and_no_more(
+    site: Site, verbs: Sequence[str], refused: Sequence[str]
+) -> None:
+    name = "req"
+    backend = site.spaces["default"]
+    backend.answers["1"] = evaluated("1")
+    from efrit.client.interface import RequestType, Work
+
+    name = (await backend.submit(Work(RequestType.EVAL, "1", key="k"))).id
+    site.reviewer.rights["ann", "default"] = frozenset(verbs)
+    arguments = {
+        "efrit_submit": {"type": "eval", "content": "1"},
+        "efrit_cancel": {"request_id": name},
+        "efrit_stop_instance": {"instance_id": "of-default"},
+        "efrit_start_instance": {"instance_id": "of-default"},
+        "efrit_get_request": {"request_id": name},
+        "efrit_list_instances": {},
+    }
+    found = []
+    async with site.client("ann") as client:
+        for tool, given in arguments.items():
+            if "may not" in said(await client.call_tool(tool, given)):
+                found.append(tool)
+    assert sorted(found) == sorted(refused)
+
+
+async def test_a_right_that_is_taken_away_is_gone_with_the_next_call(site: Site) -> None:
+    async with site.client("ann") as client:
+        assert not (await client.call_tool("efrit_list_instances", {})).is_error
+        site.reviewer.rights.clear()
+        assert (await client.call_tool("efrit_list_instances", {})).is_error
+
+
+async def test_a_token_that_is_taken_away_is_gone_with_the_next_call(site: Site) -> None:
+    async with site.http("ann") as http:
+        assert (await http.post("/mcp", json=INITIALIZE, headers=ACCEPT)).status_code == 200
+        site.reviewer.known.clear()
+        assert (await http.post("/mcp", json=INITIALIZE, headers=ACCEPT)).status_code == 401
+
+
+async def test_a_question_asked_by_one_replica_is_answered_at_another() -> None:
+    keys = [b"k" * 32]
+    async with served(keys) as one, served(keys, beside=one) as other:
+        backend = one.spaces["default"]
+        backend.answers = {"paint": asking("Which colour?"), "Blue.": evaluated("blue")}
+        work = {"instance_id": "of-default", "type": "command", "content": "paint"}
+        async with one.client("ann", elicitation_callback=Person("Blue.")) as client:
+            asked = await client.session.call_tool("efrit_execute", work, allow_input_required=True)
+        assert asked.result_type == "input_required"
+        state = asked.request_state  # type: ignore[union-attr]
+        from mcp.types import ElicitResult
+
+        answer = {"answer": ElicitResult(action="accept", content={"answer": "Blue."})}
+        one.reviewer.rights["ben", "default"] = ALL
+        async with other.client("ben") as client:
+            with pytest.raises(Exception, match="requestState"):
+                await client.session.call_tool(
+                    "efrit_execute",
+                    work,
+                    input_responses=answer,
+                    request_state=state,  # type: ignore[arg-type]
+                )
+        async with other.client("ann") as client:
+            result = await client.session.call_tool(
+                "efrit_execute",
+                work,
+                input_responses=answer,
+                request_state=state,  # type: ignore[arg-type]
+            )
+    assert result.structured_content is not None
+    assert result.structured_content["result"] == "blue"
+
+
+async def test_only_health_needs_no_token(site: Site) -> None:
+    async with site.http() as http:
+        assert (await http.get("/healthz")).status_code == 200
+        assert (await http.get("/namespaces/team/mcp")).status_code == 401
+
+
+def test_on_loopback_only_its_own_names_are_hosts_and_origins() -> None:
+    security = security_of(Http(port=1234))
+    assert set(security.allowed_hosts) == {"127.0.0.1:1234", "localhost:1234", "[::1]:1234"}
+    assert "http://localhost:1234" in security.allowed_origins
+
+
+def test_elsewhere_only_what_was_named() -> None:
+    security = security_of(Http(host="192.0.2.1", allowed_hosts=("mcp.example",)))
+    assert security.allowed_hosts == ["mcp.example"]
+    assert security.allowed_origins == []
+
+
+@pytest.mark.parametrize("namespace", ["..", "Team", "a" * 64, "-x", "te am"])
+async def test_what_is_no_name_of_a_namespace_is_not_asked_about(site: Site, namespace: str) -> None:
+    async with site.http("ann") as http:
+        url = httpx2.URL(f"https://{HOST}", raw_path=f"/namespaces/{namespace.replace(' ', '%20')}/mcp".encode())
+        assert (await http.post(url, json=INITIALIZE, headers=ACCEPT)).status_code == 404
+    assert site.reviewer.asked == []

@@ -57,12 +57,22 @@ def text_of(*arguments: str) -> str:
     return done.stdout
 
 
-def render(*arguments: str) -> list[Manifest]:
+def render_all(*arguments: str) -> list[Manifest]:
     return [document for document in yaml.safe_load_all(text_of(*arguments)) if document]
 
 
+def render(*arguments: str) -> list[Manifest]:
+    """Without the MCP server's objects, of which test_chart_mcp.py speaks."""
+    part = "app.kubernetes.io/component"
+    return [each for each in render_all(*arguments) if each["metadata"].get("labels", {}).get(part) != "mcp"]
+
+
+def values_of(name: str) -> tuple[str, str]:
+    return "--values", str(CHART / "ci" / f"{name}-values.yaml")
+
+
 def of_set(name: str) -> list[Manifest]:
-    return render("--values", str(CHART / "ci" / f"{name}-values.yaml"))
+    return render(*values_of(name))
 
 
 def only(manifests: list[Manifest], kind: str, name: str | None = None) -> Manifest:

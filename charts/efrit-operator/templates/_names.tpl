@@ -65,3 +65,23 @@ app.kubernetes.io/part-of: efrit
 {{- $described := include "efrit-operator.labels" . | fromYaml -}}
 {{- merge (dict) $selected .Values.podLabels $described | toYaml -}}
 {{- end -}}
+
+
+{{/* The MCP server's pods. Another name than the controller's, which alone is let in to the bridges. */}}
+{{- define "efrit-operator.mcpSelectorLabels" -}}
+app.kubernetes.io/name: efrit-mcp
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: mcp
+{{- end -}}
+
+{{- define "efrit-operator.mcpLabels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+{{ include "efrit-operator.mcpSelectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+app.kubernetes.io/part-of: efrit
+{{- end -}}
+
+{{- define "efrit-operator.mcpName" -}}
+{{- include "efrit-operator.fullname" . -}}-mcp
+{{- end -}}

@@ -55,3 +55,25 @@ again from its identity. */}}
   name: {{ include "efrit-operator.serviceAccountName" . }}
   namespace: {{ .Release.Namespace }}
 {{- end -}}
+
+
+{{/* What the MCP server's account may do. Each call is checked against the caller's own rights first. */}}
+{{- define "efrit-operator.mcpRules" -}}
+- apiGroups: ["efrit.dev"]
+  resources: ["efritinstances", "efritrequests"]
+  verbs: {{ eq .Values.mcp.access "read-only" | ternary (list "get" "list" "watch") (list "get" "list" "watch" "create" "patch") | toJson }}
+{{- if .Values.mcp.longResults }}
+- apiGroups: [""]
+  resources: ["secrets"]
+  verbs: ["get"]
+- apiGroups: [""]
+  resources: ["pods/exec"]
+  verbs: ["get", "create"]
+{{- end }}
+{{- end -}}
+
+{{- define "efrit-operator.mcpSubjects" -}}
+- kind: ServiceAccount
+  name: {{ include "efrit-operator.mcpName" . }}
+  namespace: {{ .Release.Namespace }}
+{{- end -}}

@@ -143,13 +143,21 @@ def make_app(
     async def alive(_: Request) -> JSONResponse:
         return JSONResponse({"status": "ok"})
 
+    async def ready(_: Request) -> JSONResponse:
+        try:
+            if reviewer is not None:
+                await reviewer.who("is anybody there")
+        except EfritError as error:
+            return JSONResponse({"status": in_words(error)}, 503)
+        return JSONResponse({"status": "ok"})
+
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         async with manager.run():
             yield
         await backends.close()
 
-    routes = [Route("/healthz", alive), Route("/mcp", door)]
+    routes = [Route("/healthz", alive), Route("/readyz", ready), Route("/mcp", door)]
     if reviewer is not None:
         routes.append(Route(NAMESPACE, door))
     return Starlette(routes=routes, lifespan=lifespan)

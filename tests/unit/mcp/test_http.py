@@ -292,6 +292,14 @@ async def test_a_question_asked_by_one_replica_is_answered_at_another() -> None:
     assert result.structured_content["result"] == "blue"
 
 
+async def test_it_is_ready_while_it_can_ask_who_calls(site: Site) -> None:
+    async with site.http() as http:
+        assert (await http.get("/readyz")).status_code == 200
+        site.reviewer.down = True
+        assert (await http.get("/readyz")).status_code == 503
+        assert (await http.get("/healthz")).status_code == 200
+
+
 async def test_only_health_needs_no_token(site: Site) -> None:
     async with site.http() as http:
         assert (await http.get("/healthz")).status_code == 200
@@ -310,7 +318,7 @@ def test_elsewhere_only_what_was_named() -> None:
     assert security.allowed_origins == []
 
 
-@pytest.mark.parametrize("namespace", ["..", "Team", "a" * 64, "-x", "te am"])
+@pytest.mark.parametrize("namespace", ["%2e%2e", "Team", "a" * 64, "-x", "te am"])
 async def test_what_is_no_name_of_a_namespace_is_not_asked_about(site: Site, namespace: str) -> None:
     async with site.http("ann") as http:
         url = httpx2.URL(f"https://{HOST}", raw_path=f"/namespaces/{namespace.replace(' ', '%20')}/mcp".encode())

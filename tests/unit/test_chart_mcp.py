@@ -1,0 +1,89 @@
+"""What the chart renders for the MCP server: nothing unless asked, and then no right beyond its work."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from efrit.mcp import settings
+from tests.unit.test_chart import Manifest, kinds, only, render_all, rules, run_template, values_of
+
+NAME = "efrit-operator-mcp"
+ASKED = ("--set", "mcp.enabled=true", "--set", "mcp.tlsSecretName=tls")
+
+
+def named(manifests: list[Manifest], name: str) -> list[Manifest]:
+    return [each for each in manifests if each["metadata"]["name"].startswith(name)]
+
+
+def words(manifests: list[Manifest], name: str = NAME) -> list[str]:
+    container = only(manifests, "Deployment", name)["spec"]["template"]["spec"]["containers"][0]
+    assert container["command"] == ["efrit-mcp"]
+    return list(container["args"])
+
+
+def test_nothing_of_it_is_there_unless_asked() -> None:
+    assert named(render_all(), NAME) == []
+
+
+def test_it_is_not_installed_without_a_certificate() -> None:
+    done = run_template("--set", "mcp.enabled=true")
+    assert done.returncode != 0
+    assert "mcp.tlsSecretName" in done.stderr
+
+
+@pytest.mark.parametrize(("values", "name"), [("mcp", NAME), ("everything", "efrit-mcp")])
+def test_the_program_takes_the_arguments_it_is_given(values: str, name: str) -> None:
+    read = settings.read(words(render_all(*values_of(values)), name))
+    assert read.http is not None
+    assert read.http.authenticated
+    assert read.http.certificate == Path("/etc/efrit-mcp/tls/tls.crt")
+    assert f"{name}.efrit-system.svc" in read.http.allowed_hosts
+
+
+def test_what_is_set_reaches_the_program() -> None:
+    read = settings.read(words(render_all(*values_of("everything")), "efrit-mcp"))
+    assert read.access == "not-destructive"
+    assert read.http is not None
+    assert read.http.audiences == ("efrit-mcp",)
+    assert "mcp.example.org" in read.http.allowed_hosts
+    assert read.http.allowed_origins == ("https://chat.example.org",)
+    assert read.http.state_key == Path("/etc/efrit-mcp/state/key")
+
+
+def test_it_may_use_instances_and_requests_and_ask_about_callers() -> None:
+    manifests = render_all(*ASKED)
+    assert rules(only(manifests, "ClusterRole", NAME)) == [
+        (["efrit.dev"], ["efritinstances", "efritrequests"], ["get", "list", "watch", "create", "patch"])
+    ]
+    assert only(manifests, "ClusterRoleBinding", f"{NAME}-reviews")["roleRef"]["name"] == "system:auth-delegator"
+
+
+def test_read_only_it_may_change_nothing() -> None:
+    manifests = render_all(*ASKED, "--set", "mcp.access=read-only")
+    assert "--read-only" in words(manifests)
+    assert rules(only(manifests, "ClusterRole", NAME))[0][2] == ["get", "list", "watch"]
+
+
+def test_secrets_and_pods_are_out_of_its_reach_unless_long_results_are_asked_for() -> None:
+    long = rules(only(render_all(*ASKED, "--set", "mcp.longResults=true"), "ClusterRole", NAME))
+    assert long[1:] == [([""], ["secrets"], ["get"]), ([""], ["pods/exec"], ["get", "create"])]
+
+
+def test_for_named_namespaces_its_role_is_in_these_alone() -> None:
+    manifests = render_all(*ASKED, "--set", "watchNamespaces={a,b}")
+    roles = [each for each in named(manifests, NAME) if each["kind"] == "Role"]
+    assert [role["metadata"]["namespace"] for role in roles] == ["a", "b"]
+    assert "ClusterRole" not in kinds(named(manifests, NAME))
+
+
+def test_the_bridges_do_not_take_it_for_the_controller() -> None:
+    manifests = render_all(*ASKED)
+    pods = {
+        name: only(manifests, "Deployment", name)["spec"]["template"]["metadata"]["labels"]["app.kubernetes.io/name"]
+        for name in ("efrit-operator", NAME)
+    }
+    assert pods == {"efrit-operator": "efrit-operator", NAME: "efrit-mcp"}
+    selected = only(manifests, "Service", NAME)["spec"]["selector"]
+    assert selected["app.kubernetes.io/name"] == "efrit-mcp"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 import os
 import sys
@@ -13,7 +12,7 @@ from typing import Any, cast
 
 from efrit.cli.arguments import build
 from efrit.cli.exits import Exit, exit_of_error
-from efrit.client.connect import BACKEND_VARIABLE, Place, connect
+from efrit.client.connect import BACKEND_VARIABLE, Place, backend_of, connect
 from efrit.client.errors import ClientError
 
 
@@ -34,7 +33,9 @@ def _main(program: str, arguments: list[str]) -> int:
     module, _, function = given.run.partition(":")
     run = getattr(importlib.import_module(f"efrit.cli.{module}"), function)
     try:
-        found = asyncio.run(_run(run, given))
+        found = _at_once(given)
+        if found is None:
+            found = _run(run, given)
     except ClientError as error:
         return _say(error)
     except KeyboardInterrupt:
@@ -46,10 +47,25 @@ def _main(program: str, arguments: list[str]) -> int:
     return int(found)
 
 
-async def _run(run: Any, given: Namespace) -> Exit:
+def _at_once(given: Namespace) -> Exit | None:
+    """An eval on this machine is mostly over before an event loop is imported: it is tried without one."""
+    if given.run == "asking:run_eval" and backend_of(place_of(given), os.environ) == "local":
+        from efrit.cli.at_once import run_eval
+
+        return run_eval(place_of(given), given)
+    return None
+
+
+def _run(run: Any, given: Namespace) -> Exit:
+    import asyncio
+
     if not asyncio.iscoroutinefunction(run):
         # What needs no backend is an ordinary function.
         return cast("Exit", run(given))
+    return asyncio.run(_with_backend(run, given))
+
+
+async def _with_backend(run: Any, given: Namespace) -> Exit:
     backend = await connect(place_of(given))
     try:
         found: Exit = await run(backend, given)

@@ -1,4 +1,7 @@
-"""`eval` and `command`: hand work over, wait, print the result. What the model asks is answered in place."""
+"""`eval` and `command`: hand work over, wait, print the result. What the model asks is answered in place.
+
+What waits is imported only when there is something to wait for: it brings an event loop along.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,25 @@ from pathlib import Path
 
 from efrit.cli.exits import Exit, exit_of
 from efrit.cli.output import unquoted, write
-from efrit.cli.watching import Left, show_for, wait
 from efrit.client.errors import WrongSettings
 from efrit.client.interface import Backend, Budget, Reason, RequestState, RequestType, Work
 
 
 async def run_eval(backend: Backend, given: Namespace) -> Exit:
     """`efrit eval`."""
-    return await ask(backend, given, work_of(RequestType.EVAL, given, given.form))
+    begun = getattr(given, "begun", None)
+    if begun is None:
+        return await ask(backend, given, work_of(RequestType.EVAL, given, given.form))
+    from efrit.cli.watching import Left, show_for, wait
+
+    try:
+        state = await wait(backend, begun, show_for(given.quiet), pressed=getattr(given, "pressed", False))
+    except Left:
+        return Exit.LEFT
+    if state is None:
+        return Exit.FAILED
+    await tell(backend, state, given)
+    return exit_of(state)
 
 
 async def run_command(backend: Backend, given: Namespace) -> Exit:
@@ -25,6 +39,8 @@ async def run_command(backend: Backend, given: Namespace) -> Exit:
 
 async def ask(backend: Backend, given: Namespace, work: Work) -> Exit:
     """One piece of work to its end, with the answers to what it asks meanwhile."""
+    from efrit.cli.watching import Left, show_for, wait
+
     while True:
         handle = await backend.submit(work)
         try:
@@ -52,14 +68,19 @@ def _answer(state: RequestState, given: Namespace) -> str | None:
 
 
 async def tell(backend: Backend, state: RequestState, given: Namespace) -> None:
-    """The end of a request: the result to standard output, everything else to standard error."""
+    """The end of a request."""
+    whole = state.truncated and state.result is not None and not given.output
+    print_result(state, await backend.result(state.handle) if whole else state.result, given)
+
+
+def print_result(state: RequestState, result: str | None, given: Namespace) -> None:
+    """The result to standard output, everything else to standard error."""
     if given.output:
         write(given.output, state)
         return
     if state.output:
         sys.stderr.write(state.output if state.output.endswith("\n") else state.output + "\n")
-    if state.result is not None:
-        result = await backend.result(state.handle) if state.truncated else state.result
+    if result is not None:
         print(unquoted(result) if given.raw else result)
     if state.session is not None and state.session.question:
         print(state.session.question, file=sys.stderr)

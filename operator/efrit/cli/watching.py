@@ -37,8 +37,13 @@ def show_for(quiet: bool, say: Callable[[str], None] | None = None) -> Show:
     return Show(progress=not quiet and sys.stderr.isatty(), say=say)
 
 
-async def wait(backend: Backend, handle: Handle, show: Show, at_most: float | None = None) -> RequestState | None:
-    """The final state; None when `at_most` seconds were not enough. Raises `Left`."""
+async def wait(
+    backend: Backend, handle: Handle, show: Show, at_most: float | None = None, *, pressed: bool = False
+) -> RequestState | None:
+    """The final state; None when `at_most` seconds were not enough. Raises `Left`.
+
+    `pressed`: the person has pressed Ctrl-C already.
+    """
     last: RequestState | None = None
     line = _Line(show.progress)
 
@@ -50,20 +55,22 @@ async def wait(backend: Backend, handle: Handle, show: Show, at_most: float | No
                 line.clear()
                 show.say(update.text)
 
-    pressed = asyncio.Event()
+    interrupts = asyncio.Event()
+    if pressed:
+        interrupts.set()
     loop = asyncio.get_running_loop()
     with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
-        loop.add_signal_handler(signal.SIGINT, pressed.set)
+        loop.add_signal_handler(signal.SIGINT, interrupts.set)
     work = asyncio.ensure_future(pump())
     limit = None if at_most is None else time.monotonic() + at_most
     try:
         while not work.done():
-            interrupted = asyncio.ensure_future(pressed.wait())
+            interrupted = asyncio.ensure_future(interrupts.wait())
             pause = _TICK_SECONDS if limit is None else max(0.0, min(_TICK_SECONDS, limit - time.monotonic()))
             await asyncio.wait({work, interrupted}, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
             interrupted.cancel()
-            if pressed.is_set() and not work.done():
-                pressed.clear()
+            if interrupts.is_set() and not work.done():
+                interrupts.clear()
                 line.clear()
                 await _asked(backend, handle)
             elif limit is not None and time.monotonic() >= limit and not work.done():

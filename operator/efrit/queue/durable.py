@@ -12,7 +12,6 @@ import contextlib
 import errno
 import fcntl
 import os
-import secrets
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -214,7 +213,7 @@ class Disk:
         if found is None or stat.S_ISREG(found.st_mode) or self.remove(area, name):
             return
         # Within its directory even one that nobody may write to can be renamed.
-        self.rename(area, name, area, f"aside_{secrets.token_hex(8)}")
+        self.rename(area, name, area, f"aside_{os.urandom(8).hex()}")
 
     def append(self, area: Area, name: str, data: bytes) -> None:
         """Adds to the end of a file that exists, and syncs it."""
@@ -282,7 +281,7 @@ def _write_all(fd: int, data: bytes) -> None:
 
 def temporary_name() -> str:
     """A name in tmp/ that nobody else uses."""
-    return f"{BRIDGE_PREFIX}{secrets.token_hex(8)}"
+    return f"{BRIDGE_PREFIX}{os.urandom(8).hex()}"
 
 
 def publish(disk: Disk, area: Area, name: str, data: bytes) -> None:

@@ -347,7 +347,7 @@ def _says(found: Json, kind: str, status: str) -> bool:
 
 
 def _suspended(found: Json) -> bool:
-    return found.get("spec", {}).get("operatingMode") == "Suspended"
+    return bool(found.get("spec", {}).get("operatingMode") == "Suspended")
 
 
 def _now() -> datetime:

@@ -1,21 +1,20 @@
 """The backend of this machine: requests into a queue directory, an Emacs started when there is work for it.
 
 An answer is archived only after it was handed over: with the next call, or at `close`. Whoever waits looks after the
-time limits that Emacs cannot keep itself, and starts Emacs again if it dies.
+time limits that Emacs cannot keep itself, and starts Emacs again if it dies. asyncio is imported where it is needed:
+what is answered at once (`ask_now`) does without, for it would take longer to import than to answer.
 """
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import os
-import secrets
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from efrit.client.errors import InstanceNotFound, NoInstance, NotFinished, NotReady, Refused, RequestNotFound
 from efrit.client.interface import (
@@ -35,14 +34,24 @@ from efrit.client.interface import (
 )
 from efrit.client.local.daemon import Daemon
 from efrit.client.local.files import QueueFiles
+from efrit.client.local.patience import Patience
 from efrit.client.local.settings import LocalInstance, LocalSettings, add_instance, config_path, load, new_instance
-from efrit.client.local.waiting import Patience, end, follow
 from efrit.client.placement import least_loaded
 from efrit.protocol.ids import is_request_id
+
+T = TypeVar("T")
 
 ARCHIVE_SECONDS = 86400.0
 STOP_SECONDS = 30.0
 _MOST_LISTED = 200
+
+
+class AskedToStop(Exception):  # noqa: N818 - it is what happened
+    """Ctrl-C, while `ask_now` waited for `handle`."""
+
+    def __init__(self, handle: Handle) -> None:
+        super().__init__(handle.id)
+        self.handle = handle
 
 
 class LocalBackend:
@@ -69,6 +78,9 @@ class LocalBackend:
         """Archives what was handed over, and cleans up where that is due."""
         if handed_over:
             self._archive()
+        self._tidy()
+
+    def _tidy(self) -> None:
         for daemon in self._daemons.values():
             if daemon.instance.queue_dir.is_dir():
                 daemon.files.sweep_if_due(self.settings.cleanup_interval, ARCHIVE_SECONDS)
@@ -91,6 +103,9 @@ class LocalBackend:
 
     async def instances(self) -> Sequence[Instance]:
         """All in the configuration, by id."""
+        return self._instances()
+
+    def _instances(self) -> list[Instance]:
         return [_seen(self._daemon(name)) for name in sorted(self.settings.instances)]
 
     async def instance(self, name: str) -> Instance:
@@ -113,7 +128,7 @@ class LocalBackend:
             self._daemons.pop(name, None)
             self.settings = add_instance(self.settings, wanted)
         daemon = self._daemon(name)
-        started = await asyncio.to_thread(daemon.start)
+        started = await _in_a_thread(daemon.start)
         return Started(
             StartStatus.STARTED if started else StartStatus.ALREADY_RUNNING,
             f"{name} takes work" if started else f"{name} was running",
@@ -124,7 +139,7 @@ class LocalBackend:
     async def stop(self, name: str) -> Stopped:
         """Ends its Emacs once what runs has ended, after half a minute at most. What waits, waits on."""
         daemon = self._daemon(name)
-        stopped = daemon.running() is not None and await asyncio.to_thread(daemon.stop, STOP_SECONDS)
+        stopped = daemon.running() is not None and await _in_a_thread(lambda: daemon.stop(STOP_SECONDS))
         if not stopped:
             return Stopped(StopStatus.NOT_RUNNING, f"{name} does not run")
         return Stopped(StopStatus.STOPPED, f"{name} is stopped")
@@ -161,20 +176,56 @@ class LocalBackend:
         """Emacs, the Lisp, the configuration, each queue and its daemon."""
         from efrit.client.local.doctor import examine
 
-        return await asyncio.to_thread(examine, self.settings)
+        return await _in_a_thread(lambda: examine(self.settings))
 
     # Work
 
     async def submit(self, work: Work) -> Handle:
         """Stores it in the queue of the instance that is to do it; starts Emacs where that is allowed."""
+        daemon, rid = self._chosen(work)
+        if daemon.running() is None:
+            await _in_a_thread(lambda: self._wake(daemon))
+        return self._store(daemon, rid, work)
+
+    def ask_now(self, work: Work, seconds: float) -> tuple[Handle, RequestState | None]:
+        """Submits it and waits, without an event loop; the state is None if `seconds` were not enough."""
+        daemon, rid = self._chosen(work)
+        if daemon.running() is None:
+            self._wake(daemon)
+        handle = self._store(daemon, rid, work)
+        patience, began = Patience(self.settings.polling_interval), time.monotonic()
+        try:
+            while not daemon.files.answered(rid):
+                waited = time.monotonic() - began
+                if waited > seconds:
+                    return handle, None
+                time.sleep(patience.pause(waited))
+        except KeyboardInterrupt as pressed:
+            raise AskedToStop(handle) from pressed
+        return handle, self._state(daemon, handle)
+
+    def result_now(self, handle: Handle) -> str:
+        """The whole result of a request that is over; empty where it has none. Raises `ResultGone`."""
+        return self._find(handle)[0].files.result(handle.id) or ""
+
+    def close_now(self) -> None:
+        """As `close`."""
+        self._archive()
+        self._tidy()
+
+    def _chosen(self, work: Work) -> tuple[Daemon, str]:
         self._archive()
         rid = _id_of(work)
-        daemon = await self._choose(work, rid)
+        return self._choose(work, rid), rid
+
+    def _wake(self, daemon: Daemon) -> None:
+        if not daemon.instance.auto_start:
+            name = daemon.instance.id
+            raise NotReady(f"{name} does not run", f"start it with `efrit start {name}`")
+        daemon.start()
+
+    def _store(self, daemon: Daemon, rid: str, work: Work) -> Handle:
         name, files = daemon.instance.id, daemon.files
-        if daemon.running() is None:
-            if not daemon.instance.auto_start:
-                raise NotReady(f"{name} does not run", f"start it with `efrit start {name}`")
-            await asyncio.to_thread(daemon.start)
         pending, processing, _ = files.counts()
         if pending + processing >= self.settings.max_concurrent_requests and not files.knows(rid):
             raise NotReady(
@@ -184,7 +235,7 @@ class LocalBackend:
         files.submit(rid, _request(rid, work))
         return Handle(rid, name)
 
-    async def _choose(self, work: Work, rid: str) -> Daemon:
+    def _choose(self, work: Work, rid: str) -> Daemon:
         if work.pool is not None or work.selector is not None:
             raise Refused("pools and labels are a cluster's", "name an instance, or none to have one chosen")
         _check(work)
@@ -199,7 +250,7 @@ class LocalBackend:
                 if (self.settings.instances[name].queue_dir / "sessions" / f"{work.session}.ndjson").exists():
                     return self._daemon(name)
             raise NoInstance(f"no instance has the session {work.session}", "begin a new one")
-        return self._daemon(least_loaded(await self.instances()).id)
+        return self._daemon(least_loaded(self._instances()).id)
 
     def _holder(self, handle: Handle) -> Daemon | None:
         if not is_request_id(handle.id):
@@ -236,15 +287,18 @@ class LocalBackend:
 
     async def watch(self, handle: Handle) -> AsyncIterator[Update]:
         """Its states as they change, and what the model says meanwhile."""
+        from efrit.client.local.waiting import follow
+
         daemon, handle = self._find(handle)
-        patience = Patience(self.settings.polling_interval)
-        async for update in follow(daemon, handle, patience):
+        async for update in follow(daemon, handle, Patience(self.settings.polling_interval)):
             if update.state is not None and update.state.final:
                 self._handed_over[handle.id] = daemon.files
             yield update
 
     async def cancel(self, handle: Handle) -> RequestState:
         """Takes it back if it waits; has Emacs stop it, or be stopped, if it runs."""
+        from efrit.client.local.waiting import end
+
         daemon, handle = self._find(handle)
         if not daemon.files.answered(handle.id) and not daemon.files.withdraw(handle.id):
             await end(daemon, handle)
@@ -260,6 +314,8 @@ class LocalBackend:
 
     async def log(self, handle: Handle, *, follow: bool = False) -> AsyncIterator[str]:
         """The lines of its work log."""
+        import asyncio
+
         daemon, handle = self._find(handle)
         offset = 0
         while True:
@@ -284,9 +340,15 @@ class LocalBackend:
         return sorted(found, key=lambda each: each.created or datetime.fromtimestamp(0, UTC))
 
 
+async def _in_a_thread(work: Callable[[], T]) -> T:
+    import asyncio
+
+    return await asyncio.to_thread(work)
+
+
 def _id_of(work: Work) -> str:
     if work.key is None:
-        return f"efrit_{int(time.time())}_{secrets.token_hex(4)}"
+        return f"efrit_{int(time.time())}_{os.urandom(4).hex()}"
     return f"key_{hashlib.sha256(work.key.encode()).hexdigest()[:40]}"
 
 

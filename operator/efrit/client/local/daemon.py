@@ -8,9 +8,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import shutil
 import signal
-import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -52,6 +50,8 @@ def lisp_directory() -> Path:
 
 def emacs_program() -> str:
     """The path of Emacs. Raises `NoEmacs`."""
+    import shutil
+
     wanted = os.environ.get(EMACS_VARIABLE) or "emacs"
     found = shutil.which(wanted)
     if found is None:
@@ -94,6 +94,9 @@ class Daemon:
         return True
 
     def _spawn(self, program: str, lisp: Path) -> int:
+        # Not needed by an eval whose Emacs runs, which is to be quick.
+        import subprocess
+
         log = self.instance.queue_dir / LOG
         if log.exists() and log.stat().st_size > _LONGEST_LOG:
             log.unlink()

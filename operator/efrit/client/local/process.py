@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -75,6 +74,8 @@ def is_emacs(pid: int) -> bool:
 
 
 def _is_emacs_by_ps(pid: int) -> bool:
+    import subprocess
+
     told = subprocess.run(["ps", "-o", "comm=", "-p", str(pid)], capture_output=True, text=True, check=False)
     return "emacs" in told.stdout.lower()
 

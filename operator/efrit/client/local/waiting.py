@@ -1,8 +1,7 @@
 """Waiting for an answer on this machine: what changes, what is said meanwhile, and what to do when nothing comes.
 
-A look costs two system calls, so it begins with one every other millisecond and goes on with pauses in proportion to
-the time that has passed: an answer is late by a twentieth at most. Whoever waits is the supervisor: it starts an
-Emacs that died, interrupts one past its time, and ends one that does not listen.
+Whoever waits is the supervisor: it starts an Emacs that died, interrupts one past its time, and ends one that does
+not listen.
 """
 
 from __future__ import annotations
@@ -12,17 +11,16 @@ import contextlib
 import json
 import time
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from efrit.client.errors import NotReady, RequestNotFound
 from efrit.client.interface import Handle, RequestState, Update
 from efrit.client.local.answers import progress
 from efrit.client.local.daemon import Daemon
+from efrit.client.local.patience import Patience
 from efrit.client.words import Phase, Reason, RequestType
 from efrit.queue.layout import Area
 
-_FIRST_PAUSE = 0.002
-_PROPORTION = 0.05
 _LOG_PAUSE = 0.05
 _SUPERVISE_SECONDS = 1.0
 _MOST_STARTS = 5
@@ -32,17 +30,6 @@ OVERRUN_SECONDS = 5.0
 
 GRACE_SECONDS = 5.0
 """From the first interrupt until Emacs is ended."""
-
-
-@dataclass(frozen=True)
-class Patience:
-    """How the pauses between two looks grow, in seconds."""
-
-    longest: float
-
-    def pause(self, waited: float) -> float:
-        """The next one, after having waited so long."""
-        return min(self.longest, max(_FIRST_PAUSE, waited * _PROPORTION))
 
 
 async def follow(daemon: Daemon, handle: Handle, patience: Patience) -> AsyncIterator[Update]:

@@ -1,0 +1,30 @@
+"""`eval` on this machine, for as long as an answer may come at once; what takes longer goes the usual way."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+
+from efrit.cli.asking import print_result, work_of
+from efrit.cli.exits import Exit, exit_of
+from efrit.client.connect import Place
+from efrit.client.interface import RequestType
+from efrit.client.local.backend import AskedToStop, LocalBackend
+
+_AT_ONCE_SECONDS = 0.6
+
+
+def run_eval(place: Place, given: Namespace) -> Exit | None:
+    """`efrit eval`; None if it is not over yet, and `given.begun` is to be waited for."""
+    backend = LocalBackend.configured(place.config)
+    try:
+        given.begun, state = backend.ask_now(work_of(RequestType.EVAL, given, given.form), _AT_ONCE_SECONDS)
+    except AskedToStop as asked:
+        given.begun, given.pressed = asked.handle, True
+        return None
+    if state is None:
+        return None
+    print_result(state, backend.result_now(state.handle) if state.truncated else state.result, given)
+    sys.stdout.flush()
+    backend.close_now()
+    return exit_of(state)

@@ -1,0 +1,241 @@
+"""What only this machine can be tested for: a daemon on demand, its deaths, several programs at one queue."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import venv
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster.paths import REPOSITORY
+from tests.integration.client.conftest import laptop
+from tests.integration.client.program import Program
+from tests.integration.kube import until
+
+
+@pytest.fixture
+def fresh() -> Iterator[Program]:
+    """A machine on which nothing was ever started."""
+    with laptop({"one": {}}) as made:
+        yield made
+
+
+def queue(program: Program, name: str = "one") -> Path:
+    return Path(program.env["HOME"]) / ".emacs.d/.efrit/instances" / name / "queues"
+
+
+def heartbeat(program: Program, name: str = "one") -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((queue(program, name) / "heartbeat").read_text())
+    return found
+
+
+def configure(program: Program, **config: object) -> None:
+    Path(program.env["EFRIT_CONFIG"]).write_text(json.dumps(config))
+
+
+def count(name: str) -> str:
+    return f'(write-region "x\\n" nil "{name}" t 0)'
+
+
+def counted(program: Program, file: str, name: str = "one") -> int:
+    path = program.workspace(name) / file
+    return len(path.read_text().splitlines()) if path.exists() else 0
+
+
+def test_the_first_eval_starts_emacs_and_the_next_one_finds_it(fresh: Program) -> None:
+    assert fresh.ok("eval", "(setq kept 5)") == "5\n"
+    first = heartbeat(fresh)["pid"]
+    assert fresh.ok("eval", "kept") == "5\n"
+    assert heartbeat(fresh)["pid"] == first
+
+
+def test_without_a_configuration_file_there_is_one_instance_called_default(fresh: Program) -> None:
+    Path(fresh.env["EFRIT_CONFIG"]).unlink()
+    assert fresh.ok("eval", "(+ 1 2)") == "3\n"
+    assert (Path(fresh.env["HOME"]) / ".emacs.d/.efrit/queues/heartbeat").exists()
+    assert fresh.ok("instances", "-o", "name") == "default\n"
+
+
+def test_an_answer_that_was_printed_is_archived(fresh: Program) -> None:
+    fresh.ok("eval", "1")
+    assert list((queue(fresh) / "responses").iterdir()) == []
+    assert len(list((queue(fresh) / "archive").glob("resp_*.json"))) == 1
+
+
+def test_an_answer_that_nobody_read_waits_for_its_reader(fresh: Program) -> None:
+    name = fresh.ok("submit", "(* 6 7)").strip()
+    until(lambda: list((queue(fresh) / "responses").iterdir()), "it is not answered")
+    assert fresh.ok("wait", name) == "42\n"
+    assert list((queue(fresh) / "responses").iterdir()) == []
+
+
+def test_many_programs_at_one_queue_start_one_emacs_and_run_everything_once(fresh: Program) -> None:
+    processes = [fresh.begin("eval", f"(progn {count('ran')} {number})") for number in range(8)]
+    answers = [process.communicate(timeout=90) for process in processes]
+    assert [out for out, _ in answers] == [f"{number}\n" for number in range(8)], answers
+    assert counted(fresh, "ran") == 8
+    assert (queue(fresh) / "daemon.log").read_text().count("efrit: serving") == 1
+
+
+def test_work_whose_emacs_dies_is_interrupted_and_never_run_again(fresh: Program) -> None:
+    done = fresh.run("eval", f"(progn {count('ran')} (kill-emacs))")
+    assert (done.code, done.out) == (7, "")
+    assert "Interrupted" in done.err
+    assert counted(fresh, "ran") == 1
+    assert fresh.ok("eval", "1") == "1\n"
+
+
+def test_work_that_may_run_again_does_when_its_emacs_dies(fresh: Program) -> None:
+    form = f'(progn {count("ran")} (if (file-exists-p "died") \'twice (write-region "" nil "died") (kill-emacs)))'
+    assert fresh.ok("eval", "--retry", form) == "twice\n"
+    assert counted(fresh, "ran") == 2
+
+
+def test_waiting_work_survives_the_death_of_emacs(fresh: Program) -> None:
+    busy = fresh.ok("submit", f"(progn {count('begun')} (sleep-for 80))").strip()
+    until(lambda: counted(fresh, "begun"), "it does not begin")
+    behind = fresh.ok("submit", "'survived").strip()
+    os.kill(heartbeat(fresh)["pid"], signal.SIGKILL)
+    assert fresh.ok("wait", behind) == "survived\n"
+    assert fresh.run("wait", busy).code == 7
+
+
+def test_a_form_that_hears_no_signal_is_ended_with_its_emacs(fresh: Program) -> None:
+    name = fresh.ok("submit", f"(progn {count('deaf')} (let ((inhibit-quit t)) (while t)))").strip()
+    until(lambda: counted(fresh, "deaf"), "it does not begin")
+    deaf = heartbeat(fresh)["pid"]
+    fresh.ok("cancel", name)
+    assert fresh.run("wait", name).code == 6
+    assert fresh.ok("eval", "1") == "1\n"
+    assert heartbeat(fresh)["pid"] != deaf
+
+
+def test_an_instance_that_may_not_be_started_is_told_so(fresh: Program) -> None:
+    configure(fresh, instances={"one": {"auto_start": False}})
+    done = fresh.run("eval", "1")
+    assert done.code == 9
+    assert "efrit start one" in done.err
+    fresh.ok("start", "one")
+    assert fresh.ok("eval", "1") == "1\n"
+
+
+def test_the_time_an_instance_gives_holds_where_work_names_none(fresh: Program) -> None:
+    configure(fresh, instances={"one": {"timeout": 1}})
+    assert fresh.run("eval", "(while t)").code == 5
+
+
+def test_an_instance_started_by_name_is_remembered_with_its_directories(fresh: Program) -> None:
+    place = Path(fresh.env["HOME"]) / "elsewhere"
+    started = fresh.run(
+        "start", "two", "--queue-dir", str(place / "q"), "--workspace-dir", str(place / "w"), "-o", "json"
+    )
+    assert started.json["queue_dir"] == str(place / "q")
+    assert fresh.ok("eval", "-i", "two", "default-directory") == f'"{place / "w"}/"\n'
+    assert fresh.ok("instances", "-o", "name") == "one\ntwo\n"
+    done = fresh.run("start", "two", "--queue-dir", str(place / "other"))
+    assert done.code == 2
+    fresh.ok("stop", "two")
+
+
+def test_unnamed_work_goes_to_the_least_loaded_instance(fresh: Program) -> None:
+    configure(fresh, instances={"a": {}, "b": {}})
+    for name in ("a", "b"):
+        fresh.ok("start", name)
+    busy = fresh.ok("submit", "-i", "a", "(sleep-for 80)").strip()
+    until(lambda: fresh.state(busy)["phase"] == "Running", "it does not run")
+    assert fresh.run("eval", "-o", "json", "1").json["instance"] == "b"
+    fresh.ok("cancel", busy)
+
+
+def test_no_more_waits_than_the_configuration_allows(fresh: Program) -> None:
+    configure(fresh, instances={"one": {}}, max_concurrent_requests=1)
+    busy = fresh.ok("submit", "(sleep-for 80)").strip()
+    done = fresh.run("eval", "1")
+    assert done.code == 9
+    assert "max_concurrent_requests" in done.err
+    fresh.ok("cancel", busy)
+
+
+def test_what_was_answered_long_ago_is_cleaned_away_once_in_an_interval(fresh: Program) -> None:
+    fresh.ok("eval", "1")
+    old = time.time() - 3 * 86_400
+    for path in [*(queue(fresh) / "archive").iterdir(), queue(fresh) / "swept"]:
+        os.utime(path, (old, old))
+    # What was put into the archive a moment ago stays, however old it says it is.
+    fresh.ok("eval", "2")
+    assert len(list((queue(fresh) / "archive").glob("resp_*.json"))) == 2
+    assert time.time() - (queue(fresh) / "swept").stat().st_mtime < 600
+
+
+def test_a_wrong_configuration_is_told_with_its_place(fresh: Program) -> None:
+    configure(fresh, instances={"one": {"timeout": "long"}})
+    done = fresh.run("eval", "1")
+    assert done.code == 2
+    assert "instances.one.timeout must be a number above 0" in done.err
+
+
+def test_a_machine_without_emacs_is_told_what_to_install(fresh: Program) -> None:
+    fresh.env["EFRIT_EMACS"] = "no-such-emacs"
+    done = fresh.run("eval", "1")
+    assert done.code == 9
+    assert "install Emacs 28 or later" in done.err
+    done = fresh.run("doctor")
+    assert done.code == 1
+    assert "BAD  Emacs" in done.out
+
+
+def test_doctor_says_that_work_waits_for_an_emacs_that_is_gone(fresh: Program) -> None:
+    fresh.ok("submit", f"(progn {count('begun')} (sleep-for 80))")
+    until(lambda: counted(fresh, "begun"), "it does not begin")
+    os.kill(heartbeat(fresh)["pid"], signal.SIGKILL)
+    until(lambda: fresh.run("doctor").code == 1, "it finds nothing wrong")
+    assert "efrit start one" in fresh.run("doctor").out
+
+
+def test_a_heartbeat_of_an_earlier_boot_does_not_pass_for_a_live_emacs(fresh: Program) -> None:
+    fresh.ok("eval", "1")
+    pid = heartbeat(fresh)["pid"]
+    with laptop({"one": {}}) as other:
+        other.ok("start", "one")
+        theirs = heartbeat(other)["pid"]
+        os.kill(pid, signal.SIGKILL)
+        # The number is an Emacs again, but a later one than the heartbeat speaks of.
+        stale = {**heartbeat(fresh), "pid": theirs, "time": "2020-01-01T00:00:00.000Z"}
+        (queue(fresh) / "heartbeat").write_text(json.dumps(stale))
+        assert fresh.run("instances", "one", "-o", "json").json["status"] == "inactive"
+        assert fresh.ok("eval", "2") == "2\n"
+        assert heartbeat(other)["pid"] == theirs
+        assert other.ok("eval", "3") == "3\n"
+
+
+def test_the_wheel_alone_is_enough(fresh: Program, tmp_path: Path) -> None:
+    """As `pip install efrit-operator` leaves it: no repository, the Lisp inside."""
+    build = [
+        "pip",
+        "wheel",
+        "--quiet",
+        "--no-deps",
+        "--no-build-isolation",
+        "--wheel-dir",
+        str(tmp_path),
+        str(REPOSITORY),
+    ]
+    environment = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    subprocess.run([sys.executable, "-m", *build], check=True, env=environment, timeout=120)
+    (wheel,) = tmp_path.glob("*.whl")
+    place = tmp_path / "venv"
+    venv.create(place, system_site_packages=False, with_pip=False)
+    install = ["pip", "--python", str(place / "bin/python"), "install", "--quiet", "--no-deps", str(wheel)]
+    subprocess.run([sys.executable, "-m", *install], check=True, env=environment, timeout=120)
+    fresh.program = place / "bin/efrit"
+    # An eval needs nothing but the standard library.
+    assert fresh.ok("eval", "(+ 1 2)") == "3\n"
+    assert str(place) in fresh.ok("doctor")

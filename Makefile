@@ -119,7 +119,9 @@ check-crds: .venv/ready
 	  diff -ru "$$folder" "$$scratch" || { echo "$$folder is not what the models say: run \`make crds\`" >&2; exit 1; }; \
 	done; \
 	$(BIN)/python -m efrit.api.docs "$$scratch/api.md"; \
-	diff -u docs/api.md "$$scratch/api.md" || { echo "docs/api.md is not what the models say: run \`make crds\`" >&2; exit 1; }
+	diff -u docs/api.md "$$scratch/api.md" || { echo "docs/api.md is not what the models say: run \`make crds\`" >&2; exit 1; }; \
+	$(BIN)/python -m efrit.cli.reference "$$scratch/cli.md"; \
+	diff -u docs/cli.md "$$scratch/cli.md" || { echo "docs/cli.md is not what the program says: run \`make docs\`" >&2; exit 1; }
 
 .PHONY: check-lisp
 check-lisp: tools-test ## byte-compile without warnings, checkdoc
@@ -138,6 +140,10 @@ format: .venv/ready ## format the Python code
 crds: .venv/ready ## write the CRDs and docs/api.md from the models
 	$(BIN)/python -m efrit.api.crd crds charts/efrit-operator/crd-files
 	$(BIN)/python -m efrit.api.docs docs/api.md
+
+.PHONY: docs
+docs: .venv/ready ## write docs/cli.md from the program
+	$(BIN)/python -m efrit.cli.reference docs/cli.md
 
 .PHONY: lock
 lock: .venv/ready ## pin the newest versions the ranges allow

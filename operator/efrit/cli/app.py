@@ -23,8 +23,7 @@ def main() -> None:
 
 def plugin() -> None:
     """`kubectl efrit`: the cluster, unless this machine is named."""
-    if "local" not in sys.argv and BACKEND_VARIABLE not in os.environ:
-        os.environ[BACKEND_VARIABLE] = "cluster"
+    os.environ.setdefault(BACKEND_VARIABLE, "cluster")
     sys.exit(_main("kubectl efrit", sys.argv[1:]))
 
 

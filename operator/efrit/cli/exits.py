@@ -41,7 +41,6 @@ MEANINGS = {
 }
 
 _BY_REASON = {
-    Reason.SUCCEEDED: Exit.DONE,
     Reason.INPUT_REQUIRED: Exit.INPUT_REQUIRED,
     Reason.TIMED_OUT: Exit.TIMED_OUT,
     Reason.CANCELLED: Exit.CANCELLED,
@@ -52,6 +51,8 @@ _BY_REASON = {
 
 def exit_of(state: RequestState) -> Exit:
     """The code for a request that is over."""
+    if state.outcome is Outcome.SUCCESS:
+        return Exit.DONE
     by_outcome = Exit.PARTIAL if state.outcome is Outcome.PARTIAL else Exit.FAILED
     return _BY_REASON.get(state.reason, by_outcome)
 

@@ -109,7 +109,9 @@ def test_waiting_work_survives_the_death_of_emacs(fresh: Program) -> None:
 
 
 def test_a_form_that_hears_no_signal_is_ended_with_its_emacs(fresh: Program) -> None:
-    name = fresh.ok("submit", f"(progn {count('deaf')} (let ((inhibit-quit t)) (while t)))").strip()
+    name = fresh.ok(
+        "submit", f"(progn {count('deaf')} (let ((debug-on-event nil) (inhibit-quit t)) (while t)))"
+    ).strip()
     until(lambda: counted(fresh, "deaf"), "it does not begin")
     deaf = heartbeat(fresh)["pid"]
     fresh.ok("cancel", name)
@@ -223,7 +225,6 @@ def test_the_wheel_alone_is_enough(fresh: Program, tmp_path: Path) -> None:
         "wheel",
         "--quiet",
         "--no-deps",
-        "--no-build-isolation",
         "--wheel-dir",
         str(tmp_path),
         str(REPOSITORY),
@@ -239,3 +240,9 @@ def test_the_wheel_alone_is_enough(fresh: Program, tmp_path: Path) -> None:
     # An eval needs nothing but the standard library.
     assert fresh.ok("eval", "(+ 1 2)") == "3\n"
     assert str(place) in fresh.ok("doctor")
+
+
+def test_a_deaf_form_past_its_time_is_ended_by_who_waits_for_it(fresh: Program) -> None:
+    done = fresh.run("eval", "--timeout", "1", "(let ((debug-on-event nil) (inhibit-quit t)) (while t))")
+    assert (done.code, done.out) == (5, "")
+    assert fresh.ok("eval", "1") == "1\n"

@@ -1,0 +1,130 @@
+"""docs/cli.md, written from the command line's own description: `python -m efrit.cli.reference FILE`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from efrit.cli.arguments import build
+from efrit.cli.exits import MEANINGS
+
+_INTRODUCTION = """\
+# The command line
+
+<!-- Written by `make docs` from operator/efrit/cli; do not edit. -->
+
+`efrit` gives work to resident Emacs daemons. Without anything else it works on **this machine**: it needs an Emacs
+(28 or later) and starts a daemon when there is work for one. `kubectl efrit` is the same program for a **cluster**.
+
+```console
+$ efrit eval '(+ 1 2)'
+3
+$ efrit eval - < check.el                 # a pipe
+$ name=$(efrit submit '(long-work)')      # hand over now,
+$ efrit wait "$name"                      # come back later, from any process
+$ kubectl efrit -n team eval '(emacs-version)'
+```
+
+The result goes to standard output, everything else to standard error. While it waits at a terminal, it shows how
+far the work is; Ctrl-C asks whether to cancel, leave it running or wait on. In a pipe Ctrl-C leaves it running and
+says its name. How the work ended is the exit code:
+
+| code | meaning |
+|---|---|
+"""
+
+_PLACES = """
+## Where it works
+
+A cluster is meant where one is named: by `--context`, `--namespace`, `--kubeconfig`, `--backend cluster` or
+`EFRIT_BACKEND=cluster`, and for `kubectl efrit`; this machine otherwise. kubeconfig, context and namespace are
+found as kubectl finds them.
+
+On this machine the instances are those of `~/.config/efrit/config.json` (`EFRIT_CONFIG`, `--config`); without that
+file there is one, called `default`:
+
+```json
+{
+  "instances": {
+    "default": {
+      "queue_dir": "~/.emacs.d/.efrit/queues",
+      "daemon_name": "efrit-default",
+      "workspace_dir": "~/.emacs.d/.efrit/workspace",
+      "timeout": 30,
+      "auto_start": true
+    }
+  },
+  "polling_interval_ms": 500,
+  "max_concurrent_requests": 20,
+  "cleanup_interval_minutes": 10
+}
+```
+
+| key | default | meaning |
+|---|---|---|
+| `queue_dir` | `~/.emacs.d/.efrit/queues`, for others `instances/NAME/queues` there | [the queue](queue.md) |
+| `workspace_dir` | `workspace` beside the queue | where evaluations begin, and where large results go |
+| `daemon_name` | `efrit-NAME` | for `emacsclient -s` |
+| `timeout` | 30 | seconds for evals that name none |
+| `auto_start` | true | whether work starts the daemon |
+| `polling_interval_ms` | 500 | the longest time between two looks at an answer; the first come every 2 ms |
+| `max_concurrent_requests` | 20 | requests that may wait or run on one instance |
+| `cleanup_interval_minutes` | 10 | how often answers of more than a day ago are deleted |
+
+The daemon takes the model from the environment it was started in: `EFRIT_MODEL_NAME`, `EFRIT_MODEL_BASE_URL`,
+`EFRIT_MODEL_API_KEY_FILE`. `EFRIT_EMACS` names another Emacs. With no instance named, the least loaded one that runs
+is used. No bridge stands between: whoever waits also starts a daemon that died, and ends one that does not listen.
+
+In a cluster `logs`, `attach` and results above 768 KiB take the right to exec into the pod (`pods/exec`), results
+above 32 KiB the right to read Secrets; `attach` runs kubectl. The model's words are streamed on this machine; a
+cluster tells how far the work is, and the answer when it is whole.
+
+## Commands
+"""
+
+
+def reference() -> str:
+    """The whole document."""
+    codes = "".join(f"| {int(code)} | {meaning} |\n" for code, meaning in MEANINGS.items())
+    return _INTRODUCTION + codes + _PLACES + "\n".join(_sections())
+
+
+def _sections() -> Iterator[str]:
+    parser = build()
+    yield "Every command takes these, before or after its name:\n"
+    yield _table(_options(parser))
+    everywhere = {text for action in parser._actions for text in action.option_strings}
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name, command in action.choices.items():
+                yield f"### efrit {name}\n\n{command.description}\n"
+                yield _table([each for each in _options(command) if not everywhere & set(each.option_strings)])
+
+
+def _options(parser: argparse.ArgumentParser) -> list[argparse.Action]:
+    hidden = (argparse._SubParsersAction, argparse._HelpAction)
+    return [each for each in parser._actions if not isinstance(each, hidden)]
+
+
+def _table(actions: list[argparse.Action]) -> str:
+    rows = "".join(f"| {_spelled(each)} | {_cell(each.help or '')} |\n" for each in actions)
+    return f"| argument | meaning |\n|---|---|\n{rows}" if rows else ""
+
+
+def _spelled(action: argparse.Action) -> str:
+    if not action.option_strings:
+        word = "{" + ",".join(map(str, action.choices)) + "}" if action.choices else action.dest.upper()
+        word = f"{word} …" if action.nargs in ("*", "+") else word
+        return f"`{_cell(f'[{word}]' if action.nargs == '*' else word)}`"
+    value = "" if action.nargs == 0 else f" {action.metavar or '{' + ','.join(map(str, action.choices or ())) + '}'}"
+    return ", ".join(f"`{text}{value}`" for text in action.option_strings)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(reference(), encoding="utf-8")

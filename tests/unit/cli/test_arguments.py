@@ -1,0 +1,44 @@
+"""The command line as data."""
+
+import importlib
+import subprocess
+
+import pytest
+
+from efrit.cli.arguments import build
+from efrit.cli.completion import bash, commands, fish, zsh
+
+
+@pytest.mark.parametrize("name", [each.name for each in commands()])
+def test_every_command_names_a_function_that_is_there(name: str) -> None:
+    needed = {"start": ["x"], "stop": ["x"], "attach": ["x"], "completion": ["bash"]}
+    needed |= {each: ["x"] for each in ("wait", "cancel", "logs", "result")}
+    given = build().parse_args([name, *needed.get(name, [])])
+    module, _, function = given.run.partition(":")
+    assert callable(getattr(importlib.import_module(f"efrit.cli.{module}"), function))
+
+
+def test_where_to_work_may_stand_before_or_after_the_command() -> None:
+    before = build().parse_args(["-n", "team", "eval", "1"])
+    after = build().parse_args(["eval", "1", "-n", "team"])
+    assert before.namespace == after.namespace == "team"
+
+
+@pytest.mark.parametrize("words", [["eval", "--timeout", "0"], ["eval", "--timeout", "soon"], ["nothing"], []])
+def test_a_wrong_command_line_ends_with_code_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        build().parse_args(words)
+    assert ended.value.code == 2
+    assert "usage: efrit" in capsys.readouterr().err
+
+
+def test_completion_scripts_know_every_command() -> None:
+    for script in (bash(), zsh(), fish()):
+        assert all(each.name in script for each in commands())
+
+
+def test_bash_completes_commands_and_options() -> None:
+    script = f"{bash()}\nCOMP_WORDS=(efrit ev); COMP_CWORD=1; _efrit; echo ${{COMPREPLY[@]}}\n"
+    script += "COMP_WORDS=(efrit eval --ret); COMP_CWORD=2; _efrit; echo ${COMPREPLY[@]}\n"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["eval", "--return-context --retry"]

@@ -1,0 +1,125 @@
+"""How things look."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from efrit.cli.exits import MEANINGS, Exit, exit_of, worst
+from efrit.cli.output import ago, lasted, name_of, plain, short, table, unquoted
+from efrit.cli.top import screen
+from efrit.client.interface import (
+    Handle,
+    Instance,
+    InstanceStatus,
+    Outcome,
+    Phase,
+    Progress,
+    Reason,
+    RequestState,
+    RequestType,
+)
+
+NOW = datetime(2026, 1, 31, 9, 30, tzinfo=UTC)
+
+
+def over(reason: Reason, outcome: Outcome = Outcome.FAILURE) -> RequestState:
+    return RequestState(Handle("r"), Phase.FAILED, reason, outcome=outcome)
+
+
+@pytest.mark.parametrize(
+    ("state", "code"),
+    [
+        (over(Reason.SUCCEEDED, Outcome.SUCCESS), Exit.DONE),
+        (over(Reason.SUCCEEDED, Outcome.PARTIAL), Exit.PARTIAL),
+        (over(Reason.EVAL_ERROR), Exit.FAILED),
+        (over(Reason.MODEL_ERROR), Exit.FAILED),
+        (over(Reason.MODEL_ERROR, Outcome.PARTIAL), Exit.PARTIAL),
+        (over(Reason.BUDGET_EXHAUSTED, Outcome.PARTIAL), Exit.PARTIAL),
+        (over(Reason.INPUT_REQUIRED, Outcome.PARTIAL), Exit.INPUT_REQUIRED),
+        (over(Reason.TIMED_OUT, Outcome.PARTIAL), Exit.TIMED_OUT),
+        (over(Reason.CANCELLED), Exit.CANCELLED),
+        (over(Reason.INTERRUPTED), Exit.UNKNOWN),
+        (over(Reason.REJECTED), Exit.REJECTED),
+    ],
+)
+def test_the_exit_code_says_how_the_work_ended(state: RequestState, code: Exit) -> None:
+    assert exit_of(state) is code
+
+
+def test_every_way_a_request_can_end_has_a_code_and_every_code_a_meaning() -> None:
+    assert all(exit_of(over(reason)) in MEANINGS for reason in Reason if reason.final)
+    assert set(MEANINGS) == set(Exit)
+
+
+def test_of_several_the_first_that_failed_counts() -> None:
+    assert worst([Exit.DONE, Exit.TIMED_OUT, Exit.FAILED]) is Exit.TIMED_OUT
+    assert worst([Exit.DONE]) is Exit.DONE
+
+
+@pytest.mark.parametrize(
+    ("result", "raw"),
+    [
+        ('"text"', "text"),
+        ('"two\\"quotes\\\\"', 'two"quotes\\'),
+        ('"line\nbreak"', "line\nbreak"),
+        ('"a\\nb"', "a\nb"),
+        ("(1 2)", "(1 2)"),
+        ('"a" "b"', '"a" "b"'),
+        ('"', '"'),
+        ("", ""),
+    ],
+)
+def test_a_printed_string_loses_its_quotes_and_nothing_else_does(result: str, raw: str) -> None:
+    assert unquoted(result) == raw
+
+
+def test_times_and_words_are_plain_in_json() -> None:
+    found = plain(over(Reason.CANCELLED))
+    assert (found["name"], found["reason"], found["outcome"], found["created"]) == ("r", "Cancelled", "Failure", None)
+    assert plain(NOW) == "2026-01-31T09:30:00.000Z"
+
+
+def test_a_table_has_its_columns_below_their_heads_and_no_line_breaks() -> None:
+    assert table(("A", "LONG"), [("wider", "x\ny"), (None, 3)]).splitlines() == [
+        "A       LONG",
+        "wider   x y",
+        "-       3",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"), [(None, "-"), (5, "5s"), (130, "2m10s"), (3600, "60m"), (86_400, "24h"), (1e6, "11d")]
+)
+def test_an_age_has_one_or_two_units(seconds: float | None, told: str) -> None:
+    assert ago(seconds) == told
+
+
+@pytest.mark.parametrize(("seconds", "told"), [(0.00012, "0.12ms"), (0.25, "250ms"), (1.26, "1.3s"), (700, "11m")])
+def test_a_duration_has_the_digits_that_matter(seconds: float, told: str) -> None:
+    assert lasted(seconds) == told
+
+
+def test_names_and_short_texts() -> None:
+    assert (name_of(over(Reason.CANCELLED)), name_of(Instance("one", InstanceStatus.ACTIVE, "Ready"))) == ("r", "one")
+    assert short("a  b\nc" + "d" * 100, 10) == "a b cdddd…"
+
+
+def test_top_shows_running_work_then_waiting_then_the_latest_and_fits_the_screen() -> None:
+    common = {"type": RequestType.COMMAND, "content": "Do it", "created": NOW}
+    requests = [
+        RequestState(Handle("old", "one"), Phase.SUCCEEDED, Reason.SUCCEEDED, outcome=Outcome.SUCCESS, **common),
+        RequestState(Handle("new", "one"), Phase.FAILED, Reason.EVAL_ERROR, outcome=Outcome.FAILURE, **common),
+        RequestState(Handle("waits", "one"), Phase.QUEUED, Reason.QUEUED, **common),
+        RequestState(
+            Handle("runs", "one"), Phase.RUNNING, Reason.RUNNING, progress=Progress(2, "reading a file"), **common
+        ),
+    ]
+    instances = [Instance("one", InstanceStatus.ACTIVE, "Ready", pending=1, processing=1)]
+    text = screen("local", "here", instances, requests, NOW)
+    lines = text.splitlines()
+    assert "1 of 1 instances active, 1 running, 1 waiting" in lines[1]
+    assert [line.split()[0] for line in lines[-4:]] == ["runs", "waits", "new", "old"]
+    assert "reading a file" in lines[-4]
+    small = screen("local", "here", instances, requests, NOW, (20, 6)).splitlines()
+    assert len(small) == 5
+    assert max(len(line) for line in small) <= 20

@@ -1,0 +1,91 @@
+"""What an answer file means: as the queue's own reader has it, without its models."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from efrit.client.interface import Handle, Outcome, Phase, Reason
+from efrit.client.local.answers import final_state
+from efrit.protocol import RequestId, response_file
+from efrit.queue import Disk
+from efrit.queue.answers import read_answer
+from efrit.queue.layout import Area
+
+GOOD: dict[str, Any] = {
+    "id": "r",
+    "version": "1.0.0",
+    "timestamp": "2026-01-31T09:30:00.250Z",
+    "status": "success",
+    "result": "3",
+    "error": None,
+    "execution_time": 0.5,
+    "context": {"current_buffer": "*scratch*"},
+    "reason": "Succeeded",
+    "outcome": "Success",
+    "attempt": 1,
+    "sha256": "4e07408562bedb8b60ce05c1decfe3ad16b72230967de01f640b7e4729b49fce",
+    "output": "o",
+    "messages": "m",
+    "truncated": False,
+    "result_bytes": 1,
+    "started": "2026-01-31T09:29:59.750Z",
+}
+BAD = {"status": "error", "reason": "EvalError", "outcome": "Failure", "result": None, "sha256": None, "error": "No"}
+ANSWERS: dict[str, object] = {
+    "a success": GOOD,
+    "an error": {**GOOD, **BAD, "error_code": "void-variable"},
+    "a timeout": {**GOOD, **BAD, "status": "timeout", "reason": "TimedOut"},
+    "partial work": {**GOOD, **BAD, "reason": "BudgetExhausted", "outcome": "Partial"},
+    "a plain success of another writer": {"id": "r", "status": "success", "result": "3"},
+    "a plain error of another writer": {"id": "r", "status": "error", "error": "No"},
+    "a plain timeout of another writer": {"id": "r", "status": "timeout", "error": "No"},
+    "the answer to another request": {**GOOD, "id": "other"},
+    "a success that was interrupted": {**GOOD, "reason": "Interrupted"},
+    "an error that was a success": {**GOOD, **BAD, "reason": "Succeeded", "outcome": "Success"},
+    "a partial success": {**GOOD, "outcome": "Partial"},
+    "a failed success": {**GOOD, "outcome": "Failure"},
+    "a result that was changed": {**GOOD, "result": "4"},
+    "no object": [1],
+    "no JSON": None,
+}
+
+
+@pytest.mark.parametrize("case", ANSWERS)
+def test_an_answer_means_what_the_queue_says_it_means(tmp_path: Path, case: str) -> None:
+    data = b"{" if ANSWERS[case] is None else json.dumps(ANSWERS[case]).encode()
+    disk = Disk(tmp_path)
+    disk.join()
+    (tmp_path / Area.RESPONSES / response_file(RequestId("r"))).write_bytes(data)
+    read = read_answer(disk, Area.RESPONSES, RequestId("r"))
+    disk.close()
+    assert read is not None
+    wanted = read.response
+    found = final_state(Handle("r"), data, {"type": "eval", "content": "(+ 1 2)"})
+    assert (found.reason, found.outcome) == (Reason(wanted.reason.value), wanted.outcome)
+    assert (found.result, found.attempt) == (wanted.result, wanted.attempt)
+    assert found.phase is (Phase.SUCCEEDED if wanted.outcome is Outcome.SUCCESS else Phase.FAILED)
+    assert (found.error is None) is (wanted.error is None)
+
+
+def test_all_of_an_answer_is_told() -> None:
+    found = final_state(Handle("r"), json.dumps(GOOD).encode(), {"type": "eval", "content": "(+ 1 2)"})
+    assert (found.output, found.messages, found.execution_seconds) == ("o", "m", 0.5)
+    assert found.context == {"current_buffer": "*scratch*"}
+    assert found.started is not None
+    assert found.completed is not None
+    assert (found.completed - found.started).total_seconds() == 0.5
+
+
+def test_a_result_left_in_a_file_is_told_as_truncated() -> None:
+    path = "/w/.efrit/results/r.txt"
+    answer = {**GOOD, "result": "the beginning", "result_path": path, "result_bytes": 900_000}
+    found = final_state(Handle("r"), json.dumps(answer).encode(), {})
+    assert (found.truncated, found.result_bytes, found.reason) == (True, 900_000, Reason.SUCCEEDED)
+
+
+@pytest.mark.parametrize("wrong", [{"attempt": "x"}, {"execution_time": []}, {"output": 5}, {"started": "soon"}])
+def test_a_figure_that_makes_no_sense_costs_no_answer(wrong: dict[str, object]) -> None:
+    found = final_state(Handle("r"), json.dumps({**GOOD, **wrong}).encode(), {"type": 7})
+    assert (found.reason, found.result) == (Reason.SUCCEEDED, "3")

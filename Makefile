@@ -76,6 +76,10 @@ soak: .venv/ready tools-test $(if $(filter cluster,$(TIER)),install) ## seeded f
 test-mutants: .venv/ready tools-test ## takes one safety step at a time out of a copy: a test must fail each time (STEPS=words)
 	$(ON_CLUSTER) $(BIN)/python -m tests.mutation $(STEPS)
 
+.PHONY: conformance
+conformance: .venv/ready ## the official MCP conformance suite and inspector (Node 22 or newer: NODE=path, npm; REPORT=file)
+	$(BIN)/python -m tests.conformance $(REPORT)
+
 .PHONY: test-fuzz
 test-fuzz: .venv/ready tools-test ## bad input: every reader, the bridge's HTTP, files dropped before a real Emacs
 	$(ON_CLUSTER) $(BIN)/pytest tests/fuzz $(PYTEST_FLAGS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Sequence
 
 import anyio
 from mcp.server.stdio import stdio_server
@@ -16,9 +17,9 @@ from efrit.mcp.failures import in_words
 from efrit.mcp.server import make_server
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Runs until the client closes stdin, or until it is told to stop."""
-    settings = options.read()
+    settings = options.read(arguments)
     # Stdout is the protocol's.
     logging.basicConfig(
         stream=sys.stderr,

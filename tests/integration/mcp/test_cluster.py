@@ -1,0 +1,255 @@
+"""`efrit-mcp` over HTTPS as the chart runs it: real callers of a real API server, the operator behind it."""
+
+from __future__ import annotations
+
+import json
+import socket
+import ssl
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import httpx2
+import pytest
+import yaml
+from mcp import Client
+from mcp.client import ClientRequestContext
+from mcp.client.streamable_http import streamable_http_client
+from mcp.types import ElicitRequestParams, ElicitResult
+
+from tests.cluster import programs
+from tests.cluster.control_plane import ControlPlane
+from tests.cluster.paths import REPOSITORY
+from tests.cluster.progress import run
+from tests.integration.conftest import new_namespace
+from tests.integration.controller.chart import token
+from tests.integration.controller.conftest import lisp
+from tests.integration.controller.site import Site
+from tests.integration.controller.test_sessions import secret, with_model
+from tests.integration.kube import Kube, until
+from tests.integration.mcp.test_review import RBAC, account, allow
+from tests.integration.mcp.test_stdio import QUESTION, RENAME, known
+from tests.model.running import Model
+
+__all__ = ["lisp"]
+
+VERBS = ["get", "list", "watch", "create", "patch"]
+RESOURCES = ["efritinstances", "efritrequests"]
+
+
+@dataclass(frozen=True)
+class Served:
+    """A site, the server in front of it, and the token of somebody who may use it."""
+
+    site: Site
+    url: str
+    certificate: Path
+    ann: str
+
+    @property
+    def trust(self) -> ssl.SSLContext:
+        return ssl.create_default_context(cafile=str(self.certificate))
+
+    def http(self, bearer: str | None, **headers: str) -> httpx2.AsyncClient:
+        given = {"Authorization": f"Bearer {bearer}"} if bearer else {}
+        return httpx2.AsyncClient(headers={**given, **headers}, verify=self.trust, timeout=60)
+
+    @asynccontextmanager
+    async def client(self, bearer: str, namespace: str = "", **options: Any) -> AsyncIterator[Client]:
+        path = f"/namespaces/{namespace}/mcp" if namespace else "/mcp"
+        async with self.http(bearer) as http:
+            transport = streamable_http_client(self.url + path, http_client=http)
+            async with Client(transport, **options) as client:
+                yield client
+
+    def requests(self) -> int:
+        return len(self.site.kube.list("efritrequests", self.site.namespace))
+
+
+def give_rights(kube: Kube, namespace: str) -> str:
+    """The account of the server and its rights, from the chart; returns the account's name."""
+    values = ["mcp.enabled=true", "mcp.tlsSecretName=tls", f"watchNamespaces={{{namespace}}}", "crds.install=false"]
+    words = [word for value in values for word in ("--set", value)]
+    chart = REPOSITORY / "charts" / "efrit-operator"
+    # A release of another name than the controller's, so that the objects of both fit into one namespace.
+    text = run([programs.program("helm"), "template", namespace, chart, "-n", namespace, *words])
+    made = [each for each in yaml.safe_load_all(text) if each and each["metadata"]["labels"].get(PART) == "mcp"]
+    for each in made:
+        kind = each["kind"]
+        if kind == "ServiceAccount":
+            kube.create("serviceaccounts", namespace, each)
+        elif kind in ("Role", "RoleBinding"):
+            kube.call("POST", f"{RBAC}/namespaces/{namespace}/{kind.lower()}s", each)
+        elif kind == "ClusterRoleBinding":
+            kube.call("POST", f"{RBAC}/clusterrolebindings", each)
+    return str(next(each["metadata"]["name"] for each in made if each["kind"] == "ServiceAccount"))
+
+
+PART = "app.kubernetes.io/component"
+
+
+def kubeconfig(plane: ControlPlane, namespace: str, bearer: str, path: Path) -> Path:
+    """A kubeconfig with a token and nothing else."""
+    loaded = yaml.safe_load(plane.kubeconfig.read_text())
+    loaded["users"] = [{"name": "mcp", "user": {"token": bearer}}]
+    loaded["contexts"][0]["context"].update(user="mcp", namespace=namespace)
+    path.write_text(yaml.safe_dump(loaded))
+    return path
+
+
+@pytest.fixture(scope="module")
+def served(
+    plane: ControlPlane,
+    kube: Kube,
+    audit_log: Path,
+    lisp: Path,
+    model: Model,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Served]:
+    site = Site(plane, kube, audit_log, lisp)
+    place = tmp_path_factory.mktemp("mcp")
+    server: subprocess.Popen[bytes] | None = None
+    try:
+        site.operator().start()
+        secret(kube, site.namespace, "key")
+        site.instance("one", model=with_model(model))
+        name = give_rights(kube, site.namespace)
+        config = kubeconfig(plane, site.namespace, token(kube, site.namespace, name), place / "config")
+        plane.authority.issue("mcp", "/CN=efrit-mcp", ["DNS:localhost", "IP:127.0.0.1"])
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        words = ["--backend", "cluster", "--kubeconfig", str(config), "--transport", "http", "--port", str(port)]
+        words += ["--tls-cert", str(plane.authority.certificate("mcp")), "--tls-key", str(plane.authority.key("mcp"))]
+        server = subprocess.Popen([sys.executable, "-m", "efrit.mcp.app", *words])
+        ann = account(kube, site.namespace, "ann")
+        allow(kube, site.namespace, "ann", VERBS, RESOURCES)
+        made = Served(site, f"https://localhost:{port}", plane.authority.ca, ann)
+        until(lambda: _ready(made), "efrit-mcp is not ready")
+        yield made
+    finally:
+        if server is not None:
+            server.terminate()
+            server.wait(30)
+        site.close()
+
+
+def _ready(served: Served) -> bool:
+    try:
+        return httpx.get(f"{served.url}/readyz", verify=served.trust).status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+async def test_a_session_starts_evals_commands_reads_figures_and_stops(served: Served) -> None:
+    workspace = served.site.node.pod("one").workspace
+    (workspace / "sub").mkdir()
+    (workspace / "one.el").write_text("(defun old-name () 1)\n")
+    (workspace / "two.el").write_text("(list (old-name) (old-name))\n")
+    (workspace / "sub/three.el").write_text("(defun other () (+ 1 (old-name)))\n")
+    (workspace / "sub/four.el").write_text("(defun unrelated () 'older-names)\n")
+    told: list[str] = []
+
+    async def progress(_: float, __: float | None, message: str | None) -> None:
+        told.append(message or "")
+
+    async with served.client(served.ann) as client:
+        started = known(await client.call_tool("efrit_start_instance", {"instance_id": "two"}))
+        assert started["status"] == "started"
+        listed = known(await client.call_tool("efrit_list_instances"))["instances"]
+        assert [(each["id"], each["status"]) for each in listed] == [("one", "active"), ("two", "active")]
+
+        work = {"instance_id": "two", "type": "eval", "content": "(+ 1 2)", "return_context": True}
+        three = known(await client.call_tool("efrit_execute", work))
+        assert (three["status"], three["result"]) == ("success", "3")
+        assert three["context"]["emacs_version"]
+
+        command = {"instance_id": "one", "type": "command", "content": RENAME, "timeout": 60}
+        renamed = known(await client.call_tool("efrit_execute", command, progress_callback=progress))
+        assert (renamed["status"], renamed["result"]) == ("success", "Renamed old-name in 3 files.")
+        assert told
+
+        stats = known(await client.call_tool("efrit_get_queue_stats", {"instance_id": "two"}))
+        assert set(stats) >= {"requests_processed", "uptime_seconds"}
+        stopped = known(await client.call_tool("efrit_stop_instance", {"instance_id": "two"}))
+        assert stopped["status"] == "stopped"
+    found = served.site.kube.get("efritinstances", served.site.namespace, "two")
+    assert found["spec"]["operatingMode"] == "Suspended"
+
+
+async def test_the_model_asks_and_the_person_answers(served: Served) -> None:
+    async def person(_: ClientRequestContext, __: ElicitRequestParams) -> ElicitResult:
+        return ElicitResult(action="accept", content={"answer": "Blue"})
+
+    async with served.client(served.ann, elicitation_callback=person) as client:
+        command = {"instance_id": "one", "type": "command", "content": QUESTION, "timeout": 60}
+        result = known(await client.call_tool("efrit_execute", command))
+    assert (result["status"], result["result"]) == ("success", "Wrote Blue.")
+
+
+async def test_one_key_is_one_request_in_the_cluster_too(served: Served) -> None:
+    work = {"type": "eval", "content": "(+ 2 3)", "instance_id": "one", "idempotency_key": "five"}
+    async with served.client(served.ann) as client:
+        first = known(await client.call_tool("efrit_submit", work))
+    async with served.client(served.ann) as client:
+        again = known(await client.call_tool("efrit_submit", work))
+        other = await client.call_tool("efrit_submit", work | {"content": "(+ 3 3)"})
+        ended = known(await client.call_tool("efrit_wait", {"request_id": first["request_id"]}))
+    assert again["request_id"] == first["request_id"]
+    assert other.is_error
+    assert (ended["result"], ended["attempt"]) == ("5", 1)
+
+
+async def test_who_may_not_is_refused_and_nothing_is_made(served: Served) -> None:
+    ben = account(served.site.kube, served.site.namespace, "ben")
+    allow(served.site.kube, served.site.namespace, "ben", ["get", "list", "watch"], RESOURCES)
+    before = served.requests()
+    work = {"type": "eval", "content": "1", "instance_id": "one"}
+    async with served.client(ben) as client:
+        for tool, arguments in (
+            ("efrit_submit", work),
+            ("efrit_execute", work),
+            ("efrit_start_instance", {"instance_id": "three"}),
+            ("efrit_stop_instance", {"instance_id": "one"}),
+        ):
+            result = await client.call_tool(tool, arguments)
+            assert result.is_error
+            assert "ben may not" in str(result.content)
+        assert not (await client.call_tool("efrit_list_instances")).is_error
+    assert served.requests() == before
+
+
+async def test_another_namespace_is_refused(served: Served) -> None:
+    other = new_namespace(served.site.kube)
+    stranger = account(served.site.kube, other, "ann")
+    allow(served.site.kube, other, "ann", VERBS, RESOURCES)
+    before = served.requests()
+    work = {"type": "eval", "content": "1", "instance_id": "one"}
+    async with served.client(stranger) as client:
+        assert "may not" in str((await client.call_tool("efrit_submit", work)).content)
+    async with served.client(served.ann, other) as client:
+        assert "may not" in str((await client.call_tool("efrit_submit", work)).content)
+    assert served.requests() == before
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 401),
+        ({"Authorization": "Bearer nonsense"}, 401),
+        ({"Origin": "https://evil.example"}, 403),
+        ({"Host": "evil.example"}, 421),
+    ],
+)
+async def test_strangers_do_not_get_through_the_door(served: Served, headers: dict[str, str], status: int) -> None:
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+    async with served.http(None, Accept="application/json, text/event-stream", **headers) as http:
+        answer = await http.post(
+            f"{served.url}/mcp", content=json.dumps(body), headers={"Content-Type": "application/json"}
+        )
+    assert answer.status_code == status

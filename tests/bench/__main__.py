@@ -17,7 +17,7 @@ from typing import Any
 
 import httpx
 
-from tests.bench import cluster, turns
+from tests.bench import cluster, laptop, turns
 from tests.bench.quantile import quantile
 
 NAMESPACE = "efrit-bench"
@@ -37,8 +37,8 @@ Row = tuple[str, str, str]
 
 async def measure() -> tuple[list[Row], dict[str, Any]]:
     """Run every measurement; rows for people, figures for programs."""
-    rows: list[Row] = []
-    figures: dict[str, Any] = {}
+    figures: dict[str, Any] = {**(here := await asyncio.to_thread(laptop.measure))}
+    rows: list[Row] = laptop.rows(here)
     async with cluster.client() as api:
         await fresh_namespace(api)
         starts = await apply_to_ready(api, INSTANCE)

@@ -190,7 +190,7 @@ def _refusal(status: int, message: str) -> ClientError:
     if status == 401:
         return Forbidden(f"the cluster does not know you: {message}", "log in again, or choose another context")
     if status == 403:
-        return Forbidden(message, "ask for a role that allows it: docs/security.md names them")
+        return Forbidden(message, "ask for a role that allows it: the chart adds them to view, edit and admin")
     if status in (400, 413, 415, 422):
         return Refused(message)
     return NotReady(f"the API server answers {status}: {message}", "try again")

@@ -1,0 +1,109 @@
+"""What only a cluster can be tested for: rights, labels, contexts, and that nobody's answer is another's."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.control_plane import ControlPlane
+from tests.integration.client.program import Program
+from tests.integration.conftest import new_namespace
+from tests.integration.controller.chart import token
+from tests.integration.kube import Kube
+
+
+@pytest.fixture
+def namespace_of(in_a_cluster: Program) -> str:
+    return in_a_cluster.where[1]
+
+
+def kubeconfig(plane: ControlPlane, bearer: str, namespace: str, server: str = "") -> str:
+    authority = base64.b64encode(plane.authority.ca.read_bytes()).decode()
+    cluster = {"server": server or plane.url, "certificate-authority-data": authority}
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "c", "cluster": cluster}],
+        "users": [{"name": "u", "user": {"token": bearer}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u", "namespace": namespace}}],
+        "current-context": "x",
+    }
+    return json.dumps(document)
+
+
+@pytest.fixture
+def powerless(in_a_cluster: Program, plane: ControlPlane, kube: Kube, tmp_path: Path) -> Iterator[Program]:
+    """The program in the hands of an account without any role."""
+    namespace = in_a_cluster.where[1]
+    name = f"nobody-{tmp_path.name.lower().replace('_', '-')}"[:60].rstrip("-")
+    kube.create("serviceaccounts", namespace, {"metadata": {"name": name}})
+    path = tmp_path / "kubeconfig"
+    path.write_text(kubeconfig(plane, token(kube, namespace, name), namespace))
+    yield Program("cluster", {**in_a_cluster.env, "KUBECONFIG": str(path), "EFRIT_BACKEND": "cluster"})
+    kube.delete("serviceaccounts", namespace, name)
+
+
+def test_an_account_without_rights_is_refused_in_words(powerless: Program) -> None:
+    for words in (("eval", "1"), ("instances",), ("requests",), ("stop", "one")):
+        done = powerless.run(*words)
+        assert (done.code, done.out) == (2, ""), words
+        assert "forbidden" in done.err.lower()
+
+
+def test_doctor_tells_an_account_which_rights_it_lacks(powerless: Program) -> None:
+    done = powerless.run("doctor")
+    assert done.code == 1
+    assert "you may not create efritrequests" in done.out
+
+
+def test_the_namespace_is_the_contexts_own_unless_another_is_named(
+    in_a_cluster: Program, plane: ControlPlane, kube: Kube, namespace_of: str, tmp_path: Path
+) -> None:
+    admin = json.loads(kubeconfig(plane, token(kube, namespace_of, "default"), namespace_of))
+    assert admin["contexts"][0]["context"]["namespace"] == namespace_of
+    own = Path(in_a_cluster.env["KUBECONFIG"])
+    named = Program("cluster", {**in_a_cluster.env, "EFRIT_BACKEND": "cluster"}, ("--kubeconfig", str(own)))
+    assert named.run("instances", "-n", namespace_of, "-o", "name").out == "one\n"
+    assert named.run("instances", "-o", "name").out == ""
+
+
+def test_a_request_of_another_namespace_is_not_found(in_a_cluster: Program, kube: Kube) -> None:
+    name = in_a_cluster.ok("submit", "1").strip()
+    other = Program("cluster", in_a_cluster.env, ("--namespace", new_namespace(kube)))
+    assert other.run("wait", name).code == 8
+    assert in_a_cluster.ok("wait", name) == "1\n"
+
+
+def test_labels_choose_who_does_the_work(in_a_cluster: Program, kube: Kube, namespace_of: str) -> None:
+    kube.patch("efritinstances", namespace_of, "one", {"metadata": {"labels": {"tier": "quick"}}})
+    assert in_a_cluster.run("eval", "-l", "tier=quick", "-o", "json", "1").json["instance"] == "one"
+    assert in_a_cluster.run("eval", "-l", "tier", "1").code == 2
+
+
+def test_what_breaks_a_rule_of_the_api_is_told_in_its_words(in_a_cluster: Program) -> None:
+    done = in_a_cluster.run("eval", "--priority", "5000", "1")
+    assert done.code == 2
+    assert "spec.priority" in done.err
+
+
+def test_a_cluster_that_is_not_there_ends_with_exit_code_9(
+    in_a_cluster: Program, plane: ControlPlane, tmp_path: Path
+) -> None:
+    path = tmp_path / "kubeconfig"
+    path.write_text(kubeconfig(plane, "x", "default", server="https://127.0.0.1:1"))
+    for words in (("--kubeconfig", str(path)), ("--kubeconfig", str(tmp_path / "nothing"))):
+        done = Program("cluster", in_a_cluster.env).run("eval", *words, "1")
+        assert (done.code, done.out) == (9, ""), words
+    done = Program("cluster", in_a_cluster.env).run("eval", "--kubeconfig", str(path), "--context", "other", "1")
+    assert done.code == 9
+
+
+def test_the_plugin_means_the_cluster_without_being_told(in_a_cluster: Program, namespace_of: str) -> None:
+    plugin = Program("cluster", in_a_cluster.env, program=in_a_cluster.program.with_name("kubectl-efrit"))
+    done = plugin.run("instances", "-o", "name", "--namespace", namespace_of)
+    assert (done.code, done.out) == (0, "one\n")
+    assert "cluster: context" in plugin.run("doctor").out

@@ -1,0 +1,238 @@
+"""The API server's answers as a client sees them: a server of the test's own behind the official transport."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from aiohttp import WSMsgType, web
+from kubernetes.aio.client import Configuration
+
+from efrit.client.cluster.api import Api
+from efrit.client.cluster.backend import ClusterBackend
+from efrit.client.cluster.states import request_name
+from efrit.client.errors import (
+    ClientError,
+    Conflict,
+    Forbidden,
+    NoCluster,
+    NotFound,
+    NotReady,
+    Refused,
+    RequestNotFound,
+    ResultGone,
+)
+from efrit.client.interface import Handle, Phase, RequestType, Work
+
+Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
+REQUESTS = "/apis/efrit.dev/v1alpha1/namespaces/team/efritrequests"
+EXEC = "/api/v1/namespaces/team/pods/efrit-one-0/exec"
+
+
+@asynccontextmanager
+async def served(routes: dict[str, Answer]) -> AsyncIterator[ClusterBackend]:
+    """A backend before a server that answers by path."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        found = routes.get(request.path)
+        if found is None:
+            return web.json_response({"message": f"{request.path} not found"}, status=404)
+        return await found(request)
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    host, port = runner.addresses[0]
+    backend = ClusterBackend(Api(Configuration(host=f"http://{host}:{port}")), "team", "a test")
+    try:
+        yield backend
+    finally:
+        await backend.close()
+        await runner.cleanup()
+
+
+def request(phase: str = "", version: str = "1", **status: Any) -> dict[str, Any]:
+    told = {"phase": phase, "reason": phase, "instanceName": "one", **status} if phase else {}
+    meta = {"name": "r", "uid": "u", "resourceVersion": version}
+    return {"metadata": meta, "spec": {"type": "eval", "content": "1"}, "status": told}
+
+
+def refusing(status: int) -> Answer:
+    async def answer(_: web.Request) -> web.Response:
+        return web.json_response({"message": "no, because"}, status=status)
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (401, Forbidden),
+        (403, Forbidden),
+        (404, RequestNotFound),
+        (422, Refused),
+        (500, NotReady),
+    ],
+)
+async def test_a_refusal_becomes_the_clients_own_error(status: int, error: type[ClientError]) -> None:
+    async with served({f"{REQUESTS}/r": refusing(status)}) as backend:
+        with pytest.raises(error):
+            await backend.get(Handle("r"))
+
+
+async def test_a_server_that_does_not_answer_is_no_cluster() -> None:
+    backend = ClusterBackend(Api(Configuration(host="http://127.0.0.1:1")), "team", "a test")
+    try:
+        with pytest.raises(NoCluster, match="does not answer"):
+            await backend.instances()
+        (finding,) = await backend.examine()
+        assert not finding.ok
+    finally:
+        await backend.close()
+
+
+async def test_a_watch_that_breaks_is_begun_again_and_nothing_is_missed_or_told_twice() -> None:
+    lists = iter(
+        [request("Queued"), request("Running", "2"), request("Succeeded", "4", outcome="Success", result="7")]
+    )
+    watches: list[str] = []
+
+    async def answer(asked: web.Request) -> web.StreamResponse:
+        if "watch" not in asked.query:
+            item = next(lists)
+            return web.json_response(
+                {"metadata": {"resourceVersion": item["metadata"]["resourceVersion"]}, "items": [item]}
+            )
+        watches.append(asked.query["resourceVersion"])
+        stream = web.StreamResponse()
+        await stream.prepare(asked)
+        if len(watches) == 1:
+            event: dict[str, Any] = {"type": "MODIFIED", "object": request("Running", "2")}
+        else:
+            event = {"type": "ERROR", "object": {"code": 410}}
+        await stream.write(json.dumps(event).encode() + b"\n")
+        return stream
+
+    async with served({REQUESTS: answer}) as backend:
+        seen = [update.state async for update in backend.watch(Handle("r"))]
+    assert [state.phase for state in seen if state] == [Phase.QUEUED, Phase.RUNNING, Phase.SUCCEEDED]
+    assert watches == ["1", "2"]
+
+
+async def test_a_request_deleted_while_it_is_watched_is_told() -> None:
+    async def answer(asked: web.Request) -> web.StreamResponse:
+        if "watch" not in asked.query:
+            return web.json_response({"metadata": {"resourceVersion": "1"}, "items": [request("Running")]})
+        return web.json_response({"type": "DELETED", "object": request("Running", "2")})
+
+    async with served({REQUESTS: answer}) as backend:
+        with pytest.raises(RequestNotFound):
+            _ = [update async for update in backend.watch(Handle("r"))]
+
+
+async def test_a_create_whose_answer_was_lost_is_the_same_request_when_it_has_a_key() -> None:
+    stored: dict[str, dict[str, Any]] = {}
+
+    async def create(asked: web.Request) -> web.StreamResponse:
+        made = await asked.json()
+        name = made["metadata"]["name"]
+        if name in stored:
+            return web.json_response({"message": "it exists"}, status=409)
+        stored[name] = made
+        return web.json_response({"message": "the answer is lost"}, status=504)
+
+    async def instance(_: web.Request) -> web.Response:
+        return web.json_response({"metadata": {"name": "one"}})
+
+    async def read(asked: web.Request) -> web.Response:
+        found = stored.get(asked.path.rpartition("/")[2])
+        return web.json_response(found or {"message": "not found"}, status=200 if found else 404)
+
+    work = Work(RequestType.EVAL, "1", instance="one", key="k")
+    name = request_name(work, "")
+    instances = REQUESTS.replace("efritrequests", "efritinstances")
+    routes = {REQUESTS: create, f"{REQUESTS}/{name}": read, f"{instances}/one": instance}
+    async with served(routes) as backend:
+        with pytest.raises(NotReady):
+            await backend.submit(work)
+        assert (await backend.submit(work)).id == name
+        with pytest.raises(Conflict, match="used before for other work"):
+            await backend.submit(replace(work, content="2"))
+    assert list(stored) == [name]
+
+
+def shell(*messages: bytes, fail: str = "") -> Answer:
+    """A pod in which every command writes `messages`, and ends well or not."""
+
+    async def answer(asked: web.Request) -> web.StreamResponse:
+        socket = web.WebSocketResponse(protocols=("v4.channel.k8s.io",))
+        await socket.prepare(asked)
+        for message in messages:
+            await socket.send_bytes(message)
+        status = {"status": "Failure", "message": fail} if fail else {"status": "Success"}
+        await socket.send_bytes(b"\x03" + json.dumps(status, separators=(",", ":")).encode())
+        await socket.close()
+        async for message in socket:
+            assert message.type is not WSMsgType.ERROR
+        return socket
+
+    return answer
+
+
+LOG = '{"type":"text","text":"größer"}\n'.encode()
+
+
+async def test_a_work_log_is_read_in_the_pod_however_its_bytes_are_split() -> None:
+    async def found(_: web.Request) -> web.Response:
+        return web.json_response(request("Succeeded", startTime="2026-01-31T09:30:00Z"))
+
+    middle = LOG.index("ö".encode()) + 1
+    pod = shell(b"\x01" + LOG[:middle], b"\x01" + LOG[middle:], b"\x01half a li")
+    async with served({f"{REQUESTS}/r": found, EXEC: pod}) as backend:
+        assert [line async for line in backend.log(Handle("r"))] == [LOG.decode().rstrip()]
+
+
+async def test_a_result_on_the_workspace_is_read_in_the_pod_and_compared_with_what_it_should_be() -> None:
+    reference = {
+        "workspacePath": "/workspace/.efrit/results/u.txt",
+        "bytes": 3,
+        "sha256": "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
+    }
+
+    async def found(_: web.Request) -> web.Response:
+        return web.json_response(request("Succeeded", result="a", truncated=True, resultRef=reference))
+
+    async with served({f"{REQUESTS}/r": found, EXEC: shell(b"\x01a", b"\x01bc")}) as backend:
+        assert await backend.result(Handle("r")) == "abc"
+    async with served({f"{REQUESTS}/r": found, EXEC: shell(b"\x01abd")}) as backend:
+        with pytest.raises(ResultGone, match="was changed"):
+            await backend.result(Handle("r"))
+    async with served({f"{REQUESTS}/r": found, EXEC: shell(b"\x02cat: no such file", fail="exit 1")}) as backend:
+        with pytest.raises(ResultGone, match="no such file"):
+            await backend.result(Handle("r"))
+    async with served({f"{REQUESTS}/r": found, EXEC: refusing(403)}) as backend:
+        with pytest.raises(Forbidden):
+            await backend.result(Handle("r"))
+
+
+async def test_what_fails_in_a_pod_is_not_found() -> None:
+    async with served({EXEC: shell(b"\x02no", fail="exit 1")}) as backend:
+        with pytest.raises(NotFound, match="no"):
+            await backend.api.read("team", "efrit-one-0", "emacs", ["false"])
+
+
+async def test_attaching_runs_kubectl_in_the_instances_pod() -> None:
+    async with served({}) as backend:
+        command = list(backend.attach_command("one"))
+    assert command[:3] == ["kubectl", "--namespace", "team"]
+    assert command[3:] == [
+        *("exec", "--stdin", "--tty", "efrit-one-0", "--container", "emacs", "--"),
+        *("emacsclient", "--tty", "--socket-name=efrit"),
+    ]

@@ -17,7 +17,7 @@ from typing import Any
 
 import httpx
 
-from tests.bench import cluster, laptop, turns
+from tests.bench import cluster, laptop, mcp, turns
 from tests.bench.quantile import quantile
 
 NAMESPACE = "efrit-bench"
@@ -221,6 +221,9 @@ def main() -> int:
     more, of_turns = turns.measure()
     rows += more
     figures["turns"] = of_turns
+    more, of_mcp = asyncio.run(mcp.measure())
+    rows += more
+    figures |= of_mcp
     width = max(len(row[0]) for row in rows)
     print(f"\n{'figure'.ljust(width)}  {'aimed for':>10}  seen")
     for name, goal, seen in rows:

@@ -10,10 +10,10 @@ import anyio
 from mcp.server.stdio import stdio_server
 
 from efrit.client.connect import connect
-from efrit.client.interface import Backend
 from efrit.errors import EfritError
 from efrit.mcp import settings as options
 from efrit.mcp.failures import in_words
+from efrit.mcp.fresh import FreshBackend
 from efrit.mcp.server import make_server
 
 
@@ -40,18 +40,16 @@ async def _serve(settings: options.Settings) -> None:
 
         await serve_http(settings, settings.http)
         return
-    backend = await connect(settings.place)
+    fresh = FreshBackend(lambda: connect(settings.place))
+    # What is wrong with the settings is told at once, not with the first call.
+    await fresh.current()
     try:
-        server = make_server(lambda _: _always(backend), settings.access)
+        server = make_server(lambda _: fresh.current(), settings.access)
         async with stdio_server() as (incoming, outgoing):
             await server.run(incoming, outgoing, server.create_initialization_options())
     finally:
         with anyio.CancelScope(shield=True):
-            await backend.close()
-
-
-async def _always(backend: Backend) -> Backend:
-    return backend
+            await fresh.close()
 
 
 if __name__ == "__main__":

@@ -33,6 +33,7 @@ from efrit.client.interface import Backend
 from efrit.errors import ConfigurationError, EfritError, Unauthorized
 from efrit.mcp.catalogue import Access
 from efrit.mcp.failures import in_words
+from efrit.mcp.fresh import FreshBackend
 from efrit.mcp.guard import GuardedBackend
 from efrit.mcp.review import ApiServerReviewer, Caller, Reviewer
 from efrit.mcp.server import make_server
@@ -54,15 +55,15 @@ class Backends:
     """One backend for each namespace somebody may use, opened when it is first needed."""
 
     open: OpenBackend
-    _by_namespace: dict[str | None, Backend] = field(default_factory=dict)
+    _by_namespace: dict[str | None, FreshBackend] = field(default_factory=dict)
     _lock: anyio.Lock = field(default_factory=anyio.Lock)
 
     async def of(self, namespace: str | None) -> Backend:
         """The backend of a namespace; None is the server's own."""
         async with self._lock:
             if namespace not in self._by_namespace:
-                self._by_namespace[namespace] = await self.open(namespace)
-            return self._by_namespace[namespace]
+                self._by_namespace[namespace] = FreshBackend(lambda: self.open(namespace))
+            return await self._by_namespace[namespace].current()
 
     async def close(self) -> None:
         """Closes them all."""

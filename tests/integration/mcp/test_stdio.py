@@ -144,6 +144,21 @@ async def test_many_calls_at_once_each_get_their_own_answer(serve: Serve) -> Non
     assert answers == {number: str(number * 10) for number in range(12)}
 
 
+async def test_an_instance_that_another_program_adds_is_seen(laptop: Laptop, serve: Serve) -> None:
+    config = laptop.home / "config.json"
+    async with serve() as client:
+        assert len(known(await client.call_tool("efrit_list_instances"))["instances"]) == 1
+        loaded = json.loads(config.read_text())
+        loaded["instances"]["another"] = {"queue_dir": str(laptop.home / "another")}
+        config.write_text(json.dumps(loaded))
+        listed = known(await client.call_tool("efrit_list_instances"))["instances"]
+        assert [each["id"] for each in listed] == ["another", "default"]
+        config.write_text("{")
+        wrong = await client.call_tool("efrit_list_instances")
+    assert wrong.is_error
+    assert "is not JSON" in str(wrong.content)
+
+
 async def test_read_only_shows_and_changes_nothing(laptop: Laptop, serve: Serve) -> None:
     async with serve("--read-only") as client:
         names = [tool.name for tool in (await client.list_tools()).tools]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import pty
+import select
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 PROGRAM = Path(sys.executable).with_name("efrit")
-SECONDS = 90
+SECONDS = 60
 
 
 @dataclass(frozen=True)
@@ -82,15 +86,18 @@ class Terminal:
         pid, self._fd = pty.fork()
         if pid == 0:
             command = program.command(name, *words)
-            env = {**program.env, "TERM": "xterm", "COLUMNS": "200", "LINES": "40"}
+            env = {**program.env, "TERM": "xterm", "COLUMNS": "120", "LINES": "40"}
             os.execve(command[0], command, env)  # noqa: S606
         self.pid = pid
+        fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
 
     def expect(self, text: str, seconds: float = SECONDS) -> None:
         """Read until `text` is shown, and forget what came before its end."""
         limit = time.monotonic() + seconds
         while text not in self.shown:
             assert time.monotonic() < limit, f"{text!r} is not shown: {self.shown!r}"
+            if not select.select([self._fd], [], [], 0.2)[0]:
+                continue
             try:
                 self.shown += os.read(self._fd, 65536).decode(errors="replace")
             except OSError as error:

@@ -17,7 +17,7 @@ import pytest
 
 from tests.cluster.paths import REPOSITORY
 from tests.integration.client.conftest import laptop
-from tests.integration.client.program import Program
+from tests.integration.client.program import Program, Terminal
 from tests.integration.kube import until
 
 
@@ -127,6 +127,50 @@ def test_an_instance_that_may_not_be_started_is_told_so(fresh: Program) -> None:
     assert "efrit start one" in done.err
     fresh.ok("start", "one")
     assert fresh.ok("eval", "1") == "1\n"
+
+
+def test_a_queue_on_shared_storage_is_served_by_an_emacs_of_another_machine(fresh: Program) -> None:
+    fresh.ok("start", "one")
+    configure(fresh, instances={"one": {"auto_start": False}})
+    # As another machine's heartbeat looks from here: alive, with a number that is nobody's.
+    pid = heartbeat(fresh)["pid"]
+    text = (queue(fresh) / "heartbeat").read_text().replace(f'"pid":{pid}', f'"pid":{2**22 - 1}')
+    os.kill(pid, signal.SIGSTOP)
+    (queue(fresh) / "heartbeat").write_text(text)
+    name = fresh.ok("submit", "(* 6 7)").strip()
+    os.kill(pid, signal.SIGCONT)
+    assert fresh.ok("wait", name) == "42\n"
+
+
+def test_attaching_shows_the_daemon_in_the_terminal(fresh: Program) -> None:
+    fresh.ok("start", "one")
+    with Terminal(fresh, "attach", "one") as terminal:
+        terminal.expect("*scratch*")
+        terminal.type("\x18\x03")
+        terminal.end()
+    assert fresh.ok("eval", "1") == "1\n"
+
+
+def test_the_work_log_of_a_chat_is_printed_and_followed_to_its_end(on_this_machine: Program) -> None:
+    state = on_this_machine.run("chat", "-o", "json", "Good day, who are you? (scenario=chat)").json
+    lines = [json.loads(line) for line in on_this_machine.ok("logs", state["name"]).splitlines()]
+    assert {"turn", "text", "end"} <= {line["type"] for line in lines}
+    name = on_this_machine.ok(
+        "submit", "--type", "command", "Write my favourite colour to colour.txt. (scenario=question)"
+    ).strip()
+    followed = [json.loads(line) for line in on_this_machine.ok("logs", "--follow", name).splitlines()]
+    assert followed[-1]["type"] == "end"
+    assert "tool" in {line["type"] for line in followed}
+
+
+def test_a_chat_at_a_terminal_shows_the_words_as_they_are_said(on_this_machine: Program) -> None:
+    with Terminal(on_this_machine, "chat", "Speak slowly. (scenario=slow)") as terminal:
+        terminal.expect("word word")
+        terminal.type("\x03")
+        terminal.expect("[c]ancel")
+        terminal.type("c\n")
+        terminal.expect("ended Cancelled")
+        assert terminal.end() == 6
 
 
 def test_the_time_an_instance_gives_holds_where_work_names_none(fresh: Program) -> None:

@@ -183,14 +183,14 @@ class LocalBackend:
     async def submit(self, work: Work) -> Handle:
         """Stores it in the queue of the instance that is to do it; starts Emacs where that is allowed."""
         daemon, rid = self._chosen(work)
-        if daemon.running() is None:
+        if not daemon.serves():
             await _in_a_thread(lambda: self._wake(daemon))
         return self._store(daemon, rid, work)
 
     def ask_now(self, work: Work, seconds: float) -> tuple[Handle, RequestState | None]:
         """Submits it and waits, without an event loop; the state is None if `seconds` were not enough."""
         daemon, rid = self._chosen(work)
-        if daemon.running() is None:
+        if not daemon.serves():
             self._wake(daemon)
         handle = self._store(daemon, rid, work)
         patience, began = Patience(self.settings.polling_interval), time.monotonic()
@@ -409,7 +409,7 @@ def _seen(daemon: Daemon) -> Instance:
     instance = daemon.instance
     emacs = daemon.running()
     pending, processing, _ = daemon.files.counts() if instance.queue_dir.is_dir() else (0, 0, 0.0)
-    active = emacs is not None
+    active = daemon.serves()
     beat = daemon.files.heartbeat() if active else {}
     broken = beat.get("state") == "degraded"
     status = InstanceStatus.ERROR if broken else InstanceStatus.ACTIVE if active else InstanceStatus.INACTIVE

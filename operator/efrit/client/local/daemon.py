@@ -19,7 +19,7 @@ from efrit.client.errors import NoEmacs, NotReady
 from efrit.client.local.files import QueueFiles
 from efrit.client.local.process import Emacs, emacs_of
 from efrit.client.local.settings import LocalInstance
-from efrit.queue.layout import Area
+from efrit.queue.layout import HEARTBEAT, Area
 
 EMACS_VARIABLE = "EFRIT_EMACS"
 LOG = "daemon.log"
@@ -27,6 +27,7 @@ _LOCK = "daemon.lock"
 _PAUSE = "pause"
 _LONGEST_LOG = 1 << 20
 _LOOK_SECONDS = 0.02
+_FRESH_SECONDS = 10.0
 
 START_SECONDS = 60.0
 """How long Emacs may take until it serves."""
@@ -74,6 +75,18 @@ class Daemon:
         if not self.instance.queue_dir.is_dir():
             return None
         return emacs_of(self.files.heartbeat())
+
+    def serves(self) -> bool:
+        """Whether work is done: by an Emacs here, or, for a queue on shared storage, by one on another machine.
+
+        Only an instance that is not to be started here may be served elsewhere; its heartbeat is all there is to see.
+        """
+        if self.running() is not None:
+            return True
+        if self.instance.auto_start or not self.instance.queue_dir.is_dir():
+            return False
+        found = self.files.disk.stat(Area.ROOT, HEARTBEAT)
+        return found is not None and time.time() - found.st_mtime < _FRESH_SECONDS
 
     def start(self) -> bool:
         """Returns once Emacs serves; False if one did already. Raises `NoEmacs`, `NotReady`."""

@@ -114,7 +114,7 @@ class _Supervisor:
         if now - self._looked < _SUPERVISE_SECONDS:
             return
         self._looked = now
-        if self._daemon.running() is None:
+        if not self._daemon.serves():
             await self._start_again()
         elif state.phase is not Phase.RUNNING:
             self._running_since = None

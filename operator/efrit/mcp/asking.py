@@ -10,14 +10,13 @@ import json
 from enum import Enum
 from typing import Any
 
-import anyio
 from mcp.server import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp.types import ElicitRequest, ElicitRequestFormParams, ElicitResult, InputRequiredResult, InputResponses
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
 from efrit.client.interface import Handle
-from efrit.mcp.waiting import SILENCE, Report
+from efrit.mcp.waiting import Report, kept_alive
 
 Context = ServerRequestContext[Any, Any]
 
@@ -51,21 +50,12 @@ def manner_of(ctx: Context) -> Manner:
 
 async def ask(ctx: Context, question: str, report: Report) -> str | None:
     """The answer; None where there is none."""
-    async with anyio.create_task_group() as group:
-        group.start_soon(_keep_the_call_alive, report)
-        try:
+    try:
+        async with kept_alive(report, "waiting for your answer"):
             result = await ctx.session.elicit_form(question, _SCHEMA, ctx.request_id)
-        except MCPError:
-            return None
-        finally:
-            group.cancel_scope.cancel()
+    except MCPError:
+        return None
     return _answer_in(result)
-
-
-async def _keep_the_call_alive(report: Report) -> None:
-    while True:
-        await anyio.sleep(SILENCE)
-        await report("waiting for your answer")
 
 
 def question_as_result(handle: Handle, question: str) -> InputRequiredResult:

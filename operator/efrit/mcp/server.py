@@ -29,7 +29,7 @@ from efrit.mcp.calls import Calls, question_of
 from efrit.mcp.catalogue import Access, Effect, Tool, catalogue
 from efrit.mcp.failures import in_words, wrong_arguments
 from efrit.mcp.schemas import schema_of
-from efrit.mcp.waiting import Report, follow
+from efrit.mcp.waiting import Report, follow, kept_alive
 
 log = logging.getLogger(__name__)
 
@@ -215,9 +215,13 @@ class _Call:
             case shapes.InstanceArguments():
                 return _answered(await calls.queue_stats(arguments))
             case shapes.StartArguments():
-                return _answered(await calls.start(arguments))
+                async with kept_alive(self._report, f"{arguments.instance_id} is being started"):
+                    started = await calls.start(arguments)
+                return _answered(started)
             case shapes.StopArguments():
-                return _answered(await calls.stop(arguments))
+                async with kept_alive(self._report, f"{arguments.instance_id} ends what it runs"):
+                    stopped = await calls.stop(arguments)
+                return _answered(stopped)
             case _:
                 return _answered(await calls.list_instances())
 

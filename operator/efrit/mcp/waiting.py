@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import anyio
+from mcp.shared.exceptions import MCPError
 
 from efrit.client.interface import Backend, Handle, RequestState, Update
 from efrit.errors import EfritError
@@ -52,6 +53,29 @@ async def _until_final(backend: Backend, handle: Handle, teller: _Teller) -> Req
             if update.state is not None and update.state.final:
                 return update.state
     return None
+
+
+@asynccontextmanager
+async def kept_alive(report: Report, text: str) -> AsyncIterator[None]:
+    """Says `text` every few seconds while its body runs, which says nothing itself."""
+    problem: Exception | None = None
+
+    async def tell() -> None:
+        began = time.monotonic()
+        while True:
+            await anyio.sleep(SILENCE)
+            await report(f"{text} ({time.monotonic() - began:.0f} s)")
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(tell)
+        try:
+            yield
+        except (EfritError, MCPError) as error:
+            # Raised in here it would come out as a group of one.
+            problem = error
+        group.cancel_scope.cancel()
+    if problem is not None:
+        raise problem
 
 
 def sentence(state: RequestState) -> str:

@@ -3,10 +3,12 @@
 from typing import Any
 
 import anyio
+import pytest
 from mcp.client import ClientRequestContext
 from mcp.types import ElicitRequestFormParams, ElicitRequestParams, ElicitResult
 
-from efrit.client.interface import RequestType
+from efrit.client.interface import Handle, RequestType, Setup, Started, Work
+from efrit.mcp import waiting
 from tests.unit.mcp.conftest import Open
 from tests.unit.mcp.scripted import ScriptedBackend, asking, at, evaluated
 
@@ -169,3 +171,82 @@ async def test_an_answer_that_comes_twice_is_one_request(backend: ScriptedBacken
         again = await client.call_tool("efrit_wait", arguments)
     assert first.structured_content == again.structured_content
     assert len(backend.states) == 2
+
+
+async def test_work_is_handed_over_though_its_caller_goes_away_meanwhile(
+    open_client: Open, backend: ScriptedBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began, go_on = anyio.Event(), anyio.Event()
+    submit = backend.submit
+
+    async def slowly(work: Work) -> Handle:
+        began.set()
+        await go_on.wait()
+        return await submit(work)
+
+    monkeypatch.setattr(backend, "submit", slowly)
+    async with open_client() as client, anyio.create_task_group() as group:
+        gone = anyio.Event()
+
+        async def give_up_early() -> None:
+            with anyio.CancelScope() as scope:
+                async with anyio.create_task_group() as inner:
+
+                    async def leave() -> None:
+                        await began.wait()
+                        scope.cancel()
+                        gone.set()
+                        # In one process the server's half is the same call: it can only end once it may.
+                        go_on.set()
+
+                    inner.start_soon(leave)
+                    await client.call_tool("efrit_submit", {"type": "eval", "content": "1"})
+
+        group.start_soon(give_up_early)
+        await gone.wait()
+        assert await backend.first()
+
+
+async def test_a_slow_start_says_that_it_goes_on(
+    open_client: Open, backend: ScriptedBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "SILENCE", 0.01)
+    news, go_on, start = News(), anyio.Event(), backend.start
+
+    async def slowly(name: str, setup: Setup | None = None) -> Started:
+        await go_on.wait()
+        return await start(name, setup)
+
+    async def watch() -> None:
+        with anyio.fail_after(10):
+            async with news.came:
+                while not news.told:
+                    await news.came.wait()
+        go_on.set()
+
+    monkeypatch.setattr(backend, "start", slowly)
+    async with open_client() as client, anyio.create_task_group() as group:
+        group.start_soon(watch)
+        result = await client.call_tool("efrit_start_instance", {"instance_id": "b"}, progress_callback=news)
+    assert not result.is_error
+    assert news.messages[0].startswith("b is being started")
+
+
+async def test_a_wait_without_news_says_that_it_goes_on(
+    open_client: Open, backend: ScriptedBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "SILENCE", 0.01)
+    news = News()
+
+    async def end_after_two_signs() -> None:
+        name = await backend.first()
+        with anyio.fail_after(10):
+            async with news.came:
+                while len([each for each in news.messages if each.endswith("s)")]) < 2:
+                    await news.came.wait()
+        await backend.end(name, result="painted")
+
+    async with open_client() as client, anyio.create_task_group() as group:
+        group.start_soon(end_after_two_signs)
+        result = await client.call_tool("efrit_execute", COMMAND, progress_callback=news)
+    assert not result.is_error

@@ -28,7 +28,7 @@ def plugin() -> None:
 
 
 def _main(program: str, arguments: list[str]) -> int:
-    given = build(program).parse_args(arguments)
+    given = build(program, arguments).parse_args(arguments)
     module, _, function = given.run.partition(":")
     run = getattr(importlib.import_module(f"efrit.cli.{module}"), function)
     try:

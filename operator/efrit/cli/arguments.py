@@ -7,14 +7,30 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
 
 OUTPUTS = ("json", "yaml", "name")
-_Parsers = Any
+Parent = Callable[[], argparse.ArgumentParser]
 
 
-def build(program: str = "efrit") -> argparse.ArgumentParser:
-    """The parser. The namespace it makes has `run`, as `module:function` below `efrit.cli`."""
+@dataclass(frozen=True)
+class Command:
+    """One command. `run` is the function that runs it, as `module:function` below `efrit.cli`."""
+
+    name: str
+    run: str
+    what: str
+    parents: tuple[Parent, ...] = ()
+    arguments: Callable[[argparse.ArgumentParser], None] = lambda parser: None
+
+
+def build(program: str = "efrit", words: list[str] | None = None) -> argparse.ArgumentParser:
+    """The parser; the namespace it makes has the command's `run`.
+
+    With the `words` it is for, only their command is described where one is found: describing all takes longer
+    than an eval.
+    """
+    wanted = next((each.name for each in COMMANDS if words and each.name in words[:1]), None)
     where = _where()
     parser = argparse.ArgumentParser(
         program,
@@ -24,18 +40,17 @@ def build(program: str = "efrit") -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command_name", required=True)
-
-    def command(name: str, run: str, what: str, *parents: argparse.ArgumentParser) -> argparse.ArgumentParser:
-        made = commands.add_parser(
-            name, help=what, description=_sentence(what), parents=[where, *parents], allow_abbrev=False
-        )
-        made.set_defaults(run=run)
-        return made
-
-    _asking(command)
-    _requests(command)
-    _instances(command)
-    _rest(command)
+    for each in COMMANDS:
+        if wanted in (None, each.name):
+            made = commands.add_parser(
+                each.name,
+                help=each.what,
+                description=_sentence(each.what),
+                parents=[where, *(parent() for parent in each.parents)],
+                allow_abbrev=False,
+            )
+            made.set_defaults(run=each.run)
+            each.arguments(made)
     return parser
 
 
@@ -99,91 +114,58 @@ def _patience() -> argparse.ArgumentParser:
     return made
 
 
-_Command = Callable[..., argparse.ArgumentParser]
-
-
-def _asking(command: _Command) -> None:
-    made = command(
-        "eval", "asking:run_eval", "run Lisp and print the value of the last form", _work(), _patience(), _output()
-    )
+def _eval(made: argparse.ArgumentParser) -> None:
     made.add_argument("form", nargs="*", help="the forms; - (or nothing, in a pipe) reads standard input")
-    made = command(
-        "command",
-        "asking:run_command",
-        "let the model work in Emacs until it is done",
-        _work(),
-        _session(),
-        _budget(),
-        _patience(),
-        _output(),
-    )
-    made.add_argument("text", nargs="*", help="what to do; - reads standard input")
-    made = command(
-        "chat",
-        "chatting:run_chat",
-        "talk with the model; without a text, for as long as you like",
-        _work(),
-        _session(),
-        _patience(),
-        _output(),
-    )
-    made.add_argument("text", nargs="*", help="one thing to say; - reads standard input")
 
 
-def _requests(command: _Command) -> None:
-    made = command(
-        "submit",
-        "requests:run_submit",
-        "hand work over and print its name",
-        _work(),
-        _session(),
-        _budget(),
-        _output(),
-    )
+def _text(made: argparse.ArgumentParser) -> None:
+    made.add_argument("text", nargs="*", help="what to say or to do; - reads standard input")
+
+
+def _submit(made: argparse.ArgumentParser) -> None:
     made.add_argument("--type", choices=("eval", "command", "chat"), default="eval", help="default: eval")
-    made.add_argument("text", nargs="*", help="what to do; - reads standard input")
-    made = command("wait", "requests:run_wait", "wait until requests are over", _patience(), _output())
+    _text(made)
+
+
+def _wait(made: argparse.ArgumentParser) -> None:
     _names(made)
     made.add_argument("--for", type=_seconds, dest="at_most", metavar="SECONDS", help="wait no longer than this")
-    made = command("cancel", "requests:run_cancel", "ask requests to stop; what they have done stays done", _output())
-    _names(made)
-    made = command("logs", "requests:run_logs", "print what a chat or command has done, as lines of JSON")
+
+
+def _logs(made: argparse.ArgumentParser) -> None:
     _name(made)
     made.add_argument("-f", "--follow", action="store_true", help="go on until it is over")
-    made = command("result", "requests:run_result", "print the whole result, however large")
+
+
+def _result(made: argparse.ArgumentParser) -> None:
     _name(made)
     made.add_argument("-r", "--raw", action="store_true", help="print a Lisp string without its quotes")
-    made = command("requests", "requests:run_requests", "list requests, or tell all of some", _output())
+
+
+def _requests(made: argparse.ArgumentParser) -> None:
     made.add_argument("name", nargs="*", help="names of requests")
     made.add_argument("-i", "--instance", metavar="NAME", help="those of this instance")
 
 
-def _instances(command: _Command) -> None:
-    made = command("instances", "instances:run_instances", "list the instances", _output())
-    made.add_argument("name", nargs="*", help="names of instances")
-    made = command("start", "instances:run_start", "start an instance; make it if there is none", _output())
+def _some_instances(made: argparse.ArgumentParser) -> None:
+    made.add_argument("name", nargs="*", help="names of instances; default: all")
+
+
+def _start(made: argparse.ArgumentParser) -> None:
     _instance(made)
     made.add_argument("--queue-dir", metavar="DIR", help="where its queue lies (this machine)")
     made.add_argument("--daemon-name", metavar="NAME", help="the name of its Emacs daemon")
     made.add_argument("--workspace-dir", metavar="DIR", help="where its work begins (this machine)")
     made.add_argument("--image", metavar="IMAGE", help="the image of its Emacs (cluster)")
-    made = command(
-        "stop", "instances:run_stop", "let what runs end, then stop an instance; its files stay", _output()
-    )
-    _instance(made)
-    _instance(command("attach", "instances:run_attach", "show the Emacs of an instance in this terminal"))
-    made = command("stats", "instances:run_stats", "figures of queues", _output())
-    made.add_argument("name", nargs="*", help="names of instances; default: all")
 
 
-def _rest(command: _Command) -> None:
-    made = command("top", "top:run_top", "watch instances, queues and running work")
+def _top(made: argparse.ArgumentParser) -> None:
     made.add_argument("-d", "--delay", type=_seconds, default=1.0, metavar="SECONDS", help="between two looks")
     made.add_argument("--once", action="store_true", help="print one look and end")
-    command("doctor", "doctor:run_doctor", "say what is wrong here, and how to mend it", _output())
-    made = command("completion", "completion:run_completion", "print a completion script for a shell")
+
+
+def _shell(made: argparse.ArgumentParser) -> None:
     made.add_argument("shell", choices=("bash", "zsh", "fish"), help="which shell")
-    command("version", "doctor:run_version", "print the version")
 
 
 def _instance(made: argparse.ArgumentParser) -> None:
@@ -214,3 +196,52 @@ def _count(text: str) -> int:
 
 _seconds.__name__ = "number of seconds"
 _count.__name__ = "number above 0"
+
+COMMANDS = (
+    Command(
+        "eval", "asking:run_eval", "run Lisp and print the value of the last form", (_work, _patience, _output), _eval
+    ),
+    Command(
+        "command",
+        "asking:run_command",
+        "let the model work in Emacs until it is done",
+        (_work, _session, _budget, _patience, _output),
+        _text,
+    ),
+    Command(
+        "chat",
+        "chatting:run_chat",
+        "talk with the model; without a text, for as long as you like",
+        (_work, _session, _patience, _output),
+        _text,
+    ),
+    Command(
+        "submit",
+        "requests:run_submit",
+        "hand work over and print its name",
+        (_work, _session, _budget, _output),
+        _submit,
+    ),
+    Command("wait", "requests:run_wait", "wait until requests are over", (_patience, _output), _wait),
+    Command(
+        "cancel", "requests:run_cancel", "ask requests to stop; what they have done stays done", (_output,), _names
+    ),
+    Command("logs", "requests:run_logs", "print what a chat or command has done, as lines of JSON", (), _logs),
+    Command("result", "requests:run_result", "print the whole result, however large", (), _result),
+    Command("requests", "requests:run_requests", "list requests, or tell all of some", (_output,), _requests),
+    Command("instances", "instances:run_instances", "list the instances", (_output,), _some_instances),
+    Command("start", "instances:run_start", "start an instance; make it if there is none", (_output,), _start),
+    Command(
+        "stop",
+        "instances:run_stop",
+        "let what runs end, then stop an instance; its files stay",
+        (_output,),
+        _instance,
+    ),
+    Command("attach", "instances:run_attach", "show the Emacs of an instance in this terminal", (), _instance),
+    Command("stats", "instances:run_stats", "figures of queues", (_output,), _some_instances),
+    Command("top", "top:run_top", "watch instances, queues and running work", (), _top),
+    Command("doctor", "doctor:run_doctor", "say what is wrong here, and how to mend it", (_output,)),
+    Command("completion", "completion:run_completion", "print a completion script for a shell", (), _shell),
+    Command("version", "doctor:run_version", "print the version"),
+)

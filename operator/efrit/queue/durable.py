@@ -80,7 +80,7 @@ class Disk:
                     if area is not Area.ROOT:
                         self._fds[area] = self._open_area(area)
                 if new:
-                    self.sync_dir(Area.ROOT)
+                    self._fsync(self._fds[Area.ROOT])
             except BaseException:
                 self.close()
                 raise

@@ -1,6 +1,8 @@
 """The command line as data."""
 
+import contextlib
 import importlib
+import io
 import subprocess
 
 import pytest
@@ -30,6 +32,16 @@ def test_a_wrong_command_line_ends_with_code_2(words: list[str], capsys: pytest.
         build().parse_args(words)
     assert ended.value.code == 2
     assert "usage: efrit" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", [each.name for each in commands()])
+def test_a_command_alone_takes_what_it_takes_among_all(name: str) -> None:
+    def options(words: list[str] | None) -> str:
+        with pytest.raises(SystemExit), contextlib.redirect_stdout(io.StringIO()) as told:
+            build("efrit", words).parse_args([name, "--help"])
+        return told.getvalue()
+
+    assert options([name]) == options(None) != ""
 
 
 def test_completion_scripts_know_every_command() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from efrit.client.interface import RequestType
 from efrit.mcp import shapes
 
 
@@ -127,16 +128,22 @@ _GET = Tool(
     Effect.READS,
     idempotent=True,
 )
-_WAIT = Tool(
-    "efrit_wait",
-    "Wait for a request",
-    "Wait until a request is final, with progress meanwhile, and return it. It returns earlier when timeout is over: "
-    "final is then false and the work goes on.",
-    shapes.WaitArguments,
-    shapes.RequestAnswer,
-    Effect.READS,
-    idempotent=True,
-)
+
+
+def _wait(access: Access) -> Tool:
+    # A question it passes on, once answered, goes on with the session: that is more than reading.
+    return Tool(
+        "efrit_wait",
+        "Wait for a request",
+        "Wait until a request is final, with progress meanwhile, and return it. It returns earlier when timeout is "
+        "over: final is then false and the work goes on.",
+        shapes.WaitArguments,
+        shapes.RequestAnswer,
+        Effect.READS if access is Access.READ_ONLY else Effect.ADDS,
+        idempotent=True,
+    )
+
+
 _CANCEL = Tool(
     "efrit_cancel",
     "Cancel a request",
@@ -148,6 +155,11 @@ _CANCEL = Tool(
 )
 
 
+def may_reply(access: Access, kind: RequestType | None) -> bool:
+    """Whether a server with this access goes on with a session of this kind when its question is answered."""
+    return access is Access.FULL or (access is Access.NOT_DESTRUCTIVE and kind is RequestType.CHAT)
+
+
 def catalogue(access: Access) -> tuple[Tool, ...]:
     """The tools a server with this access offers, always in the same order."""
     execute, submit = _work(access)
@@ -156,5 +168,5 @@ def catalogue(access: Access) -> tuple[Tool, ...]:
         Access.NOT_DESTRUCTIVE: {Effect.READS, Effect.ADDS},
         Access.READ_ONLY: {Effect.READS},
     }[access]
-    every = (execute, _LIST, _STATS, _START, _STOP, submit, _GET, _WAIT, _CANCEL)
+    every = (execute, _LIST, _STATS, _START, _STOP, submit, _GET, _wait(access), _CANCEL)
     return tuple(tool for tool in every if tool.effect in allowed)

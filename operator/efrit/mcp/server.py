@@ -26,7 +26,7 @@ from efrit.client.interface import Backend, Handle, RequestState
 from efrit.errors import EfritError
 from efrit.mcp import asking, resources, shapes
 from efrit.mcp.calls import Calls, question_of
-from efrit.mcp.catalogue import Access, Effect, Tool, catalogue
+from efrit.mcp.catalogue import Access, Effect, Tool, catalogue, may_reply
 from efrit.mcp.failures import in_words, wrong_arguments
 from efrit.mcp.schemas import schema_of
 from efrit.mcp.waiting import Report, follow, kept_alive
@@ -79,7 +79,7 @@ def make_server(
     `state_keys`, 32 bytes or more each, are the same in all replicas. `principal` names who calls: a question is
     answered by whoever was asked it.
     """
-    handlers = _Handlers(backend_of, catalogue(access), patience)
+    handlers = _Handlers(backend_of, access, patience)
     server: Server[Any] = Server(
         NAME,
         version=our_version(),
@@ -124,8 +124,10 @@ def as_protocol(tool: Tool) -> types.Tool:
 
 
 class _Handlers:
-    def __init__(self, backend_of: BackendOf, tools: tuple[Tool, ...], patience: float) -> None:
+    def __init__(self, backend_of: BackendOf, access: Access, patience: float) -> None:
         self._backend_of = backend_of
+        self._access = access
+        tools = catalogue(access)
         self._tools = {tool.name: tool for tool in tools}
         self._told = [as_protocol(tool) for tool in tools]
         self._patience = patience
@@ -148,7 +150,9 @@ class _Handlers:
         except ValidationError as error:
             return _failed(wrong_arguments(error))
         try:
-            return await _Call(await self._backend_of(ctx), ctx, params, self._patience).run(tool, arguments)
+            return await _Call(await self._backend_of(ctx), ctx, params, self._access, self._patience).run(
+                tool, arguments
+            )
         except EfritError as error:
             return _failed(f"{error.code}: {in_words(error)}")
         except MCPError:
@@ -189,11 +193,14 @@ class _Handlers:
 class _Call:
     """One call of a tool: its backend, its client, and what it said."""
 
-    def __init__(self, backend: Backend, ctx: Context, params: types.CallToolRequestParams, patience: float) -> None:
+    def __init__(
+        self, backend: Backend, ctx: Context, params: types.CallToolRequestParams, access: Access, patience: float
+    ) -> None:
         self._backend = backend
         self._calls = Calls(backend)
         self._ctx = ctx
         self._params = params
+        self._access = access
         self._patience = patience
         self._told = 0
 
@@ -234,14 +241,14 @@ class _Call:
         else:
             asked = await self._backend.get(asking.asked_before(self._params.request_state))
             answer = asking.answer_among(self._params.input_responses)
-            if answer is None:
+            if answer is None or not may_reply(self._access, asked.type):
                 return _answered(await shape(asked))
             handle = await self._replied(asked, answer)
         manner = asking.manner_of(self._ctx)
         for _ in range(MOST_QUESTIONS):
             state = await follow(self._backend, handle, seconds, self._report)
             question = question_of(state)
-            if question is None or manner is asking.Manner.NOT_AT_ALL:
+            if question is None or manner is asking.Manner.NOT_AT_ALL or not may_reply(self._access, state.type):
                 break
             if manner is asking.Manner.BY_THE_RESULT:
                 return asking.question_as_result(state.handle, question)

@@ -9,6 +9,7 @@ from mcp.types import ElicitRequestFormParams, ElicitRequestParams, ElicitResult
 
 from efrit.client.interface import Handle, RequestType, Setup, Started, Work
 from efrit.mcp import waiting
+from efrit.mcp.catalogue import Access
 from tests.unit.mcp.conftest import Open
 from tests.unit.mcp.scripted import ScriptedBackend, asking, at, evaluated
 
@@ -250,3 +251,26 @@ async def test_a_wait_without_news_says_that_it_goes_on(
         group.start_soon(end_after_two_signs)
         result = await client.call_tool("efrit_execute", COMMAND, progress_callback=news)
     assert not result.is_error
+
+
+@pytest.mark.parametrize(
+    ("access", "kind", "asked"),
+    [
+        (Access.FULL, "command", True),
+        (Access.NOT_DESTRUCTIVE, "command", False),
+        (Access.NOT_DESTRUCTIVE, "chat", True),
+        (Access.READ_ONLY, "chat", False),
+    ],
+)
+async def test_a_question_is_passed_on_only_where_its_answer_may_be_acted_on(
+    open_client: Open, backend: ScriptedBackend, access: Access, kind: str, asked: bool
+) -> None:
+    backend.answers = {"paint it": asking("Which colour?"), "Blue.": evaluated("painted blue")}
+    name = (await backend.submit(Work(RequestType(kind), "paint it"))).id
+    person = Person("Blue.")
+    async with open_client(access, elicitation_callback=person) as client:
+        waited = await client.call_tool("efrit_wait", {"request_id": name})
+    assert waited.structured_content is not None
+    assert (person.asked == ["Which colour?"]) is asked
+    assert (waited.structured_content["reason"] == "Succeeded") is asked
+    assert len(backend.submitted) == 1 + asked

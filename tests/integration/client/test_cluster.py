@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.cluster.control_plane import ControlPlane
 from tests.integration.client.program import Program
@@ -61,14 +62,14 @@ def test_doctor_tells_an_account_which_rights_it_lacks(powerless: Program) -> No
 
 
 def test_the_namespace_is_the_contexts_own_unless_another_is_named(
-    in_a_cluster: Program, plane: ControlPlane, kube: Kube, namespace_of: str, tmp_path: Path
+    in_a_cluster: Program, kube: Kube, namespace_of: str, tmp_path: Path
 ) -> None:
-    admin = json.loads(kubeconfig(plane, token(kube, namespace_of, "default"), namespace_of))
-    assert admin["contexts"][0]["context"]["namespace"] == namespace_of
-    own = Path(in_a_cluster.env["KUBECONFIG"])
-    named = Program("cluster", {**in_a_cluster.env, "EFRIT_BACKEND": "cluster"}, ("--kubeconfig", str(own)))
-    assert named.run("instances", "-n", namespace_of, "-o", "name").out == "one\n"
-    assert named.run("instances", "-o", "name").out == ""
+    config = yaml.safe_load(Path(in_a_cluster.env["KUBECONFIG"]).read_text())
+    config["contexts"][0]["context"]["namespace"] = namespace_of
+    (tmp_path / "kubeconfig").write_text(yaml.safe_dump(config))
+    named = Program("cluster", in_a_cluster.env, ("--kubeconfig", str(tmp_path / "kubeconfig")))
+    assert named.ok("instances", "-o", "name") == "one\n"
+    assert named.ok("instances", "-n", new_namespace(kube), "-o", "name") == ""
 
 
 def test_a_request_of_another_namespace_is_not_found(in_a_cluster: Program, kube: Kube) -> None:

@@ -7,6 +7,7 @@ sees it.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 import ssl
@@ -230,7 +231,14 @@ async def _listen(app: Starlette, http: Http) -> None:
         if config.ssl is not None and http.certificate is not None and http.key is not None:
             config.ssl.minimum_version = ssl.TLSVersion.TLSv1_2
             group.start_soon(_keep_certificate, config.ssl, http.certificate, http.key)
-        await server.serve()
+        serving = asyncio.create_task(server.serve())
+        try:
+            await asyncio.shield(serving)
+        except asyncio.CancelledError:
+            # uvicorn closes its sockets only when it ends by itself.
+            server.should_exit = True
+            await serving
+            raise
         group.cancel_scope.cancel()
 
 

@@ -1,0 +1,84 @@
+"""A server that is told to stop while calls wait: it ends, and the work does not."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx2
+
+from tests.integration.mcp.conftest import Laptop, Serve
+from tests.integration.mcp.test_stdio import known
+
+SECONDS_TO_END = 30
+HEADERS = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-11-25"}
+
+
+def call(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
+
+
+def told(answer: httpx2.Response) -> dict[str, Any]:
+    """The structured content of the one message in an event stream."""
+    (line,) = [line for line in answer.text.splitlines() if line.startswith("data: {")]
+    found: dict[str, Any] = json.loads(line.removeprefix("data: "))["result"]["structuredContent"]
+    return found
+
+
+async def test_an_http_server_that_is_told_to_stop_ends_and_the_work_goes_on(laptop: Laptop, serve: Serve) -> None:
+    go_on, began = laptop.home / "go", laptop.home / "began"
+    form = f'(progn (write-region "" nil "{began}") (while (not (file-exists-p "{go_on}")) (sleep-for 0.05)) 42)'
+    work = {"type": "eval", "content": form, "timeout": 120, "idempotency_key": "stop"}
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    words = ["--transport", "http", "--auth", "none", "--port", str(port)]
+    server = await asyncio.to_thread(
+        subprocess.Popen, [sys.executable, "-m", "efrit.mcp.app", *words], env=laptop.env, cwd=laptop.home
+    )
+    try:
+        await _until_it_serves(port)
+        async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=HEADERS, timeout=120) as http:
+            name = told(await http.post("/mcp", json=call("efrit_submit", work)))["request_id"]
+            wait = asyncio.create_task(
+                http.post("/mcp", json=call("efrit_wait", {"request_id": name, "timeout": 100}))
+            )
+            await _until_there(began)
+            assert not wait.done()
+            server.send_signal(signal.SIGTERM)
+            await asyncio.to_thread(server.wait, SECONDS_TO_END)
+            with contextlib.suppress(httpx2.TransportError):
+                await wait
+    finally:
+        if server.poll() is None:
+            server.kill()
+            await asyncio.to_thread(server.wait)
+    go_on.touch()
+    async with serve() as client:
+        ended = known(await client.call_tool("efrit_wait", {"request_id": name}))
+    assert (ended["outcome"], ended["result"], ended["attempt"]) == ("Success", "42", 1)
+
+
+async def _until_it_serves(port: int) -> None:
+    async with httpx2.AsyncClient() as http:
+        with anyio.fail_after(60):
+            while True:
+                try:
+                    if (await http.get(f"http://127.0.0.1:{port}/healthz")).status_code == 200:
+                        return
+                except httpx2.TransportError:
+                    await anyio.sleep(0.05)
+
+
+async def _until_there(file: Path) -> None:
+    with anyio.fail_after(60):
+        while not await anyio.Path(file).exists():  # noqa: ASYNC110 - it is another process that makes it
+            await anyio.sleep(0.02)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -23,6 +24,11 @@ CONFORMANCE = "@modelcontextprotocol/conformance@0.1.16"
 INSPECTOR = "@modelcontextprotocol/inspector@2.12.0"
 BASELINE = Path(__file__).parent / "expected-failures.yaml"
 SECONDS = 600
+INTRODUCTION = (
+    "Written by `make conformance`. Why each scenario marked ✗ cannot pass here is told in "
+    "`tests/conformance/expected-failures.yaml`."
+)
+COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 EVAL = {"instance_id": "default", "type": "eval", "content": "(+ 1 2)"}
 
 
@@ -38,7 +44,7 @@ def main() -> int:
     text = "\n\n".join(f"## {title}\n\n{said}" for title, _, said in parts)
     print(text)
     if report is not None:
-        report.write_text(f"# MCP conformance\n\n{text}\n")
+        report.write_text(f"# MCP conformance\n\n{INTRODUCTION}\n\n{text}\n")
     failed = [title for title, good, _ in parts if not good]
     print(f"\nconformance: {'all well' if not failed else 'FAILED: ' + ', '.join(failed)}")
     return 1 if failed else 0
@@ -60,7 +66,8 @@ class Tools:
         """The conformance suite, all of it, against the list of what cannot pass."""
         words = ["server", "--url", url, "--suite", "all", "--expected-failures", str(BASELINE)]
         done = self._run("conformance", [*words, "--output-dir", str(self._place / "results")], dict(os.environ))
-        return f"{CONFORMANCE} over HTTP", done.returncode == 0, done.stdout.partition("=== SUMMARY ===")[2].strip()
+        summary = COLOURS.sub("", done.stdout.partition("=== SUMMARY ===")[2]).strip()
+        return f"{CONFORMANCE} over HTTP", done.returncode == 0, f"```\n{summary}\n```"
 
     def inspector(self, transport: str, server: list[str], env: dict[str, str]) -> Part:
         """The inspector lists the tools and runs an eval."""

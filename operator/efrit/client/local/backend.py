@@ -7,7 +7,6 @@ what is answered at once (`ask_now`) does without, for it would take longer to i
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -36,6 +35,7 @@ from efrit.client.local.daemon import Daemon
 from efrit.client.local.files import QueueFiles
 from efrit.client.local.patience import Patience
 from efrit.client.local.settings import LocalInstance, LocalSettings, add_instance, config_path, load, new_instance
+from efrit.client.local.work import check, id_of, request_for
 from efrit.client.placement import least_loaded
 from efrit.protocol.ids import is_request_id
 
@@ -215,7 +215,7 @@ class LocalBackend:
 
     def _chosen(self, work: Work) -> tuple[Daemon, str]:
         self._archive()
-        rid = _id_of(work)
+        rid = id_of(work)
         return self._choose(work, rid), rid
 
     def _wake(self, daemon: Daemon) -> None:
@@ -232,13 +232,13 @@ class LocalBackend:
                 f"{pending + processing} requests wait or run on {name}, max_concurrent_requests allows no more",
                 "wait for one of them, or raise the number in the configuration",
             )
-        files.submit(rid, _request(rid, work))
+        files.submit(rid, request_for(rid, work))
         return Handle(rid, name)
 
     def _choose(self, work: Work, rid: str) -> Daemon:
         if work.pool is not None or work.selector is not None:
             raise Refused("pools and labels are a cluster's", "name an instance, or none to have one chosen")
-        _check(work)
+        check(work)
         if work.instance is not None:
             return self._daemon(work.instance)
         if len(self.settings.instances) == 1:
@@ -344,53 +344,6 @@ async def _in_a_thread(work: Callable[[], T]) -> T:
     import asyncio
 
     return await asyncio.to_thread(work)
-
-
-def _id_of(work: Work) -> str:
-    if work.key is None:
-        return f"efrit_{int(time.time())}_{os.urandom(4).hex()}"
-    return f"key_{hashlib.sha256(work.key.encode()).hexdigest()[:40]}"
-
-
-def _check(work: Work) -> None:
-    if not work.content.strip():
-        raise Refused(
-            "there is nothing to do: the content is empty", "give Lisp to an eval, words to a chat or command"
-        )
-    if "\0" in work.content:
-        raise Refused(
-            "the content holds a NUL character, which not every Emacs reads", "write it as \\0 in a Lisp string"
-        )
-    if work.queue_timeout is not None:
-        raise Refused("how long work waits is not bounded on this machine", "leave the queue timeout out")
-    if work.budget is not None and work.type != "command":
-        raise Refused("a budget bounds a command", "leave it out of an eval or a chat")
-    if work.session is not None and work.type == "eval":
-        raise Refused("an eval has no session", "leave it out, or send a chat or a command")
-
-
-def _request(rid: str, work: Work) -> dict[str, Any]:
-    options: dict[str, Any] = {"return_context": work.return_context}
-    if work.timeout is not None:
-        options["timeout"] = work.timeout
-    if work.priority:
-        options["priority"] = work.priority
-    if work.retry:
-        options.update(retry="if-interrupted", max_attempts=work.max_attempts or 3)
-    if work.budget is not None:
-        bounds = {name: getattr(work.budget, name) for name in type(work.budget).__dataclass_fields__}
-        options["budget"] = {name: value for name, value in bounds.items() if value is not None}
-    if work.session is not None:
-        options["session"] = {"id": work.session}
-    now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    return {
-        "version": "1.0.0",
-        "id": rid,
-        "type": work.type.value,
-        "content": work.content,
-        "options": options,
-        "timestamp": now,
-    }
 
 
 def _with(setup: Setup, instance: LocalInstance) -> LocalInstance:

@@ -1,0 +1,62 @@
+"""Work as the request file of a queue. Pure, but for the id and the time it is given."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+from efrit.client.errors import Refused
+from efrit.client.interface import Work
+
+
+def id_of(work: Work) -> str:
+    """The id of the request to be: made from the key, so that it is the same each time, or by chance."""
+    if work.key is None:
+        return f"efrit_{int(time.time())}_{os.urandom(4).hex()}"
+    return f"key_{hashlib.sha256(work.key.encode()).hexdigest()[:40]}"
+
+
+def check(work: Work) -> None:
+    """Raises `Refused` for what could only be rejected."""
+    if not work.content.strip():
+        raise Refused(
+            "there is nothing to do: the content is empty", "give Lisp to an eval, words to a chat or command"
+        )
+    if "\0" in work.content:
+        raise Refused(
+            "the content holds a NUL character, which not every Emacs reads", "write it as \\0 in a Lisp string"
+        )
+    if work.queue_timeout is not None:
+        raise Refused("how long work waits is not bounded on this machine", "leave the queue timeout out")
+    if work.budget is not None and work.type != "command":
+        raise Refused("a budget bounds a command", "leave it out of an eval or a chat")
+    if work.session is not None and work.type == "eval":
+        raise Refused("an eval has no session", "leave it out, or send a chat or a command")
+
+
+def request_for(rid: str, work: Work) -> dict[str, Any]:
+    """The JSON of the request file."""
+    options: dict[str, Any] = {"return_context": work.return_context}
+    if work.timeout is not None:
+        options["timeout"] = work.timeout
+    if work.priority:
+        options["priority"] = work.priority
+    if work.retry:
+        options.update(retry="if-interrupted", max_attempts=work.max_attempts or 3)
+    if work.budget is not None:
+        bounds = {name: getattr(work.budget, name) for name in type(work.budget).__dataclass_fields__}
+        options["budget"] = {name: value for name, value in bounds.items() if value is not None}
+    if work.session is not None:
+        options["session"] = {"id": work.session}
+    now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return {
+        "version": "1.0.0",
+        "id": rid,
+        "type": work.type.value,
+        "content": work.content,
+        "options": options,
+        "timestamp": now,
+    }

@@ -26,6 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         level=logging.INFO if settings.verbose else logging.WARNING,
         format="efrit-mcp: %(levelname)s %(name)s: %(message)s",
     )
+    logging.getLogger("efrit.mcp.audit").setLevel(logging.INFO)
     try:
         anyio.run(_serve, settings)
     except KeyboardInterrupt:

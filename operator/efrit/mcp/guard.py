@@ -5,6 +5,7 @@ What the server itself may do never decides anything here. The backend behind is
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 from efrit.client.errors import Forbidden
@@ -25,6 +26,10 @@ from efrit.mcp.review import Act, Caller, Reviewer
 
 INSTANCES = "efritinstances"
 REQUESTS = "efritrequests"
+READING = ("get", "list", "watch")
+
+audit = logging.getLogger("efrit.mcp.audit")
+"""Who changed what, and who was refused: a line each, by the caller's name."""
 
 
 class GuardedBackend:
@@ -133,7 +138,11 @@ class GuardedBackend:
     async def _require(self, act: Act) -> None:
         if act in self._allowed:
             return
-        if not await self._reviewer.may(self._caller, act):
+        allowed = await self._reviewer.may(self._caller, act)
+        if not allowed or act.verb not in READING:
+            # The API server's own audit log knows only the server's account.
+            audit.info("%s %s %s", self._caller.name, "may" if allowed else "may not", act)
+        if not allowed:
             raise Forbidden(
                 f"{self._caller.name} may not {act}", "Ask whoever keeps the cluster for a Role that allows it."
             )

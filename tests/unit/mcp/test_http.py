@@ -324,3 +324,18 @@ async def test_what_is_no_name_of_a_namespace_is_not_asked_about(site: Site, nam
         url = httpx2.URL(f"https://{HOST}", raw_path=f"/namespaces/{namespace.replace(' ', '%20')}/mcp".encode())
         assert (await http.post(url, json=INITIALIZE, headers=ACCEPT)).status_code == 404
     assert site.reviewer.asked == []
+
+
+async def test_each_change_and_each_refusal_is_written_down_with_its_caller(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "efrit.mcp.audit")
+    async with site.client("ann") as client:
+        await client.call_tool("efrit_list_instances", {})
+        await client.call_tool("efrit_submit", {"type": "eval", "content": "1", "instance_id": "of-default"})
+    async with site.client("ann", TEAM) as client:
+        await client.call_tool("efrit_list_instances", {})
+    assert [each.message for each in caplog.records if each.name == "efrit.mcp.audit"] == [
+        "ann may create efritrequests.efrit.dev in namespace default",
+        "ann may not list efritinstances.efrit.dev in namespace team",
+    ]

@@ -120,7 +120,7 @@ class ClusterGround:
         return [each for each in self.host.pods(SYSTEM) if each.name.startswith(RELEASE) and each.pid(Role.OPERATOR)]
 
     def operator_pods(self) -> list[Json]:
-        query = {"labelSelector": f"app.kubernetes.io/instance={RELEASE}"}
+        query = {"labelSelector": f"app.kubernetes.io/instance={RELEASE},app.kubernetes.io/name=efrit-operator"}
         items: list[Json] = self.kube.call("GET", f"/api/v1/namespaces/{SYSTEM}/pods", **query)["items"]
         return items
 

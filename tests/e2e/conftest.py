@@ -15,6 +15,7 @@ from tests.e2e.model import ModelService
 
 RELEASE = os.environ.get("RELEASE", "efrit-operator")
 SYSTEM = os.environ.get("NAMESPACE", "efrit-system")
+OPERATOR = "app.kubernetes.io/name=efrit-operator"
 RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
 NewNamespace = Callable[[], str]
 
@@ -68,7 +69,7 @@ def shared_namespace(kube: Kube, new_namespace: NewNamespace) -> Iterator[str]:
 
 def operator_pods(kube: Kube) -> list[Json]:
     """Return the pods of the operator."""
-    return kube.list("Pod", SYSTEM, labelSelector=f"app.kubernetes.io/instance={RELEASE}")
+    return kube.list("Pod", SYSTEM, labelSelector=f"app.kubernetes.io/instance={RELEASE},{OPERATOR}")
 
 
 def wait_operator(kube: Kube) -> Json:

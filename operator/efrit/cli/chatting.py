@@ -78,8 +78,9 @@ async def _turn(backend: Backend, given: Namespace, work: Work) -> RequestState 
         return None
     if said:
         print("" if said[-1].endswith("\n") else "\n", end="")
-        # It was shown as it came, and is not printed twice.
-        state = replace(state, result=None) if work.type is RequestType.CHAT and not given.output else state
+        # It was shown as it came, and is not printed twice, unless some of it never came.
+        shown = state.result is not None and state.result.strip() in "".join(said)
+        state = replace(state, result=None) if work.type is RequestType.CHAT and shown else state
     await tell(backend, state, given)
     return state
 

@@ -77,9 +77,9 @@ The daemon takes the model from the environment it was started in: `EFRIT_MODEL_
 `EFRIT_MODEL_API_KEY_FILE`. `EFRIT_EMACS` names another Emacs. With no instance named, the least loaded one that runs
 is used. No bridge stands between: whoever waits also starts a daemon that died, and ends one that does not listen.
 
-In a cluster `logs`, `attach` and results above 768 KiB take the right to exec into the pod (`pods/exec`), results
-above 32 KiB the right to read Secrets; `attach` runs kubectl. The model's words are streamed on this machine; a
-cluster tells how far the work is, and the answer when it is whole.
+In a cluster `logs`, `attach` and results above 768 KiB take the right to exec into the pod (get and create of
+`pods/exec`), results above 32 KiB the right to read Secrets; `attach` runs kubectl. `chat` shows the model's words as
+they are said; without the right to exec, how far the work is, and the answer when it is whole.
 
 ## Commands
 """

@@ -49,7 +49,7 @@ async def wait(
 
     async def pump() -> None:
         nonlocal last
-        async for update in backend.watch(handle):
+        async for update in backend.watch(handle, words=show.say is not None):
             last = update.state or last
             if update.text and show.say is not None:
                 line.clear()

@@ -337,9 +337,10 @@ class Backend(Protocol):
     async def get(self, handle: Handle) -> RequestState:
         """As it is now. Raises `RequestNotFound`."""
 
-    def watch(self, handle: Handle) -> AsyncIterator[Update]:
+    def watch(self, handle: Handle, *, words: bool = False) -> AsyncIterator[Update]:
         """First its state, then each change, streamed text in between where there is some; ends once it is final.
 
+        `words`: have the model's words as they come even where that takes more (in a cluster, a command in the pod).
         Raises `RequestNotFound`. Leaving it does not touch the work.
         """
 

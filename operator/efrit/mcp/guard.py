@@ -96,10 +96,12 @@ class GuardedBackend:
         """Needs `get`."""
         return await (await self._behind(self._act("get", REQUESTS, handle.id))).get(handle)
 
-    async def watch(self, handle: Handle) -> AsyncIterator[Update]:
-        """Needs `get` and `watch`."""
+    async def watch(self, handle: Handle, *, words: bool = False) -> AsyncIterator[Update]:
+        """Needs `get` and `watch`, and with `words` to read files of pods."""
         behind = await self._behind(*(self._act(verb, REQUESTS, handle.id) for verb in ("get", "watch")))
-        async for update in behind.watch(handle):
+        if words:
+            await self._require(Act("create", "pods/exec", self._namespace, group=""))
+        async for update in behind.watch(handle, words=words):
             yield update
 
     async def cancel(self, handle: Handle) -> RequestState:

@@ -119,7 +119,7 @@ class ScriptedBackend:
             raise RequestNotFound(f"there is no request {handle.id}")
         return self.states[handle.id]
 
-    async def watch(self, handle: Handle) -> AsyncIterator[Update]:
+    async def watch(self, handle: Handle, *, words: bool = False) -> AsyncIterator[Update]:
         for text in self.texts.get(handle.id, ()):
             yield Update(text=text)
         told: RequestState | None = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import os
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ PAGE = 500
 TIMEOUT_SECONDS = 30
 WATCH_SECONDS = 300
 _NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-_STDOUT, _STDERR, _ERROR = 1, 2, 3
+_STDOUT, _STDERR, _ERROR = b"\1", b"\2", b"\3"
 
 
 def path(plural: str, namespace: str, name: str = "", sub: str = "") -> str:
@@ -104,8 +104,18 @@ class Api:
 
     async def read(self, namespace: str, pod: str, container: str, command: Sequence[str]) -> bytes:
         """What `command` writes to standard output in a container. Raises `NotFound` where it fails."""
-        query = [("container", container), ("stdout", "true"), ("stderr", "true")]
+        return b"".join([data async for data in self.stream(namespace, pod, container, command)])
+
+    async def stream(
+        self, namespace: str, pod: str, container: str, command: Sequence[str]
+    ) -> AsyncGenerator[bytes, None]:
+        """What `command` writes to standard output in a container, as it comes. Raises `NotFound` where it fails.
+
+        Its standard input is open until nobody listens any more.
+        """
+        query = [("container", container), ("stdin", "true"), ("stdout", "true"), ("stderr", "true")]
         query += [("command", word) for word in command]
+        complaints, end = b"", b""
         async with WsApiClient(self._configuration) as client:
             serialized = await client.param_serialize(
                 method="GET",
@@ -115,20 +125,22 @@ class Api:
                 auth_settings=["BearerToken"],
             )
             response = await client.call_api(*serialized, _preload_content=False)
-            channels: dict[int, list[bytes]] = {}
             try:
                 async with response.response as socket:
                     async for message in socket:
-                        if message.data:
-                            channels.setdefault(message.data[0], []).append(message.data[1:])
+                        channel, data = message.data[:1], message.data[1:]
+                        if channel == _STDOUT:
+                            yield data
+                        elif channel == _STDERR:
+                            complaints += data
+                        elif channel == _ERROR:
+                            end += data
             except aiohttp.WSServerHandshakeError as error:
                 raise _refusal(error.status, f"exec in the pod {pod}: {error.message}") from error
             except (aiohttp.ClientError, OSError) as error:
                 raise NotReady(f"cannot run a command in the pod {pod}: {error}", "try again") from error
-        told = {number: b"".join(parts) for number, parts in channels.items()}
-        if b'"Success"' not in told.get(_ERROR, b'"Success"'):
-            raise NotFound(told.get(_STDERR, b"").decode(errors="replace").strip() or f"{command[0]} failed in {pod}")
-        return told.get(_STDOUT, b"")
+        if end and b'"Success"' not in end:
+            raise NotFound(complaints.decode(errors="replace").strip() or f"{command[0]} failed in {pod}")
 
     async def call(
         self,

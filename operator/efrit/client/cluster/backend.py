@@ -13,6 +13,8 @@ from typing import Any
 
 from efrit.client.cluster import states
 from efrit.client.cluster.api import Api, Json, WatchOver, configuration, decoded
+from efrit.client.cluster.worklog import WorkLog, pod_of
+from efrit.client.cluster.worklog import follow as followed
 from efrit.client.errors import (
     Conflict,
     InstanceNotFound,
@@ -39,11 +41,11 @@ from efrit.client.interface import (
     Work,
 )
 from efrit.client.placement import least_loaded
+from efrit.client.worklog import entry, words_in
 
 INSTANCES, REQUESTS = "efritinstances", "efritrequests"
 START_SECONDS = 300.0
 STOP_SECONDS = 120.0
-_LOG_PAUSE = 1.0
 
 
 async def connect_cluster(kubeconfig: Path | None, context: str | None, namespace: str | None) -> ClusterBackend:
@@ -163,7 +165,7 @@ class ClusterBackend:
         daemon = self._daemon_names.get(name, states.DAEMON)
         inside = ["emacsclient", "--tty", f"--socket-name={daemon}"]
         where = ["kubectl", *self._kubectl_options, "--namespace", self.namespace]
-        return [*where, "exec", "--stdin", "--tty", _pod(name), "--container", "emacs", "--", *inside]
+        return [*where, "exec", "--stdin", "--tty", pod_of(name), "--container", "emacs", "--", *inside]
 
     async def examine(self) -> Sequence[Finding]:
         """The API server, the operator's resources, what you may do, and each instance."""
@@ -233,8 +235,20 @@ class ClusterBackend:
             raise _gone(handle, self.namespace)
         return found
 
-    async def watch(self, handle: Handle) -> AsyncIterator[Update]:
-        """Its states as they change. A cluster tells how far the model is, not each of its words."""
+    async def watch(self, handle: Handle, *, words: bool = False) -> AsyncIterator[Update]:
+        """Its states as they change; with `words`, and the right to exec into pods, what the model says meanwhile."""
+        changes = self._changes(handle)
+        if not words:
+            async for state in changes:
+                yield Update(state)
+            return
+        async for each in followed(changes, await self._log_of(handle)):
+            if isinstance(each, RequestState):
+                yield Update(each)
+            elif text := words_in(entry(each)):
+                yield Update(text=text)
+
+    async def _changes(self, handle: Handle) -> AsyncIterator[RequestState]:
         last: RequestState | None = None
         selector = f"metadata.name={handle.id}"
         while True:
@@ -244,7 +258,7 @@ class ClusterBackend:
             state = states.request_of(found[0])
             if state != last:
                 last = state
-                yield Update(state)
+                yield state
             if state.final:
                 return
             try:
@@ -254,7 +268,7 @@ class ClusterBackend:
                     state = states.request_of(each)
                     if state != last:
                         last = state
-                        yield Update(state)
+                        yield state
                     if state.final:
                         return
             except WatchOver:
@@ -292,30 +306,26 @@ class ClusterBackend:
                 if data is not None:
                     return data
                 raise NotFound(f"the Secret {name} has no such key")
-            pod = _pod(state.handle.instance or "")
+            pod = pod_of(state.handle.instance or "")
             return await self.api.read(self.namespace, pod, "emacs", ["cat", "--", str(reference["workspacePath"])])
         except NotFound as error:
             raise ResultGone(f"the whole result of {state.handle.id} is no longer there: {error}") from error
 
     async def log(self, handle: Handle, *, follow: bool = False) -> AsyncIterator[str]:
         """Its work log, read from the queue's volume; that takes the right to exec into the pod."""
-        offset = 0
-        while True:
-            found = await self._request(handle)
-            state = states.request_of(found)
-            over = state.final or not follow
-            data = b""
-            if state.handle.instance is not None and (state.started is not None or state.final):
-                pod = _pod(state.handle.instance)
-                command = _log_command(found["metadata"]["uid"], offset)
-                data = await self.api.read(self.namespace, pod, "emacs", command)
-            whole = data[: data.rfind(b"\n") + 1]
-            offset += len(whole)
-            for line in whole.decode(errors="replace").splitlines():
+        log = await self._log_of(handle)
+        state = await self.get(handle)
+        if state.handle.instance is not None and (state.started is not None or state.final):
+            # Who may not read it is told so here.
+            for line in await log.rest(state.handle.instance):
                 yield line
-            if over:
-                return
-            await asyncio.sleep(_LOG_PAUSE)
+        if follow and not state.final:
+            async for each in followed(self._changes(handle), log):
+                if isinstance(each, str):
+                    yield each
+
+    async def _log_of(self, handle: Handle) -> WorkLog:
+        return WorkLog(self.api, self.namespace, (await self._request(handle))["metadata"]["uid"])
 
     async def requests(self, instance: str | None = None) -> Sequence[RequestState]:
         """All of the namespace, or of one instance."""
@@ -325,19 +335,8 @@ class ClusterBackend:
         return sorted((states.request_of(each) for each in found), key=lambda each: each.created or epoch)
 
 
-def _log_command(uid: str, offset: int) -> list[str]:
-    script = (
-        'for f in progress/"$1".ndjson archive/log_"$1".ndjson; do [ ! -f "$f" ] || exec tail -c +"$2" "$f"; done'
-    )
-    return ["sh", "-c", f"cd {states.QUEUE} && {script}", "sh", uid, str(offset + 1)]
-
-
 def _gone(handle: Handle, namespace: str) -> RequestNotFound:
     return RequestNotFound(f"there is no request {handle.id} in the namespace {namespace}", "see `efrit requests`")
-
-
-def _pod(instance: str) -> str:
-    return f"efrit-{instance}-0"
 
 
 def _says(found: Json, kind: str, status: str) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from efrit.client.errors import InstanceNotFound, NoInstance, NotFinished, NotReady, Refused, RequestNotFound
 from efrit.client.interface import (
@@ -21,7 +21,6 @@ from efrit.client.interface import (
     Handle,
     Instance,
     InstanceStats,
-    InstanceStatus,
     RequestState,
     Setup,
     Started,
@@ -33,6 +32,7 @@ from efrit.client.interface import (
 )
 from efrit.client.local.daemon import Daemon
 from efrit.client.local.files import QueueFiles
+from efrit.client.local.instances import instance_of, stats_of
 from efrit.client.local.patience import Patience
 from efrit.client.local.settings import LocalInstance, LocalSettings, add_instance, config_path, load, new_instance
 from efrit.client.local.work import check, id_of, request_for
@@ -106,11 +106,11 @@ class LocalBackend:
         return self._instances()
 
     def _instances(self) -> list[Instance]:
-        return [_seen(self._daemon(name)) for name in sorted(self.settings.instances)]
+        return [instance_of(self._daemon(name)) for name in sorted(self.settings.instances)]
 
     async def instance(self, name: str) -> Instance:
         """One. Raises `InstanceNotFound`."""
-        return _seen(self._daemon(name))
+        return instance_of(self._daemon(name))
 
     async def start(self, name: str, setup: Setup | None = None) -> Started:
         """Starts its Emacs. One that is not in the configuration is added to it."""
@@ -146,26 +146,7 @@ class LocalBackend:
 
     async def stats(self, name: str) -> InstanceStats:
         """Figures of its queue; answers are counted since Emacs was started."""
-        daemon = self._daemon(name)
-        if not daemon.instance.queue_dir.is_dir():
-            return InstanceStats(name)
-        pending, processing, oldest = daemon.files.counts()
-        emacs = daemon.running()
-        beat: dict[str, Any] = daemon.files.heartbeat() if emacs is not None else {}
-        processed = _whole(beat, "processed")
-        seconds = beat.get("total_processing_seconds", 0.0)
-        return InstanceStats(
-            name,
-            pending,
-            processing,
-            processed,
-            _whole(beat, "succeeded"),
-            _whole(beat, "failed"),
-            _whole(beat, "interrupted"),
-            average_processing_seconds=seconds / processed if processed else 0.0,
-            oldest_pending_seconds=oldest,
-            uptime_seconds=_uptime(emacs.started if emacs is not None else None) or 0.0,
-        )
+        return stats_of(self._daemon(name))
 
     def attach_command(self, name: str) -> Sequence[str]:
         """`emacsclient` in this terminal."""
@@ -285,7 +266,7 @@ class LocalBackend:
             self._handed_over[handle.id] = daemon.files
         return found
 
-    async def watch(self, handle: Handle) -> AsyncIterator[Update]:
+    async def watch(self, handle: Handle, *, words: bool = False) -> AsyncIterator[Update]:
         """Its states as they change, and what the model says meanwhile."""
         from efrit.client.local.waiting import follow
 
@@ -356,53 +337,3 @@ def _with(setup: Setup, instance: LocalInstance) -> LocalInstance:
         daemon_name=setup.daemon_name or instance.daemon_name,
         workspace_dir=path(setup.workspace_dir, instance.workspace_dir),
     )
-
-
-def _seen(daemon: Daemon) -> Instance:
-    instance = daemon.instance
-    emacs = daemon.running()
-    pending, processing, _ = daemon.files.counts() if instance.queue_dir.is_dir() else (0, 0, 0.0)
-    active = daemon.serves()
-    beat = daemon.files.heartbeat() if active else {}
-    broken = beat.get("state") == "degraded"
-    status = InstanceStatus.ERROR if broken else InstanceStatus.ACTIVE if active else InstanceStatus.INACTIVE
-    reason = "NotResponding" if broken else "Ready" if active else "Stopped"
-    message = str(beat.get("problem")) if broken else "" if active else "Work sent to it starts it."
-    if not active and not instance.auto_start:
-        message = f"Start it with `efrit start {instance.id}`."
-    return Instance(
-        instance.id,
-        status,
-        reason,
-        message,
-        can_start=not active and instance.auto_start,
-        queue_dir=str(instance.queue_dir),
-        daemon_name=instance.daemon_name,
-        workspace_dir=str(instance.workspace_dir),
-        emacs_version=emacs.version if emacs is not None else None,
-        pending=pending,
-        processing=processing,
-        processed=_whole(beat, "processed"),
-        started=datetime.fromtimestamp(emacs.started, UTC) if emacs is not None and emacs.started else None,
-        uptime_seconds=_uptime(emacs.started if emacs is not None else None),
-        last_activity=_last_activity(instance.queue_dir),
-    )
-
-
-def _last_activity(queue: Path) -> datetime | None:
-    times = []
-    for part in ("requests", "responses", "archive"):
-        try:
-            times.append((queue / part).stat().st_mtime)
-        except OSError:
-            continue
-    return datetime.fromtimestamp(max(times), UTC) if times else None
-
-
-def _uptime(started: float | None) -> float | None:
-    return None if started is None else max(0.0, time.time() - started)
-
-
-def _whole(beat: dict[str, Any], name: str) -> int:
-    value = beat.get(name)
-    return value if isinstance(value, int) and value >= 0 else 0

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -19,6 +18,7 @@ from efrit.client.local.answers import progress
 from efrit.client.local.daemon import Daemon
 from efrit.client.local.patience import Patience
 from efrit.client.words import Phase, Reason, RequestType
+from efrit.client.worklog import entry, words_in
 from efrit.queue.layout import Area
 
 _LOG_PAUSE = 0.05
@@ -83,14 +83,9 @@ class _LogReader:
         lines, self._offset = self._files.log_from(self._id, self._offset)
         for line in lines:
             self.any = True
-            try:
-                each = json.loads(line)
-            except ValueError:
-                continue
-            if not isinstance(each, dict):
-                continue
-            if each.get("type") == "text" and isinstance(each.get("text"), str):
-                said.append(each["text"])
+            each = entry(line)
+            if text := words_in(each):
+                said.append(text)
             elif each.get("type") == "progress":
                 self._progress = progress(each)
         return said

@@ -1,0 +1,86 @@
+"""What is known of an instance of this machine: from its Emacs' heartbeat, and from the files of its queue."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from efrit.client.interface import Instance, InstanceStats, InstanceStatus
+from efrit.client.local.daemon import Daemon
+
+
+def instance_of(daemon: Daemon) -> Instance:
+    """It as it is now."""
+    instance = daemon.instance
+    emacs = daemon.running()
+    pending, processing, _ = daemon.files.counts() if instance.queue_dir.is_dir() else (0, 0, 0.0)
+    active = daemon.serves()
+    beat = daemon.files.heartbeat() if active else {}
+    broken = beat.get("state") == "degraded"
+    status = InstanceStatus.ERROR if broken else InstanceStatus.ACTIVE if active else InstanceStatus.INACTIVE
+    reason = "NotResponding" if broken else "Ready" if active else "Stopped"
+    message = str(beat.get("problem")) if broken else "" if active else "Work sent to it starts it."
+    if not active and not instance.auto_start:
+        message = f"Start it with `efrit start {instance.id}`."
+    return Instance(
+        instance.id,
+        status,
+        reason,
+        message,
+        can_start=not active and instance.auto_start,
+        queue_dir=str(instance.queue_dir),
+        daemon_name=instance.daemon_name,
+        workspace_dir=str(instance.workspace_dir),
+        emacs_version=emacs.version if emacs is not None else None,
+        pending=pending,
+        processing=processing,
+        processed=_whole(beat, "processed"),
+        started=datetime.fromtimestamp(emacs.started, UTC) if emacs is not None and emacs.started else None,
+        uptime_seconds=_uptime(emacs.started if emacs is not None else None),
+        last_activity=_last_activity(instance.queue_dir),
+    )
+
+
+def stats_of(daemon: Daemon) -> InstanceStats:
+    """Figures of its queue; answers are counted since Emacs was started."""
+    name = daemon.instance.id
+    if not daemon.instance.queue_dir.is_dir():
+        return InstanceStats(name)
+    pending, processing, oldest = daemon.files.counts()
+    emacs = daemon.running()
+    beat: dict[str, Any] = daemon.files.heartbeat() if emacs is not None else {}
+    processed = _whole(beat, "processed")
+    seconds = beat.get("total_processing_seconds", 0.0)
+    return InstanceStats(
+        name,
+        pending,
+        processing,
+        processed,
+        _whole(beat, "succeeded"),
+        _whole(beat, "failed"),
+        _whole(beat, "interrupted"),
+        average_processing_seconds=seconds / processed if processed else 0.0,
+        oldest_pending_seconds=oldest,
+        uptime_seconds=_uptime(emacs.started if emacs is not None else None) or 0.0,
+    )
+
+
+def _last_activity(queue: Path) -> datetime | None:
+    times = []
+    for part in ("requests", "responses", "archive"):
+        try:
+            times.append((queue / part).stat().st_mtime)
+        except OSError:
+            continue
+    return datetime.fromtimestamp(max(times), UTC) if times else None
+
+
+def _uptime(started: float | None) -> float | None:
+    return None if started is None else max(0.0, time.time() - started)
+
+
+def _whole(beat: dict[str, Any], name: str) -> int:
+    value = beat.get(name)
+    return value if isinstance(value, int) and value >= 0 else 0

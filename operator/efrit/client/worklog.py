@@ -1,0 +1,21 @@
+"""Lines of a work log as a client reads them: JSON objects, one a line. Pure; where they come from is elsewhere."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+
+def entry(line: str) -> dict[str, Any]:
+    """The object that a line is; empty for anything else."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def words_in(found: dict[str, Any]) -> str:
+    """What the model says in an entry; empty where it says nothing."""
+    text = found.get("text") if found.get("type") == "text" else None
+    return text if isinstance(text, str) else ""

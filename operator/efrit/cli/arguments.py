@@ -6,8 +6,10 @@ A command names the function that runs it, as text: only that one's module is im
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 OUTPUTS = ("json", "yaml", "name")
 Parent = Callable[[], argparse.ArgumentParser]
@@ -24,6 +26,21 @@ class Command:
     arguments: Callable[[argparse.ArgumentParser], None] = lambda parser: None
 
 
+class _Formatter(argparse.HelpFormatter):
+    """As wide as the terminal. Left to find that out, argparse imports more than an eval does, for each argument."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=_columns() - 2)
+
+
+@cache
+def _columns() -> int:
+    try:
+        return int(os.environ.get("COLUMNS") or os.get_terminal_size().columns)
+    except (OSError, ValueError):
+        return 80
+
+
 def build(program: str = "efrit", words: list[str] | None = None) -> argparse.ArgumentParser:
     """The parser; the namespace it makes has the command's `run`.
 
@@ -37,6 +54,7 @@ def build(program: str = "efrit", words: list[str] | None = None) -> argparse.Ar
         description="Give work to resident Emacs daemons: on this machine, or in a cluster.",
         epilog=f"`{program} COMMAND --help` tells more. Exit codes: see docs/cli.md.",
         parents=[where],
+        formatter_class=_Formatter,
         allow_abbrev=False,
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command_name", required=True)
@@ -47,6 +65,7 @@ def build(program: str = "efrit", words: list[str] | None = None) -> argparse.Ar
                 help=each.what,
                 description=_sentence(each.what),
                 parents=[where, *(parent() for parent in each.parents)],
+                formatter_class=_Formatter,
                 allow_abbrev=False,
             )
             made.set_defaults(run=each.run)
@@ -58,8 +77,12 @@ def _sentence(text: str) -> str:
     return text[0].upper() + text[1:] + "."
 
 
+def _part(**more: str) -> argparse.ArgumentParser:
+    return argparse.ArgumentParser(add_help=False, formatter_class=_Formatter, **more)  # type: ignore[arg-type]
+
+
 def _where() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
+    made = _part(argument_default=argparse.SUPPRESS)
     group = made.add_argument_group("where to work")
     group.add_argument("--backend", choices=("local", "cluster"), help="this machine or a cluster (EFRIT_BACKEND)")
     group.add_argument("--config", metavar="FILE", help="this machine's configuration (EFRIT_CONFIG)")
@@ -70,13 +93,13 @@ def _where() -> argparse.ArgumentParser:
 
 
 def _output() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(add_help=False)
+    made = _part()
     made.add_argument("-o", "--output", choices=OUTPUTS, help="print for programs: all of it, or names alone")
     return made
 
 
 def _work() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(add_help=False)
+    made = _part()
     group = made.add_argument_group("the work")
     group.add_argument("-i", "--instance", metavar="NAME", help="who does it; default: the least loaded ready one")
     group.add_argument("--pool", metavar="NAME", help="a pool whose least loaded member does it (cluster)")
@@ -92,14 +115,14 @@ def _work() -> argparse.ArgumentParser:
 
 
 def _session() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(add_help=False)
+    made = _part()
     made.add_argument("-s", "--session", metavar="ID", help="continue this session")
     made.add_argument("--no-input", action="store_true", help="never ask me: a question ends with exit code 4")
     return made
 
 
 def _budget() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(add_help=False)
+    made = _part()
     group = made.add_argument_group("how far it may go")
     group.add_argument("--max-tool-calls", type=_count, metavar="N", help="tool calls")
     group.add_argument("--max-iterations", type=_count, metavar="N", help="turns of the model")
@@ -108,7 +131,7 @@ def _budget() -> argparse.ArgumentParser:
 
 
 def _patience() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(add_help=False)
+    made = _part()
     made.add_argument("-q", "--quiet", action="store_true", help="show no progress, print the result only")
     made.add_argument("-r", "--raw", action="store_true", help="print a Lisp string without its quotes")
     return made

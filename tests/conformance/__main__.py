@@ -25,8 +25,9 @@ INSPECTOR = "@modelcontextprotocol/inspector@2.12.0"
 BASELINE = Path(__file__).parent / "expected-failures.yaml"
 SECONDS = 600
 INTRODUCTION = (
-    "Written by `make conformance`. Why each scenario marked ✗ cannot pass here is told in "
-    "`tests/conformance/expected-failures.yaml`."
+    "Written by `make conformance`. The suite asks servers over HTTP alone; the inspector tries both transports. "
+    "Most scenarios want a server made for the suite, with tools, resources and prompts of fixed names: why each one "
+    "marked ✗ cannot pass here is told in `tests/conformance/expected-failures.yaml`."
 )
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 EVAL = {"instance_id": "default", "type": "eval", "content": "(+ 1 2)"}

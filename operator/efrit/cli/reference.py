@@ -81,6 +81,26 @@ In a cluster `logs`, `attach` and results above 768 KiB take the right to exec i
 `pods/exec`), results above 32 KiB the right to read Secrets; `attach` runs kubectl. `chat` shows the model's words as
 they are said; without the right to exec, how far the work is, and the answer when it is whole.
 
+## What is going on
+
+`efrit top`, in a terminal (`kubectl efrit top` looks the same):
+
+```text
+efrit top  08:46:22  local: ~/.config/efrit/config.json
+2 of 2 instances active, 1 running, 1 waiting
+
+NAME      STATUS   REASON   PENDING   PROCESSING   PROCESSED   UPTIME   LAST ACTIVITY   EMACS
+build     active   Ready    1         1            1           5s       3s ago          28.2
+default   active   Ready    0         0            2           5s       3s ago          28.2
+
+NAME                        INSTANCE   TYPE   REASON      TIME      WHAT
+efrit_1795337178_2b9f34a8   build      eval   Running     4s        (progn (sleep-for 45) (quote built))
+efrit_1795337179_6083cb9d   build      eval   Queued      3s        (byte-recompile-directory ".")
+efrit_1795337179_07c31bf5   default    eval   EvalError   0.106ms   (error "No such host")
+efrit_1795337179_5aa49131   default    eval   Succeeded   4.11ms    (+ 1 2)
+efrit_1795337178_8cdaa7df   build      eval   Succeeded   4.18ms    (emacs-version)
+```
+
 ## Commands
 """
 

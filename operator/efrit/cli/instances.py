@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from efrit.cli.exits import Exit
 from efrit.cli.output import ago, lasted, table, write
 from efrit.client.errors import NotReady
-from efrit.client.interface import Backend, Instance, Setup
+from efrit.client.interface import Backend, Instance, Setup, Started, Stopped
 
 
 async def run_instances(backend: Backend, given: Namespace) -> Exit:
@@ -52,21 +52,19 @@ def instances_table(found: Iterable[Instance]) -> str:
 async def run_start(backend: Backend, given: Namespace) -> Exit:
     """`efrit start`."""
     setup = Setup(given.queue_dir, given.daemon_name, given.workspace_dir, given.image)
-    started = await backend.start(given.name, setup)
-    if given.output in ("json", "yaml"):
-        write(given.output, started)
-    else:
-        print(given.name if given.output else started.message)
-    return Exit.DONE
+    return _tell(given, await backend.start(given.name, setup))
 
 
 async def run_stop(backend: Backend, given: Namespace) -> Exit:
     """`efrit stop`."""
-    stopped = await backend.stop(given.name)
+    return _tell(given, await backend.stop(given.name))
+
+
+def _tell(given: Namespace, done: Started | Stopped) -> Exit:
     if given.output in ("json", "yaml"):
-        write(given.output, stopped)
+        write(given.output, done)
     else:
-        print(given.name if given.output else stopped.message)
+        print(given.name if given.output else done.message)
     return Exit.DONE
 
 

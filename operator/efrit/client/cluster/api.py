@@ -117,14 +117,9 @@ class Api:
         query += [("command", word) for word in command]
         complaints, end = b"", b""
         async with WsApiClient(self._configuration) as client:
-            serialized = await client.param_serialize(
-                method="GET",
-                resource_path=path("pods", namespace, pod, "exec"),
-                query_params=query,
-                header_params={"Accept": "*/*"},
-                auth_settings=["BearerToken"],
-            )
-            response = await client.call_api(*serialized, _preload_content=False)
+            where = path("pods", namespace, pod, "exec")
+            asked = await _serialized(client, "GET", where, query, {"Accept": "*/*"})
+            response = await client.call_api(*asked, _preload_content=False)
             try:
                 async with response.response as socket:
                     async for message in socket:
@@ -175,15 +170,27 @@ class Api:
         query: Mapping[str, str] | None = None,
         limits: object = TIMEOUT_SECONDS,
     ) -> Any:
-        serialized = await self._client.param_serialize(
-            method=method,
-            resource_path=where,
-            query_params=list((query or {}).items()),
-            header_params={"Accept": "application/json", "Content-Type": content_type},
-            body=body,
-            auth_settings=["BearerToken"],
-        )
-        return await self._client.call_api(*serialized, _request_timeout=limits)
+        headers = {"Accept": "application/json", "Content-Type": content_type}
+        asked = await _serialized(self._client, method, where, list((query or {}).items()), headers, body)
+        return await self._client.call_api(*asked, _request_timeout=limits)
+
+
+async def _serialized(
+    client: ApiClient,
+    method: str,
+    where: str,
+    query: list[tuple[str, str]],
+    headers: dict[str, str],
+    body: Mapping[str, Any] | None = None,
+) -> Any:
+    return await client.param_serialize(
+        method=method,
+        resource_path=where,
+        query_params=query,
+        header_params=headers,
+        body=body,
+        auth_settings=["BearerToken"],
+    )
 
 
 def _error(status: int, data: bytes) -> ClientError:

@@ -101,18 +101,22 @@ def test_a_large_result_is_printed_whole(efrit: Program) -> None:
 
 
 def test_waiting_no_longer_than_wanted_ends_with_exit_code_9_and_leaves_the_work(efrit: Program) -> None:
-    name = efrit.ok("submit", "(progn (sleep-for 2) 'slept)").strip()
+    form = '(progn (while (not (file-exists-p "go-on")) (sleep-for 0.05)) \'waited)'
+    name = efrit.ok("submit", "--timeout", "120", form).strip()
     assert efrit.run("wait", "--for", "0.2", name).code == 9
-    assert efrit.ok("wait", name) == "slept\n"
+    (efrit.workspace("one") / "go-on").touch()
+    assert efrit.ok("wait", name) == "waited\n"
 
 
 def test_ctrl_c_in_a_pipe_leaves_the_work_and_says_how_to_come_back(efrit: Program) -> None:
-    process = efrit.begin("eval", f"(progn {counting('left')} (sleep-for 1) 'over)")
+    wait = '(while (not (file-exists-p "leave")) (sleep-for 0.05))'
+    process = efrit.begin("eval", "--timeout", "120", f"(progn {counting('left')} {wait} 'over)")
     until(lambda: counted(efrit, "left"), "it does not begin")
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=30)
     assert (process.returncode, out) == (130, "")
     name = err.rpartition("efrit wait ")[2].strip().rstrip("`")
+    (efrit.workspace("one") / "leave").touch()
     assert efrit.ok("wait", name) == "over\n"
 
 

@@ -57,6 +57,12 @@ def test_the_first_eval_starts_emacs_and_the_next_one_finds_it(fresh: Program) -
     assert heartbeat(fresh)["pid"] == first
 
 
+def test_an_emacs_started_from_within_a_pod_knows_nothing_of_the_pods_queue(fresh: Program) -> None:
+    fresh.env |= {"EFRIT_BRIDGE": "1", "EFRIT_GENERATION": "7"}
+    assert fresh.ok("eval", '(list (getenv "EFRIT_BRIDGE") (getenv "EFRIT_GENERATION"))') == "(nil nil)\n"
+    assert not (queue(fresh) / "generation").exists()
+
+
 def test_without_a_configuration_file_there_is_one_instance_called_default(fresh: Program) -> None:
     Path(fresh.env["EFRIT_CONFIG"]).unlink()
     assert fresh.ok("eval", "(+ 1 2)") == "3\n"

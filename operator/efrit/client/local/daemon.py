@@ -25,6 +25,8 @@ EMACS_VARIABLE = "EFRIT_EMACS"
 LOG = "daemon.log"
 _LOCK = "daemon.lock"
 _PAUSE = "pause"
+_OF_A_POD = ("EFRIT_BRIDGE", "EFRIT_GENERATION")
+"""What run-emacs tells an Emacs, and whatever that starts, of the queue of their own pod."""
 _LONGEST_LOG = 1 << 20
 _LOOK_SECONDS = 0.02
 _FRESH_SECONDS = 10.0
@@ -126,7 +128,7 @@ class Daemon:
             _SERVE,
         ]
         environment = {
-            **{key: value for key, value in os.environ.items() if key != "EFRIT_BRIDGE"},
+            **{key: value for key, value in os.environ.items() if key not in _OF_A_POD},
             "EFRIT_QUEUE_DIR": str(self.instance.queue_dir.absolute()),
             "EFRIT_WORKSPACE": str(self.instance.workspace_dir.absolute()),
             "EFRIT_DAEMON_NAME": self.instance.daemon_name,

@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import anyio
+from mcp.server import Server
 from mcp.server.stdio import stdio_server
 
 from efrit.client.connect import connect
@@ -46,11 +48,16 @@ async def _serve(settings: options.Settings) -> None:
     await fresh.current()
     try:
         server = make_server(lambda _: fresh.current(), settings.access)
-        async with stdio_server() as (incoming, outgoing):
-            await server.run(incoming, outgoing, server.create_initialization_options())
+        await speak(server)
     finally:
         with anyio.CancelScope(shield=True):
             await fresh.close()
+
+
+async def speak(server: Server[Any]) -> None:
+    """Speaks over stdin and stdout until stdin ends."""
+    async with stdio_server() as (incoming, outgoing):
+        await server.run(incoming, outgoing, server.create_initialization_options())
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from typing import Any
 
 import anyio
 import uvicorn
-from mcp.server import ServerRequestContext
+from mcp.server import Server, ServerRequestContext
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
 from starlette.applications import Starlette
@@ -89,6 +89,9 @@ class Door:
             await PlainTextResponse("There is no such namespace.\n", 404)(scope, receive, send)
             return
         refusal = await self._security.validate_request(request) or await self._identify(request)
+        if refusal is None and request.method != "POST":
+            # Without sessions a GET would open a stream on which nothing is ever sent.
+            refusal = PlainTextResponse("Send each message by POST.\n", 405, headers={"Allow": "POST"})
         if refusal is not None:
             await refusal(scope, receive, send)
         else:
@@ -139,6 +142,16 @@ def make_app(
         return f"{caller.name} {caller.uid} {where}" if caller is not None else None
 
     server = make_server(backend_of, access, patience=patience, state_keys=state_keys, principal=principal)
+    return app_around(server, reviewer, security, backends.close)
+
+
+def app_around(
+    server: Server[Any],
+    reviewer: Reviewer | None,
+    security: TransportSecuritySettings,
+    at_the_end: Callable[[], Awaitable[None]],
+) -> Starlette:
+    """The application around any server of the protocol: what is in front of it, and who it is told calls."""
     manager = StreamableHTTPSessionManager(server, stateless=True, security_settings=security)
     door = Door(manager, security, reviewer)
 
@@ -157,7 +170,7 @@ def make_app(
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         async with manager.run():
             yield
-        await backends.close()
+        await at_the_end()
 
     routes = [Route("/healthz", alive), Route("/readyz", ready), Route("/mcp", door)]
     if reviewer is not None:
@@ -207,13 +220,14 @@ async def serve_http(settings: Settings, http: Http) -> None:
         state_keys=keys,
     )
     try:
-        await _listen(app, http)
+        await listen(app, http)
     finally:
         if api is not None:
             await api.close()
 
 
-async def _listen(app: Starlette, http: Http) -> None:
+async def listen(app: Starlette, http: Http) -> None:
+    """Listens where `http` says, until it is cancelled or the process is told to stop."""
     config = uvicorn.Config(
         app,
         host=http.host,

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+import anyio
 import httpx2
 import pytest
 from mcp import Client
@@ -155,6 +156,17 @@ async def test_nobody_comes_in_while_nobody_can_be_asked(site: Site) -> None:
     site.reviewer.down = True
     async with site.http("ann") as http:
         assert (await http.post("/mcp", json=INITIALIZE, headers=ACCEPT)).status_code == 503
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+async def test_a_stream_without_a_call_is_refused_because_nothing_would_ever_come_on_it(
+    site: Site, method: str
+) -> None:
+    with anyio.fail_after(30):
+        async with site.http("ann") as http:
+            answer = await http.request(method, "/mcp", headers={"Accept": "text/event-stream"})
+    assert answer.status_code == 405
+    assert answer.headers["allow"] == "POST"
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])

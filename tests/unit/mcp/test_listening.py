@@ -64,7 +64,7 @@ async def listening(place: Path) -> AsyncIterator[int]:
 
     settings = Http(port=port, certificate=place / "tls.crt", key=place / "tls.key", authenticated=False)
     app = http.make_app(http.Backends(opening), None, http.security_of(settings))
-    task = asyncio.create_task(http._listen(app, settings))
+    task = asyncio.create_task(http.listen(app, settings))
     try:
         yield port
     finally:

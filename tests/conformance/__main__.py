@@ -1,14 +1,13 @@
-"""`python -m tests.conformance [REPORT]`: the official MCP conformance suite and inspector against `efrit-mcp`.
+"""`python -m tests.conformance [REPORT]`: the official MCP conformance suite and inspector, on both transports.
 
-Needs Node 22 or newer (NODE names one) and npm. The suite speaks HTTP alone; the inspector tries both transports,
-with a real Emacs behind them. Writes what both said to REPORT and fails where either did.
+Needs Node 22 or newer (NODE names one) and npm. Writes what they said to REPORT, and fails where it is not what
+expectations.yaml says. A real Emacs is behind `efrit-mcp`; what the fixtures are is told in `fixtures`.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import socket
 import subprocess
 import sys
@@ -20,77 +19,53 @@ from tempfile import TemporaryDirectory
 from urllib.error import URLError
 from urllib.request import urlopen
 
-CONFORMANCE = "@modelcontextprotocol/conformance@0.1.16"
-INSPECTOR = "@modelcontextprotocol/inspector@2.12.0"
-BASELINE = Path(__file__).parent / "expected-failures.yaml"
-SECONDS = 600
-INTRODUCTION = (
-    "Written by `make conformance`. The suite asks servers over HTTP alone; the inspector tries both transports. "
-    "Most scenarios want a server made for the suite, with tools, resources and prompts of fixed names: why each one "
-    "marked ✗ cannot pass here is told in `tests/conformance/expected-failures.yaml`."
-)
-COLOURS = re.compile(r"\x1b\[[0-9;]*m")
-EVAL = {"instance_id": "default", "type": "eval", "content": "(+ 1 2)"}
+import yaml
+
+from tests.conformance.programs import CONFORMANCE, INSPECTOR, SECONDS, Programs
+from tests.conformance.verdicts import reasons_of, surprises, table
+
+EXPECTATIONS = Path(__file__).parent / "expectations.yaml"
+SERVERS = {"efrit-mcp": "efrit.mcp.app", "fixtures": "tests.conformance.fixtures"}
+INTRODUCTION = """\
+Written by `make conformance`: the scenarios of the official suite with two servers on two transports.
+
+*efrit-mcp* is the server as it is. Most scenarios want a server made for the suite, with tools, resources and prompts
+of fixed names. The *fixtures* (`tests/conformance/fixtures.py`) are such a server behind the same HTTP application,
+Host and Origin checks, listener and stdio. The suite speaks HTTP alone: a relay (`tests/conformance/relay.py`) passes
+its messages to and from stdin and stdout as they are.
+
+✗ is expected, and the letter tells why; another ✗ than these, or a ✓ in its place, fails the run.\
+"""
 
 
 def main() -> int:
-    """Run both; 0 when both are content."""
+    """Run everything; 0 when all of it is as expected."""
     report = Path(sys.argv[1]) if len(sys.argv) > 1 else None
+    reasons = reasons_of(yaml.safe_load(EXPECTATIONS.read_text()))
     with TemporaryDirectory(prefix="efrit-conformance-") as name:
         place = Path(name)
-        tools = Tools(place)
-        with laptop(place) as env, serving(env) as url:
-            parts = [tools.suite(url), tools.inspector("HTTP", [url, "--transport", "http"], env)]
-            parts.append(tools.inspector("stdio", [sys.executable, "-m", "efrit.mcp.app", *passed_on(env)], env))
-    text = "\n\n".join(f"## {title}\n\n{said}" for title, _, said in parts)
+        programs = Programs(place)
+        found = {}
+        with laptop(place) as env:
+            for server, module in SERVERS.items():
+                with over_http(module, env) as url:
+                    found[f"{server} HTTP"] = programs.suite(url, f"{server} HTTP")
+                    if server == "efrit-mcp":
+                        inspected = {"HTTP": programs.inspector([url, "--transport", "http"], env)}
+                with over_stdio(module, env) as url:
+                    found[f"{server} stdio"] = programs.suite(url, f"{server} stdio")
+            words = [sys.executable, "-m", SERVERS["efrit-mcp"], *passed_on(env)]
+            inspected["stdio"] = programs.inspector(words, env)
+    wrong = surprises(found, reasons)
+    wrong += [f"inspector over {transport}: {said}" for transport, (good, said) in inspected.items() if not good]
+    parts = [f"## {CONFORMANCE}\n\n{table(found, reasons)}"]
+    parts += [f"## {INSPECTOR} over {transport}\n\n{said}" for transport, (_, said) in inspected.items()]
+    text = "\n\n".join(parts)
     print(text)
     if report is not None:
         report.write_text(f"# MCP conformance\n\n{INTRODUCTION}\n\n{text}\n")
-    failed = [title for title, good, _ in parts if not good]
-    print(f"\nconformance: {'all well' if not failed else 'FAILED: ' + ', '.join(failed)}")
-    return 1 if failed else 0
-
-
-Part = tuple[str, bool, str]
-
-
-class Tools:
-    """Both programs, installed by npm into a directory of their own; no script of theirs runs at installation."""
-
-    def __init__(self, place: Path) -> None:
-        self._place = place
-        self._node = os.environ.get("NODE", "node")
-        words = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", str(place)]
-        subprocess.run([*words, CONFORMANCE, INSPECTOR], check=True, stdout=subprocess.DEVNULL, timeout=SECONDS)
-
-    def suite(self, url: str) -> Part:
-        """The conformance suite, all of it, against the list of what cannot pass."""
-        words = ["server", "--url", url, "--suite", "all", "--expected-failures", str(BASELINE)]
-        done = self._run("conformance", [*words, "--output-dir", str(self._place / "results")], dict(os.environ))
-        summary = COLOURS.sub("", done.stdout.partition("=== SUMMARY ===")[2]).strip()
-        return f"{CONFORMANCE} over HTTP", done.returncode == 0, f"```\n{summary}\n```"
-
-    def inspector(self, transport: str, server: list[str], env: dict[str, str]) -> Part:
-        """The inspector lists the tools and runs an eval."""
-        listed = self._run("mcp-inspector", ["--cli", *server, "--method", "tools/list"], env)
-        words = [f"--tool-arg={key}={value}" for key, value in EVAL.items()]
-        call = ["--cli", *server, "--method", "tools/call", "--tool-name", "efrit_execute", *words]
-        called = self._run("mcp-inspector", call, env)
-        try:
-            names = [tool["name"] for tool in json.loads(listed.stdout)["tools"]]
-            answer = json.loads(called.stdout)["structuredContent"]
-        except (ValueError, KeyError) as error:
-            return (
-                f"{INSPECTOR} over {transport}",
-                False,
-                f"{error!r}\n{listed.stderr}\n{called.stdout}{called.stderr}",
-            )
-        said = f"tools/list: {', '.join(names)}\n\ntools/call efrit_execute (+ 1 2): {json.dumps(answer)}"
-        return f"{INSPECTOR} over {transport}", len(names) == 9 and answer["result"] == "3", said
-
-    def _run(self, program: str, words: list[str], env: dict[str, str]) -> subprocess.CompletedProcess[str]:
-        command = [self._node, str(self._place / "node_modules/.bin" / program), *words]
-        return subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=SECONDS)
+    print("\n".join(["\nconformance: FAILED", *wrong]) if wrong else "\nconformance: all as expected")
+    return 1 if wrong else 0
 
 
 @contextmanager
@@ -125,18 +100,38 @@ def passed_on(env: dict[str, str]) -> list[str]:
 
 
 @contextmanager
-def serving(env: dict[str, str]) -> Iterator[str]:
-    """`efrit-mcp` over HTTP on a free port."""
+def over_http(module: str, env: dict[str, str]) -> Iterator[str]:
+    """A server over HTTP on a free port; yields its URL."""
+    port = free_port()
+    words = ["-m", module, "--transport", "http", "--auth", "none", "--port", str(port)]
+    with serving(words, port, env) as url:
+        yield url
+
+
+@contextmanager
+def over_stdio(module: str, env: dict[str, str]) -> Iterator[str]:
+    """A server over stdio behind the relay; yields the relay's URL."""
+    port = free_port()
+    with serving(["-m", "tests.conformance.relay", str(port), sys.executable, "-m", module], port, env) as url:
+        yield url
+
+
+def free_port() -> int:
+    """A port nobody listens on."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    words = ["--transport", "http", "--auth", "none", "--port", str(port)]
-    with subprocess.Popen([sys.executable, "-m", "efrit.mcp.app", *words], env=env) as server:
+        return int(free.getsockname()[1])
+
+
+@contextmanager
+def serving(words: list[str], port: int, env: dict[str, str]) -> Iterator[str]:
+    """A Python program that serves on `port`; yields the URL of its endpoint, and waits for its end."""
+    with subprocess.Popen([sys.executable, *words], env=env) as server:
         try:
             limit = time.monotonic() + 60
             while not answers(f"http://127.0.0.1:{port}/healthz"):
                 if server.poll() is not None or time.monotonic() > limit:
-                    raise RuntimeError("efrit-mcp does not serve")
+                    raise RuntimeError(f"{words} does not serve")
                 time.sleep(0.1)
             yield f"http://localhost:{port}/mcp"
         finally:

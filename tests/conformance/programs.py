@@ -1,0 +1,68 @@
+"""The conformance suite and the inspector as npm has them, and what each says of one server."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+
+from tests.conformance.verdicts import Found, wrong_with
+
+CONFORMANCE = "@modelcontextprotocol/conformance@0.1.16"
+INSPECTOR = "@modelcontextprotocol/inspector@2.12.0"
+SECONDS = 600
+EVAL = {"instance_id": "default", "type": "eval", "content": "(+ 1 2)"}
+_RESULT = re.compile(r"server-(.+)-\d{4}-\d\d-\d\dT[-\d]+Z")
+_LISTED = re.compile(r"^  - (\S+)", re.MULTILINE)
+
+
+class Programs:
+    """Both, installed by npm into a directory of their own; no script of theirs runs at installation."""
+
+    def __init__(self, place: Path) -> None:
+        self._place = place
+        self._node = os.environ.get("NODE", "node")
+        words = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", str(place)]
+        subprocess.run([*words, CONFORMANCE, INSPECTOR], check=True, stdout=subprocess.DEVNULL, timeout=SECONDS)
+
+    def scenarios(self) -> list[str]:
+        """The scenarios for servers, in the suite's order."""
+        said = self._run("conformance", ["list"], dict(os.environ))
+        said.check_returncode()
+        return _LISTED.findall(said.stdout.partition("Server scenarios")[2].partition("Client scenarios")[0])
+
+    def suite(self, url: str, name: str) -> Found:
+        """All scenarios with the server at `url`; what was wrong with each."""
+        place = self._place / "results" / name.replace(" ", "-")
+        said = self._run(
+            "conformance", ["server", "--url", url, "--suite", "all", "--output-dir", str(place)], dict(os.environ)
+        )
+        found = {
+            match[1]: wrong_with(json.loads((each / "checks.json").read_text()))
+            for each in place.iterdir()
+            if (match := _RESULT.fullmatch(each.name)) is not None
+        }
+        if "=== SUMMARY ===" not in said.stdout:
+            raise RuntimeError(f"the suite has not ended: {said.stdout[-2000:]}{said.stderr[-2000:]}")
+        return {scenario: found[scenario] for scenario in self.scenarios()}
+
+    def inspector(self, server: list[str], env: dict[str, str]) -> tuple[bool, str]:
+        """The inspector lists the tools and runs an eval; whether all is well, and what it said."""
+        listed = self._run("mcp-inspector", ["--cli", *server, "--method", "tools/list"], env)
+        words = [f"--tool-arg={key}={value}" for key, value in EVAL.items()]
+        call = ["--cli", *server, "--method", "tools/call", "--tool-name", "efrit_execute", *words]
+        called = self._run("mcp-inspector", call, env)
+        try:
+            names = [tool["name"] for tool in json.loads(listed.stdout)["tools"]]
+            answer = json.loads(called.stdout)["structuredContent"]
+        except (ValueError, KeyError) as error:
+            return False, f"{error!r}\n{listed.stderr}\n{called.stdout}{called.stderr}"
+        ran = f"{answer['status']}, {answer['result']}"
+        said = f"tools/list: {', '.join(names)}\n\ntools/call efrit_execute (+ 1 2): {ran}"
+        return len(names) == 9 and answer["result"] == "3", said
+
+    def _run(self, program: str, words: list[str], env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+        command = [self._node, str(self._place / "node_modules/.bin" / program), *words]
+        return subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=SECONDS)

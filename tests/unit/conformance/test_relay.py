@@ -1,0 +1,70 @@
+"""The relay passes messages on as they are, to the stream that waits for them."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+
+import httpx2
+import pytest
+
+from tests.conformance.relay import SESSION, make_relay
+
+ECHO = """
+import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    if asked.get("method") == "tell":
+        print('{"method":  "told"}')
+    if "id" in asked and "method" in asked:
+        print(json.dumps({"result": line, "id": asked["id"]}, separators=(" ,", " : ")), flush=True)
+"""
+ODD = b'{ "id" :  "one","method":"tell" }'
+ANSWER = rb'{"result" : "{ \"id\" :  \"one\",\"method\":\"tell\" }\n" ,"id" : "one"}'
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[httpx2.AsyncClient]:
+    app = make_relay([sys.executable, "-c", ECHO])
+    ready, done = asyncio.Event(), asyncio.Event()
+
+    async def host() -> None:
+        async with app.router.lifespan_context(app):
+            ready.set()
+            await done.wait()
+
+    task = asyncio.create_task(host())
+    await ready.wait()
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://relay", timeout=60) as client:
+        yield client
+    done.set()
+    await task
+
+
+async def test_a_request_and_its_answer_pass_byte_by_byte_with_what_is_said_between(
+    http: httpx2.AsyncClient,
+) -> None:
+    answer = await http.post("/mcp", content=ODD)
+    told, result, end = answer.content.split(b"\n\n")
+    assert told == b'event: message\ndata: {"method":  "told"}'
+    assert result == b"event: message\ndata: " + ANSWER
+    assert end == b""
+
+
+async def test_a_session_is_one_program_and_the_next_is_another(http: httpx2.AsyncClient) -> None:
+    first = (await http.post("/mcp", content=ODD)).headers[SESSION]
+    again = (await http.post("/mcp", content=ODD, headers={SESSION: first})).headers[SESSION]
+    other = (await http.post("/mcp", content=ODD)).headers[SESSION]
+    assert first == again
+    assert first != other
+
+
+async def test_what_needs_no_answer_is_accepted(http: httpx2.AsyncClient) -> None:
+    session = (await http.post("/mcp", content=ODD)).headers[SESSION]
+    assert (await http.post("/mcp", content=b'{"method": "note"}', headers={SESSION: session})).status_code == 202
+
+
+async def test_a_session_that_is_not_there_is_refused(http: httpx2.AsyncClient) -> None:
+    assert (await http.post("/mcp", content=ODD, headers={SESSION: "none"})).status_code == 404
+    assert (await http.get("/mcp", headers={SESSION: "none"})).status_code == 404

@@ -47,7 +47,7 @@ async def _serve(settings: options.Settings) -> None:
     # What is wrong with the settings is told at once, not with the first call.
     await fresh.current()
     try:
-        server = make_server(lambda _: fresh.current(), settings.access)
+        server = make_server(lambda _: fresh.current(), settings.access, one_client=True)
         await speak(server)
     finally:
         with anyio.CancelScope(shield=True):

@@ -74,6 +74,12 @@ def request_uri(request_id: str, part: str = "") -> str:
     return f"efrit://requests/{request_id}" + (f"/{part}" if part else "")
 
 
+def request_at(uri: str) -> Handle | None:
+    """The request whose state is at `uri`; None where it is something else."""
+    match = _URI.fullmatch(uri)
+    return Handle(match[3]) if match is not None and match[3] is not None and match[4] is None else None
+
+
 async def page(backend: Backend, cursor: str | None) -> Page:
     """The resources after `cursor`."""
     listed = [
@@ -107,7 +113,7 @@ async def read(backend: Backend, calls: Calls, uri: str) -> TextResourceContents
     """What is at `uri`. Raises MCPError where there is nothing."""
     match = _URI.fullmatch(uri)
     if match is None:
-        raise _missing(uri, "there are efrit://instances and efrit://requests/ID")
+        raise missing(uri, "there are efrit://instances and efrit://requests/ID")
     instances, instance, request, part = match.groups()
     try:
         if instances and instance is None:
@@ -123,7 +129,7 @@ async def read(backend: Backend, calls: Calls, uri: str) -> TextResourceContents
         state = await backend.get(handle)
         return TextResourceContents(uri=uri, mime_type=JSON, text=_json(await calls.described(state)))
     except NotFound as error:
-        raise _missing(uri, in_words(error)) from None
+        raise missing(uri, in_words(error)) from None
 
 
 async def complete(backend: Backend, argument: str, begun: str) -> list[str]:
@@ -141,5 +147,6 @@ def _json(answer: BaseModel) -> str:
     return answer.model_dump_json(exclude_none=True)
 
 
-def _missing(uri: str, why: str) -> MCPError:
+def missing(uri: str, why: str) -> MCPError:
+    """The protocol's error where there is nothing."""
     return MCPError(INVALID_PARAMS, f"no resource {uri}: {why}", {"uri": uri})

@@ -29,6 +29,7 @@ from efrit.mcp.calls import Calls, question_of
 from efrit.mcp.catalogue import Access, Effect, Tool, catalogue, may_reply
 from efrit.mcp.failures import in_words, wrong_arguments
 from efrit.mcp.schemas import schema_of
+from efrit.mcp.subscriptions import Subscriptions
 from efrit.mcp.waiting import Report, follow, kept_alive
 
 log = logging.getLogger(__name__)
@@ -73,15 +74,18 @@ def make_server(
     patience: float = PATIENCE,
     state_keys: list[bytes] | None = None,
     principal: Callable[[Context], str | None] | None = None,
+    one_client: bool = False,
 ) -> Server[Any]:
     """A server whose calls go to `backend_of(call)`.
 
     `state_keys`, 32 bytes or more each, are the same in all replicas. `principal` names who calls: a question is
-    answered by whoever was asked it.
+    answered by whoever was asked it. `one_client`: all calls come on one connection, as over stdio; only there can a
+    client be told of a change between its calls.
     """
     handlers = _Handlers(backend_of, access, patience)
     server: Server[Any] = Server(
         NAME,
+        lifespan=handlers.subscriptions.running,
         version=our_version(),
         title="Efrit",
         description="Work for resident Emacs daemons: evals, chats and commands.",
@@ -98,6 +102,9 @@ def make_server(
         on_read_resource=handlers.read_resource,
         on_completion=handlers.complete,
     )
+    if one_client:
+        server.add_request_handler("resources/subscribe", types.SubscribeRequestParams, handlers.subscribe)
+        server.add_request_handler("resources/unsubscribe", types.UnsubscribeRequestParams, handlers.unsubscribe)
     keys = state_keys or [os.urandom(32)]
     security = RequestStateSecurity(keys=keys, ttl=STATE_SECONDS, bind_principal=principal)
     server.middleware.append(RequestStateBoundary(security, default_audience=NAME))
@@ -131,6 +138,7 @@ class _Handlers:
         self._tools = {tool.name: tool for tool in tools}
         self._told = [as_protocol(tool) for tool in tools]
         self._patience = patience
+        self.subscriptions = Subscriptions()
 
     def input_schema(self, name: str) -> dict[str, Any] | None:
         tool = self._tools.get(name)
@@ -180,6 +188,16 @@ class _Handlers:
             backend = await self._backend_of(ctx)
             contents = await resources.read(backend, Calls(backend), str(params.uri))
         return types.ReadResourceResult(contents=[contents])
+
+    async def subscribe(self, ctx: Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
+        with _told_as_errors():
+            backend = await self._backend_of(ctx)
+            await self.subscriptions.begin(backend, str(params.uri), ctx.session.send_resource_updated)
+        return types.EmptyResult()
+
+    async def unsubscribe(self, _: Context, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
+        self.subscriptions.end(str(params.uri))
+        return types.EmptyResult()
 
     async def complete(self, ctx: Context, params: types.CompleteRequestParams) -> types.CompleteResult:
         with _told_as_errors():

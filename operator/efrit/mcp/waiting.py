@@ -43,11 +43,18 @@ async def follow(backend: Backend, handle: Handle, seconds: float, report: Repor
     return state if state is not None else await backend.get(handle)
 
 
-async def _until_final(backend: Backend, handle: Handle, teller: _Teller) -> RequestState | None:
+@asynccontextmanager
+async def watching(backend: Backend, handle: Handle) -> AsyncIterator[AsyncIterator[Update]]:
+    """What `Backend.watch` tells, which is left at the end of the body and not when it is collected."""
     updates = backend.watch(handle)
     async with AsyncExitStack() as stack:
         if (close := getattr(updates, "aclose", None)) is not None:
             stack.push_async_callback(close)
+        yield updates
+
+
+async def _until_final(backend: Backend, handle: Handle, teller: _Teller) -> RequestState | None:
+    async with watching(backend, handle) as updates:
         async for update in updates:
             await teller.tell(update)
             if update.state is not None and update.state.final:

@@ -9,7 +9,13 @@ import anyio
 import pytest
 from mcp import Client
 from mcp.client import ClientRequestContext
-from mcp.types import CallToolResult, ElicitRequestParams, ElicitResult, TextResourceContents
+from mcp.types import (
+    CallToolResult,
+    ElicitRequestParams,
+    ElicitResult,
+    ResourceUpdatedNotification,
+    TextResourceContents,
+)
 
 from tests.integration.mcp.conftest import Laptop, Serve
 
@@ -113,6 +119,28 @@ async def test_work_outlives_the_server_it_was_handed_to(laptop: Laptop, serve: 
         assert again["request_id"] == handed["request_id"]
         ended = known(await client.call_tool("efrit_wait", {"request_id": handed["request_id"]}))
     assert (ended["outcome"], ended["result"], ended["attempt"]) == ("Success", "(4 2)", 1)
+
+
+@pytest.mark.filterwarnings("ignore:resources/subscribe is removed:mcp.shared.exceptions.MCPDeprecationWarning")
+async def test_a_client_that_subscribes_is_told_when_its_work_is_done(laptop: Laptop, serve: Serve) -> None:
+    go_on = laptop.home / "go"
+    form = f'(progn (while (not (file-exists-p "{go_on}")) (sleep-for 0.05)) 42)'
+    changed = anyio.Event()
+
+    async def hear(message: Any) -> None:
+        if isinstance(message, ResourceUpdatedNotification):
+            changed.set()
+
+    async with serve(mode="legacy", message_handler=hear) as client:
+        work = {"type": "eval", "content": form, "timeout": 120}
+        name = known(await client.call_tool("efrit_submit", work))["request_id"]
+        await client.subscribe_resource(f"efrit://requests/{name}")
+        go_on.touch()
+        with anyio.fail_after(60):
+            while not (state := known(await client.call_tool("efrit_get_request", {"request_id": name})))["final"]:
+                await changed.wait()
+                changed = anyio.Event()
+    assert state["result"] == "42"
 
 
 async def test_a_command_is_cancelled_and_its_log_read(laptop: Laptop, serve: Serve) -> None:

@@ -1,0 +1,157 @@
+"""A client that subscribes to a request is told of its changes, on a connection that is its own."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+from anyio.streams.memory import MemoryObjectReceiveStream
+from mcp import Client, MCPError
+from mcp.types import ResourceUpdatedNotification
+
+from efrit.client.errors import NotReady
+from efrit.client.interface import Handle, RequestType, Update, Work
+from efrit.mcp.server import make_server
+from efrit.mcp.subscriptions import MOST
+from tests.unit.mcp.conftest import Open
+from tests.unit.mcp.scripted import ScriptedBackend
+
+# Clients of the revisions that have these methods keep them: only the newest has another way.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:resources/(un)?subscribe is removed:mcp.shared.exceptions.MCPDeprecationWarning"
+)
+
+Listening = Callable[[], AbstractAsyncContextManager[tuple[Client, MemoryObjectReceiveStream[str]]]]
+
+
+@pytest.fixture
+def listening(backend: ScriptedBackend) -> Listening:
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[tuple[Client, MemoryObjectReceiveStream[str]]]:
+        send, told = anyio.create_memory_object_stream[str](100)
+
+        async def hear(message: Any) -> None:
+            if isinstance(message, ResourceUpdatedNotification):
+                send.send_nowait(str(message.params.uri))
+
+        async def backend_of(_: object) -> ScriptedBackend:
+            return backend
+
+        with send, told:
+            server = make_server(backend_of, one_client=True)
+            async with Client(server, mode="legacy", message_handler=hear) as client:
+                yield client, told
+
+    return opened
+
+
+async def waiting(backend: ScriptedBackend, content: str = "slow") -> str:
+    """A request that is not final."""
+    return (await backend.submit(Work(RequestType.COMMAND, content))).id
+
+
+async def test_each_change_is_told_until_the_request_is_final(listening: Listening, backend: ScriptedBackend) -> None:
+    name = await waiting(backend)
+    uri = f"efrit://requests/{name}"
+    async with listening() as (client, told):
+        await client.subscribe_resource(uri)
+        with anyio.fail_after(30):
+            await backend.put(name, message="half of it")
+            assert await told.receive() == uri
+            await backend.end(name)
+            assert await told.receive() == uri
+
+
+async def test_what_was_unsubscribed_is_not_told(listening: Listening, backend: ScriptedBackend) -> None:
+    first, second = await waiting(backend, "a"), await waiting(backend, "b")
+    async with listening() as (client, told):
+        await client.subscribe_resource(f"efrit://requests/{first}")
+        await client.subscribe_resource(f"efrit://requests/{second}")
+        await client.unsubscribe_resource(f"efrit://requests/{first}")
+        with anyio.fail_after(30):
+            await backend.end(first)
+            await backend.end(second)
+            assert await told.receive() == f"efrit://requests/{second}"
+        assert told.statistics().current_buffer_used == 0
+
+
+async def test_subscribing_twice_tells_once(listening: Listening, backend: ScriptedBackend) -> None:
+    name, other = await waiting(backend, "a"), await waiting(backend, "b")
+    async with listening() as (client, told):
+        for each in (name, name, other):
+            await client.subscribe_resource(f"efrit://requests/{each}")
+        with anyio.fail_after(30):
+            await backend.end(name)
+            assert await told.receive() == f"efrit://requests/{name}"
+            await backend.end(other)
+            assert await told.receive() == f"efrit://requests/{other}"
+
+
+@pytest.mark.parametrize(
+    "uri", ["efrit://requests/nobody", "efrit://instances", "efrit://requests/x/log", "test://watched-resource"]
+)
+async def test_what_cannot_be_followed_is_refused(listening: Listening, uri: str) -> None:
+    async with listening() as (client, _):
+        with pytest.raises(MCPError, match="no resource"):
+            await client.subscribe_resource(uri)
+
+
+async def test_no_more_than_so_many_are_followed(listening: Listening, backend: ScriptedBackend) -> None:
+    names = [await waiting(backend, f"{number}") for number in range(MOST + 1)]
+    async with listening() as (client, _):
+        for name in names[:MOST]:
+            await client.subscribe_resource(f"efrit://requests/{name}")
+        with pytest.raises(MCPError, match="followed at once"):
+            await client.subscribe_resource(f"efrit://requests/{names[MOST]}")
+        await client.unsubscribe_resource(f"efrit://requests/{names[0]}")
+        await client.subscribe_resource(f"efrit://requests/{names[MOST]}")
+
+
+class Broken(ScriptedBackend):
+    """One whose first watch breaks off."""
+
+    def __init__(self, problem: Exception) -> None:
+        super().__init__()
+        self.problem: Exception | None = problem
+        self.broke = anyio.Event()
+
+    async def watch(self, handle: Handle, *, words: bool = False) -> AsyncIterator[Update]:
+        if self.problem is not None:
+            problem, self.problem = self.problem, None
+            self.broke.set()
+            raise problem
+        async for update in super().watch(handle, words=words):
+            yield update
+
+
+@pytest.fixture(params=[NotReady("gone"), RuntimeError("a defect")], ids=["refused", "defect"])
+def problem(request: pytest.FixtureRequest) -> Exception:
+    found: Exception = request.param
+    return found
+
+
+class TestABrokenWatch:
+    @pytest.fixture
+    def backend(self, problem: Exception) -> ScriptedBackend:
+        broken = Broken(problem)
+        broken.add("default")
+        return broken
+
+    async def test_ends_its_subscription_and_nothing_else(self, listening: Listening, backend: Broken) -> None:
+        first, second = await waiting(backend, "a"), await waiting(backend, "b")
+        async with listening() as (client, told):
+            await client.subscribe_resource(f"efrit://requests/{first}")
+            with anyio.fail_after(30):
+                await backend.broke.wait()
+                await client.subscribe_resource(f"efrit://requests/{second}")
+                await backend.end(second)
+                assert await told.receive() == f"efrit://requests/{second}"
+
+
+async def test_a_server_of_many_clients_offers_no_subscription(open_client: Open) -> None:
+    async with open_client() as client:
+        assert client.server_capabilities.resources is not None
+        assert not client.server_capabilities.resources.subscribe

@@ -19,6 +19,7 @@ T = TypeVar("T")
 ROOTS: Mapping[str, tuple[str, str]] = {
     "efritinstances": ("/apis/efrit.dev/v1alpha1", "EfritInstance"),
     "efritrequests": ("/apis/efrit.dev/v1alpha1", "EfritRequest"),
+    "efritplans": ("/apis/efrit.dev/v1alpha1", "EfritPlan"),
     "statefulsets": ("/apis/apps/v1", "StatefulSet"),
     "leases": ("/apis/coordination.k8s.io/v1", "Lease"),
     "networkpolicies": ("/apis/networking.k8s.io/v1", "NetworkPolicy"),

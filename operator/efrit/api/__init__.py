@@ -11,7 +11,15 @@ if TYPE_CHECKING:
     from efrit.api.conditions import Condition, ConditionStatus, condition_of, with_condition
     from efrit.api.instance import EfritInstance, InstanceSpec, InstanceStatus, OperatingMode
     from efrit.api.meta import GROUP, VERSION, ObjectMeta
-    from efrit.api.reasons import InstanceReason, QueueReason, RequestPhase, RequestReason
+    from efrit.api.plan import EfritPlan, PlanSpec, PlanStatus
+    from efrit.api.reasons import (
+        InstanceReason,
+        PlanPhase,
+        PlanReason,
+        QueueReason,
+        RequestPhase,
+        RequestReason,
+    )
     from efrit.api.request import (
         EfritRequest,
         Outcome,
@@ -27,6 +35,7 @@ __all__ = [
     "Condition",
     "ConditionStatus",
     "EfritInstance",
+    "EfritPlan",
     "EfritRequest",
     "InstanceReason",
     "InstanceSpec",
@@ -34,6 +43,10 @@ __all__ = [
     "ObjectMeta",
     "OperatingMode",
     "Outcome",
+    "PlanPhase",
+    "PlanReason",
+    "PlanSpec",
+    "PlanStatus",
     "QueueReason",
     "RequestPhase",
     "RequestReason",
@@ -51,7 +64,8 @@ __getattr__ = attributes_of(
         "conditions": "Condition ConditionStatus condition_of with_condition",
         "instance": "EfritInstance InstanceSpec InstanceStatus OperatingMode",
         "meta": "GROUP VERSION ObjectMeta",
-        "reasons": "InstanceReason QueueReason RequestPhase RequestReason",
+        "plan": "EfritPlan PlanSpec PlanStatus",
+        "reasons": "InstanceReason PlanPhase PlanReason QueueReason RequestPhase RequestReason",
         "request": "EfritRequest Outcome RequestSpec RequestStatus RequestType RetryPolicy",
     },
 )

@@ -17,10 +17,11 @@ from pydantic import BaseModel
 from efrit.api.instance import EfritInstance
 from efrit.api.kubernetes import kubernetes_schema
 from efrit.api.meta import GROUP, VERSION, ApiModel, Resource
+from efrit.api.plan import EfritPlan
 from efrit.api.pod_template import KUBERNETES_TYPE
 from efrit.api.request import EfritRequest
 
-RESOURCES: tuple[type[Resource], ...] = (EfritInstance, EfritRequest)
+RESOURCES: tuple[type[Resource], ...] = (EfritInstance, EfritRequest, EfritPlan)
 DROPPED_KEYWORDS = ("title", "const", "discriminator", "exclusiveMinimum", "exclusiveMaximum")
 
 

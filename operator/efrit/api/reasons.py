@@ -90,3 +90,36 @@ class QueueReason(StrEnum):
     BACKLOGGED = "Backlogged"
     STALLED = "Stalled"
     UNKNOWN = "Unknown"
+
+
+class PlanPhase(StrEnum):
+    """Where a plan stands, for selectors and the printer column."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    SUSPENDED = "Suspended"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+    @property
+    def final(self) -> bool:
+        """Whether a plan in this phase never changes again."""
+        return self in (PlanPhase.SUCCEEDED, PlanPhase.FAILED)
+
+
+class PlanReason(StrEnum):
+    """Why a plan stands where it stands (`Complete` and `Succeeded` conditions)."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    SUSPENDED = "Suspended"
+    CANCELLING = "Cancelling"
+    BLOCKED = "Blocked"
+
+    SUCCEEDED = "Succeeded"
+    PARTIAL = "Partial"
+    TASK_FAILED = "TaskFailed"
+    BUDGET_EXHAUSTED = "BudgetExhausted"
+    CANCELLED = "Cancelled"
+    WORKSPACE_FAILED = "WorkspaceFailed"
+    REJECTED = "Rejected"

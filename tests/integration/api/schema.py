@@ -27,6 +27,10 @@ BASES: Mapping[str, Json] = {
         "metadata": {"name": "a-request"},
         "spec": {"instanceRef": {"name": "an-instance"}, "type": "eval", "content": "t"},
     },
+    "efritplans": {
+        "metadata": {"name": "a-plan"},
+        "spec": {"instanceRef": {"name": "an-instance"}, "intent": {"description": "t"}},
+    },
 }
 
 
@@ -111,6 +115,11 @@ PATTERNS: Mapping[str, Pattern] = {
     ),
     r"^(https?|socks5h?)://[!\"$-.0->A-~]+/?$": Pattern(
         lambda length: f"http://{'a' * (length - 7)}", "http://me:secret@host"
+    ),
+    r"^[a-z]([-a-z0-9]*[a-z0-9])?$": Pattern(_plain, "1a"),
+    r"^[A-Za-z0-9_]([-A-Za-z0-9._/]*[A-Za-z0-9_])?$": Pattern(_plain, "-a"),
+    r"^(https?://|ssh://|git://|file:///|[A-Za-z0-9._-]+@[A-Za-z0-9.-]+:)[!#-&(-~]+$": Pattern(
+        lambda length: f"http://{'a' * (length - 7)}", "ext::sh -c true"
     ),
     r"^[A-Za-z0-9_-]+$": Pattern(_plain, "a,b"),
     r"^/[^:]*$": Pattern(lambda length: f"/{'a' * (length - 1)}", "relative"),

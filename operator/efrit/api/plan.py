@@ -1,0 +1,411 @@
+"""EfritPlan: work towards an intent that never changes, with a task tree that does."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from efrit.api.conditions import Condition
+from efrit.api.meta import ApiModel, PrinterColumn, Resource, Rule, Time
+from efrit.api.reasons import PlanPhase
+from efrit.api.request import MAX_TIMEOUT_SECONDS, Budget, LocalReference, Outcome
+
+MAX_AMENDMENTS = 64
+MAX_TREE_NODES = 400
+MAX_COMMITS = 20
+MAX_OBSERVATIONS = 40
+
+PLAN_UID_LABEL = "efrit.dev/plan"
+PLAN_STEP_LABEL = "efrit.dev/plan-step"
+PLAN_PART_LABEL = "efrit.dev/plan-part"
+
+Sentence = Annotated[str, Field(min_length=1, max_length=1024)]
+Amendment = Annotated[str, Field(min_length=1, max_length=2048)]
+Command = Annotated[str, Field(min_length=1, max_length=2048)]
+TaskId = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$")]
+Revision = Annotated[
+    str, Field(min_length=1, max_length=255, pattern=r"^[A-Za-z0-9_]([-A-Za-z0-9._/]*[A-Za-z0-9_])?$")
+]
+
+
+class TaskType(StrEnum):
+    """Whether a task is work, or has parts."""
+
+    ATOMIC = "atomic"
+    PARENT = "parent"
+
+
+class TaskState(StrEnum):
+    """Where a task stands."""
+
+    PENDING = "pending"
+    DONE = "done"
+    FAILED = "failed"
+
+
+class PlanStep(StrEnum):
+    """What a plan does at the moment."""
+
+    BEGIN = "Begin"
+    ACT = "Act"
+    ASSESS = "Assess"
+    ADAPT = "Adapt"
+    AMEND = "Amend"
+
+
+class CommitKind(StrEnum):
+    """What a commit of the plan's repository records."""
+
+    BEGIN = "begin"
+    ACT = "act"
+    ADAPT = "adapt"
+    AMEND = "amend"
+
+
+class Perspective(StrEnum):
+    """From which side facts are gathered."""
+
+    BUILD = "build"
+    REQUIREMENTS = "requirements"
+    INTEGRATION = "integration"
+    QUALITY = "quality"
+
+
+class Intent(ApiModel):
+    """What is to be reached. It never changes; what was forgotten is said in an amendment."""
+
+    description: str = Field(min_length=1, max_length=16_384, description="What is to be reached, in your own words.")
+    acceptance_criteria: tuple[Sentence, ...] = Field(
+        default=(), max_length=32, description="How one sees that it is reached, a sentence each."
+    )
+    constraints: tuple[Sentence, ...] = Field(
+        default=(), max_length=32, description="What must hold on the way, a sentence each."
+    )
+
+
+class PlannedTask(ApiModel):
+    """One task of the tree at the beginning."""
+
+    name: TaskId = Field(description="Name of the task, used once in the plan; commits name it.")
+    parent: TaskId | None = Field(
+        default=None, description="Name of the task of the list that this one is a part of; default: the root."
+    )
+    type: TaskType = Field(default=TaskType.ATOMIC, description="atomic is work for one command, parent has parts.")
+    description: Sentence = Field(description="What is to be done.")
+    rules: ClassVar = (
+        Rule("self.name != 'root'", "the root is there already: choose another name."),
+        Rule("!has(self.parent) || self.parent != self.name", "a task cannot be a part of itself."),
+    )
+
+
+class GitSource(ApiModel):
+    """The repository that the plan works on. It is cloned once and changed on the branch efrit/NAME-OF-THE-PLAN."""
+
+    url: str = Field(
+        min_length=1,
+        max_length=2048,
+        # Not git's ext:: and the like, which run programs, and nothing that begins with a dash.
+        pattern=r"^(https?://|ssh://|git://|file:///|[A-Za-z0-9._-]+@[A-Za-z0-9.-]+:)[!#-&(-~]+$",
+        description="Where to clone from: https, ssh, git, or file for a repository in the pod. The instance must be "
+        "allowed to reach it (spec.network.egress of the EfritInstance).",
+    )
+    branch: Revision | None = Field(default=None, description="Branch to begin from; default: the repository's own.")
+    revision: Revision | None = Field(
+        default=None, description="Commit or tag to begin from; default: the end of the branch."
+    )
+    secret_ref: LocalReference | None = Field(
+        default=None,
+        description="Secret with token, username and password, or ssh-privatekey (and known_hosts). The "
+        "EfritInstance must mount it (spec.podTemplate.volumes and volumeMounts): its owner decides what Emacs sees.",
+    )
+    rules: ClassVar = (
+        Rule(
+            "!self.url.matches('^[a-z]+://[^/]*:[^/]*@')",
+            "a password in the URL would be in every object and log: put it into a Secret, see secretRef.",
+        ),
+        *(
+            Rule(f"!has(self.{name}) || !self.{name}.contains('..')", f"{name} names a range: name one {what}.")
+            for name, what in (("branch", "branch"), ("revision", "commit"))
+        ),
+    )
+
+
+class Environment(ApiModel):
+    """What the work is done on: a directory of its own, or a clone of a repository."""
+
+    git: GitSource | None = Field(default=None, description="Clone this repository; default: begin with nothing.")
+
+
+class Act(ApiModel):
+    """How the command of a task is run."""
+
+    timeout_seconds: int | None = Field(
+        default=None,
+        ge=1,
+        le=MAX_TIMEOUT_SECONDS,
+        description="Longest running time of one command; default: the instance's limits.commandTimeoutSeconds.",
+    )
+    budget: Budget | None = Field(default=None, description="Upper bounds of one command.")
+
+
+class Assess(ApiModel):
+    """Shell commands that gather facts after each task, run in the environment: exit code and output."""
+
+    build: tuple[Command, ...] = Field(default=(), max_length=16, description="Does it build, do its tests pass?")
+    integration: tuple[Command, ...] = Field(default=(), max_length=16, description="Does it fit what is around it?")
+    quality: tuple[Command, ...] = Field(default=(), max_length=16, description="Is it well made: linters, types, …?")
+    timeout_seconds: int = Field(
+        default=300, ge=1, le=MAX_TIMEOUT_SECONDS, description="Longest running time of one command, in seconds."
+    )
+
+
+class PlanLimits(ApiModel):
+    """Upper bounds of the whole plan. One that is reached ends it with what there is: outcome Partial."""
+
+    max_steps: int = Field(
+        default=200, ge=1, le=100_000, description="Visits of tasks, those of parents and repeated ones included."
+    )
+    max_tokens: int | None = Field(
+        default=None, ge=1, le=10_000_000_000, description="Tokens in and out of all its requests; default: no bound."
+    )
+    timeout_seconds: int | None = Field(
+        default=None,
+        ge=1,
+        le=365 * 86_400,
+        description="Seconds since status.startTime, suspended ones included; default: no bound.",
+    )
+
+
+def _immutable(field: str) -> Rule:
+    return Rule(
+        f"has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || self.{field} == oldSelf.{field})",
+        f"spec.{field} is immutable: create a new EfritPlan instead.",
+    )
+
+
+PLACES = ", ".join(map(str, range(MAX_AMENDMENTS)))
+
+
+class PlanSpec(ApiModel):
+    """What is wanted. The intent never changes, amendments are only added."""
+
+    intent: Intent = Field(description=Intent.__doc__)
+    amendments: tuple[Amendment, ...] = Field(
+        default=(),
+        max_length=MAX_AMENDMENTS,
+        description="What was forgotten or became clear, in the order it was said. Add to the end: the next visit "
+        "of a task sees it.",
+    )
+    tasks: tuple[PlannedTask, ...] = Field(
+        default=(),
+        max_length=100,
+        description="The tree at the beginning, in the order it is worked on; default: the intent alone.",
+    )
+    instance_ref: LocalReference | None = Field(
+        default=None, description="The EfritInstance on whose workspace the plan lives."
+    )
+    pool_ref: LocalReference | None = Field(
+        default=None, description="The EfritPool of which one member takes the plan, and keeps it."
+    )
+    environment: Environment | None = Field(default=None, description=Environment.__doc__)
+    act: Act | None = Field(default=None, description=Act.__doc__)
+    assess: Assess = Field(default=Assess(), description=Assess.__doc__)
+    limits: PlanLimits = Field(default=PlanLimits(), description=PlanLimits.__doc__)
+    suspend: bool = Field(
+        default=False,
+        description="Set to true to begin nothing more: what runs ends, what it did is kept. Set back to go on.",
+    )
+    cancel: bool = Field(
+        default=False, description="Set to true to end the plan and stop what runs. What was done stays done."
+    )
+    ttl_seconds_after_finished: int | None = Field(
+        default=None,
+        ge=0,
+        le=10 * 365 * 86_400,
+        description="Delete the plan and its requests this many seconds after it is final; default: keep it. The "
+        "repository on the workspace stays.",
+    )
+
+    rules: ClassVar = (
+        Rule(
+            "[has(self.instanceRef), has(self.poolRef)].filter(given, given).size() == 1",
+            "name exactly one target: spec.instanceRef or spec.poolRef.",
+        ),
+        Rule(
+            "self.intent == oldSelf.intent",
+            "spec.intent is immutable: say it in spec.amendments, or create a new EfritPlan.",
+        ),
+        Rule(
+            "!has(oldSelf.amendments) || (has(self.amendments) "
+            "&& self.amendments.size() >= oldSelf.amendments.size() "
+            f"&& [{PLACES}].all(i, i >= oldSelf.amendments.size() || self.amendments[i] == oldSelf.amendments[i]))",
+            "spec.amendments only grows at its end: what was said stays said.",
+        ),
+        Rule(
+            "!has(self.tasks) || self.tasks.all(each, self.tasks.exists_one(other, other.name == each.name))",
+            "every task of spec.tasks has a name of its own.",
+        ),
+        Rule(
+            "!has(self.tasks) || self.tasks.all(each, !has(each.parent) "
+            "|| self.tasks.exists(other, other.name == each.parent && other.type == 'parent'))",
+            "the parent of a task is a task of spec.tasks with type parent.",
+        ),
+        Rule(
+            "!has(oldSelf.cancel) || !oldSelf.cancel || (has(self.cancel) && self.cancel)",
+            "spec.cancel cannot be taken back: create a new EfritPlan instead.",
+        ),
+        *(_immutable(name) for name in ("tasks", "instanceRef", "poolRef", "environment")),
+    )
+
+
+class HiddenTasks(ApiModel):
+    """Tasks below a node that the status has no room for, by state."""
+
+    pending: int = Field(default=0, ge=0, description="Of these, not begun or not finished.")
+    done: int = Field(default=0, ge=0, description="Of these, done.")
+    failed: int = Field(default=0, ge=0, description="Of these, failed for good.")
+
+
+class TreeNode(ApiModel):
+    """One task of the tree."""
+
+    id: str = Field(max_length=128, description="Id of the task, as in its commits.")
+    parent: str | None = Field(default=None, max_length=128, description="Id of its parent; the root has none.")
+    type: TaskType = Field(description="atomic or parent.")
+    description: str = Field(max_length=4096, description="What is to be done; a long text is cut.")
+    failure_threshold: float = Field(
+        default=0, ge=0, description="Grows by 0.2 with each failure; at 1.0 the parent is asked."
+    )
+    state: TaskState = Field(description="pending, done or failed.")
+    attempts: int | None = Field(default=None, ge=0, description="How many times it was tried.")
+    lessons: tuple[Annotated[str, Field(max_length=1024)], ...] = Field(
+        default=(), max_length=20, description="What earlier tries taught."
+    )
+    children: int | None = Field(default=None, ge=0, description="How many parts it has.")
+    hidden: HiddenTasks | None = Field(default=None, description="Tasks below it that are left out here, by state.")
+
+
+class PlanCommit(ApiModel):
+    """One commit of the plan's repository."""
+
+    hash: str = Field(max_length=64, description="Its hash.")
+    subject: str = Field(max_length=256, description="First line of its message.")
+    kind: CommitKind = Field(description="begin, act, adapt or amend.")
+    task: str | None = Field(default=None, max_length=128, description="The task it is about.")
+    step: int = Field(ge=0, description="Its number in the plan, from 0.")
+    time: Time | None = Field(default=None, description="When it was made.")
+
+
+class Observation(ApiModel):
+    """One fact. What follows from it is decided elsewhere."""
+
+    perspective: Perspective = Field(description="build, requirements, integration or quality.")
+    statement: str = Field(max_length=2048, description="What was seen.")
+    evidence: str | None = Field(default=None, max_length=2048, description="Where it was seen: output, file, line.")
+
+
+class PlanCounts(ApiModel):
+    """How much there is and how much was done."""
+
+    tasks: int = Field(default=0, ge=0, description="Tasks of the tree, the root included.")
+    pending: int = Field(default=0, ge=0, description="Of these, not begun or not finished.")
+    done: int = Field(default=0, ge=0, description="Of these, done.")
+    failed: int = Field(default=0, ge=0, description="Of these, failed for good.")
+    steps: int = Field(default=0, ge=0, description="Visits of tasks so far: what limits.maxSteps bounds.")
+    acts: int = Field(default=0, ge=0, description="Commits of acts.")
+    adapts: int = Field(default=0, ge=0, description="Commits of changes to the tree.")
+    amendments: int = Field(default=0, ge=0, description="Amendments that the plan has taken in.")
+
+
+class PlanCost(ApiModel):
+    """What the plan has cost so far."""
+
+    input_tokens: int = Field(default=0, ge=0, description="Tokens sent to the model.")
+    output_tokens: int = Field(default=0, ge=0, description="Tokens received from it.")
+    seconds: float = Field(default=0, ge=0, description="Running time of its requests, in seconds.")
+
+
+class PlanStatus(ApiModel):
+    """How far it has come. The whole tree, all observations and each step are in the repository on the workspace.
+
+    Final once phase is Succeeded or Failed: the API server refuses any later change.
+    """
+
+    phase: PlanPhase | None = Field(default=None, description="Pending, Running, Suspended, Succeeded or Failed.")
+    observed_generation: int | None = Field(default=None, ge=0, description="The spec this status speaks of.")
+    conditions: tuple[Condition, ...] = Field(
+        default=(),
+        max_length=8,
+        description="Complete (True once final, whatever the end) and Succeeded, with the same reason.",
+        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
+    )
+    reason: str | None = Field(default=None, max_length=128, description="Reason of the conditions, for the column.")
+    outcome: Outcome | None = Field(default=None, description="Success, Partial or Failure.")
+    instance_name: str | None = Field(
+        default=None, max_length=253, description="The instance whose workspace has the plan."
+    )
+    current_task: str | None = Field(default=None, max_length=128, description="Id of the task that is visited.")
+    step: PlanStep | None = Field(default=None, description="What is done with it: Act, Assess, Adapt; Begin, Amend.")
+    current_request: str | None = Field(
+        default=None, max_length=253, description="The EfritRequest that was last seen at work on it."
+    )
+    commit_count: int | None = Field(default=None, ge=0, description="How many commits the plan has made.")
+    tree: tuple[TreeNode, ...] = Field(
+        default=(),
+        max_length=MAX_TREE_NODES,
+        description="The tree, depth first: the way to the current task and what is around it, the rest as counts.",
+    )
+    commits: tuple[PlanCommit, ...] = Field(
+        default=(), max_length=MAX_COMMITS, description="The last commits, newest first."
+    )
+    observations: tuple[Observation, ...] = Field(
+        default=(), max_length=MAX_OBSERVATIONS, description="What the last assessment saw."
+    )
+    counts: PlanCounts | None = Field(default=None, description=PlanCounts.__doc__)
+    cost: PlanCost | None = Field(default=None, description=PlanCost.__doc__)
+    start_time: Time | None = Field(default=None, description="When the controller took it up.")
+    completion_time: Time | None = Field(default=None, description="When its end was recorded.")
+
+
+class EfritPlan(Resource):
+    """Work towards an intent with a living task tree: act, assess, adapt, each step a commit."""
+
+    kind: ClassVar = "EfritPlan"
+    plural: ClassVar = "efritplans"
+    singular: ClassVar = "efritplan"
+    short_names: ClassVar = ("efpl",)
+    printer_columns: ClassVar = (
+        PrinterColumn("Phase", ".status.phase"),
+        PrinterColumn("Reason", ".status.reason"),
+        PrinterColumn("Task", ".status.currentTask", "string", "The task that is visited."),
+        PrinterColumn("Step", ".status.step"),
+        PrinterColumn("Done", ".status.counts.done", "integer", "Tasks that are done."),
+        PrinterColumn("Tasks", ".status.counts.tasks", "integer", "Tasks of the tree."),
+        PrinterColumn("Age", ".metadata.creationTimestamp", "date"),
+        PrinterColumn("Instance", ".status.instanceName", "string", "Where it lives.", 1),
+        PrinterColumn("Commits", ".status.commitCount", "integer", "Commits made.", 1),
+        PrinterColumn("Intent", ".spec.intent.description", "string", "What is to be reached.", 1),
+    )
+    selectable_fields: ClassVar = (".status.phase", ".status.instanceName", ".spec.instanceRef.name")
+    rules: ClassVar = (
+        Rule(
+            "self.metadata.name.size() <= 63 && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",
+            "metadata.name names a directory and a branch, too: at most 63 lower-case letters, digits and '-'.",
+        ),
+        Rule(
+            "!has(oldSelf.status) || !has(oldSelf.status.phase) || "
+            "!(oldSelf.status.phase in ['Succeeded', 'Failed']) || "
+            "(has(self.status) && self.status == oldSelf.status)",
+            "the status of a finished EfritPlan is final: it cannot be changed.",
+        ),
+    )
+
+    spec: PlanSpec = Field(description=PlanSpec.__doc__)
+    status: PlanStatus = Field(default_factory=PlanStatus, description=PlanStatus.__doc__)
+
+    @property
+    def final(self) -> bool:
+        """Whether its status never changes again."""
+        return self.status.phase is not None and self.status.phase.final

@@ -83,9 +83,10 @@ def examples() -> list[Example]:
     ]
 
 
-def _group(
+def group(
     rule: Rule, good: Mapping[str, Json], bad: Mapping[str, Json], old: Json | None = None
 ) -> Iterator[Example]:
+    """Yield writes over `old` that a rule accepts and that it refuses, by title."""
     for title, new in good.items():
         yield Example(rule, title, new, accepted=True, old=old)
     for title, new in bad.items():
@@ -94,7 +95,7 @@ def _group(
 
 def _targets() -> Iterator[Example]:
     to, pool, chosen = {"name": "one"}, {"name": "many"}, {"matchLabels": {"team": "a"}}
-    yield from _group(
+    yield from group(
         Rule(REQUESTS, "spec", "name exactly one target"),
         {
             "an instance": request(instanceRef=to),
@@ -112,12 +113,12 @@ def _targets() -> Iterator[Example]:
 
 def _types() -> Iterator[Example]:
     budget, session = {"maxTokens": 100}, {"id": "s-1"}
-    yield from _group(
+    yield from group(
         Rule(REQUESTS, "spec", "spec.budget bounds a command"),
         {"a command with a budget": request(type="command", budget=budget)},
         {kind: request(type=kind, budget=budget) for kind in ("eval", "chat")},
     )
-    yield from _group(
+    yield from group(
         Rule(REQUESTS, "spec", "spec.session continues a chat or a command"),
         {kind: request(type=kind, session=session) for kind in ("command", "chat")},
         {"eval": request(type="eval", session=session)},
@@ -125,7 +126,7 @@ def _types() -> Iterator[Example]:
 
 
 def _content() -> Iterator[Example]:
-    yield from _group(
+    yield from group(
         Rule(REQUESTS, "spec", "spec.content holds a NUL character"),
         {
             "control characters": request(content="\x01\t\n\x7f\u2028\U0001f600"),
@@ -264,7 +265,7 @@ def _names() -> Iterator[Example]:
     def named(name: str) -> Json:
         return {"metadata": {"name": name}, "spec": {}}
 
-    yield from _group(
+    yield from group(
         Rule(INSTANCES, "", "metadata.name names the pod too"),
         {name[:10]: named(name) for name in ("a", "a" * 46, "team-1")},
         {name[:10]: named(name) for name in ("b" * 47, "1-team", "a.b")},
@@ -276,7 +277,7 @@ def _storage(volume: str) -> Iterator[Example]:
         return instance(**{volume: chosen})
 
     where = f"spec.{volume}"
-    yield from _group(
+    yield from group(
         Rule(INSTANCES, where, "choose one"),
         {
             "nothing said": instance(),
@@ -295,23 +296,23 @@ def _storage(volume: str) -> Iterator[Example]:
     )
     made, existing, ephemeral = of(storage={}), of(existingClaim="mine"), of(ephemeral=True)
     kind = Rule(INSTANCES, where, "the kind of storage is immutable")
-    yield from _group(
+    yield from group(
         kind, {"kept": made, "by default": of()}, {"made to ephemeral": ephemeral, "made to existing": existing}, made
     )
-    yield from _group(kind, {"kept claim": existing}, {"another claim": of(existingClaim="yours")}, existing)
-    yield from _group(kind, {"kept ephemeral": ephemeral}, {"ephemeral to made": made}, ephemeral)
-    yield from _group(
+    yield from group(kind, {"kept claim": existing}, {"another claim": of(existingClaim="yours")}, existing)
+    yield from group(kind, {"kept ephemeral": ephemeral}, {"ephemeral to made": made}, ephemeral)
+    yield from group(
         Rule(INSTANCES, "", f"spec.{volume}.storage.size: a volume cannot shrink"),
         {size: of(storage={"size": size}) for size in ("1Gi", "1024Mi", "1025Mi", "2Gi", "1Ti")},
         {size: of(storage={"size": size}) for size in ("1023Mi", "1G", "1")},
         of(storage={"size": "1Gi"}),
     )
-    yield from _group(
+    yield from group(
         Rule(INSTANCES, f"{where}.storage", "a volume has a size"),
         {size: of(storage={"size": size}) for size in ("1", "100Mi")},
         {size: of(storage={"size": size}) for size in ("0", "0Gi", "-1Gi")},
     )
-    yield from _group(
+    yield from group(
         Rule(INSTANCES, f"{where}.storage", "accessModes is immutable"),
         {"kept": of(storage={"accessModes": ["ReadWriteMany"]})},
         {"changed": of(storage={"accessModes": ["ReadWriteOncePod"]}), "defaulted": of(storage={})},
@@ -319,15 +320,15 @@ def _storage(volume: str) -> Iterator[Example]:
     )
     a_class = Rule(INSTANCES, f"{where}.storage", "storageClassName is immutable")
     fast, slow = of(storage={"storageClassName": "fast"}), of(storage={"storageClassName": "slow"})
-    yield from _group(a_class, {"kept": fast}, {"changed": slow, "removed": made}, fast)
-    yield from _group(a_class, {"still none": made}, {"added": fast}, made)
+    yield from group(a_class, {"kept": fast}, {"changed": slow, "removed": made}, fast)
+    yield from group(a_class, {"still none": made}, {"added": fast}, made)
 
 
 def _idle() -> Iterator[Example]:
     def of(**idle: int) -> Json:
         return instance(idle=idle)
 
-    yield from _group(
+    yield from group(
         Rule(INSTANCES, "spec.idle", "idle.suspendAfterSeconds must be smaller"),
         {
             "in order": of(suspendAfterSeconds=10, deleteAfterSeconds=11),
@@ -349,12 +350,12 @@ def _volumes() -> Iterator[Example]:
     def of(**volume: Any) -> Json:
         return _template(volumes=[{"name": "extra", **volume}])
 
-    yield from _group(
+    yield from group(
         Rule(INSTANCES, "spec.podTemplate.volumes[]", "a volume has exactly one of these sources"),
         {source: of(**{source: {}}) for source in BOUND_SOURCES},
         {"none": of(), "two": of(emptyDir={}, secret={})},
     )
-    yield from _group(
+    yield from group(
         Rule(INSTANCES, "spec.podTemplate.volumes[]", "these volume names belong to the operator"),
         {"data": of(emptyDir={})},
         {name: of(name=name, emptyDir={}) for name in RESERVED_VOLUMES},
@@ -367,7 +368,7 @@ def _mounts() -> Iterator[Example]:
         return _template(volumes=[{"name": "extra", "emptyDir": {}}], volumeMounts=[mount])
 
     below = ("/efrit/lisp", "/etc/efrit/bridge", "/var/lib/efrit/queue")
-    yield from _group(
+    yield from group(
         Rule(INSTANCES, "spec.podTemplate.volumeMounts[]", "these paths belong to the operator"),
         {
             path: at(path)
@@ -375,7 +376,7 @@ def _mounts() -> Iterator[Example]:
         },
         {path: at(path) for path in (*RESERVED_MOUNTS, *below)},
     )
-    yield from _group(
+    yield from group(
         Rule(INSTANCES, "spec.podTemplate.volumeMounts[]", "write the path plainly"),
         {path: at(path) for path in ("/.config", "/a/.b", "/a/..b", "/a/...", "/a.")},
         {
@@ -386,18 +387,18 @@ def _mounts() -> Iterator[Example]:
 
 
 def _pod() -> Iterator[Example]:
-    yield from _group(
+    yield from group(
         Rule(INSTANCES, "spec.podTemplate.env[]", "names that start with EFRIT_ belong to the operator"),
         {name: _template(env=[{"name": name, "value": "x"}]) for name in ("EDITOR", "MY_EFRIT_DIR", "EFRITS")},
         {name: _template(env=[{"name": name, "value": "x"}]) for name in ("EFRIT_QUEUE_DIR", "EFRIT_")},
     )
-    yield from _group(
+    yield from group(
         Rule(INSTANCES, "spec.podTemplate", "labels under efrit.dev/ and app.kubernetes.io/"),
         {key: _template(labels={key: "x"}) for key in ("team", "efrit.example/team")},
         {key: _template(labels={key: "x"}) for key in ("efrit.dev/instance", "app.kubernetes.io/name")},
     )
     volumes = [{"name": "data", "emptyDir": {}}]
-    yield from _group(
+    yield from group(
         Rule(INSTANCES, "spec.podTemplate", "every volumeMount names a volume of podTemplate.volumes"),
         {"a volume": _template(volumes=volumes, volumeMounts=[{"name": "data", "mountPath": "/data"}])},
         {

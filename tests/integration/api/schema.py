@@ -226,6 +226,16 @@ def _with_volume(spec: Json, rest: Path) -> None:
     spec["podTemplate"]["volumes"] = [{"name": name, "emptyDir": {}} for name in sorted(names)]
 
 
+def _with_parent(spec: Json, rest: Path) -> None:
+    tasks = _objects(spec["tasks"])
+    for number, task in enumerate(tasks):
+        if isinstance(parent := task.get("parent"), str):
+            task["name"] = "other"
+            spec["tasks"].append({"name": parent, "type": "parent", "description": "t"})
+        elif len(tasks) > 1:
+            task["name"] = f"t{number}"
+
+
 SCAFFOLDS: Mapping[Path, Callable[[Json, Path], None]] = {
     ("spec", "poolRef"): _without_instance,
     ("spec", "selector"): _without_instance,
@@ -234,6 +244,7 @@ SCAFFOLDS: Mapping[Path, Callable[[Json, Path], None]] = {
     ("spec", "workspace"): _with_storage("workspace"),
     ("spec", "queue"): _with_storage("queue"),
     ("spec", "podTemplate", "volumes"): _with_source,
+    ("spec", "tasks"): _with_parent,
     ("spec", "podTemplate", "volumeMounts"): _with_volume,
 }
 """What CEL wants beside a field, so that an object with it is valid."""

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from pydantic import ValidationError
 
-from efrit.api import EfritInstance, EfritRequest
+from efrit.api import EfritInstance, EfritPlan, EfritRequest
 from efrit.controller.act.identity import new_identity
 from efrit.controller.act.kube import UNREADABLE
 from efrit.controller.decide.actions import Action, ApplyChildren, StoreResult, Submit
@@ -37,9 +37,10 @@ APPLY = "application/apply-patch+yaml"
 TOLD = (400, 403, 409, 413, 422)
 """Answers that the controller tells as a condition."""
 
-MODELS: dict[str, type[EfritInstance | EfritRequest]] = {
+MODELS: dict[str, type[EfritInstance | EfritRequest | EfritPlan]] = {
     "efritinstances": EfritInstance,
     "efritrequests": EfritRequest,
+    "efritplans": EfritPlan,
 }
 
 fuzzed = settings(
@@ -132,6 +133,22 @@ def test_every_request_that_is_taken_on_is_read_decided_about_and_sent(kube: Kub
     assert tally.enough(), vars(tally)
 
 
+def test_every_plan_that_is_taken_on_is_read(kube: Kube, room: str) -> None:
+    tally = Tally()
+
+    @fuzzed
+    @given(manifests("efritplans", "spec"))
+    def holds(manifest: Json) -> None:
+        stored = tally.take(lambda: kube.create("efritplans", room, manifest, dryRun="All"))
+        if stored is not None:
+            plan = EfritPlan.model_validate(stored)
+            assert type(plan.spec).model_validate(plan.spec.to_wire()) == plan.spec
+            _agrees(EfritPlan, manifest)
+
+    holds()
+    assert tally.enough(), vars(tally)
+
+
 @pytest.mark.parametrize("plural", BASES)
 def test_every_status_that_is_taken_on_is_read(kube: Kube, room: str, plural: str) -> None:
     """Only the controller writes it, and it may be another version of it."""
@@ -148,14 +165,14 @@ def test_every_status_that_is_taken_on_is_read(kube: Kube, room: str, plural: st
             read = MODELS[plural].model_validate(stored)
             if isinstance(read, EfritInstance):
                 _instance_is_decided_about(read)
-            else:
+            elif isinstance(read, EfritRequest):
                 _request_is_decided_about(read)
 
     holds()
     assert tally.enough(), vars(tally)
 
 
-def _agrees(model: type[EfritInstance | EfritRequest], manifest: Json) -> None:
+def _agrees(model: type[EfritInstance | EfritRequest | EfritPlan], manifest: Json) -> None:
     """What is taken on as it was sent the models read as it was sent, too, but for the differences that are known."""
     model.model_validate(_without_nulls(manifest))
 

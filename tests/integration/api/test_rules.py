@@ -17,10 +17,12 @@ from tests.integration.api.examples import (
     rules,
     status_fields,
 )
+from tests.integration.api.plan_examples import FINAL_PLAN, OTHER_PLAN, plan_examples, plan_status_fields
+from tests.integration.api.schema import BASES
 from tests.integration.conftest import new_namespace
 from tests.integration.kube import Json, Kube, Refused
 
-EXAMPLES = examples()
+EXAMPLES = [*examples(), *plan_examples()]
 
 
 @pytest.fixture(scope="module")
@@ -34,13 +36,13 @@ def test_a_rule_accepts_and_refuses(kube: Kube, room: str, example: Example) -> 
     plural = example.rule.plural
     name = f"e{EXAMPLES.index(example)}"
     if example.old is not None:
-        found = kube.create(plural, room, _named(example.old, name))
+        found = kube.create(plural, room, _named(plural, example.old, name))
         if example.sub:
             found = kube.replace(plural, room, {**found, **example.old}, "status")
 
     def write() -> None:
         if example.old is None:
-            kube.create(plural, room, _named(example.new, name), dryRun="All", fieldValidation="Strict")
+            kube.create(plural, room, _named(plural, example.new, name), dryRun="All", fieldValidation="Strict")
         else:
             head = {key: found[key] for key in ("apiVersion", "kind", "metadata", "spec")}
             kube.replace(plural, room, {**head, **example.new}, example.sub, dryRun="All", fieldValidation="Strict")
@@ -54,12 +56,8 @@ def test_a_rule_accepts_and_refuses(kube: Kube, room: str, example: Example) -> 
     assert example.rule.message in refusal.value.message
 
 
-def _named(part: Json, name: str) -> Json:
-    return {
-        "metadata": {"name": name},
-        "spec": {"instanceRef": {"name": "a"}, "type": "eval", "content": "1"},
-        **part,
-    }
+def _named(plural: str, part: Json, name: str) -> Json:
+    return {**BASES[plural], "metadata": {"name": name}, **part}
 
 
 def test_every_rule_has_an_accepted_and_a_refused_example() -> None:
@@ -82,10 +80,11 @@ def test_every_field_of_a_request_but_cancel_is_tried_for_immutability() -> None
 
 def test_every_field_of_a_final_status_is_tried() -> None:
     assert FINAL_STATUS.keys() == OTHER_STATUS.keys() == status_fields()
+    assert FINAL_PLAN.keys() == OTHER_PLAN.keys() == plan_status_fields()
 
 
 def test_a_finished_request_can_still_be_labelled_and_deleted(kube: Kube, namespace: str) -> None:
-    kube.create("efritrequests", namespace, _named({}, "done"))
+    kube.create("efritrequests", namespace, _named("efritrequests", {}, "done"))
     kube.patch("efritrequests", namespace, "done", {"status": FINAL_STATUS}, "status")
     kube.patch("efritrequests", namespace, "done", {"metadata": {"labels": {"kept": "yes"}}})
     assert kube.get("efritrequests", namespace, "done")["status"] == FINAL_STATUS
@@ -94,7 +93,7 @@ def test_a_finished_request_can_still_be_labelled_and_deleted(kube: Kube, namesp
 
 
 def test_a_final_status_stands_against_a_merge_patch_that_removes_it(kube: Kube, namespace: str) -> None:
-    kube.create("efritrequests", namespace, _named({}, "done"))
+    kube.create("efritrequests", namespace, _named("efritrequests", {}, "done"))
     kube.patch("efritrequests", namespace, "done", {"status": FINAL_STATUS}, "status")
     with pytest.raises(Refused, match="is final"):
         kube.patch("efritrequests", namespace, "done", {"status": None}, "status")

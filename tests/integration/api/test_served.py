@@ -12,6 +12,7 @@ from tests.cluster.control_plane import ControlPlane
 from tests.integration.kube import Json, Kube, Refused
 
 REQUEST: Json = {"spec": {"instanceRef": {"name": "one"}, "type": "eval", "content": "(+ 1 2)"}}
+PLAN: Json = {"spec": {"instanceRef": {"name": "one"}, "intent": {"description": "Build it."}}}
 OPEN = "status.phase!=Succeeded,status.phase!=Failed"
 
 
@@ -78,6 +79,18 @@ def test_a_request_gets_its_defaults_and_no_more(kube: Kube, namespace: str) -> 
         "priority": 0,
         "retryPolicy": "Never",
         "returnContext": False,
+    }
+    assert "status" not in made
+
+
+def test_a_plan_gets_its_defaults_and_no_more(kube: Kube, namespace: str) -> None:
+    made = kube.create("efritplans", namespace, {"metadata": {"name": "plain"}, **PLAN})
+    assert made["spec"] == {
+        **PLAN["spec"],
+        "assess": {"timeoutSeconds": 300},
+        "cancel": False,
+        "limits": {"maxSteps": 200},
+        "suspend": False,
     }
     assert "status" not in made
 
@@ -178,14 +191,49 @@ def test_the_columns_of_an_instance_tell_its_story(kube: Kube, namespace: str) -
     assert wanted.items() <= cells.items()
 
 
+def test_the_columns_of_a_plan_tell_its_story(kube: Kube, namespace: str) -> None:
+    kube.create("efritplans", namespace, {"metadata": {"name": "app"}, **PLAN})
+    status = {
+        "phase": "Running",
+        "reason": "Running",
+        "currentTask": "root",
+        "step": "Act",
+        "instanceName": "one",
+        "commitCount": 4,
+        "counts": {"tasks": 9, "done": 2},
+    }
+    kube.patch("efritplans", namespace, "app", {"status": status}, "status")
+    narrow, wide, cells = _table(kube, namespace, "efritplans")
+    assert narrow == ["Name", "Phase", "Reason", "Task", "Step", "Done", "Tasks", "Age"]
+    assert wide == ["Instance", "Commits", "Intent"]
+    wanted = {"Phase": "Running", "Task": "root", "Step": "Act", "Done": 2, "Tasks": 9, "Commits": 4}
+    assert wanted.items() <= cells.items()
+    assert (cells["Instance"], cells["Intent"]) == ("one", "Build it.")
+
+
+def test_plans_are_selected_by_phase_and_instance(kube: Kube, namespace: str) -> None:
+    for name in ("open", "done"):
+        kube.create("efritplans", namespace, {"metadata": {"name": name}, **PLAN})
+    ended = {"status": {"phase": "Succeeded", "instanceName": "one"}}
+    kube.patch("efritplans", namespace, "done", ended, "status")
+    for selector, names in (
+        (OPEN, ["open"]),
+        ("status.instanceName=one", ["done"]),
+        ("spec.instanceRef.name=one", ["done", "open"]),
+    ):
+        found = kube.list("efritplans", namespace, fieldSelector=selector)
+        assert sorted(each["metadata"]["name"] for each in found) == names
+
+
 def test_short_names_and_the_category_find_everything(
     kube: Kube, kubectl: Callable[..., str], namespace: str
 ) -> None:
     kube.create("efritinstances", namespace, {"metadata": {"name": "one"}})
     _create(kube, namespace, "work")
-    both = {"efritinstance.efrit.dev/one", "efritrequest.efrit.dev/work"}
-    for words in ("efi,efr", "efrit"):
-        assert set(kubectl("get", words, "-n", namespace, "-o", "name").split()) == both
+    kube.create("efritplans", namespace, {"metadata": {"name": "app"}, **PLAN})
+    all_three = {"efritinstance.efrit.dev/one", "efritrequest.efrit.dev/work", "efritplan.efrit.dev/app"}
+    for words in ("efi,efr,efpl", "efrit"):
+        assert set(kubectl("get", words, "-n", namespace, "-o", "name").split()) == all_three
     shown = kubectl("get", "efr", "-n", namespace)
     assert shown.split()[:7] == ["NAME", "INSTANCE", "TYPE", "PHASE", "REASON", "DURATION", "AGE"]
 
@@ -200,6 +248,10 @@ def test_short_names_and_the_category_find_everything(
         ("efr.spec.retryPolicy", "IfInterrupted runs the work again when Emacs died in the middle of it"),
         ("efr.status.resultRef", "Where the whole result lies when it is larger."),
         ("efi.spec.queue.maxPending", "Requests the instance takes on, the running one included; more are held back"),
+        ("efpl.spec.intent", "What is to be reached. It never changes; what was forgotten is said in an amendment."),
+        ("efpl.spec.amendments", "Add to the end: the next visit of a task sees it."),
+        ("efpl.spec.environment.git.secretRef", "The EfritInstance must mount it"),
+        ("efpl.status.tree", "The tree, depth first: the way to the current task and what is around it"),
         ("efi.status.conditions", "Ready (summary), QueueHealthy, EmacsResponsive, Suspended."),
     ],
 )

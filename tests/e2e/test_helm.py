@@ -61,6 +61,7 @@ def test_uninstalling_keeps_instances_and_definitions_and_reinstalling_goes_on_w
     definitions = kubectl("get", "crd", "-o", "name")
     assert "efritinstances.efrit.dev" in definitions
     assert "efritrequests.efrit.dev" in definitions
+    assert "efritplans.efrit.dev" in definitions
     assert instance.get()["metadata"].get("deletionTimestamp") is None
     waiting = instance.send("'waited")
     assert instance.pod_uid() == pod

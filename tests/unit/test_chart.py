@@ -21,17 +21,22 @@ VALUE_SETS = sorted(path.name.removesuffix("-values.yaml") for path in (CHART / 
 
 Manifest = dict[str, Any]
 
+OURS = ["efritinstances", "efritrequests", "efritplans"]
+READ_RESULTS = ([""], ["secrets"], ["get"])
 CONTROLLER_RULES = [
-    (["efrit.dev"], ["efritinstances", "efritrequests"], ["get", "list", "watch", "delete"]),
-    (["efrit.dev"], ["efritinstances/status", "efritrequests/status"], ["patch"]),
+    (["efrit.dev"], ["efritinstances", "efritplans"], ["get", "list", "watch", "delete"]),
+    (["efrit.dev"], ["efritrequests"], ["get", "list", "watch", "create", "patch", "delete"]),
+    (["efrit.dev"], ["efritinstances/status", "efritrequests/status", "efritplans/status"], ["patch"]),
     (["apps"], ["statefulsets"], ["get", "list", "watch", "create", "patch", "delete"]),
     ([""], ["pods"], ["get", "list", "watch"]),
     ([""], ["persistentvolumeclaims"], ["get", "list", "watch", "create", "patch"]),
     ([""], ["secrets", "serviceaccounts"], ["create", "patch"]),
+    READ_RESULTS,
     (["networking.k8s.io"], ["networkpolicies"], ["create", "patch"]),
     ([""], ["events"], ["list", "create", "patch"]),
     (["events.k8s.io"], ["events"], ["create", "patch"]),
 ]
+WITHOUT_RESULTS = [each for each in CONTROLLER_RULES if each != READ_RESULTS]
 
 
 @cache
@@ -193,7 +198,7 @@ def test_named_namespaces_are_served_with_a_role_in_each_and_nothing_cluster_wid
     for namespace in ("team-a", "team-b"):
         there = [m for m in manifests if m["metadata"].get("namespace") == namespace]
         assert kinds(there) == {"Role", "RoleBinding"}
-        assert rules(only(there, "Role")) == CONTROLLER_RULES
+        assert rules(only(there, "Role")) == WITHOUT_RESULTS
         assert only(there, "RoleBinding")["subjects"] == [
             {"kind": "ServiceAccount", "name": "efrit-controller", "namespace": "efrit-system"}
         ]
@@ -228,16 +233,21 @@ def test_the_own_namespace_may_be_served_as_well() -> None:
     assert names == ["efrit-operator", "efrit-operator-own-namespace"]
 
 
+def test_the_controller_reads_no_secrets_of_others_where_long_results_are_not_wanted() -> None:
+    without = rules(only(render("--set", "plans.longResults=false"), "ClusterRole", "efrit-operator"))
+    assert without == WITHOUT_RESULTS
+
+
 def test_viewers_see_instances_and_requests_and_no_secrets() -> None:
     role = only(render(), "ClusterRole", "efrit-operator-view")
-    assert rules(role) == [(["efrit.dev"], ["efritinstances", "efritrequests"], ["get", "list", "watch"])]
+    assert rules(role) == [(["efrit.dev"], OURS, ["get", "list", "watch"])]
     assert role["metadata"]["labels"]["rbac.authorization.k8s.io/aggregate-to-view"] == "true"
 
 
 def test_editors_change_instances_and_requests_but_not_their_status() -> None:
     role = only(render(), "ClusterRole", "efrit-operator-edit")
     verbs = ["create", "update", "patch", "delete", "deletecollection"]
-    assert rules(role) == [(["efrit.dev"], ["efritinstances", "efritrequests"], verbs)]
+    assert rules(role) == [(["efrit.dev"], OURS, verbs)]
     labels = role["metadata"]["labels"]
     assert labels["rbac.authorization.k8s.io/aggregate-to-edit"] == "true"
     assert "rbac.authorization.k8s.io/aggregate-to-view" not in labels

@@ -55,7 +55,11 @@ def test_what_is_set_reaches_the_program() -> None:
 def test_it_may_use_instances_and_requests_and_ask_about_callers() -> None:
     manifests = render_all(*ASKED)
     assert rules(only(manifests, "ClusterRole", NAME)) == [
-        (["efrit.dev"], ["efritinstances", "efritrequests"], ["get", "list", "watch", "create", "patch"])
+        (
+            ["efrit.dev"],
+            ["efritinstances", "efritrequests", "efritplans"],
+            ["get", "list", "watch", "create", "patch"],
+        )
     ]
     assert only(manifests, "ClusterRoleBinding", f"{NAME}-reviews")["roleRef"]["name"] == "system:auth-delegator"
 

@@ -1,13 +1,16 @@
 {{/* What the controller may do, written once for the ClusterRole and for the Role of each served namespace. */}}
 
-{{/* No finalizers, no update of a user's spec, and no reading of Secrets: the controller can make the one it needs
-again from its identity. */}}
+{{/* No finalizers, no update of a user's spec (the requests it creates and cancels are those of a plan), and no reading
+of Secrets but, for plans, of results. */}}
 {{- define "efrit-operator.controllerRules" -}}
 - apiGroups: ["efrit.dev"]
-  resources: ["efritinstances", "efritrequests"]
+  resources: ["efritinstances", "efritplans"]
   verbs: ["get", "list", "watch", "delete"]
 - apiGroups: ["efrit.dev"]
-  resources: ["efritinstances/status", "efritrequests/status"]
+  resources: ["efritrequests"]
+  verbs: ["get", "list", "watch", "create", "patch", "delete"]
+- apiGroups: ["efrit.dev"]
+  resources: ["efritinstances/status", "efritrequests/status", "efritplans/status"]
   verbs: ["patch"]
 - apiGroups: ["apps"]
   resources: ["statefulsets"]
@@ -21,6 +24,11 @@ again from its identity. */}}
 - apiGroups: [""]
   resources: ["secrets", "serviceaccounts"]
   verbs: ["create", "patch"]
+{{- if .Values.plans.longResults }}
+- apiGroups: [""]
+  resources: ["secrets"]
+  verbs: ["get"]
+{{- end }}
 - apiGroups: ["networking.k8s.io"]
   resources: ["networkpolicies"]
   verbs: ["create", "patch"]
@@ -60,7 +68,7 @@ again from its identity. */}}
 {{/* What the MCP server's account may do. Each call is checked against the caller's own rights first. */}}
 {{- define "efrit-operator.mcpRules" -}}
 - apiGroups: ["efrit.dev"]
-  resources: ["efritinstances", "efritrequests"]
+  resources: ["efritinstances", "efritrequests", "efritplans"]
   verbs: {{ eq .Values.mcp.access "read-only" | ternary (list "get" "list" "watch") (list "get" "list" "watch" "create" "patch") | toJson }}
 {{- if .Values.mcp.longResults }}
 - apiGroups: [""]

@@ -51,6 +51,14 @@ class InvalidEvent(ProtocolError):
     """A server-sent event, or its id, of an unknown shape."""
 
 
+class InvalidTree(ProtocolError):
+    """A task tree that is not one: not JSON, an impossible task, two of one id."""
+
+
+class InvalidPosition(ProtocolError):
+    """What the repository of a plan answered cannot be understood."""
+
+
 class RequestTooLarge(InvalidRequest):
     """The content is longer than the instance accepts."""
 

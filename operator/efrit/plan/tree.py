@@ -1,0 +1,171 @@
+"""The task tree of a plan: its shape, its file format, and which task is next.
+
+A tree is its root `Task`; it never changes, `operations` makes new ones. Nothing here knows of git, of requests or
+of what a model says. Pending is worth a visit; failed is for the parent to handle; done never changes again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from efrit.api.plan import TaskState, TaskType
+from efrit.errors import InvalidTree
+from efrit.protocol.model import explain
+from efrit.protocol.weight import MOST_PARTS, too_heavy
+
+ROOT = "root"
+"""Id of the root of every tree; its description is the intent's."""
+
+MOST_TASKS = 2_000
+DEEPEST = 20
+LONGEST_DESCRIPTION = 4_000
+LONGEST_LESSON = 2_000
+MOST_LESSONS = 20
+
+FAILED_FOR_GOOD = 1.0
+_PER_FAILURE = 0.2
+
+
+TaskId = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}\Z")]
+Description = Annotated[str, Field(min_length=1, max_length=LONGEST_DESCRIPTION)]
+Lesson = Annotated[str, Field(min_length=1, max_length=LONGEST_LESSON)]
+
+
+class Task(BaseModel):
+    """One task and all below it. Keys nobody knows are refused: writing the file again would lose them."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, regex_engine="python-re")
+
+    id: TaskId
+    type: TaskType
+    description: Description
+    failure_threshold: Annotated[float, Field(ge=0, le=FAILED_FOR_GOOD)] = 0.0
+    """Rises with each failure; at 1.0 the task has failed for good and its parent decides."""
+    state: TaskState = TaskState.PENDING
+    attempts: Annotated[int, Field(ge=0, le=2**31)] = 0
+    """How many visits ended with a verdict."""
+    lessons: Annotated[tuple[Lesson, ...], Field(max_length=MOST_LESSONS)] = ()
+    """What earlier attempts taught, oldest first."""
+    children: tuple[Task, ...] = ()
+
+    @property
+    def is_atomic(self) -> bool:
+        """Whether it is worked on by one act."""
+        return self.type is TaskType.ATOMIC
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether it is neither done nor failed for good."""
+        return self.state is TaskState.PENDING
+
+    def but(self, **changes: Any) -> Task:
+        """The same task with these fields changed; the caller keeps them valid."""
+        return self.model_copy(update=changes)
+
+
+def walk(task: Task, depth: int = 1) -> Iterator[tuple[Task, int]]:
+    """`task` and all below it with their depth, depth-first, in order."""
+    yield task, depth
+    for child in task.children:
+        yield from walk(child, depth + 1)
+
+
+def path_to(tree: Task, task_id: str) -> tuple[Task, ...]:
+    """The tasks from the root to the one with this id, both included; empty where there is none."""
+    if tree.id == task_id:
+        return (tree,)
+    for child in tree.children:
+        if below := path_to(child, task_id):
+            return (tree, *below)
+    return ()
+
+
+def find(tree: Task, task_id: str) -> Task | None:
+    """The task with this id."""
+    path = path_to(tree, task_id)
+    return path[-1] if path else None
+
+
+def replaced(tree: Task, task_id: str, change: Callable[[Task], tuple[Task, ...]]) -> Task:
+    """The tree with the tasks `change` returns in place of the one with this id, which exists.
+
+    Only what lies on the way to it is made anew. The root can be changed, not removed or multiplied.
+    """
+    path = path_to(tree, task_id)
+    now = change(path[-1])
+    for parent in reversed(path[:-1]):
+        at = next(index for index, child in enumerate(parent.children) if child.id == task_id)
+        parent_now = parent.but(children=(*parent.children[:at], *now, *parent.children[at + 1 :]))
+        task_id, now = parent.id, (parent_now,)
+    (root,) = now
+    return root
+
+
+def next_task(tree: Task) -> Task | None:
+    """The task to visit next, None once the root is done or failed.
+
+    Depth-first: the first pending atomic task. A parent is visited when nothing below it is pending, which is also so
+    before it has children, and at once when a child failed for good: what comes after may have to change.
+    """
+    if not tree.is_pending:
+        return None
+    if tree.is_atomic or any(child.state is TaskState.FAILED for child in tree.children):
+        return tree
+    for child in tree.children:
+        if (found := next_task(child)) is not None:
+            return found
+    return tree
+
+
+def raised(threshold: float) -> float:
+    """The failure threshold after one failure more."""
+    # Rounded, or three failures would be 0.6000000000000001.
+    return min(FAILED_FOR_GOOD, round(threshold + _PER_FAILURE, 6))
+
+
+def counts(tree: Task) -> dict[str, int]:
+    """How many tasks there are, and how many of them in each state."""
+    states = [task.state for task, _ in walk(tree)]
+    return {"tasks": len(states), **{state.value: states.count(state) for state in TaskState}}
+
+
+def problems(tree: Task) -> list[str]:
+    """What is wrong with the tree as a whole, in sentences; empty for a sound one."""
+    found = []
+    every = list(walk(tree))
+    if len(every) > MOST_TASKS:
+        found.append(f"The tree would have {len(every)} tasks; at most {MOST_TASKS} are allowed.")
+    deepest, depth = max(every, key=lambda each: each[1])
+    if depth > DEEPEST:
+        found.append(f"Task {deepest.id} would lie {depth} levels deep; at most {DEEPEST} are allowed.")
+    seen: set[str] = set()
+    for task, _ in every:
+        if task.id in seen:
+            found.append(f"Two tasks have the id {task.id}.")
+        seen.add(task.id)
+        if task.is_atomic and task.children:
+            found.append(f"Task {task.id} is atomic and has children: make it a parent.")
+        if task.state is TaskState.DONE and any(child.state is not TaskState.DONE for child in task.children):
+            found.append(f"Task {task.id} is done, but not everything below it is.")
+    return found
+
+
+def dump_tree(tree: Task) -> str:
+    """The text of current.json: one line for each fact, so that git shows what changed."""
+    return tree.model_dump_json(indent=1) + "\n"
+
+
+def parse_tree(text: str | bytes) -> Task:
+    """The tree in the text of current.json. Raises `InvalidTree` with sentences that say what is wrong."""
+    if too_heavy(text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")):
+        raise InvalidTree(f"The task tree has more than {MOST_PARTS} parts.")
+    try:
+        tree = Task.model_validate_json(text)
+    except ValidationError as error:
+        raise InvalidTree(f"The task tree cannot be read: {explain(error)}") from None
+    if found := problems(tree):
+        raise InvalidTree(" ".join(found))
+    return tree

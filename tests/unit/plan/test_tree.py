@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from efrit.api.plan import TaskState
+from efrit.errors import InvalidTree
+from efrit.plan.tree import (
+    DEEPEST,
+    MOST_TASKS,
+    Task,
+    counts,
+    dump_tree,
+    find,
+    next_task,
+    parse_tree,
+    path_to,
+    raised,
+    replaced,
+    walk,
+)
+from tests.unit.plan.trees import atomic, done, failed, ids, parent, trees
+
+
+def next_id(tree: Task) -> str | None:
+    task = next_task(tree)
+    return task.id if task else None
+
+
+@given(trees(root_pending=False))
+def test_what_was_written_is_read_again(tree: Task) -> None:
+    assert parse_tree(dump_tree(tree)) == tree
+
+
+def test_the_format_of_a_first_draft_is_read() -> None:
+    tree = parse_tree(
+        json.dumps(
+            {
+                "id": "6f2b",
+                "type": "parent",
+                "description": "Build a REST API for user management",
+                "failure_threshold": 0.0,
+                "children": [
+                    {"id": "77ac", "type": "atomic", "description": "Create the model", "failure_threshold": 0.3}
+                ],
+            }
+        )
+    )
+    assert next_id(tree) == "77ac"
+    assert tree.children[0].failure_threshold == 0.3
+    assert tree.children[0].state is TaskState.PENDING
+
+
+@given(st.one_of(st.text(), st.binary()))
+def test_any_text_is_a_tree_or_a_sentence(text: str | bytes) -> None:
+    with pytest.raises(InvalidTree, match="cannot be read"):
+        parse_tree(text)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"state": "removed"}, "state"),
+        ({"type": "leaf"}, "type"),
+        ({"failure_threshold": "0.2"}, "failure_threshold"),
+        ({"failure_threshold": 1.2}, "failure_threshold"),
+        ({"decision": "go on"}, "decision"),
+        ({"id": "../etc"}, "id"),
+        ({"id": "a\n"}, "id"),
+        ({"description": ""}, "description"),
+        ({"children": [{"id": "root", "type": "atomic", "description": "x"}]}, "Two tasks have the id root"),
+        ({"type": "atomic", "children": [{"id": "b", "type": "atomic", "description": "x"}]}, "is atomic and has"),
+        ({"state": "done", "children": [{"id": "b", "type": "atomic", "description": "x"}]}, "is done, but"),
+    ],
+)
+def test_a_tree_that_is_none_is_refused_with_what_is_wrong(change: dict[str, object], said: str) -> None:
+    tree = {"id": "root", "type": "parent", "description": "all of it", **change}
+    with pytest.raises(InvalidTree, match=said):
+        parse_tree(json.dumps(tree))
+
+
+def test_a_tree_of_too_many_tasks_is_refused() -> None:
+    tree = parent("root", *(atomic(f"t{n}") for n in range(MOST_TASKS)))
+    with pytest.raises(InvalidTree, match="2001 tasks"):
+        parse_tree(dump_tree(tree))
+
+
+@pytest.mark.parametrize("depth", [DEEPEST + 1, 40, 5_000])
+def test_a_tree_that_is_too_deep_is_refused(depth: int) -> None:
+    text = '{"id":"x","type":"atomic","description":"x"}'
+    for level in range(depth - 1):
+        text = f'{{"id":"p{level}","type":"parent","description":"x","children":[{text}]}}'
+    with pytest.raises(InvalidTree):
+        parse_tree(text)
+
+
+def test_the_first_pending_atomic_task_is_next() -> None:
+    assert next_id(parent("root", done("a"), parent("b", done("c"), atomic("d")), atomic("e"))) == "d"
+
+
+def test_a_parent_without_children_is_visited() -> None:
+    assert next_id(parent("root", done("a"), parent("b"), atomic("c"))) == "b"
+    assert next_id(parent("root")) == "root"
+
+
+def test_a_parent_is_visited_once_nothing_below_it_is_pending() -> None:
+    assert next_id(parent("root", parent("a", done("b")), atomic("c"))) == "a"
+    assert next_id(parent("root", done("a"))) == "root"
+
+
+def test_a_child_that_failed_for_good_has_its_parent_visited_before_its_siblings() -> None:
+    assert next_id(parent("root", parent("a", failed("b"), atomic("c")), atomic("d"))) == "a"
+    # Also one that comes later: what is before it may not be worth doing any more.
+    assert next_id(parent("root", parent("a", atomic("c"), failed("b")))) == "a"
+
+
+def test_the_plan_is_over_with_its_root() -> None:
+    assert next_id(parent("root", done("a"), state=TaskState.DONE)) is None
+    assert next_id(parent("root", atomic("a"), state=TaskState.FAILED)) is None
+
+
+@given(trees())
+def test_what_is_next_is_pending_and_there(tree: Task) -> None:
+    task = next_task(tree)
+    assert task is not None
+    assert task.is_pending
+    assert find(tree, task.id) is task
+    assert all(each.is_pending for each in path_to(tree, task.id))
+
+
+@given(trees(), st.data())
+def test_replacing_a_task_leaves_all_others_as_they_are(tree: Task, data: st.DataObject) -> None:
+    task_id = data.draw(st.sampled_from(ids(tree)))
+    changed = replaced(tree, task_id, lambda task: (task.but(attempts=task.attempts + 1),))
+    before, after = dict(pairs(tree)), dict(pairs(changed))
+    assert after.pop(task_id) == before.pop(task_id) + 1
+    assert after == before
+
+
+def pairs(tree: Task) -> list[tuple[str, int]]:
+    return [(task.id, task.attempts) for task, _ in walk(tree)]
+
+
+def test_five_failures_are_for_good() -> None:
+    steps = [0.0]
+    for _ in range(6):
+        steps.append(raised(steps[-1]))
+    assert steps == [0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.0]
+
+
+def test_tasks_are_counted_by_state() -> None:
+    tree = parent("root", done("a"), failed("b"), atomic("c"))
+    assert counts(tree) == {"tasks": 4, "pending": 2, "done": 1, "failed": 1}

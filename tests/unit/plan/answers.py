@@ -1,0 +1,38 @@
+"""Strategies of answers a navigator may give: sensible ones, and any that has the right shape."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from efrit.api.plan import TaskType
+from efrit.plan.operations import Answer, Decompose, Insert, NewTask, Operation, Refine, Remove, Retry, Verdict
+from efrit.plan.tree import Task
+from tests.unit.plan.trees import TEXTS, ids
+
+
+def new_tasks(levels: int = 2) -> st.SearchStrategy[tuple[NewTask, ...]]:
+    below = st.just(()) if levels == 0 else st.one_of(st.just(()), new_tasks(levels - 1))
+    parents = st.builds(NewTask, type=st.just(TaskType.PARENT), description=TEXTS, tasks=below)
+    atoms = st.builds(NewTask, type=st.just(TaskType.ATOMIC), description=TEXTS)
+    return st.lists(st.one_of(atoms, parents), min_size=1, max_size=3).map(tuple)
+
+
+def operations(known: list[str]) -> st.SearchStrategy[Operation]:
+    task = st.sampled_from([*known, "nobody"])
+    maybe = st.one_of(st.none(), task)
+    return st.one_of(
+        st.builds(Retry, operation=st.just("retry"), task=task, lessons=st.lists(TEXTS, max_size=2).map(tuple)),
+        st.builds(Decompose, operation=st.just("decompose"), task=task, tasks=new_tasks()),
+        st.builds(Refine, operation=st.just("refine"), task=task, description=TEXTS),
+        st.builds(Remove, operation=st.just("remove"), task=task),
+        st.builds(Insert, operation=st.just("insert"), parent=task, before=maybe, after=maybe, tasks=new_tasks()),
+    )
+
+
+def answers(tree: Task) -> st.SearchStrategy[Answer]:
+    return st.builds(
+        Answer,
+        verdict=st.sampled_from(Verdict),
+        reason=TEXTS,
+        operations=st.lists(operations(ids(tree)), max_size=3).map(tuple),
+    )

@@ -160,10 +160,11 @@ def dump_tree(tree: Task) -> str:
 
 def parse_tree(text: str | bytes) -> Task:
     """The tree in the text of current.json. Raises `InvalidTree` with sentences that say what is wrong."""
-    if too_heavy(text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")):
+    data = text if isinstance(text, bytes) else text.encode("utf-8", "replace")
+    if too_heavy(data):
         raise InvalidTree(f"The task tree has more than {MOST_PARTS} parts.")
     try:
-        tree = Task.model_validate_json(text)
+        tree = Task.model_validate_json(data)
     except ValidationError as error:
         raise InvalidTree(f"The task tree cannot be read: {explain(error)}") from None
     if found := problems(tree):

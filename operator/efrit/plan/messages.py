@@ -1,0 +1,226 @@
+"""The words for the model: what is asked of who acts, assesses and navigates, within the room a request has.
+
+Pure. Nothing here decides or reads an answer (`replies`). A message gives what is fixed whole, and the rest each its
+share: what is short is never cut for the sake of what is long.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from efrit.api.plan import Intent, TaskState
+from efrit.plan.operations import Answer, Refused
+from efrit.plan.outline import outline
+from efrit.plan.replies import Malformed, Observation, Observations, schema_text
+from efrit.plan.tree import FAILED_FOR_GOOD, Task, path_to, raised
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What every message is about: the visited task in its tree, and what the user wants."""
+
+    directory: str
+    """The environment, where the work lies."""
+    intent: Intent
+    amendments: Sequence[str]
+    tree: Task
+    task: Task
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What an act left behind."""
+
+    outcome: str
+    said: str
+    changed: Sequence[str] = ()
+    diff: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Section:
+    title: str
+    render: Callable[[int], str]
+    """The text within so many bytes."""
+
+
+_ACT = """\
+You carry out one task of a plan. Do this task alone, as well as you can; the rest of the plan is there so that you
+know what it is for. Work in the directory {directory} and change nothing outside of it. Do not use git to commit,
+reset or switch branches there: what you leave in the directory is committed for you. Nobody can answer questions.
+When you are finished, say in a few sentences what you did, what you found out and what is left undone."""
+
+_ASSESS = """\
+You assess the state of a plan's work. State facts only, from these perspectives:
+- build: does it compile and run, is it technically feasible?
+- requirements: which acceptance criteria and constraints does it meet, which not?
+- integration: does it fit what is around it?
+- quality: is it well made and easy to maintain?
+Decide nothing and recommend nothing: others do that. Give the evidence of each fact: output, a file, a line. The work
+was done in {directory}. Answer with one JSON object of this schema, without words around it:
+{schema}"""
+
+_ADAPT = """\
+You navigate a plan: from what was observed you decide about the task that was just visited, and change the tree where
+that leads to the intent by a better way. Look at it technically (another approach, smaller parts), from the
+requirements (does the tree still lead to the intent and all amendments?), for risks (what may fail later?) and for
+efficiency (is something not needed, is there a simpler way?).
+{verdicts}
+Operations (all of them are carried out, in their order, or none):
+- retry {{task, lessons}}: a copy of the task with the lessons learned takes its place, before its pending siblings
+- decompose {{task, tasks}}: a task without children becomes a parent of new tasks
+- refine {{task, description}}: another description
+- remove {{task}}: takes it out with all below it
+- insert {{parent, before | after, tasks}}: new tasks below a parent; without before and after at the end
+New tasks have a type (atomic is work for one command, parent has tasks), a description that can be understood without
+the rest, and no id: ids are given to them. What is done stays as it is. {root} is the intent and never changes.
+Answer with one JSON object of this schema, without words around it:
+{schema}"""
+
+_AGAIN = """\
+Your answer could not be used:
+{problems}
+Answer again, with one whole JSON object of the schema you were given, without words around it."""
+
+_REFUSED = """\
+Your answer was refused, and nothing of it was carried out:
+{problems}
+Answer again about the same task, with one whole JSON object of the schema you were given, without words around it."""
+
+
+def act(scene: Scene, room: int) -> str:
+    """What the one who acts is told; `room` in bytes, here and below."""
+    return _fitted(_ACT.format(directory=scene.directory), [*_the_task(scene), *_the_rest(scene)], room)
+
+
+def assess(scene: Scene, work: Work | None, facts: Mapping[str, Any], room: int) -> str:
+    """What the assessor is told; `work` is None for a parent, which is not acted on."""
+    sections = _the_task(scene)
+    if work is not None:
+        sections += [
+            _text("How the act ended", f"{work.outcome}. {work.said}"),
+            _listed("Files it changed", work.changed),
+            _text("What it changed", work.diff),
+        ]
+    sections.append(_text("What the commands of the project say", told_facts(facts)))
+    head = _ASSESS.format(directory=scene.directory, schema=schema_text(Observations))
+    return _fitted(head, [*sections, *_the_rest(scene)], room)
+
+
+def adapt(scene: Scene, observations: Sequence[Observation], room: int) -> str:
+    """What the navigator is told."""
+    head = _ADAPT.format(verdicts=_verdicts(scene.task), root=scene.tree.id, schema=schema_text(Answer))
+    seen = _listed("What was observed", [_told(each) for each in observations])
+    return _fitted(head, [*_the_task(scene), seen, *_the_rest(scene)], room)
+
+
+def repair(malformed: Malformed) -> str:
+    """What a model is told whose answer could not be read, in the same session."""
+    return _AGAIN.format(problems=_bullets(malformed.sentences))
+
+
+def refusal(refused: Refused) -> str:
+    """What the navigator is told whose answer was not carried out, in the same session."""
+    return _REFUSED.format(problems=_bullets(refused.sentences))
+
+
+def told_facts(facts: Mapping[str, Any]) -> str:
+    """The results of the assess commands as text; of any shape, as they come from outside."""
+    parts = []
+    for perspective, results in facts.items():
+        for each in results if isinstance(results, list) else ():
+            if not isinstance(each, dict):
+                continue
+            ended = "timed out" if each.get("timedOut") else f"exit code {json.dumps(each.get('exitCode'))}"
+            parts.append(f"[{perspective}] $ {each.get('command')}\n{ended}\n{each.get('output') or ''}".rstrip())
+    return "\n\n".join(parts)
+
+
+def _verdicts(task: Task) -> str:
+    failed = "failed: it has to be done otherwise or again; its failure threshold rises by 0.2, at 1.0 it is given up"
+    if raised(task.failure_threshold) >= FAILED_FOR_GOOD:
+        failed += (
+            ". THIS TIME it would be given up and left to its parent, unless you decompose, remove"
+            f"{'' if task.failure_threshold >= FAILED_FOR_GOOD else ' or retry'} it in this answer"
+        )
+    said = [f"done: the task is finished{'' if task.is_atomic else ' and so is everything below it'}", failed]
+    if not task.is_atomic:
+        if any(child.state is TaskState.FAILED for child in task.children):
+            said.append("(a task below it was given up: retry, decompose or remove it, or do without)")
+        else:
+            said.append("open: it is not finished yet; your operations add what is still to be done below it")
+    return f"Your verdict on {task.id}:\n{_bullets(said)}"
+
+
+def _the_task(scene: Scene) -> list[_Section]:
+    task = scene.task
+    way = [f"{each.id}: {each.description}" for each in path_to(scene.tree, task.id)[1:-1]]
+    return [
+        _text(f"The task {task.id} ({task.type.value})", task.description),
+        _listed("What earlier attempts at it taught", task.lessons),
+        _listed("What it is a part of, from above", way),
+    ]
+
+
+def _the_rest(scene: Scene) -> list[_Section]:
+    return [
+        _text("The intent", scene.intent.description),
+        _listed("Acceptance criteria", scene.intent.acceptance_criteria),
+        _listed("Constraints", scene.intent.constraints),
+        _listed("Amendments, which came later and count as much", scene.amendments),
+        _Section("The whole plan", lambda room: outline(scene.tree, scene.task.id, room)),
+    ]
+
+
+def _told(observation: Observation) -> str:
+    evidence = f" ({observation.evidence})" if observation.evidence else ""
+    return f"[{observation.perspective}] {observation.statement}{evidence}"
+
+
+def _bullets(lines: Sequence[str]) -> str:
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def _text(title: str, text: str) -> _Section:
+    return _Section(title, lambda room: cut(text.strip(), room))
+
+
+def _listed(title: str, lines: Sequence[str]) -> _Section:
+    return _text(title, _bullets(lines))
+
+
+_EVERYTHING = 1 << 40
+
+
+def _fitted(head: str, sections: Sequence[_Section], room: int) -> str:
+    """Head and sections, the short ones whole, the long ones cut to equal shares of what is left."""
+    whole = {at: text for at, each in enumerate(sections) if (text := each.render(_EVERYTHING))}
+    left = room - len(head.encode()) - sum(len(_titled(sections[at].title, "").encode()) for at in whole)
+    size = {at: len(text.encode()) for at, text in whole.items()}
+    texts: dict[int, str] = {}
+    for waiting, at in zip(range(len(whole), 0, -1), sorted(whole, key=size.__getitem__), strict=True):
+        share = max(left // waiting, 0)
+        texts[at] = whole[at] if size[at] <= share else sections[at].render(share)
+        left -= len(texts[at].encode())
+    # A NUL is refused by the API server, whoever wrote it.
+    return "".join([head, *(_titled(sections[at].title, texts[at]) for at in sorted(texts))]).replace("\0", "\ufffd")
+
+
+def _titled(title: str, text: str) -> str:
+    return f"\n\n# {title}\n{text}"
+
+
+def cut(text: str, room: int) -> str:
+    """Head and tail of `text` within `room` bytes, with a note of what is missing between."""
+    data = text.encode("utf-8", "replace")
+    if len(data) <= room:
+        return data.decode()
+    note = f"\n[… {len(data) - room} bytes and more are left out here …]\n"
+    keep = room - len(note.encode())
+    if keep <= 0:
+        return data[: max(room, 0)].decode(errors="ignore")
+    head = keep * 2 // 3
+    return data[:head].decode(errors="ignore") + note + data[len(data) - (keep - head) :].decode(errors="ignore")

@@ -1,0 +1,99 @@
+"""A tree within bounds: what is nearest to the current task first, as lines of text or for the status.
+
+Pure. `view` and `messages` build on it; nothing here knows what the lines are for.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from itertools import count
+
+from efrit.api.plan import TaskState
+from efrit.plan.tree import Task, path_to, walk
+
+# What a task off the way costs against its neighbour; one that is done tells least of what comes.
+_A_LEVEL = 8
+_DONE = 4
+_LONGEST_LINES = (4_000, 400, 160, 60)
+
+
+def nearest(tree: Task, current: str | None) -> Iterator[Task]:
+    """Every task, the way from the root to `current` first, then what is around it; never one before its parent."""
+    way = {task.id for task in path_to(tree, current)} if current else set()
+    turns = count()
+    waiting = [(0, next(turns), tree)]
+    while waiting:
+        cost, _, task = heapq.heappop(waiting)
+        yield task
+        here = next((at for at, child in enumerate(task.children) if child.id in way), None)
+        if here is None:
+            here = next((at for at, child in enumerate(task.children) if child.is_pending), 0)
+        for at, child in enumerate(task.children):
+            away = 0 if child.id in way else _A_LEVEL + abs(at - here)
+            if child.state is TaskState.DONE and child.id not in way:
+                away *= _DONE
+            heapq.heappush(waiting, (cost + away, next(turns), child))
+
+
+def hidden(tree: Task, shown: set[str]) -> dict[str, dict[TaskState, int]]:
+    """By id of a shown task, how many tasks below it are not shown, by state; `shown` has every parent of its."""
+    found: dict[str, dict[TaskState, int]] = {}
+
+    def look(task: Task, above: str) -> None:
+        if task.id in shown:
+            above = task.id
+        else:
+            of = found.setdefault(above, dict.fromkeys(TaskState, 0))
+            of[task.state] += 1
+        for child in task.children:
+            look(child, above)
+
+    look(tree, tree.id)
+    return found
+
+
+def outline(tree: Task, current: str | None, room: int) -> str:
+    """The tree as indented lines of at most `room` bytes: descriptions are cut first, then what is far is counted."""
+    everything = {task.id for task, _ in walk(tree)}
+    for longest in _LONGEST_LINES:
+        text = _lines(tree, current, everything, longest)
+        if len(text.encode()) <= room:
+            return text
+    order = [task.id for task in nearest(tree, current)]
+    fewest, most = 0, len(order)
+    # The text grows with what is shown, but for a count that goes: near enough to halve the way to what fits.
+    while fewest < most:
+        middle = (fewest + most + 1) // 2
+        if len(_lines(tree, current, set(order[:middle]), _LONGEST_LINES[-1]).encode()) <= room:
+            fewest = middle
+        else:
+            most = middle - 1
+    return _lines(tree, current, set(order[:fewest]), _LONGEST_LINES[-1]) if fewest else ""
+
+
+def _lines(tree: Task, current: str | None, shown: set[str], longest: int) -> str:
+    left_out = hidden(tree, shown)
+    lines = []
+    for task, depth in walk(tree):
+        if task.id not in shown:
+            continue
+        mark = " <- this task" if task.id == current else ""
+        lines.append(f"{'  ' * (depth - 1)}- {task.id} {_facts(task)}: {one_line(task.description, longest)}{mark}")
+        if below := left_out.get(task.id):
+            told = ", ".join(f"{number} {state}" for state, number in below.items() if number)
+            lines.append(f"{'  ' * depth}  (left out here: {told})")
+    return "\n".join(lines)
+
+
+def _facts(task: Task) -> str:
+    told = [task.type.value, task.state.value]
+    if task.failure_threshold:
+        told.append(f"threshold {task.failure_threshold:g}")
+    return f"({', '.join(told)})"
+
+
+def one_line(text: str, longest: int) -> str:
+    """`text` without line breaks and control characters, cut to `longest` characters with an ellipsis."""
+    flat = " ".join("".join(char if char.isprintable() else " " for char in text).split())
+    return flat if len(flat) <= longest else flat[: max(longest - 1, 0)].rstrip() + "…"

@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from efrit.api.plan import Intent, Perspective, TaskState
+from efrit.plan import messages
+from efrit.plan.messages import Scene, Work, cut
+from efrit.plan.operations import Refused
+from efrit.plan.outline import hidden, nearest, outline
+from efrit.plan.replies import Malformed, Observation
+from efrit.plan.tree import Task, next_task, path_to, walk
+from tests.unit.plan.trees import atomic, done, failed, ids, parent, trees
+
+INTENT = Intent(
+    description="A program that counts words.",
+    acceptance_criteria=("make test passes",),
+    constraints=("no dependencies",),
+)
+TREE = parent("root", done("a"), parent("b", atomic("c"), atomic("d")))
+ROOM = 60_000
+
+
+def scene(tree: Task = TREE, task: str | None = None, **changes: Any) -> Scene:
+    visited = path_to(tree, task)[-1] if task else next_task(tree)
+    assert visited is not None
+    given = {"directory": "/workspace/plans/words/environment", "intent": INTENT, "amendments": ("and lines",)}
+    return Scene(**{**given, **changes}, tree=tree, task=visited)
+
+
+def test_who_acts_is_told_the_task_and_what_it_is_for() -> None:
+    lesson = "the compiler is called cc"
+    tree = parent("root", parent("b", atomic("c").but(lessons=(lesson,))))
+    told = messages.act(scene(tree), ROOM)
+    for each in ("do c", lesson, "b: see to b", "counts words", "make test passes", "no dependencies", "and lines"):
+        assert each in told
+    assert "/workspace/plans/words/environment" in told
+    assert "- c (atomic, pending): do c <- this task" in told
+
+
+def test_the_assessor_is_told_what_was_done_and_what_the_commands_say() -> None:
+    facts = {"build": [{"command": "make", "exitCode": 2, "timedOut": False, "output": "no rule", "seconds": 1}]}
+    told = messages.assess(scene(), Work("Partial", "I ran out of time.", ("main.c",), "+int main"), facts, ROOM)
+    for each in ("Partial. I ran out of time.", "main.c", "+int main", "$ make", "exit code 2", "no rule"):
+        assert each in told
+    assert "recommend nothing" in told
+
+
+@given(
+    st.dictionaries(
+        st.text(),
+        st.one_of(st.none(), st.text(), st.lists(st.dictionaries(st.text(), st.text())), st.lists(st.text())),
+    )
+)
+def test_facts_of_any_shape_do_no_harm(facts: dict[str, Any]) -> None:
+    assert isinstance(messages.told_facts(facts), str)
+
+
+def test_the_navigator_is_told_which_verdicts_there_are() -> None:
+    on_atomic = messages.adapt(scene(), (), ROOM)
+    assert "open:" not in on_atomic
+    assert "open:" in messages.adapt(scene(task="b"), (), ROOM)
+    with_failed = messages.adapt(scene(parent("root", failed("x")), "root"), (), ROOM)
+    assert "open:" not in with_failed
+    assert "was given up" in with_failed
+
+
+@pytest.mark.parametrize(
+    ("threshold", "said"),
+    [(0.6, None), (0.8, "unless you decompose, remove or retry it"), (1.0, "unless you decompose, remove it")],
+)
+def test_the_navigator_is_told_when_a_failure_would_be_the_last(threshold: float, said: str | None) -> None:
+    told = messages.adapt(scene(parent("root", atomic("a", threshold=threshold))), (), ROOM)
+    assert ("THIS TIME" in told) == (said is not None)
+    assert said is None or said in told
+
+
+def test_the_navigator_sees_the_observations() -> None:
+    fact = Observation(perspective=Perspective.QUALITY, statement="two warnings", evidence="main.c:3")
+    assert "[quality] two warnings (main.c:3)" in messages.adapt(scene(), (fact,), ROOM)
+
+
+def test_what_was_wrong_goes_back_in_sentences() -> None:
+    assert "- It is empty." in messages.repair(Malformed(("It is empty.",)))
+    assert "- There is no task x." in messages.refusal(Refused(("There is no task x.",)))
+
+
+def test_what_is_long_is_cut_and_what_is_short_is_kept() -> None:
+    work = Work("Success", "Done.", ("main.c",), "+x\n" * 100_000)
+    told = messages.assess(scene(), work, {"build": [{"command": "make", "output": "o" * 200_000}]}, 20_000)
+    assert len(told.encode()) <= 20_000
+    for each in ("do c", "Done.", "main.c", "make test passes", "left out here"):
+        assert each in told
+
+
+@given(trees(), st.text(max_size=3_000), st.integers(8_000, 30_000))
+def test_a_message_keeps_within_its_room_and_holds_no_nul(tree: Task, text: str, room: int) -> None:
+    here = scene(tree, amendments=(text * 20,))
+    fact = Observation(perspective=Perspective.BUILD, statement="x", evidence=text[:2_000])
+    for told in (
+        messages.act(here, room),
+        messages.assess(here, Work("Success", text, (text,), text * 10), {}, room),
+        messages.adapt(here, (fact,) * 40, room),
+    ):
+        assert len(told.encode()) <= room
+        assert "\0" not in told
+
+
+@given(st.text(), st.integers(0, 200))
+def test_a_cut_text_fits(text: str, room: int) -> None:
+    assert len(cut(text, room).encode()) <= room
+
+
+@given(trees(root_pending=False), st.data())
+def test_the_nearest_tasks_come_first_and_none_before_its_parent(tree: Task, data: st.DataObject) -> None:
+    current = data.draw(st.sampled_from(ids(tree)))
+    order = [task.id for task in nearest(tree, current)]
+    assert sorted(order) == sorted(ids(tree))
+    way = [task.id for task in path_to(tree, current)]
+    assert order[: len(way)] == way
+    for task, _ in walk(tree):
+        assert all(order.index(task.id) < order.index(child.id) for child in task.children)
+
+
+@given(trees(), st.integers(1, 10), st.data())
+def test_what_is_hidden_and_what_is_shown_is_everything(tree: Task, most: int, data: st.DataObject) -> None:
+    current = data.draw(st.sampled_from(ids(tree)))
+    shown = {task.id for task in list(nearest(tree, current))[:most]}
+    below = hidden(tree, shown)
+    assert set(below) <= shown
+    assert len(shown) + sum(sum(states.values()) for states in below.values()) == len(ids(tree))
+
+
+@given(trees(), st.integers(0, 2_000))
+def test_an_outline_keeps_within_its_room(tree: Task, room: int) -> None:
+    assert len(outline(tree, None, room).encode()) <= room
+
+
+def test_an_outline_counts_what_it_has_no_room_for() -> None:
+    tree = parent("root", *(atomic(f"t{n}", TaskState.DONE) for n in range(500)), atomic("now"), atomic("then"))
+    text = outline(tree, "now", 1_000)
+    assert "- now (atomic, pending): do now <- this task" in text
+    assert "- then" in text
+    assert "done)" in text

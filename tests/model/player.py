@@ -45,6 +45,12 @@ def play(body: object, book: Book, entry: Json) -> Play:
         raise invalid(
             f"scenario: {name or 'no scenario=NAME in the first user message'}; there is {', '.join(book.names())}"
         )
+    elsewhere = scenario.route_of(conversation.first_user)
+    if elsewhere is not None:
+        led = book.scenario(elsewhere)
+        if led is None:
+            raise invalid(f"scenario {scenario.name} leads to {elsewhere}, which is none")
+        scenario = led
     book.note(entry, scenario=scenario.name, turn=conversation.turn + 1)
     turn = scenario.turn_of(conversation.turn)
     where = f"scenario {scenario.name}, turn {conversation.turn + 1}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import tomllib
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -132,11 +133,24 @@ class Request:
 
 
 @dataclass(frozen=True)
+class Route:
+    """Conversations whose first message has all of WHEN, regular expressions, are those of the scenario PLAY."""
+
+    when: tuple[str, ...]
+    play: str
+
+    def fits(self, first: str) -> bool:
+        """Whether a conversation that begins with FIRST goes there."""
+        return all(re.search(each, first) for each in self.when)
+
+
+@dataclass(frozen=True)
 class Scenario:
     """A conversation as the model has it; for tests also what begins it and what it leaves in FILES.
 
     The first REQUEST begins a session, each further one continues it. FILES are put into the workspace before;
-    FILES_AFTER are regular expressions for what is in them then.
+    FILES_AFTER are regular expressions for what is in them then. The first ROUTE that fits leads to another scenario:
+    so one name in the intent of a plan serves every conversation about it.
     """
 
     name: str
@@ -147,6 +161,11 @@ class Scenario:
     request: tuple[Request, ...] = ()
     files: dict[str, str] = field(default_factory=dict)
     files_after: dict[str, str] = field(default_factory=dict)
+    route: tuple[Route, ...] = ()
+
+    def route_of(self, first: str) -> str | None:
+        """Return the scenario that a conversation beginning with FIRST is of, if not of this one."""
+        return next((each.play for each in self.route if each.fits(first)), None)
 
     def turn_of(self, number: int) -> Turn | None:
         """Return the turn with NUMBER, from 0."""
@@ -173,7 +192,8 @@ def parse(name: str, text: str) -> Scenario:
     table["turn"] = tuple(
         _turn(f"{name}, turn {number}", entry) for number, entry in enumerate(_tables(name, table, "turn"), 1)
     )
-    if not table["turn"]:
+    table["route"] = tuple(_route(f"{name}, route", entry) for entry in _tables(name, table, "route"))
+    if not table["turn"] and not table["route"]:
         raise ScenarioError(f"{name}: has no [[turn]]")
     if any(turn.turns == 0 for turn in table["turn"][:-1]):
         raise ScenarioError(f"{name}: only the last turn may stand for all that come")
@@ -202,6 +222,12 @@ def _turn(where: str, table: Json) -> Turn:
     if not turn.reply and not any(fault.times == 0 for fault in turn.fault) and "stop_reason" not in table:
         raise ScenarioError(f"{where}: has no [[turn.reply]]")
     return turn
+
+
+def _route(where: str, table: Json) -> Route:
+    route = _make(Route, where, table)
+    _check_patterns(where, route.when)
+    return route
 
 
 def _block(where: str, table: Json) -> Block:
@@ -235,15 +261,19 @@ def _expect(where: str, table: Json) -> Expect:
     patterns = [*expect.system, *expect.user, *expect.anywhere, *expect.nowhere]
     for result in expect.results or ():
         patterns += [*result.contains, *result.lacks]
+    _check_patterns(where, patterns)
+    for place in expect.cached:
+        if place not in ("system", "tools", "messages"):
+            raise ScenarioError(f"{where}: cached names system, tools or messages")
+    return expect
+
+
+def _check_patterns(where: str, patterns: Iterable[str]) -> None:
     for pattern in patterns:
         try:
             re.compile(pattern)
         except re.error as problem:
             raise ScenarioError(f"{where}: {pattern!r} is no regular expression: {problem}") from None
-    for place in expect.cached:
-        if place not in ("system", "tools", "messages"):
-            raise ScenarioError(f"{where}: cached names system, tools or messages")
-    return expect
 
 
 def _tables(where: str, table: Json, name: str) -> list[Json]:

@@ -198,3 +198,33 @@ def test_a_connection_takes_several_calls_and_bodies_in_chunks(client: Client) -
     headers = {"x-api-key": "test-key", "anthropic-version": "2023-06-01", "content-type": "application/json"}
     second = client.http.post("/v1/messages", content=chunks, headers=headers)
     assert second.json()["content"] == first["content"]
+
+
+def test_a_route_leads_to_the_scenario_of_the_first_message_that_has_all_it_wants(client: Client) -> None:
+    client.model.play(
+        "crossing",
+        """
+        route = [
+          {when = ["^Assess", "part a"], play = "facts-of-a"},
+          {when = ["^Assess"], play = "facts"},
+        ]
+        [[turn]]
+        [[turn.reply]]
+        text = "At the crossing."
+        """,
+    )
+    for name in ("facts", "facts-of-a"):
+        client.model.play(name, f'[[turn]]\n[[turn.reply]]\ntext = "This is {name}."')
+    for first, answer in (
+        ("Assess part a (scenario=crossing)", "This is facts-of-a."),
+        ("Assess part b (scenario=crossing)", "This is facts."),
+        ("Act on part a (scenario=crossing)", "At the crossing."),
+    ):
+        assert client.message(said(first))["content"] == [{"type": "text", "text": answer}]
+
+
+def test_a_route_to_nowhere_says_so(client: Client) -> None:
+    client.model.play("astray", 'route = [{when = [], play = "nowhere-at-all"}]')
+    answer = client.post(body(said("scenario=astray")))
+    assert answer.status_code == 400
+    assert "astray leads to nowhere-at-all" in answer.json()["error"]["message"]

@@ -18,7 +18,7 @@ from tests.cluster.progress import RigError, say
 # Image name -> docker-archive.
 Archives = dict[str, Path]
 
-_EMACS = ("emacs-nox", "git", "curl", "ca-certificates")
+_EMACS = ("emacs-nox", "git", "openssh-client", "curl", "ca-certificates")
 PYTHON = Base("python", "python:3.13-slim", "trixie", ("python3",))
 EMACS_30 = Base("emacs30", "debian:trixie-slim", "trixie", _EMACS)
 EMACS_28 = Base("emacs28", "debian:bookworm-slim", "bookworm", _EMACS)

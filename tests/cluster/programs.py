@@ -68,6 +68,8 @@ DEBIAN_TEST = {
     **DEBIAN_CONTROL_PLANE,
     "emacs": "emacs-nox",
     "curl": "curl",
+    "git": "git",
+    "ssh-agent": "openssh-client",
     "mmdebstrap": "mmdebstrap",
     "unshare": "util-linux",
     # The storage faults: a small library is compiled, and checked against what strace saw.

@@ -390,6 +390,13 @@ An answer that is held back is one of our own, though of no session any more."
   (autoload command "efrit-do" nil t))
 (autoload 'efrit-command-map "efrit-do" nil nil 'keymap)
 
+;;;; For who drives a plan
+
+(dolist (function '(efrit-plan-begin efrit-plan-look efrit-plan-facts efrit-plan-history
+                                     efrit-plan-commit-act efrit-plan-commit-adapt
+                                     efrit-plan-amend))
+  (autoload function "efrit-plan"))
+
 ;;;; Starting and stopping
 
 ;;;###autoload

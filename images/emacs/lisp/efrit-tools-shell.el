@@ -46,6 +46,26 @@ DIRECTORY is absolute, SECONDS the most it may take; OUT and ERR are captures."
       (funcall tell program)
     (error (efrit-tool-error "%s" (error-message-string err)))))
 
+(cl-defun efrit-tools-shell-wait (command &key directory seconds out err)
+  "Run COMMAND in DIRECTORY for SECONDS and wait until it has ended.
+OUT and ERR are captures.  Emacs answers its events meanwhile.  Return the
+`efrit-process'; whatever leaves this function early ends the program."
+  (let* (ended
+         (program (efrit-process-start command :directory directory :seconds seconds
+                                       :out out :err err
+                                       :done (lambda (_) (setq ended t)))))
+    (unwind-protect
+        (while (not ended)
+          (accept-process-output nil 0.05)
+          ;; An event may have removed the timers.
+          (efrit-process-look-at-all))
+      (unless ended (efrit-process-stop program 'interrupted)))
+    program))
+
+(defun efrit-tools-shell-program ()
+  "Return the path of the shell that runs commands."
+  (seq-find #'file-executable-p efrit-tools-shell--programs))
+
 (defun efrit-tools-shell-status (program)
   "Return the status of a tool that PROGRAM, which has ended, amounts to."
   (pcase (efrit-process-why program)
@@ -61,8 +81,7 @@ DIRECTORY is absolute, SECONDS the most it may take; OUT and ERR are captures."
 Return a function that stops it."
   (efrit-tools-shell-start
    world
-   (list (seq-find #'file-executable-p efrit-tools-shell--programs)
-         "-c" (alist-get 'command input))
+   (list (efrit-tools-shell-program) "-c" (alist-get 'command input))
    done
    :directory (efrit-world-path (or (alist-get 'directory input) "."))
    :seconds (or (alist-get 'timeout input) efrit-tools-shell--seconds)

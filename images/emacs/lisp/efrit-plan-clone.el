@@ -132,7 +132,7 @@ begins (a commit, a tag or a branch), :branch is a branch to begin at its end,
          (credentials (and path (efrit-plan-clone--credentials path))))
     (efrit-plan-clone--fetch url directory path credentials
                              (or (plist-get options :seconds) efrit-plan-clone--seconds))
-    (efrit-plan-clone--check-out directory (concat "efrit/" (plist-get options :plan))
+    (efrit-plan-clone--check-out (file-name-as-directory directory) (concat "efrit/" (plist-get options :plan))
                                  (or (plist-get options :revision) (plist-get options :branch)))))
 
 (defun efrit-plan-clone--fetch (url directory path credentials seconds)

@@ -201,7 +201,8 @@ A name has the form of a path."
   '(("No space left on device\\|Disk quota exceeded\\|File too large" efrit-plan-disk
      "The volume of the workspace is full. Free space on it or make it larger; what was \
 written is kept, and the step can be asked for again")
-    ("Read-only file system\\|Input/output error\\|Stale file handle" efrit-plan-disk
+    ("Read-only file system\\|Input/output error\\|Stale file handle\\|\
+\\(?:unable to\\|could not\\|couldn't\\|failed to\\) write" efrit-plan-disk
      "The volume of the workspace cannot be used as it should. Look at the volume; what was \
 written is kept, and the step can be asked for again")
     ("Permission denied" efrit-plan-disk

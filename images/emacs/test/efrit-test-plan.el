@@ -151,7 +151,7 @@ In SCRIPT, $GIT is the real one."
   (make-directory directory t)
   (let ((path (concat (file-name-as-directory directory) "git"))
         (real (executable-find "git")))
-    (write-region (format "#!/bin/sh\nGIT=%s\n%s\n" real script) nil path nil 'silent)
+    (write-region (format "#!/bin/bash\nGIT=%s\n%s\n" real script) nil path nil 'silent)
     (set-file-modes path #o755)
     (push (directory-file-name directory) exec-path)
     (setq efrit-plan-git--checked nil)

@@ -111,14 +111,11 @@ It is :null when it is absent."
     (efrit-plan-fail 'efrit-plan-arguments "A task of the tree is no object with an id"))
   (let ((children (alist-get 'children task)))
     (insert-char ?\s depth)
-    (insert "{")
-    (cl-loop for (name . value) in task for first = t then nil
-             unless (and (eq name 'children) (cl-plusp (length children)))
-             do (unless first (insert ","))
-             (insert (efrit-json-text (symbol-name name)) ":" (efrit-plan-json--member value)))
     (if (= (length children) 0)
-        (insert "}")
-      (insert ",\"children\":[\n")
+        (insert (efrit-plan-json--object task))
+      (insert (substring (efrit-plan-json--object (assq-delete-all 'children (copy-sequence task)))
+                         0 -1)
+              ",\"children\":[\n")
       (cl-loop for child across children for first = t then nil
                do (unless first (insert ",\n"))
                do (efrit-plan-json--insert-task child (1+ depth)))
@@ -126,10 +123,16 @@ It is :null when it is absent."
       (insert-char ?\s depth)
       (insert "]}"))))
 
-(defun efrit-plan-json--member (value)
-  "Return the JSON of VALUE, the same in every Emacs."
-  ;; Emacs 28 would make 0.20000000000000001 of 0.2.
-  (if (floatp value) (number-to-string value) (efrit-json-text value)))
+(defun efrit-plan-json--object (object)
+  "Return the JSON of OBJECT, the same in every Emacs."
+  ;; Emacs 28 makes 0.20000000000000001 of 0.2.  Inside a string, quotes have backslashes.
+  (replace-regexp-in-string
+   "\"[a-z_]+\":[0-9]+\\.[0-9]\\{15,\\}"
+   (lambda (member)
+     (let ((start (1+ (string-search ":" member))))
+       (concat (substring member 0 start)
+               (number-to-string (string-to-number (substring member start))))))
+   (efrit-json-text object) t t))
 
 (defun efrit-plan-json-line-task (line)
   "Return the task, without its children, on LINE of the file of a tree, or nil."

@@ -156,6 +156,7 @@ When the head is another one meanwhile, it is an error, and nothing is made."
     (efrit-plan-git root "update-ref" "-m" (format "efrit: step %d" (efrit-plan-commit-step commit))
                     "HEAD" hash (or head (make-string 40 ?0)))
     (efrit-plan-log--sync root)
+    (efrit-plan-log--tidy root (efrit-plan-commit-step commit))
     (setf (efrit-plan-commit-hash commit) hash
           (efrit-plan-commit-time commit) (efrit-plan-log--time now))
     commit))
@@ -168,6 +169,15 @@ Git syncs what it writes, but not the directories it renames it into."
       (unless (equal 0 (call-process "sync" nil nil nil (concat root ".git/refs/heads")))
         (efrit-plan-fail 'efrit-plan-disk "The volume of %s could not be synced: look at it, and ask \
 for the step again" root)))))
+
+(defconst efrit-plan-log--tidy-steps 256
+  "How many steps leave their objects in files of their own.")
+
+(defun efrit-plan-log--tidy (root step)
+  "Put the objects of ROOT into one file when STEP is one after which it is done.
+Nobody depends on that."
+  (when (and (> step 0) (= 0 (% step efrit-plan-log--tidy-steps)))
+    (efrit-plan-git-try root nil "repack" "-d" "-l" "-q")))
 
 (provide 'efrit-plan-log)
 ;;; efrit-plan-log.el ends here

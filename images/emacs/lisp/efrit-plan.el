@@ -191,7 +191,10 @@ PREPARE is called to have the index hold it.  Return the commit that is made."
 (defun efrit-plan--same (head commit)
   "Return HEAD, a step that is made, unless COMMIT wants to be another one."
   (unless (and (equal (efrit-plan-commit-kind head) (efrit-plan-commit-kind commit))
-               (equal (efrit-plan-commit-task head) (efrit-plan-commit-task commit)))
+               (equal (efrit-plan-commit-task head) (efrit-plan-commit-task commit))
+               ;; The first line of an amendment says which it is.
+               (or (not (equal (efrit-plan-commit-kind head) "amend"))
+                   (equal (efrit-plan-commit-subject head) (efrit-plan-commit-subject commit))))
     (efrit-plan-fail 'efrit-plan-out-of-order
                      "Step %d is another one already (%s): look at the plan anew"
                      (efrit-plan-commit-step head) (efrit-plan-commit-subject head)))

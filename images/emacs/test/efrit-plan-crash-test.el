@@ -78,6 +78,7 @@ Return (STATUS . OUTPUT)."
 PREPARE and CHECK are as in `efrit-plan-crash-test--every'."
   (efrit-test-with-plan
     (funcall prepare)
+    (when (functionp members) (setq members (funcall members)))
     (efrit-test-plan-stand-in (concat top "bin/") efrit-plan-crash-test--git)
     (efrit-plan-crash-test--stand-in (if (eq how 'write) -1 at) (format "%s" how))
     (pcase-let ((`(,status . ,output)
@@ -92,16 +93,20 @@ PREPARE and CHECK are as in `efrit-plan-crash-test--every'."
         (efrit-test-plan-git "fsck" "--strict"))
       (stringp status))))
 
+(defvar efrit-plan-crash-test--stride 1
+  "From a call of git that is hit, how many on the next is that is hit.")
+
 (defun efrit-plan-crash-test--every (name members prepare check)
   "Kill an Emacs at every point of the function NAME of plans called with MEMBERS.
 PREPARE makes what is there before; CHECK is called when the same was asked for
-again, with the answer."
+again, with the answer.  MEMBERS may be a function that returns them."
   ;; What is after a call of git is before the next, but for the last.
   (let ((at 1))
     (while (efrit-plan-crash-test--once name members prepare check 'before at)
-      (setq at (1+ at)))
+      (setq at (+ at efrit-plan-crash-test--stride)))
     (should (> at 4))
-    (should (efrit-plan-crash-test--once name members prepare check 'after (1- at))))
+    (when (= efrit-plan-crash-test--stride 1)
+      (should (efrit-plan-crash-test--once name members prepare check 'after (1- at)))))
   (let ((at 1))
     (while (efrit-plan-crash-test--once name members prepare check 'write at)
       (setq at (1+ at)))
@@ -167,6 +172,17 @@ again, with the answer."
                          ("-c" "user.name=U" "-c" "user.email=u@x" "commit" "-q" "-m" "Upstream")))
       (should (equal 0 (apply #'call-process "git" nil nil nil arguments))))
     (concat "file://" (directory-file-name default-directory))))
+
+(ert-deftest efrit-plan-crash-a-plan-on-a-clone-begins-once ()
+  ;; Most of its calls are those of a plan without a clone.
+  (let ((efrit-plan-crash-test--stride 3) url)
+    (efrit-plan-crash-test--every
+     'begin (lambda () (efrit-test-plan-begin-members :environment `((git . ,url))))
+     (lambda () (setq url (efrit-plan-crash-test--upstream)))
+     (lambda (_)
+       (should (equal (efrit-test-plan-subjects) '("[begin] PLAN: Make a thing")))
+       (should (equal (efrit-test-plan-read "environment/old") "1\n"))
+       (should (equal (efrit-test-plan-git "status" "--porcelain") ""))))))
 
 (ert-deftest efrit-plan-crash-an-act-in-a-clone-is-committed-once-in-each-repository ()
   (efrit-plan-crash-test--every

@@ -242,6 +242,11 @@ Efrit-Output-Tokens: 3\nEfrit-Seconds: 1.500"))
     (should (equal (efrit-test-plan-git "diff" "--numstat" "HEAD^" "HEAD" "--" "working_plan/current.json")
                    "1\t1\tworking_plan/current.json"))))
 
+(ert-deftest efrit-plan-numbers-are-written-as-they-were-said ()
+  (dolist (text '("{\"id\":\"a\",\"x\":0.2,\"y\":0.6000000000000001,\"z\":[],\"n\":12,\"o\":{},\"p\":null,\"q\":false}"
+                  "{\"id\":\"\\\"x\\\":0.20000000000000001\",\"children\":[]}"))
+    (should (equal (efrit-plan-json-tree-text (efrit-json-parse text)) (concat text "\n")))))
+
 (ert-deftest efrit-plan-an-adapt-does-not-take-the-work-along ()
   (efrit-test-with-plan
     (efrit-test-plan-begin)
@@ -278,8 +283,10 @@ Efrit-Output-Tokens: 3\nEfrit-Seconds: 1.500"))
   (efrit-test-with-plan
     (efrit-test-plan-begin)
     (efrit-test-plan 'amend :step 1 :number 1 :text "One")
-    (efrit-test-plan-error 'efrit-plan-out-of-order
-                           (lambda () (efrit-test-plan 'amend :step 2 :number 1 :text "Two")))
+    (dolist (other '((:step 2 :number 1 :text "Two") (:step 1 :number 2 :text "One")
+                     (:step 1 :number 1 :text "Two")))
+      (efrit-test-plan-error 'efrit-plan-out-of-order
+                             (lambda () (apply #'efrit-test-plan 'amend other))))
     (should (string-search "One" (efrit-test-plan-read "user_intent/amendments/0001.json")))))
 
 ;;;; The order of steps
@@ -321,6 +328,19 @@ Efrit-Output-Tokens: 3\nEfrit-Seconds: 1.500"))
       (should (equal (efrit-test-plan-git "log" "-1" "--format=%s") (alist-get 'subject answer)))
       (should (string-search (make-string 3000 ?b) (efrit-test-plan-git "log" "-1" "--format=%b")))
       (should (equal (alist-get 'step (efrit-test-plan-look)) 1)))))
+
+(ert-deftest efrit-plan-many-steps-do-not-leave-many-files ()
+  (efrit-test-with-plan
+    (efrit-test-plan-begin)
+    (let ((objects (lambda () (directory-files-recursively
+                               (concat efrit-test-plan-root ".git/objects/") "\\`[0-9a-f]\\{38\\}\\'"))))
+      (efrit-test-plan-git "commit" "-q" "--allow-empty" "-m"
+                           "[a] ACT: x\n\nEfrit-Plan: u-1\nEfrit-Step: 255\nEfrit-Kind: act")
+      (should (funcall objects))
+      (efrit-test-plan-adapt 256)
+      (should-not (funcall objects))
+      (efrit-test-plan-adapt 257)
+      (should (equal (efrit-test-plan-git "log" "-1" "--format=%(trailers:key=Efrit-Step,valueonly)") "257")))))
 
 ;;;; The history
 

@@ -269,6 +269,18 @@ exec git upload-pack %s\n"
                                         'work)
                    '((files . 2) (insertions . 2) (deletions . 1))))))
 
+(ert-deftest efrit-plan-clone-what-a-crash-between-the-two-commits-missed-belongs-to-the-first ()
+  (efrit-test-with-plan
+    (efrit-plan-clone-test--begin (efrit-plan-clone-test--url "public"))
+    (efrit-test-plan-work "one" "1\n")
+    (efrit-test-plan-act 1)
+    ;; As if only the first had been made, and a process of the task had gone on.
+    (efrit-test-plan-git "reset" "-q" "--soft" "HEAD^")
+    (efrit-test-plan-work "two" "2\n")
+    (should (equal (alist-get 'changed (efrit-test-plan-act 1)) '("one" "two")))
+    (should (equal (efrit-plan-clone-test--inside "log" "--format=%s")
+                   "[a] ACT: Do a\nSecond\nFirst"))))
+
 (ert-deftest efrit-plan-clone-what-a-task-commits-itself-is-recorded ()
   (efrit-test-with-plan
     (efrit-plan-clone-test--begin (efrit-plan-clone-test--url "public"))

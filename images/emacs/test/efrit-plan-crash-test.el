@@ -212,6 +212,9 @@ again, with the answer.  MEMBERS may be a function that returns them."
           (should (stringp (car (efrit-plan-crash-test--child 'commit-act members))))
           (setq met (string-trim (efrit-plan-crash-test--text (concat count ".what"))))
           (efrit-plan-crash-test--stand-in -1 "")
+          ;; Made within one second, both commits would be the same.
+          (let ((now (truncate (float-time))))
+            (efrit-test-wait 10 (> (truncate (float-time)) now)))
           (let ((hash (alist-get 'hash (apply #'efrit-test-plan 'commit-act members))))
             (write-region "" nil (concat count ".go") nil 'silent)
             (efrit-test-wait 20 (file-exists-p (concat count ".done")))

@@ -138,6 +138,30 @@ echo 'fatal: cannot create .git/x: No space left on device' >&2; exit 128")
     (should (equal (efrit-plan-git-files root "a" "none" "d/b" "d" "a")
                    '("é\n\n" nil "" nil "é\n\n")))))
 
+;;;; What must survive a power cut
+
+(ert-deftest efrit-plan-git-what-a-step-consists-of-is-synced-before-it-is-told ()
+  (efrit-test-with-plan
+    (efrit-test-plan-begin)
+    (efrit-test-plan-work "a" "1\n")
+    (let ((trace (concat top "trace")) flushed)
+      (efrit-test-plan-stand-in (concat top "bin/")
+                                (format "GIT_TRACE2_EVENT=%s exec \"$GIT\" \"$@\"" trace))
+      (write-region (format "#!/bin/sh\necho \"$@\" > %ssynced\n" top)
+                    nil (concat top "bin/sync") nil 'silent)
+      (set-file-modes (concat top "bin/sync") #o755)
+      (efrit-test-plan-act 1)
+      (with-temp-buffer
+        (insert-file-contents trace)
+        (while (re-search-forward "\"start\",\"sid\":\"\\([^\"]+\\)\".*\"argv\":\\[\"[^\"]*\",\"\\([^\"]+\\)\"" nil t)
+          (let ((sid (match-string 1)) (command (match-string 2)))
+            (when (save-excursion
+                    (re-search-forward (concat (regexp-quote sid) ".*hardware-flush") nil t))
+              (push command flushed)))))
+      (should (equal (reverse flushed) '("add" "write-tree" "commit-tree" "update-ref")))
+      (should (string-prefix-p (concat efrit-test-plan-root ".git/refs/heads")
+                               (efrit-test-plan-read "../../../synced"))))))
+
 ;;;; Locks
 
 (ert-deftest efrit-plan-git-locks-of-the-dead-are-removed ()

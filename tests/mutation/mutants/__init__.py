@@ -1,12 +1,13 @@
 """Every safety step of the product, one mutant each, by the part it is in."""
 
 from tests.mutation.mutant import Mutant
-from tests.mutation.mutants import admission, bridge, controller, lisp, queue
+from tests.mutation.mutants import admission, bridge, controller, lisp, plan, queue
 
 MUTANTS: tuple[Mutant, ...] = (
     *queue.MUTANTS,
     *bridge.MUTANTS,
     *lisp.MUTANTS,
+    *plan.MUTANTS,
     *controller.MUTANTS,
     *admission.MUTANTS,
 )

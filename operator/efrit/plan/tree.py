@@ -73,6 +73,11 @@ def walk(task: Task, depth: int = 1) -> Iterator[tuple[Task, int]]:
         yield from walk(child, depth + 1)
 
 
+def ids_of(tree: Task) -> list[str]:
+    """The ids of all tasks, depth-first."""
+    return [task.id for task, _ in walk(tree)]
+
+
 def path_to(tree: Task, task_id: str) -> tuple[Task, ...]:
     """The tasks from the root to the one with this id, both included; empty where there is none."""
     if tree.id == task_id:

@@ -1,0 +1,249 @@
+"""One rule of the engine each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from efrit.plan.engine import Create, Wait
+from tests.unit.plan.world import Json, Model, World, done, plan_json, said, scripted
+
+ONE = [{"name": "a", "description": "do it"}]
+LOST = {"code": "efrit-plan-disk", "message": "No space left on device."}
+AWAY = {"reason": "ModelError", "error": {"code": "connect", "message": "Nobody answers."}}
+
+
+def world(model: Model | None = None, tasks: list[Json] = ONE, **spec: Any) -> World:
+    return World(plan_json(tasks=tasks, **spec), model or scripted())
+
+
+def parts(here: World) -> list[str]:
+    return [name.split("-", 2)[2] for name in here.created]
+
+
+def until(here: World, created: str) -> None:
+    while not here.created or not here.created[-1].endswith(created):
+        assert here.turn() is None
+
+
+def test_a_visit_is_act_assess_adapt_with_a_commit_after_each_change() -> None:
+    here = world(assess={"build": ["make"]})
+    assert here.run().reason == "Succeeded"
+    visit = ["1-act", "1-commit-act", "2-facts", "2-assess", "2-adapt", "2-commit-adapt"]
+    assert parts(here) == ["0-begin", *visit, "3-facts", "3-assess", "3-adapt", "3-commit-adapt"]
+
+
+def test_every_request_may_run_again_and_none_is_deleted_by_itself() -> None:
+    here = world()
+    here.run()
+    for request in here.requests.values():
+        assert request["spec"]["retryPolicy"] == "IfInterrupted"
+        assert "ttlSecondsAfterFinished" not in request["spec"]
+
+
+def test_an_empty_intent_is_planned_first() -> None:
+    plan = {"operation": "insert", "parent": "root", "tasks": [{"type": "atomic", "description": "all of it"}]}
+    here = world(scripted(adapt_root=[said("open", "this is what it takes", plan), done()]), tasks=[])
+    assert here.run().reason == "Succeeded"
+    assert here.repository.told() == ["begin", "1 adapt root", "2 act 1.1", "3 adapt 1.1", "4 adapt root"]
+
+
+def test_a_plan_of_another_uid_has_other_names() -> None:
+    first, second = world(), world()
+    second.plan["metadata"]["uid"] = "another"
+    first.turn(), second.turn()
+    assert first.created != second.created
+
+
+def test_suspended_it_asks_for_nothing_more() -> None:
+    here = world()
+    until(here, "1-act")
+    here.plan["spec"]["suspend"] = True
+    for _ in range(5):
+        assert here.turn() is None
+    assert here.created[-1].endswith("1-act")
+    assert "suspended" in here.decisions[-1].message
+    here.plan["spec"]["suspend"] = False
+    assert here.run().reason == "Succeeded"
+
+
+def test_cancelled_it_stops_what_is_open_and_ends() -> None:
+    here = world()
+    until(here, "1-act")
+    here.plan["spec"]["cancel"] = True
+    end = here.run()
+    assert (end.outcome, end.reason) == ("Failure", "Cancelled")
+    assert any(decision.cancel == (here.created[-1],) for decision in here.decisions)
+    assert here.created[-1].endswith("1-act")
+
+
+def test_cancelled_with_something_done_it_ends_partial() -> None:
+    here = world()
+    until(here, "3-assess")
+    here.plan["spec"]["cancel"] = True
+    assert here.run().outcome == "Partial"
+
+
+def test_a_commit_that_was_asked_for_is_never_cancelled() -> None:
+    here = world()
+    until(here, "1-commit-act")
+    here.plan["spec"]["cancel"] = True
+    assert here.run().reason == "Cancelled"
+    assert here.repository.told() == ["begin", "1 act a"]
+    assert all(decision.cancel == () for decision in here.decisions)
+
+
+def test_the_steps_are_bounded() -> None:
+    here = world(scripted(adapt_a=[said("failed", "no")] * 9), limits={"maxSteps": 2})
+    end = here.run()
+    assert (end.outcome, end.reason) == ("Partial", "BudgetExhausted")
+    assert "maxSteps" in end.message
+    assert here.repository.told()[-1] == "4 adapt a"
+
+
+def test_the_tokens_are_bounded_and_what_was_acted_is_committed() -> None:
+    here = world(limits={"maxTokens": 15})
+    end = here.run()
+    assert (end.outcome, end.reason) == ("Partial", "BudgetExhausted")
+    assert here.repository.told() == ["begin", "1 act a"]
+
+
+def test_an_act_is_given_no_more_tokens_than_are_left() -> None:
+    here = world(limits={"maxTokens": 1_000}, act={"budget": {"maxTokens": 5_000, "maxToolCalls": 3}})
+    until(here, "1-act")
+    assert here.requests[here.created[-1]]["spec"]["budget"] == {"maxTokens": 1_000, "maxToolCalls": 3}
+
+
+def test_the_time_is_bounded_and_what_is_open_then_is_stopped() -> None:
+    here = world(limits={"timeoutSeconds": 3})
+    end = here.run()
+    assert (end.outcome, end.reason) == ("Partial", "BudgetExhausted")
+    waits = [each.action for each in here.decisions if isinstance(each.action, Wait)]
+    assert any(wait.until is not None for wait in waits)
+
+
+def test_an_amendment_comes_before_the_next_visit_and_is_told() -> None:
+    here = world(amendments=["Lines, too."])
+    assert here.run().reason == "Succeeded"
+    assert here.repository.told()[:3] == ["begin", "1 amend", "2 act a"]
+    assert "Lines, too." in here.requests[here.created[2]]["spec"]["content"]
+
+
+def test_the_intent_is_not_done_while_an_amendment_waits() -> None:
+    here = world(scripted(adapt_refused=[said("failed", "lines are missing")]))
+
+    def amend(_: World) -> None:
+        if here.created and here.created[-1].endswith("3-adapt"):
+            here.plan["spec"]["amendments"] = ["Lines, too."]
+
+    here.before_turn = amend
+    assert here.run().reason == "Succeeded"
+    assert here.repository.told()[3:] == ["3 adapt root", "4 amend", "5 adapt root"]
+
+
+@pytest.mark.parametrize("part", ["act", "assess", "adapt"])
+def test_a_model_that_is_away_costs_a_chance_and_is_left_alone_for_a_while(part: str) -> None:
+    here = world(scripted(**{f"{part}_a": [dict(AWAY)]}))
+    assert here.run().reason == "Succeeded"
+    assert here.repository.told().count("2 adapt a") == 1
+    failed = here.repository.commits[2]
+    assert "Nobody answers" in str(failed["observations"])
+    assert any(isinstance(each.action, Wait) and each.action.until for each in here.decisions)
+
+
+@pytest.mark.parametrize("part", ["assess", "adapt"])
+def test_what_cannot_be_read_twice_is_a_failure_of_the_visit(part: str) -> None:
+    here = world(scripted(**{f"{part}_a": ["Well."], f"{part}_repair": ["Well, well."]}))
+    assert here.run().reason == "Succeeded"
+    assert parts(here).count(f"2-{part}-repair") == 1
+    assert "no JSON object" in here.repository.commits[2]["subject"]
+    assert here.requests[here.name_of(f"2-{part}-repair")]["spec"]["session"]["id"].endswith(f"2-{part}")
+
+
+def test_a_refused_answer_goes_back_with_the_reason() -> None:
+    wrong = said("done", "x", {"operation": "remove", "task": "nobody"})
+    here = world(scripted(adapt_a=[wrong], adapt_refused=[done("well then")]))
+    assert here.run().reason == "Succeeded"
+    assert "no task 'nobody'" in here.requests[here.name_of("2-adapt-refused")]["spec"]["content"]
+    assert here.repository.commits[2]["subject"] == "[a] ADAPT: well then"
+
+
+def test_without_a_model_the_plan_is_rejected() -> None:
+    end = world(scripted(act_a=[{"reason": "ModelNotConfigured"}])).run()
+    assert end.reason == "Rejected"
+    assert "spec.model" in end.message
+
+
+def test_a_commit_is_tried_again_when_the_disk_was_full() -> None:
+    here = world(scripted(commit_act=[{"error": LOST}, {"error": LOST}]))
+    assert here.run().reason == "Succeeded"
+    assert [each for each in parts(here) if each.startswith("1-commit")] == [
+        "1-commit-act",
+        "1-commit-act-2",
+        "1-commit-act-3",
+    ]
+
+
+def test_a_workspace_that_fails_for_good_ends_the_plan_in_words() -> None:
+    here = world(scripted(commit_act=[{"error": {"code": "efrit-plan-changed", "message": "Changed by hand."}}]))
+    end = here.run()
+    assert (end.outcome, end.reason) == ("Failure", "WorkspaceFailed")
+    assert "Changed by hand." in end.message
+
+
+def test_a_step_that_somebody_else_made_is_found_out_by_a_look() -> None:
+    here = world()
+    until(here, "1-commit-act")
+    here.repository.call("amend", {"uid": here.plan["metadata"]["uid"], "step": 1, "number": 1, "text": "by hand"})
+    assert here.run().reason == "Succeeded"
+    assert here.repository.told()[1:3] == ["1 amend", "2 act a"]
+    assert "1-look" in parts(here)
+
+
+def test_a_workspace_put_back_to_an_older_day_ends_the_plan() -> None:
+    here = world()
+    until(here, "3-assess")
+    del here.repository.commits[2:]
+    end = here.run()
+    assert end.reason == "WorkspaceFailed"
+
+
+def test_a_tree_that_a_request_cannot_hold_ends_the_plan_with_what_to_change() -> None:
+    here = world()
+    until(here, "2-adapt")
+    here.turn()
+    here.max_content_bytes = 300
+    end = here.run()
+    assert end.reason == "Rejected"
+    assert "maxRequestBytes" in end.message
+
+
+def test_tasks_that_lie_below_themselves_are_rejected() -> None:
+    knot = [
+        {"name": "a", "type": "parent", "parent": "b", "description": "x"},
+        {"name": "b", "type": "parent", "parent": "a", "description": "y"},
+    ]
+    assert world(tasks=knot).run().reason == "Rejected"
+
+
+def test_the_plan_fails_with_its_root() -> None:
+    here = world(scripted(adapt_a=[said("failed", "no")] * 5, adapt_root=[said("failed", "without it, no")] * 5))
+    end = here.run()
+    assert (end.outcome, end.reason) == ("Failure", "TaskFailed")
+    assert "without it, no" in end.message
+
+
+def test_the_repository_is_asked_anew_now_and_then_and_old_requests_go() -> None:
+    tasks = [{"name": f"t{n}", "description": "x"} for n in range(30)]
+    here = world(tasks=tasks)
+    assert here.run().reason == "Succeeded"
+    assert sum(each.endswith("look") for each in here.created) == 3
+    assert len(here.requests) < len(here.created) / 2
+    assert all(isinstance(each.action, Create | Wait) for each in here.decisions[:-1])
+
+
+def test_a_clone_is_asked_for_with_the_place_of_its_credentials() -> None:
+    here = world(environment={"git": {"url": "https://git.example/words.git", "branch": "main"}})
+    here.turn()
+    assert "git.example" in here.requests[here.created[0]]["spec"]["content"]

@@ -1,0 +1,331 @@
+"""A world in which a plan runs: requests, an Emacs with a git repository, a model; any effect may be the last one.
+
+The repository follows the rules of efrit-plan.el: a committing call makes its step once, and says so again when it is
+asked again. Whoever drives holds no state: a crash only ends a turn, before or after one effect.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from efrit.api import EfritPlan, EfritRequest
+from efrit.plan import calls
+from efrit.plan.engine import Create, Decision, Finish, Known, Wait, decide
+from efrit.plan.position import tree_of
+from efrit.plan.tree import Task
+
+START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+MOST_TURNS = 5_000
+UID = "0e0e-plan-uid"
+
+Json = dict[str, Any]
+Model = Callable[[str, str, Json], Json | str]
+"""What the model answers to a part of a visit, about a task: a text, or whole fields of a request's status."""
+
+
+Killer = Callable[[int, str, str], bool]
+"""Whether to be killed at the effect of this number, of this name: `before` it or `after` it."""
+
+
+class Crash(Exception):  # noqa: N818 - what happens, not an error
+    """Whoever drives is gone; what was done is done."""
+
+
+class LispError(Exception):
+    """What a function of efrit-plan.el signals."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def plan_json(**spec: Any) -> Json:
+    intent = {"description": "A program that counts words.", "acceptanceCriteria": ["make test passes"]}
+    return {
+        "metadata": {"name": "words", "namespace": "team", "uid": UID},
+        "spec": {"intent": intent, "instanceRef": {"name": "alpha"}, **spec},
+        "status": {"startTime": "2026-03-01T12:00:00Z"},
+    }
+
+
+@dataclass
+class Repository:
+    """The git repository of one plan: its commits, the newest last."""
+
+    commits: list[Json] = field(default_factory=list)
+
+    def call(self, function: str, asked: Json) -> Json:
+        return getattr(self, "_" + function.replace("-", "_"))(asked)  # type: ignore[no-any-return]
+
+    @property
+    def tree(self) -> Task:
+        return tree_of(self.commits[-1]["tree"])
+
+    def told(self) -> list[str]:
+        """The commits in short, as `0 begin`, `1 act a`."""
+        return [" ".join(str(each[key]) for key in ("step", "kind", "task") if each[key]) for each in self.commits]
+
+    def _begin(self, asked: Json) -> Json:
+        if not self.commits:
+            self._add(asked, 0, "begin", tree=asked["tree"])
+        return self._look(asked)
+
+    def _look(self, asked: Json) -> Json:
+        if not self.commits or self.commits[-1]["uid"] != asked["uid"]:
+            return {"missing": True}
+        head = self.commits[-1]
+        payload = calls.packed(json.dumps(calls.unpacked(head["tree"])))
+        return {
+            **{key: head[key] for key in ("step", "kind", "task")},
+            "head": head["hash"],
+            "amendments": sum(each["kind"] == "amend" for each in self.commits),
+            "tree": payload,
+            "observations": head["observations"],
+            "commits": [self._told(each) for each in self.commits[-20:]],
+            "totals": {
+                "steps": head["step"],
+                "acts": sum(each["kind"] == "act" for each in self.commits),
+                "adapts": sum(each["kind"] == "adapt" for each in self.commits),
+                "inputTokens": sum(each["usage"]["input"] for each in self.commits),
+                "outputTokens": sum(each["usage"]["output"] for each in self.commits),
+                "seconds": sum(each["seconds"] for each in self.commits),
+            },
+        }
+
+    def _facts(self, asked: Json) -> Json:
+        return {
+            perspective: [
+                {"command": each, "exitCode": 0, "timedOut": False, "output": "fine", "seconds": 0.1}
+                for each in commands
+            ]
+            for perspective, commands in asked["commands"].items()
+        }
+
+    def _commit_act(self, asked: Json) -> Json:
+        made = self._step(asked, "act", f"[{asked['task']}] ACT: {asked['description']}")
+        return {**made, "changed": ["main.c"], "files": 1, "diff": "+int main;", "truncated": False}
+
+    def _commit_adapt(self, asked: Json) -> Json:
+        subject = f"[{asked['task']}] ADAPT: {asked['reason']}"
+        return self._step(asked, "adapt", subject, tree=asked["tree"], observations=asked["observations"])
+
+    def _amend(self, asked: Json) -> Json:
+        return self._step(asked, "amend", f"[amend] {asked['number']}: {asked['text']}")
+
+    def _step(self, asked: Json, kind: str, subject: str, **changes: Any) -> Json:
+        head, step = self.commits[-1], asked["step"]
+        if head["step"] == step and (head["kind"], head["task"]) == (kind, asked.get("task")):
+            return self._told(head)
+        if head["step"] != step - 1:
+            raise LispError("efrit-plan-out-of-order", f"Step {step} cannot be made: the last is {head['step']}.")
+        self._add(asked, step, kind, subject=subject, **changes)
+        return self._told(self.commits[-1])
+
+    def _add(self, asked: Json, step: int, kind: str, **changes: Any) -> None:
+        before = self.commits[-1] if self.commits else {"tree": None, "observations": None}
+        self.commits.append(
+            {
+                "uid": asked["uid"],
+                "step": step,
+                "kind": kind,
+                "task": asked.get("task"),
+                "hash": f"{step:040x}",
+                "subject": f"[{kind}] PLAN",
+                "tree": before["tree"],
+                "observations": before["observations"],
+                "usage": asked.get("usage", {"input": 0, "output": 0}),
+                "seconds": asked.get("seconds", 0),
+                "outcome": asked.get("outcome"),
+                **changes,
+            }
+        )
+
+    def _told(self, commit: Json) -> Json:
+        told = {key: commit[key] for key in ("hash", "subject", "kind", "task", "step")}
+        return {**told, "time": (START + timedelta(seconds=commit["step"])).isoformat()}
+
+
+class World:
+    """Drives one plan to its end, by one decision and one effect at a time."""
+
+    def __init__(
+        self,
+        plan: Json,
+        model: Model,
+        crash: Killer | None = None,
+        max_content_bytes: int = 65_536,
+    ) -> None:
+        self.plan = plan
+        self.model = model
+        self.repository = Repository()
+        self.requests: dict[str, Json] = {}
+        self.created: list[str] = []
+        self.now = START
+        self.effects = 0
+        self.crashes = 0
+        self.decisions: list[Decision] = []
+        self.max_content_bytes = max_content_bytes
+        self._crash = crash
+        self._models: dict[str, EfritRequest] = {}
+        self.before_turn: Callable[[World], None] = lambda _world: None
+
+    def known(self) -> Known:
+        for name, each in self.requests.items():
+            if name not in self._models:
+                self._models[name] = EfritRequest.model_validate(each)
+        requests = {name: self._models[name] for name in self.requests}
+        results = {
+            name: each["status"]["result"] for name, each in self.requests.items() if "result" in each["status"]
+        }
+        plan = EfritPlan.model_validate(self.plan)
+        return Known(plan, requests, results, max_content_bytes=self.max_content_bytes)
+
+    def name_of(self, part: str) -> str:
+        """Name of the request for this part of a step."""
+        return next(name for name in self.requests if name.endswith(f"-{part}"))
+
+    def run(self) -> Finish:
+        """Until the plan is over."""
+        for _ in range(MOST_TURNS):
+            try:
+                if (end := self.turn()) is not None:
+                    return end
+            except Crash:
+                self.crashes += 1
+        raise AssertionError(f"not over: {self.decisions[-1].message}")
+
+    def turn(self) -> Finish | None:
+        """One decision, and what follows from it."""
+        self.before_turn(self)
+        known = self.known()
+        decision = decide(known, self.now)
+        assert decide(known, self.now) == decision
+        self.decisions.append(decision)
+        self.now += timedelta(seconds=1)
+        for name in decision.cancel:
+            self.requests[name]["spec"]["cancel"] = True
+            self._models.pop(name, None)
+        for name in decision.superseded:
+            del self.requests[name]
+        match decision.action:
+            case Finish() as end:
+                return end
+            case Create() as create:
+                self._effect(f"create {create.name}", lambda: self._create(create))
+            case Wait(until):
+                if not self._work() and until is not None:
+                    self.now = max(self.now, until)
+        return None
+
+    def _effect(self, name: str, do: Callable[[], None]) -> None:
+        self.effects += 1
+        if self._crash is not None and self._crash(self.effects, name, "before"):
+            raise Crash
+        do()
+        if self._crash is not None and self._crash(self.effects, name, "after"):
+            raise Crash
+
+    def _create(self, create: Create) -> None:
+        assert len(create.name) <= 63
+        assert len(create.spec["content"].encode()) <= self.max_content_bytes
+        self.created.append(create.name)
+        spec = {**create.spec, "instanceRef": {"name": "alpha"}}
+        meta = {"name": create.name, "namespace": "team", "uid": f"uid-{create.name}"}
+        request = {"metadata": meta, "spec": spec, "status": {}, "what": create.what, "step": create.step}
+        self.requests.setdefault(create.name, request)
+
+    def _work(self) -> bool:
+        """Emacs runs what is open: first the work, then the answer that tells of it."""
+        waiting = [name for name, each in self.requests.items() if "phase" not in each["status"]]
+        for name in waiting:
+            self._run(name, self.requests[name])
+        return bool(waiting)
+
+    def _run(self, name: str, request: Json) -> None:
+        answer: Json = {}
+        self._effect(f"run {name}", lambda: answer.update(self._answer(request)))
+        self._effect(f"tell {name}", lambda: self._tell(request, answer))
+
+    def _tell(self, request: Json, answer: Json) -> None:
+        request["status"].update(answer)
+        self._models.pop(request["metadata"]["name"], None)
+
+    def _answer(self, request: Json) -> Json:
+        spec = request["spec"]
+        if spec.get("cancel"):
+            return self._ended("Cancelled", error={"code": "Cancelled", "message": "It was cancelled."})
+        if spec["type"] == "eval":
+            return self._eval(request)
+        said = self.model(request["what"], visited(spec["content"], request["what"]), request)
+        usage = {"inputTokens": 10, "outputTokens": 5}
+        session = {"id": (spec.get("session") or {}).get("id") or f"s-{request['metadata']['name']}"}
+        fields = {"result": said} if isinstance(said, str) else said
+        reason = fields.pop("reason", "Succeeded")
+        return self._ended(reason, usage=usage, session=session, **fields)
+
+    def _eval(self, request: Json) -> Json:
+        function = re.match(r"\(efrit-plan-([a-z-]+) ", request["spec"]["content"])
+        assert function is not None
+        try:
+            said = self.model(function[1], "", request)
+            if isinstance(said, dict) and said:
+                return self._ended(said.pop("reason", "EvalError"), **said)
+            value = self.repository.call(function[1], calls.arguments_of(request["spec"]["content"]))
+        except LispError as error:
+            return self._ended("EvalError", error={"code": error.code, "message": str(error)})
+        text = json.dumps(value).replace("\\", "\\\\").replace('"', '\\"')
+        return self._ended("Succeeded", result=f'"{text}"')
+
+    def _ended(self, reason: str, **fields: Any) -> Json:
+        outcome = "Success" if reason == "Succeeded" else "Partial" if reason == "Partial" else "Failure"
+        ended = self.now.isoformat()
+        return {
+            "phase": "Succeeded" if reason == "Succeeded" else "Failed",
+            "reason": reason,
+            "outcome": outcome,
+            "executionSeconds": 0.5,
+            "completionTime": ended,
+            **fields,
+        }
+
+
+def visited(content: str, _what: str) -> str:
+    """The task a message is about; none in one that goes back."""
+    found = re.search(r"^# The task (\S+) ", content, re.MULTILINE)
+    return found[1] if found else ""
+
+
+def done(reason: str = "it is there") -> str:
+    return said("done", reason)
+
+
+def said(verdict: str, reason: str, *operations: Mapping[str, Any]) -> str:
+    return json.dumps({"verdict": verdict, "reason": reason, "operations": operations})
+
+
+def facts(statement: str = "it compiles") -> str:
+    return json.dumps({"observations": [{"perspective": "build", "statement": statement, "evidence": ""}]})
+
+
+def scripted(**answers: list[Json | str]) -> Model:
+    """A model that acts and assesses well; by part and task (`adapt_a`), what it says each time, then it is done.
+
+    What it says rests on the request alone, so that a request that runs twice is answered alike.
+    """
+    given: dict[str, Json | str] = {}
+
+    def model(what: str, task: str, request: Json) -> Json | str:
+        name = request["metadata"]["name"]
+        if name not in given:
+            left = answers.get(f"{what}_{task}".replace("-", "_").replace(".", "_").rstrip("_"), [])
+            usual: Json | str = facts() if what.startswith("assess") else done() if what.startswith("adapt") else "ok"
+            given[name] = left.pop(0) if left else usual if request["spec"]["type"] != "eval" else {}
+        answer = given[name]
+        return dict(answer) if isinstance(answer, dict) else answer
+
+    return model

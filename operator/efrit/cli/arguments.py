@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 
@@ -17,13 +17,17 @@ Parent = Callable[[], argparse.ArgumentParser]
 
 @dataclass(frozen=True)
 class Command:
-    """One command. `run` is the function that runs it, as `module:function` below `efrit.cli`."""
+    """One command. `run` is the function that runs it, as `module:function` below `efrit.cli`.
+
+    One that has `commands` is not run itself: they are, as second words.
+    """
 
     name: str
     run: str
     what: str
     parents: tuple[Parent, ...] = ()
     arguments: Callable[[argparse.ArgumentParser], None] = lambda parser: None
+    commands: tuple[Command, ...] = ()
 
 
 class _Formatter(argparse.HelpFormatter):
@@ -57,20 +61,28 @@ def build(program: str = "efrit", words: list[str] | None = None) -> argparse.Ar
         formatter_class=_Formatter,
         allow_abbrev=False,
     )
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command_name", required=True)
-    for each in COMMANDS:
-        if wanted in (None, each.name):
-            made = commands.add_parser(
-                each.name,
-                help=each.what,
-                description=_sentence(each.what),
-                parents=[where, *(parent() for parent in each.parents)],
-                formatter_class=_Formatter,
-                allow_abbrev=False,
-            )
+    _add(parser, [each for each in COMMANDS if wanted in (None, each.name)], where, "command_name")
+    return parser
+
+
+def _add(
+    parser: argparse.ArgumentParser, these: Iterable[Command], where: argparse.ArgumentParser, dest: str
+) -> None:
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest=dest, required=True)
+    for each in these:
+        made = commands.add_parser(
+            each.name,
+            help=each.what,
+            description=_sentence(each.what),
+            parents=[where, *(parent() for parent in each.parents)],
+            formatter_class=_Formatter,
+            allow_abbrev=False,
+        )
+        if each.commands:
+            _add(made, each.commands, where, f"{each.name}_command")
+        else:
             made.set_defaults(run=each.run)
             each.arguments(made)
-    return parser
 
 
 def _sentence(text: str) -> str:
@@ -191,6 +203,67 @@ def _shell(made: argparse.ArgumentParser) -> None:
     made.add_argument("shell", choices=("bash", "zsh", "fish"), help="which shell")
 
 
+def _plan_run(made: argparse.ArgumentParser) -> None:
+    made.add_argument("intent", nargs="*", help="what is to be reached, in your own words; - reads standard input")
+    what = made.add_argument_group("the plan")
+    _several(what, "--criterion", "TEXT", "how one sees that it is reached")
+    _several(what, "--constraint", "TEXT", "what must hold on the way")
+    what.add_argument("-f", "--file", metavar="FILE", help="an EfritPlan or its spec as YAML; options go over it")
+    what.add_argument("--name", metavar="NAME", help="its name; the same name with the same plan is the same plan")
+    what.add_argument("--key", metavar="TEXT", help="the same key is the same plan, however often it is sent")
+    where = made.add_argument_group("where it works")
+    where.add_argument(
+        "-i", "--instance", metavar="NAME", help="whose workspace; default: the least loaded ready one's"
+    )
+    where.add_argument("--pool", metavar="NAME", help="a pool of which one member takes it")
+    where.add_argument("--git", metavar="URL", help="work on a clone of this repository")
+    where.add_argument("--branch", metavar="NAME", help="the branch to begin from")
+    where.add_argument("--revision", metavar="NAME", help="the commit or tag to begin from")
+    where.add_argument("--git-secret", metavar="NAME", help="a Secret for the repository, which the instance mounts")
+    facts = made.add_argument_group("facts after each task, from shell commands")
+    _several(facts, "--build", "COMMAND", "does it build, do its tests pass?")
+    _several(facts, "--integration", "COMMAND", "does it fit what is around it?")
+    _several(facts, "--quality", "COMMAND", "is it well made?")
+    facts.add_argument("--assess-timeout", type=_seconds, metavar="SECONDS", help="how long one of them may run")
+    bounds = made.add_argument_group("how far it may go")
+    bounds.add_argument("--max-steps", type=_count, metavar="N", help="visits of tasks")
+    bounds.add_argument("--max-tokens", type=_count, metavar="N", help="tokens in and out, together")
+    bounds.add_argument("--timeout", type=_long, metavar="SECONDS", help="how long the whole plan may take")
+    bounds.add_argument(
+        "--act-timeout", type=_seconds, metavar="SECONDS", help="how long the work on one task may take"
+    )
+    made.add_argument("-d", "--detach", action="store_true", help="do not watch it: print its name and end")
+
+
+def _several(group: argparse._ArgumentGroup, option: str, metavar: str, what: str) -> None:
+    group.add_argument(option, action="append", default=[], metavar=metavar, help=f"{what} (may be repeated)")
+
+
+def _plan(made: argparse.ArgumentParser) -> None:
+    made.add_argument("name", help="name of the plan")
+
+
+def _some_plans(made: argparse.ArgumentParser) -> None:
+    made.add_argument("name", nargs="+", help="names of plans")
+
+
+def _plan_amend(made: argparse.ArgumentParser) -> None:
+    _plan(made)
+    made.add_argument("text", nargs="+", help="what was forgotten; - reads standard input")
+
+
+def _plan_log(made: argparse.ArgumentParser) -> None:
+    _plan(made)
+    made.add_argument("--last", type=_count, metavar="N", help="only the last commits")
+
+
+def _plan_report(made: argparse.ArgumentParser) -> None:
+    _plan(made)
+    kinds = made.add_mutually_exclusive_group()
+    kinds.add_argument("--html", action="store_true", help="one page with tree, commits, costs and times")
+    kinds.add_argument("--svg", action="store_true", help="the tree as a picture")
+
+
 def _instance(made: argparse.ArgumentParser) -> None:
     made.add_argument("name", help="name of the instance")
 
@@ -210,6 +283,13 @@ def _seconds(text: str) -> float:
     return value
 
 
+def _long(text: str) -> float:
+    value = float(text)
+    if not 0 < value <= 31_536_000:
+        raise ValueError(text)
+    return value
+
+
 def _count(text: str) -> int:
     value = int(text)
     if value < 1:
@@ -217,8 +297,27 @@ def _count(text: str) -> int:
     return value
 
 
-_seconds.__name__ = "number of seconds"
+_seconds.__name__ = _long.__name__ = "number of seconds"
 _count.__name__ = "number above 0"
+
+PLAN_COMMANDS = (
+    Command("run", "plans:run_run", "begin a plan and watch it", (_output,), _plan_run),
+    Command("list", "plans:run_list", "list the plans", (_output,)),
+    Command("show", "plans:run_show", "show a plan: its tree, what was seen last, its commits", (_output,), _plan),
+    Command("watch", "plans:run_watch", "watch a plan until it is over; leaving does not stop it", (_output,), _plan),
+    Command("log", "plan_history:run_log", "print the commits of a plan, oldest first", (_output,), _plan_log),
+    Command("amend", "plans:run_amend", "add to the intent of a plan what was forgotten", (_output,), _plan_amend),
+    Command(
+        "suspend",
+        "plans:run_suspend",
+        "begin nothing more; what runs ends, what it did is kept",
+        (_output,),
+        _some_plans,
+    ),
+    Command("resume", "plans:run_resume", "let suspended plans go on", (_output,), _some_plans),
+    Command("cancel", "plans:run_cancel", "end plans; what was done stays done", (_output,), _some_plans),
+    Command("report", "plan_history:run_report", "tell the whole history of a plan", (), _plan_report),
+)
 
 COMMANDS = (
     Command(
@@ -252,6 +351,7 @@ COMMANDS = (
     Command("logs", "requests:run_logs", "print what a chat or command has done, as lines of JSON", (), _logs),
     Command("result", "requests:run_result", "print the whole result, however large", (), _result),
     Command("requests", "requests:run_requests", "list requests, or tell all of some", (_output,), _requests),
+    Command("plan", "", "work towards an intent with a living task tree (cluster)", commands=PLAN_COMMANDS),
     Command("instances", "instances:run_instances", "list the instances", (_output,), _some_instances),
     Command("start", "instances:run_start", "start an instance; make it if there is none", (_output,), _start),
     Command(

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
 from efrit.client.errors import ClientError, NoCluster, NoEmacs, NotFound, NotReady, Refused
 from efrit.client.interface import Outcome, Reason, RequestState
+from efrit.client.words import PlanReason
+
+if TYPE_CHECKING:
+    from efrit.client.plans import PlanState
 
 
 class Exit(IntEnum):
@@ -27,16 +32,16 @@ class Exit(IntEnum):
 
 MEANINGS = {
     Exit.DONE: "done: the outcome is Success",
-    Exit.FAILED: "the work failed: an error in Lisp, of the model, or no model is configured",
+    Exit.FAILED: "the work failed: an error in Lisp, of the model, no model is configured, or a plan gave up",
     Exit.USAGE: "the command line is wrong, or what was asked for is refused",
     Exit.PARTIAL: "a part was done: the outcome is Partial (a budget or a limit was reached, todos are left)",
     Exit.INPUT_REQUIRED: "the model asks something, and there was nobody to answer",
     Exit.TIMED_OUT: "its time was over",
     Exit.CANCELLED: "it was cancelled",
     Exit.UNKNOWN: "Interrupted: Emacs died in the middle, what it did is unknown",
-    Exit.NOT_FOUND: "there is no such request or instance, or the result is no longer kept",
+    Exit.NOT_FOUND: "there is no such request, plan or instance, or the result is no longer kept",
     Exit.NOT_READY: "not now: no Emacs, no cluster, no instance that is ready, a full queue, or --for was over",
-    Exit.REJECTED: "the request was rejected: it never ran",
+    Exit.REJECTED: "the request or plan was rejected: it never ran",
     Exit.LEFT: "you left with Ctrl-C; the work goes on",
 }
 
@@ -55,6 +60,14 @@ def exit_of(state: RequestState) -> Exit:
         return Exit.DONE
     by_outcome = Exit.PARTIAL if state.outcome is Outcome.PARTIAL else Exit.FAILED
     return _BY_REASON.get(state.reason, by_outcome)
+
+
+def exit_of_plan(state: PlanState) -> Exit:
+    """The code for a plan that is over."""
+    if state.outcome is Outcome.SUCCESS:
+        return Exit.DONE
+    by_outcome = Exit.PARTIAL if state.outcome is Outcome.PARTIAL else Exit.FAILED
+    return {PlanReason.CANCELLED: Exit.CANCELLED, PlanReason.REJECTED: Exit.REJECTED}.get(state.reason, by_outcome)
 
 
 def exit_of_error(error: ClientError) -> Exit:

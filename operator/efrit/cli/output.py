@@ -30,11 +30,15 @@ def plain(value: Any) -> Any:
 
 
 def name_of(value: Any) -> str:
-    """The name of a request, an instance, or what tells of one."""
+    """The name of a request, a plan, an instance, or what tells of one."""
     handle = getattr(value, "handle", None)
     named = handle.id if handle is not None else None
     return str(
-        named or getattr(value, "id", None) or getattr(value, "instance", None) or getattr(value, "subject", "")
+        named
+        or getattr(value, "name", None)
+        or getattr(value, "id", None)
+        or getattr(value, "instance", None)
+        or getattr(value, "subject", "")
     )
 
 

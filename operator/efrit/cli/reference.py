@@ -116,11 +116,18 @@ def _sections() -> Iterator[str]:
     yield "Every command takes these, before or after its name:\n"
     yield _table(_options(parser))
     everywhere = {text for action in parser._actions for text in action.option_strings}
+    yield from _commands(parser, "efrit", everywhere)
+
+
+def _commands(parser: argparse.ArgumentParser, above: str, everywhere: set[str]) -> Iterator[str]:
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for name, command in action.choices.items():
-                yield f"### efrit {name}\n\n{command.description}\n"
-                yield _table([each for each in _options(command) if not everywhere & set(each.option_strings)])
+                yield f"### {above} {name}\n\n{command.description}\n"
+                own = [each for each in _options(command) if not everywhere & set(each.option_strings)]
+                if own or command.get_default("run"):
+                    yield _table(own)
+                yield from _commands(command, f"{above} {name}", everywhere)
 
 
 def _options(parser: argparse.ArgumentParser) -> list[argparse.Action]:

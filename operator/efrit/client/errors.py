@@ -38,6 +38,12 @@ class RequestNotFound(NotFound):
     code = "RequestNotFound"
 
 
+class PlanNotFound(NotFound):
+    """No plan of this name, or nothing of it on the workspace."""
+
+    code = "PlanNotFound"
+
+
 class ResultGone(NotFound):
     """The request is there, the whole of its long result no more."""
 

@@ -10,9 +10,12 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from efrit.client.words import Outcome, Phase, Reason, RequestType, SessionStatus
+
+if TYPE_CHECKING:
+    from efrit.client.plans import Plans
 
 __all__ = [
     "Backend",
@@ -159,7 +162,7 @@ class Work:
 
     Where: `instance`, or else `pool` or `selector` (a cluster's), or else the least loaded one. `key` makes it
     idempotent: the same key is the same request, however often it is submitted.
-    `retry`: run it again if its Emacs dies in the middle of it.
+    `retry`: run it again if its Emacs dies in the middle of it. `keep`: how long a cluster keeps it once it is over.
     """
 
     type: RequestType
@@ -176,6 +179,7 @@ class Work:
     retry: bool = False
     max_attempts: int | None = None
     key: str | None = None
+    keep: float | None = None
 
 
 @dataclass(frozen=True)
@@ -325,6 +329,9 @@ class Backend(Protocol):
 
     async def examine(self) -> Sequence[Finding]:
         """What is right and what is wrong here, the cause before its effects."""
+
+    def planning(self) -> Plans:
+        """What can be done with plans. Raises `Refused` where there are none: on this machine."""
 
     # Work
 

@@ -22,6 +22,7 @@ from efrit.client.interface import (
     Update,
     Work,
 )
+from efrit.mcp.guard_plans import GuardedPlans
 from efrit.mcp.review import Act, Caller, Reviewer
 
 INSTANCES = "efritinstances"
@@ -82,6 +83,14 @@ class GuardedBackend:
     async def examine(self) -> Sequence[Finding]:
         """Never: it tells of the server's own surroundings."""
         raise Forbidden("nobody examines the server from here", "Use kubectl efrit doctor.")
+
+    def planning(self) -> GuardedPlans:
+        """The plans, guarded as all else."""
+
+        async def ask(verb: str, resource: str, name: str) -> None:
+            await self._require(self._act(verb, resource, name))
+
+        return GuardedPlans(ask, self._open, self)
 
     async def submit(self, work: Work) -> Handle:
         """Needs `create`, `get` for a key that may be taken, and to see who can do the work."""

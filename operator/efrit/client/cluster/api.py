@@ -142,7 +142,7 @@ class Api:
         method: str,
         where: str,
         *,
-        body: Mapping[str, Any] | None = None,
+        body: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
         content_type: str = "application/json",
         query: Mapping[str, str] | None = None,
     ) -> Json:
@@ -165,7 +165,7 @@ class Api:
         method: str,
         where: str,
         *,
-        body: Mapping[str, Any] | None = None,
+        body: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
         content_type: str = "application/json",
         query: Mapping[str, str] | None = None,
         limits: object = TIMEOUT_SECONDS,
@@ -181,7 +181,7 @@ async def _serialized(
     where: str,
     query: list[tuple[str, str]],
     headers: dict[str, str],
-    body: Mapping[str, Any] | None = None,
+    body: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
 ) -> Any:
     return await client.param_serialize(
         method=method,

@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from efrit.client.cluster import states
 from efrit.client.cluster.api import Api, Json, WatchOver, configuration, decoded
@@ -42,6 +42,9 @@ from efrit.client.interface import (
 )
 from efrit.client.placement import least_loaded
 from efrit.client.worklog import entry, words_in
+
+if TYPE_CHECKING:
+    from efrit.client.plans import Plans
 
 INSTANCES, REQUESTS = "efritinstances", "efritrequests"
 START_SECONDS = 300.0
@@ -172,6 +175,12 @@ class ClusterBackend:
         from efrit.client.cluster.doctor import examine
 
         return await examine(self.api, self.namespace, self._place)
+
+    def planning(self) -> Plans:
+        """The plans of the namespace."""
+        from efrit.client.cluster.plans import ClusterPlans
+
+        return ClusterPlans(self.api, self.namespace, self)
 
     # Work
 

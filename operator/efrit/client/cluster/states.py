@@ -206,6 +206,8 @@ def manifest(work: Work, name: str, target: Json) -> dict[str, Any]:
         spec["timeoutSeconds"] = math.ceil(work.timeout)
     if work.queue_timeout is not None:
         spec["queueTimeoutSeconds"] = math.ceil(work.queue_timeout)
+    if work.keep is not None:
+        spec["ttlSecondsAfterFinished"] = math.ceil(work.keep)
     if work.priority:
         spec["priority"] = work.priority
     if work.retry:

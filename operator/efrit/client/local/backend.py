@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 from efrit.client.errors import InstanceNotFound, NoInstance, NotFinished, NotReady, Refused, RequestNotFound
 from efrit.client.interface import (
@@ -158,6 +158,10 @@ class LocalBackend:
         from efrit.client.local.doctor import examine
 
         return await _in_a_thread(lambda: examine(self.settings))
+
+    def planning(self) -> NoReturn:
+        """Never: the operator of a cluster carries plans out."""
+        raise Refused("plans need a cluster", "name one with --context or --namespace, or use `kubectl efrit plan`")
 
     # Work
 

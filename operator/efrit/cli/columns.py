@@ -1,0 +1,43 @@
+"""Text that others wrote, on a terminal: made harmless, measured in columns, cut to them. Pure."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Mapping
+
+_WIDE = frozenset("WF")
+
+
+def harmless(text: str) -> str:
+    """One line of `text` that moves no cursor: a model's words may hold anything."""
+    return " ".join("".join(each if each.isprintable() else " " for each in text).split())
+
+
+def columns(text: str) -> int:
+    """How many columns it takes."""
+    return sum(map(_columns, text))
+
+
+def _columns(character: str) -> int:
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in _WIDE else 1
+
+
+def cut(text: str, most: int | None, mark: str = "…") -> str:
+    """`text` in at most that many columns, with `mark` where something is left out; None: all of it."""
+    if most is None or columns(text) <= most:
+        return text
+    room, kept = most - columns(mark), 0
+    for index, character in enumerate(text):
+        kept += _columns(character)
+        if kept > room:
+            return text[:index] + mark if room >= 0 else ""
+    return text
+
+
+def draws_unicode(environment: Mapping[str, str], encoding: str | None) -> bool:
+    """Whether the locale has more than ASCII: what it is made of must say so, Python makes UTF-8 of an unset one."""
+    kind = environment.get("LC_CTYPE")
+    named = environment.get("LC_ALL") or (kind if kind != "C.UTF-8" else None) or environment.get("LANG") or ""
+    return all("utf8" in text.lower().replace("-", "") for text in (named, encoding or ""))

@@ -1,0 +1,239 @@
+"""Plans as lines of text: the tree with its states, what was seen, what has changed. Pure; nothing is printed here.
+
+Any status can be drawn, also one whose tree has holes: it is a bounded view, and what is in it was written elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from efrit.cli.columns import columns, cut, harmless
+from efrit.cli.output import ago, lasted
+from efrit.client.plans import PlanState, Task
+
+_LEAST_TEXT = 12
+_LEAST_ROOM = 12
+_SCREEN_COMMITS = 4
+_SCREEN_OBSERVATIONS = 4
+
+
+@dataclass(frozen=True)
+class Style:
+    """What a tree is drawn with. `marks` by state; the task that is visited has one of its own."""
+
+    branch: str
+    last: str
+    line: str
+    gap: str
+    current: str
+    marks: tuple[tuple[str, str], ...]
+    other: str
+    dot: str
+    more: str
+
+    def mark(self, state: str) -> str:
+        """The mark of a state."""
+        return dict(self.marks).get(state, self.other)
+
+
+UNICODE = Style("├─ ", "└─ ", "│  ", "   ", "▶", (("pending", "○"), ("done", "✓"), ("failed", "✗")), "?", " · ", "…")
+ASCII = Style(
+    "|- ", "`- ", "|  ", "   ", "[>]", (("pending", "[ ]"), ("done", "[x]"), ("failed", "[!]")), "[?]", ", ", "..."
+)
+
+
+def tree_lines(state: PlanState, style: Style, width: int | None = None) -> list[str]:
+    """The tree, a line for each task; a line is cut to `width` columns."""
+    return [line for _, line in _tree(state, style, width)]
+
+
+def _tree(state: PlanState, style: Style, width: int | None) -> Iterator[tuple[str, str]]:
+    known = {task.id for task in state.tree}
+    below: dict[str | None, list[Task]] = {}
+    for task in state.tree:
+        parent = task.parent if task.parent in known and task.parent != task.id else None
+        below.setdefault(parent, []).append(task)
+    seen: set[int] = set()
+    for top in (*below.get(None, ()), *state.tree):
+        # What only a circle leads to is drawn as a tree of its own.
+        todo: list[tuple[Task, str, str]] = [(top, "", "")]
+        while todo:
+            task, first, rest = todo.pop()
+            if id(task) in seen:
+                continue
+            seen.add(id(task))
+            yield task.id, _task_line(task, state, style, first, width)
+            parts = [each for each in below.get(task.id, ()) if id(each) not in seen]
+            for number, part in enumerate(reversed(parts)):
+                ends = number == 0
+                todo.append(
+                    (part, rest + (style.last if ends else style.branch), rest + (style.gap if ends else style.line))
+                )
+
+
+def _task_line(task: Task, state: PlanState, style: Style, lead: str, width: int | None) -> str:
+    current = task.id == state.current_task and not state.final
+    mark = style.current if current else style.mark(task.state)
+    head = f"{lead}{mark} {harmless(task.id)}"
+    notes = list(_notes(task))
+    if current and state.step:
+        notes.insert(0, harmless(state.step))
+    tail = f"  ({', '.join(notes)})" if notes else ""
+    room = None if width is None else max(_LEAST_TEXT, width - columns(head) - columns(tail) - 2)
+    return cut(f"{head}  {cut(harmless(task.description), room, style.more)}{tail}", width, style.more)
+
+
+def _notes(task: Task) -> Iterator[str]:
+    if task.failure_threshold > 0:
+        yield f"threshold {task.failure_threshold:.1f}"
+    if task.attempts > 1:
+        yield f"{task.attempts} tries"
+    if task.hidden is not None:
+        hidden = [
+            f"{count} {name}"
+            for name, count in (
+                ("pending", task.hidden.pending), ("done", task.hidden.done), ("failed", task.hidden.failed)
+            )
+            if count
+        ]  # fmt: skip
+        if hidden:
+            yield f"not shown: {', '.join(hidden)}"
+
+
+def header(state: PlanState, style: Style, now: datetime | None = None) -> list[str]:
+    """Where it stands, in three lines: how, what for, how much."""
+    doing = " ".join(part for part in (state.step, state.current_task) if part) if not state.final else ""
+    where = state.instance or (f"pool {state.pool}" if state.pool else "")
+    first = [f"{state.name}: {_phase(state)}", doing, where]
+    if state.final and state.started and state.completed:
+        first.append(f"took {ago((state.completed - state.started).total_seconds())}")
+    elif state.started and now:
+        first.append(f"for {ago((now - state.started).total_seconds())}")
+    lines = [style.dot.join(harmless(part) for part in first if part), harmless(state.intent.description)]
+    lines.append(style.dot.join(_figures(state)))
+    wanted = "cancel" if state.cancelled else "suspend" if state.suspended else None
+    if state.message and state.reason != "Running":
+        lines.append(harmless(state.message))
+    elif wanted is not None and not state.final:
+        lines.append(f"told to {wanted}")
+    return lines
+
+
+def _phase(state: PlanState) -> str:
+    word = str(state.phase) if str(state.reason) in (state.phase, "") else f"{state.phase} ({state.reason})"
+    return f"{word}, {state.outcome}" if state.outcome and str(state.outcome) != "Success" else word
+
+
+def _figures(state: PlanState) -> Iterator[str]:
+    counts, cost = state.counts, state.cost
+    failed = f", {counts.failed} failed" if counts.failed else ""
+    yield f"{counts.done} of {counts.tasks} tasks done{failed}"
+    yield f"{counts.steps} steps" if state.max_steps is None else f"{counts.steps} of {state.max_steps} steps"
+    yield f"{state.commit_count} commits"
+    tokens = cost.input_tokens + cost.output_tokens
+    yield f"{tokens:,} tokens" if state.max_tokens is None else f"{tokens:,} of {state.max_tokens:,} tokens"
+    yield f"{lasted(cost.seconds) if cost.seconds else '0s'} of work"
+    if state.amendments:
+        waiting = len(state.amendments) - counts.amendments
+        many = "s" if len(state.amendments) > 1 else ""
+        yield f"{len(state.amendments)} amendment{many}" + (f", {waiting} waiting" if waiting > 0 else "")
+
+
+def observation_lines(state: PlanState, style: Style, width: int | None = None) -> list[str]:
+    """What the last assessment saw."""
+    dash = " — " if style is UNICODE else " - "
+    return [
+        cut(
+            harmless(f"{each.perspective}: {each.statement}{f'{dash}{each.evidence}' if each.evidence else ''}"),
+            width,
+            style.more,
+        )
+        for each in state.observations
+    ]
+
+
+def commit_lines(state: PlanState, style: Style, width: int | None = None) -> list[str]:
+    """The last commits, newest first."""
+    return [cut(f"{harmless(each.hash[:10])}  {harmless(each.subject)}", width, style.more) for each in state.commits]
+
+
+def whole(state: PlanState, style: Style, now: datetime | None = None, width: int | None = None) -> list[str]:
+    """All that is known of it, for `show`."""
+    lines = [cut(line, width, style.more) for line in header(state, style, now)]
+    sections = (
+        ("Criteria", [harmless(each) for each in state.intent.acceptance_criteria]),
+        ("Constraints", [harmless(each) for each in state.intent.constraints]),
+        ("Amendments", [harmless(each) for each in state.amendments]),
+    )
+    for title, found in sections:
+        lines += _section(title, [cut(each, None if width is None else width - 2, style.more) for each in found])
+    lines += ["", *(tree_lines(state, style, width) or ["no tree yet"])]
+    inner = None if width is None else width - 2
+    lines += _section("Observations", observation_lines(state, style, inner))
+    lines += _section("Commits", commit_lines(state, style, inner))
+    return lines
+
+
+def _section(title: str, found: Sequence[str]) -> list[str]:
+    return ["", title, *(f"  {each}" for each in found)] if found else []
+
+
+def screen(state: PlanState, style: Style, now: datetime, size: tuple[int, int]) -> list[str]:
+    """What fits a terminal of `size` (columns, lines): the part of the tree around the task that is visited."""
+    width, height = max(size[0], 1), max(size[1] - 1, 1)
+    top = [cut(line, width, style.more) for line in header(state, style, now)]
+    foot = _section("Observations", observation_lines(state, style, width - 2)[:_SCREEN_OBSERVATIONS])
+    foot += _section("Commits", commit_lines(state, style, width - 2)[:_SCREEN_COMMITS])
+    tree = list(_tree(state, style, width))
+    room = height - len(top) - 1
+    # The tree goes first; the rest has what it leaves, a third at least where there is room for both.
+    foot = foot[: max(room - len(tree), room // 3 if room >= _LEAST_ROOM else 0)]
+    shown = _around(tree, state.current_task, max(room - len(foot), 0), style)
+    return [cut(line, width, style.more) for line in (*top, "", *shown, *foot)][:height]
+
+
+def _around(tree: list[tuple[str, str]], current: str | None, room: int, style: Style) -> list[str]:
+    lines = [line for _, line in tree]
+    if len(lines) <= room:
+        return lines
+    if room < 3:
+        return lines[:room]
+    at = next((index for index, (name, _) in enumerate(tree) if name == current), 0)
+    inner = room - 2
+    start = min(max(at - inner // 2, 0), len(lines) - inner)
+    above, below = start, len(lines) - start - inner
+    return [
+        f"{style.more} {above} above" if above else "",
+        *lines[start : start + inner],
+        f"{style.more} {below} below" if below else "",
+    ]
+
+
+def changes(before: PlanState | None, after: PlanState) -> list[str]:
+    """What happened between two looks, in lines; without a look before: where it stands."""
+    lines: list[str] = []
+    if before is not None:
+        lines += [f"amended: {harmless(each)}" for each in after.amendments[len(before.amendments) :]]
+        known = {each.hash for each in before.commits}
+        made = [each for each in reversed(after.commits) if each.hash not in known]
+        missed = after.commit_count - before.commit_count - len(made)
+        lines += [f"{missed} commits more"] if missed > 0 else []
+        lines += [harmless(f"commit {each.hash[:10]} {each.subject}") for each in made]
+    done = (after.counts.done, after.counts.failed, after.counts.tasks)
+    if after.counts.tasks and (
+        before is None or done != (before.counts.done, before.counts.failed, before.counts.tasks)
+    ):
+        lines.append(next(_figures(after)))
+    doing = (after.step, after.current_task)
+    if not after.final and any(doing) and (before is None or doing != (before.step, before.current_task)):
+        task = next((each for each in after.tree if each.id == after.current_task), None)
+        about = f": {task.description}" if task is not None else ""
+        lines.append(harmless(" ".join(part for part in doing if part) + about))
+    stands = (after.phase, after.reason, after.outcome)
+    if before is None or stands != (before.phase, before.reason, before.outcome):
+        said = f": {after.message}" if after.message and after.reason != "Running" else ""
+        line = harmless(f"{_phase(after)}{said}")
+        lines = [*lines, line] if after.final else [line, *lines]
+    return lines

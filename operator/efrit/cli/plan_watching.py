@@ -1,0 +1,126 @@
+"""Watching a plan: at a terminal its tree is drawn in place, a pipe gets a line for each change.
+
+Ctrl-C leaves the plan running.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import sys
+from datetime import UTC, datetime
+from typing import Protocol, TextIO
+
+from efrit.cli.columns import draws_unicode
+from efrit.cli.plan_drawing import ASCII, UNICODE, Style, changes, screen, whole
+from efrit.client.plans import Plans, PlanState
+
+_ENTER, _LEAVE, _HOME, _CLEAR = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l", "\x1b[H", "\x1b[J"
+_TICK_SECONDS = 1.0
+
+
+class Left(Exception):  # noqa: N818 - it is what happened, not a mistake
+    """The person stopped watching; the plan goes on."""
+
+
+class View(Protocol):
+    """Where a plan is shown."""
+
+    def show(self, state: PlanState) -> None:
+        """The plan is so now; the same state again: time has passed."""
+
+    def end(self, state: PlanState | None) -> None:
+        """Nothing comes any more."""
+
+
+async def watch(plans: Plans, name: str, *, shown: bool = True) -> PlanState:
+    """The plan once it is over, shown meanwhile. Raises `Left`, `PlanNotFound`."""
+    view = _view(shown)
+    state: PlanState | None = None
+    coming = plans.watch_plan(name)
+    pending: asyncio.Future[PlanState] | None = None
+    try:
+        while state is None or not state.final:
+            pending = pending or asyncio.ensure_future(anext(coming))
+            await asyncio.wait({pending}, timeout=_TICK_SECONDS)
+            if pending.done():
+                state, pending = pending.result(), None
+            if state is not None:
+                view.show(state)
+    except asyncio.CancelledError:
+        raise Left from None
+    finally:
+        if pending is not None:
+            pending.cancel()
+            with contextlib.suppress(asyncio.CancelledError, Exception):
+                await pending
+        view.end(state)
+    return state
+
+
+def _view(shown: bool) -> View:
+    if not shown:
+        return _Nothing()
+    return _Screen() if sys.stdout.isatty() else _Lines()
+
+
+def style_of(stream: TextIO) -> Style:
+    """What the locale of `stream` can show."""
+    return UNICODE if draws_unicode(os.environ, stream.encoding) else ASCII
+
+
+def printable(text: str) -> str:
+    """`text` with a ? for what standard output cannot encode."""
+    encoding = sys.stdout.encoding or "ascii"
+    return text.encode(encoding, "replace").decode(encoding)
+
+
+class _Nothing:
+    def show(self, state: PlanState) -> None:
+        pass
+
+    def end(self, state: PlanState | None) -> None:
+        pass
+
+
+class _Lines:
+    """A line for each change."""
+
+    def __init__(self) -> None:
+        self._last: PlanState | None = None
+
+    def show(self, state: PlanState) -> None:
+        if state != self._last:
+            for line in changes(self._last, state):
+                print(printable(line), flush=True)
+            self._last = state
+
+    def end(self, state: PlanState | None) -> None:
+        pass
+
+
+class _Screen:
+    """The alternate screen of a terminal; what is left on the other one is how it ended."""
+
+    def __init__(self) -> None:
+        self._style = style_of(sys.stdout)
+        self._entered = False
+
+    def show(self, state: PlanState) -> None:
+        if not self._entered:
+            sys.stdout.write(_ENTER)
+            self._entered = True
+        lines = screen(state, self._style, datetime.now(UTC), shutil.get_terminal_size())
+        sys.stdout.write(_HOME + printable("\x1b[K\n".join(lines)) + "\x1b[K" + _CLEAR)
+        sys.stdout.flush()
+
+    def end(self, state: PlanState | None) -> None:
+        if not self._entered:
+            return
+        sys.stdout.write(_LEAVE)
+        if state is not None and state.final:
+            width = shutil.get_terminal_size().columns
+            sys.stdout.write(printable("\n".join(whole(state, self._style, datetime.now(UTC), width))) + "\n")
+        sys.stdout.flush()

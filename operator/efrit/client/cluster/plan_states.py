@@ -1,0 +1,224 @@
+"""EfritPlans in the client's words, and a plan to be as a custom resource. Pure: JSON in, values out."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+import unicodedata
+from collections.abc import Mapping
+from typing import Any
+
+from efrit.client.cluster.states import DIGEST, condition, moment
+from efrit.client.errors import Refused
+from efrit.client.interface import Outcome
+from efrit.client.plans import (
+    Cost,
+    Counts,
+    Hidden,
+    Intent,
+    NewPlan,
+    Observation,
+    PlanCommit,
+    PlanPhase,
+    PlanReason,
+    PlanState,
+    Task,
+)
+
+Json = Mapping[str, Any]
+
+LONGEST_NAME = 63
+_LONGEST_SLUG = 40
+
+
+def plan_of(found: Json) -> PlanState:
+    """An EfritPlan."""
+    meta, spec, status = found["metadata"], found.get("spec") or {}, found.get("status") or {}
+    limits = spec.get("limits") or {}
+    return PlanState(
+        name=meta["name"],
+        phase=_phase(status.get("phase")),
+        reason=_reason(status.get("reason")),
+        intent=_intent(spec.get("intent") or {}),
+        uid=meta.get("uid") or "",
+        message=str(condition(found, "Complete").get("message") or "The operator has not looked at it yet."),
+        outcome=Outcome(status["outcome"]) if status.get("outcome") else None,
+        amendments=tuple(spec.get("amendments") or ()),
+        instance=status.get("instanceName") or (spec.get("instanceRef") or {}).get("name"),
+        pool=(spec.get("poolRef") or {}).get("name"),
+        current_task=status.get("currentTask"),
+        step=status.get("step"),
+        request=status.get("currentRequest"),
+        tree=tuple(map(_task, status.get("tree") or ())),
+        commits=tuple(map(commit_of, status.get("commits") or ())),
+        commit_count=status.get("commitCount") or 0,
+        observations=tuple(map(_observation, status.get("observations") or ())),
+        counts=_counts(status.get("counts") or {}),
+        cost=_cost(status.get("cost") or {}),
+        max_steps=limits.get("maxSteps"),
+        max_tokens=limits.get("maxTokens"),
+        timeout_seconds=limits.get("timeoutSeconds"),
+        suspended=bool(spec.get("suspend")),
+        cancelled=bool(spec.get("cancel")),
+        begun=bool(status.get("instanceName")),
+        created=moment(meta.get("creationTimestamp")),
+        started=moment(status.get("startTime")),
+        completed=moment(status.get("completionTime")),
+    )
+
+
+def _phase(text: str | None) -> PlanPhase:
+    return PlanPhase(text or PlanPhase.PENDING)
+
+
+def _reason(text: str | None) -> PlanReason:
+    try:
+        return PlanReason(text or PlanReason.PENDING)
+    except ValueError:
+        # A later operator's word; the phase says what matters.
+        return PlanReason.PENDING
+
+
+def _intent(value: Json) -> Intent:
+    return Intent(
+        str(value.get("description") or ""),
+        tuple(value.get("acceptanceCriteria") or ()),
+        tuple(value.get("constraints") or ()),
+    )
+
+
+def _task(value: Json) -> Task:
+    hidden = value.get("hidden")
+    return Task(
+        id=value["id"],
+        parent=value.get("parent"),
+        type=value.get("type") or "atomic",
+        description=value.get("description") or "",
+        failure_threshold=float(value.get("failureThreshold") or 0),
+        state=value.get("state") or "pending",
+        attempts=value.get("attempts") or 0,
+        lessons=tuple(value.get("lessons") or ()),
+        children=value.get("children") or 0,
+        hidden=Hidden(*(hidden.get(name) or 0 for name in ("pending", "done", "failed"))) if hidden else None,
+    )
+
+
+def commit_of(value: Json) -> PlanCommit:
+    """A commit, as a status and as a history tell of it."""
+    return PlanCommit(
+        str(value.get("hash") or ""),
+        str(value.get("subject") or ""),
+        str(value.get("kind") or ""),
+        value.get("task"),
+        value.get("step"),
+        moment(value.get("time")),
+    )
+
+
+def _observation(value: Json) -> Observation:
+    return Observation(value["perspective"], value["statement"], value.get("evidence"))
+
+
+def _counts(value: Json) -> Counts:
+    names = ("tasks", "pending", "done", "failed", "steps", "acts", "adapts", "amendments")
+    return Counts(*(value.get(name) or 0 for name in names))
+
+
+def _cost(value: Json) -> Cost:
+    return Cost(value.get("inputTokens") or 0, value.get("outputTokens") or 0, float(value.get("seconds") or 0))
+
+
+# A plan to be
+
+
+def plan_name(new: NewPlan, description: str, chance: str) -> str:
+    """The name of the plan to be: as given, made from the key, or from its words and `chance`. Raises `Refused`."""
+    if new.name is not None:
+        if not re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", new.name) or len(new.name) > LONGEST_NAME:
+            raise Refused(
+                f"{new.name!r} cannot be the name of a plan",
+                f"it names a directory and a branch, too: at most {LONGEST_NAME} lower-case letters, digits and '-'",
+            )
+        return new.name
+    if new.key is not None:
+        return f"plan-{hashlib.sha256(new.key.encode()).hexdigest()[:20]}"
+    return f"{_slug(description) or 'plan'}-{chance}"
+
+
+def _slug(text: str) -> str:
+    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
+    words = re.sub(r"[^a-z0-9]+", "-", plain[:400]).strip("-")
+    if len(words) <= _LONGEST_SLUG:
+        return words
+    # Whole words, where there are any.
+    return (words[: _LONGEST_SLUG + 1].rpartition("-")[0] or words[:_LONGEST_SLUG]).strip("-")
+
+
+def plan_spec(new: NewPlan) -> dict[str, Any]:
+    """Its spec but for the target: the given one, with what was said beside it. Raises `Refused`."""
+    spec: dict[str, Any] = json.loads(json.dumps(dict(new.spec)))
+    for name in ("limits", "assess", "act", "environment", "intent"):
+        if not isinstance(spec.get(name) or {}, dict):
+            raise Refused(f"the field {name} of the plan is no object", "see docs/api.md, EfritPlan")
+    if new.intent is not None:
+        spec["intent"] = _known(
+            description=new.intent.description,
+            acceptanceCriteria=list(new.intent.acceptance_criteria) or None,
+            constraints=list(new.intent.constraints) or None,
+        )
+    if not str((spec.get("intent") or {}).get("description") or "").strip():
+        raise Refused("the plan has no intent", "say what is to be reached")
+    _put(spec, "limits", maxSteps=new.max_steps, maxTokens=new.max_tokens, timeoutSeconds=_whole(new.timeout))
+    commands = {name: list(getattr(new, name)) or None for name in ("build", "integration", "quality")}
+    _put(spec, "assess", **commands, timeoutSeconds=_whole(new.assess_timeout))
+    _put(spec, "act", timeoutSeconds=_whole(new.act_timeout))
+    beside = (new.git_branch, new.git_revision, new.git_secret)
+    if new.git_url is not None:
+        secret = {"name": new.git_secret} if new.git_secret is not None else None
+        git = _known(url=new.git_url, branch=new.git_branch, revision=new.git_revision, secretRef=secret)
+        _put(spec, "environment", git=git)
+    elif any(each is not None for each in beside):
+        raise Refused("a branch, a revision or a Secret without a repository", "name the repository's URL, too")
+    return spec
+
+
+def named_target(new: NewPlan, spec: dict[str, Any]) -> dict[str, Any] | None:
+    """The target, taken out of `spec`; who was named beside it goes first. None: nobody. Raises `Refused`."""
+    given = {name: spec.pop(name) for name in ("instanceRef", "poolRef") if spec.get(name) is not None}
+    if new.instance is not None and new.pool is not None:
+        raise Refused("both an instance and a pool are named", "leave one of them out")
+    if new.instance is not None:
+        return {"instanceRef": {"name": new.instance}}
+    if new.pool is not None:
+        return {"poolRef": {"name": new.pool}}
+    return given or None
+
+
+def plan_manifest(name: str, spec: Json, named: Json | None, chosen: Json) -> dict[str, Any]:
+    """The EfritPlan: `named` is who was named to do it, `chosen` who does."""
+    return {
+        "apiVersion": "efrit.dev/v1alpha1",
+        "kind": "EfritPlan",
+        "metadata": {"name": name, "annotations": {DIGEST: plan_digest(spec, named)}},
+        "spec": {**spec, **chosen},
+    }
+
+
+def plan_digest(spec: Json, named: Json | None) -> str:
+    """What a name or a key stands for: the plan, and who was named to do it, but not who was chosen."""
+    return hashlib.sha256(json.dumps([spec, named], sort_keys=True).encode()).hexdigest()
+
+
+def _put(spec: dict[str, Any], name: str, **values: Any) -> None:
+    if known := _known(**values):
+        spec[name] = {**(spec.get(name) or {}), **known}
+
+
+def _known(**values: Any) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def _whole(seconds: float | None) -> int | None:
+    return None if seconds is None else math.ceil(seconds)

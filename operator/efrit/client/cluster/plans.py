@@ -1,0 +1,177 @@
+"""Plans in a cluster: custom resources that are created, read and changed, and a repository an instance tells of.
+
+What a user may not do, the API server refuses.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import secrets
+from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from efrit.client.cluster.api import Api, Json, WatchOver, path
+from efrit.client.cluster.plan_states import named_target, plan_digest, plan_manifest, plan_name, plan_of, plan_spec
+from efrit.client.cluster.states import DIGEST
+from efrit.client.errors import Conflict, NotFound, NotReady, PlanNotFound, Refused
+from efrit.client.interface import Backend
+from efrit.client.placement import least_loaded
+from efrit.client.plan_history import history_of
+from efrit.client.plans import Change, NewPlan, PlanState
+
+PLANS = "efritplans"
+
+_JSON_PATCH = "application/json-patch+json"
+_AMEND_TRIES = 30
+_CHANGES: dict[Change, Json] = {
+    Change.SUSPEND: {"suspend": True},
+    Change.RESUME: {"suspend": False},
+    Change.CANCEL: {"cancel": True},
+}
+
+
+class ClusterPlans:
+    """`efrit.client.plans.Plans` in one namespace; `backend` is the same namespace's."""
+
+    def __init__(self, api: Api, namespace: str, backend: Backend) -> None:
+        self._api = api
+        self._namespace = namespace
+        self._backend = backend
+
+    async def create_plan(self, new: NewPlan) -> PlanState:
+        """Creates an EfritPlan; one with the same name or key is the same plan."""
+        spec = plan_spec(new)
+        named = named_target(new, spec)
+        name = plan_name(new, spec["intent"]["description"], secrets.token_hex(3)[:5])
+        fixed = new.name is not None or new.key is not None
+        if fixed and (found := await self._find(name)) is not None:
+            return _same(found, plan_digest(spec, named))
+        wanted = plan_manifest(name, spec, named, await self._target(named))
+        try:
+            return plan_of(await self._api.create(PLANS, self._namespace, wanted))
+        except Conflict:
+            found = await self._find(name)
+            if found is None or not fixed:
+                raise
+            return _same(found, plan_digest(spec, named))
+
+    async def _target(self, named: Json | None) -> Json:
+        if named is None:
+            return {"instanceRef": {"name": least_loaded(await self._backend.instances()).id}}
+        if instance := (named.get("instanceRef") or {}).get("name"):
+            # One that is not there would leave the plan waiting for it.
+            await self._backend.instance(instance)
+        return named
+
+    async def plans(self) -> Sequence[PlanState]:
+        """All of the namespace, oldest first."""
+        found, _ = await self._api.list(PLANS, self._namespace)
+        epoch = datetime.fromtimestamp(0, UTC)
+        return sorted(map(plan_of, found), key=lambda each: (each.created or epoch, each.name))
+
+    async def plan(self, name: str) -> PlanState:
+        """As it is now. Raises `PlanNotFound`."""
+        return plan_of(await self._plan(name))
+
+    async def _plan(self, name: str) -> Json:
+        found = await self._find(name)
+        if found is None:
+            raise self._gone(name)
+        return found
+
+    async def _find(self, name: str) -> Json | None:
+        try:
+            return await self._api.get(PLANS, self._namespace, name)
+        except NotFound:
+            return None
+
+    async def watch_plan(self, name: str) -> AsyncIterator[PlanState]:
+        """Its states as they change."""
+        last: PlanState | None = None
+        selector = f"metadata.name={name}"
+        while True:
+            found, version = await self._api.list(PLANS, self._namespace, fieldSelector=selector)
+            if not found:
+                raise self._gone(name)
+            state = plan_of(found[0])
+            if state != last:
+                last = state
+                yield state
+            if state.final:
+                return
+            try:
+                async for kind, each in self._api.watch(PLANS, self._namespace, version, fieldSelector=selector):
+                    if kind == "DELETED":
+                        raise self._gone(name)
+                    state = plan_of(each)
+                    if state != last:
+                        last = state
+                        yield state
+                    if state.final:
+                        return
+            except WatchOver:
+                await asyncio.sleep(0.2)
+
+    async def amend_plan(self, name: str, text: str) -> PlanState:
+        """Appends in one step of the API server: two who amend at the same time are both heard."""
+        if not text.strip():
+            raise Refused("there is nothing to add: the amendment is empty", "say what was forgotten")
+        for _ in range(_AMEND_TRIES):
+            found = await self._plan(name)
+            _open(found, "nobody would read an amendment")
+            version = found["metadata"]["resourceVersion"]
+            if found["spec"].get("amendments") is not None:
+                patch: list[Json] = [{"op": "add", "path": "/spec/amendments/-", "value": text}]
+            else:
+                # The list itself is made only where nobody else has made it meanwhile.
+                patch = [
+                    {"op": "test", "path": "/metadata/resourceVersion", "value": version},
+                    {"op": "add", "path": "/spec/amendments", "value": [text]},
+                ]
+            try:
+                return plan_of(await self._patch(name, patch))
+            except Conflict:
+                pass
+            except Refused:
+                if (await self._plan(name))["metadata"]["resourceVersion"] == version or len(patch) == 1:
+                    raise
+            await asyncio.sleep(random.uniform(0.01, 0.1))  # noqa: S311 - so that two do not meet again
+        raise NotReady(f"{name} changes all the time: the amendment was not added", "try again")
+
+    async def _patch(self, name: str, patch: Sequence[Json]) -> Json:
+        where = path(PLANS, self._namespace, name)
+        query = {"fieldManager": "efrit-client", "fieldValidation": "Strict"}
+        return await self._api.call("PATCH", where, body=patch, content_type=_JSON_PATCH, query=query)
+
+    async def change_plan(self, name: str, change: Change) -> PlanState:
+        """Sets spec.suspend or spec.cancel; the operator does the rest."""
+        found = await self._plan(name)
+        if change is Change.CANCEL and plan_of(found).final:
+            return plan_of(found)
+        _open(found, f"there is nothing to {change}")
+        try:
+            return plan_of(await self._api.patch(PLANS, self._namespace, name, {"spec": _CHANGES[change]}))
+        except NotFound as error:
+            raise self._gone(name) from error
+
+    async def plan_history(self, name: str, limit: int | None = None) -> dict[str, Any]:
+        """What its repository tells, by an eval on its instance; that takes the rights of any eval there."""
+        return await history_of(self._backend, await self.plan(name), limit)
+
+    def _gone(self, name: str) -> PlanNotFound:
+        return PlanNotFound(f"there is no plan {name} in the namespace {self._namespace}", "see `efrit plan list`")
+
+
+def _same(found: Json, wanted: str) -> PlanState:
+    name = found["metadata"]["name"]
+    if (found["metadata"].get("annotations") or {}).get(DIGEST) != wanted:
+        raise Conflict(f"there is a plan {name} already, with something else in it", "choose another name or key")
+    return plan_of(found)
+
+
+def _open(found: Json, why: str) -> None:
+    state = plan_of(found)
+    if state.final:
+        raise Refused(f"{state.name} is over ({state.reason}): {why}", "create a new plan")

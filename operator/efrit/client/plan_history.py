@@ -1,0 +1,76 @@
+"""The history of a plan, asked of the instance that has it: an ordinary eval of `efrit-plan-history`, read whole.
+
+Takes the rights, the queue and the budgets of any eval there; the plan itself does not notice.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from efrit.client.errors import ClientError, NotReady, PlanNotFound, Refused
+from efrit.client.interface import Backend, Outcome, Reason, RequestState, RequestType, Work
+from efrit.client.plans import PlanState
+from efrit.errors import EfritError
+
+HISTORY_SECONDS = 120.0
+"""How long an instance may gather it."""
+
+QUEUE_SECONDS = 600.0
+KEPT_SECONDS = 600.0
+PRIORITY = 100
+
+
+async def history_of(backend: Backend, plan: PlanState, limit: int | None = None) -> dict[str, Any]:
+    """The history, unpacked. Raises `PlanNotFound`, `NotReady`, `Refused`, and what `backend` raises."""
+    if not plan.begun or plan.instance is None:
+        raise NotReady(
+            f"{plan.name} has not begun: no instance has it yet", f"`efrit plan show {plan.name}` tells why"
+        )
+    handle = await backend.submit(_work(plan, plan.instance, limit))
+    state = await backend.get(handle)
+    if not state.final:
+        async for update in backend.watch(handle):
+            state = update.state or state
+    if state.outcome is not Outcome.SUCCESS:
+        raise _no_history(plan, state)
+    return _history_in(plan, await backend.result(handle))
+
+
+def _work(plan: PlanState, instance: str, limit: int | None) -> Work:
+    from efrit.plan.calls import form
+
+    asked = {"plan": plan.name, "uid": plan.uid} | ({} if limit is None else {"limit": limit})
+    return Work(
+        RequestType.EVAL,
+        form("history", asked),
+        instance=instance,
+        timeout=HISTORY_SECONDS,
+        queue_timeout=QUEUE_SECONDS,
+        priority=PRIORITY,
+        retry=True,
+        keep=KEPT_SECONDS,
+    )
+
+
+def _history_in(plan: PlanState, result: str) -> dict[str, Any]:
+    from efrit.plan.calls import unpacked, value_of
+
+    try:
+        answer = value_of(result)
+        found = None if answer.get("missing") else unpacked(answer)
+    except EfritError as error:
+        raise Refused(f"the history of {plan.name} cannot be read: {error.message}") from error
+    if found is None:
+        raise PlanNotFound(f"the workspace of {plan.instance} has nothing of the plan {plan.name}")
+    if not isinstance(found, dict):
+        raise Refused(f"what {plan.instance} tells of {plan.name} is no history")
+    return found
+
+
+def _no_history(plan: PlanState, state: RequestState) -> ClientError:
+    said = state.error.message if state.error is not None else state.message
+    if state.error is not None and state.error.code == "void-function":
+        return Refused(f"the Emacs of {plan.instance} knows no plans", "give the instance a newer image")
+    if state.reason in (Reason.TIMED_OUT, Reason.CANCELLED, Reason.INTERRUPTED):
+        return NotReady(f"{plan.instance} has not told the history of {plan.name}: {said}", "try again")
+    return Refused(f"the history of {plan.name} cannot be had: {said}")

@@ -1,0 +1,234 @@
+"""Plans as a client sees them: work towards an intent that never changes, and `Plans`, what can be done with it.
+
+Plain immutable values, no I/O, nothing heavy, as in `efrit.client.interface`. Only a cluster has plans: the backend
+of this machine says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Protocol
+
+from efrit.client.words import Outcome, PlanPhase, PlanReason
+
+__all__ = [
+    "Change",
+    "Cost",
+    "Counts",
+    "Hidden",
+    "Intent",
+    "NewPlan",
+    "Observation",
+    "Outcome",
+    "PlanCommit",
+    "PlanPhase",
+    "PlanReason",
+    "PlanState",
+    "Plans",
+    "Task",
+]
+
+
+class Change(StrEnum):
+    """What can be done to a plan as a whole; a plan that is cancelled stays so."""
+
+    SUSPEND = "suspend"
+    RESUME = "resume"
+    CANCEL = "cancel"
+
+
+@dataclass(frozen=True)
+class Intent:
+    """What is to be reached, how one sees it, and what must hold on the way."""
+
+    description: str
+    acceptance_criteria: tuple[str, ...] = ()
+    constraints: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Hidden:
+    """Tasks below one that are left out, by state."""
+
+    pending: int = 0
+    done: int = 0
+    failed: int = 0
+
+
+@dataclass(frozen=True)
+class Task:
+    """One task of the tree. `type` is atomic or parent, `state` pending, done or failed; the root has no parent.
+
+    `failure_threshold` grows by 0.2 with each failure; at 1.0 the parent is asked.
+    """
+
+    id: str
+    parent: str | None = None
+    type: str = "atomic"
+    description: str = ""
+    failure_threshold: float = 0.0
+    state: str = "pending"
+    attempts: int = 0
+    lessons: tuple[str, ...] = ()
+    children: int = 0
+    hidden: Hidden | None = None
+
+
+@dataclass(frozen=True)
+class PlanCommit:
+    """One commit of the plan's repository; its `step` is None where somebody made it by hand."""
+
+    hash: str
+    subject: str
+    kind: str
+    task: str | None = None
+    step: int | None = None
+    time: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Observation:
+    """One fact an assessment found, from one of four perspectives: build, requirements, integration, quality."""
+
+    perspective: str
+    statement: str
+    evidence: str | None = None
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Tasks of the tree by state, and what was done. `steps` are visits of tasks, bounded by the plan's limits."""
+
+    tasks: int = 0
+    pending: int = 0
+    done: int = 0
+    failed: int = 0
+    steps: int = 0
+    acts: int = 0
+    adapts: int = 0
+    amendments: int = 0
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What the plan has cost so far; times in seconds."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class PlanState:
+    """A plan as it is now. Once `final` it never changes again, but for amendments nobody reads any more.
+
+    `uid` tells it from earlier ones of its name; `begun`: its instance is chosen for good.
+
+    `tree` is depth first, as much of it as a status has room for; `commits` are the last ones, newest first;
+    `observations` those of the last assessment; `step` says what is done with `current_task`, `request` by which
+    request. `suspended` and `cancelled` are what was asked for.
+    """
+
+    name: str
+    phase: PlanPhase
+    reason: PlanReason
+    intent: Intent
+    uid: str = ""
+    message: str = ""
+    outcome: Outcome | None = None
+    amendments: tuple[str, ...] = ()
+    instance: str | None = None
+    pool: str | None = None
+    current_task: str | None = None
+    step: str | None = None
+    request: str | None = None
+    tree: tuple[Task, ...] = ()
+    commits: tuple[PlanCommit, ...] = ()
+    commit_count: int = 0
+    observations: tuple[Observation, ...] = ()
+    counts: Counts = field(default_factory=Counts)
+    cost: Cost = field(default_factory=Cost)
+    max_steps: int | None = None
+    max_tokens: int | None = None
+    timeout_seconds: float | None = None
+    suspended: bool = False
+    cancelled: bool = False
+    begun: bool = False
+    created: datetime | None = None
+    started: datetime | None = None
+    completed: datetime | None = None
+
+    @property
+    def final(self) -> bool:
+        """Whether it is over."""
+        return self.phase.final
+
+
+@dataclass(frozen=True)
+class NewPlan:
+    """A plan to be. Times in seconds; None leaves what `spec` says, or the default.
+
+    `spec` is a whole spec as the custom resource has it, over which the other fields go. Where: `instance`, or else
+    `pool`, or else the least loaded instance. `build`, `integration` and `quality` are shell commands that gather
+    facts after each task. The same `name`, or the same `key`, is the same plan, however often it is created.
+    """
+
+    intent: Intent | None = None
+    name: str | None = None
+    key: str | None = None
+    instance: str | None = None
+    pool: str | None = None
+    git_url: str | None = None
+    git_branch: str | None = None
+    git_revision: str | None = None
+    git_secret: str | None = None
+    build: tuple[str, ...] = ()
+    integration: tuple[str, ...] = ()
+    quality: tuple[str, ...] = ()
+    assess_timeout: float | None = None
+    act_timeout: float | None = None
+    max_steps: int | None = None
+    max_tokens: int | None = None
+    timeout: float | None = None
+    spec: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Plans(Protocol):
+    """What can be done with plans. Failures are `efrit.client.errors.ClientError`s."""
+
+    async def create_plan(self, new: NewPlan) -> PlanState:
+        """Hands it over; the operator carries it out.
+
+        Raises `NoInstance`, `InstanceNotFound`, `Refused`, `Conflict`.
+        """
+
+    async def plans(self) -> Sequence[PlanState]:
+        """All of them, oldest first."""
+
+    async def plan(self, name: str) -> PlanState:
+        """As it is now. Raises `PlanNotFound`."""
+
+    def watch_plan(self, name: str) -> AsyncIterator[PlanState]:
+        """First its state, then each change; ends once it is final. Leaving it does not touch the plan.
+
+        Raises `PlanNotFound`.
+        """
+
+    async def amend_plan(self, name: str, text: str) -> PlanState:
+        """Adds to what was said, behind whatever others add at the same time. Raises `PlanNotFound`, `Refused`."""
+
+    async def change_plan(self, name: str, change: Change) -> PlanState:
+        """Suspends it, lets it go on, or ends it. Returns its state, which need not show it yet.
+
+        Raises `PlanNotFound`, `Refused`.
+        """
+
+    async def plan_history(self, name: str, limit: int | None = None) -> dict[str, Any]:
+        """All that its repository tells: intent, amendments, every commit, the tree at the beginning and now.
+
+        With `limit`, of the commits only the last ones. Asks the plan's instance, which takes what an eval there
+        takes. Raises `PlanNotFound`, `NotReady`, `Refused`.
+        """

@@ -46,10 +46,12 @@ a Secret and name it in environment.git.secretRef"))))
   "Return the credentials at PATH, a file or a directory, as an alist by name."
   (condition-case err
       (if (file-directory-p path)
-          (cl-loop for name in efrit-plan-clone--names
-                   for file = (expand-file-name name path)
-                   when (file-exists-p file)
-                   collect (cons name (efrit-plan-clone--text file)))
+          (or (cl-loop for name in efrit-plan-clone--names
+                       for file = (expand-file-name name path)
+                       when (file-exists-p file)
+                       collect (cons name (efrit-plan-clone--text file)))
+              (efrit-plan-fail 'efrit-plan-arguments "There are no credentials in %s: the Secret needs \
+token, or username and password, or ssh-privatekey" path))
         (efrit-plan-clone--parse (efrit-plan-clone--text path)))
     (efrit-plan-error (signal (car err) (cdr err)))
     (file-error

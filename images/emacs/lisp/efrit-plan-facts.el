@@ -24,7 +24,7 @@
 (defun efrit-plan-facts-run (directory commands &optional seconds bytes)
   "Run COMMANDS in DIRECTORY; return the facts as a value for JSON.
 COMMANDS is an object whose members are lists of shell commands.  Each may take
-SECONDS; of its output BYTES are kept, half of them its end."
+SECONDS; of its output BYTES (200 at least) are kept, half of them its end."
   (unless (file-accessible-directory-p directory)
     (efrit-plan-fail 'efrit-plan-error "There is no directory %s to run commands in" directory))
   (cl-loop for (perspective . list) in (efrit-plan-facts--checked commands)
@@ -33,7 +33,7 @@ SECONDS; of its output BYTES are kept, half of them its end."
                                             (efrit-plan-facts--one
                                              directory command
                                              (or seconds efrit-plan-facts--seconds)
-                                             (or bytes efrit-plan-facts--bytes)))
+                                             (max 200 (or bytes efrit-plan-facts--bytes))))
                                           list)))))
 
 (defun efrit-plan-facts--checked (commands)

@@ -186,6 +186,12 @@ exec \"$GIT\" \"$@\"" top))
                                                             :credentialsFile path)))))
         (should (string-search "it does not take the credentials in the Secret" said))
         (should-not (string-search "wr0ng" said)))
+      (should (string-search "the Secret needs token"
+                             (efrit-test-plan-error
+                              'efrit-plan-arguments
+                              (lambda () (efrit-plan-clone-test--begin
+                                          (efrit-plan-clone-test--url "private")
+                                          :credentialsFile top)))))
       (should (string-search "cannot be read"
                              (efrit-test-plan-error
                               'efrit-plan-arguments

@@ -50,7 +50,9 @@
       (should (string-prefix-p "1\n2\n" output))
       (should (string-suffix-p "\n100000\n" output))
       (should (string-match-p "^\\[[0-9]+ bytes left out\\]$" output))
-      (should (< (length output) 1100)))))
+      (should (< (length output) 1100)))
+    ;; However little is asked for, the command is not stopped for it.
+    (should (equal (alist-get 'exitCode (efrit-plan-facts-test--of "seq 1 100000; exit 7" :maxOutput 0)) 7))))
 
 (ert-deftest efrit-plan-facts-without-work-are-an-error ()
   (efrit-test-with-plan

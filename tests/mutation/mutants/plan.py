@@ -12,8 +12,8 @@ MUTANTS = (
     Mutant(
         "the look whether a step of a plan is made already",
         PLAN,
-        "    (cond ((= last step) (efrit-plan--same head commit))\n",
-        "    (cond ((and (= last step) (setq last (1- step)) nil))\n",
+        "          ((= last step) (efrit-plan--same head commit))\n",
+        "          ((and (= last step) (setq last (1- step)) nil))\n",
         ("ert:efrit-plan-an-act-asked-for-again-is-told-again",),
     ),
     Mutant(

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import json
+from html.parser import HTMLParser
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from efrit.errors import InvalidPosition
+from efrit.plan import report
+from efrit.plan.tree import MOST_TASKS, Task, dump_tree
+from tests.unit.plan.trees import atomic, done, failed, parent, trees
+
+HOSTILE = "<script>alert('x')</script> & \"quotes\" \x1b[31m \ud800 \0"
+
+
+def history(tree: Task | None = None, text: str = "A program that counts words.") -> dict[str, Any]:
+    def commit(step: int, kind: str, task: str | None, subject: str, sent: int, received: int) -> dict[str, Any]:
+        return {
+            "hash": f"{step:040x}",
+            "subject": subject,
+            "kind": kind,
+            "task": task,
+            "step": step,
+            "time": f"2026-03-01T12:0{step}:00Z",
+            "outcome": "Success" if kind == "act" else None,
+            "inputTokens": sent,
+            "outputTokens": received,
+            "seconds": 1.5 * sent,
+        }
+
+    shown = tree if tree is not None else parent("root", done("a"), failed("b"), atomic("c", threshold=0.4))
+    return {
+        "plan": "words",
+        "uid": "u-1",
+        "intent": {"description": text, "acceptanceCriteria": ["make test passes"], "constraints": []},
+        "amendments": [{"number": 1, "text": "Lines, too."}],
+        "environment": None,
+        "firstTree": json.loads(dump_tree(shown)),
+        "tree": json.loads(dump_tree(shown)),
+        "totals": {"steps": 2},
+        "commits": [
+            commit(0, "begin", None, f"[begin] PLAN: {text}"[:200], 0, 0),
+            commit(1, "act", "a", "[a] ACT: do a", 100, 20),
+            commit(2, "adapt", "a", "[a] ADAPT: it is there", 30, 10),
+            {"hash": "x", "subject": "by hand", "kind": None, "task": None, "step": None, "time": None},
+        ],
+    }
+
+
+class Page(HTMLParser):
+    """The tags and the text of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.text = ""
+        self.attributes: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += [name for name, _ in attrs]
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_a_page_tells_intent_tree_commits_costs_and_times() -> None:
+    page = Page(report.html(history()))
+    for each in (
+        *("A program that counts words.", "make test passes", "Lines, too.", "[a] ADAPT: it is there"),
+        *("130 in, 30 out", "195 s", "120 s", "2026-03-01 12:01:00", "by hand"),
+    ):
+        assert each in page.text
+    assert page.tags.count("circle") == 3
+    assert page.tags.count("rect") == 1
+
+
+def test_the_same_history_gives_the_same_bytes() -> None:
+    assert report.html(history()) == report.html(json.loads(json.dumps(history())))
+    assert report.svg(history()) == report.svg(history())
+
+
+def test_a_page_loads_and_runs_nothing() -> None:
+    page = Page(report.html(history(text=HOSTILE)))
+    assert not {"script", "img", "link", "iframe", "object", "base", "form"} & set(page.tags)
+    assert not [name for name in page.attributes if name.startswith("on") or name in ("src", "href", "srcset")]
+    assert "alert('x')" in page.text
+
+
+@given(trees(root_pending=False), st.text(st.characters(), max_size=200))
+def test_whatever_is_told_is_escaped(tree: Task, text: str) -> None:
+    told = history(tree.but(description=text.encode("utf-8", "replace").decode() or "x"), text)
+    page = report.html(told)
+    page.encode()
+    assert Page(page).tags.count("script") == 0
+    ElementTree.fromstring(report.svg(told))  # noqa: S314 - our own
+    assert all(line.isprintable() or line == "" for line in report.lines(told))
+
+
+def test_the_terminal_gets_the_same_story() -> None:
+    told = "\n".join(report.lines(history()))
+    for each in ("Plan words", "- a (atomic, done): do a", "1 failed", "[a] ACT: do a (Success)", "a: 160 tokens"):
+        assert each in told
+
+
+def test_a_tree_of_two_thousand_tasks_becomes_a_picture() -> None:
+    wide = parent("root", *(atomic(f"t{n}") for n in range(MOST_TASKS - 1)))
+    assert report.svg(history(wide)).count("<circle") == MOST_TASKS - 1
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ({"missing": True}, "no repository"),
+        ({"commits": "x"}, "commits"),
+        ({"tree": {"id": "x"}}, "cannot be read"),
+    ],
+)
+def test_what_is_no_history_is_an_error_in_words(told: dict[str, Any], said: str) -> None:
+    for make in (report.html, report.svg, report.lines):
+        with pytest.raises(InvalidPosition, match=said):
+            make(told)
+
+
+def test_a_history_with_nothing_in_it_is_a_page_too() -> None:
+    assert "Plan" in report.html({})
+    assert report.lines({})
+    ElementTree.fromstring(report.svg({}))  # noqa: S314 - our own

@@ -197,6 +197,7 @@ async def _beat(queue: WorkQueue, store: Store, bridges: Bridges) -> None:
         instances, requests = store.counts()
         metrics.INSTANCES.set(instances)
         metrics.OPEN_REQUESTS.set(requests)
+        metrics.OPEN_PLANS.set(len(store.plans.open_uids()))
         metrics.BRIDGES.set(len(bridges))
         metrics.WORK_QUEUE_DEPTH.set(len(queue))
         await asyncio.sleep(PULSE_SECONDS)

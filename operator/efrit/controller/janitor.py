@@ -12,10 +12,10 @@ import random
 from collections.abc import AsyncIterator
 from typing import Any
 
-from efrit.api import GROUP, VERSION, EfritInstance, EfritRequest
+from efrit.api import GROUP, VERSION, EfritInstance, EfritPlan, EfritRequest
 from efrit.controller.act.kube import Kube
 from efrit.controller.decide.children import naming
-from efrit.controller.watch.handlers import OPEN_REQUESTS
+from efrit.controller.watch.handlers import OPEN
 from efrit.controller.watch.store import Store
 from efrit.errors import ApiError
 
@@ -55,6 +55,7 @@ class Janitor:
             try:
                 await self.sweep_requests()
                 await self.sweep_instances()
+                await self.sweep_plans()
                 if sweep % FINAL_EVERY == 0:
                     await self.sweep_final()
             except ApiError as error:
@@ -63,13 +64,14 @@ class Janitor:
             if sweep % self._sweeps_per_resync == 0:
                 for key in self._store.instance_keys():
                     self._store.resync(key)
+                self._store.plans.look_at_open(anew=True)
             await asyncio.sleep(self._every * random.uniform(0.9, 1.1))  # noqa: S311
 
     async def sweep_requests(self) -> None:
         """Find open requests that no event told of, those that are gone without one, and look at all the others."""
         before = self._store.open_request_uids()
         listed: dict[tuple[str, str], str] = {}
-        async for obj in self._list(EfritRequest.kind, fieldSelector=OPEN_REQUESTS):
+        async for obj in self._list(EfritRequest.kind, fieldSelector=OPEN):
             meta = obj["metadata"]
             key = meta["namespace"], meta["name"]
             listed[key] = meta["uid"]
@@ -95,12 +97,27 @@ class Janitor:
                 self._store.forget_instance(key, uid)
         self._store.forget_children(children - await self._take_in_children())
 
+    async def sweep_plans(self) -> None:
+        """Find open plans that no event told of and those that are gone without one, and look at all the others."""
+        before, plans = self._store.plans.open_uids(), self._store.plans
+        listed: dict[tuple[str, str], str] = {}
+        async for obj in self._list(EfritPlan.kind, fieldSelector=OPEN):
+            meta = obj["metadata"]
+            listed[meta["namespace"], meta["name"]] = meta["uid"]
+            plans.observe_plan(obj)
+        for (namespace, name), uid in before.items():
+            if listed.get((namespace, name)) != uid:
+                plans.plan_left({"metadata": {"namespace": namespace, "name": name, "uid": uid}})
+        plans.look_at_open()
+
     async def sweep_final(self) -> None:
-        """Take in final requests with a time to live: nobody watches them."""
-        for phase in ("Succeeded", "Failed"):
-            async for obj in self._list(EfritRequest.kind, fieldSelector=f"status.phase={phase}"):
-                if obj["spec"].get("ttlSecondsAfterFinished") is not None:
-                    self._store.observe_request(obj)
+        """Take in final requests and plans with a time to live: nobody watches them."""
+        kinds = ((EfritRequest.kind, self._store.observe_request), (EfritPlan.kind, self._store.plans.observe_plan))
+        for kind, observe in kinds:
+            for phase in ("Succeeded", "Failed"):
+                async for obj in self._list(kind, fieldSelector=f"status.phase={phase}"):
+                    if obj["spec"].get("ttlSecondsAfterFinished") is not None:
+                        observe(obj)
 
     async def _take_in_children(self) -> set[str]:
         uids = set()

@@ -23,6 +23,8 @@ MODEL_TOKENS = Counter(
 )
 MODEL_CALLS = Counter("efrit_request_model_calls_total", "Turns of the model in them.")
 MODEL_ERRORS = Counter("efrit_request_model_errors_total", "Calls to the model that failed in them.", ["kind"])
+PLANS_FINISHED = Counter("efrit_plans_finished_total", "Plans that became final.", ["reason"])
+OPEN_PLANS = Gauge("efrit_open_plans", "Plans known that are not final.")
 OPEN_REQUESTS = Gauge("efrit_open_requests", "Requests known that are not final.")
 INSTANCES = Gauge("efrit_instances", "Instances known.")
 BRIDGES = Gauge("efrit_bridge_connections", "Bridges a stream is open or wanted to.")

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from datetime import datetime
 
-from efrit.api import GROUP, VERSION, EfritInstance, EfritRequest
+from efrit.api import GROUP, VERSION, EfritInstance, EfritPlan, EfritRequest
 from efrit.controller import metrics
 from efrit.controller.act.actor import Actor
 from efrit.controller.act.bridges import Bridges
@@ -23,6 +23,7 @@ from efrit.controller.decide.actions import (
 )
 from efrit.controller.decide.children import Identity
 from efrit.controller.decide.instances import decide_instance
+from efrit.controller.decide.plans import decide_plan
 from efrit.controller.decide.requests import decide_request
 from efrit.controller.decide.views import Key
 from efrit.controller.watch.queue import WorkKey, WorkQueue
@@ -69,6 +70,8 @@ class Reconciler:
         try:
             if key.kind == EfritRequest.kind:
                 await self._request((key.namespace, key.name), key)
+            elif key.kind == EfritPlan.kind:
+                await self._plan((key.namespace, key.name), key)
             else:
                 await self._instance((key.namespace, key.name), key)
         except Exception:
@@ -101,6 +104,29 @@ class Reconciler:
         await self._unclaimed(key)
         if self._store.finished_with(key):
             self._store.drop_request(key)
+
+    async def _plan(self, key: Key, work: WorkKey) -> None:
+        plans = self._store.plans
+        uid = plans.must_verify(key)
+        if uid is not None:
+            await self._verify_plan(key, uid)
+        snapshot = plans.snapshot(key)
+        if snapshot is None:
+            return
+        await self._carry_out(work, decide_plan(snapshot, self._clock()))
+        if plans.finished_with(key):
+            plans.drop(key)
+
+    async def _verify_plan(self, key: Key, uid: str) -> None:
+        """Ask whether a plan that left the watched selection exists: deleted, final, or a false alarm."""
+        try:
+            obj = await self._kube.get(API_VERSION, EfritPlan.kind, *key)
+        except ApiNotFound:
+            self._store.plans.plan_gone(key, uid)
+            return
+        self._store.plans.observe_plan(obj)
+        if obj.get("status", {}).get("phase") not in FINAL:
+            self._store.plans.verified(key)
 
     async def _carry_out(self, work: WorkKey, actions: list[Action]) -> None:
         for action in actions:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
-from efrit.api import EfritInstance, EfritRequest
+from efrit.api import EfritInstance, EfritPlan, EfritRequest
 from efrit.controller.decide.actions import PatchStatus
 from efrit.controller.decide.views import (
     BridgeView,
@@ -111,6 +111,57 @@ def request_json(
 
 def request(name: str = "work", **given: Any) -> EfritRequest:
     return EfritRequest.model_validate(request_json(name, **given))
+
+
+def plan_json(
+    name: str = "app",
+    *,
+    namespace: str = NAMESPACE,
+    uid: str | None = None,
+    version: str = "30",
+    generation: int = 1,
+    target: str | None = "alpha",
+    deleting: bool = False,
+    status: Json | None = None,
+    **spec: Any,
+) -> Json:
+    meta: Json = {
+        "name": name,
+        "namespace": namespace,
+        "uid": uid or f"uid-{name}",
+        "resourceVersion": version,
+        "generation": generation,
+        "creationTimestamp": wire_time(NOW),
+    }
+    if deleting:
+        meta["deletionTimestamp"] = wire_time(NOW)
+    given: Json = {"intent": {"description": "Build it."}, **spec}
+    if target is not None:
+        given["instanceRef"] = {"name": target}
+    return {
+        "apiVersion": "efrit.dev/v1alpha1",
+        "kind": "EfritPlan",
+        "metadata": meta,
+        "spec": given,
+        "status": status or {},
+    }
+
+
+def plan(name: str = "app", **given: Any) -> EfritPlan:
+    return EfritPlan.model_validate(plan_json(name, **given))
+
+
+def part_json(name: str, *, plan: str = "app", plan_uid: str | None = None, **given: Any) -> Json:
+    """A request that belongs to a plan."""
+    made = request_json(name, **given)
+    uid = plan_uid or f"uid-{plan}"
+    made["metadata"]["labels"] = {"efrit.dev/plan": uid}
+    made["metadata"]["ownerReferences"] = [{"kind": "EfritPlan", "name": plan, "uid": uid, "controller": True}]
+    return made
+
+
+def part(name: str, **given: Any) -> EfritRequest:
+    return EfritRequest.model_validate(part_json(name, **given))
 
 
 def final_status(phase: str = "Succeeded", *, ended: datetime = NOW, instance_name: str | None = "alpha") -> Json:

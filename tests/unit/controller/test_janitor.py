@@ -12,7 +12,7 @@ from efrit.controller.act.kube import Kube
 from efrit.controller.janitor import Janitor
 from efrit.controller.watch.queue import WorkKey, WorkQueue
 from efrit.controller.watch.store import Store
-from tests.unit.controller.factory import CONFIG, NOW, final_status, instance_json, request_json
+from tests.unit.controller.factory import CONFIG, NOW, final_status, instance_json, plan_json, request_json
 from tests.unit.controller.fake_api import FakeApi
 
 ROOT = "/apis/efrit.dev/v1alpha1/namespaces/team"
@@ -48,6 +48,28 @@ async def test_an_open_request_no_event_told_of_is_found(stage: Stage) -> None:
     await stage.janitor.sweep_requests()
 
     assert stage.store.open_request_uids() == {KEY: "uid-work"}
+
+
+async def test_an_open_plan_no_event_told_of_is_found_and_one_that_is_gone_is_verified(stage: Stage) -> None:
+    plans = stage.store.plans
+    stage.api.put(f"{ROOT}/efritplans/app", plan_json())
+    plans.observe_plan(plan_json("lost"))
+
+    await stage.janitor.sweep_plans()
+
+    assert plans.open_uids() == {("team", "app"): "uid-app", ("team", "lost"): "uid-lost"}
+    assert plans.must_verify(("team", "lost")) == "uid-lost"
+    assert plans.must_verify(("team", "app")) is None
+
+
+async def test_final_plans_with_a_time_to_live_are_found(stage: Stage) -> None:
+    for name, spec in (("kept", {}), ("brief", {"ttlSecondsAfterFinished": 5})):
+        stage.api.put(f"{ROOT}/efritplans/{name}", plan_json(name, status=final_status(), **spec))
+
+    await stage.janitor.sweep_final()
+
+    assert stage.store.plans.snapshot(("team", "kept")) is None
+    assert stage.store.plans.snapshot(("team", "brief")) is not None
 
 
 async def test_only_open_requests_are_asked_for(stage: Stage) -> None:

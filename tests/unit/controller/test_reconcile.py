@@ -28,6 +28,8 @@ from tests.unit.controller.factory import (
     answered,
     final_status,
     instance_json,
+    part_json,
+    plan_json,
     request_json,
     stats,
     view,
@@ -41,6 +43,7 @@ UID = "uid-work"
 ONE = f"/v1/requests/{UID}"
 CANCEL = f"{ONE}/cancel"
 WORK = "/apis/efrit.dev/v1alpha1/namespaces/team/efritrequests/work"
+REQUESTS = WORK.rpartition("/")[0]
 LOST = view(state=RequestState.RUNNING, attempt=1, metadata={"name": "work", "namespace": "team"})
 
 
@@ -289,6 +292,69 @@ async def test_work_of_a_deleted_request_is_not_forgotten_because_its_bridge_was
 
 async def test_a_key_nobody_knows_needs_nothing(stage: Stage) -> None:
     await stage.look()
+
+    assert stage.api.calls == []
+
+
+# Plans.
+
+PLAN = "/apis/efrit.dev/v1alpha1/namespaces/team/efritplans/app"
+APP = ("team", "app")
+LOOK_AT_PLAN = WorkKey("EfritPlan", *APP)
+
+
+async def test_a_plan_learns_which_requests_it_has_before_it_does_anything(stage: Stage) -> None:
+    stage.api.put(f"{REQUESTS}/one", part_json("one"))
+    stage.store.plans.observe_plan(stage.api.put(PLAN, plan_json()))
+
+    await stage.reconciler.look(LOOK_AT_PLAN)
+
+    snapshot = stage.store.plans.snapshot(APP)
+    assert snapshot is not None
+    assert set(snapshot.requests or {}) == {"one"}
+    assert {call.method for call in stage.api.calls} == {"GET"}
+
+
+async def test_a_plan_that_left_because_it_is_deleted_is_forgotten(stage: Stage) -> None:
+    stage.store.plans.observe_plan(plan_json())
+    stage.store.plans.plan_left(plan_json())
+
+    await stage.reconciler.look(LOOK_AT_PLAN)
+
+    assert stage.store.plans.snapshot(APP) is None
+
+
+async def test_a_plan_that_left_because_somebody_else_finished_it_is_forgotten(stage: Stage) -> None:
+    stage.store.plans.observe_plan(plan_json(version="1"))
+    stage.store.plans.plan_left(stage.api.put(PLAN, plan_json(status=final_status())))
+
+    await stage.reconciler.look(LOOK_AT_PLAN)
+
+    assert stage.store.plans.snapshot(APP) is None
+
+
+async def test_a_plan_that_left_by_mistake_goes_on(stage: Stage) -> None:
+    stage.store.plans.observe_plan(plan_json(version="1"))
+    stage.store.plans.plan_left(stage.api.put(PLAN, plan_json()))
+
+    await stage.reconciler.look(LOOK_AT_PLAN)
+
+    assert stage.store.plans.must_verify(APP) is None
+    assert stage.store.plans.open_uids() == {APP: "uid-app"}
+
+
+async def test_a_final_plan_past_its_time_to_live_is_deleted_and_forgotten(stage: Stage) -> None:
+    old = final_status(ended=datetime.now(UTC) - timedelta(seconds=10))
+    stage.store.plans.observe_plan(stage.api.put(PLAN, plan_json(status=old, ttlSecondsAfterFinished=5)))
+
+    await stage.reconciler.look(LOOK_AT_PLAN)
+
+    assert PLAN not in stage.api.objects
+    assert stage.store.plans.snapshot(APP) is None
+
+
+async def test_a_plan_nobody_knows_needs_nothing(stage: Stage) -> None:
+    await stage.reconciler.look(LOOK_AT_PLAN)
 
     assert stage.api.calls == []
 

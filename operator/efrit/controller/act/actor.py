@@ -17,23 +17,30 @@ from efrit.controller import metrics
 from efrit.controller.act.bridges import Bridges
 from efrit.controller.act.explain import explain
 from efrit.controller.act.kube import Kube
+from efrit.controller.act.plan_actor import PlanActor
 from efrit.controller.act.sink import Sink
 from efrit.controller.decide.actions import (
     Acknowledge,
     Action,
     ApplyChildren,
+    CancelRequest,
     CancelWork,
     ConnectBridge,
+    CreateRequest,
     Delete,
     DisconnectBridge,
     Explain,
     FetchAnswer,
     FindSession,
+    ListRequests,
     PatchStatus,
+    ReadResult,
     Record,
+    ResourceKind,
     StoreResult,
     Submit,
 )
+from efrit.controller.decide.views import Key
 from efrit.errors import (
     ApiConflict,
     ApiError,
@@ -53,6 +60,7 @@ from efrit.protocol import kind_label
 log = logging.getLogger(__name__)
 
 API_VERSION = f"{GROUP}/{VERSION}"
+FINAL = ("Succeeded", "Failed")
 USED = {
     "input": "inputTokens",
     "output": "outputTokens",
@@ -80,6 +88,7 @@ class Actor:
         self._clock = clock
         self._name = name
         self._leading = leading
+        self._plans = PlanActor(kube, sink)
 
     async def carry_out(self, action: Action) -> bool:
         """Carry out one action; whether the rest of its decision still stands.
@@ -121,6 +130,14 @@ class Actor:
                 self._sink.explained(instance, await explain(self._kube, instance))
             case Record():
                 await self._record(action)
+            case CreateRequest():
+                return await self._plans.create(action)
+            case CancelRequest():
+                await self._plans.cancel(action)
+            case ListRequests():
+                await self._plans.list(action)
+            case ReadResult():
+                await self._plans.read(action)
             case _:
                 raise TypeError(f"{action!r} is not for the actor")
         return True
@@ -190,30 +207,47 @@ class Actor:
         except ApiTooLarge:
             if action.kind == "EfritRequest":
                 self._sink.cramped(action.key, action.uid)
+            elif action.kind == "EfritPlan":
+                self._sink.plans.cramped(action.key, action.uid)
             raise
         except ApiRefused:
             # Perhaps it is final already, which the watch has yet to tell; otherwise come back later.
             await self._reread(action)
             raise
         metrics.STATUS_WRITES.labels(action.kind).inc()
+        self._observe(action.kind, obj)
         if action.kind == "EfritRequest":
-            self._sink.observe_request(obj)
             _count(action, self._clock())
-        else:
+        elif action.kind == "EfritInstance":
             self._sink.status_written(action.key)
-            self._sink.observe_instance(obj)
+        elif action.status.get("phase") in FINAL:
+            metrics.PLANS_FINISHED.labels(action.status.get("reason", "")).inc()
 
     async def _reread(self, action: PatchStatus) -> None:
         try:
             obj = await self._kube.get(API_VERSION, action.kind, *action.key)
         except ApiNotFound:
-            if action.kind == "EfritRequest":
-                self._sink.request_gone(action.key, action.uid)
+            self._gone(action.kind, action.key, action.uid)
             return
-        if action.kind == "EfritRequest":
-            self._sink.observe_request(obj)
-        else:
-            self._sink.observe_instance(obj)
+        self._observe(action.kind, obj)
+
+    def _observe(self, kind: ResourceKind, obj: Mapping[str, Any]) -> None:
+        match kind:
+            case "EfritRequest":
+                self._sink.observe_request(obj)
+            case "EfritPlan":
+                self._sink.plans.observe_plan(obj)
+            case _:
+                self._sink.observe_instance(obj)
+
+    def _gone(self, kind: ResourceKind, key: Key, uid: str) -> None:
+        match kind:
+            case "EfritRequest":
+                self._sink.request_gone(key, uid)
+            case "EfritPlan":
+                self._sink.plans.plan_gone(key, uid)
+            case _:
+                pass
 
     async def _apply(self, action: ApplyChildren) -> bool:
         for manifest in action.manifests:
@@ -244,8 +278,7 @@ class Actor:
         except ApiConflict:
             if await self._is_there(action):
                 raise
-        if action.kind == "EfritRequest":
-            self._sink.request_gone(action.key, action.uid)
+        self._gone(action.kind, action.key, action.uid)
 
     async def _is_there(self, action: Delete) -> bool:
         try:
@@ -301,7 +334,7 @@ def _merge(new: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _count(action: PatchStatus, now: datetime) -> None:
-    if action.status.get("phase") not in ("Succeeded", "Failed"):
+    if action.status.get("phase") not in FINAL:
         return
     metrics.REQUESTS_FINISHED.labels(action.status.get("reason", "")).inc()
     if action.created is not None:

@@ -34,6 +34,7 @@ UNREADABLE = ("failed to create typed patch object", "failed to convert new obje
 PLURALS: Mapping[tuple[str, str], str] = {
     ("efrit.dev/v1alpha1", "EfritInstance"): "efritinstances",
     ("efrit.dev/v1alpha1", "EfritRequest"): "efritrequests",
+    ("efrit.dev/v1alpha1", "EfritPlan"): "efritplans",
     ("apps/v1", "StatefulSet"): "statefulsets",
     ("v1", "PersistentVolumeClaim"): "persistentvolumeclaims",
     ("v1", "Pod"): "pods",
@@ -109,6 +110,18 @@ class Kube:
         return await self.call(
             "PATCH",
             path(api_version, kind, namespace, name, "status"),
+            body=body,
+            content_type="application/merge-patch+json",
+            query={"fieldManager": FIELD_MANAGER},
+        )
+
+    async def patch(
+        self, api_version: str, kind: str, namespace: str, name: str, body: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Merge-patch an object. Raises ApiNotFound, ApiConflict where body names another UID."""
+        return await self.call(
+            "PATCH",
+            path(api_version, kind, namespace, name),
             body=body,
             content_type="application/merge-patch+json",
             query={"fieldManager": FIELD_MANAGER},

@@ -2,15 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 from efrit.controller.decide.views import Key
 from efrit.protocol import Event, RequestView
 
 
+class PlanSink(Protocol):
+    """Takes in what was learned while acting for a plan."""
+
+    def observe_plan(self, obj: Mapping[str, Any]) -> None:
+        """Take in the EfritPlan an API call returned."""
+
+    def plan_gone(self, plan: Key, uid: str) -> None:
+        """Take in that a plan does not exist any more."""
+
+    def listed(self, plan: Key, uid: str, found: Iterable[Mapping[str, Any]]) -> None:
+        """Take in all requests that a plan has."""
+
+    def result_read(self, plan: Key, uid: str, request_uid: str, text: str) -> None:
+        """Take in the whole result of a request."""
+
+    def created(self, plan: Key, uid: str, obj: Mapping[str, Any]) -> None:
+        """Take in that a request of a plan is there."""
+
+    def refused(self, plan: Key, uid: str, sentence: str) -> None:
+        """Take in that the API server did not take a request of a plan."""
+
+    def cramped(self, plan: Key, uid: str) -> None:
+        """Take in that the object of a plan has no room for the status it was to get."""
+
+
 class Sink(Protocol):
     """Takes in what was learned while acting."""
+
+    @property
+    def plans(self) -> PlanSink:
+        """The part for plans."""
 
     def observe_instance(self, obj: Mapping[str, Any]) -> None:
         """Take in the EfritInstance an API call returned."""

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from efrit.controller.decide.views import Key
 from efrit.protocol import Request
 
-ResourceKind = Literal["EfritInstance", "EfritRequest"]
+ResourceKind = Literal["EfritInstance", "EfritRequest", "EfritPlan"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +150,44 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
+class ListRequests:
+    """Learn which requests a plan has; whoever led before may have made some."""
+
+    plan: Key
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReadResult:
+    """Read a result of a plan's request that did not fit into its status."""
+
+    plan: Key
+    plan_uid: str
+    name: str
+    uid: str
+    sha256: str
+    beginning: str
+    """What the status has of it: taken where the whole cannot be had."""
+
+
+@dataclass(frozen=True, slots=True)
+class CreateRequest:
+    """Create the next request of a plan; safe to repeat, its name says which it is."""
+
+    plan: Key
+    plan_uid: str
+    manifest: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class CancelRequest:
+    """Set `spec.cancel` of a plan's request; safe to repeat."""
+
+    key: Key
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
 class LookAgain:
     """Decide about the same object again after this time."""
 
@@ -171,5 +209,9 @@ Action = (
     | Explain
     | Wake
     | Record
+    | ListRequests
+    | ReadResult
+    | CreateRequest
+    | CancelRequest
     | LookAgain
 )

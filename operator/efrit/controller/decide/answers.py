@@ -208,6 +208,11 @@ def _label(name: str) -> str:
     return name[:63].rstrip("-.")
 
 
+def result_secret_name(uid: str) -> str:
+    """Return the name by UID: a request created anew under the same name gets a Secret of its own."""
+    return f"efrit-result-{uid}"
+
+
 def result_secret(request: EfritRequest, text: str) -> dict[str, Any]:
     """Return the Secret that holds a large result; it goes when the request goes."""
     meta = request.metadata
@@ -215,8 +220,7 @@ def result_secret(request: EfritRequest, text: str) -> dict[str, Any]:
         "apiVersion": "v1",
         "kind": "Secret",
         "metadata": {
-            # Named by UID: a request created anew under the same name gets a Secret of its own.
-            "name": f"efrit-result-{meta.uid}",
+            "name": result_secret_name(meta.uid),
             "namespace": meta.namespace,
             "labels": {"app.kubernetes.io/managed-by": "efrit-operator", "efrit.dev/request": _label(meta.name)},
             "ownerReferences": [

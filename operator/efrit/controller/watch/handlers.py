@@ -14,7 +14,7 @@ from efrit.api import GROUP, VERSION
 from efrit.controller.decide.children import naming
 from efrit.controller.watch.store import Store
 
-OPEN_REQUESTS = "status.phase!=Succeeded,status.phase!=Failed"
+OPEN = "status.phase!=Succeeded,status.phase!=Failed"
 
 
 def settings() -> kopf.OperatorSettings:
@@ -32,7 +32,8 @@ def settings() -> kopf.OperatorSettings:
     result.watching.client_timeout = 330
     result.networking.connect_timeout = 10
     result.networking.request_timeout = 60
-    result.watching.field_selectors[f"efritrequests.{GROUP}"] = OPEN_REQUESTS
+    for plural in ("efritrequests", "efritplans"):
+        result.watching.field_selectors[f"{plural}.{GROUP}"] = OPEN
     for plural in ("pods", "persistentvolumeclaims"):
         result.watching.label_selectors["", "v1", plural] = naming.POD_SELECTOR
     result.watching.label_selectors["apps", "v1", "statefulsets"] = naming.POD_SELECTOR
@@ -47,6 +48,7 @@ def registry(store: Store) -> kopf.OperatorRegistry:
     kinds: Sequence[tuple[tuple[str, str, str], Callable[[Any], None], Callable[[Any], None]]] = (
         ((GROUP, VERSION, "efritinstances"), store.observe_instance, store.instance_gone),
         ((GROUP, VERSION, "efritrequests"), store.observe_request, store.request_left),
+        ((GROUP, VERSION, "efritplans"), store.plans.observe_plan, store.plans.plan_left),
         (("", "v1", "pods"), store.observe_pod, store.forget_pod),
         (("apps", "v1", "statefulsets"), store.observe_statefulset, store.forget_statefulset),
         (("", "v1", "persistentvolumeclaims"), store.observe_claim, store.forget_claim),

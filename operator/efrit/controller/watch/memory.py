@@ -6,15 +6,18 @@ The lowest of three layers over the same records (memory, bridge news, store). W
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 
-from efrit.api import EfritInstance, EfritRequest
+from efrit.api import EfritInstance, EfritPlan, EfritRequest
 from efrit.controller.decide.views import ControllerConfig, Key
 from efrit.controller.watch.line import rank
+from efrit.controller.watch.plans import Plans
 from efrit.controller.watch.queue import WorkKey, WorkQueue
 from efrit.controller.watch.records import InstanceRecord, RequestRecord, target_of
 from efrit.protocol import Stats
+
+POOL_LABEL = "efrit.dev/pool"
 
 
 class Memory:
@@ -31,6 +34,7 @@ class Memory:
         self._unbound: dict[str, set[Key]] = defaultdict(set)
         """Open requests without an instance, by namespace."""
         self._unclaimed: dict[Key, tuple[Key, str]] = {}
+        self.plans = Plans(queue, clock, self._home_of)
 
     def assume(self, request: Key, instance: Key | None) -> None:
         """Count a request as the instance's while its binding is being written; None takes that back."""
@@ -42,6 +46,18 @@ class Memory:
         if instance is not None:
             entry.assumed = instance
             self._instances[instance].open_requests.add(request)
+
+    def _home_of(self, plan: EfritPlan, requests: Iterable[EfritRequest]) -> EfritInstance | None:
+        """Return the instance of a plan; before a pool has chosen one, any member."""
+        namespace, spec = plan.metadata.namespace, plan.spec
+        names = (plan.status.instance_name, spec.instance_ref.name if spec.instance_ref else None)
+        name = next(filter(None, (*names, *(each.status.instance_name for each in requests))), None)
+        if name is not None:
+            entry = self._instances.get((namespace, name))
+            return entry.instance if entry is not None else None
+        pool = spec.pool_ref.name if spec.pool_ref is not None else None
+        known = (entry.instance for key, entry in self._instances.items() if key[0] == namespace)
+        return next((each for each in known if each and each.metadata.labels.get(POOL_LABEL) == pool), None)
 
     def _retarget(self, request: EfritRequest) -> None:
         target = target_of(request)

@@ -16,13 +16,13 @@ from pydantic import ValidationError
 from efrit.api import EfritInstance, EfritRequest
 from efrit.controller.decide.views import InstanceSnapshot, Key, RequestSnapshot
 from efrit.controller.watch.bridge_news import BridgeNews
+from efrit.controller.watch.memory import POOL_LABEL
 from efrit.controller.watch.queue import WorkKey
 from efrit.controller.watch.records import InstanceRecord, RequestRecord, bearing, instance_key, older, target_of
 from efrit.controller.watch.views import claim_view, pod_view, statefulset_view
 
 log = logging.getLogger(__name__)
 
-POOL_LABEL = "efrit.dev/pool"
 FAILURES_TOLD = 6
 """How many failures in a row to apply children are told: with the work queue's pauses, about two seconds of them."""
 
@@ -91,6 +91,7 @@ class Store(BridgeNews):
             del self._unclaimed[request.key]
         self._retarget(request)
         self._look_request(request.key)
+        self.plans.observe_request(request)
 
     def request_left(self, obj: Mapping[str, Any]) -> None:
         """Take in that an EfritRequest left the watched selection: deleted, or final."""
@@ -234,6 +235,7 @@ class Store(BridgeNews):
             self._untarget(entry)
             entry.gone = True
             self._look_request(key)
+            self.plans.request_gone(entry.request)
 
     def drop_request(self, key: Key) -> None:
         """Forget a request with which nothing is left to do."""

@@ -11,18 +11,18 @@ from tests.unit.controller.watch.test_store import World
 async def test_only_events_are_handled_so_that_no_object_gets_a_finalizer_or_an_annotation() -> None:
     registry = handlers.registry(World().store)
 
-    assert len(registry._watching.get_all_handlers()) == 5
+    assert len(registry._watching.get_all_handlers()) == 6
     assert not registry._changing.get_all_handlers()
     assert not registry._spawning.get_all_handlers()
     assert not registry._indexing.get_all_handlers()
 
 
-def test_only_open_requests_and_our_children_are_watched() -> None:
+def test_only_what_is_open_and_our_children_are_watched() -> None:
     settings = handlers.settings()
 
-    assert settings.watching.field_selectors["efritrequests.efrit.dev"] == (
-        "status.phase!=Succeeded,status.phase!=Failed"
-    )
+    for plural in ("efritrequests", "efritplans"):
+        selector = settings.watching.field_selectors[f"{plural}.efrit.dev"]
+        assert selector == "status.phase!=Succeeded,status.phase!=Failed"
     assert len(settings.watching.label_selectors) == 3
     assert set(settings.watching.label_selectors.values()) == {
         "app.kubernetes.io/managed-by=efrit-operator,efrit.dev/instance"

@@ -1,0 +1,329 @@
+"""What to do next about one plan: the engine says which request comes, this makes it an object and tells the status.
+
+The order is the protocol: what the plan's requests are is known before anything is decided, the moment it was taken
+up is written before its first request is made, and its end only when nothing of it runs any more. Nothing of a plan
+is remembered here: the same requests give the same decision in any controller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from efrit.api import (
+    GROUP,
+    VERSION,
+    ConditionStatus,
+    EfritInstance,
+    EfritPlan,
+    EfritRequest,
+    Outcome,
+    PlanPhase,
+    PlanReason,
+    PlanStatus,
+    condition_of,
+    with_condition,
+)
+from efrit.api.instance import Limits
+from efrit.api.plan import PLAN_PART_LABEL, PLAN_STEP_LABEL, PLAN_UID_LABEL
+from efrit.api.request import COMPLETE, SUCCEEDED
+from efrit.controller.decide.actions import (
+    Action,
+    CancelRequest,
+    CreateRequest,
+    Delete,
+    ListRequests,
+    LookAgain,
+    PatchStatus,
+    ReadResult,
+)
+from efrit.controller.decide.plan_views import PlanSnapshot
+from efrit.plan import engine, view
+
+RETRY_BLOCKED = timedelta(seconds=10)
+DELETED_AT_ONCE = 20
+"""Requests of past steps that one look deletes at most: the next step should not wait for them."""
+PHASES = {
+    PlanReason.PENDING: PlanPhase.PENDING,
+    PlanReason.RUNNING: PlanPhase.RUNNING,
+    PlanReason.SUSPENDED: PlanPhase.SUSPENDED,
+}
+Judge = Callable[[engine.Known, datetime], engine.Decision]
+Describe = Callable[[engine.Known, engine.Decision, datetime], Mapping[str, Any]]
+SIZEABLE = ("tree", "commits", "observations")
+
+
+def decide_plan(
+    snapshot: PlanSnapshot, now: datetime, judge: Judge = engine.decide, describe: Describe = view.describe
+) -> list[Action]:
+    """Return the next actions for a plan; an empty list waits for the next event."""
+    plan = snapshot.plan
+    if plan.metadata.deletion_timestamp is not None:
+        # Its requests go with it: the garbage collector deletes them, which stops their work.
+        return []
+    if plan.final:
+        return _retention(plan, now)
+    if snapshot.requests is None:
+        return [ListRequests(plan.key, plan.metadata.uid)]
+    unread = list(_unread(snapshot, snapshot.requests.values()))
+    if unread:
+        return unread
+    blocked = _blocked(snapshot, now)
+    if blocked is not None:
+        return [*_tell(snapshot, blocked, now), LookAgain(RETRY_BLOCKED)]
+    known = _known(snapshot, snapshot.requests)
+    decision = judge(known, now)
+    told = _tell(snapshot, _status(snapshot, decision, describe(known, decision, now), now), now)
+    return [*_acts(snapshot, decision, told, now), *_superseded(snapshot, decision)]
+
+
+def _acts(snapshot: PlanSnapshot, decision: engine.Decision, told: list[Action], now: datetime) -> Iterator[Action]:
+    plan, requests = snapshot.plan, snapshot.requests or {}
+    for name in decision.cancel:
+        if name in requests and not requests[name].spec.cancel:
+            yield CancelRequest(requests[name].key, requests[name].metadata.uid)
+    match decision.action:
+        case engine.Create() as create:
+            made = CreateRequest(plan.key, plan.metadata.uid, _manifest(snapshot, create))
+            # The time of a plan counts from its first status; after that the work goes before the word.
+            yield from [made, *told] if plan.status.start_time is not None else [*told, made]
+        case engine.Wait(until=until):
+            yield from told
+            if until is not None:
+                yield LookAgain(max(until - now, timedelta(0)))
+        case _:
+            yield from told
+
+
+def _retention(plan: EfritPlan, now: datetime) -> list[Action]:
+    ttl, ended = plan.spec.ttl_seconds_after_finished, plan.status.completion_time
+    if ttl is None or ended is None:
+        return []
+    left = ended + timedelta(seconds=ttl) - now
+    return [LookAgain(left)] if left > timedelta(0) else [Delete("EfritPlan", plan.key, plan.metadata.uid)]
+
+
+def _unread(snapshot: PlanSnapshot, requests: Iterable[EfritRequest]) -> Iterator[Action]:
+    """Yield a reading of each result that its status only has the beginning of."""
+    plan = snapshot.plan
+    for request in requests:
+        reference, uid = request.status.result_ref, request.metadata.uid
+        if uid not in snapshot.results and reference is not None and reference.secret_name is not None:
+            yield ReadResult(
+                plan.key, plan.metadata.uid, request.metadata.name, uid, reference.sha256, request.status.result or ""
+            )
+
+
+# What the engine is told.
+
+
+def _known(snapshot: PlanSnapshot, requests: Mapping[str, EfritRequest]) -> engine.Known:
+    results = {
+        name: snapshot.results.get(each.metadata.uid, each.status.result or "")
+        for name, each in requests.items()
+        if each.status.phase is not None and each.status.phase.final
+    }
+    limits = snapshot.target.spec.limits if snapshot.target is not None else Limits()
+    return engine.Known(
+        plan=snapshot.plan,
+        requests=requests,
+        results=results,
+        credentials=_mounted(snapshot.plan, snapshot.target),
+        max_content_bytes=limits.max_request_bytes,
+    )
+
+
+def _secret(plan: EfritPlan) -> str | None:
+    environment = plan.spec.environment
+    reference = environment.git.secret_ref if environment is not None and environment.git is not None else None
+    return reference.name if reference is not None else None
+
+
+def _mounted(plan: EfritPlan, target: EfritInstance | None) -> str | None:
+    """Return the directory where the instance has the Secret for the plan's repository."""
+    secret = _secret(plan)
+    if secret is None or target is None:
+        return None
+    template = target.spec.pod_template
+    volumes = {each.name for each in template.volumes if (each.secret or {}).get("secretName") == secret}
+    return next((each.mount_path for each in template.volume_mounts if each.name in volumes), None)
+
+
+# What keeps it from going on.
+
+
+def _blocked(snapshot: PlanSnapshot, now: datetime) -> PlanStatus | None:
+    """Return the status of a plan that can do nothing until somebody changes something else."""
+    plan = snapshot.plan
+    if plan.spec.cancel or plan.spec.suspend:
+        return None
+    if snapshot.refusal is not None and now < snapshot.refusal.when + RETRY_BLOCKED:
+        return _open(plan, PlanReason.BLOCKED, snapshot.refusal.sentence, plan.status, now)
+    secret = _secret(plan)
+    if secret is None or snapshot.requests or snapshot.target is None:
+        return None
+    if _mounted(plan, snapshot.target) is not None:
+        return None
+    return _open(
+        plan,
+        PlanReason.BLOCKED,
+        f"EfritInstance {snapshot.target.metadata.name} does not mount Secret {secret}, which "
+        "spec.environment.git.secretRef names: add it to its spec.podTemplate.volumes and volumeMounts.",
+        plan.status,
+        now,
+    )
+
+
+# What its status says.
+
+
+def _status(
+    snapshot: PlanSnapshot, decision: engine.Decision, described: Mapping[str, Any], now: datetime
+) -> PlanStatus:
+    plan = snapshot.plan
+    if snapshot.cramped:
+        described = {name: value for name, value in described.items() if name not in SIZEABLE}
+    status = PlanStatus.model_validate({**_kept(plan.status), **described, "currentRequest": _current(decision)})
+    bound = _bound_to(snapshot)
+    status = status.model_copy(update={"instance_name": bound} if bound else {})
+    if isinstance(decision.action, engine.Finish):
+        return _finished(plan, decision.action, status, now)
+    if plan.spec.cancel:
+        return _open(plan, PlanReason.CANCELLING, "It is being cancelled: what runs is stopped.", status, now)
+    if plan.spec.suspend:
+        return _open(plan, PlanReason.SUSPENDED, "It is suspended: set spec.suspend to false to go on.", status, now)
+    reason = PlanReason.RUNNING if decision.position is not None else PlanReason.PENDING
+    return _open(plan, reason, decision.message, status, now)
+
+
+def _kept(status: PlanStatus) -> dict[str, Any]:
+    """Return what stands whatever the engine says: what it leaves out is gone."""
+    kept = ("conditions", "instanceName", "startTime")
+    return {name: value for name, value in status.to_wire().items() if name in kept}
+
+
+def _current(decision: engine.Decision) -> str | None:
+    return decision.action.name if isinstance(decision.action, engine.Create) else None
+
+
+def _open(plan: EfritPlan, reason: PlanReason, message: str, status: PlanStatus, now: datetime) -> PlanStatus:
+    begun = status.commit_count is not None
+    phase = PHASES.get(reason, PlanPhase.RUNNING if begun else PlanPhase.PENDING)
+    conditions = status.conditions
+    for kind, value in ((COMPLETE, ConditionStatus.FALSE), (SUCCEEDED, ConditionStatus.UNKNOWN)):
+        conditions = with_condition(
+            conditions, kind, value, reason, message, generation=plan.metadata.generation, now=now
+        )
+    return status.model_copy(
+        update={
+            "phase": phase,
+            "reason": reason.value,
+            "conditions": conditions,
+            "observed_generation": plan.metadata.generation,
+            "start_time": status.start_time or now,
+        }
+    )
+
+
+def _finished(plan: EfritPlan, end: engine.Finish, status: PlanStatus, now: datetime) -> PlanStatus:
+    good = end.outcome == Outcome.SUCCESS
+    succeeded = ConditionStatus.TRUE if good else ConditionStatus.FALSE
+    conditions = status.conditions
+    for kind, value in ((COMPLETE, ConditionStatus.TRUE), (SUCCEEDED, succeeded)):
+        conditions = with_condition(
+            conditions, kind, value, end.reason, end.message, generation=plan.metadata.generation, now=now
+        )
+    return status.model_copy(
+        update={
+            "phase": PlanPhase.SUCCEEDED if good else PlanPhase.FAILED,
+            "reason": end.reason.value,
+            "conditions": conditions,
+            "outcome": end.outcome,
+            "observed_generation": plan.metadata.generation,
+            "start_time": status.start_time or now,
+            "completion_time": now,
+        }
+    )
+
+
+def _tell(snapshot: PlanSnapshot, status: PlanStatus, now: datetime) -> list[Action]:
+    """Return the write of a status that says something new: once a step, not once a request."""
+    plan, meta = snapshot.plan, snapshot.plan.metadata
+    if _substance(status) == _substance(plan.status):
+        return []
+    new, old = status.to_wire(), plan.status.to_wire()
+    return [PatchStatus("EfritPlan", plan.key, meta.uid, meta.resource_version, new, old, meta.creation_timestamp)]
+
+
+def _substance(status: PlanStatus) -> tuple[object, ...]:
+    told = condition_of(status.conditions, COMPLETE)
+    # While it runs the message names the request at work, which changes several times a step.
+    message = told.message if told is not None and status.reason != PlanReason.RUNNING else ""
+    return (
+        status.phase,
+        status.reason,
+        message,
+        status.observed_generation,
+        status.instance_name,
+        status.current_task,
+        status.step,
+        status.commit_count,
+        status.tree,
+        status.observations,
+    )
+
+
+# The objects it makes and takes away.
+
+
+def _bound_to(snapshot: PlanSnapshot) -> str | None:
+    """Return the instance that has the plan's workspace; None while a pool has not chosen one."""
+    plan = snapshot.plan
+    if plan.spec.instance_ref is not None:
+        return plan.spec.instance_ref.name
+    if plan.status.instance_name is not None:
+        return plan.status.instance_name
+    names = (each.status.instance_name for each in (snapshot.requests or {}).values())
+    return next((name for name in names if name), None)
+
+
+def _manifest(snapshot: PlanSnapshot, create: engine.Create) -> dict[str, Any]:
+    plan, bound = snapshot.plan, _bound_to(snapshot)
+    if bound is not None:
+        target: dict[str, Any] = {"instanceRef": {"name": bound}}
+    else:
+        target = {"poolRef": plan.spec.pool_ref.to_wire() if plan.spec.pool_ref is not None else {}}
+    return {
+        "apiVersion": f"{GROUP}/{VERSION}",
+        "kind": EfritRequest.kind,
+        "metadata": {
+            "name": create.name,
+            "namespace": plan.metadata.namespace,
+            "labels": {
+                PLAN_UID_LABEL: plan.metadata.uid,
+                PLAN_STEP_LABEL: str(create.step),
+                PLAN_PART_LABEL: create.what,
+            },
+            "ownerReferences": [
+                {
+                    "apiVersion": f"{GROUP}/{VERSION}",
+                    "kind": EfritPlan.kind,
+                    "name": plan.metadata.name,
+                    "uid": plan.metadata.uid,
+                    "controller": True,
+                }
+            ],
+        },
+        "spec": {**create.spec, **target},
+    }
+
+
+def _superseded(snapshot: PlanSnapshot, decision: engine.Decision) -> Iterator[Action]:
+    """Yield deletions of requests that no decision needs any more."""
+    if snapshot.plan.status.instance_name is None:
+        # They alone know which member of the pool has the plan.
+        return
+    requests = snapshot.requests or {}
+    for name in list(filter(requests.__contains__, decision.superseded))[:DELETED_AT_ONCE]:
+        yield Delete("EfritRequest", requests[name].key, requests[name].metadata.uid)

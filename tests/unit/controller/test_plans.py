@@ -1,0 +1,387 @@
+"""decide/plans.py: what the engine wants becomes actions; when a status is worth a write, and what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from efrit.api import Outcome, PlanReason
+from efrit.controller.decide.actions import (
+    Action,
+    CancelRequest,
+    CreateRequest,
+    Delete,
+    ListRequests,
+    LookAgain,
+    PatchStatus,
+    ReadResult,
+)
+from efrit.controller.decide.plan_views import PlanSnapshot, Refusal
+from efrit.controller.decide.plans import DELETED_AT_ONCE, RETRY_BLOCKED, decide_plan
+from efrit.plan import engine
+from tests.unit.controller.factory import (
+    NOW,
+    Json,
+    condition,
+    final_status,
+    instance,
+    of_kind,
+    part,
+    plan,
+    seconds,
+    the,
+    wire_time,
+    written,
+)
+
+CREATE = engine.Create(
+    "app-1-act", "act", 1, {"type": "command", "content": "Do it.", "retryPolicy": "IfInterrupted"}
+)
+BEGUN: Json = {
+    "phase": "Running",
+    "reason": "Running",
+    "observedGeneration": 1,
+    "startTime": wire_time(NOW - seconds(60)),
+    "instanceName": "alpha",
+    "commitCount": 1,
+}
+DESCRIBED: Json = {"commitCount": 1, "currentTask": "a", "step": "Act", "counts": {"tasks": 2, "done": 1}}
+
+
+class Script:
+    """An engine that says one thing, and remembers what it was told."""
+
+    def __init__(self, action: Any = CREATE, described: Json | None = None, **more: Any) -> None:
+        self.decision = engine.Decision(action, message="It is at work.", **more)
+        self.described = DESCRIBED if described is None else described
+        self.told: list[engine.Known] = []
+
+    def judge(self, known: engine.Known, now: datetime) -> engine.Decision:
+        self.told.append(known)
+        return self.decision
+
+    def describe(self, known: engine.Known, decision: engine.Decision, now: datetime) -> Mapping[str, Any]:
+        return self.described
+
+    def decide(self, snapshot: PlanSnapshot, now: datetime = NOW) -> list[Action]:
+        return decide_plan(snapshot, now, self.judge, self.describe)
+
+
+def seen(*parts: Any, target: Any = None, results: Mapping[str, str] | None = None, **given: Any) -> PlanSnapshot:
+    """A plan whose requests are known."""
+    requests = {each.metadata.name: each for each in parts}
+    return PlanSnapshot(plan(**given), requests, results or {}, target or instance())
+
+
+def silent(given: PlanSnapshot, script: Script) -> PlanSnapshot:
+    """The same plan once its status is written."""
+    status = written(script.decide(given))
+    return replace(given, plan=plan(status=status))
+
+
+# What comes before the engine.
+
+
+def test_nothing_is_decided_before_its_requests_are_known() -> None:
+    assert Script().decide(PlanSnapshot(plan())) == [ListRequests(("team", "app"), "uid-app")]
+
+
+def test_nothing_is_done_for_a_plan_that_is_being_deleted() -> None:
+    assert Script().decide(seen(deleting=True)) == []
+
+
+def long(name: str) -> Any:
+    status = {**final_status(), "result": "begin", "truncated": True}
+    return part(name, status={**status, "resultRef": {"secretName": "s", "key": "result", "bytes": 9, "sha256": "x"}})
+
+
+def test_long_results_are_read_before_anything_is_decided() -> None:
+    script = Script()
+
+    actions = script.decide(seen(long("one"), part("two", status=final_status())))
+
+    assert actions == [ReadResult(("team", "app"), "uid-app", "one", "uid-one", "x", "begin")]
+    assert script.told == []
+
+
+def test_the_engine_is_told_whole_results_of_what_has_ended() -> None:
+    script = Script()
+    short = part("two", status={**final_status(), "result": "short"})
+
+    script.decide(seen(long("one"), short, part("three"), results={"uid-one": "whole"}))
+
+    assert script.told[0].results == {"one": "whole", "two": "short"}
+    assert script.told[0].requests.keys() == {"one", "two", "three"}
+
+
+def test_the_engine_is_told_how_much_the_instance_takes() -> None:
+    script = Script()
+
+    script.decide(seen(target=instance(spec={"limits": {"maxRequestBytes": 9000}})))
+    script.decide(replace(seen(), target=None))
+
+    assert [each.max_content_bytes for each in script.told] == [9000, 65_536]
+
+
+# Where the repository's Secret is.
+
+GIT: Json = {"environment": {"git": {"url": "https://git.example.org/a", "secretRef": {"name": "git-key"}}}}
+MOUNTED: Json = {
+    "podTemplate": {
+        "volumes": [
+            {"name": "other", "secret": {"secretName": "other"}},
+            {"name": "keys", "secret": {"secretName": "git-key"}},
+        ],
+        "volumeMounts": [{"name": "other", "mountPath": "/other"}, {"name": "keys", "mountPath": "/keys"}],
+    }
+}
+
+
+def test_the_engine_is_told_where_the_instance_has_the_secret_of_the_repository() -> None:
+    script = Script()
+
+    script.decide(seen(target=instance(spec=MOUNTED), **GIT))
+
+    assert script.told[0].credentials == "/keys"
+
+
+def test_a_plan_whose_secret_is_not_mounted_says_what_to_add_and_looks_again() -> None:
+    script = Script()
+
+    actions = script.decide(seen(**GIT))
+
+    assert script.told == []
+    status, reason, message = condition(written(actions), "Complete")
+    assert (status, reason) == ("False", "Blocked")
+    assert "EfritInstance alpha does not mount Secret git-key" in message
+    assert the(actions, LookAgain).after == RETRY_BLOCKED
+
+
+def test_once_it_has_begun_the_secret_is_the_instances_own_business() -> None:
+    script = Script()
+
+    script.decide(seen(part("app-0-begin"), **GIT))
+
+    assert len(script.told) == 1
+
+
+# Requests.
+
+
+def test_the_next_request_is_made_as_the_plans_own() -> None:
+    (manifest,) = [each.manifest for each in of_kind(Script().decide(seen(status=BEGUN)), CreateRequest)]
+
+    assert manifest["metadata"] == {
+        "name": "app-1-act",
+        "namespace": "team",
+        "labels": {"efrit.dev/plan": "uid-app", "efrit.dev/plan-step": "1", "efrit.dev/plan-part": "act"},
+        "ownerReferences": [
+            {
+                "apiVersion": "efrit.dev/v1alpha1",
+                "kind": "EfritPlan",
+                "name": "app",
+                "uid": "uid-app",
+                "controller": True,
+            }
+        ],
+    }
+    assert manifest["spec"] == {**CREATE.spec, "instanceRef": {"name": "alpha"}}
+
+
+def test_the_first_status_comes_before_the_first_request_and_work_before_the_word_after_that() -> None:
+    first = [type(each) for each in Script().decide(seen())]
+    later = [type(each) for each in Script().decide(seen(status=BEGUN))]
+
+    assert first == [PatchStatus, CreateRequest]
+    assert later == [CreateRequest, PatchStatus]
+
+
+@pytest.mark.parametrize(
+    ("given", "parts", "target"),
+    [
+        ({}, (), {"poolRef": {"name": "many"}}),
+        ({}, (part("one", target=None),), {"poolRef": {"name": "many"}}),
+        ({}, (part("one", target=None, status={"instanceName": "beta"}),), {"instanceRef": {"name": "beta"}}),
+        ({"status": {**BEGUN, "instanceName": "gamma"}}, (), {"instanceRef": {"name": "gamma"}}),
+    ],
+)
+def test_the_member_of_the_pool_that_took_the_first_request_gets_all(given: Json, parts: Any, target: Json) -> None:
+    actions = Script().decide(pooled(*parts, **given))
+
+    spec = the(actions, CreateRequest).manifest["spec"]
+    assert {name: spec[name] for name in ("instanceRef", "poolRef") if name in spec} == target
+
+
+def test_where_the_plan_lives_is_written_down() -> None:
+    parts = (part("one", target=None, status={"instanceName": "beta"}),)
+
+    assert written(Script().decide(pooled(*parts)))["instanceName"] == "beta"
+
+
+def pooled(*parts: Any, **given: Any) -> PlanSnapshot:
+    requests = {each.metadata.name: each for each in parts}
+    return PlanSnapshot(plan(target=None, poolRef={"name": "many"}, **given), requests, {}, instance())
+
+
+def test_what_is_to_be_cancelled_is_cancelled_once() -> None:
+    script = Script(engine.Wait(), cancel=("one", "two", "gone"))
+
+    actions = script.decide(seen(part("one"), part("two", cancel=True), cancel=True))
+
+    assert of_kind(actions, CancelRequest) == [CancelRequest(("team", "one"), "uid-one")]
+
+
+def test_requests_of_past_steps_are_deleted_a_few_at_a_time() -> None:
+    names = [f"r{number}" for number in range(DELETED_AT_ONCE + 5)]
+    script = Script(engine.Wait(), superseded=("gone", *names))
+
+    actions = script.decide(seen(*map(part, names), status=BEGUN))
+
+    assert of_kind(actions, Delete) == [
+        Delete("EfritRequest", ("team", name), f"uid-{name}") for name in names[:DELETED_AT_ONCE]
+    ]
+
+
+def test_no_request_is_deleted_while_only_they_know_which_member_of_the_pool_has_the_plan() -> None:
+    script = Script(engine.Wait(), superseded=("one",))
+
+    assert of_kind(script.decide(pooled(part("one"))), Delete) == []
+
+
+def test_a_budget_that_will_end_is_looked_at_then() -> None:
+    actions = Script(engine.Wait(NOW + seconds(9))).decide(seen(status=BEGUN))
+
+    assert the(actions, LookAgain).after == seconds(9)
+
+
+# The status.
+
+
+def test_the_first_status_says_since_when() -> None:
+    status = written(Script().decide(seen(generation=3)))
+
+    assert (status["phase"], status["startTime"], status["observedGeneration"]) == ("Pending", wire_time(NOW), 3)
+    assert condition(status, "Complete") == ("False", "Pending", "It is at work.")
+    assert condition(status, "Succeeded") == ("Unknown", "Pending", "It is at work.")
+
+
+def test_a_plan_at_work_tells_what_the_engine_describes() -> None:
+    status = written(Script(position=object()).decide(seen(status=BEGUN)))
+
+    assert (status["phase"], status["reason"], status["startTime"]) == ("Running", "Running", BEGUN["startTime"])
+    assert (status["currentTask"], status["step"], status["commitCount"]) == ("a", "Act", 1)
+    assert (status["counts"]["tasks"], status["counts"]["done"]) == (2, 1)
+    assert status["currentRequest"] == "app-1-act"
+
+
+def test_the_same_step_is_not_told_twice_though_another_request_is_at_work() -> None:
+    given = silent(seen(status=BEGUN), Script(position=object()))
+    other = replace(CREATE, name="app-1-facts", what="facts")
+
+    assert of_kind(Script(other, position=object()).decide(given), PatchStatus) == []
+
+
+@pytest.mark.parametrize(
+    "news",
+    [
+        {"step": "Adapt"},
+        {"currentTask": "b"},
+        {"commitCount": 2},
+        {"observations": [{"perspective": "build", "statement": "It builds."}]},
+    ],
+    ids=str,
+)
+def test_what_is_news_is_told(news: Json) -> None:
+    given = silent(seen(status=BEGUN), Script(position=object()))
+
+    status = written(Script(position=object(), described={**DESCRIBED, **news}).decide(given))
+
+    assert news.items() <= status.items()
+
+
+def test_what_the_engine_leaves_out_is_gone() -> None:
+    given = silent(seen(status=BEGUN), Script(position=object()))
+
+    actions = Script(position=object(), described={"commitCount": 1}).decide(given)
+
+    assert "currentTask" not in written(actions)
+
+
+@pytest.mark.parametrize(
+    ("spec", "phase", "reason"),
+    [({"suspend": True}, "Suspended", "Suspended"), ({"cancel": True}, "Running", "Cancelling")],
+)
+def test_a_plan_that_is_held_says_so(spec: Json, phase: str, reason: str) -> None:
+    status = written(Script(engine.Wait(), position=object()).decide(seen(status=BEGUN, **spec)))
+
+    assert (status["phase"], status["reason"]) == (phase, reason)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "reason", "phase", "succeeded"),
+    [
+        (Outcome.SUCCESS, PlanReason.SUCCEEDED, "Succeeded", "True"),
+        (Outcome.PARTIAL, PlanReason.BUDGET_EXHAUSTED, "Failed", "False"),
+        (Outcome.FAILURE, PlanReason.TASK_FAILED, "Failed", "False"),
+    ],
+)
+def test_an_end_is_final_in_every_place(outcome: Outcome, reason: PlanReason, phase: str, succeeded: str) -> None:
+    status = written(Script(engine.Finish(outcome, reason, "That was it.")).decide(seen(status=BEGUN)))
+
+    assert (status["phase"], status["reason"], status["outcome"]) == (phase, reason.value, outcome.value)
+    assert condition(status, "Complete") == ("True", reason.value, "That was it.")
+    assert condition(status, "Succeeded") == (succeeded, reason.value, "That was it.")
+    assert status["completionTime"] == wire_time(NOW)
+    assert "currentRequest" not in status
+
+
+def test_a_status_the_object_has_no_room_for_does_without_what_is_large() -> None:
+    tree = [{"id": "root", "type": "parent", "description": "All.", "state": "pending"}]
+    script = Script(described={**DESCRIBED, "tree": tree})
+
+    roomy, cramped = (written(script.decide(replace(seen(), cramped=each))) for each in (False, True))
+
+    assert roomy["tree"][0]["id"] == "root"
+    assert not cramped.get("tree")
+    assert cramped["currentTask"] == "a"
+
+
+# What keeps it from going on.
+
+
+def test_a_refusal_is_told_and_tried_again_after_a_while() -> None:
+    refused = Refusal("exceeded quota", NOW)
+    script = Script()
+
+    held = script.decide(replace(seen(status=BEGUN), refusal=refused))
+    later = script.decide(replace(seen(status=BEGUN), refusal=refused), NOW + RETRY_BLOCKED)
+
+    assert condition(written(held), "Complete") == ("False", "Blocked", "exceeded quota")
+    assert the(held, LookAgain).after == RETRY_BLOCKED
+    assert of_kind(held, CreateRequest) == []
+    assert len(of_kind(later, CreateRequest)) == 1
+
+
+def test_a_plan_that_is_blocked_can_be_cancelled() -> None:
+    script = Script(engine.Finish(Outcome.FAILURE, PlanReason.CANCELLED, "Cancelled."))
+
+    actions = script.decide(replace(seen(cancel=True), refusal=Refusal("exceeded quota", NOW)))
+
+    assert written(actions)["reason"] == "Cancelled"
+
+
+# Once it is final.
+
+
+def test_a_final_plan_is_kept_unless_it_has_a_time_to_live() -> None:
+    ended = {"phase": "Succeeded", "completionTime": wire_time(NOW)}
+
+    assert Script().decide(seen(status=ended)) == []
+    waits = Script().decide(seen(status=ended, ttlSecondsAfterFinished=30), NOW + seconds(10))
+    assert waits == [LookAgain(seconds(20))]
+    over = Script().decide(seen(status=ended, ttlSecondsAfterFinished=30), NOW + seconds(30))
+    assert over == [Delete("EfritPlan", ("team", "app"), "uid-app")]

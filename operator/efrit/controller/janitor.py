@@ -105,9 +105,9 @@ class Janitor:
             meta = obj["metadata"]
             listed[meta["namespace"], meta["name"]] = meta["uid"]
             plans.observe_plan(obj)
-        for (namespace, name), uid in before.items():
-            if listed.get((namespace, name)) != uid:
-                plans.plan_left({"metadata": {"namespace": namespace, "name": name, "uid": uid}})
+        gone = [(key, uid) for key, uid in before.items() if listed.get(key) != uid]
+        for (namespace, name), uid in gone:
+            plans.plan_left({"metadata": {"namespace": namespace, "name": name, "uid": uid}})
         plans.look_at_open()
 
     async def sweep_final(self) -> None:

@@ -1,0 +1,84 @@
+"""Plans whose controller is killed between any two steps: the same commits, each once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.control_plane import ControlPlane
+from tests.integration.controller import plans
+from tests.integration.controller.plans import Script, begin, end, subjects
+from tests.integration.controller.site import FINAL, Site
+from tests.integration.controller.test_sessions import secret, with_model
+from tests.integration.kube import Kube, until
+from tests.model.running import Model, running
+
+pytestmark = pytest.mark.timeout(600)
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[Model]:
+    with running() as made:
+        yield made
+
+
+@pytest.fixture
+def planning(plane: ControlPlane, kube: Kube, audit_log: Path, lisp: Path, model: Model) -> Iterator[Site]:
+    made = Site(plane, kube, audit_log, lisp)
+    try:
+        made.operator().start()
+        secret(kube, made.namespace, "key")
+        made.instance("one", model=with_model(model))
+        yield made
+    finally:
+        made.close()
+
+
+def written(model: Model, name: str) -> Script:
+    script = Script(model, name)
+    script.act("write", {f"plans/{name}/environment/greeting.txt": "Good day.\n"})
+    script.act("polish", {f"plans/{name}/environment/signature.txt": "Yours\n"})
+    script.done("write", "polish", "root")
+    return script
+
+
+def test_a_controller_killed_at_every_request_does_each_step_once(planning: Site, model: Model) -> None:
+    begin(planning, "calm", written(model, "calm").intent, "write", "polish")
+    assert end(planning, "calm")["phase"] == "Succeeded"
+    begin(planning, "shaken", written(model, "shaken").intent, "write", "polish")
+    (operator,) = planning.operators
+    seen: set[str] = set()
+
+    def news() -> bool:
+        fresh = {each["metadata"]["name"] for each in plans.parts(planning, "shaken")} - seen
+        seen.update(fresh)
+        return bool(fresh) or plans.status(planning, "shaken").get("phase") in FINAL
+
+    kills = 0
+    while plans.status(planning, "shaken").get("phase") not in FINAL:
+        until(news, lambda: f"shaken stands still: {plans.told(planning, 'shaken')}", 60)
+        operator.kill()
+        kills += 1
+        operator.start()
+    assert plans.status(planning, "shaken")["phase"] == "Succeeded"
+    assert kills >= 6
+    assert [each.replace("shaken", "calm") for each in subjects(planning, "shaken")] == subjects(planning, "calm")
+    assert plans.steps(planning, "shaken") == [0, 1, 2, 3, 4, 5]
+    trees = [plans.git(planning, name, "show", "HEAD:working_plan/current.json") for name in ("calm", "shaken")]
+    assert trees[0].replace("calm", "shaken") == trees[1]
+
+
+def test_a_final_request_that_was_deleted_does_not_stop_a_new_controller(planning: Site, model: Model) -> None:
+    begin(planning, "pruned", written(model, "pruned").intent, "write", "polish")
+    plans.until_part(planning, "pruned", "adapt", *FINAL)
+    (operator,) = planning.operators
+    operator.kill()
+    for each in plans.parts(planning, "pruned"):
+        labels = each["metadata"]["labels"]
+        if labels["efrit.dev/plan-part"] == "begin":
+            planning.kube.delete("efritrequests", planning.namespace, each["metadata"]["name"])
+    operator.start()
+    assert end(planning, "pruned")["phase"] == "Succeeded"
+    assert plans.steps(planning, "pruned") == [0, 1, 2, 3, 4, 5]

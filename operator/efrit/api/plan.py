@@ -281,7 +281,7 @@ class TreeNode(ApiModel):
     state: TaskState = Field(description="pending, done or failed.")
     attempts: int | None = Field(default=None, ge=0, description="How many times it was tried.")
     lessons: tuple[Annotated[str, Field(max_length=1024)], ...] = Field(
-        default=(), max_length=20, description="What earlier tries taught."
+        default=(), max_length=20, description="What earlier tries of the current task taught."
     )
     children: int | None = Field(default=None, ge=0, description="How many parts it has.")
     hidden: HiddenTasks | None = Field(default=None, description="Tasks below it that are left out here, by state.")

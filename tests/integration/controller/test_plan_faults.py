@@ -70,6 +70,19 @@ def test_a_controller_killed_at_every_request_does_each_step_once(planning: Site
     assert trees[0].replace("calm", "shaken") == trees[1]
 
 
+def test_a_plan_in_a_namespace_that_goes_says_why_it_stands_still_and_disturbs_nobody(
+    planning: Site, model: Model
+) -> None:
+    begin(planning, "leaving", written(model, "leaving").intent, "write", "polish")
+    plans.until_part(planning, "leaving", "act")
+    planning.kube.call("DELETE", f"/api/v1/namespaces/{planning.namespace}")
+    status = plans.until_plan(planning, "leaving", reason="Blocked")
+    assert "being terminated" in status["conditions"][0]["message"]
+    planning.kube.delete("efritplans", planning.namespace, "leaving")
+    (operator,) = planning.operators
+    assert operator.leads()
+
+
 def test_a_final_request_that_was_deleted_does_not_stop_a_new_controller(planning: Site, model: Model) -> None:
     begin(planning, "pruned", written(model, "pruned").intent, "write", "polish")
     plans.until_part(planning, "pruned", "adapt", *FINAL)

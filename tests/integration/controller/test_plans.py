@@ -68,7 +68,8 @@ def test_a_plan_goes_from_its_intent_to_its_end_a_commit_a_step(planning: Site, 
     assert status["commitCount"] == 6
     assert sorted(each["step"] for each in status["commits"]) == [0, 1, 2, 3, 4, 5]
     assert status["cost"]["inputTokens"] > 0
-    assert status["observations"] == [FACT]
+    told = {"perspective": "build", "statement": "`cat greeting.txt`: exit code 0", "evidence": "Good day."}
+    assert status["observations"] == [told, FACT]
     assert status["instanceName"] == "one"
 
 
@@ -126,7 +127,9 @@ def test_a_task_that_failed_is_tried_again_with_what_was_learned(planning: Site,
     status = end(planning, "again")
     assert status["phase"] == "Succeeded"
     tried = next(each for each in status["tree"] if each["id"] != "root")
-    assert (tried["state"], tried["failureThreshold"], tried["lessons"]) == ("done", 0.2, ["Say it kindly."])
+    assert (tried["state"], tried["failureThreshold"]) == ("done", 0.2)
+    kept = json.loads(plans.git(planning, "again", "show", "HEAD:working_plan/current.json"))
+    assert kept["children"][0]["lessons"] == ["Say it kindly."]
     assert subjects(planning, "again")[2].startswith("[write] ADAPT: It is rude.")
 
 
@@ -274,6 +277,23 @@ def test_a_plan_that_is_deleted_makes_no_more_requests(planning: Site, model: Mo
     planning.answer(planning.ask("'meanwhile"))
     left = planning.kube.list("efritrequests", planning.namespace, labelSelector=f"efrit.dev/plan={uid}")
     assert {each["metadata"]["labels"]["efrit.dev/plan-part"] for each in left} == {"begin"}
+
+
+def test_requests_of_steps_long_past_are_deleted(planning: Site, model: Model) -> None:
+    script = Script(model, "many")
+    script.act(r"t\d+", greeting("many"))
+    script.done(r"t\d+", "root")
+    tasks = [f"t{number}" for number in range(17)]
+    begin(planning, "many", script.intent, *tasks)
+    status = end(planning, "many", 240)
+    assert status["phase"] == "Succeeded"
+    assert plans.steps(planning, "many") == list(range(2 * len(tasks) + 2))
+    left = {int(each["metadata"]["labels"]["efrit.dev/plan-step"]) for each in plans.parts(planning, "many")}
+    assert 0 not in left
+    assert left >= set(range(21, 2 * len(tasks) + 2))
+    (operator,) = planning.operators
+    # Each is deleted once, and no more is thought of it.
+    assert operator.metric('efrit_reconcile_failures_total{kind="EfritPlan"}') == 0
 
 
 def test_a_final_plan_with_a_time_to_live_goes(planning: Site, model: Model) -> None:

@@ -101,17 +101,15 @@ class Plans:
         if known is None or _progress(known) != _progress(request):
             self._look(key)
 
-    def request_gone(self, request: EfritRequest) -> None:
-        """Take in that a request was deleted."""
-        key, name = self._keys.get(owner_of(request) or ""), request.metadata.name
-        if key is None:
-            return
-        record = self._records[key]
-        known = record.requests.get(name)
-        if known is not None and known.metadata.uid == request.metadata.uid:
-            del record.requests[name]
-            record.results.pop(known.metadata.uid, None)
-            self._look(key)
+    def request_gone(self, request: Key, uid: str) -> None:
+        """Take in that a request was deleted, one that is final and otherwise forgotten included."""
+        namespace, name = request
+        for key, record in self._records.items():
+            known = record.requests.get(name) if key[0] == namespace else None
+            if known is not None and known.metadata.uid == uid:
+                del record.requests[name]
+                record.results.pop(uid, None)
+                self._look(key)
 
     # What actions learned.
 

@@ -235,7 +235,7 @@ class Store(BridgeNews):
             self._untarget(entry)
             entry.gone = True
             self._look_request(key)
-            self.plans.request_gone(entry.request)
+        self.plans.request_gone(key, uid)
 
     def drop_request(self, key: Key) -> None:
         """Forget a request with which nothing is left to do."""

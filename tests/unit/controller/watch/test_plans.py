@@ -92,6 +92,19 @@ async def test_a_request_that_is_deleted_is_the_plans_no_more() -> None:
 
 
 @on_virtual_time
+async def test_a_deleted_request_is_forgotten_though_the_store_has_no_record_of_it() -> None:
+    world = known(part_json("one", status=final_status()), part_json("two"))
+    await world.looks()
+
+    world.store.request_gone((NAMESPACE, "one"), "uid-other")
+    assert names(world) == {"one", "two"}
+    world.store.request_gone((NAMESPACE, "one"), "uid-one")
+
+    assert await world.looks() == {LOOK}
+    assert names(world) == {"two"}
+
+
+@on_virtual_time
 async def test_a_list_forgets_what_is_not_there_any_more() -> None:
     world = known(part_json("one"), part_json("two"))
 

@@ -56,7 +56,8 @@ class Script:
     """An engine that says one thing, and remembers what it was told."""
 
     def __init__(self, action: Any = CREATE, described: Json | None = None, **more: Any) -> None:
-        self.decision = engine.Decision(action, message="It is at work.", **more)
+        plain: Json = {"position": None, "task": None, "phase": None, "message": "It is at work."}
+        self.decision = engine.Decision(action, **(plain | more))
         self.described = DESCRIBED if described is None else described
         self.told: list[engine.Known] = []
 

@@ -18,9 +18,18 @@ from pydantic import ValidationError
 from efrit.api import EfritInstance, EfritPlan, EfritRequest
 from efrit.controller.act.identity import new_identity
 from efrit.controller.act.kube import UNREADABLE
-from efrit.controller.decide.actions import Action, ApplyChildren, StoreResult, Submit
+from efrit.controller.decide.actions import (
+    Action,
+    ApplyChildren,
+    CreateRequest,
+    PatchStatus,
+    StoreResult,
+    Submit,
+)
 from efrit.controller.decide.children import build
 from efrit.controller.decide.instances import decide_instance
+from efrit.controller.decide.plan_views import PlanSnapshot
+from efrit.controller.decide.plans import decide_plan
 from efrit.controller.decide.requests import decide_request
 from efrit.protocol import Request, RequestState
 from tests.integration.api.schema import BASES, holding, ours
@@ -133,8 +142,9 @@ def test_every_request_that_is_taken_on_is_read_decided_about_and_sent(kube: Kub
     assert tally.enough(), vars(tally)
 
 
-def test_every_plan_that_is_taken_on_is_read(kube: Kube, room: str) -> None:
+def test_every_plan_that_is_taken_on_is_read_and_begun(kube: Kube, room: str) -> None:
     tally = Tally()
+    existing = kube.create("efritplans", room, {**BASES["efritplans"], "metadata": {"name": "begun"}})
 
     @fuzzed
     @given(manifests("efritplans", "spec"))
@@ -144,6 +154,14 @@ def test_every_plan_that_is_taken_on_is_read(kube: Kube, room: str) -> None:
             plan = EfritPlan.model_validate(stored)
             assert type(plan.spec).model_validate(plan.spec.to_wire()) == plan.spec
             _agrees(EfritPlan, manifest)
+            for action in _plan_is_decided_about(plan):
+                match action:
+                    case CreateRequest(manifest=made):
+                        # As the controller would, but that a dry run has no plan of this UID.
+                        kube.create("efritrequests", room, made, dryRun="All", fieldValidation="Strict")
+                    case PatchStatus(status=status):
+                        whole = {**existing, "status": status}
+                        kube.replace("efritplans", room, whole, "status", dryRun="All", fieldValidation="Strict")
 
     holds()
     assert tally.enough(), vars(tally)
@@ -167,6 +185,8 @@ def test_every_status_that_is_taken_on_is_read(kube: Kube, room: str, plural: st
                 _instance_is_decided_about(read)
             elif isinstance(read, EfritRequest):
                 _request_is_decided_about(read)
+            else:
+                list(_plan_is_decided_about(read))
 
     holds()
     assert tally.enough(), vars(tally)
@@ -228,6 +248,14 @@ def _request_is_decided_about(request: EfritRequest) -> None:
             for action in _is_json(decide_request(snapshot, NOW)):
                 if isinstance(action, Submit):
                     assert Request.parse(action.request.to_json().encode()).digest() == action.request.digest()
+
+
+def _plan_is_decided_about(plan: EfritPlan) -> Iterator[Action]:
+    roomy = factory.instance(spec={"limits": {"maxRequestBytes": 1_000_000}})
+    for target in (None, roomy):
+        actions = decide_plan(PlanSnapshot(plan, {}, {}, target), NOW)
+        assert actions or plan.final
+        yield from actions
 
 
 def _is_json(actions: list[Action]) -> Iterator[Action]:

@@ -45,9 +45,11 @@ async def _serve(settings: options.Settings) -> None:
         return
     fresh = FreshBackend(lambda: connect(settings.place))
     # What is wrong with the settings is told at once, not with the first call.
-    await fresh.current()
+    backend = await fresh.current()
     try:
-        server = make_server(lambda _: fresh.current(), settings.access, one_client=True)
+        server = make_server(
+            lambda _: fresh.current(), settings.access, plans=backend.kind == "cluster", one_client=True
+        )
         await speak(server)
     finally:
         with anyio.CancelScope(shield=True):

@@ -92,7 +92,7 @@ class Calls:
             Work(
                 type=RequestType(asked.type),
                 content=asked.content,
-                instance=_instance(asked.instance_id),
+                instance=named_instance(asked.instance_id),
                 timeout=asked.timeout,
                 return_context=asked.return_context,
                 key=key,
@@ -105,7 +105,7 @@ class Calls:
             Work(
                 type=RequestType(asked.type),
                 content=asked.content,
-                instance=_instance(asked.instance_id),
+                instance=named_instance(asked.instance_id),
                 pool=asked.pool,
                 selector=asked.selector,
                 timeout=asked.timeout,
@@ -200,7 +200,8 @@ def question_of(state: RequestState) -> str | None:
     return state.session.question
 
 
-def _instance(named: str | None) -> str | None:
+def named_instance(named: str | None) -> str | None:
+    """The instance an argument names, None for the least loaded one."""
     return None if named == shapes.ANY_INSTANCE else named
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from efrit.client.interface import RequestType
-from efrit.mcp import shapes
+from efrit.mcp import plan_shapes, shapes
 
 
 class Effect(StrEnum):
@@ -155,18 +155,91 @@ _CANCEL = Tool(
 )
 
 
+_PLANS = (
+    Tool(
+        "efrit_run_plan",
+        "Run a plan",
+        "Begin work of many steps towards an intent: a tree of tasks on an instance's workspace, each done (act), "
+        "looked at (assess) and learned from (adapt), every step a git commit. Returns at once; plan_id is the "
+        "durable handle for efrit_wait_plan, efrit_get_plan and efrit_change_plan.",
+        plan_shapes.RunPlanArguments,
+        plan_shapes.PlanAnswer,
+        Effect.DESTROYS,
+        open_world=True,
+    ),
+    Tool(
+        "efrit_list_plans",
+        "List plans",
+        "List the plans there are and where they stand.",
+        plan_shapes.ListPlansArguments,
+        plan_shapes.PlansAnswer,
+        Effect.READS,
+        idempotent=True,
+    ),
+    Tool(
+        "efrit_get_plan",
+        "Look at a plan",
+        "A plan as it is now: its tree of tasks, what is done at the moment, what was seen last, the last commits, "
+        "what it has cost.",
+        plan_shapes.PlanArguments,
+        plan_shapes.PlanAnswer,
+        Effect.READS,
+        idempotent=True,
+    ),
+    Tool(
+        "efrit_wait_plan",
+        "Wait for a plan",
+        "Wait until a plan is final, with each of its steps as progress, and return it. It returns earlier when "
+        "timeout is over: final is then false and the plan goes on.",
+        plan_shapes.WaitPlanArguments,
+        plan_shapes.PlanAnswer,
+        Effect.READS,
+        idempotent=True,
+    ),
+    Tool(
+        "efrit_amend_plan",
+        "Amend a plan",
+        "Add to a plan what was forgotten or became clear; from the next task on it is heeded. What was said stays "
+        "said: the intent and earlier amendments never change.",
+        plan_shapes.AmendPlanArguments,
+        plan_shapes.PlanAnswer,
+        Effect.DESTROYS,
+    ),
+    Tool(
+        "efrit_change_plan",
+        "Suspend, resume or cancel a plan",
+        "Suspend a plan (what runs ends, nothing more begins), let it go on, or end it for good. What was done stays "
+        "done.",
+        plan_shapes.ChangePlanArguments,
+        plan_shapes.PlanAnswer,
+        Effect.DESTROYS,
+        idempotent=True,
+    ),
+    Tool(
+        "efrit_get_plan_log",
+        "Commits of a plan",
+        "The commits of a plan's repository, oldest first, with what each step came to and cost. Asks the plan's "
+        "instance; without the right to do so, the last commits of the status are returned.",
+        plan_shapes.PlanLogArguments,
+        plan_shapes.PlanLogAnswer,
+        Effect.READS,
+        idempotent=True,
+    ),
+)
+
+
 def may_reply(access: Access, kind: RequestType | None) -> bool:
     """Whether a server with this access goes on with a session of this kind when its question is answered."""
     return access is Access.FULL or (access is Access.NOT_DESTRUCTIVE and kind is RequestType.CHAT)
 
 
-def catalogue(access: Access) -> tuple[Tool, ...]:
-    """The tools a server with this access offers, always in the same order."""
+def catalogue(access: Access, *, plans: bool = False) -> tuple[Tool, ...]:
+    """The tools a server with this access offers, always in the same order; `plans`: where there are some."""
     execute, submit = _work(access)
     allowed = {
         Access.FULL: {Effect.READS, Effect.ADDS, Effect.DESTROYS},
         Access.NOT_DESTRUCTIVE: {Effect.READS, Effect.ADDS},
         Access.READ_ONLY: {Effect.READS},
     }[access]
-    every = (execute, _LIST, _STATS, _START, _STOP, submit, _GET, _wait(access), _CANCEL)
+    every = (execute, _LIST, _STATS, _START, _STOP, submit, _GET, _wait(access), _CANCEL, *(_PLANS if plans else ()))
     return tuple(tool for tool in every if tool.effect in allowed)

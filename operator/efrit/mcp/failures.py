@@ -10,6 +10,7 @@ from efrit.errors import EfritError
 _ADVICE: tuple[tuple[type[EfritError], str], ...] = (
     (errors.InstanceNotFound, "efrit_list_instances names those there are; efrit_start_instance makes one."),
     (errors.RequestNotFound, "A finished request is kept for a time only; its id is what efrit_submit returned."),
+    (errors.PlanNotFound, "efrit_list_plans names those there are."),
     (errors.NoInstance, "efrit_list_instances shows what there is; efrit_start_instance starts one."),
     (errors.NotFinished, "efrit_wait waits until it is final."),
     (errors.Conflict, "Use another idempotency_key for other work."),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import re
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -30,6 +31,7 @@ from starlette.types import Receive, Scope, Send
 
 from efrit.client.cluster.api import Api, configuration
 from efrit.client.connect import Place, connect
+from efrit.client.connect import backend_of as kind_of_backend
 from efrit.client.interface import Backend
 from efrit.errors import ConfigurationError, EfritError, Unauthorized
 from efrit.mcp.catalogue import Access
@@ -122,10 +124,11 @@ def make_app(
     access: Access = Access.FULL,
     *,
     namespace: str | None = None,
+    plans: bool = False,
     state_keys: list[bytes] | None = None,
     patience: float = 60.0,
 ) -> Starlette:
-    """The application. `namespace` is the server's own: the one of `/mcp`."""
+    """The application. `namespace` is the server's own: the one of `/mcp`; `plans`: it is a cluster's."""
     own = namespace or "default"
 
     async def backend_of(ctx: ServerRequestContext[Any, Any]) -> Backend:
@@ -141,7 +144,9 @@ def make_app(
         where = _http(ctx).path_params.get("namespace") or own
         return f"{caller.name} {caller.uid} {where}" if caller is not None else None
 
-    server = make_server(backend_of, access, patience=patience, state_keys=state_keys, principal=principal)
+    server = make_server(
+        backend_of, access, plans=plans, patience=patience, state_keys=state_keys, principal=principal
+    )
     return app_around(server, reviewer, security, backends.close)
 
 
@@ -217,6 +222,7 @@ async def serve_http(settings: Settings, http: Http) -> None:
         security_of(http),
         settings.access,
         namespace=own,
+        plans=kind_of_backend(place, os.environ) == "cluster",
         state_keys=keys,
     )
     try:

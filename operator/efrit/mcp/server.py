@@ -24,10 +24,12 @@ from pydantic import ValidationError
 
 from efrit.client.interface import Backend, Handle, RequestState
 from efrit.errors import EfritError
-from efrit.mcp import asking, resources, shapes
+from efrit.mcp import asking, plan_shapes, resources, shapes
 from efrit.mcp.calls import Calls, question_of
 from efrit.mcp.catalogue import Access, Effect, Tool, catalogue, may_reply
 from efrit.mcp.failures import in_words, wrong_arguments
+from efrit.mcp.plan_calls import PlanCalls, described
+from efrit.mcp.plan_waiting import follow_plan
 from efrit.mcp.schemas import schema_of
 from efrit.mcp.subscriptions import Subscriptions
 from efrit.mcp.waiting import Report, follow, kept_alive
@@ -55,6 +57,12 @@ up at any time without stopping the work; only efrit_cancel stops it. Work runs 
 means that nobody knows what it did.\
 """
 
+PLAN_INSTRUCTIONS = """
+Work of many steps towards a goal is a plan: efrit_run_plan begins one (give it an idempotency_key, criteria, and \
+shell commands that tell whether the work is good), efrit_wait_plan tells each of its steps. Its intent never \
+changes: say what you learn with efrit_amend_plan. It goes on without you; only efrit_change_plan stops it.\
+"""
+
 Context = ServerRequestContext[Any, Any]
 BackendOf = Callable[[Context], Awaitable[Backend]]
 Shape = Callable[[RequestState], Awaitable[shapes.Answer]]
@@ -71,25 +79,26 @@ def make_server(
     backend_of: BackendOf,
     access: Access = Access.FULL,
     *,
+    plans: bool = False,
     patience: float = PATIENCE,
     state_keys: list[bytes] | None = None,
     principal: Callable[[Context], str | None] | None = None,
     one_client: bool = False,
 ) -> Server[Any]:
-    """A server whose calls go to `backend_of(call)`.
+    """A server whose calls go to `backend_of(call)`; `plans`: its backends have plans.
 
     `state_keys`, 32 bytes or more each, are the same in all replicas. `principal` names who calls: a question is
     answered by whoever was asked it. `one_client`: all calls come on one connection, as over stdio; only there can a
     client be told of a change between its calls.
     """
-    handlers = _Handlers(backend_of, access, patience)
+    handlers = _Handlers(backend_of, access, patience, plans)
     server: Server[Any] = Server(
         NAME,
         lifespan=handlers.subscriptions.running,
         version=our_version(),
         title="Efrit",
         description="Work for resident Emacs daemons: evals, chats and commands.",
-        instructions=INSTRUCTIONS,
+        instructions=INSTRUCTIONS + PLAN_INSTRUCTIONS if plans else INSTRUCTIONS,
         cache_hints={
             "tools/list": CacheHint(ttl_ms=3_600_000, scope="public"),
             "resources/templates/list": CacheHint(ttl_ms=3_600_000, scope="public"),
@@ -131,10 +140,11 @@ def as_protocol(tool: Tool) -> types.Tool:
 
 
 class _Handlers:
-    def __init__(self, backend_of: BackendOf, access: Access, patience: float) -> None:
+    def __init__(self, backend_of: BackendOf, access: Access, patience: float, plans: bool) -> None:
         self._backend_of = backend_of
         self._access = access
-        tools = catalogue(access)
+        self._plans = plans
+        tools = catalogue(access, plans=plans)
         self._tools = {tool.name: tool for tool in tools}
         self._told = [as_protocol(tool) for tool in tools]
         self._patience = patience
@@ -175,13 +185,14 @@ class _Handlers:
         self, ctx: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
         with _told_as_errors():
-            page = await resources.page(await self._backend_of(ctx), params.cursor if params is not None else None)
+            cursor = params.cursor if params is not None else None
+            page = await resources.page(await self._backend_of(ctx), cursor, plans=self._plans)
         return types.ListResourcesResult(resources=list(page.resources), next_cursor=page.cursor)
 
     async def list_templates(
         self, _: Context, __: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
-        return types.ListResourceTemplatesResult(resource_templates=list(resources.TEMPLATES))
+        return types.ListResourceTemplatesResult(resource_templates=list(resources.templates(self._plans)))
 
     async def read_resource(self, ctx: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         with _told_as_errors():
@@ -248,7 +259,35 @@ class _Call:
                     stopped = await calls.stop(arguments)
                 return _answered(stopped)
             case _:
-                return _answered(await calls.list_instances())
+                return _answered(await self._on_plans(arguments) or await calls.list_instances())
+
+    async def _on_plans(self, arguments: shapes.Arguments) -> shapes.Answer | None:
+        """The answer of a tool for plans; None where it is none."""
+        match arguments:
+            case plan_shapes.RunPlanArguments():
+                with anyio.CancelScope(shield=True):
+                    begun = await PlanCalls(self._backend).run(arguments, self._key())
+                return described(begun)
+            case plan_shapes.ListPlansArguments():
+                return await PlanCalls(self._backend).list_plans()
+            case plan_shapes.PlanArguments():
+                return described(await PlanCalls(self._backend).get(arguments.plan_id))
+            case plan_shapes.WaitPlanArguments():
+                plans = self._backend.planning()
+                return described(await follow_plan(plans, arguments.plan_id, arguments.timeout, self._report))
+            case plan_shapes.AmendPlanArguments():
+                with anyio.CancelScope(shield=True):
+                    amended = await PlanCalls(self._backend).amend(arguments)
+                return described(amended)
+            case plan_shapes.ChangePlanArguments():
+                with anyio.CancelScope(shield=True):
+                    changed = await PlanCalls(self._backend).change(arguments)
+                return described(changed)
+            case plan_shapes.PlanLogArguments():
+                async with kept_alive(self._report, f"{arguments.plan_id} is asked for its history"):
+                    log = await PlanCalls(self._backend).log(arguments)
+                return log  # noqa: RET504 - a scope may swallow what is raised in it, says its type
+        return None
 
     async def _awaited(
         self, begin: Callable[[], Awaitable[Handle]], seconds: float, shape: Shape

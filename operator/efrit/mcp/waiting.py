@@ -5,12 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TypeVar
 
 import anyio
 from mcp.shared.exceptions import MCPError
 
 from efrit.client.interface import Backend, Handle, RequestState, Update
 from efrit.errors import EfritError
+
+T = TypeVar("T")
 
 Report = Callable[[str], Awaitable[None]]
 """Tells whoever waits one sentence."""
@@ -21,26 +24,33 @@ SILENCE = 5.0
 PACE = 0.2
 """Seconds between two pieces of news of a model that talks."""
 
-_LONGEST = 500
+LONGEST = 500
+"""Characters of a sentence at most."""
 
 
 async def follow(backend: Backend, handle: Handle, seconds: float, report: Report) -> RequestState:
     """The request once it is final, or as it is after `seconds`. Raises what `Backend.watch` and `get` raise."""
-    teller = _Teller(report)
-    state: RequestState | None = None
+    state = await within(seconds, lambda teller: _until_final(backend, handle, teller), report)
+    return state if state is not None else await backend.get(handle)
+
+
+async def within(seconds: float, work: Callable[[Teller], Awaitable[T | None]], report: Report) -> T | None:
+    """What `work` returns, None where `seconds` were not enough; it tells, and silences are broken for it."""
+    teller = Teller(report)
+    found: T | None = None
     problem: EfritError | None = None
     with anyio.move_on_after(seconds):
         async with anyio.create_task_group() as group:
             group.start_soon(teller.break_silences)
             try:
-                state = await _until_final(backend, handle, teller)
+                found = await work(teller)
             except EfritError as error:
                 # Raised in here it would come out as a group of one.
                 problem = error
             group.cancel_scope.cancel()
     if problem is not None:
         raise problem
-    return state if state is not None else await backend.get(handle)
+    return found
 
 
 @asynccontextmanager
@@ -53,7 +63,7 @@ async def watching(backend: Backend, handle: Handle) -> AsyncIterator[AsyncItera
         yield updates
 
 
-async def _until_final(backend: Backend, handle: Handle, teller: _Teller) -> RequestState | None:
+async def _until_final(backend: Backend, handle: Handle, teller: Teller) -> RequestState | None:
     async with watching(backend, handle) as updates:
         async for update in updates:
             await teller.tell(update)
@@ -90,12 +100,12 @@ def sentence(state: RequestState) -> str:
     progress = state.progress
     if progress is not None and progress.message:
         step = f"step {progress.step}: " if progress.step is not None else ""
-        return f"{step}{progress.message}"[:_LONGEST]
+        return f"{step}{progress.message}"[:LONGEST]
     where = f" in {state.handle.instance}" if state.handle.instance else ""
-    return (state.message or f"{state.reason}{where}")[:_LONGEST]
+    return (state.message or f"{state.reason}{where}")[:LONGEST]
 
 
-class _Teller:
+class Teller:
     """Says what is new, each sentence once, not too often and not too seldom."""
 
     def __init__(self, report: Report) -> None:
@@ -105,21 +115,27 @@ class _Teller:
         self._line = ""
 
     async def tell(self, update: Update) -> None:
+        """What is new in an update."""
         if update.state is not None and (text := sentence(update.state)) != self._last:
-            self._last = text
-            await self._say(text)
+            await self.say(text)
         if update.text:
             # What a model says comes in pieces: the line it is at tells more than the piece.
-            self._line = (self._line + update.text).rsplit("\n", 1)[-1][-_LONGEST:]
+            self._line = (self._line + update.text).rsplit("\n", 1)[-1][-LONGEST:]
             if self._line.strip() and time.monotonic() - self._told >= PACE:
-                await self._say(self._line)
+                await self._tell(self._line)
+
+    async def say(self, text: str) -> None:
+        """A sentence; it is said again when there is nothing new for long."""
+        self._last = text
+        await self._tell(text)
 
     async def break_silences(self) -> None:
+        """Says that it goes on, for ever."""
         while True:
             await anyio.sleep(SILENCE)
             if time.monotonic() - self._told >= SILENCE:
-                await self._say(f"{self._last or 'waiting'} ({time.monotonic() - self._began:.0f} s)")
+                await self._tell(f"{self._last or 'waiting'} ({time.monotonic() - self._began:.0f} s)")
 
-    async def _say(self, text: str) -> None:
+    async def _tell(self, text: str) -> None:
         self._told = time.monotonic()
         await self._report(text)

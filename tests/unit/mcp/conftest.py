@@ -29,11 +29,13 @@ def mode(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def open_client(backend: ScriptedBackend, mode: str) -> Open:
     @asynccontextmanager
-    async def opened(access: Access = Access.FULL, patience: float = 60.0, **options: Any) -> AsyncIterator[Client]:
+    async def opened(
+        access: Access = Access.FULL, patience: float = 60.0, plans: bool = False, **options: Any
+    ) -> AsyncIterator[Client]:
         async def backend_of(_: object) -> ScriptedBackend:
             return backend
 
-        server = make_server(backend_of, access, patience=patience)
+        server = make_server(backend_of, access, patience=patience, plans=plans)
         async with Client(server, mode=mode, **options) as client:
             yield client
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 
-from efrit.client.errors import InstanceNotFound, NoInstance, NotFinished, RequestNotFound
+from efrit.client.errors import InstanceNotFound, NoInstance, NotFinished, Refused, RequestNotFound
 from efrit.client.interface import (
     Error,
     Finding,
@@ -31,6 +31,7 @@ from efrit.client.interface import (
     Update,
     Work,
 )
+from efrit.client.plans import Plans
 
 BEGAN = datetime(2025, 1, 3, 18, 30, tzinfo=UTC)
 
@@ -48,6 +49,7 @@ class ScriptedBackend:
     whole: dict[str, str] = field(default_factory=dict)
     logs: dict[str, list[str]] = field(default_factory=dict)
     setups: list[Setup | None] = field(default_factory=list)
+    plans_of: Plans | None = None
 
     kind = "local"
     place = "a test"
@@ -87,6 +89,11 @@ class ScriptedBackend:
 
     async def examine(self) -> Sequence[Finding]:
         return []
+
+    def planning(self) -> Plans:
+        if self.plans_of is None:
+            raise Refused("plans need a cluster")
+        return self.plans_of
 
     async def submit(self, work: Work) -> Handle:
         instance = work.instance or next(iter(sorted(self.running)), None)

@@ -20,6 +20,16 @@ NAMES = [
     "efrit_cancel",
 ]
 
+PLAN_NAMES = [
+    "efrit_run_plan",
+    "efrit_list_plans",
+    "efrit_get_plan",
+    "efrit_wait_plan",
+    "efrit_amend_plan",
+    "efrit_change_plan",
+    "efrit_get_plan_log",
+]
+
 # The published parameters and answers: name -> (required, optional).
 PARAMETERS = {
     "efrit_execute": ({"instance_id", "type", "content"}, {"timeout", "return_context"}),
@@ -46,6 +56,22 @@ ANSWERS = {
 
 def test_the_tools_come_in_one_order() -> None:
     assert [tool.name for tool in catalogue(Access.FULL)] == NAMES
+
+
+def test_where_there_are_plans_their_tools_come_after_the_others() -> None:
+    assert [tool.name for tool in catalogue(Access.FULL, plans=True)] == NAMES + PLAN_NAMES
+
+
+def test_plans_are_looked_at_by_everybody_and_run_amended_and_changed_only_with_full_access() -> None:
+    reading = ["efrit_list_plans", "efrit_get_plan", "efrit_wait_plan", "efrit_get_plan_log"]
+    for access in (Access.READ_ONLY, Access.NOT_DESTRUCTIVE):
+        assert [tool.name for tool in catalogue(access, plans=True) if tool.name in PLAN_NAMES] == reading
+    hints = {tool.name: tool.annotations for tool in map(as_protocol, catalogue(Access.FULL, plans=True))}
+    for name in PLAN_NAMES:
+        hint = hints[name]
+        assert hint is not None
+        assert (hint.read_only_hint, hint.destructive_hint) == (name in reading, name not in reading)
+        assert hint.idempotent_hint == (name not in ("efrit_run_plan", "efrit_amend_plan"))
 
 
 @pytest.mark.parametrize("name", PARAMETERS)
@@ -79,7 +105,7 @@ def test_the_words_of_the_published_answers_are_the_published_ones() -> None:
 
 @pytest.mark.parametrize("access", Access)
 def test_every_schema_is_plain_json_schema(access: Access) -> None:
-    for tool in map(as_protocol, catalogue(access)):
+    for tool in map(as_protocol, catalogue(access, plans=True)):
         for schema in (tool.input_schema, tool.output_schema):
             jsonschema.Draft202012Validator.check_schema(schema)
             assert schema is not None

@@ -115,7 +115,9 @@ async def served(keys: list[bytes] | None = None, beside: Site | None = None) ->
             spaces[name] = ScriptedBackend()
             spaces[name].add(f"of-{name}")
         reviewer.rights = {("ann", "default"): ALL, ("ben", "team"): ALL}
-    app = make_app(Backends(opening), reviewer, SECURITY, Access.FULL, namespace="default", state_keys=keys)
+    app = make_app(
+        Backends(opening), reviewer, SECURITY, Access.FULL, namespace="default", plans=True, state_keys=keys
+    )
     async with app.router.lifespan_context(app):
         yield Site(reviewer, spaces, opened, app)
 

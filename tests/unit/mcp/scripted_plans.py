@@ -1,0 +1,134 @@
+"""Plans that do what a test tells them, behind a backend of a test."""
+
+import base64
+import gzip
+import json
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import anyio
+
+from efrit.client.errors import PlanNotFound
+from efrit.client.plan_history import history_of
+from efrit.client.plans import (
+    Change,
+    Counts,
+    NewPlan,
+    Observation,
+    Outcome,
+    PlanCommit,
+    PlanPhase,
+    PlanReason,
+    PlanState,
+    Task,
+)
+from efrit.plan.calls import form
+from tests.unit.mcp.scripted import BEGAN, ScriptedBackend, evaluated
+
+
+@dataclass
+class ScriptedPlans:
+    """Plans begin at once, and become what the test says."""
+
+    backend: ScriptedBackend
+    states: dict[str, PlanState] = field(default_factory=dict)
+    created: list[NewPlan] = field(default_factory=list)
+    changed: anyio.Condition = field(default_factory=anyio.Condition)
+
+    async def create_plan(self, new: NewPlan) -> PlanState:
+        self.created.append(new)
+        name = new.name or f"plan-{new.key or len(self.created)}"
+        assert new.intent is not None
+        begun = PlanState(
+            name, PlanPhase.RUNNING, PlanReason.RUNNING, new.intent, uid=f"uid-{name}", instance="default", begun=True
+        )
+        return self.states.setdefault(name, replace(begun, message="It acts.", created=BEGAN))
+
+    async def plans(self) -> Sequence[PlanState]:
+        return list(self.states.values())
+
+    async def plan(self, name: str) -> PlanState:
+        if name not in self.states:
+            raise PlanNotFound(f"there is no plan {name}")
+        return self.states[name]
+
+    async def watch_plan(self, name: str) -> AsyncIterator[PlanState]:
+        told: PlanState | None = None
+        while True:
+            state = await self.plan(name)
+            if state != told:
+                told = state
+                yield state
+                if state.final:
+                    return
+                continue
+            async with self.changed:
+                if self.states[name] == told:
+                    await self.changed.wait()
+
+    async def amend_plan(self, name: str, text: str) -> PlanState:
+        state = await self.plan(name)
+        return await self.put(name, amendments=(*state.amendments, text))
+
+    async def change_plan(self, name: str, change: Change) -> PlanState:
+        await self.plan(name)
+        if change is Change.CANCEL:
+            return await self.end(name, PlanReason.CANCELLED, Outcome.FAILURE)
+        return await self.put(name, suspended=change is Change.SUSPEND)
+
+    async def plan_history(self, name: str, limit: int | None = None) -> dict[str, Any]:
+        return await history_of(self.backend, await self.plan(name), limit)
+
+    # What a test does to them
+
+    async def put(self, name: str, **known: Any) -> PlanState:
+        async with self.changed:
+            self.states[name] = replace(self.states[name], **known)
+            self.changed.notify_all()
+        return self.states[name]
+
+    async def end(self, name: str, reason: PlanReason, outcome: Outcome) -> PlanState:
+        phase = PlanPhase.SUCCEEDED if outcome is Outcome.SUCCESS else PlanPhase.FAILED
+        return await self.put(name, phase=phase, reason=reason, outcome=outcome, message="It is over.")
+
+    def tells(self, name: str, history: dict[str, Any], limit: int | None = None, *, packed: bool = False) -> None:
+        """Its instance answers with this history."""
+        asked = {"plan": name, "uid": self.states[name].uid} | ({} if limit is None else {"limit": limit})
+        self.backend.answers[form("history", asked)] = evaluated(answer(history, packed=packed))
+
+
+def answer(history: dict[str, Any], *, packed: bool = False) -> str:
+    """A history as the value of the form is printed."""
+    text = json.dumps(history)
+    zipped = base64.b64encode(gzip.compress(text.encode())).decode()
+    payload = json.dumps({"packed": zipped} if packed else {"value": history})
+    return '"' + payload.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def at_work(step: str, task: str, *commits: str) -> dict[str, Any]:
+    """A plan in the middle of something; its commits oldest first."""
+    return {
+        "step": step,
+        "current_task": task,
+        "tree": (Task("root", None, "parent", "All"), Task("a", "root", "atomic", "Add"), Task("b", "root")),
+        "commits": tuple(PlanCommit(f"hash of {each}", each, "act", task, 1) for each in reversed(commits)),
+        "observations": (Observation("build", "It builds."),),
+        "counts": Counts(3, 3, 0),
+    }
+
+
+COMMIT = {
+    "hash": "a" * 40,
+    "subject": "[a] ACT: Add",
+    "kind": "act",
+    "task": "a",
+    "step": 1,
+    "time": "2026-01-31T09:00:00Z",
+    "outcome": "Success",
+    "inputTokens": 700,
+    "outputTokens": 30,
+    "seconds": 2.5,
+    "work": {"files": 1, "insertions": 2, "deletions": 0},
+}
+HISTORY = {"plan": "calc", "commits": [COMMIT]}

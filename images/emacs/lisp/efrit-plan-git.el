@@ -115,25 +115,37 @@ Return (STATUS OUTPUT ERRORS): the exit status, or a string about the signal
 that killed it, and two strings of bytes."
   (efrit-plan-git--call root input (efrit-plan-git-program) arguments))
 
+(defvar efrit-plan-git--errors nil
+  "The file that takes what git says of errors, one for the life of this Emacs.")
+
+(defun efrit-plan-git--errors-file ()
+  "Return the path of `efrit-plan-git--errors', made anew if need be."
+  (unless (and efrit-plan-git--errors (file-exists-p efrit-plan-git--errors))
+    (setq efrit-plan-git--errors (make-temp-file "efrit-git-"))
+    (add-hook 'kill-emacs-hook #'efrit-plan-git--forget-errors))
+  efrit-plan-git--errors)
+
+(defun efrit-plan-git--forget-errors ()
+  "Delete the file that takes what git says of errors."
+  (ignore-errors (delete-file efrit-plan-git--errors)))
+
 (defun efrit-plan-git--call (root input program arguments)
   "Run PROGRAM with ARGUMENTS as `efrit-plan-git-try' does, for ROOT and INPUT."
   (let* ((default-directory root)
          (file-name-handler-alist nil)
          (process-environment (efrit-plan-git-environment root))
          (coding-system-for-read 'no-conversion) (coding-system-for-write 'no-conversion)
-         (errors (make-temp-file "efrit-git-")))
-    (unwind-protect
-        (with-temp-buffer
-          (set-buffer-multibyte nil)
-          (let ((status (if input
-                            (apply #'call-process-region input nil program nil
-                                   (list t errors) nil arguments)
-                          (apply #'call-process program nil (list t errors) nil arguments))))
-            (list status (buffer-string)
-                  (progn (erase-buffer)
-                         (insert-file-contents-literally errors nil 0 8192)
-                         (buffer-string)))))
-      (ignore-errors (delete-file errors)))))
+         (errors (efrit-plan-git--errors-file)))
+    (with-temp-buffer
+      (set-buffer-multibyte nil)
+      (let ((status (if input
+                        (apply #'call-process-region input nil program nil
+                               (list t errors) nil arguments)
+                      (apply #'call-process program nil (list t errors) nil arguments))))
+        (list status (buffer-string)
+              (progn (erase-buffer)
+                     (insert-file-contents-literally errors nil 0 8192)
+                     (buffer-string)))))))
 
 (defun efrit-plan-git-input (root input &rest arguments)
   "Return what git says, given INPUT and run with ARGUMENTS in the repository ROOT.

@@ -56,7 +56,11 @@ esac
 It kills itself before its file number WRITES, unless nil.
 Return (STATUS . OUTPUT)."
   (with-temp-buffer
-    (let ((form `(progn
+    ;; What one that is killed leaves is gone with the workspace.
+    (let ((process-environment
+           (cons (concat "TMPDIR=" (file-name-directory (directory-file-name efrit-workspace-directory)))
+                 process-environment))
+          (form `(progn
                    (setenv "EFRIT_TEST_VICTIM" (number-to-string (emacs-pid)))
                    (require 'efrit-plan)
                    (setq efrit-workspace-directory ,efrit-workspace-directory)

@@ -70,7 +70,7 @@
   (format "(efrit-plan-%s %S)" name (efrit-test-plan-arguments members)))
 
 (ert-deftest efrit-plan-facts-a-daemon-beats-while-they-run-and-can-be-told-to-stop ()
-  (efrit-test-with-daemon ()
+  (efrit-test-with-daemon ((concat "TMPDIR=" efrit-workspace-directory))
     (efrit-test-value "b" (efrit-plan-facts-test--form 'begin (efrit-test-plan-begin-members)))
     (efrit-test-submit "f" :content (efrit-plan-facts-test--form
                                      'facts '(:commands ((build . ["echo $$ > pid; sleep 600"])))))
@@ -91,7 +91,7 @@
       (efrit-test-wait 20 (not (process-attributes pid))))))
 
 (ert-deftest efrit-plan-facts-a-daemon-answers-every-function-by-requests ()
-  (efrit-test-with-daemon ()
+  (efrit-test-with-daemon ((concat "TMPDIR=" efrit-workspace-directory))
     (let ((value (lambda (id name members)
                    (efrit-test-plan-value
                     (read (efrit-test-value id (efrit-plan-facts-test--form name members)))))))

@@ -6,12 +6,13 @@ that is known of a plan is read from its requests: `begin` and `look` tell where
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
-from efrit.api import Outcome, RequestReason
+from efrit.api import EfritRequest, Outcome, RequestReason
 from efrit.api.plan import CommitKind, PlanStep, TaskState
 from efrit.api.reasons import PlanReason
 from efrit.errors import InvalidPosition, InvalidTree
@@ -42,11 +43,13 @@ from efrit.plan.asking import (
 )
 from efrit.plan.beginning import first_tree
 from efrit.plan.outline import one_line
-from efrit.plan.position import Position, moved_on, parse_position, tree_of
+from efrit.plan.position import Position, adapted_in, commit_in, moved_on, position_in
 from efrit.plan.tree import counts, find, next_task
 from efrit.plan.visit import Visit, spent
 
 __all__ = ["Action", "Create", "Decision", "Finish", "Known", "Wait", "decide"]
+
+_Read = TypeVar("_Read")
 
 _KINDS = {COMMIT_ACT: CommitKind.ACT, COMMIT_ADAPT: CommitKind.ADAPT, AMEND: CommitKind.AMEND}
 _LOOK_EVERY = 20
@@ -112,9 +115,11 @@ class _Engine:
         """The position after the last commit that the requests tell of, or what is to be done to learn it."""
         told = self._told()
         if not told:
-            self._read(0, BEGIN, self._asking.value(0, BEGIN, self._beginning, _CLONE_SECONDS + 300))
+            self._asking.value(0, BEGIN, self._beginning, _CLONE_SECONDS + 300)
             told = self._told()
-        position = max(told.values(), key=lambda each: each.step)
+        if not told:
+            raise failed(PlanReason.WORKSPACE_FAILED, "The repository of the plan was begun, and is not there.")
+        position = max(told, key=lambda each: each.step)
         self._base = position.step
         while (after := self._next(position)) is not None:
             position = after
@@ -124,66 +129,59 @@ class _Engine:
             return self._look(max(latest, position.step), position)
         return position
 
-    def _told(self) -> dict[str, Position]:
-        """Every position that was told, by name of its request."""
-        found = {}
-        for name, step, what in self._asking.parts():
-            if what in (BEGIN, LOOK) and _succeeded(self._asking.known.requests[name]):
-                value = self._value(name)
-                if value.get("missing") is not True:
-                    found[name] = self._read(step, what, value)
-        return found
+    def _told(self) -> list[Position]:
+        """Every position that was told."""
+        requests = self._asking.known.requests
+        told = (
+            self._read(requests[name], position_in)
+            for name, _, what in self._asking.parts()
+            if what in (BEGIN, LOOK) and _succeeded(requests[name])
+        )
+        return [position for position in told if position is not None]
 
-    def _read(self, step: int, what: str, value: Mapping[str, Any]) -> Position:
+    def _read(self, request: EfritRequest, reader: Callable[[str], _Read], text: str | None = None) -> _Read:
+        """What the result of a request says, or `text`. Ends the plan where it cannot be read."""
         try:
-            return parse_position(value)
+            return reader(self._asking.text(request) if text is None else text)
         except InvalidPosition as error:
-            raise failed(PlanReason.WORKSPACE_FAILED, f"{self._asking.name(step, what)}: {error}") from None
+            raise failed(PlanReason.WORKSPACE_FAILED, f"{request.metadata.name}: {error}") from None
 
-    def _value(self, name: str) -> dict[str, Any]:
-        known = self._asking.known
-        try:
-            return calls.value_of(self._asking.text(known.requests[name]))
-        except InvalidPosition as error:
-            raise failed(PlanReason.WORKSPACE_FAILED, f"{name}: {error}") from None
+    def _made(self, step: int, what: str) -> EfritRequest | None:
+        """The request that made this commit."""
+        requests = (self._asking.request(step, each) for each in tries(what))
+        return next((request for request in requests if request is not None and _succeeded(request)), None)
 
     def _next(self, position: Position) -> Position | None:
         """The position after the next commit, if it was made. The tree is left for `_with_tree`."""
-        for what in COMMITS:
-            for each in tries(what):
-                request = self._asking.request(position.step + 1, each)
-                if request is None or not _succeeded(request):
-                    continue
-                try:
-                    asked = calls.arguments_of(request.spec.content)
-                    return moved_on(position, _KINDS[what], asked, self._value(request.metadata.name))
-                except InvalidPosition as error:
-                    raise failed(PlanReason.WORKSPACE_FAILED, f"{request.metadata.name}: {error}") from None
+        for what, kind in _KINDS.items():
+            if (request := self._made(position.step + 1, what)) is not None:
+                return moved_on(position, *self._read(request, partial(commit_in, kind, request.spec.content)))
         return None
 
     def _with_tree(self, position: Position) -> Position:
         """The position with the tree and the observations of the last adapt since the base."""
         for step in range(position.step, self._base, -1):
-            for each in tries(COMMIT_ADAPT):
-                request = self._asking.request(step, each)
-                if request is not None and _succeeded(request):
-                    return _adapted(position, request.metadata.name, request.spec.content)
+            if (request := self._made(step, COMMIT_ADAPT)) is not None:
+                tree, observations = self._read(request, adapted_in, request.spec.content)
+                return replace(position, tree=tree, observations=observations)
         return position
 
     def _look(self, step: int, position: Position) -> Position:
         """The position as the repository tells it anew."""
-        value = self._asking.value(step, LOOK, dict)
-        if value.get("missing") is True:
+        self._asking.value(step, LOOK, dict)
+        request = self._made(step, LOOK)
+        told = self._read(request, position_in) if request is not None else None
+        made = max(position.step, step - 1)
+        if told is None:
             raise failed(
                 PlanReason.WORKSPACE_FAILED,
                 "The repository of the plan is gone from the workspace: restore it, or create a new EfritPlan.",
             )
-        told = self._read(step, LOOK, value)
-        if told.step < max(position.step, step - 1):
+        if told.step < made:
             raise failed(
                 PlanReason.WORKSPACE_FAILED,
-                f"The repository of the plan stands at step {told.step}, but step {max(position.step, step - 1)} was "
-                "made: restore the workspace, or create a new EfritPlan.",
+                f"The repository of the plan stands at step {told.step}, but step {made} was made: restore the "
+                "workspace, or create a new EfritPlan.",
             )
         self._base = told.step
         return told
@@ -308,14 +306,5 @@ def _out_of_budget(what: str) -> Settled:
     return finished(Outcome.PARTIAL, PlanReason.BUDGET_EXHAUSTED, message)
 
 
-def _succeeded(request: Any) -> bool:
+def _succeeded(request: EfritRequest) -> bool:
     return is_final(request) and request.status.reason == RequestReason.SUCCEEDED
-
-
-def _adapted(position: Position, name: str, content: str) -> Position:
-    try:
-        asked = calls.arguments_of(content)
-        observations = calls.unpacked(asked.get("observations"))
-        return replace(position, tree=tree_of(asked.get("tree")), observations=tuple(observations))
-    except (InvalidPosition, InvalidTree) as error:
-        raise failed(PlanReason.WORKSPACE_FAILED, f"{name}: {error}") from None

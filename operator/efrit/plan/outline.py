@@ -55,8 +55,12 @@ def hidden(tree: Task, shown: set[str]) -> dict[str, dict[TaskState, int]]:
 
 def outline(tree: Task, current: str | None, room: int) -> str:
     """The tree as indented lines of at most `room` bytes: descriptions are cut first, then what is far is counted."""
-    everything = {task.id for task, _ in walk(tree)}
+    lengths = {task.id: len(task.description) for task, _ in walk(tree)}
+    everything = set(lengths)
     for longest in _LONGEST_LINES:
+        # Not worth rendering: the descriptions alone are too long.
+        if sum(min(length, longest) for length in lengths.values()) > room:
+            continue
         text = _lines(tree, current, everything, longest)
         if len(text.encode()) <= room:
             return text
@@ -95,5 +99,6 @@ def _facts(task: Task) -> str:
 
 def one_line(text: str, longest: int) -> str:
     """`text` without line breaks and control characters, cut to `longest` characters with an ellipsis."""
-    flat = " ".join("".join(char if char.isprintable() else " " for char in text).split())
+    plain = text if text.isprintable() else "".join(char if char.isprintable() else " " for char in text)
+    flat = " ".join(plain.split())
     return flat if len(flat) <= longest else flat[: max(longest - 1, 0)].rstrip() + "…"

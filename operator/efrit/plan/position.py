@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -16,7 +17,7 @@ from pydantic.alias_generators import to_camel
 
 from efrit.api.plan import MAX_COMMITS, CommitKind
 from efrit.errors import InvalidPosition, InvalidTree
-from efrit.plan.calls import unpacked
+from efrit.plan.calls import arguments_of, unpacked, value_of
 from efrit.plan.outline import one_line
 from efrit.plan.tree import Task, parse_tree
 from efrit.protocol.model import explain
@@ -51,7 +52,7 @@ class Totals(_Told):
 
 class _Whole(_Told):
     step: int = Field(ge=0)
-    kind: CommitKind
+    kind: CommitKind | None
     task: str | None = None
     head: str = ""
     amendments: int = Field(ge=0)
@@ -66,7 +67,7 @@ class Position:
     """Where a plan stands after its commit number `step`."""
 
     step: int
-    kind: CommitKind
+    kind: CommitKind | None
     task: str | None
     tree: Task
     observations: tuple[Mapping[str, Any], ...] = ()
@@ -79,6 +80,46 @@ class Position:
     def acted(self) -> bool:
         """Whether the visited task was acted on and waits to be judged."""
         return self.kind is CommitKind.ACT
+
+
+# A tree of 2,000 tasks takes tens of milliseconds to read, and the same texts are looked at with every decision.
+@lru_cache(maxsize=64)
+def position_in(result: str) -> Position | None:
+    """The position in the result of `begin` or `look`; None: there is no repository. Raises `InvalidPosition`."""
+    value = value_of(result)
+    return None if value.get("missing") is True else parse_position(value)
+
+
+@lru_cache(maxsize=64)
+def adapted_in(content: str) -> tuple[Task, tuple[Mapping[str, Any], ...]]:
+    """Tree and observations that a commit-adapt brings, from the content of its request. Raises `InvalidPosition`."""
+    asked = arguments_of(content)
+    try:
+        return tree_of(asked.get("tree")), observations_of(asked.get("observations"))
+    except InvalidTree as error:
+        raise InvalidPosition(str(error)) from None
+
+
+@lru_cache(maxsize=256)
+def commit_in(kind: CommitKind, content: str, result: str) -> tuple[Commit, Totals]:
+    """One commit and what it adds to the totals, from the content and the result of its request.
+
+    Raises `InvalidPosition`.
+    """
+    asked = arguments_of(content)
+    try:
+        commit = Commit.model_validate({**value_of(result), "kind": kind, "task": asked.get("task")})
+        cost = {"seconds": asked.get("seconds") or 0.0, **_tokens_of(asked)}
+        totals = Totals(acts=int(kind is CommitKind.ACT), adapts=int(kind is CommitKind.ADAPT), **cost)
+    except ValidationError as error:
+        raise InvalidPosition(f"The answer to a commit cannot be read: {explain(error)}") from None
+    return commit.model_copy(update={"subject": one_line(commit.subject, 200)}), totals
+
+
+def _tokens_of(asked: Mapping[str, Any]) -> dict[str, Any]:
+    usage = asked.get("usage")
+    given = usage if isinstance(usage, Mapping) else {}
+    return {"input_tokens": given.get("input", 0), "output_tokens": given.get("output", 0)}
 
 
 def parse_position(value: Mapping[str, Any]) -> Position:
@@ -112,27 +153,21 @@ def observations_of(payload: object) -> tuple[Mapping[str, Any], ...]:
     return tuple(each for each in value if isinstance(each, dict)) if isinstance(value, Sequence) else ()
 
 
-def moved_on(position: Position, kind: CommitKind, asked: Mapping[str, Any], answer: Mapping[str, Any]) -> Position:
-    """The position after one commit more, from the arguments of its call and the answer; the tree stays as it was."""
-    try:
-        commit = Commit.model_validate(answer)
-    except ValidationError as error:
-        raise InvalidPosition(f"The answer to a commit cannot be read: {explain(error)}") from None
-    usage, totals = asked.get("usage") or {}, position.totals
+def moved_on(position: Position, commit: Commit, added: Totals) -> Position:
+    """The position after one commit more; the tree stays as it was."""
+    before = position.totals
     return replace(
         position,
         step=position.step + 1,
-        kind=kind,
-        task=asked.get("task"),
-        amendments=position.amendments + (kind is CommitKind.AMEND),
-        commits=(*position.commits, commit.model_copy(update={"subject": one_line(commit.subject, 200)}))[
-            -MAX_COMMITS:
-        ],
+        kind=commit.kind,
+        task=commit.task,
+        amendments=position.amendments + (commit.kind is CommitKind.AMEND),
+        commits=(*position.commits, commit)[-MAX_COMMITS:],
         totals=Totals(
-            acts=totals.acts + (kind is CommitKind.ACT),
-            adapts=totals.adapts + (kind is CommitKind.ADAPT),
-            input_tokens=totals.input_tokens + usage.get("input", 0),
-            output_tokens=totals.output_tokens + usage.get("output", 0),
-            seconds=round(totals.seconds + (asked.get("seconds") or 0.0), 3),
+            acts=before.acts + added.acts,
+            adapts=before.adapts + added.adapts,
+            input_tokens=before.input_tokens + added.input_tokens,
+            output_tokens=before.output_tokens + added.output_tokens,
+            seconds=round(before.seconds + added.seconds, 3),
         ),
     )

@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from efrit.api import EfritPlan, EfritRequest
+from efrit.api.request import MAX_INLINE_RESULT_CHARS
 from efrit.plan import calls
 from efrit.plan.engine import Create, Decision, Finish, Known, Wait, decide
 from efrit.plan.position import tree_of
@@ -177,7 +178,10 @@ class World:
     def known(self) -> Known:
         for name, each in self.requests.items():
             if name not in self._models:
-                self._models[name] = EfritRequest.model_validate(each)
+                status = dict(each["status"])
+                if "result" in status:
+                    status["result"] = status["result"][:MAX_INLINE_RESULT_CHARS]
+                self._models[name] = EfritRequest.model_validate({**each, "status": status})
         requests = {name: self._models[name] for name in self.requests}
         results = {
             name: each["status"]["result"] for name, each in self.requests.items() if "result" in each["status"]

@@ -64,16 +64,30 @@ def outline(tree: Task, current: str | None, room: int) -> str:
         text = _lines(tree, current, everything, longest)
         if len(text.encode()) <= room:
             return text
-    order = [task.id for task in nearest(tree, current)]
-    fewest, most = 0, len(order)
-    # The text grows with what is shown, but for a count that goes: near enough to halve the way to what fits.
-    while fewest < most:
-        middle = (fewest + most + 1) // 2
-        if len(_lines(tree, current, set(order[:middle]), _LONGEST_LINES[-1]).encode()) <= room:
-            fewest = middle
-        else:
-            most = middle - 1
-    return _lines(tree, current, set(order[:fewest]), _LONGEST_LINES[-1]) if fewest else ""
+    shown = _first_that_fit(tree, current, room)
+    while shown:
+        text = _lines(tree, current, set(shown), _LONGEST_LINES[-1])
+        if len(text.encode()) <= room:
+            return text
+        # What is left out is counted, and that takes room, too.
+        shown = shown[: len(shown) * 9 // 10]
+    return ""
+
+
+def _first_that_fit(tree: Task, current: str | None, room: int) -> list[str]:
+    depths = {task.id: depth for task, depth in walk(tree)}
+    fitting = []
+    for task in nearest(tree, current):
+        room -= len(_line(task, depths[task.id], current, _LONGEST_LINES[-1]).encode()) + 1
+        if room < 0:
+            break
+        fitting.append(task.id)
+    return fitting
+
+
+def _line(task: Task, depth: int, current: str | None, longest: int) -> str:
+    mark = " <- this task" if task.id == current else ""
+    return f"{'  ' * (depth - 1)}- {task.id} {_facts(task)}: {one_line(task.description, longest)}{mark}"
 
 
 def _lines(tree: Task, current: str | None, shown: set[str], longest: int) -> str:
@@ -82,8 +96,7 @@ def _lines(tree: Task, current: str | None, shown: set[str], longest: int) -> st
     for task, depth in walk(tree):
         if task.id not in shown:
             continue
-        mark = " <- this task" if task.id == current else ""
-        lines.append(f"{'  ' * (depth - 1)}- {task.id} {_facts(task)}: {one_line(task.description, longest)}{mark}")
+        lines.append(_line(task, depth, current, longest))
         if below := left_out.get(task.id):
             told = ", ".join(f"{number} {state}" for state, number in below.items() if number)
             lines.append(f"{'  ' * depth}  (left out here: {told})")

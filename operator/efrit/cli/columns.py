@@ -10,7 +10,12 @@ _WIDE = frozenset("WF")
 
 def harmless(text: str) -> str:
     """One line of `text` that moves no cursor: a model's words may hold anything."""
-    return " ".join("".join(each if each.isprintable() else " " for each in text).split())
+    return " ".join(without_controls(text).split())
+
+
+def without_controls(text: str) -> str:
+    """`text` with a space for everything that is no printable character."""
+    return "".join(each if each.isprintable() else " " for each in text)
 
 
 def columns(text: str) -> int:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 from argparse import Namespace
 
-from efrit.cli.columns import harmless
+from efrit.cli.columns import harmless, without_controls
 from efrit.cli.exits import Exit
 from efrit.cli.output import write
 from efrit.cli.plan_watching import printable
+from efrit.client.errors import Refused
 from efrit.client.interface import Backend
+from efrit.errors import InvalidPosition
 
 
 async def run_log(backend: Backend, given: Namespace) -> Exit:
@@ -30,14 +31,18 @@ async def run_log(backend: Backend, given: Namespace) -> Exit:
 
 async def run_report(backend: Backend, given: Namespace) -> Exit:
     """`efrit plan report`."""
-    report = importlib.import_module("efrit.plan.report")
+    from efrit.plan import report
+
     history = await backend.planning().plan_history(given.name)
-    if given.html or given.svg:
-        # A page is UTF-8 whatever the locale is.
-        sys.stdout.flush()
-        sys.stdout.buffer.write((report.html if given.html else report.svg)(history).encode())
-        sys.stdout.buffer.flush()
-    else:
-        for line in report.lines(history):
-            print(printable(line))
+    try:
+        if given.html or given.svg:
+            page = (report.html if given.html else report.svg)(history).encode()
+            # A page is UTF-8 whatever the locale is.
+            sys.stdout.flush()
+            sys.stdout.buffer.write(page)
+        else:
+            for line in report.lines(history):
+                print(printable(without_controls(line)))
+    except InvalidPosition as error:
+        raise Refused(f"the history of {given.name} cannot be read: {error.message}") from error
     return Exit.DONE

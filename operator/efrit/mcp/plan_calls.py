@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
@@ -73,8 +72,9 @@ class PlanCalls:
 
     async def report(self, plan_id: str) -> str:
         """A page of its own with all of it."""
-        page: str = importlib.import_module("efrit.plan.report").html(await self._plans.plan_history(plan_id))
-        return page
+        from efrit.plan import report
+
+        return report.html(await self._plans.plan_history(plan_id))
 
 
 def described(state: PlanState) -> shapes.PlanAnswer:

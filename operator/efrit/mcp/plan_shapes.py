@@ -154,9 +154,11 @@ class CommitAnswer(Answer):
 
     hash: str
     subject: str
-    kind: str = Field(description="begin, act, adapt or amend.")
+    kind: str | None = Field(default=None, description="begin, act, adapt or amend.")
     task: str | None = None
-    step: int | None = Field(default=None, description="Its number in the plan; none where somebody made it by hand.")
+    step: int | None = Field(
+        default=None, description="Its number in the plan; what was committed by hand has neither kind nor number."
+    )
     time: datetime | None = None
 
 

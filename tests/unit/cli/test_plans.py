@@ -18,6 +18,7 @@ from efrit.client.errors import Refused, WrongSettings
 from efrit.client.local.backend import LocalBackend
 from efrit.client.plans import Change, Intent, NewPlan, Outcome, PlanPhase, PlanReason, PlanState
 from tests.unit.cli.test_plan_drawing import PLAN
+from tests.unit.mcp.scripted_plans import HISTORY
 
 DONE = replace(PLAN, phase=PlanPhase.SUCCEEDED, reason=PlanReason.SUCCEEDED, outcome=Outcome.SUCCESS, message="Done.")
 
@@ -213,6 +214,20 @@ async def test_the_log_is_told_line_by_line_or_whole(capsys: pytest.CaptureFixtu
     await run(backend, "log", "calc", "-o", "name")
     assert capsys.readouterr().out == "a" * 40 + "\n"
     assert backend.said == [("calc", "5"), ("calc", "None"), ("calc", "None")]
+
+
+async def test_a_report_is_a_page_a_picture_or_lines(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    backend = FewPlans(history=HISTORY)
+    for option, begins in (("--html", b"<!doctype html>"), ("--svg", b"<svg ")):
+        assert await run(backend, "report", "calc", option) is Exit.DONE
+        assert capsysbinary.readouterr().out.startswith(begins)
+    await run(backend, "report", "calc")
+    assert b"[a] ACT: Add" in capsysbinary.readouterr().out
+
+
+async def test_a_history_that_is_none_is_refused_in_words() -> None:
+    with pytest.raises(Refused, match="cannot be read"):
+        await run(FewPlans(history={"plan": 1}), "report", "calc")
 
 
 def test_this_machine_has_no_plans(tmp_path: Path) -> None:

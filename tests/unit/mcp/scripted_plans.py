@@ -131,4 +131,17 @@ COMMIT = {
     "seconds": 2.5,
     "work": {"files": 1, "insertions": 2, "deletions": 0},
 }
-HISTORY = {"plan": "calc", "commits": [COMMIT]}
+BY_HAND = {"hash": "b" * 40, "subject": "by hand", "kind": None, "task": None, "step": None, "time": None}
+_ROOT = {"id": "root", "type": "parent", "description": "All", "failure_threshold": 0.0, "state": "pending"}
+_TREE = _ROOT | {"lessons": [], "attempts": 0, "children": []}
+HISTORY = {
+    "plan": "calc",
+    "uid": "uid-calc",
+    "intent": {"description": "Build a calculator", "acceptanceCriteria": [], "constraints": []},
+    "amendments": [],
+    "environment": None,
+    "firstTree": _TREE,
+    "tree": _TREE,
+    "totals": {"steps": 1},
+    "commits": [COMMIT, BY_HAND],
+}

@@ -1,10 +1,8 @@
 """The tools and resources for plans, seen by a client."""
 
 import json
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from types import ModuleType
 
 import anyio
 import pytest
@@ -199,7 +197,8 @@ async def test_the_log_is_of_the_repository(
     assert (found["plan_id"], found["complete"], found["note"]) == ("calc", True, "")
     assert found["commits"] == [
         {key: COMMIT[key] for key in ("hash", "subject", "kind", "task", "step", "time", "outcome", "seconds")}
-        | {"input_tokens": 700, "output_tokens": 30}
+        | {"input_tokens": 700, "output_tokens": 30},
+        {"hash": "b" * 40, "subject": "by hand"},
     ]
     (work,) = backend.submitted
     assert (work.instance, work.keep, work.retry) == ("default", 600, True)
@@ -268,14 +267,9 @@ async def text_at(client: Client, uri: str) -> tuple[str | None, str]:
     return contents.mime_type, contents.text
 
 
-async def test_plans_are_listed_among_the_resources_and_read(
-    open_client: Open, plans: ScriptedPlans, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_plans_are_listed_among_the_resources_and_read(open_client: Open, plans: ScriptedPlans) -> None:
     await calc(plans)
     plans.tells("calc", HISTORY)
-    report = ModuleType("efrit.plan.report")
-    report.html = lambda history: f"<p>{history['plan']}</p>"  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "efrit.plan.report", report)
     async with reading(open_client) as client:
         listed = [str(each.uri) for each in (await client.list_resources()).resources]
         assert [uri for uri in listed if "plans" in uri] == ["efrit://plans", "efrit://plans/calc"]
@@ -283,7 +277,10 @@ async def test_plans_are_listed_among_the_resources_and_read(
         mime, text = await text_at(client, "efrit://plans")
         assert (mime, json.loads(text)["plans"][0]["plan_id"]) == ("application/json", "calc")
         assert json.loads((await text_at(client, "efrit://plans/calc"))[1])["message"] == "It acts."
-        assert await text_at(client, "efrit://plans/calc/report") == ("text/html", "<p>calc</p>")
+        mime, page = await text_at(client, "efrit://plans/calc/report")
+        assert mime == "text/html"
+        assert page.startswith("<!doctype html>")
+        assert "[a] ACT: Add" in page
         for uri in ("efrit://plans/nobody", "efrit://plans/calc/else", "efrit://plans/Calc"):
             with pytest.raises(MCPError, match="no resource"):
                 await client.read_resource(uri)

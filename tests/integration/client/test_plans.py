@@ -1,0 +1,260 @@
+"""Plans from the command line: a real controller, Emacs and git behind it, a model that plays a script."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import signal
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+import yaml
+
+from efrit.client.connect import Place, connect
+from efrit.client.plans import Change, Intent, NewPlan
+from tests.integration.client.program import Program, Terminal
+from tests.integration.controller.plans import Script
+from tests.integration.kube import Json, Kube, until
+from tests.model.running import Model
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture
+def team(in_a_cluster: Program) -> str:
+    return in_a_cluster.where[1]
+
+
+def manifest(name: str, intent: Json, *tasks: str, **spec: object) -> str:
+    given = [{"name": each, "description": f"Do {each}."} for each in tasks]
+    whole = {"intent": intent, "instanceRef": {"name": "one"}, "tasks": given, **spec}
+    document = {"apiVersion": "efrit.dev/v1alpha1", "kind": "EfritPlan", "metadata": {"name": name}, "spec": whole}
+    return yaml.safe_dump(document)
+
+
+def written(model: Model, name: str) -> Script:
+    script = Script(model, name)
+    script.act("write", {f"plans/{name}/environment/greeting.txt": "Good day.\n"})
+    script.done("write", "root")
+    return script
+
+
+def test_a_plan_is_run_watched_shown_logged_and_reported(in_a_cluster: Program, model: Model) -> None:
+    script = written(model, "letter")
+    done = in_a_cluster.run("plan", "run", "-f", "-", stdin=manifest("letter", script.intent, "write"))
+    assert done.code == 0, done
+    lines = done.out.splitlines()
+    assert lines[-1].startswith("Succeeded")
+    commits = [line.split(" ", 2)[2] for line in lines if line.startswith("commit ")]
+    assert [each.split(":")[0] for each in commits if "begin" not in each] == [
+        "[write] ACT",
+        "[write] ADAPT",
+        "[root] ADAPT",
+    ]
+    assert any(line.startswith("Act write: Do write.") for line in lines)
+
+    shown = in_a_cluster.ok("plan", "show", "letter")
+    assert shown.startswith("letter: Succeeded")
+    assert "write  Do write." in shown
+    told = in_a_cluster.run("plan", "show", "letter", "-o", "json").json
+    assert (told["name"], told["outcome"], told["counts"]["done"]) == ("letter", "Success", 2)
+    assert {each["id"]: each["state"] for each in told["tree"]} == {"root": "done", "write": "done"}
+
+    log = in_a_cluster.run("plan", "log", "letter", "-o", "json").json
+    assert [each["step"] for each in log] == [0, 1, 2, 3]
+    assert [each["subject"].split(":")[0] for each in log] == [
+        "[begin] PLAN",
+        "[write] ACT",
+        "[write] ADAPT",
+        "[root] ADAPT",
+    ]
+    assert in_a_cluster.ok("plan", "log", "letter", "--last", "1").split()[-1] != ""
+    assert len(in_a_cluster.ok("plan", "log", "letter", "--last", "1").splitlines()) == 1
+    assert in_a_cluster.ok("plan", "log", "letter", "-o", "name").split() == [each["hash"] for each in log]
+
+    page = in_a_cluster.ok("plan", "report", "letter", "--html")
+    assert page.startswith("<!doctype html>")
+    assert "[write] ACT" in page
+    assert ElementTree.fromstring(in_a_cluster.ok("plan", "report", "letter", "--svg")).tag.endswith("svg")  # noqa: S314
+    assert "[root] ADAPT" in in_a_cluster.ok("plan", "report", "letter")
+    # Asking changes nothing.
+    assert in_a_cluster.run("plan", "log", "letter", "-o", "json").json == log
+    assert "letter" in in_a_cluster.ok("plan", "list", "-o", "name").split()
+
+
+def test_a_terminal_has_the_tree_drawn_in_place_and_ctrl_c_leaves_it(in_a_cluster: Program, model: Model) -> None:
+    script = Script(model, "slow")
+    script.act("write", {"plans/slow/environment/greeting.txt": "Good day.\n"}, first_ms=3000)
+    script.done("write", "root")
+    text = manifest("slow", script.intent, "write")
+    path = Path(in_a_cluster.env["HOME"]) / "slow.yaml"
+    path.write_text(text)
+    utf8 = Program("cluster", {**in_a_cluster.env, "LC_ALL": "C.UTF-8"}, in_a_cluster.where)
+    with Terminal(utf8, "plan", "run", "-f", str(path)) as terminal:
+        terminal.expect("\x1b[?1049h")
+        terminal.expect("└─ ▶ write  Do write.  (Act)")
+        terminal.type("\x03")
+        terminal.expect("slow goes on; come back with `efrit plan watch slow`")
+        assert terminal.end() == 130
+    with Terminal(utf8, "plan", "watch", "slow") as terminal:
+        terminal.expect("\x1b[?1049h")
+        terminal.expect("\x1b[?1049l")
+        terminal.expect("slow: Succeeded")
+        terminal.expect("└─ ✓ write  Do write.")
+        assert terminal.end() == 0
+
+
+def test_ctrl_c_in_a_pipe_leaves_it_and_says_how_to_come_back(in_a_cluster: Program) -> None:
+    in_a_cluster.ok("plan", "run", "Wait.", "--name", "left", "--pool", "nobody", "--detach")
+    process = in_a_cluster.begin("plan", "watch", "left")
+    assert process.stdout is not None
+    assert process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "`efrit plan watch left`" in err
+    in_a_cluster.ok("plan", "cancel", "left")
+    assert in_a_cluster.run("plan", "watch", "left").code == 6
+
+
+def test_a_name_and_a_key_are_one_plan_however_often_it_is_run(in_a_cluster: Program, kube: Kube, team: str) -> None:
+    def run(*words: str) -> str:
+        return in_a_cluster.ok("plan", "run", *words, "--pool", "nobody", "--detach").strip()
+
+    assert run("Greet.", "--name", "once") == run("Greet.", "--name", "once") == "once"
+    names = {run("Greet.", "--key", "nightly") for _ in range(3)}
+    assert len(names) == 1
+    other = in_a_cluster.run("plan", "run", "Shout.", "--name", "once", "--pool", "nobody", "--detach")
+    assert (other.code, other.out) == (2, "")
+    assert "choose another name or key" in other.err
+    assert run("Greet everybody, kindly!").startswith("greet-everybody-kindly-")
+    found = kube.get("efritplans", team, "once")
+    assert found["spec"]["intent"] == {"description": "Greet."}
+    in_a_cluster.ok("plan", "cancel", "once", *names)
+
+
+def test_what_the_api_refuses_is_told_in_its_words(in_a_cluster: Program) -> None:
+    for words, said in (
+        (("t", "--git", "ext::sh -c x"), "spec.environment.git.url"),
+        (("t", "--git", "https://a:b@example.org/x"), "put it into a Secret"),
+        (("t", "--name", "Not-A-Name"), "cannot be the name of a plan"),
+        (("t", "-i", "nobody"), "there is no instance 'nobody'"),
+        (("t", "-i", "one", "--pool", "many"), "leave one of them out"),
+    ):
+        done = in_a_cluster.run("plan", "run", *words, "--detach")
+        assert done.code in (2, 8), (words, done)
+        assert said in done.err, (words, done.err)
+
+
+def test_a_plan_is_suspended_resumed_amended_and_cancelled(in_a_cluster: Program, kube: Kube, team: str) -> None:
+    in_a_cluster.ok("plan", "run", "Wait.", "--name", "steered", "--pool", "nobody", "--detach")
+    in_a_cluster.ok("plan", "suspend", "steered")
+    assert kube.get("efritplans", team, "steered")["spec"]["suspend"] is True
+    in_a_cluster.ok("plan", "resume", "steered")
+    assert kube.get("efritplans", team, "steered")["spec"]["suspend"] is False
+    in_a_cluster.ok("plan", "amend", "steered", "And", "first.")
+    in_a_cluster.ok("plan", "amend", "steered", "-", stdin="And second.\n")
+    assert kube.get("efritplans", team, "steered")["spec"]["amendments"] == ["And first.", "And second."]
+    assert in_a_cluster.run("plan", "amend", "steered", " ").code == 2
+    done = in_a_cluster.run("plan", "log", "steered")
+    assert (done.code, "has not begun" in done.err) == (9, True)
+    in_a_cluster.ok("plan", "cancel", "steered")
+    assert in_a_cluster.run("plan", "watch", "steered").code == 6
+    assert in_a_cluster.ok("plan", "cancel", "steered") == "steered: Cancelled\n"
+    for words in (("amend", "steered", "Late."), ("suspend", "steered")):
+        done = in_a_cluster.run("plan", *words)
+        assert (done.code, "is over (Cancelled)" in done.err) == (2, True)
+
+
+def test_what_is_not_there_is_told_with_exit_code_8(in_a_cluster: Program) -> None:
+    for words in (
+        ("show", "nobody"),
+        ("watch", "nobody"),
+        ("log", "nobody"),
+        ("amend", "nobody", "x"),
+        ("cancel", "nobody"),
+    ):
+        done = in_a_cluster.run("plan", *words)
+        assert (done.code, done.out) == (8, ""), words
+        assert "there is no plan nobody" in done.err
+
+
+def test_this_machine_says_that_plans_need_a_cluster(on_this_machine: Program) -> None:
+    done = on_this_machine.run("plan", "list")
+    assert (done.code, done.out) == (2, "")
+    assert "plans need a cluster" in done.err
+    assert "kubectl efrit plan" in done.err
+
+
+def test_whoever_amends_at_the_same_time_is_heard(
+    in_a_cluster: Program, kube: Kube, team: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twelve at once, on a plan nobody has amended and whose status changes all the while."""
+    said = [f"Amendment {number}." for number in range(12)]
+
+    async def amend() -> None:
+        backend = await connect(Place(kubeconfig=Path(in_a_cluster.env["KUBECONFIG"]), namespace=team))
+        try:
+            plans = backend.planning()
+            await plans.create_plan(NewPlan(Intent("Wait."), name="busy", pool="nobody"))
+            disturbed = asyncio.create_task(asyncio.to_thread(disturb))
+            await asyncio.gather(*(plans.amend_plan("busy", text) for text in said))
+            await disturbed
+            await plans.change_plan("busy", Change.CANCEL)
+        finally:
+            await backend.close()
+
+    def disturb() -> None:
+        for number in range(30):
+            kube.patch("efritplans", team, "busy", {"metadata": {"annotations": {"test": str(number)}}})
+
+    asyncio.run(amend())
+    assert sorted(kube.get("efritplans", team, "busy")["spec"]["amendments"]) == sorted(said)
+
+
+def test_an_amendment_beyond_the_last_place_is_refused_and_not_tried_for_ever(
+    in_a_cluster: Program, kube: Kube, team: str
+) -> None:
+    in_a_cluster.ok("plan", "run", "Wait.", "--name", "full", "--pool", "nobody", "--detach")
+    kube.patch("efritplans", team, "full", {"spec": {"amendments": ["x"] * 64}})
+    done = in_a_cluster.run("plan", "amend", "full", "One more.")
+    assert done.code == 2
+    assert "spec.amendments" in done.err
+    assert kube.get("efritplans", team, "full")["spec"]["amendments"] == ["x"] * 64
+    in_a_cluster.ok("plan", "cancel", "full")
+
+
+LONG = """
+(efrit-plan-begin
+ (json-serialize
+  `((plan . "long") (uid . "%s") (intent . ((description . "Wait.")))
+    (tree . ((id . "root") (type . "parent") (description . "Wait.") (failure_threshold . 0.0) (state . "pending")
+             (children . ,(vconcat (mapcar (lambda (number)
+                                             `((id . ,(format "t%%d" number)) (type . "atomic")
+                                               (description . ,(secure-hash 'sha512 (format "%%d" number)))
+                                               (failure_threshold . 0.0) (state . "pending")))
+                                           (number-sequence 0 399)))))))))
+"""
+
+
+def test_a_history_too_long_for_a_status_comes_whole(in_a_cluster: Program, kube: Kube, team: str) -> None:
+    """Packed, and from the Secret with the whole result; its plan is suspended all the while."""
+    in_a_cluster.ok("plan", "run", "Wait.", "--name", "long", "--pool", "nobody", "--detach")
+    in_a_cluster.ok("plan", "suspend", "long")
+    plan = until(lambda: suspended(kube, team, "long"), "it is not suspended")
+    in_a_cluster.ok("eval", "-i", "one", "-", stdin=LONG % plan["metadata"]["uid"])
+    kube.patch("efritplans", team, "long", {"status": {"instanceName": "one"}}, sub="status")
+    text = in_a_cluster.ok("plan", "report", "long")
+    missing = [number for number in range(400) if hashlib.sha512(str(number).encode()).hexdigest()[:40] not in text]
+    assert missing == []
+    form = '(efrit-plan-history "{\\"plan\\":\\"long\\"'
+    asked = [each for each in kube.list("efritrequests", team) if each["spec"]["content"].startswith(form)]
+    assert [each["status"]["resultRef"]["bytes"] > 32_768 for each in asked] == [True]
+    assert [each["spec"]["ttlSecondsAfterFinished"] for each in asked] == [600]
+    in_a_cluster.ok("plan", "cancel", "long")
+
+
+def suspended(kube: Kube, team: str, name: str) -> Json | None:
+    found = kube.get("efritplans", team, name)
+    return found if found.get("status", {}).get("phase") == "Suspended" else None

@@ -1,8 +1,8 @@
-"""Plans whose controller is killed between any two steps: the same commits, each once."""
+"""Plans while controller, bridge or Emacs is killed at every request: the same commits, each once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -44,30 +44,49 @@ def written(model: Model, name: str) -> Script:
     return script
 
 
-def test_a_controller_killed_at_every_request_does_each_step_once(planning: Site, model: Model) -> None:
-    begin(planning, "calm", written(model, "calm").intent, "write", "polish")
-    assert end(planning, "calm")["phase"] == "Succeeded"
-    begin(planning, "shaken", written(model, "shaken").intent, "write", "polish")
-    (operator,) = planning.operators
+def kill_the_controller(site: Site) -> None:
+    (operator,) = site.operators
+    operator.kill()
+    operator.start()
+
+
+def kill_the_bridge(site: Site) -> None:
+    site.node.pod("one").kill_bridge()
+
+
+def kill_emacs(site: Site) -> None:
+    pod = site.node.pod("one")
+    pid = until(pod.emacs_pid, "no Emacs")
+    pod.kill_emacs()
+    until(lambda: pod.emacs_pid() not in (None, pid), "no other Emacs started")
+
+
+@pytest.mark.parametrize("kill", [kill_the_controller, kill_the_bridge, kill_emacs])
+def test_whatever_is_killed_at_every_request_each_step_is_done_once(
+    planning: Site, model: Model, kill: Callable[[Site], None]
+) -> None:
+    calm, shaken = (f"{word}-{kill.__name__.rpartition('_')[2]}" for word in ("calm", "shaken"))
+    begin(planning, calm, written(model, calm).intent, "write")
+    assert end(planning, calm)["phase"] == "Succeeded"
+    begin(planning, shaken, written(model, shaken).intent, "write")
     seen: set[str] = set()
 
     def news() -> bool:
-        fresh = {each["metadata"]["name"] for each in plans.parts(planning, "shaken")} - seen
+        fresh = {each["metadata"]["name"] for each in plans.parts(planning, shaken)} - seen
         seen.update(fresh)
-        return bool(fresh) or plans.status(planning, "shaken").get("phase") in FINAL
+        return bool(fresh) or plans.status(planning, shaken).get("phase") in FINAL
 
     kills = 0
-    while plans.status(planning, "shaken").get("phase") not in FINAL:
-        until(news, lambda: f"shaken stands still: {plans.told(planning, 'shaken')}", 60)
-        operator.kill()
+    while plans.status(planning, shaken).get("phase") not in FINAL:
+        until(news, lambda: f"{shaken} stands still: {plans.told(planning, shaken)}", 90)
+        kill(planning)
         kills += 1
-        operator.start()
-    assert plans.status(planning, "shaken")["phase"] == "Succeeded"
+    assert plans.status(planning, shaken)["phase"] == "Succeeded", plans.told(planning, shaken)
     assert kills >= 6
-    assert [each.replace("shaken", "calm") for each in subjects(planning, "shaken")] == subjects(planning, "calm")
-    assert plans.steps(planning, "shaken") == [0, 1, 2, 3, 4, 5]
-    trees = [plans.git(planning, name, "show", "HEAD:working_plan/current.json") for name in ("calm", "shaken")]
-    assert trees[0].replace("calm", "shaken") == trees[1]
+    assert [each.replace(shaken, calm) for each in subjects(planning, shaken)] == subjects(planning, calm)
+    assert plans.steps(planning, shaken) == [0, 1, 2, 3]
+    trees = [plans.git(planning, name, "show", "HEAD:working_plan/current.json") for name in (calm, shaken)]
+    assert trees[0].replace(calm, shaken) == trees[1]
 
 
 def test_a_plan_in_a_namespace_that_goes_says_why_it_stands_still_and_disturbs_nobody(

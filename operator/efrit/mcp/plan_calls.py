@@ -41,6 +41,7 @@ class PlanCalls:
                 max_steps=asked.max_steps,
                 max_tokens=asked.max_tokens,
                 timeout=asked.timeout,
+                spec={"tasks": [each.model_dump(exclude_none=True) for each in asked.tasks]} if asked.tasks else {},
             )
         )
 

@@ -31,6 +31,17 @@ class GitArgument(Arguments):
     )
 
 
+class TaskArgument(Arguments):
+    """One task of the tree at the beginning."""
+
+    name: Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$")] = Field(
+        description="Its id, used once in the plan."
+    )
+    description: Sentence = Field(description="What is to be done.")
+    parent: str | None = Field(default=None, max_length=63, description="Name of the task it is a part of.")
+    type: Literal["atomic", "parent"] = Field(default="atomic", description="atomic is work, parent has parts.")
+
+
 class RunPlanArguments(Arguments):
     """Of efrit_run_plan."""
 
@@ -57,6 +68,11 @@ class RunPlanArguments(Arguments):
     )
     integration: list[Command] = Field(default=[], max_length=16, description="Does it fit what is around it?")
     quality: list[Command] = Field(default=[], max_length=16, description="Is it well made?")
+    tasks: list[TaskArgument] = Field(
+        default=[],
+        max_length=100,
+        description="The tree at the beginning, in the order it is worked on; default: the plan finds its own.",
+    )
     git: GitArgument | None = Field(
         default=None, description="Work on a clone of this repository; default: begin with nothing."
     )

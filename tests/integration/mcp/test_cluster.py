@@ -29,6 +29,7 @@ from tests.cluster.progress import run
 from tests.integration.conftest import new_namespace
 from tests.integration.controller.chart import token
 from tests.integration.controller.conftest import lisp
+from tests.integration.controller.plans import Script
 from tests.integration.controller.site import Site
 from tests.integration.controller.test_sessions import secret, with_model
 from tests.integration.kube import Kube, until
@@ -39,7 +40,7 @@ from tests.model.running import Model
 __all__ = ["lisp"]
 
 VERBS = ["get", "list", "watch", "create", "patch"]
-RESOURCES = ["efritinstances", "efritrequests"]
+RESOURCES = ["efritinstances", "efritrequests", "efritplans"]
 
 
 @dataclass(frozen=True)
@@ -235,6 +236,73 @@ async def test_another_namespace_is_refused(served: Served) -> None:
     async with served.client(served.ann, other) as client:
         assert "may not" in str((await client.call_tool("efrit_submit", work)).content)
     assert served.requests() == before
+
+
+async def test_an_agent_runs_a_plan_follows_its_steps_and_reads_what_it_left(served: Served, model: Model) -> None:
+    script = Script(model, "letter")
+    script.act("write", {"plans/letter/environment/greeting.txt": "Good day.\n"})
+    script.done("write", "root")
+    told: list[str] = []
+
+    async def progress(_: float, __: float | None, message: str | None) -> None:
+        told.append(message or "")
+
+    plan = {
+        "intent": script.intent["description"],
+        "plan_id": "letter",
+        "instance_id": "one",
+        "build": ["cat greeting.txt"],
+        "tasks": [{"name": "write", "description": "Do write."}],
+    }
+    named = {"plan_id": "letter"}
+    async with served.client(served.ann) as client:
+        assert known(await client.call_tool("efrit_run_plan", plan))["plan_id"] == "letter"
+        again = known(await client.call_tool("efrit_run_plan", plan))
+        assert (again["plan_id"], len(known(await client.call_tool("efrit_list_plans"))["plans"])) == ("letter", 1)
+        wait = named | {"timeout": 100}
+        ended = known(await client.call_tool("efrit_wait_plan", wait, progress_callback=progress))
+        assert (ended["final"], ended["outcome"], ended["instance_id"]) == (True, "Success", "one")
+        assert {task["id"]: task["state"] for task in ended["tree"]} == {"root": "done", "write": "done"}
+        assert any(each.startswith("Act write: Do write.") for each in told)
+        assert any(each.startswith("[write] ACT") for each in told)
+        log = known(await client.call_tool("efrit_get_plan_log", named))
+        assert log["complete"]
+        assert [each["kind"] for each in log["commits"]] == ["begin", "act", "adapt", "adapt"]
+        page = (await client.read_resource("efrit://plans/letter/report")).contents[0]
+        assert "[write] ACT" in str(getattr(page, "text", ""))
+        late = await client.call_tool("efrit_amend_plan", named | {"text": "And sign it."})
+        assert late.is_error
+        assert "is over" in str(late.content)
+
+
+async def test_who_may_only_look_sees_plans_and_changes_none(served: Served) -> None:
+    kube, namespace = served.site.kube, served.site.namespace
+    cat = account(kube, namespace, "cat")
+    allow(kube, namespace, "cat", ["get", "list", "watch"], RESOURCES)
+    async with served.client(served.ann) as client:
+        waiting = {"intent": "Wait.", "plan_id": "waiting", "pool": "nobody"}
+        known(await client.call_tool("efrit_run_plan", waiting))
+    kube.patch("efritplans", namespace, "waiting", {"status": {"instanceName": "one"}}, sub="status")
+    before = served.requests()
+    named = {"plan_id": "waiting"}
+    async with served.client(cat) as client:
+        assert known(await client.call_tool("efrit_get_plan", named))["intent"]["description"] == "Wait."
+        assert not known(await client.call_tool("efrit_wait_plan", named | {"timeout": 0.1}))["final"]
+        log = known(await client.call_tool("efrit_get_plan_log", named))
+        assert (log["complete"], "cat may not create efritrequests" in log["note"]) == (False, True)
+        for tool, arguments in (
+            ("efrit_run_plan", {"intent": "x", "instance_id": "one"}),
+            ("efrit_amend_plan", named | {"text": "x"}),
+            ("efrit_change_plan", named | {"change": "cancel"}),
+        ):
+            result = await client.call_tool(tool, arguments)
+            assert result.is_error
+            assert "cat may not" in str(result.content)
+    found = kube.get("efritplans", namespace, "waiting")["spec"]
+    assert (found.get("amendments"), found.get("cancel")) in ((None, None), (None, False))
+    assert served.requests() == before
+    async with served.client(served.ann) as client:
+        assert known(await client.call_tool("efrit_change_plan", named | {"change": "cancel"}))["cancelled"]
 
 
 @pytest.mark.parametrize(

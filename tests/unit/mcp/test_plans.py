@@ -52,6 +52,10 @@ async def test_the_arguments_reach_the_plan(open_client: Open, plans: ScriptedPl
         "timeout": 7200,
         "act_timeout": 60,
         "idempotency_key": "k",
+        "tasks": [
+            {"name": "parts", "description": "All", "type": "parent"},
+            {"name": "a", "description": "A", "parent": "parts"},
+        ],
     }
     async with open_client(plans=True) as client:
         result = await client.call_tool("efrit_run_plan", given)
@@ -73,6 +77,12 @@ async def test_the_arguments_reach_the_plan(open_client: Open, plans: ScriptedPl
             max_steps=9,
             max_tokens=99,
             timeout=7200,
+            spec={
+                "tasks": [
+                    {"name": "parts", "description": "All", "type": "parent"},
+                    {"name": "a", "description": "A", "parent": "parts", "type": "atomic"},
+                ]
+            },
         )
     ]
 

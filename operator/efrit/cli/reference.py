@@ -25,6 +25,7 @@ $ efrit eval - < check.el                 # a pipe
 $ name=$(efrit submit '(long-work)')      # hand over now,
 $ efrit wait "$name"                      # come back later, from any process
 $ kubectl efrit -n team eval '(emacs-version)'
+$ kubectl efrit plan run 'Build a calculator' --build 'make test'   # work of many steps: plans.md
 ```
 
 The result goes to standard output, everything else to standard error. While it waits at a terminal, it shows how

@@ -1,0 +1,64 @@
+"""The history of a plan: what is asked of its instance, and what each way of not getting it is called."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from efrit.client.errors import ClientError, NotReady, PlanNotFound, Refused
+from efrit.client.interface import Outcome, Reason, RequestType
+from efrit.client.plan_history import history_of
+from efrit.client.plans import Intent, PlanPhase, PlanReason, PlanState
+from efrit.plan.calls import form
+from tests.unit.mcp.scripted import ScriptedBackend, broken, evaluated
+from tests.unit.mcp.scripted_plans import HISTORY, answer
+
+PLAN = PlanState("calc", PlanPhase.RUNNING, PlanReason.RUNNING, Intent("t"), uid="u", instance="default", begun=True)
+FORM = form("history", {"plan": "calc", "uid": "u"})
+
+
+def backend(**ended: Any) -> ScriptedBackend:
+    made = ScriptedBackend({FORM: ended})
+    made.add("default")
+    return made
+
+
+@pytest.mark.parametrize("packed", [False, True])
+async def test_it_is_asked_for_by_an_eval_and_unpacked(packed: bool) -> None:
+    asked = backend(**evaluated(answer(HISTORY, packed=packed)))
+    assert await history_of(asked, PLAN) == HISTORY
+    (work,) = asked.submitted
+    assert (work.type, work.instance, work.retry, work.key) == (RequestType.EVAL, "default", True, None)
+
+
+async def test_a_limit_is_asked_of_the_instance() -> None:
+    asked = ScriptedBackend()
+    asked.add("default")
+    asked.answers[form("history", {"plan": "calc", "uid": "u", "limit": 3})] = evaluated(answer(HISTORY))
+    assert await history_of(asked, PLAN, 3) == HISTORY
+
+
+async def test_a_plan_that_has_not_begun_has_none_and_nobody_is_asked() -> None:
+    asked = backend()
+    for plan in (replace(PLAN, begun=False), replace(PLAN, instance=None)):
+        with pytest.raises(NotReady, match="has not begun"):
+            await history_of(asked, plan)
+    assert asked.submitted == []
+
+
+@pytest.mark.parametrize(
+    ("ended", "kind", "said"),
+    [
+        (evaluated('"{\\"missing\\":true}"'), PlanNotFound, "has nothing of the plan calc"),
+        (evaluated("nil"), Refused, "cannot be read"),
+        (evaluated('"{}"'), Refused, "cannot be read"),
+        (evaluated('"{\\"value\\":[1]}"'), Refused, "is no history"),
+        (evaluated('"{\\"packed\\":\\"AAAA\\"}"'), Refused, "cannot be read"),
+        (broken("void-function", "Symbol's function definition is void"), Refused, "knows no plans"),
+        (broken("efrit-plan-changed", "Somebody has committed by hand."), Refused, "committed by hand"),
+        ({"reason": Reason.TIMED_OUT, "outcome": Outcome.FAILURE, "message": "Too slow."}, NotReady, "Too slow"),
+    ],
+)
+async def test_what_is_no_history_is_told_in_words(ended: dict[str, Any], kind: type[ClientError], said: str) -> None:
+    with pytest.raises(kind, match=said):
+        await history_of(backend(**ended), PLAN)

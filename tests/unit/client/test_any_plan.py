@@ -1,0 +1,45 @@
+"""Any plan the API takes is read, drawn and told: the schema of the resource says what there can be."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from pydantic import ValidationError
+
+from efrit.api.plan import EfritPlan
+from efrit.cli.columns import columns
+from efrit.cli.output import plain
+from efrit.cli.plan_drawing import ASCII, UNICODE, changes, screen, whole
+from efrit.cli.plans import plans_table
+from efrit.client.cluster.plan_states import plan_of
+from efrit.client.plans import PlanState
+from efrit.mcp.plan_calls import described
+from efrit.mcp.plan_waiting import sentences
+from tests.integration.api.strategies import manifests
+
+NOW = datetime(2026, 1, 31, 9, 30, tzinfo=UTC)
+
+
+def read(found: dict[str, Any]) -> PlanState:
+    """As the API server would give it back: with the types of the schema."""
+    made = EfritPlan.model_validate({"metadata": {"name": "p"}, **found})
+    return plan_of({"metadata": found["metadata"], "spec": made.spec.to_wire(), "status": made.status.to_wire()})
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@given(manifests("efritplans", "status"))
+def test_any_plan_is_read_drawn_and_told(found: dict[str, Any]) -> None:
+    try:
+        state = read(found)
+    except ValidationError:
+        return
+    for style in (UNICODE, ASCII):
+        lines = screen(state, style, NOW, (80, 25))
+        assert len(lines) <= 24
+        assert all(columns(line) <= 80 and line.isprintable() for line in lines)
+        assert all(line.isprintable() for line in whole(state, style, NOW))
+    assert all(line.isprintable() for line in changes(None, state))
+    assert plain(state)["name"] == state.name
+    assert plans_table([state], NOW).count("\n") == 1
+    assert described(state).plan_id == state.name
+    assert all(sentences(None, state))

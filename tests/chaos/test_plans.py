@@ -13,11 +13,12 @@ from tests.chaos.rules import Fate, Fault
 from tests.cluster.control_plane import ControlPlane
 from tests.integration.controller import plans
 from tests.integration.controller.operator import Operator
-from tests.integration.controller.plans import Script, begin
+from tests.integration.controller.plans import begin
 from tests.integration.controller.site import FINAL, Site
 from tests.integration.controller.test_sessions import secret, with_model
 from tests.integration.kube import Json, Kube, until
 from tests.model.running import Model, running
+from tests.plans.script import Script
 
 pytestmark = pytest.mark.timeout(300)
 

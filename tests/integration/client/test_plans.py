@@ -14,9 +14,9 @@ import yaml
 from efrit.client.connect import Place, connect
 from efrit.client.plans import Change, Intent, NewPlan
 from tests.integration.client.program import Program, Terminal
-from tests.integration.controller.plans import Script
 from tests.integration.kube import Json, Kube, until
 from tests.model.running import Model
+from tests.plans.script import Script
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -1,83 +1,13 @@
-"""Plans on a site: what the model says at each visit as a script, and what came of them in the cluster and in git."""
+"""Plans on a site: how they are begun and changed, and what came of them in the cluster and in git."""
 
 from __future__ import annotations
 
-import itertools
 import json
 import subprocess
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tests.integration.controller.site import FINAL, Site
 from tests.integration.kube import DEADLINE_SECONDS, Json, until
-from tests.model.running import Model
-
-HEADS = {
-    "act": "You carry out one task of a plan",
-    "assess": "You assess the state of a plan's work",
-    "adapt": "You navigate a plan",
-}
-FACT = {"perspective": "requirements", "statement": "What was asked for is there.", "evidence": "greeting.txt"}
-DONE: Json = {"verdict": "done", "reason": "It is there."}
-
-
-class Script:
-    """What the model says about one plan. The first entry that fits a conversation is played."""
-
-    def __init__(self, model: Model, name: str) -> None:
-        self._model = model
-        self.name = name
-        self._numbers = itertools.count(1)
-        self._routes: list[Json] = []
-
-    @property
-    def intent(self) -> Json:
-        """An intent whose conversations this script answers."""
-        return {"description": f"A friendly greeting. (scenario={self.name})", "acceptanceCriteria": ["It is kind."]}
-
-    def act(self, task: str, files: Mapping[str, str], *, when: Sequence[str] = (), first_ms: int = 0) -> None:
-        """Write these files, by path in the workspace, and say so; the first answer comes after `first_ms`."""
-        calls = [("todo_add", {"content": "Do it"})]
-        calls += [("file_write", {"path": path, "content": content}) for path, content in files.items()]
-        turns = [_call(tool, given) for tool, given in calls]
-        turns[0] = f"pace = {{first_ms = {first_ms}}}\n{turns[0]}"
-        turns.append(_call("todo_update", {"id": 1, "status": "completed"}))
-        turns.append(_call("session_complete", {"message": "I wrote it."}))
-        self._add("act", task, when, turns)
-
-    def assess(self, task: str, *answers: Any, when: Sequence[str] = ()) -> None:
-        """Say these texts or objects, one after the other; by default one fact."""
-        self._add("assess", task, when, [_say(each) for each in answers or ({"observations": [FACT]},)])
-
-    def adapt(self, task: str, *answers: Any, when: Sequence[str] = ()) -> None:
-        """Say these texts or objects, one after the other; by default that it is done."""
-        self._add("adapt", task, when, [_say(each) for each in answers or (DONE,)])
-
-    def done(self, *tasks: str) -> None:
-        """Find each of these tasks in order."""
-        for task in tasks:
-            self.assess(task)
-            self.adapt(task)
-
-    def _add(self, part: str, task: str, when: Sequence[str], turns: Sequence[str]) -> None:
-        name = f"{self.name}-{next(self._numbers)}"
-        self._model.play(name, "\n".join(f"[[turn]]\n{each}" for each in turns))
-        self._routes.append({"when": [f"^{HEADS[part]}", rf"# The task {task} \(", *when], "play": name})
-        routes = "\n".join(
-            f"[[route]]\nwhen = {json.dumps(each['when'])}\nplay = {json.dumps(each['play'])}"
-            for each in self._routes
-        )
-        self._model.play(self.name, routes)
-
-
-def _say(answer: Any) -> str:
-    text = answer if isinstance(answer, str) else json.dumps(answer)
-    return f"[[turn.reply]]\ntext = {json.dumps(text)}"
-
-
-def _call(tool: str, given: Json) -> str:
-    fields = ", ".join(f"{name} = {json.dumps(value)}" for name, value in given.items())
-    return f"[[turn.reply]]\ntool = {json.dumps(tool)}\ninput = {{{fields}}}"
 
 
 def begin(site: Site, name: str, intent: Json, *tasks: str, to: str = "one", **spec: Any) -> None:

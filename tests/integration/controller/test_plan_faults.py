@@ -9,11 +9,12 @@ import pytest
 
 from tests.cluster.control_plane import ControlPlane
 from tests.integration.controller import plans
-from tests.integration.controller.plans import Script, begin, end, subjects
+from tests.integration.controller.plans import begin, end, subjects
 from tests.integration.controller.site import FINAL, Site
 from tests.integration.controller.test_sessions import secret, with_model
 from tests.integration.kube import Kube, until
 from tests.model.running import Model, running
+from tests.plans.script import Script
 
 pytestmark = pytest.mark.timeout(600)
 

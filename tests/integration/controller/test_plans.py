@@ -10,11 +10,12 @@ import pytest
 
 from tests.cluster.control_plane import ControlPlane
 from tests.integration.controller import plans
-from tests.integration.controller.plans import FACT, Script, begin, change, end, subjects, until_part, until_plan
+from tests.integration.controller.plans import begin, change, end, subjects, until_part, until_plan
 from tests.integration.controller.site import FINAL, Site
 from tests.integration.controller.test_sessions import secret, with_model
 from tests.integration.kube import Json, Kube, until
 from tests.model.running import Model, running
+from tests.plans.script import DONE, FACT, Script
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -140,7 +141,7 @@ def test_an_answer_that_is_malformed_or_refused_is_asked_for_once_more_in_its_se
     script.act("write", greeting("mended"))
     script.assess("write", "It looks good to me.", {"observations": [FACT]})
     refused = {"verdict": "done", "reason": "x", "operations": [{"operation": "remove", "task": "nothing-here"}]}
-    script.adapt("write", refused, plans.DONE)
+    script.adapt("write", refused, DONE)
     script.done("root")
     begin(planning, "mended", script.intent, "write")
     assert end(planning, "mended")["phase"] == "Succeeded"

@@ -29,13 +29,13 @@ from tests.cluster.progress import run
 from tests.integration.conftest import new_namespace
 from tests.integration.controller.chart import token
 from tests.integration.controller.conftest import lisp
-from tests.integration.controller.plans import Script
 from tests.integration.controller.site import Site
 from tests.integration.controller.test_sessions import secret, with_model
 from tests.integration.kube import Kube, until
 from tests.integration.mcp.test_review import RBAC, account, allow
 from tests.integration.mcp.test_stdio import QUESTION, RENAME, known
 from tests.model.running import Model
+from tests.plans.script import Script
 
 __all__ = ["lisp"]
 

@@ -93,6 +93,10 @@ fuzz: .venv/ready tools-test ## coverage-guided fuzzing of every reader for MINU
 test-e2e: .venv/ready install ## the installed operator on the cluster
 	$(ON_CLUSTER) $(BIN)/pytest tests/e2e $(PYTEST_FLAGS)
 
+.PHONY: plan-example
+plan-example: .venv/ready install ## play the plan of docs/plan-example.md on the cluster and make its log and report anew
+	$(ON_CLUSTER) EFRIT_PLAN_EXAMPLE=docs $(BIN)/pytest tests/e2e/test_plans.py -k built $(PYTEST_FLAGS)
+
 .PHONY: bench
 bench: .venv/ready ## figures on a cluster whose etcd syncs to disk
 	$(MAKE) install CLUSTER_FLAGS=--fsync

@@ -17,8 +17,10 @@ from typing import Any
 
 import httpx
 
-from tests.bench import cluster, laptop, mcp, turns
+from tests.bench import cluster, laptop, mcp, plans, turns
 from tests.bench.quantile import quantile
+from tests.e2e.kube import Kube
+from tests.e2e.model import ModelService
 
 NAMESPACE = "efrit-bench"
 INSTANCE = "bench"
@@ -65,6 +67,9 @@ async def measure() -> tuple[list[Row], dict[str, Any]]:
         figures["job_seconds"] = jobs
         job = statistics.median(jobs)
         rows.append((f"a Job per eval, p50 (n={len(jobs)})", "", f"{job:.2f} s = {job / p50:.0f} times ours"))
+        more, of_plans = await planned(api)
+        rows += more
+        figures |= of_plans
         await cluster.call(api, "DELETE", f"/api/v1/namespaces/{NAMESPACE}")
         figures["idle_controller_rss"] = idle_controller()
         rows.append(
@@ -128,6 +133,28 @@ async def burst(api: httpx.AsyncClient) -> float:
         await asyncio.gather(*map(create, names))
         await watch.wait_for(names, 120)
         return max(watch.seen[name] for name in names) - began
+
+
+async def planned(api: httpx.AsyncClient) -> tuple[list[Row], dict[str, Any]]:
+    """Run plans on an instance of their own, whose model plays a script beside it."""
+    spec = await asyncio.to_thread(scripted_model)
+    async with cluster.watching(api, INSTANCES, cluster.is_ready) as watch:
+        await cluster.call(api, "POST", INSTANCES, cluster.instance("planner", model=spec, limits=plans.LIMITS))
+        await watch.wait_for({"planner"}, 120)
+    return await plans.measure(api, NAMESPACE, "planner")
+
+
+def scripted_model() -> dict[str, Any]:
+    """Start the model that plays what the plans need; `spec.model` of who asks it."""
+    kube = Kube()
+    try:
+        operator = kube.get("Deployment", "efrit-system", "efrit-operator")
+        image = operator["spec"]["template"]["spec"]["containers"][0]["image"]
+        model = ModelService.create(kube, NAMESPACE, image)
+        plans.written(model)
+        return model.spec()
+    finally:
+        kube.close()
 
 
 async def job_per_task(api: httpx.AsyncClient) -> list[float]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import httpx
@@ -20,6 +20,7 @@ EFRIT = "/apis/efrit.dev/v1alpha1"
 ROOTS: Mapping[str, tuple[str, str]] = {
     "EfritInstance": (EFRIT, "efritinstances"),
     "EfritRequest": (EFRIT, "efritrequests"),
+    "EfritPlan": (EFRIT, "efritplans"),
     "Pod": ("/api/v1", "pods"),
     "PersistentVolumeClaim": ("/api/v1", "persistentvolumeclaims"),
     "ConfigMap": ("/api/v1", "configmaps"),
@@ -65,7 +66,8 @@ class Kube:
     def text(
         self, method: str, path: str, body: object = None, *, kind: str = "application/json", **query: str
     ) -> str:
-        content = None if body is None else json.dumps(body).encode()
+        """Call it; a body that is text goes as it is."""
+        content = None if body is None else body.encode() if isinstance(body, str) else json.dumps(body).encode()
         headers = {"Content-Type": kind} if content is not None else {}
         response = self._client.request(method, path, content=content, headers=headers, params=query)
         if response.status_code >= 400:
@@ -81,6 +83,12 @@ class Kube:
     ) -> Json:
         found: Json = json.loads(self.text(method, path, body, kind=kind, **query))
         return found
+
+    def follow(self, kind: str, namespace: str, **query: str) -> Iterator[Json]:
+        """Yield the events of a watch, from the objects that are there on, as long as it lasts."""
+        params = {"watch": "1", **query}
+        with self._client.stream("GET", self.path(kind, namespace), params=params, timeout=None) as response:
+            yield from map(json.loads, response.iter_lines())
 
     @staticmethod
     def path(kind: str, namespace: str | None, name: str = "", sub: str = "") -> str:

@@ -119,6 +119,11 @@ class ModelService:
         """Forget every attempt, the log and the prompt cache; the first key counts again."""
         self._ask("POST", "_reset", {})
 
+    def play(self, name: str, toml: str) -> None:
+        """Take a scenario written in a test."""
+        where = self.kube.path("Service", self.namespace, f"http:{NAME}:{PORT}", f"proxy/_scenarios/{name}")
+        self.kube.text("PUT", where, toml, kind="application/toml")
+
     def scenario(self, name: str) -> Json:
         """Return the scenario NAME: its requests, its files, how each has to end."""
         return dict(self._ask("GET", f"_scenarios/{name}"))

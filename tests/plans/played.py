@@ -2,57 +2,43 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
+import os
 import re
-import signal
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tests.integration.client.program import Program
 from tests.plans import story
 
-SECONDS = 480.0
+EXAMPLE = os.environ.get("EFRIT_PLAN_EXAMPLE", "")
+"""The directory of the documentation, where its example is to be made anew (`make plan-example`)."""
+LOG = "log --reverse --format='%h %s'"
 
 
 def play(efrit: Program, name: str, instance: str, touch: Callable[[str], object]) -> str:
     """Run the plan, amend it midway, and return what `plan run` printed; `touch` makes a file in the workspace."""
-    with begun(efrit, name, story.spec(name, instance)) as running:
-        amend(efrit, name, touch, running)
-        out, err = running.communicate(timeout=SECONDS)
-    assert running.returncode == 0, f"{out}\n{err}"
-    return out
-
-
-@contextlib.contextmanager
-def begun(efrit: Program, name: str, spec: dict[str, Any]) -> Iterator[subprocess.Popen[str]]:
-    """`plan run` with this spec, beside the test. It does not outlive the block."""
     command = efrit.command("plan", "run", "-f", "-", "--name", name)
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, env=efrit.env, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as running:
+    with subprocess.Popen(command, env=efrit.env, stdin=pipe, stdout=pipe, text=True) as running:
+        assert running.stdin is not None
+        assert running.stdout is not None
         try:
-            assert running.stdin is not None
-            running.stdin.write(json.dumps(spec))
+            running.stdin.write(json.dumps(story.spec(name, instance)))
             running.stdin.close()
-            running.stdin = None
-            yield running
+            told = []
+            for line in running.stdout:
+                told.append(line)
+                if line.startswith(f"Act {story.AMENDED_AT}:"):
+                    efrit.ok("plan", "amend", name, story.AMENDMENT)
+                    touch(story.may_go_on(name))
         finally:
-            with contextlib.suppress(ProcessLookupError):
-                running.send_signal(signal.SIGKILL)
-
-
-def amend(efrit: Program, name: str, touch: Callable[[str], object], running: subprocess.Popen[str]) -> None:
-    """Add the amendment once the act that waits for it has begun."""
-    deadline = time.monotonic() + SECONDS
-    while (stands := state(efrit, name)).get("current_task") != story.AMENDED_AT or stands.get("step") != "Act":
-        assert running.poll() is None, f"it ended before: {running.communicate()}, {stands}"
-        assert time.monotonic() < deadline, f"{story.AMENDED_AT} does not begin: {stands}"
-        time.sleep(0.2)
-    efrit.ok("plan", "amend", name, story.AMENDMENT)
-    touch(story.may_go_on(name))
+            # It leaves the plan at work, but not itself.
+            running.kill()
+    assert told[-1].startswith("Succeeded"), "".join(told)
+    return "".join(told)
 
 
 def state(efrit: Program, name: str) -> dict[str, Any]:
@@ -82,8 +68,12 @@ def check(efrit: Program, name: str) -> None:
     assert "<h2>Costs by task</h2>" in efrit.ok("plan", "report", name, "--html")
 
 
-def write_pages(efrit: Program, name: str, log: str, directory: Path) -> None:
-    """Write the example of the documentation: the report as a page and a picture, and `git log` as text."""
-    (directory / "plan-example.html").write_text(efrit.ok("plan", "report", name, "--html"))
-    (directory / "plan-example.svg").write_text(efrit.ok("plan", "report", name, "--svg"))
-    (directory / "plan-example.log").write_text(log)
+def write_example(efrit: Program, name: str, log: str) -> None:
+    """Bring the example of the documentation up to this run: page, picture, and what git says to `LOG`."""
+    directory = Path(EXAMPLE)
+    (directory / "plan-example.html").write_text(efrit.ok("plan", "report", name, "--html"), "utf-8")
+    (directory / "plan-example.svg").write_text(efrit.ok("plan", "report", name, "--svg"), "utf-8")
+    page = directory / "plan-example.md"
+    before, said, rest = page.read_text("utf-8").partition(f"git -C /workspace/plans/calculator {LOG}\n")
+    after = rest.partition("\n```\n")[2]
+    page.write_text(f"{before}{said}{log.rstrip()}\n```\n{after}", "utf-8")

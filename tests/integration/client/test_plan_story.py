@@ -29,3 +29,6 @@ def test_a_program_is_built_though_tasks_fail_are_divided_given_up_and_amended(
         done = subprocess.run(["sh", "-c", command], cwd=plan / "environment", capture_output=True, text=True)
         assert done.returncode == 0, done
         assert printed in done.stdout + done.stderr
+    if played.EXAMPLE:
+        log = subprocess.run(["sh", "-c", f"git {played.LOG}"], cwd=plan, capture_output=True, text=True, check=True)
+        played.write_example(in_a_cluster, NAME, log.stdout)

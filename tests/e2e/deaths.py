@@ -1,0 +1,91 @@
+"""Sudden deaths of the three programs a plan goes through, at its next request: on the bare node by a signal from the
+host, the moment a watch tells of the request; elsewhere by kubectl, a moment later.
+
+Whoever dies twice in a row is started again with a delay that grows, by the kubelet. So those that it starts die in
+turns: the process, then its whole pod, which begins anew.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+
+from tests.chaos.cluster_host import Host, HostPod, Role
+from tests.cluster import cli
+from tests.e2e.conftest import RELEASE, SYSTEM
+from tests.e2e.instance import Instance
+from tests.e2e.kube import kubectl, until
+
+Death = Callable[[int], None]
+"""Lets it die for the n-th time."""
+
+
+def of_emacs(instance: Instance) -> Death:
+    """Emacs is killed; its shell starts another."""
+
+    def die(_: int) -> None:
+        if _host() is None:
+            until(lambda: _worked(instance.kill_emacs), instance.story)
+        else:
+            _kill(instance.namespace, instance.pod_name, Role.EMACS)
+
+    return die
+
+
+def of_bridge(instance: Instance) -> Death:
+    """The bridge is killed, and the next time the pod deleted by force, Emacs and all."""
+
+    def die(number: int) -> None:
+        if number % 2:
+            _delete(instance.namespace, instance.pod_name)
+        elif _host() is None:
+            until(lambda: _worked(instance.kill_bridge), instance.story)
+        else:
+            _kill(instance.namespace, instance.pod_name, Role.BRIDGE)
+
+    return die
+
+
+def of_controller() -> Death:
+    """The controller is killed, where the node is within reach, and the next time its pod deleted by force."""
+
+    def die(number: int) -> None:
+        if number % 2 == 0 and _host() is not None:
+            _kill(SYSTEM, RELEASE, Role.OPERATOR)
+        else:
+            kubectl("delete", "pod", "-n", SYSTEM, "-l", f"app.kubernetes.io/instance={RELEASE}", *_AT_ONCE)
+
+    return die
+
+
+_AT_ONCE = ("--grace-period=0", "--force", "--wait=false")
+
+
+def _delete(namespace: str, pod: str) -> None:
+    kubectl("delete", "pod", pod, "-n", namespace, *_AT_ONCE)
+
+
+def _host() -> Host | None:
+    return Host() if cli.choose().kind == "bare" else None
+
+
+def _kill(namespace: str, pod: str, role: Role) -> None:
+    host = Host()
+
+    def killed() -> bool:
+        """Whoever is on its way up yet is waited for: it is its death that is asked for, not its absence."""
+        return any(each.send(role, signal.SIGKILL) for each in _named(host, namespace, pod))
+
+    until(killed, lambda: f"there is no {role.value} in {namespace}/{pod}")
+
+
+def _named(host: Host, namespace: str, pod: str) -> list[HostPod]:
+    return [each for each in host.pods(namespace) if each.name.startswith(pod)]
+
+
+def _worked(act: Callable[[], None]) -> bool:
+    try:
+        act()
+    except AssertionError:
+        return False
+    return True

@@ -7,6 +7,7 @@ turns: the process, then its whole pod, which begins anew.
 
 from __future__ import annotations
 
+import itertools
 import signal
 from collections.abc import Callable
 
@@ -16,14 +17,14 @@ from tests.e2e.conftest import RELEASE, SYSTEM
 from tests.e2e.instance import Instance
 from tests.e2e.kube import kubectl, until
 
-Death = Callable[[int], None]
-"""Lets it die for the n-th time."""
+Death = Callable[[], None]
+"""Lets it die once more."""
 
 
 def of_emacs(instance: Instance) -> Death:
     """Emacs is killed; its shell starts another."""
 
-    def die(_: int) -> None:
+    def die() -> None:
         if _host() is None:
             until(lambda: _worked(instance.kill_emacs), instance.story)
         else:
@@ -34,9 +35,10 @@ def of_emacs(instance: Instance) -> Death:
 
 def of_bridge(instance: Instance) -> Death:
     """The bridge is killed, and the next time the pod deleted by force, Emacs and all."""
+    times = itertools.count()
 
-    def die(number: int) -> None:
-        if number % 2:
+    def die() -> None:
+        if next(times) % 2:
             _delete(instance.namespace, instance.pod_name)
         elif _host() is None:
             until(lambda: _worked(instance.kill_bridge), instance.story)
@@ -48,9 +50,10 @@ def of_bridge(instance: Instance) -> Death:
 
 def of_controller() -> Death:
     """The controller is killed, where the node is within reach, and the next time its pod deleted by force."""
+    times = itertools.count()
 
-    def die(number: int) -> None:
-        if number % 2 == 0 and _host() is not None:
+    def die() -> None:
+        if next(times) % 2 == 0 and _host() is not None:
             _kill(SYSTEM, RELEASE, Role.OPERATOR)
         else:
             kubectl("delete", "pod", "-n", SYSTEM, "-l", f"app.kubernetes.io/instance={RELEASE}", *_AT_ONCE)

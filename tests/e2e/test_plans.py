@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping
 
 import pytest
 
 from tests.e2e import deaths
 from tests.e2e.conftest import SYSTEM, operator_pods, wait_operator
 from tests.e2e.instance import Instance
-from tests.e2e.kube import Json, Kube, kubectl, until
+from tests.e2e.kube import Kube, kubectl
 from tests.e2e.model import ModelService
 from tests.integration.client.program import Program
 from tests.plans import played, program, story
@@ -21,17 +19,15 @@ pytestmark = pytest.mark.timeout(600)
 
 CALM = "calculator"
 
-ACT = ("act", "commit-act")
-REST = ("facts", "assess", "adapt", "commit-adapt")
 AMENDED = (story.HISTORY.index(f"[{story.AMENDED_AT}] ACT"), "act")
-MOMENTS = [
-    # Two visits, so that each moment has each kind of death; the second one fails.
-    *((step, part) for first in (1, 3) for step, parts in ((first, ACT), (first + 1, REST)) for part in parts),
-    # A parent, with operations on the tree.
-    (story.HISTORY.index("[reader] ADAPT"), "commit-adapt"),
-    (story.HISTORY.index("[amend] 1"), "amend"),
-]
-"""The requests at whose sight something dies: (step of their commit, part)."""
+REST = ("facts", "assess", "adapt", "commit-adapt")
+Moment = tuple[int, str]
+"""The sight of a request of a plan: (step of the commit it leads to, part)."""
+
+
+def visit(first: int) -> list[Moment]:
+    """Every moment of the visit whose act is committed as this step: also before and after each commit."""
+    return [(first, "act"), (first, "commit-act"), *((first + 1, part) for part in REST)]
 
 
 class Collected(dict[str, str]):
@@ -90,73 +86,52 @@ def _clean_operator(kube: Kube) -> Iterator[None]:
     wait_operator(kube)
 
 
-class Shaken:
-    """The story once more, with a death at each of `MOMENTS`."""
-
-    def __init__(self, kube: Kube, namespace: str, model: ModelService, who: str) -> None:
-        self.kube = kube
-        self.name = f"{who}-dies"
-        written(model, self.name)
-        self.instance = builder(kube, namespace, model, who)
-        self.deaths = 0
-
-    def play(self, death: deaths.Death) -> None:
-        """Run the plan to its end."""
-        namespace = self.instance.namespace
-        manifest = {"metadata": {"name": self.name}, "spec": story.spec(self.name, self.instance.name)}
-        uid = self.kube.create("EfritPlan", namespace, manifest)["metadata"]["uid"]
-        to_come = set(MOMENTS)
-        selected = f"efrit.dev/plan={uid}"
-        while not self.status().get("completionTime"):
-            # Short ones: what ends a plan is no event of a request.
-            for event in self.kube.follow("EfritRequest", namespace, labelSelector=selected, timeoutSeconds="5"):
-                labels = event["object"]["metadata"]["labels"]
-                moment = int(labels["efrit.dev/plan-step"]), labels["efrit.dev/plan-part"]
-                if moment == AMENDED and not self.spec().get("amendments"):
-                    self.amend()
-                if moment in to_come:
-                    to_come.remove(moment)
-                    death(self.deaths + self.deaths // len(ACT + REST))
-                    self.deaths += 1
-        assert not to_come, f"{self.name} was not at {to_come}"
-
-    def amend(self) -> None:
-        body = {"spec": {"amendments": [story.AMENDMENT]}}
-        self.kube.patch("EfritPlan", self.instance.namespace, self.name, body)
-        self.instance.shell(f"touch /workspace/{story.may_go_on(self.name)}")
-
-    def spec(self) -> Json:
-        found: Json = self.kube.get("EfritPlan", self.instance.namespace, self.name)["spec"]
-        return found
-
-    def status(self) -> Json:
-        found: Json = self.kube.get("EfritPlan", self.instance.namespace, self.name).get("status", {})
-        return found
+def play_shaken(kube: Kube, instance: Instance, name: str, dies: Mapping[Moment, deaths.Death]) -> None:
+    """Run the story to its end; at each of these moments something dies."""
+    namespace = instance.namespace
+    manifest = {"metadata": {"name": name}, "spec": story.spec(name, instance.name)}
+    uid = kube.create("EfritPlan", namespace, manifest)["metadata"]["uid"]
+    to_come = dict(dies)
+    amended = False
+    while not (status := kube.get("EfritPlan", namespace, name).get("status", {})).get("completionTime"):
+        # Short watches: what ends a plan is no event of a request.
+        labels = f"efrit.dev/plan={uid}"
+        for event in kube.follow("EfritRequest", namespace, labelSelector=labels, timeoutSeconds="5"):
+            labelled = event["object"]["metadata"]["labels"]
+            moment = int(labelled["efrit.dev/plan-step"]), labelled["efrit.dev/plan-part"]
+            if moment == AMENDED and not amended:
+                amended = True
+                kube.patch("EfritPlan", namespace, name, {"spec": {"amendments": [story.AMENDMENT]}})
+                instance.shell(f"touch /workspace/{story.may_go_on(name)}")
+            if moment in to_come:
+                to_come.pop(moment)()
+    assert (status["phase"], status["reason"]) == ("Succeeded", "Succeeded"), status
+    assert not to_come, f"{name} was not at {list(to_come)}"
 
 
 @pytest.mark.usefixtures("_clean_operator")
 def test_whatever_dies_at_whatever_step_the_tree_is_the_same_and_no_commit_is_doubled(
     kube: Kube, shared_namespace: str, shared_model: ModelService, calm: Instance
 ) -> None:
-    plans = {
-        shaken: death
-        for who, of in (("emacs", deaths.of_emacs), ("bridge", deaths.of_bridge), ("controller", None))
-        for shaken in [Shaken(kube, shared_namespace, shared_model, who)]
-        for death in [of(shaken.instance) if of else deaths.of_controller()]
-    }
-    with ThreadPoolExecutor(len(plans)) as pool:
-        for played_on in [pool.submit(shaken.play, death) for shaken, death in plans.items()]:
-            played_on.result()
-    for shaken in plans:
-        status = shaken.status()
-        assert (status["phase"], status["reason"]) == ("Succeeded", "Succeeded"), f"{shaken.name}: {status}"
-        until(lambda instance=shaken.instance: instance.condition()["reason"] == "Ready", shaken.instance.story)
-        assert shaken.deaths == len(MOMENTS)
-        name, instance = shaken.name, shaken.instance
-        assert story.heads(git(instance, name, "log --reverse --format=%s").splitlines()) == story.HISTORY
-        steps = git(instance, name, "log --reverse --format='%(trailers:key=Efrit-Step,valueonly,separator=)'")
-        assert list(map(int, steps.split())) == list(range(len(story.HISTORY)))
-        tree = "show HEAD:working_plan/current.json"
-        assert json.loads(git(instance, name, tree)) == json.loads(git(calm, CALM, tree))
-        work = "ls-tree -r HEAD:environment"
-        assert git(instance, name, work) == git(calm, CALM, work)
+    name = "shaken"
+    written(shared_model, name)
+    instance = builder(kube, shared_namespace, shared_model, name)
+    emacs, bridge, controller = deaths.of_emacs(instance), deaths.of_bridge(instance), deaths.of_controller()
+    parent, amendment = story.HISTORY.index("[reader] ADAPT"), story.HISTORY.index("[amend] 1")
+    play_shaken(
+        kube,
+        instance,
+        name,
+        {
+            **dict.fromkeys(visit(1), emacs),
+            **dict.fromkeys(visit(3), bridge),
+            **dict.fromkeys(visit(5), controller),
+            (parent, "commit-adapt"): emacs,
+            (amendment, "amend"): emacs,
+        },
+    )
+    assert story.heads(git(instance, name, "log --reverse --format=%s").splitlines()) == story.HISTORY
+    steps = git(instance, name, "log --reverse --format='%(trailers:key=Efrit-Step,valueonly,separator=)'")
+    assert list(map(int, steps.split())) == list(range(len(story.HISTORY)))
+    for what in ("HEAD:working_plan/current.json", "HEAD:environment"):
+        assert git(instance, name, f"show {what}") == git(calm, CALM, f"show {what}")

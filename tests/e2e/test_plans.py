@@ -133,5 +133,5 @@ def test_whatever_dies_at_whatever_step_the_tree_is_the_same_and_no_commit_is_do
     assert story.heads(git(instance, name, "log --reverse --format=%s").splitlines()) == story.HISTORY
     steps = git(instance, name, "log --reverse --format='%(trailers:key=Efrit-Step,valueonly,separator=)'")
     assert list(map(int, steps.split())) == list(range(len(story.HISTORY)))
-    for what in ("HEAD:working_plan/current.json", "HEAD:environment"):
-        assert git(instance, name, f"show {what}") == git(calm, CALM, f"show {what}")
+    for words in ("show HEAD:working_plan/current.json", "ls-tree -r HEAD:environment"):
+        assert git(instance, name, words) == git(calm, CALM, words)

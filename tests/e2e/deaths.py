@@ -34,12 +34,15 @@ def of_emacs(instance: Instance) -> Death:
 
 
 def of_bridge(instance: Instance) -> Death:
-    """The bridge is killed, and the next time the pod deleted by force, Emacs and all."""
+    """The bridge is killed, and the next time the pod deleted, Emacs and all.
+
+    Not by force: a pod that is forgotten lives on for a while, beside the one that takes its place.
+    """
     times = itertools.count()
 
     def die() -> None:
         if next(times) % 2:
-            _delete(instance.namespace, instance.pod_name)
+            kubectl("delete", "pod", instance.pod_name, "-n", instance.namespace, "--wait=false")
         elif _host() is None:
             until(lambda: _worked(instance.kill_bridge), instance.story)
         else:
@@ -56,16 +59,10 @@ def of_controller() -> Death:
         if next(times) % 2 == 0 and _host() is not None:
             _kill(SYSTEM, RELEASE, Role.OPERATOR)
         else:
-            kubectl("delete", "pod", "-n", SYSTEM, "-l", f"app.kubernetes.io/instance={RELEASE}", *_AT_ONCE)
+            every = ("-l", f"app.kubernetes.io/instance={RELEASE}")
+            kubectl("delete", "pod", "-n", SYSTEM, *every, "--grace-period=0", "--force", "--wait=false")
 
     return die
-
-
-_AT_ONCE = ("--grace-period=0", "--force", "--wait=false")
-
-
-def _delete(namespace: str, pod: str) -> None:
-    kubectl("delete", "pod", pod, "-n", namespace, *_AT_ONCE)
 
 
 def _host() -> Host | None:

@@ -185,7 +185,8 @@ def _bullets(lines: Sequence[str]) -> str:
 
 
 def _text(title: str, text: str) -> _Section:
-    return _Section(title, lambda room: cut(text.strip(), room))
+    # The API server refuses a NUL, whoever wrote it. What stands for it is longer, and so counts before the cut.
+    return _Section(title, lambda room: cut(text.strip().replace("\0", "\ufffd"), room))
 
 
 def _listed(title: str, lines: Sequence[str]) -> _Section:
@@ -205,8 +206,7 @@ def _fitted(head: str, sections: Sequence[_Section], room: int) -> str:
         share = max(left // waiting, 0)
         texts[at] = whole[at] if size[at] <= share else sections[at].render(share)
         left -= len(texts[at].encode())
-    # A NUL is refused by the API server, whoever wrote it.
-    return "".join([head, *(_titled(sections[at].title, texts[at]) for at in sorted(texts))]).replace("\0", "\ufffd")
+    return "".join([head, *(_titled(sections[at].title, texts[at]) for at in sorted(texts))])
 
 
 def _titled(title: str, text: str) -> str:

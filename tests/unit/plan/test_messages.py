@@ -109,6 +109,13 @@ def test_a_message_keeps_within_its_room_and_holds_no_nul(tree: Task, text: str,
         assert "\0" not in told
 
 
+def test_a_diff_full_of_nuls_keeps_within_its_room() -> None:
+    told = messages.assess(scene(), Work("Success", "Done.", ("program",), "\0" * 100_000), {}, 20_000)
+    assert len(told.encode()) <= 20_000
+    assert "\ufffd" in told
+    assert "\0" not in told
+
+
 @given(st.text(), st.integers(0, 200))
 def test_a_cut_text_fits(text: str, room: int) -> None:
     assert len(cut(text, room).encode()) <= room

@@ -1,8 +1,16 @@
-"""Tells of each failure at once: a tier takes minutes, and may be ended by another one's before it sums up."""
+"""For every tier: what is tested of any value may take its time; a failure is told at once.
+
+A tier takes minutes, and may be ended by another one's failure before it sums up.
+"""
 
 from __future__ import annotations
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# A machine that is busy with something else fails no test; what hangs is ended by pytest's own time limit.
+settings.register_profile("at any speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("at any speed")
 
 
 class Failures:

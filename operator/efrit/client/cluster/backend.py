@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from efrit.client.cluster import states
 from efrit.client.cluster.api import Api, Json, WatchOver, configuration, decoded
+from efrit.client.cluster.following import states_of
 from efrit.client.cluster.worklog import WorkLog, pod_of
 from efrit.client.cluster.worklog import follow as followed
 from efrit.client.errors import (
@@ -257,31 +258,10 @@ class ClusterBackend:
             elif text := words_in(entry(each)):
                 yield Update(text=text)
 
-    async def _changes(self, handle: Handle) -> AsyncIterator[RequestState]:
-        last: RequestState | None = None
-        selector = f"metadata.name={handle.id}"
-        while True:
-            found, version = await self.api.list(REQUESTS, self.namespace, fieldSelector=selector)
-            if not found:
-                raise _gone(handle, self.namespace)
-            state = states.request_of(found[0])
-            if state != last:
-                last = state
-                yield state
-            if state.final:
-                return
-            try:
-                async for kind, each in self.api.watch(REQUESTS, self.namespace, version, fieldSelector=selector):
-                    if kind == "DELETED":
-                        raise _gone(handle, self.namespace)
-                    state = states.request_of(each)
-                    if state != last:
-                        last = state
-                        yield state
-                    if state.final:
-                        return
-            except WatchOver:
-                await asyncio.sleep(0.2)
+    def _changes(self, handle: Handle) -> AsyncIterator[RequestState]:
+        return states_of(
+            self.api, REQUESTS, self.namespace, handle.id, states.request_of, lambda: _gone(handle, self.namespace)
+        )
 
     async def cancel(self, handle: Handle) -> RequestState:
         """Sets spec.cancel; the operator does the rest."""

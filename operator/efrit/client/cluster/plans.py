@@ -12,7 +12,8 @@ from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from efrit.client.cluster.api import Api, Json, WatchOver, path
+from efrit.client.cluster.api import Api, Json, path
+from efrit.client.cluster.following import states_of
 from efrit.client.cluster.plan_states import named_target, plan_digest, plan_manifest, plan_name, plan_of, plan_spec
 from efrit.client.cluster.states import DIGEST
 from efrit.client.errors import Conflict, NotFound, NotReady, PlanNotFound, Refused
@@ -87,32 +88,9 @@ class ClusterPlans:
         except NotFound:
             return None
 
-    async def watch_plan(self, name: str) -> AsyncIterator[PlanState]:
+    def watch_plan(self, name: str) -> AsyncIterator[PlanState]:
         """Its states as they change."""
-        last: PlanState | None = None
-        selector = f"metadata.name={name}"
-        while True:
-            found, version = await self._api.list(PLANS, self._namespace, fieldSelector=selector)
-            if not found:
-                raise self._gone(name)
-            state = plan_of(found[0])
-            if state != last:
-                last = state
-                yield state
-            if state.final:
-                return
-            try:
-                async for kind, each in self._api.watch(PLANS, self._namespace, version, fieldSelector=selector):
-                    if kind == "DELETED":
-                        raise self._gone(name)
-                    state = plan_of(each)
-                    if state != last:
-                        last = state
-                        yield state
-                    if state.final:
-                        return
-            except WatchOver:
-                await asyncio.sleep(0.2)
+        return states_of(self._api, PLANS, self._namespace, name, plan_of, lambda: self._gone(name))
 
     async def amend_plan(self, name: str, text: str) -> PlanState:
         """Appends in one step of the API server: two who amend at the same time are both heard."""

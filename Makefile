@@ -27,8 +27,8 @@ demo: ## a cluster, the operator, an Emacs instance, two answers (CLUSTER=kind|b
 
 # Two lanes side by side, each of tiers one after the other and about one processor's worth. The seeds go beside the
 # plans, which mostly wait; what only computes is nice to the cluster, whose programs have leases to renew.
-LANES := $(foreach tier,unit lisp chaos-seeds fuzz integration,'$(MAKE) test-$(tier)') 'nice -n 5 $(MAKE) test-mutants' -- \
-  $(foreach tier,chaos-plans e2e,'$(MAKE) test-$(tier)')
+LANES := $(foreach tier,lisp chaos-seeds fuzz integration,'$(MAKE) test-$(tier)') 'nice -n 5 $(MAKE) test-mutants' -- \
+  $(foreach tier,unit chaos-plans e2e,'$(MAKE) test-$(tier)')
 
 .PHONY: test
 test: .venv/ready tools-test ## every tier, in two lanes side by side

@@ -182,7 +182,7 @@ class Stage(Hand):
 
     def _strike_pod(self, step: Step) -> None:
         pod, now = self.find(step.target), self.clock()
-        if pod is None:
+        if pod is None or not pod.started:
             self.note("fault", "there is no pod to hit", instance=step.target)
             self.hits[step.do.value] -= 1
             return

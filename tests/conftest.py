@@ -5,12 +5,18 @@ A tier takes minutes, and may be ended by another one's failure before it sums u
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 from hypothesis import HealthCheck, settings
 
 # A machine that is busy with something else fails no test; what hangs is ended by pytest's own time limit.
 settings.register_profile("at any speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("at any speed")
+
+# A shell has what it starts in the background ignore Ctrl-C, and so would every program that a test presses it for.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class Failures:

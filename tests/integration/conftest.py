@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -14,6 +14,7 @@ import yaml
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.paths import REPOSITORY
 from tests.integration.kube import Kube, Refused, until
+from tests.integration.stories import stories
 
 AUDIT_POLICY = {
     "apiVersion": "audit.k8s.io/v1",
@@ -28,6 +29,14 @@ AUDIT_POLICY = {
         {"level": "None"},
     ],
 }
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.failed:
+        report.sections += stories()
+    return report
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.paths import REPOSITORY
 from tests.cluster.progress import run
+from tests.integration.conftest import install_crds
 from tests.integration.controller.site import Site
 from tests.integration.kube import Kube
 
@@ -34,6 +36,15 @@ def site(plane: ControlPlane, kube: Kube, audit_log: Path, lisp: Path) -> Iterat
         yield made
     finally:
         made.close()
+
+
+@pytest.fixture
+def alone(lisp: Path) -> Iterator[Site]:
+    """A namespace on an API server of its own, which may be stopped: no other controller loses its lease by that."""
+    with ControlPlane() as plane, closing(Kube(plane)) as kube:
+        install_crds(kube)
+        with closing(Site(plane, kube, plane.directory / "audit.log", lisp)) as made:
+            yield made
 
 
 @pytest.fixture(scope="module")

@@ -76,6 +76,13 @@ class Operator:
         """Whether it was started and does not run any more."""
         return self._process is not None and self._process.status is not None
 
+    def story(self) -> str:
+        """Return its name, whether it runs and the end of its log, for messages."""
+        if self._process is None:
+            return f"{self.name} was not started"
+        status = self._process.status
+        return f"{self.name} {'runs' if status is None else f'ended with {status}'}\n{self._process.tail()}"
+
     def role(self) -> str:
         """Return what /readyz says, empty while it does not answer."""
         if self.process.status is not None:

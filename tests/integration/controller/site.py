@@ -6,6 +6,7 @@ import itertools
 import json
 import shutil
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from tests.integration.controller import chart
 from tests.integration.controller.node import Node
 from tests.integration.controller.operator import Operator
 from tests.integration.kube import DEADLINE_SECONDS, Json, Kube, until
+from tests.integration.stories import told
 
 FINAL = ("Succeeded", "Failed")
 
@@ -32,6 +34,8 @@ class Site:
         self._names = itertools.count(1)
         self.operators: list[Operator] = []
         self.node = Node(plane, self.namespace, lisp, self.directory)
+        self._told = ExitStack()
+        self._told.enter_context(told(f"logs of {self.namespace}", self.logs))
         self.node.start()
 
     def operator(self, name: str = "operator-0", *, server: str | None = None) -> Operator:
@@ -41,6 +45,7 @@ class Site:
         return made
 
     def close(self) -> None:
+        self._told.close()
         for each in self.operators:
             each.close()
         try:
@@ -158,5 +163,5 @@ class Site:
 
     def logs(self) -> str:
         """The ends of all logs, for messages."""
-        own = [f"== {each.name}\n{each.process.tail()}" for each in self.operators if each._process is not None]
+        own = [f"== {each.story()}" for each in self.operators]
         return "\n".join([*own, self.node.logs()])

@@ -213,28 +213,28 @@ def test_an_ephemeral_queue_that_is_replaced_leaves_an_unknown_end(site: Site) -
     assert site.answer(site.ask("'new"))["result"] == "new"
 
 
-def test_the_api_server_may_go_away_for_a_while(site: Site) -> None:
-    operator = site.operator()
+def test_the_api_server_may_go_away_for_a_while(alone: Site) -> None:
+    operator = alone.operator()
     # Longer than the API server takes to come back on a busy machine: nobody restarts a leader that ends here.
     operator.start(EFRIT_LEASE_SECONDS="90")
-    site.instance()
-    names = [site.ask(site.count(f"n{number}"), f"n{number}") for number in range(20)]
-    running = site.ask(_gate(site, "across"), "across")
-    _until_counted(site, "across")
-    site.plane.apiserver.stop()
+    alone.instance()
+    names = [alone.ask(alone.count(f"n{number}"), f"n{number}") for number in range(20)]
+    running = alone.ask(_gate(alone, "across"), "across")
+    _until_counted(alone, "across")
+    alone.plane.apiserver.stop()
     try:
-        _open_gate(site, "across")
-        responses = site.node.pod("one").queue / "responses"
+        _open_gate(alone, "across")
+        responses = alone.node.pod("one").queue / "responses"
         until(lambda: list(responses.iterdir()), "Emacs gave no answer")
         # An outage is a length of time: there is nothing to wait for.
         time.sleep(5)
     finally:
-        site.plane.start()
-    after = site.ask(site.count("after"), "after")
-    statuses = site.answers(60)
+        alone.plane.start()
+    after = alone.ask(alone.count("after"), "after")
+    statuses = alone.answers(60)
     assert {status["phase"] for status in statuses.values()} == {"Succeeded"}
     assert statuses.keys() == {*names, running, after}
-    assert sorted(site.counted()) == sorted(statuses)
+    assert sorted(alone.counted()) == sorted(statuses)
     assert operator.role() == "leading"
 
 

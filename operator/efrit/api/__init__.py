@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from efrit.api.meta import GROUP, VERSION, ObjectMeta
     from efrit.api.plan import EfritPlan, PlanSpec, PlanStatus
     from efrit.api.reasons import (
+        FINAL_PHASES,
         InstanceReason,
         PlanPhase,
         PlanReason,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "FINAL_PHASES",
     "GROUP",
     "VERSION",
     "Condition",
@@ -65,7 +67,7 @@ __getattr__ = attributes_of(
         "instance": "EfritInstance InstanceSpec InstanceStatus OperatingMode",
         "meta": "GROUP VERSION ObjectMeta",
         "plan": "EfritPlan PlanSpec PlanStatus",
-        "reasons": "InstanceReason PlanPhase PlanReason QueueReason RequestPhase RequestReason",
+        "reasons": "FINAL_PHASES InstanceReason PlanPhase PlanReason QueueReason RequestPhase RequestReason",
         "request": "EfritRequest Outcome RequestSpec RequestStatus RequestType RetryPolicy",
     },
 )

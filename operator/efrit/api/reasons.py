@@ -107,6 +107,10 @@ class PlanPhase(StrEnum):
         return self in (PlanPhase.SUCCEEDED, PlanPhase.FAILED)
 
 
+FINAL_PHASES = frozenset(each.value for each in (*RequestPhase, *PlanPhase) if each.final)
+"""The phases of a request or a plan that never changes again, as an object has them."""
+
+
 class PlanReason(StrEnum):
     """Why a plan stands where it stands (`Complete` and `Succeeded` conditions)."""
 

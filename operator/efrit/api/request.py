@@ -361,3 +361,8 @@ class EfritRequest(Resource):
 
     spec: RequestSpec = Field(description=RequestSpec.__doc__)
     status: RequestStatus = Field(default_factory=RequestStatus, description=RequestStatus.__doc__)
+
+    @property
+    def final(self) -> bool:
+        """Whether its status never changes again."""
+        return self.status.phase is not None and self.status.phase.final

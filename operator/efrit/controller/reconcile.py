@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from datetime import datetime
 
-from efrit.api import GROUP, VERSION, EfritInstance, EfritPlan, EfritRequest
+from efrit.api import FINAL_PHASES, GROUP, VERSION, EfritInstance, EfritPlan, EfritRequest
 from efrit.controller import metrics
 from efrit.controller.act.actor import Actor
 from efrit.controller.act.bridges import Bridges
@@ -34,7 +34,6 @@ from efrit.errors import ApiNotFound, NotAnswered
 log = logging.getLogger(__name__)
 
 API_VERSION = f"{GROUP}/{VERSION}"
-FINAL = ("Succeeded", "Failed")
 PULSE = WorkKey("Pulse", "", "")
 
 
@@ -125,7 +124,7 @@ class Reconciler:
             self._store.plans.plan_gone(key, uid)
             return
         self._store.plans.observe_plan(obj)
-        if obj.get("status", {}).get("phase") not in FINAL:
+        if obj.get("status", {}).get("phase") not in FINAL_PHASES:
             self._store.plans.verified(key)
 
     async def _carry_out(self, work: WorkKey, actions: list[Action]) -> None:
@@ -147,7 +146,7 @@ class Reconciler:
     async def _instance_is_there(self, request: EfritRequest, actions: list[Action]) -> bool:
         """Ask before a request ends because its instance is not known: the watch that would tell of it may lag."""
         target = target_of(request)
-        final = any(isinstance(each, PatchStatus) and each.status.get("phase") in FINAL for each in actions)
+        final = any(isinstance(each, PatchStatus) and each.status.get("phase") in FINAL_PHASES for each in actions)
         if target is None or not final:
             return False
         try:
@@ -173,7 +172,7 @@ class Reconciler:
             self._store.request_gone(key, uid)
             return
         self._store.observe_request(obj)
-        if obj.get("status", {}).get("phase") not in FINAL:
+        if obj.get("status", {}).get("phase") not in FINAL_PHASES:
             self._store.verified(key)
 
     async def _unclaimed(self, key: Key) -> None:
@@ -187,7 +186,7 @@ class Reconciler:
         except ApiNotFound:
             obj = None
         if obj is not None and obj["metadata"]["uid"] == uid:
-            if obj.get("status", {}).get("phase") not in FINAL:
+            if obj.get("status", {}).get("phase") not in FINAL_PHASES:
                 self._store.observe_request(obj)
                 return
         else:

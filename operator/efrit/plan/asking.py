@@ -157,7 +157,7 @@ class Asking:
         if request is None:
             create = Create(name, what, step, {"retryPolicy": "IfInterrupted", **spec()})
             raise Settled(create, f"{name} is asked for.", what)
-        if not is_final(request):
+        if not request.final:
             state = request.status.reason or "Pending"
             raise Settled(Wait(), f"Waits for {name} ({state}).", what, name)
         if request.status.reason == RequestReason.MODEL_NOT_CONFIGURED:
@@ -235,11 +235,6 @@ def tries(what: str) -> Iterator[str]:
 def base_of(part: str) -> str:
     """The call that `part` is a try of."""
     return re.sub(r"-[0-9]+\Z", "", part)
-
-
-def is_final(request: EfritRequest) -> bool:
-    """Whether the request never changes again."""
-    return request.status.phase is not None and request.status.phase.final
 
 
 def problem(request: EfritRequest) -> str:

@@ -38,7 +38,6 @@ from efrit.plan.asking import (
     Wait,
     failed,
     finished,
-    is_final,
     tries,
 )
 from efrit.plan.beginning import first_tree
@@ -296,9 +295,7 @@ class _Engine:
 
     def _superseded(self) -> list[str]:
         requests = self._asking.known.requests
-        return [
-            name for name, step, _ in self._asking.parts() if step < self._base - _KEPT and is_final(requests[name])
-        ]
+        return [name for name, step, _ in self._asking.parts() if step < self._base - _KEPT and requests[name].final]
 
 
 def _out_of_budget(what: str) -> Settled:
@@ -307,4 +304,4 @@ def _out_of_budget(what: str) -> Settled:
 
 
 def _succeeded(request: EfritRequest) -> bool:
-    return is_final(request) and request.status.reason == RequestReason.SUCCEEDED
+    return request.final and request.status.reason == RequestReason.SUCCEEDED

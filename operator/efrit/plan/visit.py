@@ -32,7 +32,6 @@ from efrit.plan.asking import (
     CallFailed,
     StepFailed,
     failed,
-    is_final,
     problem,
     tokens,
 )
@@ -305,7 +304,7 @@ def _applied(tree: Task, task: Task, answer: Answer, step: int) -> Task:
 
 
 def _cost(requests: Sequence[EfritRequest]) -> dict[str, Any]:
-    used = [tokens(each) for each in requests if is_final(each)]
+    used = [tokens(each) for each in requests if each.final]
     return {
         "usage": {"input": sum(sent for sent, _ in used), "output": sum(received for _, received in used)},
         "seconds": round(sum(each.status.execution_seconds or 0.0 for each in requests), 3),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
-from efrit.api import GROUP, VERSION
+from efrit.api import FINAL_PHASES, GROUP, VERSION
 from efrit.api.meta import rfc3339, rfc3339_micro
 from efrit.controller import metrics
 from efrit.controller.act.bridges import Bridges
@@ -60,7 +60,6 @@ from efrit.protocol import kind_label
 log = logging.getLogger(__name__)
 
 API_VERSION = f"{GROUP}/{VERSION}"
-FINAL = ("Succeeded", "Failed")
 USED = {
     "input": "inputTokens",
     "output": "outputTokens",
@@ -220,7 +219,7 @@ class Actor:
             _count(action, self._clock())
         elif action.kind == "EfritInstance":
             self._sink.status_written(action.key)
-        elif action.status.get("phase") in FINAL:
+        elif action.status.get("phase") in FINAL_PHASES:
             metrics.PLANS_FINISHED.labels(action.status.get("reason", "")).inc()
 
     async def _reread(self, action: PatchStatus) -> None:
@@ -334,7 +333,7 @@ def _merge(new: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _count(action: PatchStatus, now: datetime) -> None:
-    if action.status.get("phase") not in FINAL:
+    if action.status.get("phase") not in FINAL_PHASES:
         return
     metrics.REQUESTS_FINISHED.labels(action.status.get("reason", "")).inc()
     if action.created is not None:

@@ -122,7 +122,7 @@ def _known(snapshot: PlanSnapshot, requests: Mapping[str, EfritRequest]) -> engi
     results = {
         name: snapshot.results.get(each.metadata.uid, each.status.result or "")
         for name, each in requests.items()
-        if each.status.phase is not None and each.status.phase.final
+        if each.final
     }
     limits = snapshot.target.spec.limits if snapshot.target is not None else Limits()
     return engine.Known(

@@ -69,7 +69,7 @@ def _deleted(case: Case) -> list[Action] | None:
 
 def _final(case: Case) -> list[Action] | None:
     request = case.snapshot.request
-    if request.status.phase is None or not request.status.phase.final:
+    if not request.final:
         return None
     actions: list[Action] = []
     view, target = case.snapshot.bridge_view, case.snapshot.target

@@ -68,8 +68,8 @@ class Memory:
         entry = self._instances[target]
         moments = (request.metadata.creation_timestamp, request.status.completion_time, entry.last_activity)
         entry.last_activity = max((each for each in moments if each is not None), default=None)
-        uid, phase = request.metadata.uid, request.status.phase
-        if phase is not None and phase.final and uid in entry.views:
+        uid = request.metadata.uid
+        if request.final and uid in entry.views:
             # The answer is stored; that it is acknowledged is all that is left to do.
             entry.views[uid] = entry.views[uid].model_copy(update={"response": None})
         if self._requests[request.key].open:

@@ -75,8 +75,7 @@ class RequestRecord:
     @property
     def open(self) -> bool:
         """Whether it exists and has no final status."""
-        phase = self.request.status.phase
-        return not self.gone and not (phase is not None and phase.final)
+        return not self.gone and not self.request.final
 
     def may_be_on(self, instance: Key) -> bool:
         """Whether what the bridge of `instance` says of it is to be believed: another's says nothing about it."""

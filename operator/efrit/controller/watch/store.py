@@ -302,8 +302,7 @@ class Store(BridgeNews):
         entry = self._requests.get(key)
         if entry is None or not entry.left or entry.gone:
             return False
-        phase = entry.request.status.phase
-        return phase is None or not phase.final
+        return not entry.request.final
 
     def verified(self, key: Key) -> None:
         """Take in that a request that left the selection still exists."""
@@ -319,9 +318,8 @@ class Store(BridgeNews):
         pending = target is not None and entry.request.metadata.uid in self._instances[target].views
         if entry.gone:
             return not pending
-        phase = entry.request.status.phase
         ttl = entry.request.spec.ttl_seconds_after_finished
-        return entry.left and phase is not None and phase.final and not pending and ttl is None
+        return entry.left and entry.request.final and not pending and ttl is None
 
     def instance_keys(self) -> list[Key]:
         """Return the keys of all instances, those included of which only children are left."""
@@ -333,19 +331,11 @@ class Store(BridgeNews):
 
     def open_request_uids(self) -> dict[Key, str]:
         """Return key and UID of every request not yet final."""
-        return {
-            key: entry.request.metadata.uid
-            for key, entry in self._requests.items()
-            if not entry.gone and not (entry.request.status.phase and entry.request.status.phase.final)
-        }
+        return {key: entry.request.metadata.uid for key, entry in self._requests.items() if entry.open}
 
     def final_requests(self) -> list[tuple[Key, str]]:
         """Return key and UID of the final requests that are still remembered."""
-        return [
-            (key, entry.request.metadata.uid)
-            for key, entry in self._requests.items()
-            if entry.request.status.phase is not None and entry.request.status.phase.final
-        ]
+        return [(key, entry.request.metadata.uid) for key, entry in self._requests.items() if entry.request.final]
 
     def child_uids(self) -> set[str]:
         """Return the UIDs of all pods and StatefulSets that are known."""

@@ -10,6 +10,8 @@ import json
 import os
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 from kubernetes.aio import config as kube_config
@@ -56,6 +58,12 @@ def path(api_version: str, kind: str, namespace: str | None, name: str | None = 
     return "/".join(parts)
 
 
+def _behind_proxy(url: str) -> bool:
+    """Whether the environment names a proxy for `url`."""
+    parts = urlsplit(url)
+    return parts.scheme in getproxies() and not proxy_bypass(parts.hostname or "")
+
+
 class Kube:
     """A connection to the API server. Close it when done."""
 
@@ -70,6 +78,9 @@ class Kube:
             kube_config.load_incluster_config(client_configuration=configuration)
         else:
             await kube_config.load_kube_config(client_configuration=configuration)
+        if not _behind_proxy(configuration.host):
+            # Where it may look, aiohttp reads environment and ~/.netrc for each call, each time in a thread.
+            configuration.client_session_kwargs = {"trust_env": False}
         return cls(ApiClient(configuration))
 
     @property

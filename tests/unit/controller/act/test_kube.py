@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,6 +36,57 @@ def work(**meta: Any) -> dict[str, Any]:
 )
 def test_paths_are_spelled_as_the_api_server_spells_them(arguments: Any, expected: str) -> None:
     assert path(*arguments) == expected
+
+
+async def connected(to: str, directory: Path, monkeypatch: pytest.MonkeyPatch, **env: str) -> Kube:
+    """Connect by a kubeconfig that names the server `to`, in this environment."""
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "c", "cluster": {"server": to}}],
+        "users": [{"name": "u", "user": {}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    }
+    (directory / "kubeconfig").write_text(json.dumps(config))
+    for name in ("http_proxy", "HTTP_PROXY", "no_proxy", "NO_PROXY", "KUBERNETES_SERVICE_HOST"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    # The client reads the name of the file when it is imported.
+    monkeypatch.setattr(
+        "kubernetes.aio.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(directory / "kubeconfig")
+    )
+    return await Kube.connect()
+
+
+async def test_a_proxy_that_the_environment_names_is_asked(
+    api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.put(WORK, work())
+    kube = await connected("http://server.invalid", tmp_path, monkeypatch, http_proxy=api.url)
+    try:
+        assert (await kube.get(GROUP, "EfritRequest", "team", "work"))["metadata"]["name"] == "work"
+    finally:
+        await kube.close()
+
+
+@pytest.mark.parametrize("exempt", ["", "127.0.0.1"])
+async def test_without_a_proxy_no_call_waits_for_a_thread_that_looks_for_one(
+    api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exempt: str
+) -> None:
+    def looked(*_: object) -> None:
+        raise AssertionError("environment and netrc are read for each call")
+
+    monkeypatch.setattr("aiohttp.client.get_env_proxy_for_url", looked)
+    monkeypatch.setattr("aiohttp.client.netrc_from_env", looked)
+    api.put(WORK, work())
+    proxy = {"http_proxy": "http://proxy.invalid", "no_proxy": exempt} if exempt else {}
+    kube = await connected(api.url, tmp_path, monkeypatch, **proxy)
+    try:
+        assert (await kube.get(GROUP, "EfritRequest", "team", "work"))["metadata"]["name"] == "work"
+    finally:
+        await kube.close()
 
 
 async def test_an_object_is_read(api: FakeApi, kube: Kube) -> None:

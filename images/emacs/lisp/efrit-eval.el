@@ -256,6 +256,9 @@ WANT-CONTEXT and OUTPUT are as in `efrit-eval--guarded'."
         (efrit-eval--depth (recursion-depth))
         (standard-output output)
         (inhibit-interaction t)
+        ;; It is in *Messages* and in the answer.  The daemon's output, which others
+        ;; read, would have it as it is, with a key in it that is no answer's.
+        (inhibit-message t)
         ;; A dialog box that cannot be shown would answer for the user.
         (use-dialog-box nil)
         (message-log-max (if (natnump message-log-max) (max 1000 message-log-max) 1000))

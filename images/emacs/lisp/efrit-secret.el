@@ -36,6 +36,12 @@ Signal `efrit-error' when there is none."
     (efrit-secret--remember key)
     key))
 
+(defun efrit-secret-learn ()
+  "Have the key redacted as it is now, if there is one.
+Code that has run may have read one that came after the last call of the model."
+  (when efrit-model-api-key-file
+    (condition-case nil (efrit-secret-key) (efrit-error nil))))
+
 (defun efrit-secret--file-text ()
   "Return the bytes of the key's file."
   (condition-case err

@@ -77,7 +77,7 @@
 (defun efrit-server--log (format &rest arguments)
   "Log FORMAT and ARGUMENTS, to *Messages* and so to the daemon's output."
   (let ((inhibit-message nil))
-    (message "efrit: %s" (apply #'format-message format arguments))))
+    (message "efrit: %s" (efrit-secret-redact (apply #'format-message format arguments)))))
 
 (defmacro efrit-server--entry (&rest body)
   "Run BODY as an entry from Emacs into the server: no error leaves it."
@@ -154,8 +154,8 @@ An error here is one of the server, or of code that has changed the server."
            (efrit-result--make :reason ordered
                                :error "The request was stopped before it ran"))
           (t
-           ;; What is not known cannot be kept out of the answers.
-           (when efrit-model-api-key-file (ignore-errors (efrit-secret-key)))
+           ;; What is not known cannot be kept out of what is told meanwhile.
+           (efrit-secret-learn)
            (pcase (efrit-request-type request)
              ("eval" (efrit-server--eval request))
              ("status"
@@ -191,7 +191,9 @@ An error here is one of the server, or of code that has changed the server."
   "Return the answer that gives RESULT to CLAIM.
 Where no JSON can be made of RESULT, the answer says so."
   (condition-case err
-      (efrit-answer-make claim result)
+      (progn
+        (efrit-secret-learn)
+        (efrit-answer-make claim result))
     (error
      (efrit-server--log "%s: %s" (efrit-request-id (efrit-claim-request claim))
                         (error-message-string err))

@@ -22,6 +22,7 @@
 (require 'efrit-settings)
 (require 'efrit-interrupt)
 (require 'efrit-print)
+(require 'efrit-secret)
 (require 'efrit-history)
 (require 'efrit-progress)
 (require 'efrit-tool)
@@ -84,6 +85,7 @@ RESULT is the `efrit-result' once STATE is `over'."
 
 (defun efrit-session--record (session call status content)
   "Record in SESSION that CALL ended with STATUS and CONTENT."
+  (efrit-secret-learn)
   (let ((text (efrit-print-clean content)))
     (efrit-history-add
      (efrit-session-history session) "result" nil

@@ -74,6 +74,15 @@
                            (and (string-match-p \"said 7\" (buffer-string)) t))")
                    "t"))))
 
+(ert-deftest efrit-eval-what-is-said-is-not-in-the-output-of-the-daemon ()
+  (efrit-test-with-daemon ()
+    (dolist (code '("(message \"spoken\")" "(progn (message \"spoken\") (error \"spoken too\"))"))
+      (should (equal (alist-get 'messages (efrit-test-eval (md5 code) code)) "spoken\n")))
+    (efrit-test-eval "log" "(efrit-server--log \"written\")")
+    (with-current-buffer "*efrit-test-daemon*"
+      (efrit-test-wait 10 (string-search "efrit: written" (buffer-string)))
+      (should-not (string-search "spoken" (buffer-string))))))
+
 (ert-deftest efrit-eval-output-and-messages-are-bounded-and-say-so ()
   (efrit-test-with-daemon ()
     (let* ((answer (efrit-test-eval

@@ -257,6 +257,27 @@ input = {message = \"Done.\"}
                                   (with-current-buffer "*efrit-test-daemon*"
                                     (buffer-string)))))))
 
+(defconst efrit-session-test--rotates
+  "(let ((key (concat \"sk-rota\" \"ted\")))
+     (write-region key nil efrit-model-api-key-file nil 'silent)
+     key)"
+  "Code during which the key is replaced, and which reads the new one.")
+
+(ert-deftest efrit-session-a-key-replaced-while-code-runs-is-shown-nowhere ()
+  (dolist (type '("eval" "command"))
+    (efrit-test-with-model-daemon nil
+      (efrit-test-model-play
+       "rotates" (format "[[turn]]\n[[turn.reply]]\ntool = \"todo_add\"\ninput = {content = \"Read\"}\n
+[[turn]]\n[[turn.reply]]\ntool = \"eval_sexp\"\ninput = {expr = '''%s''', final = true}\n"
+                         efrit-session-test--rotates))
+      (let ((answer (efrit-session-test--answer
+                     "k" type (if (equal type "eval") efrit-session-test--rotates
+                                "scenario=rotates go"))))
+        (should (equal (alist-get 'result answer) "\"[API key]\"")))
+      (dolist (part '("responses" "progress" "sessions"))
+        (dolist (name (efrit-test-names part))
+          (should-not (string-search "sk-rotated" (efrit-test-read part name))))))))
+
 (ert-deftest efrit-session-a-question-ends-the-request-and-its-answer-continues ()
   (efrit-test-with-model-daemon nil
     (let* ((asked (efrit-session-test--answer "q1" "command" "scenario=question go"))

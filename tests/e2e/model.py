@@ -6,7 +6,6 @@ server itself goes through the API server's proxy, so no port of the cluster nee
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -80,11 +79,6 @@ class ModelService:
             "name": "claude-test",
             "apiKeySecretRef": reference,
         } | more
-
-    def set_key(self, key: str) -> None:
-        """Change the key instances have; `accept` changes the ones that are taken."""
-        data = {"key": base64.b64encode(key.encode()).decode()}
-        self.kube.patch("Secret", self.namespace, SECRET, {"data": data})
 
     def stop(self) -> None:
         """Take it away: whoever asks is refused the connection."""

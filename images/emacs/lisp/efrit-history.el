@@ -23,8 +23,8 @@
   "What the records of the session ID add up to.
 MESSAGES: of the conversation, the last first.  BEGUN: ids of the tool calls of
 the last answer that were begun; RESULTS: their results, (ID . BLOCK).  WORLD:
-what the tools keep.  REQUEST: id of the request served last, ENDED whether it
-is over; TURNS, CALLS and TOKENS count within it.  ELIDED: how many of the
+what the tools keep.  REQUEST: id of the request served last, ENDED the record of
+its end, nil before; TURNS, CALLS and TOKENS count within it.  ELIDED: how many of the
 oldest messages are sent short.  TORN: the last line may lack its end."
   id messages begun results world request ended (turns 0) (calls 0) (tokens 0)
   (elided 0) torn)
@@ -79,7 +79,7 @@ oldest messages are sent short.  TORN: the last line may lack its end."
       ("result"
        (setf (alist-get .call (efrit-history-results history) nil nil #'equal) .block
              (efrit-history-world history) .world))
-      ("end" (setf (efrit-history-ended history) t)))))
+      ("end" (setf (efrit-history-ended history) record)))))
 
 ;;;; Writing
 

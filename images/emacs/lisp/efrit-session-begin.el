@@ -6,7 +6,8 @@
 
 ;; The world is taken down once, when the request begins.  What an earlier request
 ;; of the session left open gets its results first; what an Emacs that has ended
-;; left in the middle of this very request goes on where it was.
+;; left in the middle of this very request goes on where it was.  Where the end was
+;; put down, and only its answer is missing, that answer is all there is to do.
 
 
 ;;; Code:
@@ -19,13 +20,22 @@
 (require 'efrit-session)
 (require 'efrit-session-ask)
 (require 'efrit-session-act)
+(require 'efrit-session-end)
 
 (defun efrit-session--begin (session)
-  "Record the request of SESSION with the world as it is, and what it asks."
+  "Begin with the request of SESSION, or do what is left to do for it."
+  (let* ((history (efrit-session-history session))
+         (known (equal (efrit-history-request history)
+                       (efrit-session-request-id session))))
+    (if (and known (efrit-history-ended history))
+        (efrit-session--give session (efrit-history-ended history))
+      (efrit-session--record-request session known))))
+
+(defun efrit-session--record-request (session resumed)
+  "Record the request of SESSION with the world as it is, and what it asks.
+With RESUMED, go on with it where it was."
   (let* ((history (efrit-session-history session))
          (id (efrit-session-request-id session))
-         (resumed (and (equal (efrit-history-request history) id)
-                       (not (efrit-history-ended history))))
          (snapshot (efrit-prompt-snapshot (efrit-history-id history)
                                           (length (efrit-history-messages history)))))
     (efrit-history-add history "request" nil :request id

@@ -5,13 +5,15 @@
 ;;; Commentary:
 
 ;; One end for each request, whatever it was: done, asked for input, or ended early,
-;; which keeps what was done and is never called success.  What is made here is the
-;; `efrit-result' that the server answers with.
+;; which keeps what was done and is never called success.  The end is put down in
+;; the history with all that is answered, and the `efrit-result' that the server
+;; answers with is made of that: the same one where Emacs ends in between.
 
 
 ;;; Code:
 
 (require 'cl-lib)
+(require 'let-alist)
 (require 'efrit-settings)
 (require 'efrit-print)
 (require 'efrit-eval)
@@ -92,24 +94,34 @@ A question stays open: its result is what the user answers."
 (cl-defun efrit-session--finish (session reason outcome status &key error code question)
   "End SESSION for REASON with OUTCOME; STATUS is what becomes of the session.
 ERROR, CODE and QUESTION are told as well."
-  (let ((seconds (max 0.0 (- (float-time) (efrit-session-started session)))))
-    (efrit-history-add (efrit-session-history session) "end" t
-                       :request (efrit-session-request-id session)
-                       :reason reason :status status)
+  (let ((history (efrit-session-history session)))
+    (efrit-history-add
+     history "end" t
+     :request (efrit-session-request-id session)
+     :reason reason :outcome outcome
+     :error (if error (efrit-print-clean error) :null) :code (or code :null)
+     :text (efrit-print-clean (efrit-session-text session))
+     :seconds (max 0.0 (- (float-time) (efrit-session-started session)))
+     :told (efrit-session--extra session status question))
     (efrit-progress-tell (efrit-session-progress session))
     (efrit-progress-note (efrit-session-progress session) "end"
                          :reason reason :outcome outcome)
+    (efrit-session--give session (efrit-history-ended history))))
+
+(defun efrit-session--give (session end)
+  "Give the request of SESSION the answer that END says, the record of its end."
+  (let-alist end
     (setf (efrit-session-result session)
-          (efrit-result--make :reason reason :outcome outcome
-                              :value (efrit-session--value session)
-                              :error error :error-code code :seconds seconds
-                              :extra (efrit-session--extra session status question))
+          (efrit-result--make :reason .reason :outcome .outcome
+                              :value (efrit-session--value session .text)
+                              :error (and (stringp .error) .error)
+                              :error-code (and (stringp .code) .code)
+                              :seconds .seconds :extra .told)
           (efrit-session-state session) 'over)))
 
-(defun efrit-session--value (session)
-  "Return the result of SESSION as an `efrit-print'."
-  (let* ((text (efrit-print-clean (efrit-session-text session)))
-         (limit (or (efrit-session-limit session) efrit-max-result-bytes))
+(defun efrit-session--value (session text)
+  "Return TEXT, the result of SESSION, as an `efrit-print'."
+  (let* ((limit (or (efrit-session-limit session) efrit-max-result-bytes))
          (head (efrit-print-head text limit)))
     (efrit-print--make :text head :bytes (string-bytes text)
                        :truncated (< (string-bytes head) (string-bytes text)))))

@@ -220,6 +220,37 @@ input = {message = \"Done.\"}
                      (buffer-string))
                    "x"))))
 
+(defconst efrit-session-test--dies-before-it-answers
+  "(advice-add 'efrit-answer-store :before
+               (lambda (answer)
+                 (when (equal (efrit-answer-id answer) \"late\")
+                   (signal-process (emacs-pid) 'SIGKILL)
+                   (sleep-for 60))))"
+  "Has Emacs end when all is known and nothing is told.")
+
+(ert-deftest efrit-session-an-end-that-could-not-be-told-is-told-by-the-next-emacs ()
+  (dolist (case `(("chat" . ,efrit-session-test--hello)
+                  ("command" . "scenario=twelve-steps go")
+                  ("command" . "scenario=question go")))
+    (efrit-test-with-model-daemon nil
+      (let ((told (efrit-session-test--answer "soon" (car case) (cdr case)))
+            (names '(reason outcome status result error)))
+        (efrit-test-value "e" efrit-session-test--dies-before-it-answers)
+        (efrit-session-test--ask "late" (car case) (cdr case)
+                                 :retry "if-interrupted" :max_attempts 2)
+        (efrit-test-wait 20 (not (process-live-p efrit-test-daemon)))
+        (let ((before (efrit-test-read "sessions" "late.ndjson")))
+          (apply #'efrit-test-daemon-start (efrit-test-model-environment))
+          (let ((answer (efrit-test-answer "late")))
+            (should (= (alist-get 'attempt answer) 2))
+            (dolist (name names)
+              (should (equal (alist-get name answer) (alist-get name told))))
+            (dolist (path '((usage model_calls) (progress tool_calls) (session status) (session question)))
+              (should (equal (apply #'efrit-session-test--get answer path)
+                             (apply #'efrit-session-test--get told path)))))
+          ;; Neither the model was asked again nor a tool run.
+          (should (equal (efrit-test-read "sessions" "late.ndjson") before)))))))
+
 (ert-deftest efrit-session-what-continues-a-session-waits-for-what-is-under-way-in-it ()
   (efrit-test-with-model-daemon nil
     (efrit-session-test--answer "c1" "chat" efrit-session-test--hello)

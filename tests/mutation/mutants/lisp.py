@@ -7,6 +7,7 @@ CLAIM = "images/emacs/lisp/efrit-claim.el"
 ANSWER = "images/emacs/lisp/efrit-answer.el"
 RECOVER = "images/emacs/lisp/efrit-recover.el"
 SERVER = "images/emacs/lisp/efrit-server.el"
+BEGIN = "images/emacs/lisp/efrit-session-begin.el"
 
 MUTANTS = (
     Mutant(
@@ -121,6 +122,13 @@ MUTANTS = (
         '              (equal (efrit-request-retry request) "if-interrupted")\n',
         "",
         ("ert:efrit-recover-decides-by-four-facts",),
+    ),
+    Mutant(
+        "the answer that a session's record of its end tells, where an Emacs could not tell it any more",
+        BEGIN,
+        "    (if (and known (efrit-history-ended history))\n",
+        "    (if nil\n",
+        ("ert:efrit-session-an-end-that-could-not-be-told-is-told-by-the-next-emacs",),
     ),
     Mutant(
         "the next try of an answer that could not be stored",

@@ -27,7 +27,7 @@ demo: ## a cluster, the operator, an Emacs instance, two answers (CLUSTER=kind|b
 
 # Two lanes side by side, each of tiers one after the other and about one processor's worth. The seeds go beside the
 # plans, which mostly wait; what only computes is nice to the cluster, whose programs have leases to renew.
-LANES := $(foreach tier,lisp chaos-seeds fuzz integration,'$(MAKE) test-$(tier)') 'nice -n 5 $(MAKE) test-mutants' -- \
+LANES := $(foreach tier,lisp chaos-seeds fuzz integration,'$(MAKE) test-$(tier)') 'nice -n 5 $(MAKE) GATE=--tested test-mutants' -- \
   $(foreach tier,unit chaos-plans e2e,'$(MAKE) test-$(tier)')
 
 .PHONY: test
@@ -74,7 +74,7 @@ soak: .venv/ready tools-test $(if $(filter cluster,$(TIER)),install) ## seeded f
 
 .PHONY: test-mutants
 test-mutants: .venv/ready tools-test ## takes one safety step at a time out of a copy: a test must fail each time (STEPS=words)
-	$(ON_CLUSTER) $(BIN)/python -m tests.mutation $(STEPS)
+	$(ON_CLUSTER) $(BIN)/python -m tests.mutation $(GATE) $(STEPS)
 
 .PHONY: conformance
 conformance: .venv/ready ## the official MCP conformance suite and inspector (Node 22 or newer: NODE=path, npm); writes docs/mcp-conformance.md

@@ -54,7 +54,8 @@ def calm(kube: Kube, shared_namespace: str, shared_model: ModelService, efrit: P
     """The instance on which the story was played and nothing happened."""
     instance = builder(kube, shared_namespace, shared_model, "calm")
     written(shared_model, CALM)
-    played.play(efrit, CALM, "calm", lambda file: instance.shell(f"touch /workspace/{file}"))
+    said = played.play(efrit, CALM, "calm", lambda file: instance.shell(f"touch /workspace/{file}"))
+    assert said.splitlines()[-1].startswith("Succeeded")
     return instance
 
 
@@ -71,6 +72,7 @@ def test_a_program_is_built_though_tasks_fail_are_divided_given_up_and_amended(
 ) -> None:
     played.check(efrit, CALM)
     assert git(calm, CALM, "status --porcelain") == ""
+    assert story.thresholds(git(calm, CALM, "show HEAD:working_plan/current.json")) == story.THRESHOLDS
     for command, printed in ((program.TESTS, "Ran 5 tests, 5 results as expected"), (program.RUNS, "10")):
         assert printed in calm.shell(f"cd /workspace/plans/{CALM}/environment; ({command}) 2>&1")
     if played.EXAMPLE:

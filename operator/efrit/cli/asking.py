@@ -39,12 +39,12 @@ async def run_command(backend: Backend, given: Namespace) -> Exit:
 
 async def ask(backend: Backend, given: Namespace, work: Work) -> Exit:
     """One piece of work to its end, with the answers to what it asks meanwhile."""
-    from efrit.cli.watching import Left, show_for, wait
+    from efrit.cli.watching import Left, hand_over, show_for, wait
 
     while True:
-        handle = await backend.submit(work)
+        handle, pressed = await hand_over(backend, work)
         try:
-            state = await wait(backend, handle, show_for(given.quiet))
+            state = await wait(backend, handle, show_for(given.quiet), pressed=pressed)
         except Left:
             return Exit.LEFT
         if state is None:

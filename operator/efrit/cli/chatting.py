@@ -12,7 +12,7 @@ from pathlib import Path
 
 from efrit.cli.asking import tell, work_of
 from efrit.cli.exits import Exit, exit_of
-from efrit.cli.watching import Left, show_for, wait
+from efrit.cli.watching import Left, hand_over, show_for, wait
 from efrit.client.interface import Backend, Reason, RequestState, RequestType, Work
 
 _HELP = "/command TEXT has the model work with tools, /session tells the session, /quit (or Ctrl-D) ends this"
@@ -62,7 +62,7 @@ def _shape(given: Namespace) -> Work:
 
 async def _turn(backend: Backend, given: Namespace, work: Work) -> RequestState | None:
     """Says it and shows what comes back; None if the person left it running."""
-    handle = await backend.submit(work)
+    handle, pressed = await hand_over(backend, work)
     said: list[str] = []
 
     def say(text: str) -> None:
@@ -71,7 +71,7 @@ async def _turn(backend: Backend, given: Namespace, work: Work) -> RequestState 
         sys.stdout.flush()
 
     try:
-        state = await wait(backend, handle, show_for(given.quiet, None if given.output else say))
+        state = await wait(backend, handle, show_for(given.quiet, None if given.output else say), pressed=pressed)
     except Left:
         return None
     if state is None:

@@ -14,10 +14,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from efrit.cli.output import short
-from efrit.client.interface import Backend, Handle, RequestState
+from efrit.client.interface import Backend, Handle, RequestState, Work
 
 _QUIET_SECONDS = 0.7
 _TICK_SECONDS = 0.2
+HAND_OVER_SECONDS = 5.0
+"""How long handing over may still take once Ctrl-C was pressed."""
 
 
 class Left(Exception):  # noqa: N818 - it is what happened, not a mistake
@@ -35,6 +37,30 @@ class Show:
 def show_for(quiet: bool, say: Callable[[str], None] | None = None) -> Show:
     """Progress for a person at a terminal, nothing for a pipe."""
     return Show(progress=not quiet and sys.stderr.isatty(), say=say)
+
+
+async def hand_over(backend: Backend, work: Work) -> tuple[Handle, bool]:
+    """Submits; also says whether Ctrl-C was pressed meanwhile. Only then is it known what that leaves behind.
+
+    Raises KeyboardInterrupt where it takes longer than `HAND_OVER_SECONDS` after Ctrl-C.
+    """
+    interrupts = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    with _no_loop_for_signals():
+        loop.add_signal_handler(signal.SIGINT, interrupts.set)
+    submitting = asyncio.ensure_future(backend.submit(work))
+    interrupted = asyncio.ensure_future(interrupts.wait())
+    try:
+        await asyncio.wait({submitting, interrupted}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({submitting}, timeout=HAND_OVER_SECONDS)
+        if not submitting.done():
+            raise KeyboardInterrupt
+        return submitting.result(), interrupts.is_set()
+    finally:
+        submitting.cancel()
+        interrupted.cancel()
+        with _no_loop_for_signals():
+            loop.remove_signal_handler(signal.SIGINT)
 
 
 async def wait(
@@ -59,7 +85,7 @@ async def wait(
     if pressed:
         interrupts.set()
     loop = asyncio.get_running_loop()
-    with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
+    with _no_loop_for_signals():
         loop.add_signal_handler(signal.SIGINT, interrupts.set)
     work = asyncio.ensure_future(pump())
     limit = None if at_most is None else time.monotonic() + at_most
@@ -82,9 +108,14 @@ async def wait(
         work.cancel()
         with contextlib.suppress(asyncio.CancelledError, Exception):
             await work
-        with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
+        with _no_loop_for_signals():
             loop.remove_signal_handler(signal.SIGINT)
     return last
+
+
+def _no_loop_for_signals() -> contextlib.suppress:
+    """Not every loop takes signals, and none does outside the main thread: Ctrl-C is Python's own then."""
+    return contextlib.suppress(NotImplementedError, ValueError, RuntimeError)
 
 
 async def _asked(backend: Backend, handle: Handle) -> None:

@@ -154,7 +154,8 @@ An error here is one of the server, or of code that has changed the server."
            (efrit-result--make :reason ordered
                                :error "The request was stopped before it ran"))
           (t
-           ;; What is not known cannot be kept out of what is told meanwhile.
+           ;; What is not known cannot be kept out of what is told, and the key may
+           ;; be another one by the time of the answer.
            (efrit-secret-learn)
            (pcase (efrit-request-type request)
              ("eval" (efrit-server--eval request))

@@ -10,7 +10,7 @@ import contextlib
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from efrit.cli.output import short
@@ -44,23 +44,18 @@ async def hand_over(backend: Backend, work: Work) -> tuple[Handle, bool]:
 
     Raises KeyboardInterrupt where it takes longer than `HAND_OVER_SECONDS` after Ctrl-C.
     """
-    interrupts = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    with _no_loop_for_signals():
-        loop.add_signal_handler(signal.SIGINT, interrupts.set)
     submitting = asyncio.ensure_future(backend.submit(work))
-    interrupted = asyncio.ensure_future(interrupts.wait())
-    try:
-        await asyncio.wait({submitting, interrupted}, return_when=asyncio.FIRST_COMPLETED)
-        await asyncio.wait({submitting}, timeout=HAND_OVER_SECONDS)
-        if not submitting.done():
-            raise KeyboardInterrupt
-        return submitting.result(), interrupts.is_set()
-    finally:
-        submitting.cancel()
-        interrupted.cancel()
-        with _no_loop_for_signals():
-            loop.remove_signal_handler(signal.SIGINT)
+    with _ctrl_c() as interrupts:
+        interrupted = asyncio.ensure_future(interrupts.wait())
+        try:
+            await asyncio.wait({submitting, interrupted}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({submitting}, timeout=HAND_OVER_SECONDS)
+            if not submitting.done():
+                raise KeyboardInterrupt
+            return submitting.result(), interrupts.is_set()
+        finally:
+            submitting.cancel()
+            interrupted.cancel()
 
 
 async def wait(
@@ -81,40 +76,51 @@ async def wait(
                 line.clear()
                 show.say(update.text)
 
-    interrupts = asyncio.Event()
-    if pressed:
-        interrupts.set()
-    loop = asyncio.get_running_loop()
-    with _no_loop_for_signals():
-        loop.add_signal_handler(signal.SIGINT, interrupts.set)
     work = asyncio.ensure_future(pump())
     limit = None if at_most is None else time.monotonic() + at_most
-    try:
-        while not work.done():
-            interrupted = asyncio.ensure_future(interrupts.wait())
-            pause = _TICK_SECONDS if limit is None else max(0.0, min(_TICK_SECONDS, limit - time.monotonic()))
-            await asyncio.wait({work, interrupted}, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
-            interrupted.cancel()
-            if interrupts.is_set() and not work.done():
-                interrupts.clear()
-                line.clear()
-                await _asked(backend, handle)
-            elif limit is not None and time.monotonic() >= limit and not work.done():
-                return None
-            line.show(last)
-        await work
-    finally:
-        line.clear()
-        work.cancel()
-        with contextlib.suppress(asyncio.CancelledError, Exception):
+    with _ctrl_c() as interrupts:
+        if pressed:
+            interrupts.set()
+        try:
+            while not work.done():
+                interrupted = asyncio.ensure_future(interrupts.wait())
+                pause = _TICK_SECONDS if limit is None else max(0.0, min(_TICK_SECONDS, limit - time.monotonic()))
+                await asyncio.wait({work, interrupted}, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
+                interrupted.cancel()
+                if interrupts.is_set() and not work.done():
+                    interrupts.clear()
+                    line.clear()
+                    await _asked(backend, handle)
+                elif limit is not None and time.monotonic() >= limit and not work.done():
+                    return None
+                line.show(last)
             await work
-        with _no_loop_for_signals():
-            loop.remove_signal_handler(signal.SIGINT)
+        finally:
+            line.clear()
+            work.cancel()
+            with contextlib.suppress(asyncio.CancelledError, Exception):
+                await work
     return last
 
 
-def _no_loop_for_signals() -> contextlib.suppress:
-    """Not every loop takes signals, and none does outside the main thread: Ctrl-C is Python's own then."""
+@contextlib.contextmanager
+def _ctrl_c() -> Iterator[asyncio.Event]:
+    """An event that Ctrl-C sets meanwhile.
+
+    Not every loop takes signals, and none does outside the main thread: Ctrl-C is Python's own there.
+    """
+    pressed = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    with _where_taken():
+        loop.add_signal_handler(signal.SIGINT, pressed.set)
+    try:
+        yield pressed
+    finally:
+        with _where_taken():
+            loop.remove_signal_handler(signal.SIGINT)
+
+
+def _where_taken() -> contextlib.suppress:
     return contextlib.suppress(NotImplementedError, ValueError, RuntimeError)
 
 

@@ -38,14 +38,25 @@ class Janitor:
         self._sweeps_per_resync = max(1, round(resync / every))
 
     async def prepare(self) -> None:
-        """Take in everything that requests refer to, before the first of them is looked at.
+        """List every kind once, page by page, before the first decision; then mark each namespace as listed.
 
         Each kind has a watch of its own, and which one speaks first is chance: a request that an earlier controller
-        left open would be judged without its instance, an instance applied anew without its StatefulSet.
+        left open would be judged without its instance, an instance applied anew without its StatefulSet, and one
+        taken for idle while its work was not known yet. Children and instances come first: the rest refers to them.
         """
-        await self._take_in_children()
-        async for obj in self._list(EfritInstance.kind):
+        for scope in self._namespaces:
+            await self._first_list(scope)
+
+    async def _first_list(self, scope: str | None) -> None:
+        """Take in all objects of one namespace, None for the whole cluster; requests and plans only while open."""
+        await self._take_in_children(scope)
+        async for obj in self._kube.pages(API_VERSION, EfritInstance.kind, scope):
             self._store.observe_instance(obj)
+        async for obj in self._kube.pages(API_VERSION, EfritRequest.kind, scope, fieldSelector=OPEN):
+            self._store.observe_request(obj)
+        async for obj in self._kube.pages(API_VERSION, EfritPlan.kind, scope, fieldSelector=OPEN):
+            self._store.plans.observe_plan(obj)
+        self._store.first_list_complete(scope)
 
     async def run(self) -> None:
         """Sweep until cancelled; a sweep that fails is made up for by the next."""
@@ -95,7 +106,10 @@ class Janitor:
         for key, uid in known.items():
             if uid not in listed:
                 self._store.forget_instance(key, uid)
-        self._store.forget_children(children - await self._take_in_children())
+        present: set[str] = set()
+        for scope in self._namespaces:
+            present |= await self._take_in_children(scope)
+        self._store.forget_children(children - present)
 
     async def sweep_plans(self) -> None:
         """Find open plans that no event told of and those that are gone without one, and look at all the others."""
@@ -119,14 +133,14 @@ class Janitor:
                     if obj["spec"].get("ttlSecondsAfterFinished") is not None:
                         observe(obj)
 
-    async def _take_in_children(self) -> set[str]:
+    async def _take_in_children(self, scope: str | None) -> set[str]:
         uids = set()
         for api_version, kind, observe in (
             ("apps/v1", "StatefulSet", self._store.observe_statefulset),
             ("v1", "PersistentVolumeClaim", self._store.observe_claim),
             ("v1", "Pod", self._store.observe_pod),
         ):
-            async for obj in self._children(api_version, kind):
+            async for obj in self._kube.pages(api_version, kind, scope, labelSelector=naming.POD_SELECTOR):
                 uids.add(obj["metadata"]["uid"])
                 observe(obj)
         return uids
@@ -134,9 +148,4 @@ class Janitor:
     async def _list(self, kind: str, **selectors: str) -> AsyncIterator[dict[str, Any]]:
         for namespace in self._namespaces:
             async for obj in self._kube.pages(API_VERSION, kind, namespace, **selectors):
-                yield obj
-
-    async def _children(self, api_version: str, kind: str) -> AsyncIterator[dict[str, Any]]:
-        for namespace in self._namespaces:
-            async for obj in self._kube.pages(api_version, kind, namespace, labelSelector=naming.POD_SELECTOR):
                 yield obj

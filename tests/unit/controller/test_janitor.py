@@ -12,6 +12,7 @@ from efrit.controller.act.kube import Kube
 from efrit.controller.janitor import Janitor
 from efrit.controller.watch.queue import WorkKey, WorkQueue
 from efrit.controller.watch.store import Store
+from efrit.errors import ApiUnavailable
 from tests.unit.controller.factory import CONFIG, NOW, final_status, instance_json, plan_json, request_json
 from tests.unit.controller.fake_api import FakeApi
 
@@ -233,3 +234,69 @@ async def test_all_that_requests_refer_to_is_known_before_the_first_is_looked_at
     assert known.pod is not None
     assert known.statefulset is not None
     assert [each.name for each in known.claims] == ["efrit-alpha-queue"]
+
+
+async def test_open_requests_and_plans_are_known_before_anything_is_decided(stage: Stage) -> None:
+    stage.api.put(f"{ROOT}/efritinstances/alpha", instance_json())
+    stage.api.put(f"{ROOT}/efritrequests/work", request_json())
+    stage.api.put(f"{ROOT}/efritrequests/done", request_json("done", status=final_status()))
+    stage.api.put(f"{ROOT}/efritplans/app", plan_json())
+
+    await stage.janitor.prepare()
+
+    assert stage.store.open_request_uids() == {KEY: "uid-work"}
+    assert stage.store.plans.open_uids() == {("team", "app"): "uid-app"}
+    assert stage.store.is_listed("team")
+
+
+async def test_a_namespace_counts_as_listed_only_when_every_page_of_every_kind_was_read(stage: Stage) -> None:
+    stage.api.page_size = 1
+    for name in ("one", "two"):
+        stage.api.put(f"{ROOT}/efritplans/{name}", plan_json(name))
+    stage.api.fail("GET", "/apis/efrit.dev/v1alpha1/efritplans", 503)
+
+    with pytest.raises(ApiUnavailable):
+        await stage.janitor.prepare()
+    assert not stage.store.is_listed("team")
+
+    await stage.janitor.prepare()
+    assert stage.store.is_listed("team")
+    assert len(stage.store.plans.open_uids()) == 2
+
+
+async def test_each_namespace_is_listed_on_its_own(api: FakeApi, kube: Kube) -> None:
+    store = Store(WorkQueue(), CONFIG, lambda: NOW)
+    api.fail("GET", "/apis/efrit.dev/v1alpha1/namespaces/b/efritrequests", 503)
+
+    with pytest.raises(ApiUnavailable):
+        await Janitor(kube, store, ("a", "b"), 60, 600).prepare()
+
+    assert store.is_listed("a")
+    assert not store.is_listed("b")
+
+
+async def test_only_what_is_seen_before_the_first_list_is_complete_may_be_older_than_the_controller(
+    stage: Stage,
+) -> None:
+    stage.api.put(f"{ROOT}/efritrequests/work", request_json())
+    await stage.janitor.prepare()
+    stage.store.observe_request(request_json("later"))
+
+    known = stage.store.request_snapshot(KEY)
+    later = stage.store.request_snapshot(("team", "later"))
+
+    assert known is not None
+    assert later is not None
+    assert known.listed_at_start
+    assert not later.listed_at_start
+
+
+async def test_a_request_stays_listed_at_start_when_it_changes(stage: Stage) -> None:
+    stage.api.put(f"{ROOT}/efritrequests/work", request_json())
+    await stage.janitor.prepare()
+
+    stage.store.observe_request(request_json(version="200", status={"phase": "Running"}))
+
+    known = stage.store.request_snapshot(KEY)
+    assert known is not None
+    assert known.listed_at_start

@@ -172,6 +172,8 @@ class RequestSnapshot:
     ahead: int = 0
     """Open requests of the same target that are not handed over and go first."""
     controller_started: datetime | None = None
+    listed_at_start: bool = False
+    """The request may be older than this process: another may have handed it over without having written so."""
     gone: bool = False
     """The object is deleted: stop its work, store nothing."""
     cramped: bool = False

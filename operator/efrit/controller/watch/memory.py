@@ -34,7 +34,20 @@ class Memory:
         self._unbound: dict[str, set[Key]] = defaultdict(set)
         """Open requests without an instance, by namespace."""
         self._unclaimed: dict[Key, tuple[Key, str]] = {}
+        self._listed: set[str | None] = set()
+        """Namespaces whose first list is complete; None for the whole cluster."""
         self.plans = Plans(queue, clock, self._home_of)
+
+    def first_list_complete(self, namespace: str | None) -> None:
+        """Record that every object of a namespace was listed once; None for the whole cluster."""
+        self._listed.add(namespace)
+        for key in self._instances:
+            if namespace in (None, key[0]):
+                self._look_instance(key)
+
+    def is_listed(self, namespace: str) -> bool:
+        """Whether all open requests and plans of a namespace have been listed by this process."""
+        return None in self._listed or namespace in self._listed
 
     def assume(self, request: Key, instance: Key | None) -> None:
         """Count a request as the instance's while its binding is being written; None takes that back."""

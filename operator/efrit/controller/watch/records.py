@@ -69,6 +69,11 @@ class RequestRecord:
     cramped: bool = False
     progress_told: datetime | None = None
     session_home: str | None = None
+    listed_at_start: bool = False
+    """Whether it was seen before the first list of its namespace was complete.
+
+    Otherwise it was created after this process took the lease: no other can have handed it over.
+    """
     assumed: Key | None = None
     """The instance it is being bound to, until the API server has said so."""
 

@@ -85,7 +85,11 @@ class Store(BridgeNews):
         else:
             if entry is not None:
                 self._abandon(entry)
-            self._requests[request.key] = RequestRecord(request, self._told_before(request))
+            self._requests[request.key] = RequestRecord(
+                request,
+                self._told_before(request),
+                listed_at_start=not self.is_listed(request.metadata.namespace),
+            )
             self._keys[request.metadata.uid] = request.key
         if self._unclaimed.get(request.key, (None, ""))[1] == request.metadata.uid:
             del self._unclaimed[request.key]
@@ -291,6 +295,7 @@ class Store(BridgeNews):
             handover=entry.handover,
             ahead=self._ahead(self._instances[target_key], target, key) if target_key and target and not view else 0,
             controller_started=self._started,
+            listed_at_start=entry.listed_at_start,
             gone=entry.gone,
             cramped=entry.cramped,
             progress_told=entry.progress_told,

@@ -15,6 +15,9 @@ SIDE_BY_SIDE = -n 2 --dist loadfile
 RELEASE ?= efrit-operator
 NAMESPACE ?= efrit-system
 
+# A test run decides nothing by chance: sets have one order, properties the same examples (tests/conftest.py).
+test test-%: export PYTHONHASHSEED := 0
+
 .PHONY: help
 help: ## list the targets
 	@grep -hE '^[a-z][a-zA-Z0-9_-]*:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -57,7 +60,7 @@ test-integration: .venv/ready tools-test ## real API server, etcd, bridge and Em
 	$(ON_CLUSTER) $(BIN)/pytest tests/integration $(SIDE_BY_SIDE) $(PYTEST_FLAGS)
 
 .PHONY: test-chaos
-test-chaos: test-chaos-plans test-chaos-seeds ## faults on real processes: each plan, then the first seeds for CHAOS_MINUTES=5
+test-chaos: test-chaos-plans test-chaos-seeds ## faults on real processes: each plan, then the fixed seeds
 
 .PHONY: test-chaos-plans
 test-chaos-plans: .venv/ready tools-test
@@ -65,7 +68,7 @@ test-chaos-plans: .venv/ready tools-test
 
 .PHONY: test-chaos-seeds
 test-chaos-seeds: .venv/ready tools-test
-	$(ON_CLUSTER) $(BIN)/python -m tests.chaos soak --first 0 --minutes $(or $(CHAOS_MINUTES),5) --runners 2
+	$(ON_CLUSTER) $(BIN)/python -m tests.chaos soak --fixed --runners 2
 
 .PHONY: soak
 soak: .venv/ready tools-test $(if $(filter cluster,$(TIER)),install) ## seeded faults until SEEDS= or MINUTES=10 are used up, RUNNERS=2 at a time (TIER=light|cluster)
@@ -85,9 +88,10 @@ test-fuzz: .venv/ready tools-test ## bad input: every reader, the bridge's HTTP,
 	$(ON_CLUSTER) $(BIN)/pytest tests/fuzz $(PYTEST_FLAGS)
 
 .PHONY: fuzz
-fuzz: .venv/ready tools-test ## coverage-guided fuzzing of every reader for MINUTES=10, then what the API server takes on
+fuzz: .venv/ready tools-test ## coverage-guided fuzzing of every reader for MINUTES=10, then new examples of every property
 	$(BIN)/python -m tests.fuzz.guided --seconds $$(( $(or $(MINUTES),10) * 60 ))
 	$(ON_CLUSTER) EFRIT_FUZZ_EXAMPLES=$$(( $(or $(MINUTES),10) * 200 )) $(BIN)/pytest --timeout=0 tests/integration/api/test_differential.py
+	$(ON_CLUSTER) EFRIT_FUZZ_EXAMPLES=$$(( $(or $(MINUTES),10) * 20 )) $(BIN)/pytest --timeout=0 tests/unit tests/fuzz -m hypothesis
 
 .PHONY: test-e2e
 test-e2e: .venv/ready install ## the installed operator on the cluster

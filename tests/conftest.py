@@ -5,14 +5,24 @@ A tier takes minutes, and may be ended by another one's failure before it sums u
 
 from __future__ import annotations
 
+import os
 import signal
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-# A machine that is busy with something else fails no test; what hangs is ended by pytest's own time limit.
-settings.register_profile("at any speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("at any speed")
+# A busy machine fails no test: pytest's own time limit ends what hangs.
+settings.register_profile(
+    "fixed", derandomize=True, database=None, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile(
+    "explore",
+    max_examples=int(os.environ.get("EFRIT_FUZZ_EXAMPLES", "0")) or 100,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+# The same examples every time, unless `make fuzz` asks for new ones.
+settings.load_profile("explore" if "EFRIT_FUZZ_EXAMPLES" in os.environ else "fixed")
 
 # A shell has what it starts in the background ignore Ctrl-C, and so would every program that a test presses it for.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

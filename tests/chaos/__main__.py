@@ -1,6 +1,7 @@
 """Command line of the seeded runs.
 
 python -m tests.chaos soak --seeds 50 --minutes 30 --runners 2    seeds until one of both is used up
+python -m tests.chaos soak --fixed --runners 2                    the seeds of every test run
 python -m tests.chaos replay 17                                   one seed: its plan, its timeline, its verdict
 python -m tests.chaos plan 17                                     only what the seed means
 
@@ -16,6 +17,7 @@ from pathlib import Path
 from tests.chaos import soak
 from tests.chaos.plan import Theme
 from tests.chaos.run import play
+from tests.chaos.seeds import FIXED
 from tests.chaos.tiers import TIERS
 from tests.chaos.timeline import report
 
@@ -29,8 +31,8 @@ def main(words: list[str]) -> int:
     soaking = commands.add_parser("soak", help="play seeds and report those that break a promise")
     soaking.add_argument("--seeds", type=int, default=10**9, help="how many at most")
     soaking.add_argument("--minutes", type=float, default=10**6, help="begin no seed after this time")
-    soaking.add_argument("--fixed", type=int, default=0, help="play the seeds from 0 up to this one first")
-    soaking.add_argument("--first", type=int, help="then the seeds from here on; default: a fresh place")
+    soaking.add_argument("--fixed", action="store_true", help="play the seeds of every test run, and no others")
+    soaking.add_argument("--first", type=int, help="the seeds from here on; default: a fresh place")
     soaking.add_argument("--runners", type=int, default=1, help="how many at a time")
     soaking.add_argument("--theme", type=Theme, help="only seeds of this theme")
     soaking.add_argument("--until-broken", action="store_true", help="stop at the first violation")
@@ -58,7 +60,7 @@ def main(words: list[str]) -> int:
 
 
 def _soak(chosen: argparse.Namespace) -> int:
-    order = soak.seeds(chosen.fixed, chosen.first)
+    order = iter(FIXED) if chosen.fixed else soak.seeds(chosen.first)
     if chosen.theme is not None:
         order = (seed for seed in order if TIERS[chosen.tier].make(seed).theme is chosen.theme)
     return soak.soak(

@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from itertools import chain, count
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -54,10 +54,9 @@ class Result:
         return line + (f"  ({faults})" if faults else "")
 
 
-def seeds(fixed: int, first: int | None) -> Iterator[int]:
-    """Return the same `fixed` seeds every time, then those from `first` on; without one, from a fresh place on."""
-    begin = first if first is not None else 100 * (1 + secrets.randbelow(10**6))
-    return chain(range(fixed), count(begin))
+def seeds(first: int | None) -> Iterator[int]:
+    """Return the seeds from `first` on; without one, from a random place on."""
+    return count(first if first is not None else 100 * (1 + secrets.randbelow(10**6)))
 
 
 def one(tier: str, ground: Any, seed: int, out: Path) -> Result:
@@ -176,7 +175,7 @@ def soak(
             if left <= 0 or time.monotonic() >= deadline:
                 return None
             left -= 1
-            return next(order)
+            return next(order, None)
 
     def work() -> None:
         mine = Runner(tier, out)

@@ -8,7 +8,11 @@
 
 ;;; Code:
 
+(require 'cl-lib)
 (require 'efrit-test-daemon)
+
+(defvar efrit-eval-test--ids 0
+  "The last number that became part of an id.")
 
 (ert-deftest efrit-eval-several-forms-run-in-order-and-the-last-is-the-value ()
   (efrit-test-with-daemon ()
@@ -109,7 +113,7 @@
     (dolist (content '("(make-string 100000000 ?x)" "(make-list 5000000 'a)"
                        "(let ((l (list 1))) (setcdr l l))"
                        "(let ((v (make-vector 3 nil))) (aset v 0 v) v)"))
-      (let ((answer (efrit-test-eval (format "r%d" (random 1000000)) content
+      (let ((answer (efrit-test-eval (format "r%d" (cl-incf efrit-eval-test--ids)) content
                                      :max_result_bytes 1000)))
         (should (equal (alist-get 'status answer) "success"))
         (should (< (alist-get 'execution_time answer) 5))
@@ -152,7 +156,7 @@
                        "(read-event)" "(read-char)" "(completing-read \"? \" nil)"
                        "(read)" "(recursive-edit)" "(call-interactively #'find-file)"))
       (ert-info (content)
-        (let ((answer (efrit-test-eval (format "r%d" (random 1000000)) content)))
+        (let ((answer (efrit-test-eval (format "r%d" (cl-incf efrit-eval-test--ids)) content)))
           (should (equal (alist-get 'error_code answer) "inhibited-interaction"))
           (should (< (alist-get 'execution_time answer) 1)))))))
 
@@ -171,7 +175,7 @@
                        "(setq debugger (lambda (&rest _) (recursive-edit)) debug-on-error t
                               debug-on-signal t) (car 1)"))
       (should (equal (alist-get 'reason
-                                (efrit-test-eval (format "r%d" (random 1000000)) content))
+                                (efrit-test-eval (format "r%d" (cl-incf efrit-eval-test--ids)) content))
                      "EvalError")))
     (should (equal (efrit-test-value "after" "(recursion-depth)") "0"))))
 
@@ -185,7 +189,7 @@
   (efrit-test-with-daemon ()
     (dolist (content '("(top-level)" "(throw 'exit t)" "(throw 'top-level nil)"))
       (should (equal (alist-get 'error_code
-                                (efrit-test-eval (format "r%d" (random 1000000)) content))
+                                (efrit-test-eval (format "r%d" (cl-incf efrit-eval-test--ids)) content))
                      "no-catch")))))
 
 (ert-deftest efrit-eval-code-cannot-silence-the-server ()
@@ -206,7 +210,7 @@
                        "(setq gc-cons-threshold 100000 max-lisp-eval-depth 500)"
                        "(setq json-null 1 case-fold-search t print-circle nil)"
                        "(garbage-collect) (run-hooks 'kill-emacs-query-functions)"))
-      (let ((id (format "r%d" (random 1000000))))
+      (let ((id (format "r%d" (cl-incf efrit-eval-test--ids))))
         (should (efrit-test-eval id content))
         (should (equal (efrit-test-value (concat id "after") "(+ 1 2)") "3"))))
     (efrit-test-wait 5

@@ -16,11 +16,12 @@ class Process:
 
     def __init__(self, command: Sequence[str | Path], env: Mapping[str, str], log: Path, cwd: Path) -> None:
         self.log = log
+        hash_seed = os.environ.get("PYTHONHASHSEED", "random")
         words = ["setpriv", "--pdeathsig", "KILL", *map(str, command)]
         with log.open("ab") as sink:
             self._child = subprocess.Popen(
                 words,
-                env=dict(env),
+                env={"PYTHONHASHSEED": hash_seed, **env},
                 cwd=cwd,
                 stdin=subprocess.DEVNULL,
                 stdout=sink,

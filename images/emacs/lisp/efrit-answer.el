@@ -213,7 +213,11 @@ Whatever code has made of the workspace, the requests that wait must go on."
       (file-missing
        (when (efrit-files-exists-p from)
          (efrit-files-make-directories)
-         (rename-file from to t)))))
+         (rename-file from to t))))
+    ;; Renaming one of two links of a file to the other does nothing, and succeeds.
+    (let ((left (efrit-files-inode from)))
+      (when (and left (equal left (efrit-files-inode to)))
+        (efrit-files-delete from))))
   (efrit-files-delete (efrit-interrupt-control-path id)))
 
 (provide 'efrit-answer)

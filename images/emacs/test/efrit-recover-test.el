@@ -92,6 +92,17 @@
     (should-not (efrit-test-names "processing"))
     (should (equal (efrit-test-read "responses" "resp_responses.json") "{\"first\":1}"))))
 
+(ert-deftest efrit-recover-a-hard-link-of-the-archived-request-is-put-away ()
+  "Renaming one link of a file to the other does nothing and succeeds."
+  (efrit-test-with-queue
+    (efrit-test-write "processing" "req_a.json" (efrit-test-request "a"))
+    (add-name-to-file (efrit-files-path "processing" "req_a.json")
+                      (efrit-files-path "archive" "req_a.json"))
+    (efrit-test-write "responses" "resp_a.json" "{}")
+    (efrit-recover)
+    (should-not (efrit-test-names "processing"))
+    (should (equal (efrit-test-names "archive") '("req_a.json")))))
+
 (ert-deftest efrit-recover-an-order-to-stop-is-the-reason ()
   (efrit-recover-test--with
     (dolist (case '(("a" . "Cancelled") ("b" . "TimedOut")))

@@ -188,7 +188,19 @@ class Disk:
             os.rename(name, to_name, src_dir_fd=self._fd(area), dst_dir_fd=self._fd(to_area))
         except FileNotFoundError:
             return False
+        if (area, name) != (to_area, to_name):
+            self._remove_other_name(area, name, to_area, to_name)
         return True
+
+    def _remove_other_name(self, area: Area, name: str, to_area: Area, to_name: str) -> None:
+        """Removes the old name if it still exists: rename(2) of two links of one file does nothing and succeeds."""
+        left = self.whatever_is(area, name)
+        if left is None:
+            return
+        moved = self.whatever_is(to_area, to_name)
+        # Any other file of that name was put there since, and is not ours to remove.
+        if moved is not None and os.path.samestat(left, moved):
+            self.remove(area, name)
 
     def remove(self, area: Area, name: str) -> bool:
         """False if it was not there, or is a directory that somebody keeps things in."""

@@ -38,6 +38,13 @@ MUTANTS = (
         "        await self.stop(entry, Reason.CANCELLED)",
         (f"{UNIT}/test_cancel.py::test_what_is_to_be_cancelled_only_while_it_waits_goes_on_once_it_runs",),
     ),
+    Mutant(
+        "the removal of the old name where two links of one file were renamed",
+        DURABLE,
+        "            self.remove(area, name)\n\n    def remove(",
+        "            pass\n\n    def remove(",
+        (f"{UNIT}/test_hard_links.py::test_an_acknowledged_link_of_the_archived_answer_is_not_told_again",),
+    ),
     # Synced
     Mutant(
         "every fsync of a file",

@@ -16,8 +16,24 @@ MUTANTS = (
         "the dropping of progress that was refused",
         ACTOR,
         '        except ApiError as error:\n            log.debug("%s/%s: how far',
-        '        except ApiExists as error:\n            log.debug("%s/%s: how far',
+        '        except ApiTooLarge as error:\n            log.debug("%s/%s: how far',
         (f"{UNIT}/act/test_actor.py::test_progress_that_is_refused_or_lost_is_not_made_up_for",),
+    ),
+    Mutant(
+        "the comparison of a Secret that is there already with the result",
+        "operator/efrit/controller/act/result_secret.py",
+        '            await kube.test("v1", "Secret", meta["namespace"], meta["name"], expected)',
+        "            pass",
+        (
+            f"{UNIT}/act/test_actor.py::test_a_secret_that_somebody_else_created_in_advance_is_not_taken_for_the_result",
+        ),
+    ),
+    Mutant(
+        "the difference between a result that is refused and one that fails to be stored",
+        "operator/efrit/controller/decide/failed_actions.py",
+        "    if failure is None or failure.refusals < RESULT_ATTEMPTS:",
+        "    if failure is None:",
+        (f"{UNIT}/test_failed_actions.py::test_a_failure_that_is_no_refusal_never_gives_a_result_up",),
     ),
     Mutant(
         "the pause between two writes of progress",
@@ -140,8 +156,8 @@ MUTANTS = (
     Mutant(
         "the note that a request may have arrived though its bridge fell silent",
         ACTOR,
-        "            self._sink.handed_over(action.instance, action.request_key, uid)\n            raise",
-        "            raise",
+        "            self._sink.handed_over(action.instance, action.request_key, uid)\n",
+        "",
         (f"{UNIT}/act/test_actor.py",),
     ),
     Mutant(

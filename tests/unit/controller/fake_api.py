@@ -106,6 +106,9 @@ class FakeApi:
             return _status(404, f'"{path.rsplit("/", 1)[-1]}" not found')
         if method == "GET":
             return 200, known
+        if content_type == "application/json-patch+json":
+            differs = [each["path"] for each in body if _at(known, each["path"]) != each["value"]]
+            return _status(422, f"testing value {differs[0]} failed") if differs else (200, known)
         wanted = (body or {}).get("preconditions") or (body or {}).get("metadata") or {}
         for key in ("uid", "resourceVersion"):
             if key in wanted and wanted[key] != known["metadata"][key]:
@@ -166,6 +169,16 @@ def _merged(old: Any, patch: Any) -> Any:
         else:
             result[key] = _merged(result.get(key), value)
     return result
+
+
+def _at(obj: Any, pointer: str) -> Any:
+    """RFC 6901, None where there is nothing."""
+    for step in pointer.split("/")[1:]:
+        try:
+            obj = obj[int(step)] if isinstance(obj, list) else obj[step]
+        except (KeyError, IndexError):
+            return None
+    return obj
 
 
 def _status(code: int, message: str) -> tuple[int, Json]:

@@ -19,8 +19,8 @@ class Listener:
         if name.startswith("_"):
             raise AttributeError(name)
 
-        def take_in(*arguments: Any) -> None:
-            self.told.append((name, arguments))
+        def take_in(*arguments: Any, **named: Any) -> None:
+            self.told.append((name, (*arguments, *named.values())))
             task = asyncio.ensure_future(self._notify())
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)

@@ -18,6 +18,7 @@ from efrit.controller.act.bridges import Bridges
 from efrit.controller.act.explain import explain
 from efrit.controller.act.kube import Kube
 from efrit.controller.act.plan_actor import PlanActor
+from efrit.controller.act.result_secret import TERMINATING, create_result
 from efrit.controller.act.sink import Sink
 from efrit.controller.decide.actions import (
     Acknowledge,
@@ -44,12 +45,12 @@ from efrit.controller.decide.views import Key
 from efrit.errors import (
     ApiConflict,
     ApiError,
-    ApiExists,
     ApiFailed,
     ApiNotFound,
     ApiRefused,
     ApiTooLarge,
     BridgeUnreachable,
+    EfritError,
     InvalidRequest,
     NotLeading,
     RequestConflict,
@@ -111,12 +112,12 @@ class Actor:
             case Acknowledge(instance=instance, uid=uid):
                 await self._bridges.acknowledge(instance, uid)
                 self._sink.acknowledged(instance, uid)
-            case FetchAnswer(instance=instance, uid=uid):
-                self._sink.request_view(instance, await self._bridges.read(instance, uid))
+            case FetchAnswer():
+                await self._fetch(action)
             case CancelWork():
                 await self._cancel(action)
-            case StoreResult(manifest=manifest):
-                await self._create_once(manifest)
+            case StoreResult():
+                return await self._store_result(action)
             case ConnectBridge():
                 await self._bridges.connect(action)
             case DisconnectBridge(instance=instance):
@@ -148,12 +149,16 @@ class Actor:
         except RequestConflict:
             # UIDs are unique: it is the same request, handed over under other defaults of its instance.
             view = await self._bridges.read(action.instance, uid)
-        except BridgeUnreachable:
+        except BridgeUnreachable as error:
             self._sink.handed_over(action.instance, action.request_key, uid)
+            self._sink.action_failed(action.request_key, uid, "Submit", error)
             raise
         except InvalidRequest as error:
             self._sink.turned_away(action.request_key, uid, error.message)
             return
+        except EfritError as error:
+            self._sink.action_failed(action.request_key, uid, "Submit", error)
+            raise
         self._sink.request_view(action.instance, view)
 
     async def _cancel(self, action: CancelWork) -> None:
@@ -163,8 +168,19 @@ class Actor:
             self._sink.absent(action.request_key, action.uid, "")
         except InvalidRequest as error:
             self._sink.turned_away(action.request_key, action.uid, error.message)
+        except EfritError as error:
+            self._sink.action_failed(action.request_key, action.uid, "CancelWork", error)
+            raise
         else:
             self._sink.request_view(action.instance, view)
+
+    async def _fetch(self, action: FetchAnswer) -> None:
+        try:
+            view = await self._bridges.read(action.instance, action.uid)
+        except EfritError as error:
+            self._sink.action_failed(action.request_key, action.uid, "FetchAnswer", error)
+            raise
+        self._sink.request_view(action.instance, view)
 
     async def _tell_progress(self, action: PatchStatus) -> None:
         """Patch the status, on the same condition as any; one that does not succeed is dropped.
@@ -263,11 +279,24 @@ class Actor:
                 self._sink.observe_statefulset(obj)
         return self._sink.applied(action.instance, action.generation)
 
-    async def _create_once(self, manifest: Mapping[str, Any]) -> None:
+    async def _store_result(self, action: StoreResult) -> bool:
+        """Create the Secret of a result; False where it was refused, which the store then knows.
+
+        A namespace that is being deleted refuses everything, the request included: that is no refusal of the result.
+        """
         try:
-            await self._kube.create(manifest)
-        except ApiExists:
-            log.debug("%s %s is there already", manifest["kind"], manifest["metadata"]["name"])
+            await create_result(self._kube, action.manifest)
+        except ApiRefused as error:
+            refused = TERMINATING not in error.sentence
+            self._sink.action_failed(action.request_key, action.uid, "StoreResult", error, refused=refused)
+            if refused:
+                return False
+            raise
+        except ApiError as error:
+            self._sink.action_failed(action.request_key, action.uid, "StoreResult", error, refused=False)
+            raise
+        self._sink.result_stored(action.request_key, action.uid)
+        return True
 
     async def _delete(self, action: Delete) -> None:
         try:

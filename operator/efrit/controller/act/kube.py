@@ -138,6 +138,22 @@ class Kube:
             query={"fieldManager": FIELD_MANAGER},
         )
 
+    async def test(
+        self, api_version: str, kind: str, namespace: str, name: str, expected: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Return an object that has these values by JSON pointer, and change nothing; needs no right to read.
+
+        Raises ApiRefused where a value is another one, ApiNotFound.
+        """
+        body = [{"op": "test", "path": pointer, "value": value} for pointer, value in expected.items()]
+        return await self.call(
+            "PATCH",
+            path(api_version, kind, namespace, name),
+            body=body,
+            content_type="application/json-patch+json",
+            query={"fieldManager": FIELD_MANAGER},
+        )
+
     async def delete(self, api_version: str, kind: str, namespace: str, name: str, uid: str) -> None:
         """Delete an object if it is still this one. Raises ApiNotFound, ApiConflict."""
         body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
@@ -162,7 +178,7 @@ class Kube:
         method: str,
         where: str,
         *,
-        body: Mapping[str, Any] | None = None,
+        body: Mapping[str, Any] | list[dict[str, Any]] | None = None,
         content_type: str = "application/json",
         query: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 from efrit.controller.decide.views import Key
+from efrit.errors import EfritError
 from efrit.protocol import Event, RequestView
 
 
@@ -64,6 +65,12 @@ class Sink(Protocol):
 
     def handed_over(self, instance: Key, request: Key, uid: str) -> None:
         """Take in that a request was sent to a bridge that did not answer: it may have it."""
+
+    def action_failed(self, request: Key, uid: str, action: str, error: EfritError, *, refused: bool = False) -> None:
+        """Take in that an action for a request failed; `refused` where repeating it as it is will not help."""
+
+    def result_stored(self, request: Key, uid: str) -> None:
+        """Take in that the Secret with the result of a request is there."""
 
     def absent(self, request: Key, uid: str, queue_id: str) -> None:
         """Take in that a queue does not know a request."""

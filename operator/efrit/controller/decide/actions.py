@@ -76,6 +76,7 @@ class StoreResult:
     """Create the Secret that holds a large result, owned by the request; safe to repeat."""
 
     request_key: Key
+    uid: str
     manifest: Mapping[str, Any]
 
 

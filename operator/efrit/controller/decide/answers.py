@@ -113,10 +113,12 @@ def answered(
     instance_name: str,
     queue_timeout: bool,
     room: Room = ROOMY,
+    unstored: str | None = None,
 ) -> list[Action]:
     """Return what stores an answer: a Secret for a result too large for its room, then the final status.
 
     `queue_timeout` says that the work was withdrawn because it waited too long, which is not the user's cancel.
+    `unstored` says why the Secret is not created: the status then has only the beginning of the result.
     """
     reason = RequestReason(response.reason.value)
     message = _question(response) or response.error or NO_REASON_TEXT.get(reason, reason.value)
@@ -146,12 +148,17 @@ def answered(
     if outcome != Outcome.SUCCESS:
         code = response.error_code or reason.value
         update["error"] = RequestError(code=code[:256], message=cut(message, room.error))
+    note = ""
     if response.result is not None:
         stored, fields = _result(request, response, room)
-        actions += stored
+        if stored and unstored is not None:
+            del fields["result_ref"]
+            note = f" {cut(unstored, room.error)}"
+        else:
+            actions += stored
         update |= fields
     status = request.status.model_copy(update=update)
-    told = cut(message, room.message) + ("" if room.context else CRAMPED_NOTE)
+    told = cut(message, room.message) + note + ("" if room.context else CRAMPED_NOTE)
     actions.append(_finish(request, status, reason, told, outcome, now))
     return actions
 
@@ -200,7 +207,7 @@ def _result(request: EfritRequest, response: Response, room: Room) -> tuple[list
         return [], fields
     secret = result_secret(request, text)
     fields["result_ref"] = ResultRef(secret_name=secret["metadata"]["name"], key=RESULT_KEY, **reference)
-    return [StoreResult(request.key, secret)], fields
+    return [StoreResult(request.key, request.metadata.uid, secret)], fields
 
 
 def _label(name: str) -> str:

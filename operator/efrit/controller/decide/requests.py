@@ -15,7 +15,7 @@ from efrit.api import (
     RequestType,
     RetryPolicy,
 )
-from efrit.controller.decide import answers, news, placement
+from efrit.controller.decide import answers, failed_actions, news, placement
 from efrit.controller.decide.actions import (
     Acknowledge,
     Action,
@@ -94,7 +94,11 @@ def _answered(case: Case) -> list[Action] | None:
     if view.response is None:
         if snapshot.target is None:
             return None
-        return [FetchAnswer(snapshot.target.instance.key, request.key, request.metadata.uid)]
+        fetch = FetchAnswer(snapshot.target.instance.key, request.key, request.metadata.uid)
+        return [*failed_actions.report(case, "FetchAnswer"), fetch]
+    pause = failed_actions.result_pause(case)
+    if pause is not None:
+        return pause
     named = request.spec.instance_ref.name if request.spec.instance_ref else None
     return answers.answered(
         request,
@@ -106,6 +110,7 @@ def _answered(case: Case) -> list[Action] | None:
         # Nothing else withdraws what nobody cancelled. The clock may have been set back since.
         queue_timeout=request.spec.queue_timeout_seconds is not None and not request.spec.cancel,
         room=_room(case),
+        unstored=failed_actions.unstored_result(case),
     )
 
 
@@ -153,7 +158,7 @@ def _stop(case: Case) -> list[Action] | None:
         whole = wire_request(request, target.instance) if snapshot.bridge_view is None else None
         # Emacs may have begun it this very moment: only its user stops what runs.
         ask = CancelWork(target.instance.key, request.key, request.metadata.uid, whole, running=request.spec.cancel)
-        return [ask, LookAgain(RETRY_CANCEL)]
+        return [*_being_stopped(case), ask, LookAgain(RETRY_CANCEL)]
     if case.may_be_handed_over and target is not None:
         # Its file may lie on the volume: the end is known once the instance runs again.
         return None
@@ -167,6 +172,18 @@ def _stop(case: Case) -> list[Action] | None:
         f"It waited longer than spec.queueTimeoutSeconds ({request.spec.queue_timeout_seconds} s) and never ran.",
         case.now,
     )
+
+
+def _being_stopped(case: Case) -> list[Action]:
+    """Say that the request is being stopped, where its status says nothing yet, or why it is not."""
+    if failed_actions.failure_of(case, "CancelWork") is not None:
+        return failed_actions.report(case, "CancelWork")
+    request, config = case.snapshot.request, case.snapshot.config
+    late_after = timedelta(0) if request.spec.cancel else timedelta(seconds=request.spec.queue_timeout_seconds or 0)
+    # Whoever is asked answers at once, most of the time: a write of its own is for what lasts.
+    if request.status.reason is not None or case.waited - late_after <= config.queued_after:
+        return []
+    return once_it_lasts(case, case.now, RequestReason.PENDING, "It is being withdrawn or stopped.", {})
 
 
 def _target_missing(case: Case) -> list[Action] | None:
@@ -334,6 +351,7 @@ def _hand_over(case: Case) -> list[Action] | None:
         status = open_status(case, RequestReason.QUEUED, "It is being handed to the instance.", update)
         return [answers.patch(request, status)]
     return [
+        *failed_actions.report(case, "Submit"),
         Submit(target.instance.key, request.key, wire_request(request, target.instance)),
         *queue_deadline(case),
     ]

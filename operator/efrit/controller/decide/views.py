@@ -157,6 +157,23 @@ class Handover:
 
 
 @dataclass(frozen=True, slots=True)
+class ActionFailure:
+    """An action for a request that fails, and has failed since `first`."""
+
+    action: str
+    """Name of the action's class."""
+    code: str
+    """Code of the error, as in the tree of errors."""
+    sentence: str
+    """What the API server or the bridge said."""
+    sentence_time: datetime
+    first: datetime
+    last: datetime
+    refusals: int = 0
+    """How often it was refused in a way that a repetition does not change."""
+
+
+@dataclass(frozen=True, slots=True)
 class RequestSnapshot:
     """Everything that a decision about a request may look at."""
 
@@ -180,5 +197,7 @@ class RequestSnapshot:
     """The object had no room for a status of the usual size: say less."""
     progress_told: datetime | None = None
     """When its status last said how far it has come, or was to say so."""
+    failure: ActionFailure | None = None
+    """The action that fails for it at present."""
     session_home: str | None = None
     """The instance that has the session it continues, `""` where no request says so; None: nobody has asked yet."""

@@ -10,7 +10,15 @@ from typing import Any
 from efrit.api import EfritInstance, EfritRequest, condition_of
 from efrit.api.instance import READY
 from efrit.controller.decide.children import naming
-from efrit.controller.decide.views import BridgeView, ClaimView, Handover, Key, PodView, StatefulSetView
+from efrit.controller.decide.views import (
+    ActionFailure,
+    BridgeView,
+    ClaimView,
+    Handover,
+    Key,
+    PodView,
+    StatefulSetView,
+)
 from efrit.controller.watch.line import Line
 from efrit.protocol import RequestView
 
@@ -69,6 +77,7 @@ class RequestRecord:
     cramped: bool = False
     progress_told: datetime | None = None
     session_home: str | None = None
+    failure: ActionFailure | None = None
     listed_at_start: bool = False
     """Whether it was seen before the first list of its namespace was complete.
 

@@ -15,10 +15,10 @@ from pydantic import ValidationError
 
 from efrit.api import EfritInstance, EfritRequest
 from efrit.controller.decide.views import InstanceSnapshot, Key, RequestSnapshot
-from efrit.controller.watch.bridge_news import BridgeNews
 from efrit.controller.watch.memory import POOL_LABEL
 from efrit.controller.watch.queue import WorkKey
 from efrit.controller.watch.records import InstanceRecord, RequestRecord, bearing, instance_key, older, target_of
+from efrit.controller.watch.request_failures import RequestFailures
 from efrit.controller.watch.views import claim_view, pod_view, statefulset_view
 
 log = logging.getLogger(__name__)
@@ -27,7 +27,7 @@ FAILURES_TOLD = 6
 """How many failures in a row to apply children are told: with the work queue's pauses, about two seconds of them."""
 
 
-class Store(BridgeNews):
+class Store(RequestFailures):
     """The world as last seen: the memory as watch handlers feed it and decisions read it."""
 
     # What watch handlers tell.
@@ -300,6 +300,7 @@ class Store(BridgeNews):
             cramped=entry.cramped,
             progress_told=entry.progress_told,
             session_home=entry.session_home,
+            failure=entry.failure,
         )
 
     def must_verify(self, key: Key) -> bool:

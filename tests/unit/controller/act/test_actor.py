@@ -31,6 +31,7 @@ from efrit.controller.decide.actions import (
     StoreResult,
     Submit,
 )
+from efrit.controller.decide.answers import result_secret
 from efrit.controller.decide.wire import wire_request
 from efrit.errors import (
     ApiConflict,
@@ -39,6 +40,7 @@ from efrit.errors import (
     ApiTooLarge,
     ApiUnavailable,
     BridgeUnreachable,
+    NoSpace,
     NotAnswered,
     NotLeading,
     QueueFull,
@@ -474,24 +476,98 @@ async def test_a_failure_over_a_child_is_tried_again_until_the_store_takes_it_fo
 # Results, deletions, events, explanations.
 
 
-async def test_a_result_is_stored_once(stage: Stage) -> None:
-    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "efrit-result-x", "namespace": "team"}}
+SECRETS = "/api/v1/namespaces/team/secrets"
+RESULT = f"{SECRETS}/efrit-result-{UID}"
+STORE = StoreResult(REQUEST, UID, result_secret(request(), "x" * 40_000))
+REFUSED = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": "exceeded quota: no-secrets"}
 
-    await stage.does(StoreResult(REQUEST, secret))
-    await stage.does(StoreResult(REQUEST, secret))
+
+async def test_a_result_is_stored_once(stage: Stage) -> None:
+    assert await stage.actor.carry_out(STORE)
+    assert await stage.actor.carry_out(STORE)
 
     assert len(stage.api.made("POST")) == 2
-    assert list(stage.api.objects) == ["/api/v1/namespaces/team/secrets/efrit-result-x"]
+    assert list(stage.api.objects) == [RESULT]
+    assert stage.heard.of("result_stored") == [(REQUEST, UID)] * 2
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"data": {"result": "b3RoZXI="}},
+        {"data": {}},
+        {"immutable": False},
+        {"metadata": {"name": f"efrit-result-{UID}", "namespace": "team", "ownerReferences": []}},
+    ],
+    ids=["another content", "no content", "still to be changed", "another owner"],
+)
+async def test_a_secret_that_somebody_else_created_in_advance_is_not_taken_for_the_result(
+    stage: Stage, change: Json
+) -> None:
+    foreign = stage.api.put(RESULT, {**STORE.manifest, **change})
+
+    assert not await stage.actor.carry_out(STORE)
+
+    (told,) = stage.heard.of("action_failed")
+    assert (told[:3], "is not the result of this request" in told[3].sentence) == (
+        (REQUEST, UID, "StoreResult"),
+        True,
+    )
+    assert stage.heard.of("result_stored") == []
+    assert stage.api.objects[RESULT] == foreign
+
+
+async def test_a_refused_result_is_told_with_the_sentence_of_the_api_server(stage: Stage) -> None:
+    stage.api.fail("POST", SECRETS, 403, REFUSED)
+
+    assert not await stage.actor.carry_out(STORE)
+
+    (told,) = stage.heard.of("action_failed")
+    assert told[3].sentence == "exceeded quota: no-secrets"
+    assert told == (REQUEST, UID, "StoreResult", told[3], True)
+
+
+async def test_a_namespace_that_is_being_deleted_does_not_refuse_the_result(stage: Stage) -> None:
+    going = "secrets is forbidden: unable to create new content in namespace team because it is being terminated"
+    stage.api.fail("POST", SECRETS, 403, {**REFUSED, "message": going})
+
+    with pytest.raises(ApiRefused):
+        await stage.does(STORE)
+
+    (told,) = stage.heard.of("action_failed")
+    assert told[4] is False
 
 
 async def test_a_conflict_that_is_no_other_object_does_not_count_as_a_stored_result(stage: Stage) -> None:
     # What a ResourceQuota answers when others create at the same moment: nothing was made.
     busy = {"kind": "Status", "code": 409, "reason": "Conflict", "message": "the object has been modified"}
-    stage.api.fail("POST", "/api/v1/namespaces/team/secrets", 409, busy)
-    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "efrit-result-x", "namespace": "team"}}
+    stage.api.fail("POST", SECRETS, 409, busy)
 
     with pytest.raises(ApiConflict):
-        await stage.does(StoreResult(REQUEST, secret))
+        await stage.does(STORE)
+    assert stage.heard.of("result_stored") == []
+
+
+@pytest.mark.parametrize(
+    ("action", "call"),
+    [
+        (SUBMIT, ("PUT", ONE)),
+        (FetchAnswer(INSTANCE, REQUEST, UID), ("GET", ONE)),
+        (CancelWork(INSTANCE, REQUEST, UID), ("POST", f"{ONE}/cancel")),
+    ],
+    ids=["Submit", "FetchAnswer", "CancelWork"],
+)
+async def test_a_call_that_a_bridge_does_not_take_yet_is_told_with_its_sentence(
+    stage: Stage, action: Any, call: tuple[str, str]
+) -> None:
+    stage.bridge.answers[call] = (507, '{"error": {"code": "NoSpace", "message": "the volume is full"}}')
+
+    with pytest.raises(NoSpace):
+        await stage.does(action)
+
+    (told,) = stage.heard.of("action_failed")
+    assert told[:3] == (REQUEST, UID, type(action).__name__)
+    assert told[3].message == "the volume is full"
 
 
 async def test_a_deleted_request_is_told_to_be_gone(stage: Stage) -> None:

@@ -1,0 +1,38 @@
+"""Creates the Secret of a large result, once; a Secret of its name counts only if it is the same one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from efrit.controller.act.kube import Kube
+from efrit.errors import ApiExists, ApiNotFound, ApiRefused
+
+TERMINATING = "because it is being terminated"
+"""What the API server says of everything that is created in a namespace that is being deleted."""
+
+
+async def create_result(kube: Kube, manifest: Mapping[str, Any]) -> None:
+    """Create a result's Secret, or return where an earlier attempt has created it.
+
+    Anybody in the namespace may create a Secret of that name: one that differs in owner or content, or that can
+    still be changed, is refused. Raises ApiRefused, and any other ApiError where it should be tried again.
+    """
+    meta = manifest["metadata"]
+    try:
+        await kube.create(manifest)
+    except ApiExists:
+        expected = {
+            "/metadata/ownerReferences/0/uid": meta["ownerReferences"][0]["uid"],
+            "/immutable": True,
+            **{f"/data/{key}": value for key, value in manifest["data"].items()},
+        }
+        try:
+            await kube.test("v1", "Secret", meta["namespace"], meta["name"], expected)
+        except ApiNotFound:
+            # Deleted meanwhile: the next attempt creates it.
+            raise
+        except ApiRefused as error:
+            name = meta["name"]
+            sentence = f"Secret {name} already exists and is not the result of this request: delete it."
+            raise ApiRefused(str(error), sentence=sentence) from error

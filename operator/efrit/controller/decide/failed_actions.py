@@ -1,0 +1,109 @@
+"""What a failing action means for its request: when to repeat it, what the status says, when to do without it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+from efrit.api import EfritInstance, RequestReason
+from efrit.controller.decide.actions import Action, LookAgain
+from efrit.controller.decide.case import Case
+from efrit.controller.decide.children import naming
+from efrit.controller.decide.room import cut
+from efrit.controller.decide.views import ActionFailure
+from efrit.controller.decide.waiting import once_it_lasts
+from efrit.errors import BridgeUnreachable, QueueFull
+
+RESULT_ATTEMPTS = 4
+"""How often the Secret of a result may be refused: with the pauses between them, over seven seconds."""
+FIRST_PAUSE = timedelta(seconds=1)
+MAX_SENTENCE_BYTES = 512
+
+
+@dataclass(frozen=True, slots=True)
+class _Report:
+    """What the status says while an action fails."""
+
+    reason: RequestReason
+    text: str
+
+
+REPORTS: Mapping[str, _Report] = {
+    "Submit": _Report(RequestReason.INSTANCE_NOT_READY, "{instance} has not accepted the request yet: {sentence}"),
+    "FetchAnswer": _Report(
+        RequestReason.RUNNING, "The work has ended, but its answer cannot be read from {instance} yet: {sentence}"
+    ),
+    "StoreResult": _Report(
+        RequestReason.RUNNING, "The work has ended, but its result cannot be stored in a Secret yet: {sentence}"
+    ),
+    "CancelWork": _Report(
+        RequestReason.INSTANCE_NOT_READY, "{instance} cannot be told to stop the request yet: {sentence}"
+    ),
+}
+
+
+def failure_of(case: Case, action: str) -> ActionFailure | None:
+    """Return the failure of this action for the request, None where it does not fail."""
+    failure = case.snapshot.failure
+    return failure if failure is not None and failure.action == action else None
+
+
+def report(case: Case, action: str) -> list[Action]:
+    """Return the write that says why this action is not done yet, once that has lasted a second."""
+    failure = failure_of(case, action)
+    if failure is None:
+        return []
+    said = REPORTS[action]
+    target = case.snapshot.target
+    name = f"EfritInstance {target.instance.metadata.name}" if target else "its EfritInstance"
+    sentence = failure.sentence
+    if failure.code == BridgeUnreachable.code:
+        sentence = "its bridge does not answer."
+    message = said.text.format(instance=name, sentence=cut(sentence, MAX_SENTENCE_BYTES))
+    reason, known = said.reason, case.snapshot.request.status.reason
+    if failure.code == QueueFull.code:
+        reason = RequestReason.BACKPRESSURE
+    elif action == "CancelWork" and known is not None:
+        reason = RequestReason(known)
+    return once_it_lasts(case, failure.first + case.snapshot.config.running_after, reason, message, {})
+
+
+def unstored_result(case: Case) -> str | None:
+    """Return why the result's Secret is given up, and where the whole result is; None while it may be created."""
+    failure = failure_of(case, "StoreResult")
+    if failure is None or failure.refusals < RESULT_ATTEMPTS:
+        return None
+    text = f"Only the beginning of the result is stored: its Secret was refused: {_sentence(failure)}"
+    target = case.snapshot.target
+    return text if target is None else f"{text} {_archived(target.instance, case.snapshot.request.metadata.uid)}"
+
+
+def _sentence(failure: ActionFailure) -> str:
+    sentence = cut(failure.sentence, MAX_SENTENCE_BYTES)
+    return sentence if sentence.endswith(".") else f"{sentence}."
+
+
+def _archived(instance: EfritInstance, uid: str) -> str:
+    seconds = instance.spec.queue.archive_seconds
+    return (
+        f"The whole result is in {naming.QUEUE_DIR}/archive/resp_{uid}.json of pod {naming.child_name(instance)}-0 "
+        f"for at most {seconds} s (spec.queue.archiveSeconds)."
+    )
+
+
+def result_pause(case: Case) -> list[Action] | None:
+    """Return what to do until the refused Secret of a result is created again; None where it is due."""
+    failure = failure_of(case, "StoreResult")
+    if failure is None or failure.refusals >= RESULT_ATTEMPTS:
+        return None
+    told = report(case, "StoreResult")
+    if any(not isinstance(each, LookAgain) for each in told):
+        # The final status is written on condition of the version that this makes.
+        return told
+    if failure.refusals == 0:
+        return None
+    pause = FIRST_PAUSE * 2 ** (failure.refusals - 1)
+    # The clock may have been set back since.
+    left = min(failure.last + pause - case.now, pause)
+    return [*told, LookAgain(left)] if left > timedelta(0) else None

@@ -1,0 +1,123 @@
+"""A result too large for a status, whose Secret the API server refuses: the request ends and says why."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import pytest
+
+from tests.integration.controller.site import Site
+from tests.integration.kube import Json, Refused, until
+
+LARGE = "(make-string 100000 ?x)"
+QUOTAS = "/api/v1/namespaces/{}/resourcequotas"
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+
+
+def _quota(site: Site) -> AbstractContextManager[None]:
+    """Allow no further Secret. Nobody counts here: the status that the quota controller writes is given."""
+    used = len(site.kube.list("secrets", site.namespace))
+    spec = {"hard": {"count/secrets": str(used)}}
+    path = QUOTAS.format(site.namespace)
+    made = site.kube.call(
+        "POST", path, {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few"}, "spec": spec}
+    )
+    made["status"] = {**spec, "used": spec["hard"]}
+    site.kube.call("PUT", f"{path}/few/status", made)
+
+    @contextmanager
+    def in_force() -> Any:
+        until(lambda: _refused(site), "the quota is not in force")
+        yield
+        site.kube.call("DELETE", f"{path}/few")
+
+    return in_force()
+
+
+def _policy(site: Site) -> AbstractContextManager[None]:
+    """Refuse Secrets of results by an admission policy."""
+    name = f"no-results-{site.namespace}"
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["secrets"]}
+    here = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": site.namespace}}}
+    check = {"expression": "object.type != 'efrit.dev/result'", "message": "results are kept elsewhere here"}
+    policy = {"matchConstraints": {"resourceRules": [rule], **here}, "validations": [check]}
+    binding = {"policyName": name, "validationActions": ["Deny"], "matchResources": here}
+    bodies = {
+        "validatingadmissionpolicies": {"kind": "ValidatingAdmissionPolicy", "spec": policy},
+        "validatingadmissionpolicybindings": {"kind": "ValidatingAdmissionPolicyBinding", "spec": binding},
+    }
+
+    @contextmanager
+    def in_force() -> Any:
+        for plural, body in bodies.items():
+            whole = {"apiVersion": "admissionregistration.k8s.io/v1", "metadata": {"name": name}, **body}
+            site.kube.call("POST", f"{ADMISSION}/{plural}", whole)
+        until(lambda: _refused(site), "the policy is not in force")
+        yield
+        for plural in bodies:
+            site.kube.call("DELETE", f"{ADMISSION}/{plural}/{name}")
+
+    return in_force()
+
+
+def _refused(site: Site) -> bool:
+    """Whether the Secret of a result is refused by now."""
+    try:
+        site.kube.create(
+            "secrets", site.namespace, {"metadata": {"name": "probe"}, "type": "efrit.dev/result"}, dryRun="All"
+        )
+    except Refused:
+        return True
+    return False
+
+
+@pytest.mark.parametrize(
+    ("refusal", "sentence"), [(_quota, "exceeded quota: few"), (_policy, "results are kept elsewhere here")]
+)
+def test_a_result_that_is_refused_ends_the_request_with_its_beginning_and_the_reason(
+    site: Site, refusal: Callable[[Site], AbstractContextManager[None]], sentence: str
+) -> None:
+    site.operator().start()
+    site.instance()
+    with refusal(site):
+        name = site.ask(LARGE)
+        status = site.answer(name, 120)
+
+    assert (status["phase"], status["reason"], status["outcome"]) == ("Succeeded", "Succeeded", "Success")
+    assert (len(status["result"]), status["truncated"]) == (32768, True)
+    assert "resultRef" not in status
+    message = _complete(status)["message"]
+    assert sentence in message
+    # Where it says that the whole result is, it is, once the answer is acknowledged.
+    uid = site.kube.get("efritrequests", site.namespace, name)["metadata"]["uid"]
+    assert f"/archive/resp_{uid}.json" in message
+    kept = site.node.pod("one").queue / "archive" / f"resp_{uid}.json"
+    until(kept.exists, "the answer is not acknowledged")
+    assert json.loads(kept.read_text())["result"] == '"' + "x" * 100000 + '"'
+
+
+def _complete(status: Json) -> Json:
+    return next((each for each in status.get("conditions", ()) if each["type"] == "Complete"), {})
+
+
+def test_a_secret_that_somebody_created_in_advance_is_not_named_as_the_result(site: Site) -> None:
+    operator = site.operator()
+    operator.start()
+    site.instance()
+    gate = '(progn (while (not (file-exists-p "go")) (sleep-for 0.02)) (make-string 100000 ?x))'
+    name = site.ask(gate, timeoutSeconds=600)
+    uid = site.kube.get("efritrequests", site.namespace, name)["metadata"]["uid"]
+    fake = {"result": base64.b64encode(b"fake").decode()}
+    site.kube.create(
+        "secrets", site.namespace, {"metadata": {"name": f"efrit-result-{uid}"}, "data": fake, "immutable": True}
+    )
+    (site.node.pod("one").workspace / "go").touch()
+
+    status = site.answer(name, 120)
+
+    assert (status["phase"], status["truncated"], "resultRef" in status) == ("Succeeded", True, False)
+    assert "is not the result of this request" in _complete(status)["message"]

@@ -1,0 +1,177 @@
+"""decide/failed_actions.py: what an action that fails means for the status of its request."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from efrit.controller.decide.actions import (
+    Acknowledge,
+    CancelWork,
+    FetchAnswer,
+    LookAgain,
+    PatchStatus,
+    StoreResult,
+    Submit,
+)
+from efrit.controller.decide.failed_actions import RESULT_ATTEMPTS
+from efrit.controller.decide.requests import decide_request
+from efrit.controller.decide.views import ActionFailure
+from efrit.protocol import RequestState
+from tests.unit.controller.factory import (
+    NOW,
+    answered,
+    condition,
+    of_kind,
+    ready,
+    request,
+    seconds,
+    snapshot,
+    the,
+    view,
+    written,
+)
+
+WORDS = 'secrets "efrit-result-uid-work" is forbidden: exceeded quota: no-secrets'
+LARGE = answered(result="x" * 40_000, sha256="0" * 64, result_bytes=40_000)
+LATER = NOW + seconds(3)
+
+
+def failed(action: str, *, code: str = "StorageError", sentence: str = "the volume failed", **more: Any) -> Any:
+    return ActionFailure(action, code, sentence, **({"sentence_time": NOW, "first": NOW, "last": NOW} | more))
+
+
+def refused(times: int, **more: Any) -> ActionFailure:
+    failure = failed("StoreResult", code="ApiRefused", sentence=WORDS, refusals=times)
+    return replace(failure, **more)
+
+
+# A result whose Secret is refused.
+
+
+@pytest.mark.parametrize(("times", "pause"), [(1, 1), (2, 2), (3, 4)])
+def test_a_refused_result_is_stored_again_after_a_pause_that_doubles(times: int, pause: float) -> None:
+    given = snapshot(target=ready(), bridge_view=LARGE, failure=refused(times, first=NOW, last=NOW))
+
+    early = decide_request(given, NOW + seconds(pause / 2))
+    due = decide_request(replace(given, request=_told(given)), NOW + seconds(pause))
+
+    assert (of_kind(early, StoreResult), bool(of_kind(early, LookAgain) or of_kind(early, PatchStatus))) == ([], True)
+    assert [type(each) for each in due] == [StoreResult, PatchStatus]
+
+
+def _told(given: Any) -> Any:
+    """The request with the status that it gets while its result is refused."""
+    return request(status=written(decide_request(given, NOW + seconds(1))))
+
+
+def test_a_clock_that_was_set_back_does_not_make_the_pause_longer() -> None:
+    given = snapshot(target=ready(), bridge_view=LARGE, failure=refused(1, last=NOW + seconds(3600)))
+
+    assert of_kind(decide_request(given, NOW), LookAgain)[-1].after == seconds(1)
+
+
+def test_the_status_says_after_a_second_why_the_result_is_not_stored() -> None:
+    given = snapshot(target=ready(), bridge_view=LARGE, failure=refused(1, last=NOW + seconds(0.5)))
+
+    assert of_kind(decide_request(given, NOW + seconds(0.9)), PatchStatus) == []
+    status = written(decide_request(given, NOW + seconds(1)))
+    assert (status["phase"], status["reason"]) == ("Running", "Running")
+    assert WORDS in condition(status, "Complete")[2]
+
+
+def test_a_result_that_stays_refused_is_final_with_its_beginning_and_the_sentence() -> None:
+    actions = decide_request(snapshot(target=ready(), bridge_view=LARGE, failure=refused(RESULT_ATTEMPTS)), LATER)
+
+    assert [type(each) for each in actions] == [PatchStatus]
+    status = written(actions)
+    assert (status["phase"], status["reason"], status["outcome"]) == ("Succeeded", "Succeeded", "Success")
+    assert (status["result"], status["truncated"]) == ("x" * 32_768, True)
+    assert "resultRef" not in status
+    message = condition(status, "Complete")[2]
+    assert WORDS in message
+    assert "/var/lib/efrit/queue/archive/resp_uid-work.json of pod efrit-alpha-0" in message
+    assert "86400 s" in message
+
+
+def test_a_long_sentence_of_the_api_server_is_cut() -> None:
+    failure = refused(RESULT_ATTEMPTS, sentence="é" * 5_000)
+
+    status = written(decide_request(snapshot(target=ready(), bridge_view=LARGE, failure=failure), LATER))
+
+    assert len(condition(status, "Complete")[2].encode()) < 1024
+
+
+def test_the_answer_is_not_acknowledged_before_the_status_without_the_whole_result_is_final() -> None:
+    actions = decide_request(snapshot(target=ready(), bridge_view=LARGE, failure=refused(RESULT_ATTEMPTS)), LATER)
+
+    assert of_kind(actions, Acknowledge) == []
+
+
+def test_a_failure_that_is_no_refusal_never_gives_a_result_up() -> None:
+    given = snapshot(target=ready(), bridge_view=LARGE, failure=failed("StoreResult", code="ApiFailed"))
+    status = written(decide_request(given, NOW + seconds(60)))
+    again = decide_request(replace(given, request=request(status=status)), NOW + seconds(86_400))
+
+    assert "the volume failed" in condition(status, "Complete")[2]
+    assert [type(each) for each in again] == [StoreResult, PatchStatus]
+
+
+# Calls that a bridge does not take.
+
+
+QUEUED = written(decide_request(snapshot(target=ready(), bridge_view=view(queued_time=NOW)), NOW + seconds(5)))
+CANCELLED = request(cancel=True, status=QUEUED)
+BARE = view(state=RequestState.ANSWERED, response_bytes=100_000)
+CASES = [
+    (Submit, request(), None, "StorageError", "InstanceNotReady", "has not accepted the request yet: the volume"),
+    (Submit, request(), None, "QueueFull", "Backpressure", "has not accepted the request yet: the volume"),
+    (Submit, request(), None, "Unreachable", "InstanceNotReady", "its bridge does not answer."),
+    (CancelWork, CANCELLED, view(), "NoSpace", "Queued", "cannot be told to stop the request yet: the volume"),
+    (CancelWork, request(cancel=True), view(), "NoSpace", "InstanceNotReady", "cannot be told to stop"),
+    (FetchAnswer, request(), BARE, "Unreachable", "Running", "cannot be read from EfritInstance alpha yet"),
+]
+
+
+@pytest.mark.parametrize(("action", "given", "told", "code", "reason", "text"), CASES)
+def test_a_call_that_fails_for_a_second_is_told_in_the_status_and_made_again(
+    action: type, given: Any, told: Any, code: str, reason: str, text: str
+) -> None:
+    whole = snapshot(given, ready(), bridge_view=told, failure=failed(action.__name__, code=code))
+
+    early, late = decide_request(whole, NOW + seconds(0.5)), decide_request(whole, NOW + seconds(1))
+
+    assert of_kind(early, PatchStatus) == []
+    assert the(early, action)
+    assert the(late, action)
+    status = written(late)
+    assert status["reason"] == reason
+    assert text in condition(status, "Complete")[2]
+
+
+@pytest.mark.parametrize(("action", "given", "told", "code", "reason", "text"), CASES)
+def test_what_is_told_of_a_call_that_fails_is_not_written_again(
+    action: type, given: Any, told: Any, code: str, reason: str, text: str
+) -> None:
+    whole = snapshot(given, ready(), bridge_view=told, failure=failed(action.__name__, code=code))
+    status = written(decide_request(whole, NOW + seconds(1)))
+
+    known = replace(whole, request=given.model_copy(update={"status": request(status=status).status}))
+
+    assert of_kind(decide_request(known, NOW + seconds(60)), PatchStatus) == []
+
+
+def test_the_failure_of_another_action_says_nothing() -> None:
+    given = snapshot(target=ready(), bridge_view=answered(result="2"), failure=failed("Submit"))
+
+    assert written(decide_request(given, LATER))["phase"] == "Succeeded"
+
+
+def test_a_cancelled_request_that_does_not_end_says_that_it_is_being_stopped() -> None:
+    given = snapshot(request(cancel=True), ready(), bridge_view=view())
+
+    assert of_kind(decide_request(given, NOW + seconds(1)), PatchStatus) == []
+    status = written(decide_request(given, NOW + seconds(6)))
+    assert condition(status, "Complete")[2] == "It is being withdrawn or stopped."

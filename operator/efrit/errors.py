@@ -215,6 +215,12 @@ class ApiRefused(ApiError):
         self.sentence = sentence or message
 
 
+class ApiForbidden(ApiRefused):
+    """403: a right is missing, or an admission policy or quota says no."""
+
+    code = "ApiForbidden"
+
+
 class ApiTooLarge(ApiRefused):
     """413, or etcd's own words: the object would be larger than it may be."""
 
@@ -242,3 +248,10 @@ class WatchEnded(EfritError):
     """A watch of the API server has ended and does not begin again; only a new process can."""
 
     code = "WatchEnded"
+
+
+def first_leaf(error: BaseException) -> BaseException:
+    """Return the first error inside nested exception groups; an error that is no group is returned as it is."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -10,14 +10,10 @@ import asyncio
 import json
 import logging
 import os
-import random
 import signal
 import sys
-from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from typing import NoReturn, TypeVar
-
-import kopf
+from typing import NoReturn
 
 from efrit import __version__
 from efrit.controller import metrics
@@ -28,19 +24,18 @@ from efrit.controller.act.kube import Kube
 from efrit.controller.health import Health, serve
 from efrit.controller.janitor import Janitor
 from efrit.controller.lease import Lease
+from efrit.controller.namespaces import Namespaces
 from efrit.controller.reconcile import PULSE, Reconciler
+from efrit.controller.retry import retry_while_unavailable
 from efrit.controller.settings import Settings
-from efrit.controller.watch import handlers
+from efrit.controller.watch import kopf_watch
 from efrit.controller.watch.queue import WorkQueue
 from efrit.controller.watch.store import Store
-from efrit.errors import ApiUnavailable, ConfigurationError, WatchEnded
+from efrit.errors import ConfigurationError, EfritError, first_leaf
 
 log = logging.getLogger("efrit.controller")
 
 PULSE_SECONDS = 5.0
-LAST_BACKOFF_SECONDS = 5.0
-
-T = TypeVar("T")
 
 
 def main() -> None:
@@ -76,7 +71,7 @@ async def _run(settings: Settings) -> int:
     try:
         await asyncio.wait({holding, stopping}, return_when=asyncio.FIRST_COMPLETED)
         if process.failure is not None:
-            log.critical("the controller stops: %r", process.failure, exc_info=process.failure)
+            _report(process.failure)
             return 1
         if holding.done():
             log.critical("the controller stops: %s", holding.exception() or "the lease is lost")
@@ -129,66 +124,43 @@ class _Process:
     async def _lead(self) -> None:
         settings = self._settings
         log.info("leading; serving %s", ", ".join(settings.watch_namespaces) or "the whole cluster")
-        identity = await _patiently(
+        identity = await retry_while_unavailable(
             lambda: load_identity(self._kube, settings.operator_namespace, settings.identity_secret)
         )
         queue = WorkQueue()
         store = Store(queue, settings.controller_config(), _now)
         bridges = self._bridges = Bridges(identity, store)
         actor = Actor(self._kube, bridges, store, _now, settings.pod_name, lambda: self._lease.held)
-        reconciler = Reconciler(store, queue, actor, self._kube, bridges, identity, _now)
-        janitor = Janitor(
-            self._kube, store, settings.watch_namespaces, settings.sweep_seconds, settings.resync_seconds
-        )
-        await _patiently(janitor.prepare)
-        self._health.pulse = lambda: reconciler.pulse
+        namespaces = self._namespaces(store)
+        reconciler = Reconciler(store, queue, actor, self._kube, bridges, identity, _now, namespaces.is_served)
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._watch(store), name="watch")
+            group.create_task(namespaces.run(), name="namespaces")
             group.create_task(queue.run(reconciler.look, settings.workers), name="work-queue")
-            group.create_task(janitor.run(), name="janitor")
             group.create_task(_beat(queue, store, bridges), name="pulse")
+            await namespaces.tried.wait()
+            self._health.pulse = lambda: reconciler.pulse
 
-    async def _watch(self, store: Store) -> None:
-        namespaces = self._settings.watch_namespaces
-        registry = handlers.registry(store)
-        watching = asyncio.current_task()
+    def _namespaces(self, store: Store) -> Namespaces:
+        settings = self._settings
 
-        async def clean_up(**_: object) -> None:
-            # kopf cleans up when it is cancelled, which is our wish, and when one of its own tasks has died. It would
-            # then wait 5 s for every task that is not its own, ours.
-            if watching is None or not watching.cancelling():
-                self.failure = WatchEnded("a watch of the API server ended; kopf has logged why")
-                self._stop.set()
+        def janitor(scope: str | None) -> Janitor:
+            return Janitor(self._kube, store, scope, settings.sweep_seconds, settings.resync_seconds)
 
-        kopf.on.cleanup(registry=registry, id="clean-up")(clean_up)
-        others = asyncio.all_tasks()
-        tasks = await kopf.spawn_tasks(
-            registry=registry,
-            settings=handlers.settings(),
-            clusterwide=not namespaces,
-            namespaces=namespaces,
-            standalone=True,
-        )
-        # kopf has taken SIGTERM for itself.
-        _stop_on_signals(self._stop)
-        await kopf.run_tasks(tasks, ignored=others)
+        async def watch(scope: str | None) -> None:
+            await kopf_watch.watch(store, scope, lambda: _stop_on_signals(self._stop))
+
+        return Namespaces(settings.watch_namespaces or (None,), janitor, watch, store.look_at_namespace)
+
+
+def _report(failure: BaseException) -> None:
+    """Log why the process ends: a line for what this package names, a traceback for a bug."""
+    cause = first_leaf(failure)
+    log.critical("the controller stops: %r", cause, exc_info=None if isinstance(cause, EfritError) else failure)
 
 
 def _stop_on_signals(stop: asyncio.Event) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-
-
-async def _patiently(attempt: Callable[[], Awaitable[T]]) -> T:
-    """Return what `attempt` returns, tried again while the API server does not answer: ending would take longer."""
-    backoff = 0.2
-    while True:
-        try:
-            return await attempt()
-        except ApiUnavailable as error:
-            log.warning("cannot begin yet: %s (again in %.1f s)", error, backoff)
-        await asyncio.sleep(backoff * random.uniform(0.75, 1.25))  # noqa: S311
-        backoff = min(backoff * 2, LAST_BACKOFF_SECONDS)
 
 
 async def _beat(queue: WorkQueue, store: Store, bridges: Bridges) -> None:
@@ -228,3 +200,4 @@ def _configure_logging(settings: Settings) -> None:
     handler.setFormatter(_JsonFormatter() if settings.log_format == "json" else plain)
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     logging.getLogger("efrit").setLevel(settings.log_level.upper())
+    kopf_watch.ReportedOnce.install()

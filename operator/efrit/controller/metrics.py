@@ -29,4 +29,9 @@ OPEN_REQUESTS = Gauge("efrit_open_requests", "Requests known that are not final.
 INSTANCES = Gauge("efrit_instances", "Instances known.")
 BRIDGES = Gauge("efrit_bridge_connections", "Bridges a stream is open or wanted to.")
 WORK_QUEUE_DEPTH = Gauge("efrit_work_queue_depth", "Keys that wait for a look.")
+NAMESPACE_SERVED = Gauge(
+    "efrit_namespace_served",
+    "1 while a namespace of watchNamespaces is listed and watched, 0 while the API server refuses that.",
+    ["watched_namespace"],
+)
 LEADER = Gauge("efrit_leader", "1 while this process holds the lease.")

@@ -49,6 +49,7 @@ class Reconciler:
         bridges: Bridges,
         identity: Identity,
         clock: Callable[[], datetime],
+        is_served: Callable[[str], bool],
     ) -> None:
         self._store = store
         self._queue = queue
@@ -57,6 +58,7 @@ class Reconciler:
         self._bridges = bridges
         self._identity = identity
         self._clock = clock
+        self._is_served = is_served
         self.pulse = time.monotonic()
         """When a key last went through the whole queue, on the monotonic clock."""
 
@@ -64,6 +66,9 @@ class Reconciler:
         """Look at one key. Raises EfritError where it should be looked at again."""
         if key == PULSE:
             self.pulse = time.monotonic()
+            return
+        if not self._is_served(key.namespace):
+            # All of a namespace is looked at when it is served again.
             return
         began = time.perf_counter()
         try:

@@ -47,6 +47,25 @@ def install(kube: Kube, namespace: str) -> Installed:
     return Installed(pod["serviceAccountName"], {**env, "EFRIT_OPERATOR_NAMESPACE": namespace})
 
 
+def serve(kube: Kube, home: str, namespace: str) -> None:
+    """Give the controller that lives in `home` its rights in one more namespace, as the chart would."""
+    for each in yaml.safe_load_all(_rendered().replace(PLACEHOLDER, home)):
+        if each is not None and _is_served_namespaces_rule(each):
+            kube.create(PLURALS[each["kind"]], namespace, {**each, "metadata": {"name": each["metadata"]["name"]}})
+
+
+def refuse(kube: Kube, namespace: str) -> None:
+    """Take from every controller its rights in a namespace."""
+    for each in kube.list("rolebindings", namespace):
+        kube.delete("rolebindings", namespace, each["metadata"]["name"])
+    for each in kube.list("roles", namespace):
+        kube.delete("roles", namespace, each["metadata"]["name"])
+
+
+def _is_served_namespaces_rule(document: Json) -> bool:
+    return document["kind"] in ("Role", "RoleBinding") and not document["metadata"]["name"].endswith("own-namespace")
+
+
 def token(kube: Kube, namespace: str, account: str) -> str:
     """Return a token of the account, as the kubelet would mount it."""
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}

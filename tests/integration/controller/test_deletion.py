@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -25,9 +26,14 @@ NO_CLAIMS: Json = {
 
 @pytest.fixture(scope="module", autouse=True)
 def collectors(plane: ControlPlane, kube: Kube, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """The controllers of Kubernetes that delete namespaces and what belonged to something deleted."""
+    with collectors_of(plane, tmp_path_factory.mktemp("collectors")):
+        yield
+
+
+@contextmanager
+def collectors_of(plane: ControlPlane, directory: Path) -> Iterator[Process]:
+    """Run the controllers of Kubernetes that delete namespaces and what belonged to something deleted."""
     programs.ensure_go_programs(["kube-controller-manager"])
-    directory: Path = tmp_path_factory.mktemp("collectors")
     command = [
         programs.program("kube-controller-manager"),
         f"--kubeconfig={plane.kubeconfig}",
@@ -39,7 +45,7 @@ def collectors(plane: ControlPlane, kube: Kube, tmp_path_factory: pytest.TempPat
     ]
     process = Process(command, {}, directory / "log", directory)
     try:
-        yield
+        yield process
     finally:
         process.kill()
 

@@ -119,9 +119,32 @@ MUTANTS = (
     Mutant(
         "the sweep of children that no event told of",
         JANITOR,
-        "            present |= await self._take_in_children(scope)",
-        "            present |= set()",
+        "        self._store.forget_children(children - await self._take_in_children())",
+        "        self._store.forget_children(set())",
         (f"{UNIT}/test_janitor.py::test_a_pod_no_event_told_of_is_found",),
+    ),
+    Mutant(
+        "the isolation of a namespace that the API server refuses",
+        "operator/efrit/controller/namespaces.py",
+        "                if scope is None:\n                    raise",
+        "                raise",
+        (
+            f"{UNIT}/test_namespaces.py::test_a_refused_namespace_keeps_nobody_waiting_and_is_retried_about_once_a_minute",
+        ),
+    ),
+    Mutant(
+        "the search for what has gone from a namespace before it is served again",
+        JANITOR,
+        "        if self._store.is_listed(self._scope):",
+        "        if False:",
+        (f"{UNIT}/test_janitor.py::test_a_namespace_listed_again_is_rid_of_what_has_gone_and_leaves_others_alone",),
+    ),
+    Mutant(
+        "the hold of work in a namespace that is not served",
+        "operator/efrit/controller/reconcile.py",
+        "        if not self._is_served(key.namespace):",
+        "        if False:",
+        (f"{UNIT}/test_reconcile.py::test_a_key_of_a_namespace_that_is_not_served_is_not_looked_at",),
     ),
     Mutant(
         "the thought that an earlier controller may have handed a request over",

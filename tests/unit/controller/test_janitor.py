@@ -12,7 +12,7 @@ from efrit.controller.act.kube import Kube
 from efrit.controller.janitor import Janitor
 from efrit.controller.watch.queue import WorkKey, WorkQueue
 from efrit.controller.watch.store import Store
-from efrit.errors import ApiUnavailable
+from efrit.errors import ApiForbidden, ApiNotFound, ApiUnavailable
 from tests.unit.controller.factory import CONFIG, NOW, final_status, instance_json, plan_json, request_json
 from tests.unit.controller.fake_api import FakeApi
 
@@ -40,7 +40,7 @@ class Stage:
 @pytest.fixture
 async def stage(api: FakeApi, kube: Kube) -> Stage:
     store = Store(WorkQueue(), CONFIG, lambda: NOW)
-    return Stage(Janitor(kube, store, (), 60, 600), store, api)
+    return Stage(Janitor(kube, store, None, 60, 600), store, api)
 
 
 async def test_an_open_request_no_event_told_of_is_found(stage: Stage) -> None:
@@ -123,7 +123,7 @@ async def test_a_sweep_looks_again_at_every_open_request(api: FakeApi, kube: Kub
         store.observe_request(api.put(f"{ROOT}/efritrequests/work", request_json()))
         async with asyncio.timeout(30):
             first = await looked.get()
-            await Janitor(kube, store, (), 0.01, 600).sweep_requests()
+            await Janitor(kube, store, None, 0.01, 600).sweep_requests()
             assert await looked.get() == first
     finally:
         work.cancel()
@@ -210,12 +210,12 @@ async def test_final_requests_with_a_time_to_live_are_found(stage: Stage) -> Non
     assert {key[1] for key, _ in stage.store.final_requests()} == {"old", "failed"}
 
 
-async def test_only_the_namespaces_served_are_swept(api: FakeApi, kube: Kube) -> None:
-    janitor = Janitor(kube, Store(WorkQueue(), CONFIG, lambda: NOW), ("a", "b"), 60, 600)
+async def test_only_its_own_namespace_is_swept(api: FakeApi, kube: Kube) -> None:
+    janitor = Janitor(kube, Store(WorkQueue(), CONFIG, lambda: NOW), "a", 60, 600)
 
     await janitor.sweep_requests()
 
-    assert [call.path.split("/")[-2] for call in api.calls] == ["a", "b"]
+    assert [call.path.split("/")[-2] for call in api.calls] == ["a"]
 
 
 async def test_all_that_requests_refer_to_is_known_before_the_first_is_looked_at(stage: Stage) -> None:
@@ -227,7 +227,7 @@ async def test_all_that_requests_refer_to_is_known_before_the_first_is_looked_at
     statefulset = {"metadata": {**child, "name": "efrit-alpha"}, "spec": {"replicas": 1}}
     stage.api.put("/apis/apps/v1/namespaces/team/statefulsets/efrit-alpha", statefulset)
 
-    await stage.janitor.prepare()
+    await stage.janitor.list_all()
 
     known = stage.store.instance_snapshot(ALPHA)
     assert known is not None
@@ -242,7 +242,7 @@ async def test_open_requests_and_plans_are_known_before_anything_is_decided(stag
     stage.api.put(f"{ROOT}/efritrequests/done", request_json("done", status=final_status()))
     stage.api.put(f"{ROOT}/efritplans/app", plan_json())
 
-    await stage.janitor.prepare()
+    await stage.janitor.list_all()
 
     assert stage.store.open_request_uids() == {KEY: "uid-work"}
     assert stage.store.plans.open_uids() == {("team", "app"): "uid-app"}
@@ -256,10 +256,10 @@ async def test_a_namespace_counts_as_listed_only_when_every_page_of_every_kind_w
     stage.api.fail("GET", "/apis/efrit.dev/v1alpha1/efritplans", 503)
 
     with pytest.raises(ApiUnavailable):
-        await stage.janitor.prepare()
+        await stage.janitor.list_all()
     assert not stage.store.is_listed("team")
 
-    await stage.janitor.prepare()
+    await stage.janitor.list_all()
     assert stage.store.is_listed("team")
     assert len(stage.store.plans.open_uids()) == 2
 
@@ -268,8 +268,9 @@ async def test_each_namespace_is_listed_on_its_own(api: FakeApi, kube: Kube) -> 
     store = Store(WorkQueue(), CONFIG, lambda: NOW)
     api.fail("GET", "/apis/efrit.dev/v1alpha1/namespaces/b/efritrequests", 503)
 
+    await Janitor(kube, store, "a", 60, 600).list_all()
     with pytest.raises(ApiUnavailable):
-        await Janitor(kube, store, ("a", "b"), 60, 600).prepare()
+        await Janitor(kube, store, "b", 60, 600).list_all()
 
     assert store.is_listed("a")
     assert not store.is_listed("b")
@@ -279,7 +280,7 @@ async def test_only_what_is_seen_before_the_first_list_is_complete_may_be_older_
     stage: Stage,
 ) -> None:
     stage.api.put(f"{ROOT}/efritrequests/work", request_json())
-    await stage.janitor.prepare()
+    await stage.janitor.list_all()
     stage.store.observe_request(request_json("later"))
 
     known = stage.store.request_snapshot(KEY)
@@ -293,10 +294,47 @@ async def test_only_what_is_seen_before_the_first_list_is_complete_may_be_older_
 
 async def test_a_request_stays_listed_at_start_when_it_changes(stage: Stage) -> None:
     stage.api.put(f"{ROOT}/efritrequests/work", request_json())
-    await stage.janitor.prepare()
+    await stage.janitor.list_all()
 
     stage.store.observe_request(request_json(version="200", status={"phase": "Running"}))
 
     known = stage.store.request_snapshot(KEY)
     assert known is not None
     assert known.listed_at_start
+
+
+async def test_a_namespace_listed_again_is_rid_of_what_has_gone_and_leaves_others_alone(
+    api: FakeApi, kube: Kube
+) -> None:
+    store = Store(WorkQueue(), CONFIG, lambda: NOW)
+    janitor = Janitor(kube, store, "team", 60, 600)
+    for name in ("kept", "gone"):
+        api.put(f"{ROOT}/efritinstances/{name}", instance_json(name))
+        api.put(f"{ROOT}/efritrequests/{name}", request_json(name))
+    await janitor.list_all()
+    elsewhere = instance_json("other")
+    elsewhere["metadata"]["namespace"] = "elsewhere"
+    store.observe_instance(elsewhere)
+    for plural in ("efritinstances", "efritrequests"):
+        del api.objects[f"{ROOT}/{plural}/gone"]
+
+    await janitor.list_all()
+
+    assert store.instance_snapshot(("team", "gone")) is None
+    assert store.instance_snapshot(("team", "kept")) is not None
+    assert store.instance_snapshot(("elsewhere", "other")) is not None
+    assert store.must_verify(("team", "gone"))
+    assert not store.must_verify(("team", "kept"))
+
+
+@pytest.mark.parametrize("status", [403, 404])
+async def test_a_sweep_that_is_refused_ends_the_sweeps_of_its_namespace(
+    status: int, api: FakeApi, kube: Kube, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("efrit.controller.janitor.FIRST_SWEEP_SECONDS", 0)
+    api.fail("GET", f"{ROOT}/efritrequests", 503)
+    api.fail("GET", f"{ROOT}/efritrequests", status)
+
+    async with asyncio.timeout(60):
+        with pytest.raises((ApiForbidden, ApiNotFound)):
+            await Janitor(kube, Store(WorkQueue(), CONFIG, lambda: NOW), "team", 0.01, 600).run()

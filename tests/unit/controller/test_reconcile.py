@@ -57,6 +57,7 @@ class Stage:
     api: FakeApi
     bridge: FakeBridge
     bridges: Bridges
+    served: bool = True
 
     async def look(self) -> None:
         await self.reconciler.look(LOOK)
@@ -104,10 +105,11 @@ async def stage(api: FakeApi, kube: Kube, tmp_path: Path) -> AsyncIterator[Stage
     async with fake_bridge(identity, tmp_path) as bridge:
         bridges = Bridges(identity, store)
         actor = Actor(kube, bridges, store, clock, "pod-1", lambda: True)
-        reconciler = Reconciler(store, queue, actor, kube, bridges, identity, clock)
+        reconciler = Reconciler(store, queue, actor, kube, bridges, identity, clock, lambda _: made.served)
+        made = Stage(reconciler, store, queue, api, bridge, bridges)
         await bridges.connect(bridge.wanted())
         try:
-            yield Stage(reconciler, store, queue, api, bridge, bridges)
+            yield made
         finally:
             await bridges.close()
 
@@ -422,3 +424,19 @@ async def test_the_pulse_proves_that_keys_go_through_the_queue(stage: Stage) -> 
     await stage.reconciler.look(PULSE)
 
     assert stage.reconciler.pulse > before
+
+
+async def test_a_key_of_a_namespace_that_is_not_served_is_not_looked_at(stage: Stage) -> None:
+    stage.ready()
+    stage.observe()
+    stage.bridge.answers["PUT", ONE] = (201, view().to_json())
+    stage.served = False
+
+    await stage.look()
+
+    assert stage.bridge_calls == []
+    assert stage.api.calls == []
+
+    stage.served = True
+    await stage.look()
+    assert stage.bridge_calls == [("PUT", ONE)]

@@ -22,6 +22,7 @@ from efrit.errors import (
     ApiError,
     ApiExists,
     ApiFailed,
+    ApiForbidden,
     ApiNotFound,
     ApiRefused,
     ApiTooLarge,
@@ -219,6 +220,8 @@ def _error(method: str, where: str, status: int, data: bytes) -> ApiError:
     if status == 413 or (status == 500 and "request is too large" in message):
         return ApiTooLarge(text, sentence=message)
     # What server-side apply cannot read comes as a 500 (kubernetes/kubernetes#139253), however often it is asked.
-    if status in (400, 403, 415, 422) or (status == 500 and message.startswith(UNREADABLE)):
+    if status == 403:
+        return ApiForbidden(text, sentence=message)
+    if status in (400, 415, 422) or (status == 500 and message.startswith(UNREADABLE)):
         return ApiRefused(text, sentence=message)
     return ApiFailed(text, sentence=message) if status == 500 else ApiUnavailable(text)

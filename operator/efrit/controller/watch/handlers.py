@@ -30,6 +30,8 @@ def settings() -> kopf.OperatorSettings:
     result.watching.connect_timeout = 10
     result.watching.server_timeout = 300
     result.watching.client_timeout = 330
+    # kopf would kill the process so long after a watch was stopped, which here is one of several.
+    result.process.ultimate_exiting_timeout = None
     result.networking.connect_timeout = 10
     result.networking.request_timeout = 60
     for plural in ("efritrequests", "efritplans"):

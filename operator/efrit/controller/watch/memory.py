@@ -45,7 +45,7 @@ class Memory:
             if namespace in (None, key[0]):
                 self._look_instance(key)
 
-    def is_listed(self, namespace: str) -> bool:
+    def is_listed(self, namespace: str | None) -> bool:
         """Whether all open requests and plans of a namespace have been listed by this process."""
         return None in self._listed or namespace in self._listed
 

@@ -200,13 +200,17 @@ class Plans:
             self._keys.pop(record.plan.metadata.uid, None)
             self._queue.forget(WorkKey(EfritPlan.kind, *key))
 
-    def open_uids(self) -> dict[Key, str]:
-        """Return key and UID of every plan that is not final."""
-        return {key: each.plan.metadata.uid for key, each in self._records.items() if not each.plan.final}
+    def open_uids(self, scope: str | None = None) -> dict[Key, str]:
+        """Return key and UID of every plan of a namespace that is not final."""
+        return {
+            key: record.plan.metadata.uid
+            for key, record in self._records.items()
+            if not record.plan.final and scope in (None, key[0])
+        }
 
-    def look_at_open(self, *, anew: bool = False) -> None:
-        """Look at every open plan again; `anew`: list the requests of each first."""
-        for key in self.open_uids():
+    def look_at_open(self, scope: str | None = None, *, anew: bool = False) -> None:
+        """Look at every open plan of a namespace again; `anew`: list the requests of each first."""
+        for key in self.open_uids(scope):
             if anew:
                 self._records[key].listed = False
             self._look(key)

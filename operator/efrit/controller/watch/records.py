@@ -107,6 +107,11 @@ def target_of(request: EfritRequest) -> Key | None:
     return (request.metadata.namespace, name) if name else None
 
 
+def in_scope(key: Key, scope: str | None) -> bool:
+    """Whether a key belongs to a namespace; every key belongs to None, the whole cluster."""
+    return scope is None or key[0] == scope
+
+
 def bearing(instance: EfritInstance) -> tuple[object, ...]:
     """Return what of an instance its requests, and those that look for one, may have been waiting for.
 

@@ -17,7 +17,15 @@ from efrit.api import EfritInstance, EfritRequest
 from efrit.controller.decide.views import InstanceSnapshot, Key, RequestSnapshot
 from efrit.controller.watch.memory import POOL_LABEL
 from efrit.controller.watch.queue import WorkKey
-from efrit.controller.watch.records import InstanceRecord, RequestRecord, bearing, instance_key, older, target_of
+from efrit.controller.watch.records import (
+    InstanceRecord,
+    RequestRecord,
+    bearing,
+    in_scope,
+    instance_key,
+    older,
+    target_of,
+)
 from efrit.controller.watch.request_failures import RequestFailures
 from efrit.controller.watch.views import claim_view, pod_view, statefulset_view
 
@@ -327,25 +335,38 @@ class Store(RequestFailures):
         ttl = entry.request.spec.ttl_seconds_after_finished
         return entry.left and entry.request.final and not pending and ttl is None
 
-    def instance_keys(self) -> list[Key]:
-        """Return the keys of all instances, those included of which only children are left."""
-        return list(self._instances)
+    def instance_keys(self, scope: str | None = None) -> list[Key]:
+        """Return the keys of all instances of a namespace, those included of which only children are left."""
+        return [key for key in self._instances if in_scope(key, scope)]
 
-    def instance_uids(self) -> dict[Key, str | None]:
-        """Return the UID of each instance by its key, None where only children are left."""
-        return {key: each.instance.metadata.uid if each.instance else None for key, each in self._instances.items()}
+    def instance_uids(self, scope: str | None = None) -> dict[Key, str | None]:
+        """Return the UID of each instance of a namespace by its key, None where only children are left."""
+        return {
+            key: entry.instance.metadata.uid if entry.instance else None
+            for key, entry in self._instances.items()
+            if in_scope(key, scope)
+        }
 
-    def open_request_uids(self) -> dict[Key, str]:
-        """Return key and UID of every request not yet final."""
-        return {key: entry.request.metadata.uid for key, entry in self._requests.items() if entry.open}
+    def open_request_uids(self, scope: str | None = None) -> dict[Key, str]:
+        """Return key and UID of every request of a namespace that is not final."""
+        return {
+            key: entry.request.metadata.uid
+            for key, entry in self._requests.items()
+            if entry.open and in_scope(key, scope)
+        }
 
-    def final_requests(self) -> list[tuple[Key, str]]:
-        """Return key and UID of the final requests that are still remembered."""
-        return [(key, entry.request.metadata.uid) for key, entry in self._requests.items() if entry.request.final]
+    def final_requests(self, scope: str | None = None) -> list[tuple[Key, str]]:
+        """Return key and UID of the final requests of a namespace that are still remembered."""
+        return [
+            (key, entry.request.metadata.uid)
+            for key, entry in self._requests.items()
+            if entry.request.final and in_scope(key, scope)
+        ]
 
-    def child_uids(self) -> set[str]:
-        """Return the UIDs of all pods and StatefulSets that are known."""
-        children = (child for entry in self._instances.values() for child in (entry.pod, entry.statefulset))
+    def child_uids(self, scope: str | None = None) -> set[str]:
+        """Return the UIDs of all pods and StatefulSets of a namespace that are known."""
+        entries = (entry for key, entry in self._instances.items() if in_scope(key, scope))
+        children = (child for entry in entries for child in (entry.pod, entry.statefulset))
         return {child.uid for child in children if child is not None}
 
     def forget_children(self, uids: set[str]) -> None:
@@ -358,9 +379,21 @@ class Store(RequestFailures):
                 entry.statefulset = None
                 self._look_instance(key)
 
-    def look_at_open(self, within: float) -> None:
-        """Look at every open request again, spread over so many seconds: news may have been missed."""
-        for key in self.open_request_uids():
+    def look_at_namespace(self, scope: str | None) -> None:
+        """Look at all that is known of a namespace, None for the whole cluster."""
+        for key in self.instance_keys(scope):
+            self._look_instance(key)
+        for key in list(self._requests):
+            if in_scope(key, scope):
+                self._look_request(key)
+        for key in list(self._unclaimed):
+            if in_scope(key, scope):
+                self._look_request(key)
+        self.plans.look_at_open(scope)
+
+    def look_at_open(self, within: float, scope: str | None = None) -> None:
+        """Look at every open request of a namespace again, spread over so many seconds."""
+        for key in self.open_request_uids(scope):
             self._queue.add_after(WorkKey(EfritRequest.kind, *key), random.uniform(0, within))  # noqa: S311
 
     def counts(self) -> tuple[int, int]:

@@ -9,9 +9,10 @@ import sys
 from argparse import Namespace
 from pathlib import Path
 
-from efrit.cli.exits import Exit, exit_of
+from efrit.cli.exits import Exit
 from efrit.cli.output import unquoted, write
-from efrit.client.errors import WrongSettings
+from efrit.cli.results import completed, exit_of_printed, warn
+from efrit.client.errors import ClientError, WrongSettings
 from efrit.client.interface import Backend, Budget, Reason, RequestState, RequestType, Work
 
 
@@ -28,8 +29,7 @@ async def run_eval(backend: Backend, given: Namespace) -> Exit:
         return Exit.LEFT
     if state is None:
         return Exit.FAILED
-    await tell(backend, state, given)
-    return exit_of(state)
+    return await tell(backend, state, given)
 
 
 async def run_command(backend: Backend, given: Namespace) -> Exit:
@@ -51,8 +51,7 @@ async def ask(backend: Backend, given: Namespace, work: Work) -> Exit:
             return Exit.FAILED
         answer = _answer(state, given)
         if answer is None:
-            await tell(backend, state, given)
-            return exit_of(state)
+            return await tell(backend, state, given)
         session = state.session.id if state.session is not None else None
         work = Work(work.type, answer, instance=state.handle.instance, session=session, timeout=work.timeout)
 
@@ -67,17 +66,28 @@ def _answer(state: RequestState, given: Namespace) -> str | None:
     return sys.stdin.readline().strip() or None
 
 
-async def tell(backend: Backend, state: RequestState, given: Namespace) -> None:
-    """The end of a request."""
-    whole = state.truncated and state.result is not None and not given.output
-    print_result(state, await backend.result(state.handle) if whole else state.result, given)
+async def tell(backend: Backend, state: RequestState, given: Namespace) -> Exit:
+    """Print the end of a request, with its whole result; return the exit code."""
+    state, missing = (state, None) if given.output == "name" else await completed(backend, state)
+    return print_result(state, missing, given)
 
 
-def print_result(state: RequestState, result: str | None, given: Namespace) -> None:
-    """The result to standard output, everything else to standard error."""
+def print_result(state: RequestState, missing: ClientError | None, given: Namespace) -> Exit:
+    """Print the result to standard output, everything else to standard error; return the exit code.
+
+    `missing` is why `state` has only the beginning of its result, None where it has all.
+    """
     if given.output:
         write(given.output, state)
-        return
+    else:
+        _print_for_people(state, given)
+    if missing is not None:
+        warn(missing)
+    return exit_of_printed(state, missing)
+
+
+def _print_for_people(state: RequestState, given: Namespace) -> None:
+    result = state.result
     if state.output:
         sys.stderr.write(state.output if state.output.endswith("\n") else state.output + "\n")
     if result is not None:

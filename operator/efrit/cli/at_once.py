@@ -6,7 +6,8 @@ import sys
 from argparse import Namespace
 
 from efrit.cli.asking import print_result, work_of
-from efrit.cli.exits import Exit, exit_of
+from efrit.cli.exits import Exit
+from efrit.cli.results import completed_now
 from efrit.client.connect import Place
 from efrit.client.interface import RequestType
 from efrit.client.local.backend import AskedToStop, LocalBackend
@@ -24,7 +25,7 @@ def run_eval(place: Place, given: Namespace) -> Exit | None:
         return None
     if state is None:
         return None
-    print_result(state, backend.result_now(state.handle) if state.truncated else state.result, given)
+    found = print_result(*completed_now(state, lambda: backend.result_now(state.handle)), given)
     sys.stdout.flush()
     backend.close_now()
-    return exit_of(state)
+    return found

@@ -11,7 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from efrit.cli.asking import tell, work_of
-from efrit.cli.exits import Exit, exit_of
+from efrit.cli.exits import Exit
+from efrit.cli.results import completed
 from efrit.cli.watching import Left, hand_over, show_for, wait
 from efrit.client.interface import Backend, Reason, RequestState, RequestType, Work
 
@@ -21,8 +22,8 @@ _HELP = "/command TEXT has the model work with tools, /session tells the session
 async def run_chat(backend: Backend, given: Namespace) -> Exit:
     """`efrit chat`: one turn with a text or in a pipe, else until the person leaves."""
     if given.text or given.file or not sys.stdin.isatty():
-        state = await _turn(backend, given, work_of(RequestType.CHAT, given, given.text))
-        return Exit.LEFT if state is None else exit_of(state)
+        turn = await _turn(backend, given, work_of(RequestType.CHAT, given, given.text))
+        return Exit.LEFT if turn is None else turn[1]
     return await _converse(backend, given)
 
 
@@ -45,10 +46,10 @@ async def _converse(backend: Backend, given: Namespace) -> Exit:
             if not said:
                 continue
             work = replace(_shape(given), type=kind, content=said, session=session, instance=instance)
-            state = await _turn(backend, given, work)
-            if state is None:
+            turn = await _turn(backend, given, work)
+            if turn is None:
                 continue
-            found = exit_of(state)
+            state, found = turn
             if state.session is not None and state.session.id:
                 session, instance = state.session.id, state.handle.instance
             # What is typed next answers the question; otherwise it is talk again.
@@ -60,8 +61,8 @@ def _shape(given: Namespace) -> Work:
     return work_of(RequestType.CHAT, given, ["-shape-"])
 
 
-async def _turn(backend: Backend, given: Namespace, work: Work) -> RequestState | None:
-    """Says it and shows what comes back; None if the person left it running."""
+async def _turn(backend: Backend, given: Namespace, work: Work) -> tuple[RequestState, Exit] | None:
+    """Says it and shows what comes back; the end and its exit code, None if the person left it running."""
     handle, pressed = await hand_over(backend, work)
     said: list[str] = []
 
@@ -77,12 +78,12 @@ async def _turn(backend: Backend, given: Namespace, work: Work) -> RequestState 
     if state is None:
         return None
     if said:
+        state, missing = await completed(backend, state)
         print("" if said[-1].endswith("\n") else "\n", end="")
         # It was shown as it came, and is not printed twice, unless some of it never came.
         shown = state.result is not None and state.result.strip() in "".join(said)
-        state = replace(state, result=None) if work.type is RequestType.CHAT and shown else state
-    await tell(backend, state, given)
-    return state
+        state = replace(state, result=None) if work.type is RequestType.CHAT and shown and missing is None else state
+    return state, await tell(backend, state, given)
 
 
 async def _line(prompt: str) -> str | None:

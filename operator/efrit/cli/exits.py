@@ -27,6 +27,7 @@ class Exit(IntEnum):
     NOT_FOUND = 8
     NOT_READY = 9
     REJECTED = 10
+    TRUNCATED = 11
     LEFT = 130
 
 
@@ -42,6 +43,7 @@ MEANINGS = {
     Exit.NOT_FOUND: "there is no such request, plan or instance, or the result is no longer kept",
     Exit.NOT_READY: "not now: no Emacs, no cluster, no instance that is ready, a full queue, or --for was over",
     Exit.REJECTED: "the request or plan was rejected: it never ran",
+    Exit.TRUNCATED: "done, but only the beginning of the result could be printed; standard error says why",
     Exit.LEFT: "you left with Ctrl-C; the work goes on",
 }
 

@@ -8,9 +8,11 @@ from argparse import Namespace
 from datetime import UTC, datetime
 
 from efrit.cli.asking import tell, work_of
-from efrit.cli.exits import Exit, exit_of, worst
+from efrit.cli.exits import Exit, worst
 from efrit.cli.output import ago, lasted, short, table, unquoted, write
+from efrit.cli.results import completed, exit_of_printed, warn
 from efrit.cli.watching import Left, show_for, wait
+from efrit.client.errors import ResultTruncated
 from efrit.client.interface import Backend, Handle, RequestState, RequestType
 
 
@@ -28,6 +30,7 @@ async def run_wait(backend: Backend, given: Namespace) -> Exit:
     """`efrit wait`: each after the other; all of them must be over."""
     limit = None if given.at_most is None else time.monotonic() + given.at_most
     found: list[RequestState] = []
+    exits: list[Exit] = []
     for name in given.name:
         left = None if limit is None else max(0.0, limit - time.monotonic())
         try:
@@ -36,12 +39,22 @@ async def run_wait(backend: Backend, given: Namespace) -> Exit:
             return Exit.LEFT
         if state is None:
             return Exit.NOT_READY
-        found.append(state)
-        if not given.output:
-            await tell(backend, state, given)
+        if given.output:
+            state, code = await _completed(backend, state)
+            found.append(state)
+            exits.append(code)
+        else:
+            exits.append(await tell(backend, state, given))
     if given.output:
         write(given.output, found if len(found) > 1 else found[0])
-    return worst([exit_of(state) for state in found])
+    return worst(exits)
+
+
+async def _completed(backend: Backend, state: RequestState) -> tuple[RequestState, Exit]:
+    state, missing = await completed(backend, state)
+    if missing is not None:
+        warn(missing)
+    return state, exit_of_printed(state, missing)
 
 
 async def run_cancel(backend: Backend, given: Namespace) -> Exit:
@@ -64,8 +77,14 @@ async def run_logs(backend: Backend, given: Namespace) -> Exit:
 
 async def run_result(backend: Backend, given: Namespace) -> Exit:
     """`efrit result`."""
-    result = await backend.result(Handle(given.name))
+    try:
+        result, missing = await backend.result(Handle(given.name)), None
+    except ResultTruncated as error:
+        result, missing = error.kept, error
     print(unquoted(result) if given.raw else result)
+    if missing is not None:
+        warn(missing)
+        return Exit.TRUNCATED
     return Exit.DONE
 
 
@@ -75,11 +94,16 @@ async def run_requests(backend: Backend, given: Namespace) -> Exit:
         states = list(await asyncio.gather(*(backend.get(Handle(name, given.instance)) for name in given.name)))
     else:
         states = list(await backend.requests(given.instance))
+    incomplete = False
+    if given.output in ("json", "yaml") and given.name:
+        printed = [await _completed(backend, state) for state in states]
+        states = [state for state, _ in printed]
+        incomplete = any(state.truncated for state in states)
     if given.output:
         write(given.output, states[0] if len(given.name) == 1 else states)
     else:
         print(requests_table(states))
-    return Exit.DONE
+    return Exit.TRUNCATED if incomplete else Exit.DONE
 
 
 def requests_table(states: list[RequestState]) -> str:

@@ -50,6 +50,16 @@ class ResultGone(NotFound):
     code = "ResultGone"
 
 
+class ResultTruncated(ResultGone):
+    """Emacs kept only the beginning of the result, which is `kept`; the rest exists nowhere."""
+
+    code = "ResultTruncated"
+
+    def __init__(self, message: str, advice: str, kept: str) -> None:
+        super().__init__(message, advice)
+        self.kept = kept
+
+
 class NotReady(ClientError):
     """It cannot be done now, and may be later: an instance that does not come up, a full queue."""
 

@@ -355,7 +355,9 @@ class Backend(Protocol):
         """Asks it to stop; what it has done stays done. Returns its state, which need not be final yet."""
 
     async def result(self, handle: Handle) -> str:
-        """The whole result, a large one too. Raises `RequestNotFound`, `NotFinished`, `ResultGone`."""
+        """The whole result, a large one too. Raises `RequestNotFound`, `NotFinished`, `ResultGone`.
+
+        Where Emacs has kept only the beginning, raises `ResultTruncated`, which holds it."""
 
     def log(self, handle: Handle, *, follow: bool = False) -> AsyncIterator[str]:
         """The lines of its work log (JSON objects); with `follow`, until it is over."""

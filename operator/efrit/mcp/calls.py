@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from efrit.client.errors import ClientError, Forbidden, ResultGone
+from efrit.client.errors import ClientError, Forbidden, ResultGone, ResultTruncated
 from efrit.client.interface import Backend, Budget, Handle, Outcome, Reason, RequestState, RequestType, Setup, Work
 from efrit.mcp import shapes
 from efrit.mcp.failures import in_words
@@ -144,12 +144,13 @@ class Calls:
         """The published shape of what has become of it."""
         good = state.final and state.outcome is Outcome.SUCCESS
         late = not state.final or state.reason is Reason.TIMED_OUT
-        result, _ = await self._result(state)
+        result, truncated = await self._result(state)
         return shapes.ExecuteAnswer(
             request_id=state.handle.id,
             status="success" if good else "timeout" if late else "error",
             result=result,
-            error=None if good else _what_to_do(state),
+            error=_what_to_do(state) if not good else _only_the_beginning(state, result) if truncated else None,
+            truncated=truncated or None,
             execution_time=state.execution_seconds,
             context=_context(state.context),
         )
@@ -189,6 +190,9 @@ class Calls:
             return state.result, state.truncated
         try:
             return await self._backend.result(state.handle), False
+        except ResultTruncated as error:
+            kept = error.kept
+            return (kept if len(kept.encode()) <= self._whole else state.result), True
         except (Forbidden, ResultGone):
             return state.result, True
 
@@ -207,6 +211,14 @@ def named_instance(named: str | None) -> str | None:
 
 def _context(context: Mapping[str, Any] | None) -> shapes.Context | None:
     return shapes.Context.model_validate(dict(context)) if context is not None else None
+
+
+def _only_the_beginning(state: RequestState, result: str | None) -> str:
+    return (
+        f"The work is done, but result is truncated: these are the first {len((result or '').encode())} bytes of "
+        f"{state.result_bytes}. Read the resource efrit://requests/{state.handle.id}/result, or have the work write "
+        "its result to a file."
+    )
 
 
 def _what_to_do(state: RequestState) -> str:

@@ -353,13 +353,13 @@ def _told_as_errors() -> Iterator[None]:
 def _answered(answer: shapes.Answer) -> types.CallToolResult:
     structured = answer.model_dump(mode="json", exclude_none=True)
     content: list[types.ContentBlock] = [types.TextContent(text=json.dumps(structured, ensure_ascii=False))]
-    if isinstance(answer, shapes.RequestAnswer) and answer.truncated:
-        content.append(_whole_result(answer.request_id, answer.result_bytes))
+    if isinstance(answer, shapes.RequestAnswer | shapes.ExecuteAnswer) and answer.truncated:
+        content.append(_whole_result(answer.request_id, getattr(answer, "result_bytes", None)))
     wrong = getattr(answer, "status", None) in ("error", "timeout")
     return types.CallToolResult(content=content, structured_content=structured, is_error=wrong)
 
 
-def _whole_result(request_id: str, size: int) -> types.ResourceLink:
+def _whole_result(request_id: str, size: int | None) -> types.ResourceLink:
     return types.ResourceLink(
         uri=resources.request_uri(request_id, "result"),
         name="result",

@@ -1,7 +1,7 @@
 """What the tools take and what they return: the models whose JSON schemas clients are told.
 
 `Execute…`, `…Instances`, `QueueStats`, `Start…` and `Stop…` are the published shapes of the Efrit MCP server and stay
-exactly as they are; the rest is ours, for work that takes long. No I/O, no protocol.
+as they are, but for optional fields that are added; the rest is ours, for work that takes long. No I/O, no protocol.
 """
 
 from __future__ import annotations
@@ -82,6 +82,7 @@ class ExecuteAnswer(Answer):
     error: str | None = Field(default=None, description="Error message if failed, and what to do.")
     execution_time: float | None = Field(default=None, description="In seconds.")
     context: Context | None = None
+    truncated: bool | None = Field(default=None, description="True where result is only the beginning.")
 
 
 class InstanceAnswer(Answer):

@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 
-from efrit.client.errors import InstanceNotFound, NoInstance, NotFinished, Refused, RequestNotFound
+from efrit.client.errors import InstanceNotFound, NoInstance, NotFinished, Refused, RequestNotFound, ResultTruncated
 from efrit.client.interface import (
     Error,
     Finding,
@@ -50,6 +50,8 @@ class ScriptedBackend:
     logs: dict[str, list[str]] = field(default_factory=dict)
     setups: list[Setup | None] = field(default_factory=list)
     plans_of: Plans | None = None
+    #: What Emacs kept of every result, where it kept only the beginning.
+    kept: str | None = None
 
     kind = "local"
     place = "a test"
@@ -150,6 +152,8 @@ class ScriptedBackend:
         state = await self.get(handle)
         if not state.final:
             raise NotFinished(f"{handle.id} runs")
+        if self.kept is not None:
+            raise ResultTruncated("the result is truncated", "", self.kept)
         return self.whole.get(handle.id) or state.result or ""
 
     async def log(self, handle: Handle, *, follow: bool = False) -> AsyncIterator[str]:

@@ -39,7 +39,7 @@ PARAMETERS = {
     "efrit_stop_instance": ({"instance_id"}, set()),
 }
 ANSWERS = {
-    "efrit_execute": {"request_id", "status", "result", "error", "execution_time", "context"},
+    "efrit_execute": {"request_id", "status", "result", "error", "execution_time", "context", "truncated"},
     "efrit_list_instances": {"instances"},
     "efrit_get_queue_stats": {
         "requests_processed",

@@ -283,3 +283,33 @@ async def test_an_id_that_could_lead_elsewhere_is_refused(open_client: Open, nam
         result = await client.call_tool("efrit_get_request", {"request_id": name})
     assert result.is_error
     assert "request_id" in text_of(result)
+
+
+async def test_execute_says_that_a_result_is_truncated_and_where_the_rest_is(
+    open_client: Open, backend: ScriptedBackend
+) -> None:
+    backend.answers["huge"] = evaluated("beg") | {"truncated": True, "result_bytes": 10**9}
+    async with open_client() as client:
+        done = await client.call_tool("efrit_execute", {"instance_id": "*", "type": "eval", "content": "huge"})
+    told = done.structured_content
+    assert told is not None
+    assert (told["status"], told["result"], told["truncated"]) == ("success", "beg", True)
+    assert "result is truncated: these are the first 3 bytes of 1000000000" in told["error"]
+    assert done.content[1].type == "resource_link"
+
+
+async def test_what_emacs_kept_of_a_result_comes_as_truncated(open_client: Open, backend: ScriptedBackend) -> None:
+    backend.answers["cut"] = evaluated("beg") | {"truncated": True, "result_bytes": 9}
+    backend.kept = "beginning"
+    async with open_client() as client:
+        done = await client.call_tool("efrit_execute", {"instance_id": "*", "type": "eval", "content": "cut"})
+    assert done.structured_content is not None
+    assert (done.structured_content["result"], done.structured_content["truncated"]) == ("beginning", True)
+
+
+async def test_a_result_that_is_whole_says_nothing_of_truncation(open_client: Open, backend: ScriptedBackend) -> None:
+    backend.answers["short"] = evaluated("3")
+    async with open_client() as client:
+        done = await client.call_tool("efrit_execute", {"instance_id": "*", "type": "eval", "content": "short"})
+    assert done.structured_content is not None
+    assert not {"truncated", "error"} & set(done.structured_content)

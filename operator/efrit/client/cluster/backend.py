@@ -26,6 +26,7 @@ from efrit.client.errors import (
     Refused,
     RequestNotFound,
     ResultGone,
+    ResultTruncated,
 )
 from efrit.client.interface import (
     Finding,
@@ -280,10 +281,13 @@ class ClusterBackend:
         reference = found.get("status", {}).get("resultRef")
         if not reference:
             if state.truncated:
-                raise ResultGone(f"the result of {handle.id} was cut", "raise limits.maxResultBytes of the instance")
+                raise _truncated(handle, state.result or "")
             return state.result or ""
         data = await self._referenced(state, reference)
-        if hashlib.sha256(data).hexdigest() != reference.get("sha256"):
+        if not (sha256 := reference.get("sha256")):
+            # Emacs names the digest of whole results only.
+            raise _truncated(handle, data.decode(errors="replace"))
+        if hashlib.sha256(data).hexdigest() != sha256:
             raise ResultGone(f"the whole result of {handle.id} was changed since")
         return data.decode(errors="replace")
 
@@ -322,6 +326,14 @@ class ClusterBackend:
         found, _ = await self.api.list(REQUESTS, self.namespace, **query)
         epoch = datetime.fromtimestamp(0, UTC)
         return sorted((states.request_of(each) for each in found), key=lambda each: each.created or epoch)
+
+
+def _truncated(handle: Handle, kept: str) -> ResultTruncated:
+    return ResultTruncated(
+        f"the result of {handle.id} is truncated: Emacs kept the first {len(kept.encode())} bytes",
+        "have the work write it to a file, or raise spec.limits.maxResultBytes of the instance",
+        kept,
+    )
 
 
 def _gone(handle: Handle, namespace: str) -> RequestNotFound:

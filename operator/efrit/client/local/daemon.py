@@ -31,6 +31,9 @@ _LONGEST_LOG = 1 << 20
 _LOOK_SECONDS = 0.02
 _FRESH_SECONDS = 10.0
 
+MAX_RESULT_BYTES = 8 << 20
+"""The longest result Emacs keeps unless EFRIT_MAX_RESULT_BYTES is set; printing a list this long takes seconds."""
+
 START_SECONDS = 60.0
 """How long Emacs may take until it serves."""
 
@@ -134,6 +137,7 @@ class Daemon:
             "EFRIT_DAEMON_NAME": self.instance.daemon_name,
             "EFRIT_REQUEST_TIMEOUT": f"{self.instance.timeout:g}",
         }
+        environment.setdefault("EFRIT_MAX_RESULT_BYTES", str(MAX_RESULT_BYTES))
         # The shell ends at once: Emacs is nobody's child, and outlives who started it.
         told = subprocess.run(
             ["/bin/sh", "-c", 'exec </dev/null 2>>"$0"; "$@" >&2 & echo $!', str(log), *command],

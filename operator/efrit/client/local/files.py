@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from efrit.client.errors import ClientError, Conflict, NotReady, ResultGone
+from efrit.client.errors import ClientError, Conflict, NotReady, ResultGone, ResultTruncated
 from efrit.client.interface import Handle, Reason, RequestState
 from efrit.client.local import answers
 from efrit.errors import EfritError
@@ -27,6 +27,7 @@ from efrit.queue.submit import IdTaken, Submission, commit
 
 _LONGEST_REQUEST = 16 << 20
 _LONGEST_ANSWER = 16 << 20
+_LONGEST_RESULT = 256 << 20
 _SWEPT = "swept"
 _LITTER_SECONDS = 3600.0
 
@@ -156,21 +157,22 @@ class QueueFiles:
         return answers.loaded(self.disk.read(Area.ROOT, HEARTBEAT, limit=65536))
 
     def result(self, rid: str) -> str | None:
-        """The whole result; None without one. Raises `ResultGone`."""
+        """The whole result; None without one. Raises `ResultGone`, `ResultTruncated`."""
         answer: dict[str, Any] = {}
         for area in (Area.RESPONSES, Area.ARCHIVE):
             data = self.disk.read(area, response_file(RequestId(rid)), limit=_LONGEST_ANSWER)
             answer = answer or answers.loaded(data)
         path = answer.get("result_path")
-        if isinstance(path, str):
-            return _whole(rid, path, answer.get("sha256"))
         result = answer.get("result")
+        found = _whole(rid, path, answer.get("sha256")) if isinstance(path, str) else result
         if answer.get("truncated"):
-            raise ResultGone(
-                f"the result of {rid} was longer than Emacs keeps, and was cut",
-                "have the work write it to a file, or raise EFRIT_MAX_RESULT_BYTES of the daemon",
+            kept = found if isinstance(found, str) else ""
+            raise ResultTruncated(
+                f"the result of {rid} is truncated: Emacs kept the first {len(kept.encode())} bytes",
+                "have the work write it to a file, or start the daemon with a larger EFRIT_MAX_RESULT_BYTES",
+                kept,
             )
-        return result if isinstance(result, str) else None
+        return found if isinstance(found, str) else None
 
     # Work logs
 
@@ -274,9 +276,11 @@ def _whole(rid: str, path: str, sha256: Any) -> str:
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
         with os.fdopen(fd, "rb") as file:
-            data = file.read()
+            data = file.read(_LONGEST_RESULT + 1)
     except OSError as error:
         raise ResultGone(f"the result of {rid} is no longer in {path}: {error.strerror}") from error
+    if len(data) > _LONGEST_RESULT:
+        raise ResultGone(f"the result of {rid} in {path} is larger than {_LONGEST_RESULT >> 20} MiB", "read the file")
     if isinstance(sha256, str) and hashlib.sha256(data).hexdigest() != sha256:
         raise ResultGone(f"{path} is no longer the result of {rid}: it was changed")
     return data.decode(errors="replace")

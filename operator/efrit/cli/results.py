@@ -1,0 +1,58 @@
+"""The result of a request as it is printed: the whole, or its beginning with a warning and an exit code of its own.
+
+Asks the backend for what a state leaves out; prints only the warning.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+
+from efrit.cli.exits import Exit, exit_of
+from efrit.client.errors import ClientError, ResultTruncated
+from efrit.client.interface import Backend, RequestState
+
+
+async def completed(backend: Backend, state: RequestState) -> tuple[RequestState, ClientError | None]:
+    """Return `state` with its whole result, or with what there is of it and the reason why there is not more."""
+    if not is_partial(state):
+        return state, None
+    try:
+        result = await backend.result(state.handle)
+    except ClientError as error:
+        return _with_beginning(state, error), error
+    return replace(state, result=result, truncated=False), None
+
+
+def completed_now(state: RequestState, fetch: Callable[[], str]) -> tuple[RequestState, ClientError | None]:
+    """As `completed`, without an event loop: `fetch` returns the whole result."""
+    if not is_partial(state):
+        return state, None
+    try:
+        result = fetch()
+    except ClientError as error:
+        return _with_beginning(state, error), error
+    return replace(state, result=result, truncated=False), None
+
+
+def is_partial(state: RequestState) -> bool:
+    """Return whether `state` holds only the beginning of its result."""
+    return state.final and state.truncated and state.result is not None
+
+
+def _with_beginning(state: RequestState, error: ClientError) -> RequestState:
+    return replace(state, result=error.kept) if isinstance(error, ResultTruncated) else state
+
+
+def warn(error: ClientError) -> None:
+    """Say on standard error that only the beginning of a result was printed."""
+    print(f"efrit: only the beginning of the result is printed: {error.message}", file=sys.stderr)
+    if error.advice:
+        print(f"       {error.advice}", file=sys.stderr)
+
+
+def exit_of_printed(state: RequestState, error: ClientError | None) -> Exit:
+    """Return the exit code of a request whose result was printed; `error` is what kept it from being whole."""
+    found = exit_of(state)
+    return Exit.TRUNCATED if found is Exit.DONE and error is not None else found

@@ -31,7 +31,7 @@ def test_a_busy_instance_is_replaced_when_its_work_has_ended(instance: Instance)
     request = instance.send("(sleep-for 5) 'finished", timeoutSeconds=60)
     request.wait_reason("Running")
     instance.patch(podTemplate={"labels": {"stage": "two"}})
-    until(lambda: "waits for the running work" in instance.condition()["message"], instance.story)
+    until(lambda: instance.condition("Updated")["reason"] == "UpdateHeld", instance.story)
     assert instance.pod_uid() == old
     status = request.wait()
     assert (status["phase"], status["result"], status["podUID"]) == ("Succeeded", "finished", old)

@@ -121,6 +121,10 @@ def test_the_controller_gets_its_whole_configuration_by_environment() -> None:
         "EFRIT_HTTP_PORT": "8080",
         "EFRIT_LOG_LEVEL": "info",
         "EFRIT_LOG_FORMAT": "text",
+        "EFRIT_ROLLOUT_MAX_CONCURRENT": "5",
+        "EFRIT_ROLLOUT_MAX_CONCURRENT_PER_NAMESPACE": "2",
+        "EFRIT_ROLLOUT_MAX_HOLD_SECONDS": "3600",
+        "EFRIT_ROLLOUT_PROGRESS_DEADLINE_SECONDS": "600",
         "EFRIT_CLUSTER_DOMAIN": "cluster.local",
     }
     assert resources == {"requests": {"cpu": "10m", "memory": "64Mi"}, "limits": {"memory": "128Mi"}}
@@ -138,6 +142,12 @@ def test_values_reach_the_environment() -> None:
     assert got["EFRIT_HTTP_PORT"] == "9090"
     assert (got["EFRIT_LOG_LEVEL"], got["EFRIT_LOG_FORMAT"]) == ("debug", "json")
     assert got["EFRIT_CLUSTER_DOMAIN"] == "example.internal"
+    assert {name: value for name, value in got.items() if name.startswith("EFRIT_ROLLOUT_")} == {
+        "EFRIT_ROLLOUT_MAX_CONCURRENT": "7",
+        "EFRIT_ROLLOUT_MAX_CONCURRENT_PER_NAMESPACE": "3",
+        "EFRIT_ROLLOUT_MAX_HOLD_SECONDS": "1800",
+        "EFRIT_ROLLOUT_PROGRESS_DEADLINE_SECONDS": "300",
+    }
     assert got["HTTPS_PROXY"] == "http://proxy.example.org:3128"
 
 

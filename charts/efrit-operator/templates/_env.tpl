@@ -34,6 +34,14 @@
   value: {{ .Values.logging.format | quote }}
 - name: EFRIT_BRIDGE_RESOURCES
   value: {{ .Values.bridge.resources | toJson | quote }}
+- name: EFRIT_ROLLOUT_MAX_CONCURRENT
+  value: {{ .Values.rollout.maxConcurrent | quote }}
+- name: EFRIT_ROLLOUT_MAX_CONCURRENT_PER_NAMESPACE
+  value: {{ .Values.rollout.maxConcurrentPerNamespace | quote }}
+- name: EFRIT_ROLLOUT_MAX_HOLD_SECONDS
+  value: {{ .Values.rollout.maxHoldSeconds | quote }}
+- name: EFRIT_ROLLOUT_PROGRESS_DEADLINE_SECONDS
+  value: {{ .Values.rollout.progressDeadlineSeconds | quote }}
 - name: EFRIT_CLUSTER_DOMAIN
   value: {{ .Values.clusterDomain | quote }}
 {{- end -}}

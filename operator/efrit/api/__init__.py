@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         QueueReason,
         RequestPhase,
         RequestReason,
+        UpdateReason,
     )
     from efrit.api.request import (
         EfritRequest,
@@ -56,6 +57,7 @@ __all__ = [
     "RequestStatus",
     "RequestType",
     "RetryPolicy",
+    "UpdateReason",
     "condition_of",
     "with_condition",
 ]
@@ -67,7 +69,8 @@ __getattr__ = attributes_of(
         "instance": "EfritInstance InstanceSpec InstanceStatus OperatingMode",
         "meta": "GROUP VERSION ObjectMeta",
         "plan": "EfritPlan PlanSpec PlanStatus",
-        "reasons": "FINAL_PHASES InstanceReason PlanPhase PlanReason QueueReason RequestPhase RequestReason",
+        "reasons": "FINAL_PHASES InstanceReason PlanPhase PlanReason QueueReason RequestPhase RequestReason "
+        "UpdateReason",
         "request": "EfritRequest Outcome RequestSpec RequestStatus RequestType RetryPolicy",
     },
 )

@@ -22,6 +22,7 @@ READY = "Ready"
 QUEUE_HEALTHY = "QueueHealthy"
 EMACS_RESPONSIVE = "EmacsResponsive"
 SUSPENDED = "Suspended"
+UPDATED = "Updated"
 
 
 class OperatingMode(StrEnum):
@@ -331,7 +332,8 @@ class InstanceStatus(ApiModel):
     conditions: tuple[Condition, ...] = Field(
         default=(),
         max_length=16,
-        description="Ready (summary), QueueHealthy, EmacsResponsive, Suspended.",
+        description="Ready (summary), QueueHealthy, EmacsResponsive, Suspended, "
+        "Updated (the pod has the current template).",
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
     )
     queue: QueueStatus | None = Field(default=None, description=QueueStatus.__doc__)

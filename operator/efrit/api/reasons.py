@@ -24,6 +24,7 @@ class RequestReason(StrEnum):
     PENDING = "Pending"
     INSTANCE_NOT_READY = "InstanceNotReady"
     INSTANCE_SUSPENDED = "InstanceSuspended"
+    INSTANCE_UPDATING = "InstanceUpdating"
     BACKPRESSURE = "Backpressure"
     QUEUED = "Queued"
     RUNNING = "Running"
@@ -52,6 +53,7 @@ _OPEN_REASONS = frozenset(
         RequestReason.PENDING,
         RequestReason.INSTANCE_NOT_READY,
         RequestReason.INSTANCE_SUSPENDED,
+        RequestReason.INSTANCE_UPDATING,
         RequestReason.BACKPRESSURE,
         RequestReason.QUEUED,
         RequestReason.RUNNING,
@@ -80,6 +82,19 @@ class InstanceReason(StrEnum):
     RESPONDING = "Responding"
     NOT_RESPONDING = "NotResponding"
     TERMINATING = "Terminating"
+
+
+class UpdateReason(StrEnum):
+    """Whether the pod of an instance has the current template, and what it waits for (`Updated`)."""
+
+    UP_TO_DATE = "UpToDate"
+    HELD = "UpdateHeld"
+    QUEUED = "UpdateQueued"
+    STOPPED = "UpdateStopped"
+    REFUSED = "UpdateRefused"
+    DRAINING = "UpdateDraining"
+    UPDATING = "Updating"
+    FAILED = "UpdateFailed"
 
 
 class QueueReason(StrEnum):

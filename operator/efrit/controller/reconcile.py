@@ -19,6 +19,7 @@ from efrit.controller.decide.actions import (
     DisconnectBridge,
     LookAgain,
     PatchStatus,
+    ReserveUpdate,
     Wake,
 )
 from efrit.controller.decide.children import Identity
@@ -85,6 +86,7 @@ class Reconciler:
             metrics.RECONCILE_SECONDS.labels(key.kind).observe(time.perf_counter() - began)
 
     async def _instance(self, key: Key, work: WorkKey) -> None:
+        self._store.rollouts.take_back(key)
         snapshot = self._store.instance_snapshot(key)
         if snapshot is None:
             await self._actor.carry_out(DisconnectBridge(key))
@@ -137,6 +139,9 @@ class Reconciler:
             match action:
                 case LookAgain(after=after):
                     self._queue.add_after(work, after.total_seconds())
+                case ReserveUpdate(instance=instance, cause=cause):
+                    # Others that are decided about while the status is being written must see it.
+                    self._store.rollouts.reserve(instance, cause, self._clock())
                 case Wake(instance=instance):
                     self._queue.add(WorkKey(EfritInstance.kind, *instance))
                 case PatchStatus(kind=EfritRequest.kind, key=key, status={"instanceName": str(name)}):

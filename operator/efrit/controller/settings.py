@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, Json
 
+from efrit.controller.decide.rollout_view import RolloutLimits
 from efrit.controller.decide.views import ControllerConfig
 from efrit.environment import FromEnvironment
 
@@ -46,6 +47,22 @@ class Settings(FromEnvironment):
         default=30, ge=0, description="How long a request waits for an instance that does not exist."
     )
 
+    rollout_max_concurrent: int = Field(
+        default=5, ge=1, le=10_000, description="Instances that get a new release of the operator at a time."
+    )
+    rollout_max_concurrent_per_namespace: int = Field(
+        default=2, ge=1, le=10_000, description="Instances of one namespace whose pods are replaced at a time."
+    )
+    rollout_max_hold_seconds: float = Field(
+        default=3600,
+        ge=0,
+        le=30 * 86_400,
+        description="How long a changed pod template waits for an idle moment before new requests are held back.",
+    )
+    rollout_progress_deadline_seconds: float = Field(
+        default=600, ge=1, le=86_400, description="How long an updated instance may take to become Ready."
+    )
+
     def controller_config(self) -> ControllerConfig:
         """Return the part that decisions depend on."""
         config = ControllerConfig(
@@ -55,6 +72,12 @@ class Settings(FromEnvironment):
             image_pull_secrets=self.image_pull_secrets,
             operator_namespace=self.operator_namespace,
             target_grace=timedelta(seconds=self.target_grace_seconds),
+            rollout=RolloutLimits(
+                max_concurrent=self.rollout_max_concurrent,
+                max_concurrent_per_namespace=self.rollout_max_concurrent_per_namespace,
+                max_hold=timedelta(seconds=self.rollout_max_hold_seconds),
+                progress_deadline=timedelta(seconds=self.rollout_progress_deadline_seconds),
+            ),
         )
         if self.bridge_resources is None:
             return config

@@ -47,6 +47,8 @@ class Node:
         """Gives further variables for the processes of a pod."""
         self.made: list[Pod] = []
         """Every pod there ever was; their directories stay until the site is closed."""
+        self.broken_images: set[str] = set()
+        """Images that cannot be pulled."""
         self._ending: dict[str, asyncio.Task[None]] = {}
         self._forced: set[asyncio.Task[None]] = set()
         self._told: set[str] = set()
@@ -175,6 +177,9 @@ class Node:
 
     async def _start(self, pod: Pod) -> None:
         """Start the containers once everything they mount is there, as the kubelet does."""
+        if pod.images & self.broken_images:
+            await self._call("PATCH", "pods", pod.name, "status", {"status": pod.status(pulled=False)})
+            return
         secrets = {each["metadata"]["name"]: each for each in await self._list("secrets")}
         for volume, name in pod.users_secrets.items():
             if name not in secrets:

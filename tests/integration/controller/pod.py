@@ -62,6 +62,11 @@ class Pod:
         return path
 
     @property
+    def images(self) -> set[str]:
+        """The images of its containers."""
+        return {each["image"] for each in (*self._spec["initContainers"], *self._spec["containers"])}
+
+    @property
     def secret_name(self) -> str:
         """The Secret that the bridge mounts."""
         volume = next(each for each in self._spec["volumes"] if each["name"] == "bridge")
@@ -135,8 +140,17 @@ class Pod:
         path.mkdir(exist_ok=True)
         return path
 
-    def status(self) -> Json:
-        """What the kubelet would report."""
+    def status(self, *, pulled: bool = True) -> Json:
+        """What the kubelet would report; without `pulled`, of images that it cannot get."""
+        if not pulled:
+            waiting = {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}
+            bridge, emacs = self._spec["initContainers"][0], self._spec["containers"][0]
+            rest = {"imageID": "", "ready": False, "started": False, "restartCount": 0, "state": waiting}
+            return {
+                "phase": "Pending",
+                "initContainerStatuses": [{"name": bridge["name"], "image": bridge["image"], **rest}],
+                "containerStatuses": [{"name": emacs["name"], "image": emacs["image"], **rest}],
+            }
         state = {"running": {"startedAt": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}}
 
         def of(container: Json, restarts: int) -> Json:

@@ -188,10 +188,7 @@ def test_a_changed_pod_waits_for_the_running_work(site: Site) -> None:
     pod = site.node.pod("one")
     _change(site, emacs={"daemonName": "renamed"})
 
-    def held() -> bool:
-        return "waits for the running work" in site.condition("one", "Ready").get("message", "")
-
-    until(held, lambda: f"the change is not told: {site.condition('one', 'Ready')}")
+    site.until_condition("one", "Updated", reason="UpdateHeld")
     assert site.node.pod("one") is pod
     (pod.workspace / "go").touch()
     assert site.answer(running)["result"] == '"efrit"'

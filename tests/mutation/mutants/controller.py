@@ -7,6 +7,7 @@ ANSWERS = "operator/efrit/controller/decide/answers.py"
 ACTOR = "operator/efrit/controller/act/actor.py"
 KUBE = "operator/efrit/controller/act/kube.py"
 JANITOR = "operator/efrit/controller/janitor.py"
+ROLLOUT = "operator/efrit/controller/decide/rollout.py"
 LEASE = "operator/efrit/controller/lease.py"
 
 UNIT = "tests/unit/controller"
@@ -87,6 +88,34 @@ MUTANTS = (
             f"{UNIT}/test_requests.py::"
             "test_a_cancelled_request_is_refused_at_its_bridge_before_it_is_said_to_have_never_run",
         ),
+    ),
+    Mutant(
+        "the proof that nothing runs in a pod before its changed template is applied",
+        ROLLOUT,
+        "    return stats.processing == 0 and stats.pending == 0 and snapshot.unfinished == 0",
+        "    return True",
+        (f"{UNIT}/test_rollout.py::test_a_change_is_held_unless_figures_of_this_pod_prove_it_idle",),
+    ),
+    Mutant(
+        "the figures of this pod, heard by this process",
+        ROLLOUT,
+        "    if not snapshot.available or stats is None:\n        return False",
+        "    if not snapshot.available or stats is None:\n        return True",
+        (f"{UNIT}/test_rollout.py::test_a_change_is_held_unless_figures_of_this_pod_prove_it_idle",),
+    ),
+    Mutant(
+        "the hold on new requests once an update has begun",
+        REQUESTS,
+        "    if target is None or not target.held_for_update:\n        return None",
+        "    if True:\n        return None",
+        (f"{UNIT}/test_requests.py::test_a_request_is_not_handed_to_an_instance_that_is_about_to_be_updated",),
+    ),
+    Mutant(
+        "the stop of a release that an instance did not survive",
+        ROLLOUT,
+        "    stopped = _stopped(snapshot) if cause == UpdateCause.RELEASE else None",
+        "    stopped = None",
+        (f"{UNIT}/test_rollout.py::test_a_release_that_fails_is_not_rolled_out_further",),
     ),
     Mutant(
         "the difference between a conflict and an object that exists",

@@ -240,6 +240,7 @@ def test_open_reasons_are_those_of_work_that_goes_on() -> None:
         RequestReason.PENDING,
         RequestReason.INSTANCE_NOT_READY,
         RequestReason.INSTANCE_SUSPENDED,
+        RequestReason.INSTANCE_UPDATING,
         RequestReason.BACKPRESSURE,
         RequestReason.QUEUED,
         RequestReason.RUNNING,

@@ -12,12 +12,15 @@ from typing import Any, TypeVar
 
 from efrit.api import EfritInstance, EfritPlan, EfritRequest
 from efrit.controller.decide.actions import PatchStatus
+from efrit.controller.decide.children import Children
 from efrit.controller.decide.views import (
     BridgeView,
+    ContainerView,
     ControllerConfig,
     InstanceSnapshot,
     PodView,
     RequestSnapshot,
+    StatefulSetView,
 )
 from efrit.protocol import EmacsStats, Reason, RequestState, RequestView, Response, Stats, request_id
 
@@ -186,8 +189,24 @@ def pod(uid: str = POD_UID, **given: Any) -> PodView:
         "created": NOW - seconds(600),
         "started": NOW - seconds(600),
         "image": "example.org/efrit-emacs:30",
+        "containers": (ContainerView("bridge", running=True), ContainerView("emacs", running=True)),
     }
     return PodView(uid=uid, **(defaults | given))
+
+
+def statefulset(children: Children, replicas: int = 1, **given: Any) -> StatefulSetView:
+    """The StatefulSet that these children leave behind."""
+    defaults: Json = {
+        "name": "efrit-alpha",
+        "uid": "ss",
+        "replicas": replicas,
+        "children_hash": children.digest,
+        "template_hash": children.template_digest,
+        "statefulset_hash": children.statefulset_digest,
+        "spec_hash": children.spec_digest,
+        "release_hash": children.release_digest,
+    }
+    return StatefulSetView(**(defaults | given))
 
 
 def connected(*, pod_uid: str = POD_UID, queue_id: str = QUEUE_ID, told: Stats | None = None) -> BridgeView:

@@ -19,10 +19,12 @@ from efrit.controller.decide.actions import (
     LookAgain,
     PatchStatus,
     Record,
+    ReserveUpdate,
 )
 from efrit.controller.decide.children import Identity, build
 from efrit.controller.decide.instances import RETRY_EXPLAIN, RETRY_REFUSED, decide_instance, suspension
-from efrit.controller.decide.views import BridgeView, InstanceSnapshot, StatefulSetView
+from efrit.controller.decide.rollout_view import UpdateCause
+from efrit.controller.decide.views import BridgeView, InstanceSnapshot
 from tests.unit.controller.factory import (
     CONFIG,
     NAMESPACE,
@@ -37,6 +39,7 @@ from tests.unit.controller.factory import (
     pod,
     ready,
     seconds,
+    statefulset,
     stats,
     the,
     written,
@@ -63,8 +66,7 @@ def applied(identity: Identity) -> Callable[..., InstanceSnapshot]:
     """Give a snapshot the StatefulSet that its children would leave behind."""
 
     def with_children(given: InstanceSnapshot, replicas: int = 1, **fields: Any) -> InstanceSnapshot:
-        children = build(given.instance, CONFIG, identity, replicas, NOW)
-        made = StatefulSetView("efrit-alpha", "ss", replicas, children.digest, children.template_digest)
+        made = statefulset(build(given.instance, CONFIG, identity, replicas, NOW), replicas)
         accepted = given.instance.metadata.generation
         return replace(given, statefulset=replace(made, **fields), applied_generation=accepted)
 
@@ -118,37 +120,77 @@ def test_an_instance_that_is_being_deleted_is_left_alone(decide: Decide) -> None
     assert decide(ready(instance(deleting=True))) == []
 
 
-# A changed pod template.
+# A changed pod template: what waits and what does not. When it may be applied is the matter of test_rollout.py.
 
 
 def busy(**fields: Any) -> InstanceSnapshot:
     return ready(bridge=connected(told=stats(processing=1)), **fields)
 
 
-def test_a_changed_pod_template_waits_for_running_work(decide: Decide, applied: Any) -> None:
+def kinds(actions: list[Action]) -> list[str]:
+    return [each["kind"] for apply in of_kind(actions, ApplyChildren) for each in apply.manifests]
+
+
+def test_a_changed_pod_template_waits_for_running_work_and_everything_else_does_not(
+    decide: Decide, applied: Any
+) -> None:
     given = applied(busy(), template_hash="old", children_hash="old")
 
     actions = decide(given)
 
-    assert of_kind(actions, ApplyChildren) == []
-    assert condition(written(actions), "Ready") == (
-        "True",
-        "Ready",
-        "Emacs answers requests; a changed pod template waits for the running work to end.",
+    assert kinds(actions) == [
+        "ServiceAccount",
+        "Secret",
+        "NetworkPolicy",
+        "PersistentVolumeClaim",
+        "PersistentVolumeClaim",
+    ]
+    assert condition(written(actions), "Ready")[:2] == ("True", "Ready")
+    assert condition(written(actions), "Updated") == (
+        "False",
+        "UpdateHeld",
+        "The changed pod template waits for the running requests to end.",
     )
 
 
-def test_a_changed_pod_template_is_applied_once_nothing_runs(decide: Decide, applied: Any) -> None:
-    given = applied(ready(), template_hash="old", children_hash="old")
+def test_what_was_applied_beside_a_held_statefulset_is_not_applied_again(
+    decide: Decide, applied: Any, identity: Identity
+) -> None:
+    digest = build(instance(), CONFIG, identity, 1, NOW).digest
+    given = applied(busy(applied_digest=digest), template_hash="old", children_hash="old")
 
-    assert of_kind(decide(given), ApplyChildren)
+    assert of_kind(decide(given), ApplyChildren) == []
 
 
-def test_a_changed_pod_template_does_not_wait_for_work_of_an_unreachable_pod(decide: Decide, applied: Any) -> None:
-    given = applied(busy(), template_hash="old", children_hash="old")
-    given = replace(given, bridge=replace(given.bridge, connected=False))
+def test_the_status_says_that_an_update_begins_before_the_template_is_applied(decide: Decide, applied: Any) -> None:
+    given = applied(ready(), template_hash="old")
 
-    assert of_kind(decide(given), ApplyChildren)
+    first = decide(given)
+    second = decide(settled(given, first))
+
+    assert first[0] == ReserveUpdate(KEY, UpdateCause.RELEASE)
+    assert kinds(first) == []
+    assert condition(written(first), "Updated")[:2] == ("Unknown", "UpdateDraining")
+    assert kinds(second) == ["StatefulSet"]
+
+
+def test_a_resync_of_a_busy_instance_leaves_its_statefulset_for_an_idle_moment(decide: Decide, applied: Any) -> None:
+    given = replace(applied(busy()), resync=True)
+
+    assert "StatefulSet" not in kinds(decide(given))
+    assert "StatefulSet" in kinds(decide(replace(given, bridge=connected())))
+
+
+def test_an_instance_that_fails_its_update_says_so_once_in_an_event(decide: Decide, applied: Any) -> None:
+    broken = ready(pod=pod(template_hash="old"), bridge=BridgeView())
+    given = applied(broken, update_started=NOW - seconds(600), update_trial=True)
+
+    first = decide(given)
+    again = decide(settled(given, first))
+
+    assert [each.reason for each in of_kind(first, Record)] == ["UpdateFailed"]
+    assert condition(written(first), "Updated")[:2] == ("False", "UpdateFailed")
+    assert of_kind(again, Record) == []
 
 
 def test_a_change_that_leaves_the_pod_alone_does_not_wait(decide: Decide, applied: Any) -> None:
@@ -478,6 +520,7 @@ def test_a_ready_instance_fills_the_whole_status(decide: Decide) -> None:
         "QueueHealthy": ("True", "Working"),
         "EmacsResponsive": ("True", "Responding"),
         "Suspended": ("False", "Running"),
+        "Updated": ("True", "UpToDate"),
     }
     assert {each["observedGeneration"] for each in status["conditions"]} == {3}
 

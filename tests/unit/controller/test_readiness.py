@@ -123,7 +123,9 @@ def test_an_image_that_cannot_be_pulled_speaks_before_a_crash() -> None:
 
 def test_a_missing_volume_speaks_before_the_scheduler() -> None:
     given = ready(
-        pod=pod(unschedulable="pod has unbound PersistentVolumeClaims"), bridge=BridgeView(), claims=(PENDING_CLAIM,)
+        pod=pod(unschedulable="pod has unbound PersistentVolumeClaims", containers=()),
+        bridge=BridgeView(),
+        claims=(PENDING_CLAIM,),
     )
 
     finding = find(given)
@@ -139,8 +141,8 @@ def test_a_scheduler_that_says_nothing_of_volumes_speaks_before_the_claims_that_
 
 
 def test_a_volume_that_is_being_made_is_part_of_starting() -> None:
-    young = ready(pod=pod(created=NOW - seconds(5)), bridge=BridgeView(), claims=(PENDING_CLAIM,))
-    old = ready(pod=pod(created=NOW - seconds(31)), bridge=BridgeView(), claims=(PENDING_CLAIM,))
+    young = ready(pod=pod(created=NOW - seconds(5), containers=()), bridge=BridgeView(), claims=(PENDING_CLAIM,))
+    old = ready(pod=pod(created=NOW - seconds(31), containers=()), bridge=BridgeView(), claims=(PENDING_CLAIM,))
 
     assert find(young).reason == InstanceReason.STARTING
     assert find(old).reason == InstanceReason.VOLUME_PENDING

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from efrit.controller.act.actor import Actor
 from efrit.controller.act.bridges import Bridges
 from efrit.controller.act.identity import new_identity
 from efrit.controller.act.kube import Kube
+from efrit.controller.decide.rollout_view import RolloutLimits
 from efrit.controller.reconcile import PULSE, Reconciler
 from efrit.controller.watch.queue import WorkKey, WorkQueue
 from efrit.controller.watch.store import Store
@@ -22,6 +23,7 @@ from efrit.errors import BridgeUnreachable
 from efrit.protocol import Reason, RequestState, Reset
 from tests.unit.controller.factory import (
     CONFIG,
+    NOW,
     POD_UID,
     QUEUE_ID,
     Json,
@@ -440,3 +442,56 @@ async def test_a_key_of_a_namespace_that_is_not_served_is_not_looked_at(stage: S
     stage.served = True
     await stage.look()
     assert stage.bridge_calls == [("PUT", ONE)]
+
+
+async def test_two_instances_decided_about_at_once_do_not_take_the_same_place(api: FakeApi, kube: Kube) -> None:
+    identity, queue = new_identity(NOW), WorkQueue()
+    limits = RolloutLimits(max_concurrent=1, max_concurrent_per_namespace=5)
+    store = Store(queue, replace(CONFIG, rollout=limits), lambda: NOW)
+    bridges = Bridges(identity, store)
+    actor = Actor(kube, bridges, store, lambda: NOW, "pod-1", lambda: True)
+    reconciler = Reconciler(store, queue, actor, kube, bridges, identity, lambda: NOW, lambda _: True)
+    names = ["a", "b", "c"]
+    for name in names:
+        instance = api.put(WORK.replace("efritrequests/work", f"efritinstances/{name}"), instance_json(name))
+        store.observe_instance(instance)
+        labels = {"efrit.dev/instance": name}
+        meta = {"namespace": "team", "labels": labels}
+        hashes = {"efrit.dev/template-hash": "old"}
+        owner = {"kind": "EfritInstance", "name": name, "uid": f"uid-{name}", "controller": True}
+        store.observe_statefulset(
+            {
+                "metadata": {
+                    **meta,
+                    "name": f"efrit-{name}",
+                    "uid": f"ss-{name}",
+                    "annotations": hashes,
+                    "ownerReferences": [owner],
+                },
+                "spec": {"replicas": 1},
+            }
+        )
+        running = [{"name": "emacs", "state": {"running": {}}}]
+        store.observe_pod(
+            {
+                "metadata": {
+                    **meta,
+                    "name": f"efrit-{name}-0",
+                    "uid": f"pod-{name}",
+                    "ownerReferences": [{"kind": "StatefulSet", "uid": f"ss-{name}", "controller": True}],
+                },
+                "status": {"phase": "Running", "containerStatuses": running},
+            }
+        )
+        store.bridge_event(("team", name), f"pod-{name}", stats())
+
+    await asyncio.gather(*(reconciler.look(WorkKey("EfritInstance", "team", name)) for name in names))
+
+    told = {
+        name: api.objects[WORK.replace("efritrequests/work", f"efritinstances/{name}")]["status"] for name in names
+    }
+    updated = {
+        name: next(each["reason"] for each in status["conditions"] if each["type"] == "Updated")
+        for name, status in told.items()
+    }
+    assert sorted(updated.values()) == ["UpdateDraining", "UpdateQueued", "UpdateQueued"]

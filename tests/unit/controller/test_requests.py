@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from efrit.api import RequestReason
+from efrit.controller.decide import placement
 from efrit.controller.decide.actions import (
     Acknowledge,
     CancelWork,
@@ -20,7 +21,13 @@ from efrit.controller.decide.actions import (
     Wake,
 )
 from efrit.controller.decide.requests import RETRY_CANCEL, decide_request
-from efrit.controller.decide.views import BridgeView, Handover, RequestSnapshot
+from efrit.controller.decide.views import (
+    BridgeView,
+    Handover,
+    InstanceSnapshot,
+    RequestSnapshot,
+    StatefulSetView,
+)
 from efrit.controller.decide.wire import wire_request
 from efrit.protocol import Reason, RequestState
 from tests.unit.controller.factory import (
@@ -43,6 +50,7 @@ from tests.unit.controller.factory import (
     stats,
     the,
     view,
+    wire_time,
     written,
 )
 
@@ -666,6 +674,53 @@ def test_a_request_wakes_its_instance_suspended_for_idleness() -> None:
     assert written(actions)["reason"] == "InstanceSuspended"
 
 
+def _updating(reason: str, pod_template: str = "old", status: str = "Unknown", **fields: Any) -> InstanceSnapshot:
+    """A ready instance whose StatefulSet has template `new` and whose condition Updated says this."""
+    told = {
+        "type": "Updated",
+        "status": status,
+        "reason": reason,
+        "message": "",
+        "lastTransitionTime": wire_time(NOW),
+    }
+    current = StatefulSetView("efrit-alpha", "ss", 1, template_hash="new")
+    made = instance(status={"conditions": [told]})
+    return ready(made, statefulset=current, pod=pod(template_hash=pod_template), **fields)
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        _updating("UpdateDraining", "new"),
+        _updating("Updating"),
+        _updating("UpToDate", status="True", update_reserved=True),
+    ],
+    ids=["drains", "its pod is about to be replaced", "its status is being written"],
+)
+def test_a_request_is_not_handed_to_an_instance_that_is_about_to_be_updated(target: InstanceSnapshot) -> None:
+    actions = decide(snapshot(target=target), LATER)
+
+    assert of_kind(actions, Submit) == []
+    assert written(actions)["reason"] == "InstanceUpdating"
+    assert placement.choose([target]) is None
+
+
+@pytest.mark.parametrize(
+    "target",
+    [_updating("Updating", "new"), _updating("UpdateHeld", status="False"), _updating("UpToDate", status="True")],
+    ids=["the new pod", "a held change", "up to date"],
+)
+def test_a_request_is_handed_to_the_updated_pod_and_while_a_change_is_held(target: InstanceSnapshot) -> None:
+    assert of_kind(decide(snapshot(target=target), LATER), Submit)
+
+
+def test_a_request_on_the_queue_of_an_instance_that_drains_goes_on() -> None:
+    target = _updating("UpdateDraining")
+    running = view(state=RequestState.RUNNING, started_time=NOW, attempt=1)
+
+    assert written(decide(snapshot(target=target, bridge_view=running), LATER))["reason"] == "Running"
+
+
 def test_work_on_the_queue_of_an_instance_that_went_away_waits_for_it() -> None:
     queued = view(queued_time=NOW - seconds(60))
 
@@ -805,6 +860,7 @@ def test_a_request_without_a_creation_time_has_waited_no_time() -> None:
         (RequestReason.RUNNING, "Running"),
         (RequestReason.INSTANCE_NOT_READY, "Pending"),
         (RequestReason.INSTANCE_SUSPENDED, "Pending"),
+        (RequestReason.INSTANCE_UPDATING, "Pending"),
         (RequestReason.BACKPRESSURE, "Pending"),
         (RequestReason.PENDING, "Pending"),
     ],
@@ -820,6 +876,7 @@ def test_every_open_reason_has_its_phase(reason: RequestReason, phase: str) -> N
         ),
         RequestReason.INSTANCE_NOT_READY: snapshot(target=away()),
         RequestReason.INSTANCE_SUSPENDED: snapshot(target=away(instance(spec=SUSPENDED))),
+        RequestReason.INSTANCE_UPDATING: snapshot(target=_updating("UpdateDraining")),
         RequestReason.BACKPRESSURE: snapshot(target=full),
         RequestReason.PENDING: snapshot(
             request(target=None, selector={"matchLabels": {"a": "b"}}), candidates=(ready(),)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from efrit.controller.decide.rollout_view import RolloutLimits
 from efrit.controller.decide.views import ControllerConfig
 from efrit.controller.settings import Settings
 from efrit.errors import ConfigurationError
@@ -45,6 +46,17 @@ def test_what_decisions_depend_on_is_passed_on() -> None:
     assert config.bridge_resources == {"limits": {"memory": "1Gi"}}
 
 
+def test_how_changed_templates_are_rolled_out_is_passed_on() -> None:
+    config = load(
+        ROLLOUT_MAX_CONCURRENT="7",
+        ROLLOUT_MAX_CONCURRENT_PER_NAMESPACE="3",
+        ROLLOUT_MAX_HOLD_SECONDS="60",
+        ROLLOUT_PROGRESS_DEADLINE_SECONDS="30",
+    ).controller_config()
+
+    assert config.rollout == RolloutLimits(7, 3, seconds(60), seconds(30))
+
+
 def test_an_empty_variable_is_an_unset_one() -> None:
     assert load(HTTP_PORT="", BRIDGE_RESOURCES="", LEASE_NAME="") == load()
 
@@ -62,6 +74,10 @@ def test_variables_of_somebody_else_are_left_alone() -> None:
         ("LOG_LEVEL", "loud"),
         ("LOG_FORMAT", "xml"),
         ("WORKERS", "0"),
+        ("ROLLOUT_MAX_CONCURRENT", "0"),
+        ("ROLLOUT_MAX_CONCURRENT_PER_NAMESPACE", "0"),
+        ("ROLLOUT_MAX_HOLD_SECONDS", "-1"),
+        ("ROLLOUT_PROGRESS_DEADLINE_SECONDS", "0"),
         ("BRIDGE_RESOURCES", "{not json"),
         ("BRIDGE_RESOURCES", "[]"),
     ],

@@ -102,7 +102,11 @@ class Actor:
             )
         match action:
             case Submit():
-                await self._submit(action)
+                self._sink.submit_begins(action.instance)
+                try:
+                    await self._submit(action)
+                finally:
+                    self._sink.submit_ended(action.instance)
             case PatchStatus(droppable=True):
                 await self._tell_progress(action)
             case PatchStatus():
@@ -277,7 +281,7 @@ class Actor:
                 raise
             if manifest["kind"] == "StatefulSet":
                 self._sink.observe_statefulset(obj)
-        return self._sink.applied(action.instance, action.generation)
+        return self._sink.applied(action.instance, action.generation, action.digest)
 
     async def _store_result(self, action: StoreResult) -> bool:
         """Create the Secret of a result; False where it was refused, which the store then knows.

@@ -63,6 +63,12 @@ class Sink(Protocol):
     def request_view(self, instance: Key, view: RequestView) -> None:
         """Take in what a bridge answered about a request."""
 
+    def submit_begins(self, instance: Key) -> None:
+        """Take in that a request is being sent to a bridge."""
+
+    def submit_ended(self, instance: Key) -> None:
+        """Take in that a bridge has answered about a request sent to it, or will not."""
+
     def handed_over(self, instance: Key, request: Key, uid: str) -> None:
         """Take in that a request was sent to a bridge that did not answer: it may have it."""
 
@@ -81,7 +87,7 @@ class Sink(Protocol):
     def acknowledged(self, instance: Key, uid: str) -> None:
         """Take in that a bridge was told that its answer is stored."""
 
-    def applied(self, instance: Key, generation: int) -> bool:
+    def applied(self, instance: Key, generation: int, digest: str) -> bool:
         """Take in that the children of this generation were accepted; whether that was to be expected."""
 
     def refused(self, instance: Key, generation: int, sentence: str) -> None:

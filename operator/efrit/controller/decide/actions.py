@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
+from efrit.controller.decide.rollout_view import UpdateCause
 from efrit.controller.decide.views import Key
 from efrit.protocol import Request
 
@@ -104,6 +105,16 @@ class ApplyChildren:
     instance: Key
     generation: int
     manifests: tuple[Mapping[str, Any], ...]
+    digest: str = ""
+    """Of all children but the StatefulSet: they are as wanted once this has succeeded."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReserveUpdate:
+    """Count an instance as being updated, and hold its new requests back, while its status is being written."""
+
+    instance: Key
+    cause: UpdateCause
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +216,7 @@ Action = (
     | Acknowledge
     | Delete
     | ApplyChildren
+    | ReserveUpdate
     | ConnectBridge
     | DisconnectBridge
     | Explain

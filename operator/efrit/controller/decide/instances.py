@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
+from typing import Any
 
 from efrit.api import (
     ConditionStatus,
@@ -10,6 +12,7 @@ from efrit.api import (
     InstanceReason,
     InstanceStatus,
     OperatingMode,
+    UpdateReason,
     condition_of,
     with_condition,
 )
@@ -18,6 +21,7 @@ from efrit.api.instance import (
     QUEUE_HEALTHY,
     READY,
     SUSPENDED,
+    UPDATED,
     InstancePhase,
     QueueStatus,
 )
@@ -31,10 +35,12 @@ from efrit.controller.decide.actions import (
     LookAgain,
     PatchStatus,
     Record,
+    ReserveUpdate,
 )
 from efrit.controller.decide.children import Children, Identity, build
 from efrit.controller.decide.queue_health import health
 from efrit.controller.decide.readiness import Finding, readiness
+from efrit.controller.decide.rollout import Update, decide_update, nothing_runs
 from efrit.controller.decide.views import InstanceSnapshot
 
 RETRY_REFUSED = timedelta(seconds=30)
@@ -83,12 +89,12 @@ def decide_instance(snapshot: InstanceSnapshot, identity: Identity, now: datetim
         why_suspended = InstanceReason.SUSPENDED_IDLE
     replicas = 0 if why_suspended else 1
     children = build(instance, snapshot.config, identity, replicas, now)
-    held, applying = _children(snapshot, children, replicas, now)
+    update, applying = _children(snapshot, children, replicas, now)
     actions += applying
     actions += _connection(snapshot)
-    finding = _finding(snapshot, why_suspended, held, now)
+    finding = _finding(snapshot, why_suspended, now)
     actions += _explanation(snapshot, finding, now)
-    actions += _status(snapshot, finding, why_suspended, idle.suspended, now)
+    actions += _status(snapshot, finding, update, why_suspended, idle.suspended, now)
     if idle.look_again is not None:
         actions.append(LookAgain(idle.look_again))
     return actions
@@ -146,32 +152,49 @@ def _last_activity(snapshot: InstanceSnapshot) -> datetime | None:
 
 def _children(
     snapshot: InstanceSnapshot, children: Children, replicas: int, now: datetime
-) -> tuple[bool, list[Action]]:
-    """Return whether a change of the pod is held back for running work, and what to apply."""
+) -> tuple[Update, list[Action]]:
+    """Return what is decided about the pod template, and what to apply; all but the StatefulSet never waits."""
+    wait = _refusal_stands_for(snapshot, now)
+    update = decide_update(snapshot, children, replicas, now, refused=wait is not None)
+    manifests: list[Mapping[str, Any]] = []
+    if not _others_applied(snapshot, children):
+        manifests += children.others
+    if _statefulset_due(snapshot, children, update, replicas):
+        manifests.append(children.statefulset_manifest(update.started, trial=update.trial))
+    actions: list[Action] = []
+    if update.reserve is not None:
+        actions.append(ReserveUpdate(snapshot.instance.key, update.reserve))
+    if wait is not None:
+        actions.append(LookAgain(wait))
+    elif manifests:
+        meta = snapshot.instance.metadata
+        actions.append(ApplyChildren(snapshot.instance.key, meta.generation, tuple(manifests), children.digest))
+    if update.look_again is not None:
+        actions.append(LookAgain(update.look_again))
+    return update, actions
+
+
+def _others_applied(snapshot: InstanceSnapshot, children: Children) -> bool:
+    """Whether all children but the StatefulSet are known to be as wanted."""
     current = snapshot.statefulset
+    known = (snapshot.applied_digest, current.children_hash if current is not None else None)
+    return current is not None and children.digest in known and _accepted(snapshot) and not snapshot.resync
+
+
+def _statefulset_due(snapshot: InstanceSnapshot, children: Children, update: Update, replicas: int) -> bool:
+    """Whether to apply the StatefulSet now."""
+    current = snapshot.statefulset
+    if current is None or current.replicas != replicas or current.template_hash != children.template_digest:
+        return update.apply
     same = (
-        current is not None
+        current.statefulset_hash == children.statefulset_digest
         and current.children_hash == children.digest
-        and current.replicas == replicas
+        and current.spec_hash == children.spec_digest
         and _accepted(snapshot)
         and not snapshot.resync
     )
-    if same:
-        return False, []
-    wait = _refusal_stands_for(snapshot, now)
-    if wait is not None:
-        return False, [LookAgain(wait)]
-    rolls = (
-        current is not None
-        and current.replicas == 1
-        and replicas == 1
-        and current.template_hash != children.template_digest
-    )
-    stats = snapshot.bridge.stats
-    if rolls and snapshot.available and stats is not None and stats.processing > 0:
-        return True, []
-    meta = snapshot.instance.metadata
-    return False, [ApplyChildren(snapshot.instance.key, meta.generation, children.manifests)]
+    # It may take back what somebody else changed in the template, and so replace the pod.
+    return not same and nothing_runs(snapshot)
 
 
 def _accepted(snapshot: InstanceSnapshot) -> bool:
@@ -207,15 +230,10 @@ def _connection(snapshot: InstanceSnapshot) -> list[Action]:
     return [ConnectBridge(snapshot.instance.key, meta.uid, pod.uid, pod.ip, pod.bridge_port)]
 
 
-def _finding(snapshot: InstanceSnapshot, why_suspended: InstanceReason | None, held: bool, now: datetime) -> Finding:
+def _finding(snapshot: InstanceSnapshot, why_suspended: InstanceReason | None, now: datetime) -> Finding:
     if why_suspended is not None and snapshot.refused is None:
         return _rest(snapshot, why_suspended)
-    finding = readiness(snapshot, now)
-    if held and finding.reason == InstanceReason.READY:
-        return Finding(
-            InstanceReason.READY, "Emacs answers requests; a changed pod template waits for the running work to end."
-        )
-    return finding
+    return readiness(snapshot, now)
 
 
 def _rest(snapshot: InstanceSnapshot, why_suspended: InstanceReason) -> Finding:
@@ -239,14 +257,16 @@ def _explanation(snapshot: InstanceSnapshot, finding: Finding, now: datetime) ->
 def _status(
     snapshot: InstanceSnapshot,
     finding: Finding,
+    update: Update,
     why_suspended: InstanceReason | None,
     suspended_idle: bool,
     now: datetime,
 ) -> list[Action]:
     instance, old = snapshot.instance, snapshot.instance.status
-    if finding.reason == InstanceReason.STARTING and _found_ready_before(snapshot):
+    unheard = finding.reason == InstanceReason.STARTING and _found_ready_before(snapshot)
+    if unheard and update.reserve is None:
         return []
-    new = _new_status(snapshot, finding, why_suspended, suspended_idle, now)
+    new = _new_status(snapshot, finding, update, why_suspended, suspended_idle, now)
     if new == old:
         return []
     throttled = _quiet(new) == _quiet(old)
@@ -264,6 +284,9 @@ def _status(
             actions.append(_event(instance, "Warning", finding.reason.value, finding.message))
         elif finding.reason in (InstanceReason.READY, InstanceReason.SUSPENDED, InstanceReason.SUSPENDED_IDLE):
             actions.append(_event(instance, "Normal", finding.reason.value, finding.message))
+    told = condition_of(old.conditions, UPDATED)
+    if update.reason == UpdateReason.FAILED and (told is None or told.reason != update.reason.value):
+        actions.append(_event(instance, "Warning", update.reason.value, update.message))
     return actions
 
 
@@ -291,6 +314,7 @@ def _quiet(status: InstanceStatus) -> InstanceStatus:
 def _new_status(
     snapshot: InstanceSnapshot,
     finding: Finding,
+    update: Update,
     why_suspended: InstanceReason | None,
     suspended_idle: bool,
     now: datetime,
@@ -317,6 +341,7 @@ def _new_status(
         QUEUE_HEALTHY: (queue.status, queue.reason, queue.message),
         EMACS_RESPONSIVE: responsive,
         SUSPENDED: suspended,
+        UPDATED: (update.status, update.reason, update.message),
     }.items():
         conditions = with_condition(conditions, kind, status, reason.value, message, generation=generation, now=now)
     if ready:

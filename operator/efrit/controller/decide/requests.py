@@ -322,6 +322,15 @@ def _known_to_bridge(case: Case) -> list[Action] | None:
     return [*actions, *queue_deadline(case)]
 
 
+def _target_updating(case: Case) -> list[Action] | None:
+    target = case.snapshot.target
+    if target is None or not target.held_for_update:
+        return None
+    name = target.instance.metadata.name
+    message = f"EfritInstance {name} is being updated: the request waits for its new pod."
+    return wait(case, RequestReason.INSTANCE_UPDATING, message, [])
+
+
 def _back_pressure(case: Case) -> list[Action] | None:
     target = case.snapshot.target
     if target is None or target.bridge.stats is None:
@@ -367,6 +376,7 @@ CHECKS: tuple[Check, ...] = (
     _inadmissible,
     _target_away,
     _known_to_bridge,
+    _target_updating,
     _back_pressure,
     _hand_over,
 )

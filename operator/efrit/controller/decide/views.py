@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from efrit.api import EfritInstance, EfritRequest
+from efrit.api import ConditionStatus, EfritInstance, EfritRequest, UpdateReason, condition_of
+from efrit.api.instance import UPDATED
+from efrit.controller.decide.rollout_view import RolloutLimits, RolloutView
 from efrit.protocol import RequestView, Stats
 
 Key = tuple[str, str]
@@ -40,6 +42,7 @@ class ControllerConfig:
     unreachable_after: timedelta = timedelta(seconds=30)
     volume_after: timedelta = timedelta(seconds=30)
     explain_after: timedelta = timedelta(seconds=4)
+    rollout: RolloutLimits = field(default_factory=RolloutLimits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,10 @@ class PodView:
     image: str | None = None
     bridge_port: int = 8443
     containers: tuple[ContainerView, ...] = ()
+    template_hash: str | None = None
+    """Digest of the template it was made from; None for a pod of an older operator."""
+    owner_uid: str | None = None
+    """UID of its controlling owner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +90,14 @@ class StatefulSetView:
     children_hash: str | None = None
     template_hash: str | None = None
     deleting: bool = False
+    statefulset_hash: str | None = None
+    spec_hash: str | None = None
+    release_hash: str | None = None
+    update_started: datetime | None = None
+    """When its template replaced that of a running pod."""
+    update_trial: bool = False
+    """Whether the release is in doubt if the instance does not become Ready after this update."""
+    owner_uid: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +118,8 @@ class BridgeView:
     queue_id: str | None = None
     stats: Stats | None = None
     problem: str | None = None
+    lost_since: datetime | None = None
+    """Since when there have been no figures of the pod; None while connected, or never heard by this process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +145,14 @@ class InstanceSnapshot:
     stats_written: datetime | None = None
     resync: bool = False
     """Whether to apply the children again though nothing seems to differ."""
+    applied_digest: str | None = None
+    """Digest of the children beside the StatefulSet that this process last applied."""
+    unfinished: int = 0
+    """Requests on their way to the bridge, or known to be on its queue without an answer."""
+    controller_started: datetime | None = None
+    rollout: RolloutView = field(default_factory=RolloutView)
+    update_reserved: bool = False
+    """Whether an update was decided on whose status is still being written."""
 
     @property
     def available(self) -> bool:
@@ -138,6 +163,16 @@ class InstanceSnapshot:
             and not self.pod.deleting
             and self.bridge.pod_uid == self.pod.uid
         )
+
+    @property
+    def held_for_update(self) -> bool:
+        """Whether new requests wait until the pod is replaced."""
+        told = condition_of(self.instance.status.conditions, UPDATED)
+        if self.update_reserved:
+            return True
+        if told is None or told.status != ConditionStatus.UNKNOWN or self.pod is None or self.statefulset is None:
+            return False
+        return told.reason == UpdateReason.DRAINING or self.pod.template_hash != self.statefulset.template_hash
 
     @property
     def load(self) -> int:

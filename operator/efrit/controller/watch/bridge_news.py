@@ -38,7 +38,10 @@ class BridgeNews(Memory):
                 entry.views.clear()
                 for key in entry.open_requests:
                     self._place(entry, key)
-                entry.bridge = BridgeView(connected=False, pod_uid=pod_uid, queue_id=queue_id, stats=stats)
+                since = entry.bridge.lost_since or self._clock()
+                entry.bridge = BridgeView(
+                    connected=False, pod_uid=pod_uid, queue_id=queue_id, stats=stats, lost_since=since
+                )
             case RequestView():
                 self._observe_view(instance, event)
             case Stats():
@@ -51,6 +54,7 @@ class BridgeNews(Memory):
                     queue_id=event.queue_id,
                     stats=event,
                     problem=None,
+                    lost_since=None,
                 )
                 self._look_instance(instance)
                 if opened:
@@ -67,7 +71,10 @@ class BridgeNews(Memory):
         if pod_uid not in (known.pod_uid, pod) and known.pod_uid is not None:
             return
         if known.connected or (known.pod_uid, known.problem) != (pod_uid, problem):
-            entry.bridge = replace(known, connected=False, pod_uid=pod_uid, problem=problem)
+            since = known.lost_since if not known.connected and known.pod_uid == pod_uid else None
+            entry.bridge = replace(
+                known, connected=False, pod_uid=pod_uid, problem=problem, lost_since=since or self._clock()
+            )
             self._look_instance(instance)
 
     def bridge_closed(self, instance: Key) -> None:
@@ -80,6 +87,14 @@ class BridgeNews(Memory):
     def request_view(self, instance: Key, view: RequestView) -> None:
         """Take in what a bridge said of one request."""
         self._observe_view(instance, view)
+
+    def submit_begins(self, instance: Key) -> None:
+        """Count a hand-over whose outcome is not known yet: until then the instance is not idle."""
+        self._instances[instance].submitting += 1
+
+    def submit_ended(self, instance: Key) -> None:
+        """Take in that the outcome of a hand-over is known, or as good as."""
+        self._instances[instance].submitting -= 1
 
     def handed_over(self, instance: Key, request: Key, uid: str) -> None:
         """Remember that the queue of an instance may have a request, though nobody said so."""

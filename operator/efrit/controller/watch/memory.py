@@ -10,11 +10,13 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 
 from efrit.api import EfritInstance, EfritPlan, EfritRequest
+from efrit.controller.decide.children import release_digest
 from efrit.controller.decide.views import ControllerConfig, Key
 from efrit.controller.watch.line import rank
 from efrit.controller.watch.plans import Plans
 from efrit.controller.watch.queue import WorkKey, WorkQueue
 from efrit.controller.watch.records import InstanceRecord, RequestRecord, target_of
+from efrit.controller.watch.rollouts import Rollouts
 from efrit.protocol import Stats
 
 POOL_LABEL = "efrit.dev/pool"
@@ -36,6 +38,7 @@ class Memory:
         self._unclaimed: dict[Key, tuple[Key, str]] = {}
         self._listed: set[str | None] = set()
         """Namespaces whose first list is complete; None for the whole cluster."""
+        self.rollouts = Rollouts(release_digest(config))
         self.plans = Plans(queue, clock, self._home_of)
 
     def first_list_complete(self, namespace: str | None) -> None:
@@ -107,6 +110,13 @@ class Memory:
             entry.line.discard(key)
         else:
             entry.line.add(key, rank(request))
+
+    def _observe_rollout(self, key: Key) -> None:
+        """Take in what an instance says of its update; look at those whose turn it may be."""
+        entry = self._instances[key]
+        if self.rollouts.observe(key, entry.instance, entry.statefulset):
+            for each in self.rollouts.next_waiting(self._config.rollout.max_concurrent_per_namespace):
+                self._look_instance(each)
 
     def _look_instance(self, key: Key) -> None:
         self._queue.add(WorkKey(EfritInstance.kind, *key))

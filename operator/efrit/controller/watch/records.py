@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from efrit.api import EfritInstance, EfritRequest, condition_of
-from efrit.api.instance import READY
+from efrit.api.instance import READY, UPDATED
 from efrit.controller.decide.children import naming
 from efrit.controller.decide.views import (
     ActionFailure,
@@ -20,6 +20,7 @@ from efrit.controller.decide.views import (
     StatefulSetView,
 )
 from efrit.controller.watch.line import Line
+from efrit.controller.watch.request_views import RequestViews
 from efrit.protocol import RequestView
 
 
@@ -32,7 +33,9 @@ class InstanceRecord:
     pod: PodView | None = None
     claims: dict[str, ClaimView] = field(default_factory=dict)
     bridge: BridgeView = field(default_factory=BridgeView)
-    views: dict[str, RequestView] = field(default_factory=dict)
+    views: RequestViews = field(default_factory=RequestViews)
+    submitting: int = 0
+    """Hand-overs whose outcome is not known yet."""
     open_requests: set[Key] = field(default_factory=set)
     line: Line = field(default_factory=Line)
     last_activity: datetime | None = None
@@ -44,6 +47,7 @@ class InstanceRecord:
     problem: str | None = None
     stats_written: datetime | None = None
     resync: bool = False
+    applied_digest: str | None = None
     children_seen: dict[tuple[str, str], int] = field(default_factory=dict)
     """Newest resource version seen of each child, by kind and name, those included that are gone."""
 
@@ -120,7 +124,9 @@ def bearing(instance: EfritInstance) -> tuple[object, ...]:
     meta, status = instance.metadata, instance.status
     ready = condition_of(status.conditions, READY)
     told = (ready.status, ready.reason) if ready else None
-    return (meta.uid, meta.generation, meta.deletion_timestamp, meta.labels, bool(status.suspended_idle), told)
+    updated = condition_of(status.conditions, UPDATED)
+    held = (updated.status, updated.reason) if updated else None
+    return (meta.uid, meta.generation, meta.deletion_timestamp, meta.labels, bool(status.suspended_idle), told, held)
 
 
 def outdated(view: RequestView, known: RequestView) -> bool:

@@ -55,7 +55,8 @@ class Store(RequestFailures):
         entry.instance = instance
         if replaced:
             entry.refused, entry.problem, entry.last_activity = None, None, None
-            entry.applied_generation = 0
+            entry.applied_generation, entry.applied_digest = 0, None
+        self._observe_rollout(instance.key)
         self._look_instance(instance.key)
         if known is None or bearing(known) != bearing(instance):
             self._look_waiting(instance.key)
@@ -72,6 +73,7 @@ class Store(RequestFailures):
         if entry is None or (entry.instance is not None and entry.instance.metadata.uid != uid):
             return
         entry.instance = None
+        self._observe_rollout(key)
         self._look_instance(key)
         self._look_waiting(key)
 
@@ -144,6 +146,7 @@ class Store(RequestFailures):
         key = instance_key(obj)
         if key is not None and self._instances[key].news("StatefulSet", obj):
             self._instances[key].statefulset = statefulset_view(obj)
+            self._observe_rollout(key)
             self._look_instance(key)
 
     def forget_statefulset(self, obj: Mapping[str, Any]) -> None:
@@ -155,6 +158,7 @@ class Store(RequestFailures):
         entry.news("StatefulSet", obj)
         if entry.statefulset is not None and entry.statefulset.uid == obj["metadata"]["uid"]:
             entry.statefulset = None
+            self._observe_rollout(key)
             self._look_instance(key)
 
     def observe_claim(self, obj: Mapping[str, Any]) -> None:
@@ -180,9 +184,13 @@ class Store(RequestFailures):
 
     # What actions learned.
 
-    def applied(self, instance: Key, generation: int) -> bool:
-        """Remember that the children of this generation were accepted; False where they were refused before."""
+    def applied(self, instance: Key, generation: int, digest: str = "") -> bool:
+        """Remember that the children of this generation were accepted; False where they were refused before.
+
+        `digest` is that of all children but the StatefulSet, which may be held back.
+        """
         entry = self._instances[instance]
+        entry.applied_digest = digest
         entry.resync, entry.applied_generation, entry.failures = False, generation, 0
         if entry.refused is None:
             return True
@@ -194,7 +202,7 @@ class Store(RequestFailures):
         """Remember that a child was refused, and why."""
         entry = self._instances[instance]
         entry.refused, entry.refused_generation, entry.resync = sentence, generation, False
-        entry.refused_time, entry.applied_generation = self._clock(), 0
+        entry.refused_time, entry.applied_generation, entry.applied_digest = self._clock(), 0, None
         self._look_instance(instance)
 
     def failed(self, instance: Key, generation: int, sentence: str) -> bool:
@@ -280,6 +288,11 @@ class Store(RequestFailures):
             problem=entry.problem,
             stats_written=entry.stats_written,
             resync=entry.resync,
+            applied_digest=entry.applied_digest,
+            unfinished=entry.submitting + entry.views.unfinished,
+            controller_started=self._started,
+            rollout=self.rollouts.view(),
+            update_reserved=self.rollouts.is_reserved(key),
         )
 
     def request_snapshot(self, key: Key) -> RequestSnapshot | None:
@@ -377,6 +390,7 @@ class Store(RequestFailures):
                 self._look_instance(key)
             if entry.statefulset is not None and entry.statefulset.uid in uids:
                 entry.statefulset = None
+                self._observe_rollout(key)
                 self._look_instance(key)
 
     def look_at_namespace(self, scope: str | None) -> None:

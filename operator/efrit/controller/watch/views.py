@@ -44,7 +44,15 @@ def pod_view(pod: Mapping[str, Any]) -> PodView:
         image=image,
         bridge_port=ports[0] if ports else naming.BRIDGE_PORT,
         containers=tuple(_container_view(each) for each in statuses),
+        template_hash=meta.get("annotations", {}).get(naming.TEMPLATE_HASH),
+        owner_uid=owner_uid(meta),
     )
+
+
+def owner_uid(meta: Mapping[str, Any]) -> str | None:
+    """Return the UID of the controlling owner in an object's metadata."""
+    owners = (each["uid"] for each in meta.get("ownerReferences", ()) if each.get("controller"))
+    return next(owners, None)
 
 
 def _container_view(status: Mapping[str, Any]) -> ContainerView:
@@ -74,7 +82,22 @@ def statefulset_view(statefulset: Mapping[str, Any]) -> StatefulSetView:
         children_hash=annotations.get(naming.CHILDREN_HASH),
         template_hash=annotations.get(naming.TEMPLATE_HASH),
         deleting=meta.get("deletionTimestamp") is not None,
+        statefulset_hash=annotations.get(naming.STATEFULSET_HASH),
+        spec_hash=annotations.get(naming.SPEC_HASH),
+        release_hash=annotations.get(naming.RELEASE_HASH),
+        update_started=_update_started(annotations),
+        update_trial=annotations.get(naming.UPDATE_TRIAL) == "true",
+        owner_uid=owner_uid(meta),
     )
+
+
+def _update_started(annotations: Mapping[str, str]) -> datetime | None:
+    try:
+        found = moment(annotations.get(naming.UPDATE_STARTED))
+    except ValueError:
+        return None
+    # Anyone who may edit the StatefulSet may write what cannot be compared with the clock.
+    return found if found is not None and found.tzinfo is not None else None
 
 
 def claim_view(claim: Mapping[str, Any]) -> ClaimView:

@@ -12,7 +12,18 @@ from typing import Any
 from tests.integration.kube import ROOTS, Json, Kube
 
 PLURALS = ("statefulsets", "networkpolicies", "secrets", "serviceaccounts", "persistentvolumeclaims", "pods")
-HASHES = ("efrit.dev/children-hash", "efrit.dev/template-hash")
+HASHES = tuple(
+    f"efrit.dev/{name}"
+    for name in (
+        "children-hash",
+        "statefulset-hash",
+        "template-hash",
+        "spec-hash",
+        "release-hash",
+        "update-started",
+        "update-trial",
+    )
+)
 PASSING = {"lastTransitionTime", "observedGeneration"}
 LIST_KEYS = ("mountPath", "containerPort", "name", "uid", "type")
 

@@ -422,7 +422,7 @@ def child(kind: str, api_version: str = "v1") -> Json:
     return {"apiVersion": api_version, "kind": kind, "metadata": {"name": "efrit-alpha", "namespace": "team"}}
 
 
-CHILDREN = ApplyChildren(INSTANCE, 3, (child("ServiceAccount"), child("StatefulSet", "apps/v1")))
+CHILDREN = ApplyChildren(INSTANCE, 3, (child("ServiceAccount"), child("StatefulSet", "apps/v1")), "digest")
 
 
 async def test_children_are_applied_in_their_order_and_the_statefulset_is_taken_in(stage: Stage) -> None:
@@ -431,7 +431,7 @@ async def test_children_are_applied_in_their_order_and_the_statefulset_is_taken_
     assert [call.path.split("/")[-2] for call in stage.api.made("PATCH")] == ["serviceaccounts", "statefulsets"]
     ((obj,),) = stage.heard.of("observe_statefulset")
     assert obj["kind"] == "StatefulSet"
-    assert stage.heard.of("applied") == [(INSTANCE, 3)]
+    assert stage.heard.of("applied") == [(INSTANCE, 3, "digest")]
 
 
 async def test_a_refused_child_is_told_in_the_api_servers_words_and_stops_the_rest(stage: Stage) -> None:

@@ -132,8 +132,30 @@ def test_the_hashes_lie_on_the_statefulset(children: Any) -> None:
 
     assert statefulset["metadata"]["annotations"] == {
         "efrit.dev/children-hash": made.digest,
+        "efrit.dev/statefulset-hash": made.statefulset_digest,
         "efrit.dev/template-hash": made.template_digest,
+        "efrit.dev/spec-hash": made.spec_digest,
+        "efrit.dev/release-hash": made.release_digest,
     }
+
+
+def test_a_pod_says_which_template_it_was_made_from(children: Any) -> None:
+    made = children()
+    (statefulset,) = of(made, "StatefulSet")
+
+    annotations = statefulset["spec"]["template"]["metadata"]["annotations"]
+    assert annotations["efrit.dev/template-hash"] == made.template_digest
+
+
+def test_an_update_of_a_running_pod_is_marked_with_its_beginning(children: Any) -> None:
+    made = children()
+
+    plain, marked = made.statefulset_manifest(), made.statefulset_manifest(NOW, trial=True)
+
+    assert "efrit.dev/update-started" not in plain["metadata"]["annotations"]
+    assert marked["metadata"]["annotations"]["efrit.dev/update-started"] == "2026-03-01T12:00:00Z"
+    assert marked["metadata"]["annotations"]["efrit.dev/update-trial"] == "true"
+    assert marked["spec"] == plain["spec"]
 
 
 def test_a_new_version_of_the_object_with_the_same_spec_changes_no_hash(children: Any) -> None:
@@ -154,9 +176,13 @@ def test_a_new_version_of_the_object_with_the_same_spec_changes_no_hash(children
         {"model": {"name": "m", "apiKeySecretRef": {"name": "s", "key": "k"}}},
     ],
 )
-def test_what_changes_the_pod_changes_both_hashes(children: Any, spec: Json) -> None:
-    assert children(spec).digest != children().digest
-    assert children(spec).template_digest != children().template_digest
+def test_what_a_user_changes_in_the_pod_is_told_from_what_the_installation_changes(children: Any, spec: Json) -> None:
+    changed, before = children(spec), children()
+
+    assert changed.template_digest != before.template_digest
+    assert changed.statefulset_digest != before.statefulset_digest
+    assert changed.spec_digest != before.spec_digest
+    assert changed.release_digest == before.release_digest
 
 
 @pytest.mark.parametrize(
@@ -165,24 +191,43 @@ def test_what_changes_the_pod_changes_both_hashes(children: Any, spec: Json) -> 
         {"spec": {"network": {"egress": [{"to": []}]}}},
         {"spec": {"workspace": {"storage": {"size": "9Gi"}}}},
         {"now": EPOCH + PERIOD * 5},
-        {"replicas": 0},
     ],
-    ids=["network", "size of a volume", "certificate period", "replicas"],
+    ids=["network", "size of a volume", "certificate period"],
 )
-def test_what_leaves_the_pod_alone_changes_only_the_hash_of_the_children(children: Any, changed: Json) -> None:
-    assert children(**changed).digest != children().digest
-    assert children(**changed).template_digest == children().template_digest
+def test_what_leaves_the_pod_alone_changes_only_the_hash_of_the_other_children(children: Any, changed: Json) -> None:
+    before = children()
+
+    assert children(**changed) == replace(
+        before,
+        others=children(**changed).others,
+        statefulset=children(**changed).statefulset,
+        digest=children(**changed).digest,
+    )
+    assert children(**changed).digest != before.digest
+
+
+def test_the_number_of_replicas_changes_only_the_hash_of_the_statefulset(children: Any) -> None:
+    suspended, before = children(replicas=0), children()
+
+    assert suspended.statefulset_digest != before.statefulset_digest
+    assert (suspended.digest, suspended.template_digest) == (before.digest, before.template_digest)
 
 
 @pytest.mark.parametrize(
     "spec",
     [{"idle": {"suspendAfterSeconds": 60}}, {"limits": {"maxToolCalls": 7}}, {"tools": {"deny": ["shell"]}}],
 )
-def test_what_no_child_depends_on_changes_no_hash(children: Any, spec: Json) -> None:
-    assert children(spec) == children()
+def test_what_no_child_depends_on_changes_no_child(children: Any, spec: Json) -> None:
+    changed, before = children(spec), children()
+
+    assert (changed.digest, changed.template_digest) == (before.digest, before.template_digest)
+    assert changed.statefulset["spec"] == before.statefulset["spec"]
 
 
 def test_another_installation_image_rolls_the_pod(children: Any) -> None:
     upgraded = replace(CONFIG, bridge_image="example.org/efrit-operator:2")
 
-    assert children(config=upgraded).template_digest != children().template_digest
+    changed, before = children(config=upgraded), children()
+    assert changed.template_digest != before.template_digest
+    assert changed.release_digest != before.release_digest
+    assert (changed.digest, changed.spec_digest) == (before.digest, before.spec_digest)

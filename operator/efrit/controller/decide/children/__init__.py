@@ -13,26 +13,59 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from efrit import __version__
 from efrit.api import EfritInstance
+from efrit.api.meta import rfc3339
+from efrit.controller.decide.children import naming
 from efrit.controller.decide.children.claims import build_claims
 from efrit.controller.decide.children.credentials import Identity, credentials
-from efrit.controller.decide.children.naming import CHILDREN_HASH, TEMPLATE_HASH
 from efrit.controller.decide.children.network_policy import build_network_policy
 from efrit.controller.decide.children.secret import build_secret
 from efrit.controller.decide.children.service_account import build_service_account
 from efrit.controller.decide.children.statefulset import build_statefulset
 from efrit.controller.decide.views import ControllerConfig
 
-__all__ = ["Children", "Identity", "build"]
+__all__ = ["Children", "Identity", "build", "release_digest"]
+
+NOT_IN_TEMPLATE: Any = {
+    "operating_mode": True,
+    "idle": True,
+    "network": True,
+    "queue": {"storage"},
+    "workspace": {"storage"},
+}
+"""Parts of an instance's spec that its pod template does not depend on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Children:
-    """The manifests and what tells whether they, or the pod among them, differ from those applied."""
+    """The manifests, and the digests that tell which of them differ from those applied."""
 
-    manifests: tuple[Mapping[str, Any], ...]
+    others: tuple[Mapping[str, Any], ...]
+    """Every child but the StatefulSet, in the order they are applied."""
+    statefulset: Mapping[str, Any]
     digest: str
+    """Of the other children."""
+    statefulset_digest: str
     template_digest: str
+    """Of the pod template: a pod with another one must be replaced."""
+    spec_digest: str
+    """Of what the user decides in the template."""
+    release_digest: str
+    """Of what the installation decides in the template."""
+
+    @property
+    def manifests(self) -> tuple[Mapping[str, Any], ...]:
+        """All child objects, the StatefulSet last: its pod needs the others."""
+        return (*self.others, self.statefulset)
+
+    def statefulset_manifest(self, update_started: datetime | None = None, *, trial: bool = False) -> dict[str, Any]:
+        """Return the StatefulSet; with `update_started`, marked as the update of a running pod that began then."""
+        meta = self.statefulset["metadata"]
+        annotations = dict(meta["annotations"])
+        if update_started is not None:
+            annotations |= {naming.UPDATE_STARTED: rfc3339(update_started), naming.UPDATE_TRIAL: str(trial).lower()}
+        return {**self.statefulset, "metadata": {**meta, "annotations": annotations}}
 
 
 def build(
@@ -40,17 +73,35 @@ def build(
 ) -> Children:
     """Return the child objects of an instance. Equal arguments within a certificate's period give equal objects."""
     statefulset = build_statefulset(instance, config, replicas)
-    template_digest = _digest(statefulset["spec"]["template"])
+    template = statefulset["spec"]["template"]
+    template_digest = _digest(template)
+    # The pod says by this which template it has.
+    template["metadata"]["annotations"][naming.TEMPLATE_HASH] = template_digest
     own_account = instance.spec.pod_template.service_account_name is None
-    manifests = [
+    others = [
         *([build_service_account(instance)] if own_account else []),
         build_secret(instance, credentials(identity, instance.metadata.uid, now)),
         build_network_policy(instance, config),
         *build_claims(instance),
     ]
-    digest = _digest([*manifests, statefulset])
-    statefulset["metadata"]["annotations"] = {CHILDREN_HASH: digest, TEMPLATE_HASH: template_digest}
-    return Children((*manifests, statefulset), digest, template_digest)
+    digest, statefulset_digest = _digest(others), _digest(statefulset)
+    # Without defaults: those may change with the operator's version, which is no change by the user.
+    spec = instance.spec.model_dump(mode="json", exclude_defaults=True, exclude=NOT_IN_TEMPLATE)
+    spec_digest, release = _digest({key: part for key, part in spec.items() if part != {}}), release_digest(config)
+    statefulset["metadata"]["annotations"] = {
+        naming.CHILDREN_HASH: digest,
+        naming.STATEFULSET_HASH: statefulset_digest,
+        naming.TEMPLATE_HASH: template_digest,
+        naming.SPEC_HASH: spec_digest,
+        naming.RELEASE_HASH: release,
+    }
+    return Children(tuple(others), statefulset, digest, statefulset_digest, template_digest, spec_digest, release)
+
+
+def release_digest(config: ControllerConfig) -> str:
+    """Return a digest of what the installation decides in every pod template, the operator's version included."""
+    parts = (config.bridge_image, config.emacs_image, config.image_pull_policy, config.image_pull_secrets)
+    return _digest([__version__, *parts, config.bridge_resources])
 
 
 def _digest(data: object) -> str:

@@ -85,6 +85,7 @@ def _template(instance: EfritInstance, config: ControllerConfig, labels: dict[st
             "annotations": {
                 **user.annotations,
                 "kubectl.kubernetes.io/default-container": EMACS,
+                naming.TEMPLATE_HASH: "",
             },
         },
         "spec": spec,

@@ -1,0 +1,264 @@
+"""When a changed pod template may replace a running pod, and what the condition `Updated` says meanwhile.
+
+A change is applied at once where nothing can be running. Otherwise it waits until figures of this very pod, heard by
+this process, show that nothing runs; after `max_hold` new requests are held back until that is so. Few instances are
+updated at a time, and a release that its first instances do not survive is not rolled out further.
+
+The status comes first: `Updated` is Unknown before the template is applied, so that whoever leads next counts the
+instance among those being updated. From then on nothing new is handed to it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from efrit.api import Condition, ConditionStatus, InstanceReason, UpdateReason, condition_of
+from efrit.api.instance import READY, UPDATED
+from efrit.controller.decide.children import Children
+from efrit.controller.decide.readiness import readiness
+from efrit.controller.decide.rollout_view import RolloutView, UpdateCause, UpdateSlot
+from efrit.controller.decide.views import InstanceSnapshot, PodView, StatefulSetView
+
+UP_TO_DATE = "The pod template is up to date."
+REPLACED = "The pod is being replaced by one with the current template."
+WAITING = frozenset({UpdateReason.HELD, UpdateReason.QUEUED, UpdateReason.STOPPED, UpdateReason.REFUSED})
+RETRY_QUEUED = timedelta(seconds=30)
+"""A slot that becomes free is announced to those that wait: this is for news that were missed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """What is decided about the pod template of an instance."""
+
+    status: ConditionStatus
+    reason: UpdateReason
+    message: str
+    apply: bool = False
+    """Whether the StatefulSet may be applied with the wanted template."""
+    reserve: UpdateCause | None = None
+    """The cause of an update that begins now: the status says so first."""
+    started: datetime | None = None
+    """When the update of a running pod began, for the StatefulSet."""
+    trial: bool = False
+    look_again: timedelta | None = None
+
+
+def decide_update(
+    snapshot: InstanceSnapshot, children: Children, replicas: int, now: datetime, *, refused: bool = False
+) -> Update:
+    """Return whether the wanted pod template may be applied now, and what to say of it.
+
+    `refused`: the API server has just refused an object of this spec, and it is too early to try again.
+    Creating, suspending and resuming an instance replaces no running pod: the template is taken at once.
+    """
+    current = snapshot.statefulset
+    if current is None or replicas == 0 or current.replicas != replicas:
+        return Update(ConditionStatus.TRUE, UpdateReason.UP_TO_DATE, UP_TO_DATE, apply=True)
+    if current.template_hash == children.template_digest:
+        return _progress(snapshot, current, now)
+    if refused:
+        message = "The API server refused the changed pod template or another object: see the condition Ready."
+        return Update(ConditionStatus.FALSE, UpdateReason.REFUSED, message)
+    return _change(snapshot, current, children, now)
+
+
+def _progress(snapshot: InstanceSnapshot, current: StatefulSetView, now: datetime) -> Update:
+    """Follow an update whose template is applied, until the new pod was Ready once."""
+    started, told, pod = current.update_started, _told(snapshot), snapshot.pod
+    has_template = pod is not None and pod.template_hash == current.template_hash
+    is_ready = has_template and readiness(snapshot, now).reason == InstanceReason.READY
+    # A change that was taken back while it waited leaves the update before it as it was.
+    was_ready = told is not None and (told.status == ConditionStatus.TRUE or told.reason in WAITING)
+    kept = Update(
+        ConditionStatus.TRUE,
+        UpdateReason.UP_TO_DATE,
+        UP_TO_DATE,
+        apply=True,
+        started=started,
+        trial=current.update_trial,
+    )
+    if started is None or is_ready or was_ready:
+        return kept
+    deadline = snapshot.config.rollout.progress_deadline
+    left = started + deadline - now
+    if left <= timedelta(0):
+        message = (
+            f"The instance did not become Ready within {_seconds(deadline)} s after its pod template changed: "
+            "see the condition Ready."
+        )
+        return replace(kept, status=ConditionStatus.FALSE, reason=UpdateReason.FAILED, message=message)
+    return replace(
+        kept,
+        status=ConditionStatus.UNKNOWN,
+        reason=UpdateReason.UPDATING,
+        message=REPLACED,
+        look_again=left,
+    )
+
+
+def _change(snapshot: InstanceSnapshot, current: StatefulSetView, children: Children, now: datetime) -> Update:
+    """Decide about a template that differs from the one applied."""
+    cause = _cause(current, children)
+    pod, told, limits = snapshot.pod, _told(snapshot), snapshot.config.rollout
+    absent = pod is None or pod.deleting
+    if _broken(pod) or (absent and cause == UpdateCause.SPEC):
+        # What was in doubt stays in doubt until the instance is Ready.
+        at_once = Update(ConditionStatus.TRUE, UpdateReason.UP_TO_DATE, UP_TO_DATE, apply=True)
+        if not _failed_trial(current, told):
+            return at_once
+        return replace(
+            at_once,
+            status=ConditionStatus.UNKNOWN,
+            reason=UpdateReason.UPDATING,
+            message=REPLACED,
+            started=current.update_started,
+            trial=True,
+        )
+    stopped = _stopped(snapshot) if cause == UpdateCause.RELEASE else None
+    if stopped is not None:
+        return Update(ConditionStatus.FALSE, UpdateReason.STOPPED, stopped, look_again=RETRY_QUEUED)
+    held_since = told.last_transition_time if told is not None and told.status == ConditionStatus.FALSE else now
+    overdue = held_since + limits.max_hold - now
+    silence = _silence_left(snapshot, now)
+    idle = absent or _proven_idle(snapshot) or (not snapshot.available and silence <= timedelta(0))
+    if told is not None and (told.status, told.reason) == (ConditionStatus.UNKNOWN, UpdateReason.DRAINING.value):
+        if idle:
+            trial = cause == UpdateCause.RELEASE and _was_ready(snapshot)
+            return _draining(apply=True, started=now, trial=trial)
+        return _draining(look_again=RETRY_QUEUED)
+    if not idle and overdue > timedelta(0):
+        waits = max(timedelta(seconds=1), min(overdue, silence) if not snapshot.available else overdue)
+        return Update(ConditionStatus.FALSE, UpdateReason.HELD, _why_held(snapshot), look_again=waits)
+    full = _full(snapshot, cause, now)
+    if full is not None:
+        return Update(ConditionStatus.FALSE, UpdateReason.QUEUED, full, look_again=RETRY_QUEUED)
+    return _draining(reserve=cause)
+
+
+def _draining(
+    *,
+    apply: bool = False,
+    reserve: UpdateCause | None = None,
+    started: datetime | None = None,
+    trial: bool = False,
+    look_again: timedelta | None = None,
+) -> Update:
+    message = "The changed pod template is applied when no request runs; new requests wait until then."
+    return Update(
+        ConditionStatus.UNKNOWN,
+        UpdateReason.DRAINING,
+        message,
+        apply=apply,
+        reserve=reserve,
+        started=started,
+        trial=trial,
+        look_again=look_again,
+    )
+
+
+def _told(snapshot: InstanceSnapshot) -> Condition | None:
+    return condition_of(snapshot.instance.status.conditions, UPDATED)
+
+
+def _cause(current: StatefulSetView, children: Children) -> UpdateCause:
+    """Return who changed the template; of one that an older operator applied, the installation did."""
+    same = current.spec_hash is None or current.spec_hash == children.spec_digest
+    return UpdateCause.RELEASE if same else UpdateCause.SPEC
+
+
+def _broken(pod: PodView | None) -> bool:
+    """Whether the pod is there and Emacs cannot be running in it: it crashes, or waits for an image or a node."""
+    if pod is None or pod.deleting:
+        return False
+    if pod.phase in ("Succeeded", "Failed"):
+        return True
+    return not any(each.name == "emacs" and each.running for each in pod.containers)
+
+
+def _proven_idle(snapshot: InstanceSnapshot) -> bool:
+    """Whether figures of this pod, heard by this process, show that nothing runs and nothing is about to."""
+    stats = snapshot.bridge.stats
+    if not snapshot.available or stats is None:
+        return False
+    return stats.processing == 0 and stats.pending == 0 and snapshot.unfinished == 0
+
+
+def nothing_runs(snapshot: InstanceSnapshot) -> bool:
+    """Whether replacing the pod now interrupts no request."""
+    pod = snapshot.pod
+    return pod is None or pod.deleting or _broken(pod) or _proven_idle(snapshot)
+
+
+def _silence_left(snapshot: InstanceSnapshot, now: datetime) -> timedelta:
+    """Return how long the bridge may still be silent before the change is applied without its figures."""
+    started = snapshot.pod.started if snapshot.pod else None
+    moments = (snapshot.bridge.lost_since, snapshot.controller_started, started)
+    since = max((each for each in moments if each is not None), default=now)
+    return since + snapshot.config.rollout.max_hold - now
+
+
+def _was_ready(snapshot: InstanceSnapshot) -> bool:
+    ready = condition_of(snapshot.instance.status.conditions, READY)
+    deleting = snapshot.pod is not None and snapshot.pod.deleting
+    return deleting or (ready is not None and ready.status == ConditionStatus.TRUE)
+
+
+def _failed_trial(current: StatefulSetView, told: Condition | None) -> bool:
+    return current.update_trial and (told is None or told.status != ConditionStatus.TRUE)
+
+
+def _why_held(snapshot: InstanceSnapshot) -> str:
+    if not snapshot.available:
+        return "The changed pod template waits: the bridge of the pod has not said yet whether a request runs."
+    return "The changed pod template waits for the running requests to end."
+
+
+def _stopped(snapshot: InstanceSnapshot) -> str | None:
+    """Say why the current release is not rolled out to this instance, None where it may be.
+
+    A failure stops its own namespace. It stops every other only while no instance has survived the update, or once
+    instances of two namespaces have not: what one tenant does to its instances must not hold up all others.
+    """
+    view: RolloutView = snapshot.rollout
+    own = snapshot.instance.key
+    failed = [each for each in view.failed if each != own]
+    nearby = next((name for namespace, name in failed if namespace == own[0]), None)
+    deadline = _seconds(snapshot.config.rollout.progress_deadline)
+    if nearby is not None:
+        return (
+            f"The update is stopped: EfritInstance {nearby} did not become Ready within {deadline} s after it. "
+            "It goes on when that instance is Ready, or with another release of the operator."
+        )
+    if failed and (view.succeeded == 0 or len({namespace for namespace, _ in failed}) > 1):
+        return (
+            f"The update is stopped: instances of other namespaces did not become Ready within {deadline} s after "
+            "it. It goes on when they are Ready, or with another release of the operator."
+        )
+    return None
+
+
+def _full(snapshot: InstanceSnapshot, cause: UpdateCause, now: datetime) -> str | None:
+    """Say which bound is reached, None where one more instance may be updated."""
+    limits, (namespace, name) = snapshot.config.rollout, snapshot.instance.key
+    taken = [
+        each
+        for each in snapshot.rollout.slots
+        if (each.namespace, each.name) != (namespace, name) and _counts(each, limits.progress_deadline, now)
+    ]
+    nearby = sum(1 for each in taken if each.namespace == namespace)
+    if nearby >= limits.max_concurrent_per_namespace:
+        return "The changed pod template waits: other instances of the namespace are being updated."
+    releases = sum(1 for each in taken if each.cause == UpdateCause.RELEASE)
+    if cause == UpdateCause.RELEASE and releases >= limits.max_concurrent:
+        return "The changed pod template waits: other instances are being updated."
+    return None
+
+
+def _counts(slot: UpdateSlot, deadline: timedelta, now: datetime) -> bool:
+    """Whether an update still keeps others waiting: endless work must not, nor a status that nobody writes."""
+    return now - slot.since < (deadline if slot.draining else 2 * deadline)
+
+
+def _seconds(duration: timedelta) -> int:
+    return round(duration.total_seconds())

@@ -1,0 +1,391 @@
+"""decide/rollout.py: when a changed pod template may replace a running pod, and what is said meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from efrit.controller.decide.children import Identity, build
+from efrit.controller.decide.rollout import Update, decide_update
+from efrit.controller.decide.rollout_view import RolloutLimits, RolloutView, UpdateCause, UpdateSlot
+from efrit.controller.decide.views import BridgeView, ContainerView, InstanceSnapshot, PodView
+from tests.unit.controller.factory import (
+    CONFIG,
+    NAMESPACE,
+    NOW,
+    Json,
+    connected,
+    instance,
+    pod,
+    ready,
+    seconds,
+    statefulset,
+    stats,
+    wire_time,
+)
+
+LIMITS = RolloutLimits(
+    max_concurrent=3, max_concurrent_per_namespace=2, max_hold=seconds(600), progress_deadline=seconds(120)
+)
+LIMITED = replace(CONFIG, rollout=LIMITS)
+RELEASE = {"template_hash": "old", "release_hash": "old"}
+SPEC = {"template_hash": "old", "spec_hash": "old"}
+BUSY = connected(told=stats(processing=1))
+EMACS_CRASHES = (
+    ContainerView("bridge", running=True),
+    ContainerView("emacs", waiting_reason="CrashLoopBackOff"),
+)
+
+World = Callable[..., InstanceSnapshot]
+Decide = Callable[..., Update]
+
+
+def told(status: str, reason: str, ago: float = 0, ready: str = "True") -> Json:
+    """A status whose condition Updated has been this for so many seconds."""
+    common = {"message": "", "lastTransitionTime": wire_time(NOW - seconds(ago))}
+    return {
+        "conditions": [
+            {"type": "Updated", "status": status, "reason": reason, **common},
+            {"type": "Ready", "status": ready, "reason": "Ready", **common},
+        ]
+    }
+
+
+@pytest.fixture
+def world(identity: Identity) -> World:
+    """A snapshot whose StatefulSet is as wanted, but for the fields given."""
+
+    def made(current: Json | None = None, status: Json | None = None, **fields: Any) -> InstanceSnapshot:
+        given = instance(status=status or told("True", "UpToDate", 3600))
+        children = build(given, LIMITED, identity, 1, NOW)
+        fields = {"config": LIMITED, "controller_started": NOW - seconds(3600)} | fields
+        return ready(given, statefulset=statefulset(children, **(current or {})), **fields)
+
+    return made
+
+
+@pytest.fixture
+def decide(identity: Identity) -> Decide:
+    def decided(snapshot: InstanceSnapshot, now: datetime = NOW, replicas: int = 1) -> Update:
+        children = build(snapshot.instance, LIMITED, identity, replicas, NOW)
+        return decide_update(snapshot, children, replicas, now)
+
+    return decided
+
+
+def slots(count: int, namespace: str = "elsewhere", **fields: Any) -> RolloutView:
+    """A view with so many updates of other instances under way."""
+    defaults: Json = {"since": NOW - seconds(1), "cause": UpdateCause.RELEASE}
+    return RolloutView(tuple(UpdateSlot(namespace, f"n{number}", **(defaults | fields)) for number in range(count)))
+
+
+# What is no update of a running pod.
+
+
+def test_a_template_that_is_applied_is_up_to_date(world: World, decide: Decide) -> None:
+    update = decide(world())
+
+    assert (update.status, update.reason) == ("True", "UpToDate")
+
+
+def test_a_first_statefulset_is_applied_whatever_others_do(world: World, decide: Decide) -> None:
+    given = replace(world(rollout=slots(9)), statefulset=None)
+
+    assert decide(given).apply
+
+
+@pytest.mark.parametrize(("current", "wanted"), [(0, 1), (1, 0), (0, 0)], ids=["resumed", "suspended", "asleep"])
+def test_suspending_and_resuming_take_the_template_at_once(
+    world: World, decide: Decide, current: int, wanted: int
+) -> None:
+    given = world({**RELEASE, "replicas": current}, rollout=slots(9), bridge=BUSY)
+
+    update = decide(given, replicas=wanted)
+
+    assert (update.apply, update.started, update.reason) == (True, None, "UpToDate")
+
+
+# Idleness must be proven.
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"bridge": BUSY},
+        {"bridge": connected(told=stats(pending=1))},
+        {"unfinished": 1},
+        {"bridge": BridgeView()},
+        {"bridge": replace(connected(), connected=False, lost_since=NOW - seconds(599))},
+        {"bridge": connected(pod_uid="an earlier pod"), "controller_started": NOW},
+    ],
+    ids=[
+        "a request runs",
+        "a request is about to be claimed",
+        "a request is on its way",
+        "nothing was heard in this process",
+        "the stream is broken",
+        "the figures are those of an earlier pod",
+    ],
+)
+@pytest.mark.parametrize("change", [RELEASE, SPEC], ids=["release", "spec"])
+def test_a_change_is_held_unless_figures_of_this_pod_prove_it_idle(
+    world: World, decide: Decide, fields: Json, change: Json
+) -> None:
+    fields = {"controller_started": NOW - seconds(30)} | fields
+
+    update = decide(world(change, **fields))
+
+    assert (update.status, update.reason, update.apply, update.reserve) == ("False", "UpdateHeld", False, None)
+
+
+@pytest.mark.parametrize(("change", "cause"), [(RELEASE, "Release"), (SPEC, "Spec")])
+def test_the_update_of_an_idle_instance_begins_with_its_status(
+    world: World, decide: Decide, change: Json, cause: str
+) -> None:
+    update = decide(world(change))
+
+    assert (update.status, update.reason, update.apply, update.reserve) == ("Unknown", "UpdateDraining", False, cause)
+
+
+def test_an_update_that_has_begun_is_applied_while_nothing_runs(world: World, decide: Decide) -> None:
+    update = decide(world(RELEASE, told("Unknown", "UpdateDraining")))
+
+    assert (update.apply, update.started, update.trial) == (True, NOW, True)
+
+
+def test_an_update_that_has_begun_still_interrupts_nothing(world: World, decide: Decide) -> None:
+    update = decide(world(RELEASE, told("Unknown", "UpdateDraining", 10_000), bridge=BUSY))
+
+    assert (update.apply, update.reason) == (False, "UpdateDraining")
+
+
+def test_a_template_that_an_older_operator_applied_was_changed_by_the_release(world: World, decide: Decide) -> None:
+    older = {"template_hash": "old", "spec_hash": None, "release_hash": None}
+
+    assert decide(world(older)).reserve == UpdateCause.RELEASE
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        pod(phase="Failed"),
+        pod(phase="Pending", ip=None, containers=()),
+        pod(containers=EMACS_CRASHES),
+        pod(containers=(ContainerView("bridge", waiting_reason="ImagePullBackOff"), ContainerView("emacs"))),
+    ],
+    ids=["ended", "pending", "crash loop", "no image"],
+)
+@pytest.mark.parametrize("change", [RELEASE, SPEC], ids=["release", "spec"])
+def test_a_pod_in_which_nothing_can_run_is_repaired_at_once(
+    world: World, decide: Decide, broken: PodView, change: Json
+) -> None:
+    failed = RolloutView(slots=slots(9).slots, failed=((NAMESPACE, "beta"),))
+
+    update = decide(world(change, pod=broken, bridge=BridgeView(), rollout=failed))
+
+    assert (update.apply, update.started) == (True, None)
+
+
+@pytest.mark.parametrize("absent", [None, pod(deleting=True)], ids=["no pod", "a pod that is stopping"])
+def test_between_two_pods_the_user_gets_the_change_at_once_and_a_release_waits_for_its_turn(
+    world: World, decide: Decide, absent: PodView | None
+) -> None:
+    fields = {"pod": absent, "bridge": BridgeView(), "rollout": slots(9)}
+
+    assert decide(world(SPEC, **fields)).apply
+    assert decide(world(RELEASE, **fields)).reason == "UpdateQueued"
+
+
+# The time limit.
+
+
+def test_holding_is_counted_from_the_condition_so_that_a_restart_of_the_controller_does_not_begin_anew(
+    world: World, decide: Decide
+) -> None:
+    held = world(RELEASE, told("False", "UpdateHeld", 599), bridge=BUSY, controller_started=NOW)
+
+    assert (decide(held).reason, decide(held).look_again) == ("UpdateHeld", seconds(1))
+    late = decide(held, NOW + seconds(1))
+    assert (late.reason, late.apply, late.reserve) == ("UpdateDraining", False, UpdateCause.RELEASE)
+
+
+def test_a_change_without_figures_is_applied_once_the_bridge_was_silent_for_the_whole_time(
+    world: World, decide: Decide
+) -> None:
+    silent = replace(connected(), connected=False, lost_since=NOW - seconds(600))
+    begun = world(RELEASE, told("Unknown", "UpdateDraining"), bridge=silent)
+
+    assert decide(world(RELEASE, told("False", "UpdateHeld", 600), bridge=silent)).reserve == UpdateCause.RELEASE
+    assert decide(begun).apply
+    assert not decide(replace(begun, bridge=replace(silent, lost_since=NOW - seconds(599)))).apply
+    assert not decide(replace(begun, controller_started=NOW - seconds(599))).apply
+
+
+# Few at a time.
+
+
+@pytest.mark.parametrize(
+    ("view", "reason"),
+    [
+        (slots(2), "UpdateDraining"),
+        (slots(3), "UpdateQueued"),
+        (slots(1, NAMESPACE), "UpdateDraining"),
+        (slots(2, NAMESPACE), "UpdateQueued"),
+        (slots(9, cause=UpdateCause.SPEC), "UpdateDraining"),
+        (slots(3, since=NOW - seconds(240)), "UpdateDraining"),
+        (slots(3, since=NOW - seconds(239)), "UpdateQueued"),
+        (slots(3, since=NOW - seconds(120), draining=True), "UpdateDraining"),
+        (slots(3, since=NOW - seconds(119), draining=True), "UpdateQueued"),
+    ],
+    ids=[
+        "below the bound of the release",
+        "at the bound of the release",
+        "below the bound of the namespace",
+        "at the bound of the namespace",
+        "changes of other users in other namespaces",
+        "updates nobody follows any more",
+        "updates that take their time",
+        "instances that do not come to rest",
+        "instances that come to rest",
+    ],
+)
+def test_few_instances_are_updated_at_a_time(world: World, decide: Decide, view: RolloutView, reason: str) -> None:
+    assert decide(world(RELEASE, rollout=view)).reason == reason
+
+
+def test_a_user_waits_only_for_the_own_namespace(world: World, decide: Decide) -> None:
+    assert decide(world(SPEC, rollout=slots(9))).reason == "UpdateDraining"
+    assert decide(world(SPEC, rollout=slots(2, NAMESPACE))).reason == "UpdateQueued"
+
+
+def test_an_instance_does_not_wait_for_itself(world: World, decide: Decide) -> None:
+    own = RolloutView((UpdateSlot(NAMESPACE, "alpha", NOW, UpdateCause.RELEASE),))
+    few = replace(LIMITS, max_concurrent=1, max_concurrent_per_namespace=1)
+
+    assert decide(world(RELEASE, rollout=own, config=replace(CONFIG, rollout=few))).reason == "UpdateDraining"
+
+
+def test_a_busy_instance_is_not_drained_before_its_turn(world: World, decide: Decide) -> None:
+    overdue = told("False", "UpdateHeld", 10_000)
+
+    assert decide(world(RELEASE, overdue, bridge=BUSY, rollout=slots(3))).reason == "UpdateQueued"
+
+
+# The end of an update.
+
+
+UPDATING: Json = {"update_started": NOW - seconds(60), "update_trial": True}
+
+
+def test_an_update_is_followed_until_the_new_pod_is_ready(world: World, decide: Decide) -> None:
+    given = world(UPDATING, told("Unknown", "Updating"), pod=pod(template_hash="old"))
+    assert given.statefulset is not None
+
+    update = decide(given)
+    assert (update.status, update.reason, update.look_again) == ("Unknown", "Updating", seconds(60))
+    new = pod("new", template_hash=given.statefulset.template_hash)
+    done = decide(replace(given, pod=new, bridge=connected(pod_uid="new")))
+    assert (done.status, done.reason) == ("True", "UpToDate")
+
+
+def test_an_update_that_takes_too_long_has_failed(world: World, decide: Decide) -> None:
+    given = world(UPDATING, told("Unknown", "Updating"), pod=None, bridge=BridgeView())
+
+    update = decide(given, NOW + seconds(60))
+
+    assert (update.status, update.reason) == ("False", "UpdateFailed")
+
+
+def test_an_instance_that_was_ready_after_its_update_has_not_failed_it_when_it_falls_ill_later(
+    world: World, decide: Decide
+) -> None:
+    ill = world(UPDATING, told("True", "UpToDate"), pod=pod(containers=EMACS_CRASHES), bridge=BridgeView())
+
+    assert decide(ill, NOW + timedelta(days=1)).reason == "UpToDate"
+
+
+def test_a_change_that_is_taken_back_while_it_waits_is_up_to_date(world: World, decide: Decide) -> None:
+    assert decide(world(UPDATING, told("False", "UpdateHeld"), bridge=BUSY), NOW + seconds(999)).reason == "UpToDate"
+
+
+# A release that instances do not survive.
+
+
+def failed(*namespaces: str, succeeded: int = 0) -> RolloutView:
+    return RolloutView(failed=tuple((each, "beta") for each in namespaces), succeeded=succeeded)
+
+
+@pytest.mark.parametrize(
+    ("view", "stopped"),
+    [
+        (failed("elsewhere"), True),
+        (failed("elsewhere", succeeded=1), False),
+        (failed("elsewhere", "and-there", succeeded=9), True),
+        (failed(NAMESPACE, succeeded=9), True),
+        (RolloutView(failed=((NAMESPACE, "alpha"),)), False),
+    ],
+    ids=[
+        "the first one failed",
+        "one namespace failed, another did not",
+        "two namespaces failed",
+        "the own namespace failed",
+        "it is the one that failed",
+    ],
+)
+def test_a_release_that_fails_is_not_rolled_out_further(
+    world: World, decide: Decide, view: RolloutView, stopped: bool
+) -> None:
+    assert (decide(world(RELEASE, rollout=view)).reason == "UpdateStopped") is stopped
+
+
+def test_a_failed_release_does_not_reach_an_instance_between_two_pods(world: World, decide: Decide) -> None:
+    update = decide(world(RELEASE, pod=None, bridge=BridgeView(), rollout=failed("elsewhere")))
+
+    assert (update.apply, update.reason) == (False, "UpdateStopped")
+
+
+def test_a_change_by_its_user_is_made_although_the_release_is_stopped(world: World, decide: Decide) -> None:
+    assert decide(world(SPEC, rollout=failed(NAMESPACE))).reserve == UpdateCause.SPEC
+
+
+def test_an_instance_that_drains_serves_again_when_the_release_is_stopped(world: World, decide: Decide) -> None:
+    draining = world(RELEASE, told("Unknown", "UpdateDraining"), bridge=BUSY, rollout=failed("elsewhere"))
+
+    assert (decide(draining).status, decide(draining).reason) == ("False", "UpdateStopped")
+
+
+def test_other_tenants_are_not_named(world: World, decide: Decide) -> None:
+    assert "beta" not in decide(world(RELEASE, rollout=failed("elsewhere"))).message
+    assert "elsewhere" not in decide(world(RELEASE, rollout=failed("elsewhere"))).message
+    assert "EfritInstance beta" in decide(world(RELEASE, rollout=failed(NAMESPACE))).message
+
+
+def test_a_failed_instance_that_its_user_changes_stays_in_doubt_until_it_is_ready(
+    world: World, decide: Decide
+) -> None:
+    changed = {**UPDATING, **SPEC}
+    given = world(changed, told("False", "UpdateFailed"), pod=pod(containers=EMACS_CRASHES), bridge=BridgeView())
+
+    update = decide(given)
+
+    assert (update.apply, update.started, update.trial) == (True, NOW - seconds(60), True)
+
+
+def test_only_an_instance_that_was_ready_puts_the_release_in_doubt(world: World, decide: Decide) -> None:
+    ill = told("Unknown", "UpdateDraining", ready="False")
+
+    assert not decide(world(RELEASE, ill)).trial
+    assert not decide(world(SPEC, told("Unknown", "UpdateDraining"))).trial
+
+
+def test_a_refused_change_leaves_the_instance_at_work(world: World, identity: Identity) -> None:
+    given = world(RELEASE, told("Unknown", "UpdateDraining"))
+    children = build(given.instance, LIMITED, identity, 1, NOW)
+
+    update = decide_update(given, children, 1, NOW, refused=True)
+
+    assert (update.status, update.reason, update.apply) == ("False", "UpdateRefused", False)

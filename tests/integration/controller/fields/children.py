@@ -75,11 +75,19 @@ def _lasting(obj: Json) -> Json:
     # A port of this machine stands in for the container's own, another one with every pod.
     body = {key: value for key, value in obj.items() if key not in ("metadata", "status", "apiVersion", "kind")}
     found: Json = {**body, "metadata": kept}
+    if "template" in body.get("spec", {}):
+        found["spec"] = _without_hashes(body["spec"])
     if obj.get("kind") == "Pod" or "nodeName" in body.get("spec", {}):
         found["spec"] = _without_ports(body["spec"])
         for each in kept["owners"]:
             each.pop("uid", None)
     return found
+
+
+def _without_hashes(spec: Json) -> Json:
+    template = spec["template"]
+    annotations = {key: value for key, value in template["metadata"]["annotations"].items() if key not in HASHES}
+    return {**spec, "template": {**template, "metadata": {**template["metadata"], "annotations": annotations}}}
 
 
 def _without_ports(spec: Json) -> Json:

@@ -100,6 +100,28 @@ class Version:
 
 
 @dataclass(frozen=True)
+class ObjectVersion:
+    """One version of an instance, a StatefulSet or a plan as a watch straight at the API server showed it.
+
+    kind: the resource's plural. instance: the instance it is, or belongs to.
+    mode: operatingMode of an instance. replicas: of a StatefulSet. suspended, final: of a plan.
+    """
+
+    at: float
+    event: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    resource_version: int
+    instance: str
+    mode: str = ""
+    replicas: int = 0
+    suspended: bool = False
+    final: bool = False
+
+
+@dataclass(frozen=True)
 class Ran:
     """A line of a counter file: an eval really ran here, at `written` by the clock of its Emacs."""
 
@@ -162,6 +184,8 @@ class Loss:
     queue: bool = False
     runs: int = 1
     """How many runs it may have cut off."""
+    held: bool = False
+    """A pod replaced for a changed template alone: the operator promises to wait until nothing runs in it."""
 
 
 REMOVED = ("DELETED", "UNSEEN")
@@ -193,6 +217,10 @@ class History:
     namespaces_left: those of them that were still there at the end.
     instances_ready: whether each instance answered again at the end, by (namespace, name).
     hits: how often each kind of fault really befell something.
+    objects: versions of instances, StatefulSets and plans.
+    undisturbed: spans in which a controller led and the API server answered, with time to settle taken off.
+    suffered_until: when what befell the other tenant was ended; None where nothing did.
+    others_open: requests of the other tenant that were still open at the end, by name.
     """
 
     submitted: tuple[Submitted, ...]
@@ -210,6 +238,10 @@ class History:
     namespaces_left: tuple[str, ...] = ()
     instances_ready: Mapping[tuple[str, str], bool] = field(default_factory=dict)
     hits: Mapping[str, int] = field(default_factory=dict)
+    objects: tuple[ObjectVersion, ...] = ()
+    undisturbed: tuple[tuple[float, float], ...] = ()
+    suffered_until: float | None = None
+    others_open: tuple[str, ...] = ()
     quiet_at: float = 0.0
     ended_at: float = 0.0
     patience: float = 60.0

@@ -4,6 +4,7 @@ I1 one final status, never changed. I2 everything accepted ends in time. I3 begu
 I4 Succeeded means it ran and the result is the response. I5 what never ran, never ran. I6 no file is left behind.
 I7 no answer crosses requests, instances or namespaces. I8 it ends as it would have without faults, but for what a
 fault allows: `Interrupted` where an Emacs or its queue was lost meanwhile, and what `History.clemency` names.
+I9 to I12 are in operator_invariants.py.
 """
 
 from __future__ import annotations
@@ -11,12 +12,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Literal
 
+from tests.chaos import operator_invariants
 from tests.chaos.history import Answer, Digest, End, History, Loss, Submitted, Version
-
-Invariant = Literal["I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8"]
+from tests.chaos.violation import Violation
 
 INLINE_BYTES = 32_768
 """What a status holds of a result."""
@@ -28,20 +27,6 @@ OPEN_AREAS = ("requests", "processing", "responses", "tmp", "control", "progress
 
 _UID = re.compile(r"^(?:req|resp|log)_(.+)\.(?:nd)?json$")
 _WORD = re.compile(r"[A-Za-z0-9_-]+")
-
-
-@dataclass(frozen=True)
-class Violation:
-    """A promise that was broken: which, for which request (by name, or empty), in a sentence, and what shows it."""
-
-    invariant: Invariant
-    request: str
-    sentence: str
-    evidence: str = ""
-
-    def __str__(self) -> str:
-        about = f" {self.request}" if self.request else ""
-        return f"{self.invariant}{about}: {self.sentence}" + (f" [{self.evidence}]" if self.evidence else "")
 
 
 def violations(history: History) -> list[Violation]:
@@ -262,7 +247,7 @@ def ends_as_without_faults(history: History) -> Iterator[Violation]:
 
 
 def _as_planned(history: History, request: Submitted, final: Version, runs: int, digest: Digest | None) -> bool:
-    spare = sum(each.runs for each in _losses(history, request)) if request.attempts > 1 else 0
+    spare = sum(each.runs for each in _losses(history, request) if not each.held) if request.attempts > 1 else 0
 
     def fits(end: End) -> bool:
         same_result = end.any_result or end.result == digest
@@ -351,4 +336,5 @@ CHECKS: tuple[Callable[[History], Iterator[Violation]], ...] = (
     nothing_is_left_behind,
     nothing_crosses,
     ends_as_without_faults,
+    *operator_invariants.CHECKS,
 )

@@ -1,7 +1,7 @@
-"""Watches the requests of one namespace straight at the API server, beside whatever befalls the controller.
+"""Watches the objects of one namespace straight at the API server, beside whatever befalls the controller.
 
-It goes on from the last version it saw when its own connection breaks. Where the API server cannot go back that far
-(410 Gone) it lists, marks what it finds as LISTED, and notes the gap.
+A watch goes on from the last version it saw when its own connection breaks. Where the API server cannot go back that
+far (410 Gone) it lists, marks what it finds as LISTED, and notes the gap.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import httpx
 
-from tests.chaos.history import REMOVED, Version
+from tests.chaos.history import FINAL_PHASES, REMOVED, ObjectVersion, Version
 from tests.cluster.control_plane import ControlPlane
 from tests.integration.kube import Kube
 
@@ -30,23 +31,19 @@ class _Expired(Exception):  # noqa: N818 - reads as what happened
     """The API server cannot go back to the version we ask for."""
 
 
-class Recorder:
-    """Start it before the first request is made; `versions` may be read from any thread at any time."""
+class Watcher(ABC):
+    """One list and watch in a thread of its own; a subclass says what becomes of what it sees."""
 
-    def __init__(self, plane: ControlPlane, namespace: str, clock: Callable[[], float]) -> None:
-        self._plane = plane
-        self._path = Kube.path("efritrequests", namespace)
+    def __init__(self, plane: ControlPlane, plural: str, namespace: str, clock: Callable[[], float]) -> None:
+        self._path = Kube.path(plural, namespace)
         self._clock = clock
         self._lock = threading.Lock()
-        self._versions: list[Version] = []
-        self._final: dict[str, Version] = {}
-        self._latest: dict[str, Version] = {}
         self._gaps: list[float] = []
         self._position = ""
         self._connection: socket.socket | None = None
         self._stopping = threading.Event()
         self._listening = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"recorder of {plural}", daemon=True)
         pki = plane.authority
         context = ssl.create_default_context(cafile=str(pki.ca))
         context.load_cert_chain(pki.certificate("admin"), pki.key("admin"))
@@ -71,26 +68,17 @@ class Recorder:
         self._client.close()
 
     @property
-    def versions(self) -> tuple[Version, ...]:
-        with self._lock:
-            return tuple(self._versions)
-
-    @property
     def gaps(self) -> tuple[float, ...]:
         with self._lock:
             return tuple(self._gaps)
 
-    @property
-    def final(self) -> Mapping[str, Version]:
-        """Return the first final version of each request, by UID."""
-        with self._lock:
-            return dict(self._final)
+    @abstractmethod
+    def _note(self, event: str, obj: dict[str, Any]) -> None:
+        """Keep one version of an object."""
 
-    @property
-    def latest(self) -> Mapping[str, Version]:
-        """Return the newest version of each request, by UID."""
-        with self._lock:
-            return dict(self._latest)
+    @abstractmethod
+    def _note_missing(self, listed: set[str]) -> None:
+        """Note what a list after a gap does not have any more; `listed`: the UIDs it has."""
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -113,14 +101,7 @@ class Recorder:
         for each in found["items"]:
             self._note("LISTED", each)
         self._position = found["metadata"]["resourceVersion"]
-        listed = {each["metadata"]["uid"] for each in found["items"]}
-        with self._lock:
-            for uid, known in self._latest.items():
-                if uid not in listed and known.event not in REMOVED:
-                    # What it became after this version nobody knows.
-                    unseen = replace(known, at=self._clock(), event="UNSEEN", resource_version=int(self._position))
-                    self._versions.append(unseen)
-                    self._latest[uid] = unseen
+        self._note_missing({each["metadata"]["uid"] for each in found["items"]})
 
     def _watch(self) -> None:
         query = {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": self._position}
@@ -140,6 +121,42 @@ class Recorder:
                     self._note(event["type"], event["object"])
                 self._position = event["object"]["metadata"]["resourceVersion"]
 
+
+class Recorder(Watcher):
+    """The requests of a namespace. Start it before the first is made; read it from any thread at any time."""
+
+    def __init__(self, plane: ControlPlane, namespace: str, clock: Callable[[], float]) -> None:
+        super().__init__(plane, "efritrequests", namespace, clock)
+        self._versions: list[Version] = []
+        self._final: dict[str, Version] = {}
+        self._latest: dict[str, Version] = {}
+
+    @property
+    def versions(self) -> tuple[Version, ...]:
+        with self._lock:
+            return tuple(self._versions)
+
+    @property
+    def final(self) -> Mapping[str, Version]:
+        """Return the first final version of each request, by UID."""
+        with self._lock:
+            return dict(self._final)
+
+    @property
+    def latest(self) -> Mapping[str, Version]:
+        """Return the newest version of each request, by UID."""
+        with self._lock:
+            return dict(self._latest)
+
+    def _note_missing(self, listed: set[str]) -> None:
+        with self._lock:
+            for uid, known in self._latest.items():
+                if uid not in listed and known.event not in REMOVED:
+                    # What it became after this version nobody knows.
+                    unseen = replace(known, at=self._clock(), event="UNSEEN", resource_version=int(self._position))
+                    self._versions.append(unseen)
+                    self._latest[uid] = unseen
+
     def _note(self, event: str, obj: dict[str, Any]) -> None:
         meta = obj["metadata"]
         version = Version(
@@ -157,3 +174,44 @@ class Recorder:
             self._latest[version.uid] = version
             if version.final:
                 self._final.setdefault(version.uid, version)
+
+
+class ObjectRecorder(Watcher):
+    """The instances, StatefulSets or plans of a namespace, reduced to what the invariants are about."""
+
+    def __init__(self, plane: ControlPlane, plural: str, namespace: str, clock: Callable[[], float]) -> None:
+        super().__init__(plane, plural, namespace, clock)
+        self._plural = plural
+        self._versions: list[ObjectVersion] = []
+
+    @property
+    def versions(self) -> Sequence[ObjectVersion]:
+        with self._lock:
+            return tuple(self._versions)
+
+    def _note_missing(self, listed: set[str]) -> None:
+        """What went while nobody looked is not judged: nobody knows what there was beside it."""
+
+    def _note(self, event: str, obj: dict[str, Any]) -> None:
+        meta, spec, status = obj["metadata"], obj["spec"], obj.get("status", {})
+        homes = {
+            "efritinstances": meta["name"],
+            "statefulsets": meta.get("labels", {}).get("efrit.dev/instance", ""),
+            "efritplans": status.get("instanceName") or spec.get("instanceRef", {}).get("name", ""),
+        }
+        version = ObjectVersion(
+            at=self._clock(),
+            event=event,
+            kind=self._plural,
+            namespace=meta["namespace"],
+            name=meta["name"],
+            uid=meta["uid"],
+            resource_version=int(meta["resourceVersion"]),
+            instance=homes[self._plural],
+            mode=str(spec.get("operatingMode", "")),
+            replicas=int(spec.get("replicas", 0)),
+            suspended=bool(spec.get("suspend")),
+            final=status.get("phase") in FINAL_PHASES,
+        )
+        with self._lock:
+            self._versions.append(version)

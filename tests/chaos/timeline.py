@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from tests.chaos.history import History, Note, Submitted, Version
-from tests.chaos.invariants import Violation
+from tests.chaos.violation import Violation
 
 FAULT_MARK = "!!"
 

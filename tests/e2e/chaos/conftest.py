@@ -17,10 +17,10 @@ import pytest
 from tests.chaos.cluster_ground import ClusterGround
 from tests.chaos.cluster_stage import ClusterStage
 from tests.chaos.history import History, Submitted, Version
-from tests.chaos.invariants import Violation
 from tests.chaos.plan import Plan
 from tests.chaos.run import play as play_on
 from tests.chaos.timeline import report
+from tests.chaos.violation import Violation
 from tests.cluster import cli
 
 

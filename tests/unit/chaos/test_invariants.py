@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tests.chaos.history import Clemency, Digest, End, History
-from tests.chaos.invariants import Violation, violations
+from tests.chaos.invariants import violations
+from tests.chaos.violation import Violation
 from tests.unit.chaos.histories import (
     RESULT,
     SUCCEEDED,

@@ -1,0 +1,22 @@
+"""One broken promise, as every check returns it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Invariant = Literal["I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "I9", "I10", "I11", "I12"]
+
+
+@dataclass(frozen=True)
+class Violation:
+    """A promise that was broken: which, for which request (by name, or empty), in a sentence, and what shows it."""
+
+    invariant: Invariant
+    request: str
+    sentence: str
+    evidence: str = ""
+
+    def __str__(self) -> str:
+        about = f" {self.request}" if self.request else ""
+        return f"{self.invariant}{about}: {self.sentence}" + (f" [{self.evidence}]" if self.evidence else "")

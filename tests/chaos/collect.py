@@ -14,10 +14,14 @@ from pathlib import Path
 from tests.chaos.history import Answer, Clemency, Digest, History, QueueFile, Version
 from tests.chaos.invariants import OPEN_AREAS
 from tests.chaos.light import GRACE_SECONDS, Stage
+from tests.chaos.operator_invariants import CREATED_BEFORE_SECONDS
 from tests.chaos.plan import Do, Theme
 from tests.chaos.workload import Kind
 from tests.integration.controller.pod import Pod
 from tests.integration.kube import Json, Refused
+
+SETTLE_SECONDS = 20.0
+"""Until a controller leads again after whatever has disturbed it: a lease is at most 15 s old."""
 
 MISSING = Digest(-1, "missing")
 """What a reference points at that is not there."""
@@ -51,12 +55,13 @@ def tidy(files: tuple[QueueFile, ...]) -> bool:
 
 
 def instances_ready(stage: Stage) -> dict[tuple[str, str], bool]:
-    """Return whether each instance says that it is Ready."""
+    """Return whether each instance says that it is Ready, or sleeps because it is idle."""
     found = {}
     for each in stage.ground.kube.list("efritinstances", stage.namespace):
         conditions = each.get("status", {}).get("conditions", ())
         ready = any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
-        found[stage.namespace, each["metadata"]["name"]] = ready
+        asleep = bool(each["spec"].get("idle")) and each.get("status", {}).get("suspendedIdle") is True
+        found[stage.namespace, each["metadata"]["name"]] = ready or asleep
     return found
 
 
@@ -67,6 +72,7 @@ def collect(
     files: tuple[QueueFile, ...],
     ready: dict[tuple[str, str], bool],
     namespace_left: bool,
+    suffered_until: float | None = None,
 ) -> History:
     """Return the whole history of a run that is over."""
     ended_at = stage.clock()
@@ -87,10 +93,24 @@ def collect(
         namespaces_left=deleted if namespace_left else (),
         instances_ready={} if deleted else ready,
         hits=dict(stage.hits),
+        objects=stage.objects,
+        undisturbed=_undisturbed(stage, ended_at),
+        suffered_until=suffered_until,
+        others_open=stage.others_open(),
         quiet_at=quiet_at,
         ended_at=ended_at,
         patience=stage.plan.patience,
     )
+
+
+def _undisturbed(stage: Stage, ended_at: float) -> tuple[tuple[float, float], ...]:
+    """Return the spans in which a controller led and the API server answered, without the time to settle."""
+    spans, begin = [], 0.0 if stage.plan.warm else SETTLE_SECONDS
+    for disturbed, over in sorted(stage.disturbances):
+        if disturbed > begin:
+            spans.append((begin, disturbed))
+        begin = max(begin, over + SETTLE_SECONDS)
+    return tuple([*spans, (begin, ended_at)] if ended_at > begin else spans)
 
 
 def _answers(stage: Stage) -> Iterator[Answer]:
@@ -151,6 +171,8 @@ def _clemency(stage: Stage) -> Iterator[Clemency]:
         if late - each.at > GRACE_SECONDS - 1 and kinds[each.name] is not Kind.LOST:
             for reason in ("Rejected", "Interrupted"):
                 yield Clemency(reason, "its instance was made too late", request=each.name, runs=(0,))
+    yield from _of_refusals(stage)
+    yield from _of_idleness(stage)
     if stage.plan.theme is Theme.CLOCKS:
         for step in stage.plan.faults:
             for work in stage.plan.work:
@@ -163,3 +185,26 @@ def _clemency(stage: Stage) -> Iterator[Clemency]:
             if step.do in (Do.STOP_EMACS, Do.STOP_BRIDGE):
                 why = "its time ran out while Emacs, or who guards it, stood still"
                 yield Clemency("TimedOut", why, instance=step.target, runs=(0, 1, 2, 3))
+
+
+def _of_refusals(stage: Stage) -> Iterator[Clemency]:
+    """A large result that could not be stored whole is cut, and the status says so."""
+    if stage.plan.theme not in (Theme.REFUSALS, Theme.VOLUMES):
+        return
+    large = {each.name for each in stage.plan.work if each.kind in (Kind.LARGE, Kind.HUGE)}
+    for each in stage.submitted:
+        final = stage.recorder.final.get(each.uid)
+        if each.name in large and final and final.status.get("truncated") and not final.status.get("resultRef"):
+            yield Clemency("Succeeded", "its whole result was refused", request=each.name, runs=(1, 2, 3))
+
+
+def _of_idleness(stage: Stage) -> Iterator[Clemency]:
+    """A request that is made about when its instance is deleted for idleness, or later, finds none."""
+    gone = {
+        each.instance: each.at for each in stage.objects if each.kind == "efritinstances" and each.event == "DELETED"
+    }
+    for each in stage.submitted:
+        deleted = min((gone.get(name, float("inf")) for name in each.instances), default=float("inf"))
+        if each.at > deleted - CREATED_BEFORE_SECONDS:
+            for reason in ("Rejected", "Interrupted"):
+                yield Clemency(reason, "its instance was deleted for idleness", request=each.name, runs=(0,))

@@ -17,7 +17,7 @@ import httpx
 from tests.chaos.ground import Ground
 from tests.chaos.history import Loss, Note, Submitted
 from tests.chaos.plan import Do, Plan, Step
-from tests.chaos.workload import InstancePlan, Work
+from tests.chaos.workload import InstancePlan, SuspendedPlan, Work
 from tests.integration.kube import Json, Refused
 
 SUSPENDED = "suspended"
@@ -71,6 +71,11 @@ class Hand:
         self._insist(lambda: self._create("efritinstances", instance.manifest()))
         self.made_at[instance.name] = self.clock()
 
+    def make_plan(self, plan: SuspendedPlan) -> None:
+        """Create a plan that is suspended."""
+        self.note("user", f"creates the suspended plan {plan.name}", instance=plan.instance)
+        self._insist(lambda: self._create("efritplans", plan.manifest()))
+
     def ask(self, work: Work) -> None:
         """Create a request."""
         began = self.clock()
@@ -117,7 +122,7 @@ class Hand:
             case Do.RESUME:
                 change(operatingMode="Running")
             case Do.CHANGE:
-                self._lose(name, began, None, "its pod template was changed", queue=True)
+                self._lose(name, began, None, "its pod template was changed", queue=True, held=True)
                 change(emacs=self.other_emacs())
             case Do.DELETE_NAMESPACE:
                 self.namespace_deleted = True
@@ -158,10 +163,19 @@ class Hand:
 
     # What was lost
 
-    def _lose(self, instance: str, begin: float, end: float | None, cause: str, *, queue: bool = False) -> None:
+    def _lose(
+        self,
+        instance: str,
+        begin: float,
+        end: float | None,
+        cause: str,
+        *,
+        queue: bool = False,
+        held: bool = False,
+    ) -> None:
         """Note that an Emacs ended; `queue`: a queue that lives in the pod went with it. No end: with the pod."""
         ephemeral = any(each.name == instance and each.ephemeral_queue for each in self.plan.instances)
-        found = Loss(self.namespace, instance, begin, end or float("inf"), cause, queue and ephemeral)
+        found = Loss(self.namespace, instance, begin, end or float("inf"), cause, queue and ephemeral, held=held)
         serving = self.serving(instance)
         with self._lock:
             self._open_losses += [(len(self.losses), serving)] if end is None else []

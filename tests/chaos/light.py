@@ -12,21 +12,19 @@ import shutil
 import signal
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-
-import httpx
 
 from tests.chaos.ground import Ground
 from tests.chaos.hand import Hand
-from tests.chaos.history import Answer, Note, Ran
-from tests.chaos.plan import CallFault, Do, FileFate, Plan, Step, Theme
+from tests.chaos.history import Answer, Note, ObjectVersion, Ran
+from tests.chaos.light_processes import DAEMONS, DISTURBING, Controller, armed_fault, chosen, is_emacs
+from tests.chaos.operations import OPERATIONS, Operations
+from tests.chaos.plan import Do, FileFate, Plan, Step, Theme
 from tests.chaos.proxy import Armed, Proxy
-from tests.chaos.recorder import Recorder
-from tests.chaos.rules import Fault, final_status
+from tests.chaos.recorder import ObjectRecorder, Recorder
 from tests.chaos.shims import Point, Shims
 from tests.chaos.workload import COUNTER
-from tests.integration.controller.operator import Operator
+from tests.integration.conftest import new_namespace
 from tests.integration.controller.pod import Pod
 from tests.integration.controller.site import Site
 from tests.integration.kube import Json, Refused
@@ -36,17 +34,6 @@ GRACE_SECONDS = 4
 SETTINGS = {"EFRIT_SWEEP_SECONDS": "2", "EFRIT_TARGET_GRACE_SECONDS": str(GRACE_SECONDS)}
 TWO_LEADERS = {"EFRIT_LEASE_SECONDS": "3"}
 RELAUNCH_SECONDS = 0.5
-
-
-@dataclass
-class Controller:
-    """One controller process and what is being done to it."""
-
-    operator: Operator
-    frozen: bool = False
-    relaunch_at: float | None = None
-    kills: int = 0
-    unexpected: list[str] = field(default_factory=list)
 
 
 class Stage(Hand):
@@ -66,6 +53,10 @@ class Stage(Hand):
         self._proxy: Proxy | None = None
         self._shims: Shims | None = None
         self._points: dict[Step, Point] = {}
+        self._objects: list[ObjectRecorder] = []
+        self.operations = Operations(self)
+        self.disturbances: list[tuple[float, float]] = []
+        """When the controller or its API server was kept from working."""
 
     # Beginning and end
 
@@ -74,17 +65,23 @@ class Stage(Hand):
         plan = self.plan
         self.ground.mend()
         self.ground.collect_garbage(plan.theme is Theme.NAMESPACE)
-        self.site = Site(self.ground.plane, self.ground.kube, Path("/dev/null"), self.ground.lisp)
+        other = new_namespace(self.ground.kube, "o") if plan.theme is Theme.TENANTS else None
+        others = (other,) if other else ()
+        self.site = Site(self.ground.plane, self.ground.kube, Path("/dev/null"), self.ground.lisp, others=others)
         self.namespace = self.site.namespace
+        self.operations.open(other)
         self.recorder = Recorder(self.ground.plane, self.namespace, self.clock)
         self.recorder.start()
+        for plural in ("efritinstances", "statefulsets", "efritplans"):
+            self._objects.append(ObjectRecorder(self.ground.plane, plural, self.namespace, self.clock))
+            self._objects[-1].start()
         server = None
         if plan.theme is Theme.CALLS:
             self._proxy = Proxy(self.ground.plane)
             self._proxy.start()
             self._proxy.victim = self._victim
             server = self._proxy.url
-        if plan.theme in (Theme.FILES, Theme.CLOCKS):
+        if plan.theme in (Theme.FILES, Theme.CLOCKS, Theme.VOLUMES):
             self._shims = Shims(self.site.directory)
             self.site.node.environment = self._shims.for_pod
         env = {**SETTINGS, **(TWO_LEADERS if plan.controllers > 1 else {})}
@@ -98,6 +95,8 @@ class Stage(Hand):
             first = plan.instances[0]
             self.make(first)
             self.site.until_condition(first.name, "Ready", 60, status="True")
+        if self.operations.tenant is not None:
+            self.operations.tenant.begin()
         self.clock.start()
 
     def close(self) -> None:
@@ -107,8 +106,11 @@ class Stage(Hand):
             self._proxy.close()
         if hasattr(self, "recorder"):
             self.recorder.close()
+        for each in self._objects:
+            each.close()
         if hasattr(self, "site"):
             self.ground.mend()
+            self.operations.close()
             self.site.close()
 
     def keep_logs(self, directory: Path) -> None:
@@ -124,11 +126,15 @@ class Stage(Hand):
     def strike(self, step: Step) -> None:
         """Let a fault happen."""
         instance = step.target if self._is_instance(step.target) else ""
-        detail = step.call or step.file or (f"{step.target} by {step.hours:+} h" if step.hours else "")
+        detail = step.call or step.file or (f"{step.target} by {step.hours:+} h" if step.hours else step.detail)
         self.note("fault", f"{step.do.value} {detail}".strip(), instance=instance, fault=True)
         # Those that wait for a call count when they strike.
         self.hits[step.do.value] += step.do not in (Do.CALL, Do.FILE)
+        if step.do in DISTURBING:
+            self.disturbances.append((self.clock(), self.clock() + step.seconds))
         match step.do:
+            case do if do in OPERATIONS:
+                self.operations.strike(step)
             case Do.KILL_CONTROLLER | Do.STOP_CONTROLLER:
                 self._strike_controller(step)
             case Do.KILL_API | Do.KILL_ETCD:
@@ -138,7 +144,7 @@ class Stage(Hand):
             case Do.CALL:
                 assert self._proxy is not None
                 assert step.call is not None
-                self.armed.append((self._proxy.arm(_armed(step.call)), 0))
+                self.armed.append((self._proxy.arm(armed_fault(step.call)), 0))
             case Do.FILE | Do.SET_CLOCK:
                 self._strike_shim(step)
             case _:
@@ -159,32 +165,21 @@ class Stage(Hand):
             self._points[step] = point
 
     def _strike_controller(self, step: Step) -> None:
-        chosen = self._chosen(step.target)
+        hit = chosen(self.controllers, step.target)
         if step.do is Do.STOP_CONTROLLER:
-            chosen.frozen = True
-            self._stopped_controller[step] = chosen
+            hit.frozen = True
+            self._stopped_controller[step] = hit
             with contextlib.suppress(ProcessLookupError):
-                chosen.operator.freeze(True)
+                hit.operator.freeze(True)
         else:
-            chosen.operator.kill()
-            chosen.relaunch_at = self.clock() + step.seconds
-        self.note("fault", f"it is {chosen.operator.name}", fault=True)
-
-    def _chosen(self, target: str) -> Controller:
-        if target not in ("leader", "standby"):
-            return self.controllers[0]
-        roles: dict[str, Controller] = {}
-        for each in self.controllers:
-            if not each.frozen and each.operator.process.status is None:
-                with contextlib.suppress(httpx.TransportError, AssertionError):
-                    roles["leader" if each.operator.role() == "leading" else "standby"] = each
-        return roles.get(target) or next(iter(roles.values()), self.controllers[0])
+            hit.operator.kill()
+            hit.relaunch_at = self.clock() + step.seconds
+        self.note("fault", f"it is {hit.operator.name}", fault=True)
 
     def _strike_pod(self, step: Step) -> None:
         pod, now = self.find(step.target), self.clock()
         if pod is None or not pod.started:
-            self.note("fault", "there is no pod to hit", instance=step.target)
-            self.hits[step.do.value] -= 1
+            self.missed(step)
             return
         match step.do:
             case Do.KILL_BRIDGE:
@@ -196,11 +191,24 @@ class Stage(Hand):
                 pod.kill()
                 self._lose(step.target, now, self.clock(), step.do.value)
             case Do.DELETE_POD | Do.FORCE_POD:
-                self._lose(step.target, now, None, step.do.value, queue=True)
-                # Not from this thread: the API server may be away, and the main loop must go on.
-                threading.Thread(target=self._remove_pod, args=(step.do, pod), daemon=True).start()
+                self.lose_pod(step, pod)
             case Do.KILL_EMACS | Do.STOP_EMACS:
                 self._strike_emacs(step, pod, now)
+
+    def missed(self, step: Step) -> None:
+        """Note that there was nothing to hit."""
+        self.note("fault", "there is no pod to hit", instance=step.target)
+        self.hits[step.do.value] -= 1
+
+    def lose_pod(self, step: Step, pod: Pod) -> None:
+        """Delete a pod at the API server, and note that what runs in it may be cut off."""
+        self._lose(step.target, self.clock(), None, step.do.value, queue=True)
+        # Not from this thread: the API server may be away, and the main loop must go on.
+        threading.Thread(target=self._remove_pod, args=(step.do, pod), daemon=True).start()
+
+    def hold(self, instance: str, cause: str) -> None:
+        """Note that a pod is to be replaced once nothing runs in it."""
+        self._lose(instance, self.clock(), None, cause, queue=True, held=True)
 
     def _remove_pod(self, do: Do, pod: Pod) -> None:
         only: Json = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": pod.uid}}
@@ -222,7 +230,7 @@ class Stage(Hand):
         pid = pod.emacs_pid()
         number = signal.SIGKILL if step.do is Do.KILL_EMACS else signal.SIGSTOP
         try:
-            if pid is None or not _is_emacs(pid):
+            if pid is None or not is_emacs(pid):
                 raise ProcessLookupError
             os.kill(pid, number)
         except ProcessLookupError:
@@ -241,12 +249,13 @@ class Stage(Hand):
             self.note(
                 "fault", f"{step.do.value} is over", instance=step.target if self._is_instance(step.target) else ""
             )
+        self.operations.relieve(step)
         match step.do:
             case Do.STOP_CONTROLLER:
-                chosen = self._stopped_controller.pop(step)
+                hit = self._stopped_controller.pop(step)
                 with contextlib.suppress(ProcessLookupError):
-                    chosen.operator.freeze(False)
-                chosen.frozen = any(each is chosen for each in self._stopped_controller.values())
+                    hit.operator.freeze(False)
+                hit.frozen = any(each is hit for each in self._stopped_controller.values())
             case Do.KILL_API | Do.KILL_ETCD:
                 self.ground.plane.start(wait=False)
             case Do.STOP_API | Do.STOP_ETCD:
@@ -263,7 +272,7 @@ class Stage(Hand):
                         pod.freeze_bridge(False)
             case Do.STOP_EMACS:
                 pid = self._stopped_emacs.pop(step, None)
-                if pid is not None and _is_emacs(pid):
+                if pid is not None and is_emacs(pid):
                     os.kill(pid, signal.SIGCONT)
 
     def tend(self) -> None:
@@ -276,6 +285,7 @@ class Stage(Hand):
                 told = f"{each.operator.name} ended by itself with status {process.status}"
                 each.unexpected.append(told)
                 self.note("controller", told)
+                self.disturbances.append((self.clock(), self.clock() + RELAUNCH_SECONDS))
                 each.relaunch_at = self.clock() + RELAUNCH_SECONDS
             if self.clock() >= each.relaunch_at:
                 each.relaunch_at = None
@@ -309,6 +319,7 @@ class Stage(Hand):
             self._proxy.heal()
         if self._shims is not None:
             self._shims.heal()
+        self.operations.heal()
         for step in (*self._stopped_controller, *self._stopped_bridge, *self._stopped_emacs):
             self.relieve(step)
         self.tend()
@@ -332,7 +343,7 @@ class Stage(Hand):
         """Return which pod's Emacs serves an instance, empty while none does."""
         pod = self.find(instance)
         pid = pod.emacs_pid() if pod else None
-        return pod.uid if pod and pid and _is_emacs(pid) else ""
+        return pod.uid if pod and pid and is_emacs(pid) else ""
 
     def complaints(self) -> Sequence[str]:
         """Return what programs have written of defects of their own; here `tend` notes who ends by itself."""
@@ -348,7 +359,8 @@ class Stage(Hand):
 
     def ran(self) -> tuple[Ran, ...]:
         """Return the lines of every counter file."""
-        for path, instance in {pod.workspace / COUNTER: pod.instance for pod in self.pods()}.items():
+        counter = next((each.counter for each in self.plan.work), COUNTER)
+        for path, instance in {pod.workspace / counter: pod.instance for pod in self.pods()}.items():
             with contextlib.suppress(OSError):
                 size = path.stat().st_size
                 if self._counters.get(path, (-1, []))[0] != size:
@@ -360,34 +372,16 @@ class Stage(Hand):
         word, pid, written = [*line.split(), "0", "0", "0"][:3]
         return Ran(self.namespace, instance, word, int(pid), float(written) - self.clock.epoch)
 
+    def others_open(self) -> tuple[str, ...]:
+        """Return the requests of the other tenant that are not final."""
+        tenant = self.operations.tenant
+        return tenant.open() if tenant is not None else ()
+
+    @property
+    def objects(self) -> tuple[ObjectVersion, ...]:
+        """Return what was seen of instances, StatefulSets and plans."""
+        return tuple(version for each in self._objects for version in each.versions)
+
     @property
     def final(self) -> Mapping[str, object]:
         return self.recorder.final
-
-
-DAEMONS = {
-    Do.KILL_API: "kube-apiserver",
-    Do.STOP_API: "kube-apiserver",
-    Do.KILL_ETCD: "etcd",
-    Do.STOP_ETCD: "etcd",
-}
-
-
-def _armed(call: CallFault) -> Fault:
-    return Fault(
-        call.fate,
-        verb=call.verb,
-        resource=call.resource,
-        sub=call.sub if call.verb and call.sub else None,
-        when=final_status if call.final else None,
-        skip=call.skip,
-        times=call.times,
-        seconds=call.seconds,
-    )
-
-
-def _is_emacs(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/comm").read_text().startswith("emacs")
-    except OSError:
-        return False

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tests.chaos.rules import Fate
-from tests.chaos.workload import InstancePlan, Work
+from tests.chaos.workload import InstancePlan, SuspendedPlan, Work
 
 
 class Theme(StrEnum):
@@ -31,6 +31,18 @@ class Theme(StrEnum):
     """Something stands still for a minute and a half."""
     AWAY = "away"
     """The API server is away for two minutes."""
+    IDLE = "idle"
+    """Instances with spec.idle, among them some with long evals and suspended plans; the controller is restarted."""
+    ROLLOUT = "rollout"
+    """Templates are changed and the operator is upgraded under load."""
+    REFUSALS = "refusals"
+    """An admission policy or a quota refuses for a while what the operator creates."""
+    VOLUMES = "volumes"
+    """A volume has no bytes or no inodes left, or its fsync hangs."""
+    TENANTS = "tenants"
+    """A second namespace that is served as well vanishes, is forbidden, or suffers otherwise."""
+    TERMINATING = "terminating"
+    """A pod that is deleted stays Terminating while its containers go on, as on a lost node."""
     NODE = "node"
     """The node loses its kubelet, its container runtime, its power or a part of its network (real cluster only)."""
 
@@ -61,6 +73,16 @@ class Do(StrEnum):
     CALL = "API call or watch"
     FILE = "file call"
     SET_CLOCK = "set the clock of"
+    UPGRADE = "upgrade the bridge's image and restart the controller"
+    REFUSE = "have an admission policy refuse"
+    QUOTA = "have a quota refuse"
+    FILL = "fill a volume of"
+    KEEP_POD = "delete the pod and keep it Terminating"
+    DELETE_TENANT = "delete the other namespace"
+    FORBID_TENANT = "take away the rights in the other namespace"
+    REFUSE_TENANT = "refuse all the operator creates in the other namespace"
+    STOP_TENANT = "SIGSTOP the bridge of the other namespace"
+    FLOOD_TENANT = "create requests in the other namespace"
 
     EVICT_POD = "evict the pod"
     CUT_BRIDGE = "drop every packet between the pod and other pods"
@@ -124,11 +146,13 @@ class FileFate(StrEnum):
     EIO = "EIO"
     ENOSPC = "ENOSPC"
     SHORT = "half written, ENOSPC"
+    HANG = "hangs"
+    """It does not return until the fault is over."""
 
 
 @dataclass(frozen=True)
 class FileFault:
-    """What befalls a call of `program` (bridge or emacs) to a path that matches; the first `skip` go unharmed.
+    """What befalls a call of `program` (bridge, emacs or any) to a path that matches; the first `skip` go unharmed.
 
     operation: create, write, fsync, link, rename, unlink …, or * for all. lasting: until it is undone, not once.
     """
@@ -149,7 +173,7 @@ class FileFault:
 class Step:
     """Something that is done at a moment. `seconds`: how long it lasts until it is undone; 0: at once or never.
 
-    hours: what a clock is set forward by.
+    hours: what a clock is set forward by. detail: what is refused, or which volume is filled with what.
     """
 
     do: Do
@@ -159,9 +183,10 @@ class Step:
     call: CallFault | None = None
     file: FileFault | None = None
     hours: int = 0
+    detail: str = ""
 
     def __str__(self) -> str:
-        detail = str(self.call or self.file or (f"by {self.hours:+} h" if self.hours else ""))
+        detail = str(self.call or self.file or (f"by {self.hours:+} h" if self.hours else self.detail))
         what = " ".join(filter(None, (self.do.value, self.target, detail)))
         return f"{self.when}: {what}" + (f" for {self.seconds:.1f} s" if self.seconds else "")
 
@@ -178,6 +203,7 @@ class Plan:
     controllers: int = 1
     warm: bool = True
     patience: float = 60.0
+    plans: tuple[SuspendedPlan, ...] = ()
 
     @property
     def faults(self) -> tuple[Step, ...]:
@@ -190,6 +216,7 @@ class Plan:
             f"{len(self.faults)} faults, {self.controllers} controllers, {'warm' if self.warm else 'cold'}"
         ]
         lines += [f"  {_instance(each)}" for each in self.instances]
+        lines += [f"  plan {each.name} at {each.at:.2f} s: suspended, on {each.instance}" for each in self.plans]
         lines += [f"  {_work(each)}" for each in self.work]
         lines += [f"  {'!!' if each.do.fault else '--'} {each}" for each in self.steps]
         return "\n".join(lines)
@@ -199,6 +226,8 @@ def _instance(each: InstancePlan) -> str:
     parts = [f"instance {each.name} at {each.at:.2f} s"]
     parts.append("queue ephemeral" if each.ephemeral_queue else "queue on a claim")
     parts.append(f"maxPending {each.max_pending}")
+    parts += [f"idle: suspended after {each.suspend_after} s"] if each.suspend_after else []
+    parts += [f"idle: deleted after {each.delete_after} s"] if each.delete_after else []
     return ", ".join(parts)
 
 

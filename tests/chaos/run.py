@@ -6,8 +6,6 @@ waits for the API server. When all is over it waits, within bounds, until everyt
 
 from __future__ import annotations
 
-import queue
-import threading
 import time
 import traceback
 from collections.abc import Callable, Sequence
@@ -19,10 +17,12 @@ import httpx
 
 from tests.chaos import collect
 from tests.chaos.history import REMOVED, History, QueueFile
-from tests.chaos.invariants import Violation, violations
+from tests.chaos.invariants import violations
 from tests.chaos.light import Stage
 from tests.chaos.plan import Do, Plan, Step, Theme, When
 from tests.chaos.timeline import report
+from tests.chaos.users import Users
+from tests.chaos.violation import Violation
 from tests.integration.kube import Refused
 
 TICK_SECONDS = 0.02
@@ -30,36 +30,6 @@ LITTER_SECONDS = 3.0
 """How long a temporary file lies before nobody is believed to work on it."""
 CALLS_SECONDS = 4.0
 """How long faults of calls stay armed after the last step."""
-
-
-class Users:
-    """Does what users do, in order, in a thread."""
-
-    def __init__(self) -> None:
-        self._jobs: queue.Queue[Callable[[], None] | None] = queue.Queue()
-        self._thread = threading.Thread(target=self._run, name="users", daemon=True)
-        self._failure: BaseException | None = None
-        self._thread.start()
-
-    def do(self, job: Callable[[], None]) -> None:
-        self._jobs.put(job)
-
-    @property
-    def idle(self) -> bool:
-        if self._failure is not None:
-            raise self._failure
-        return self._jobs.unfinished_tasks == 0
-
-    def close(self) -> None:
-        self._jobs.put(None)
-
-    def _run(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            try:
-                job()
-            except BaseException as error:  # noqa: BLE001 - handed to whoever asks
-                self._failure = error
-            self._jobs.task_done()
 
 
 @dataclass(frozen=True)
@@ -108,6 +78,7 @@ def _main_loop(stage: Stage, users: Users) -> None:
     creations: list[tuple[float, Callable[[], None]]] = [
         *((each.at, partial(stage.make, each)) for each in plan.instances),
         *((each.at, partial(stage.ask, each)) for each in plan.work),
+        *((each.at, partial(stage.make_plan, each)) for each in plan.plans),
     ]
     creations.sort(key=lambda creation: creation[0])
     waiting, lasting = list(plan.steps), list[tuple[float, Step]]()
@@ -151,6 +122,11 @@ def _due(plan: Plan, when: When, now: float, running: set[str], answered: int) -
 
 
 def _finish(stage: Stage) -> History:
+    suffered_until = None
+    if stage.plan.theme is Theme.TENANTS:
+        # The other tenant's trouble lasts until all of this one's work is done.
+        _within(stage, stage.plan.patience, lambda: _all_final(stage))
+        suffered_until = stage.clock()
     stage.heal()
     stage.ground.mend()
     quiet_at = stage.clock()
@@ -167,7 +143,15 @@ def _finish(stage: Stage) -> History:
             # A temporary file that could not be removed is removed at the next start, says docs/queue.md.
             stage.start_again(instances)
             _within(stage, stage.tidy_seconds, look.settled)
-    return collect.collect(stage, quiet_at=quiet_at, files=look.files, ready=look.ready, namespace_left=left)
+        _within(stage, stage.plan.patience, lambda: not stage.others_open())
+    return collect.collect(
+        stage,
+        quiet_at=quiet_at,
+        files=look.files,
+        ready=look.ready,
+        namespace_left=left,
+        suffered_until=suffered_until,
+    )
 
 
 class _Look:

@@ -6,13 +6,13 @@ What a plan can say is plan.py's and workload.py's; how it is played is run.py's
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
-from tests.chaos import workload
+from tests.chaos import seed_parts as parts
+from tests.chaos import seeds_operations as operations
 from tests.chaos.plan import CallFault, Do, FileFate, FileFault, Plan, Step, Theme, When
 from tests.chaos.rules import Fate
-from tests.chaos.workload import Kind, Work
 
 LONG_SECONDS = 90.0
 AWAY_SECONDS = 120.0
@@ -22,30 +22,40 @@ CYCLE = (
     Theme.CALLS,
     Theme.FILES,
     Theme.LEADERS,
-    Theme.PROCESSES,
-    Theme.CALLS,
-    Theme.PROCESSES,
+    Theme.IDLE,
+    Theme.ROLLOUT,
+    Theme.REFUSALS,
     Theme.CLOCKS,
     Theme.NAMESPACE,
-    Theme.FILES,
+    Theme.VOLUMES,
     Theme.PROCESSES,
     Theme.CALLS,
-    Theme.FILES,
+    Theme.TENANTS,
     Theme.LEADERS,
-    Theme.PROCESSES,
-    Theme.CALLS,
+    Theme.TERMINATING,
+    Theme.ROLLOUT,
     Theme.PROCESSES,
     Theme.CLOCKS,
-    Theme.PROCESSES,
+    Theme.IDLE,
     Theme.FILES,
+    Theme.PROCESSES,
+    Theme.CALLS,
+    Theme.TENANTS,
+    Theme.VOLUMES,
+    Theme.REFUSALS,
+    Theme.ROLLOUT,
+    Theme.TERMINATING,
+    Theme.FILES,
+    Theme.PROCESSES,
+    Theme.IDLE,
 )
-"""Themes of the seeds, in turn."""
+"""Themes of the seeds, in turn; each tenth is about processes, as the plans of the real cluster begin with those."""
 
 RARE = {98: Theme.FROZEN, 99: Theme.AWAY}
 """Themes that take minutes, by the last two digits of a seed."""
 
 
-FIXED = tuple(range(24))
+FIXED = tuple(range(len(CYCLE)))
 """The seeds of every test run: a list, not a time, so that two runs of one commit play the same."""
 
 
@@ -61,119 +71,18 @@ def make(seed: int) -> Plan:
     return MAKERS[theme](seed, rng)
 
 
-def _base(
-    seed: int, rng: random.Random, theme: Theme, *, count: tuple[int, int], span: float, cancelled: float = 0.12
-) -> Plan:
-    made = workload.instances(rng)
-    asked = workload.work(rng, seed, made, count=count, span=span)
-    asked, steps = _changes_of_mind(rng, asked, cancelled)
-    return Plan(seed, theme, made, asked, steps, warm=rng.random() < 0.85)
-
-
-def _changes_of_mind(
-    rng: random.Random, asked: Sequence[Work], cancelled: float
-) -> tuple[tuple[Work, ...], tuple[Step, ...]]:
-    """Return the work and the steps of users who cancel or delete some of it."""
-    changed, steps = [], []
-    for each in asked:
-        roll = rng.random()
-        moment = round(each.at + rng.choice((0.0, 0.02, 0.1, rng.uniform(0, 1.5))), 2)
-        when = When(moment) if rng.random() < 0.6 else When(round(each.at + 3, 2), running=each.name)
-        if roll < cancelled and each.kind is not Kind.STILLBORN:
-            changed.append(replace(each, cancelled=True))
-            steps.append(Step(Do.CANCEL, when, each.name))
-        elif roll < cancelled + 0.04:
-            changed.append(replace(each, deleted=True))
-            steps.append(Step(Do.DELETE, when, each.name))
-        else:
-            changed.append(each)
-    return tuple(changed), tuple(steps)
-
-
-def _instance_steps(rng: random.Random, plan: Plan, span: float) -> tuple[Step, ...]:
-    """Return what users do to instances meanwhile: most often nothing."""
-    steps: list[Step] = []
-    for each in plan.instances:
-        roll = rng.random()
-        at = round(each.at + rng.uniform(0.2, span), 2)
-        if roll < 0.12:
-            steps.append(Step(Do.SUSPEND, When(at), each.name))
-            steps.append(Step(Do.RESUME, When(round(at + rng.uniform(0.05, 3.0), 2)), each.name))
-        elif roll < 0.24:
-            steps.append(Step(Do.CHANGE, When(at), each.name))
-    return tuple(steps)
-
-
-def _moment(rng: random.Random, plan: Plan, span: float) -> When:
-    at = round(rng.uniform(0.0, span), 2)
-    roll = rng.random()
-    runs = [each for each in plan.work if each.kind in (Kind.COUNT, Kind.SLEEP, Kind.LARGE, Kind.HUGE, Kind.LOOP)]
-    if roll < 0.35 and runs:
-        return When(round(span + 1, 2), running=rng.choice(runs).name)
-    if roll < 0.5:
-        return When(round(span + 1, 2), answered=rng.randint(1, len(plan.work)))
-    return When(at)
-
-
-PROCESS_FAULTS = (
-    (Do.KILL_CONTROLLER, 6),
-    (Do.STOP_CONTROLLER, 2),
-    (Do.KILL_BRIDGE, 6),
-    (Do.STOP_BRIDGE, 2),
-    (Do.KILL_EMACS, 6),
-    (Do.STOP_EMACS, 3),
-    (Do.KILL_POD, 3),
-    (Do.DELETE_POD, 3),
-    (Do.FORCE_POD, 3),
-    (Do.KILL_API, 1),
-    (Do.STOP_API, 2),
-    (Do.KILL_ETCD, 1),
-    (Do.STOP_ETCD, 1),
-)
-IN_A_POD = (Do.KILL_BRIDGE, Do.STOP_BRIDGE, Do.KILL_EMACS, Do.STOP_EMACS, Do.KILL_POD, Do.DELETE_POD, Do.FORCE_POD)
-CONTROLLERS = (Do.KILL_CONTROLLER, Do.STOP_CONTROLLER)
-STOPS = (Do.STOP_CONTROLLER, Do.STOP_BRIDGE, Do.STOP_EMACS, Do.STOP_API, Do.STOP_ETCD)
-OUTAGES = (Do.KILL_API, Do.KILL_ETCD)
-
-
-def _process_fault(rng: random.Random, plan: Plan, do: Do, span: float) -> Step:
-    seconds = 0.0
-    if do in STOPS:
-        seconds = round(rng.choice((0.3, 1.0, 3.0)), 1)
-    elif do in OUTAGES:
-        seconds = round(rng.choice((0.0, 1.0, 2.0)), 1)
-    elif do is Do.KILL_CONTROLLER:
-        seconds = round(rng.choice((0.0, 0.0, 0.5, 2.0)), 1)
-    target = rng.choice(plan.instances).name if do in IN_A_POD else "operator-0" if do in CONTROLLERS else ""
-    return Step(do, _moment(rng, plan, span), target, seconds)
-
-
-def _later(when: When) -> When:
-    return replace(when, at=round(when.at + 2.0, 2))
-
-
-def _finish(plan: Plan, steps: Sequence[Step]) -> Plan:
-    if not plan.warm:
-        # What can be hit is not there in the first seconds: every other fault waits for it.
-        steps = [
-            replace(each, when=_later(each.when)) if at % 2 and each.do.fault else each
-            for at, each in enumerate(steps)
-        ]
-    return replace(plan, steps=tuple(sorted((*plan.steps, *steps), key=lambda each: each.when.at)))
-
-
 def _processes(seed: int, rng: random.Random) -> Plan:
     span = rng.choice((1.0, 2.0, 4.0))
-    plan = _base(seed, rng, Theme.PROCESSES, count=(6, 24), span=span)
+    plan = parts.base(seed, rng, Theme.PROCESSES, count=(6, 24), span=span)
     chosen = rng.choices(
-        [do for do, _ in PROCESS_FAULTS], [weight for _, weight in PROCESS_FAULTS], k=rng.randint(1, 4)
+        [do for do, _ in parts.PROCESS_FAULTS], [weight for _, weight in parts.PROCESS_FAULTS], k=rng.randint(1, 4)
     )
-    faults = [_process_fault(rng, plan, do, span + 1) for do in chosen]
+    faults = [parts.process_fault(rng, plan, do, span + 1) for do in chosen]
     if rng.random() < 0.25:
         # The same again, right on the recovery from the first.
         first = faults[0]
         faults.append(replace(first, when=When(round(min(first.when.at, span) + rng.uniform(0.2, 1.5), 2))))
-    return _finish(plan, [*faults, *_instance_steps(rng, plan, span)])
+    return parts.finish(plan, [*faults, *parts.instance_steps(rng, plan, span)])
 
 
 STATUS_WRITES = (
@@ -226,43 +135,45 @@ def _call_fault(rng: random.Random) -> CallFault:
 
 def _calls(seed: int, rng: random.Random) -> Plan:
     span = rng.choice((1.0, 2.0, 4.0))
-    plan = _base(seed, rng, Theme.CALLS, count=(6, 24), span=span)
+    plan = parts.base(seed, rng, Theme.CALLS, count=(6, 24), span=span)
     faults = [
         Step(Do.CALL, When(round(rng.uniform(-1.0, span), 2)), call=_call_fault(rng))
         for _ in range(rng.randint(2, 7))
     ]
     if rng.random() < 0.4:
         do = rng.choice((Do.KILL_CONTROLLER, Do.KILL_BRIDGE, Do.KILL_EMACS, Do.DELETE_POD))
-        faults.append(_process_fault(rng, plan, do, span + 1))
-    return _finish(plan, [*faults, *_instance_steps(rng, plan, span)])
+        faults.append(parts.process_fault(rng, plan, do, span + 1))
+    return parts.finish(plan, [*faults, *parts.instance_steps(rng, plan, span)])
 
 
 def _leaders(seed: int, rng: random.Random) -> Plan:
     span = rng.choice((3.0, 6.0))
-    plan = replace(_base(seed, rng, Theme.LEADERS, count=(8, 24), span=span, cancelled=0.4), controllers=2)
+    plan = replace(parts.base(seed, rng, Theme.LEADERS, count=(8, 24), span=span, cancelled=0.4), controllers=2)
     faults = []
     at = rng.uniform(0.0, 2.0)
     for _ in range(rng.randint(1, 2)):
-        do = rng.choice(CONTROLLERS)
+        do = rng.choice(parts.CONTROLLERS)
         target = rng.choice(("leader", "leader", "leader", "standby"))
         seconds = round(rng.uniform(3.5, 6.0), 1) if do is Do.STOP_CONTROLLER else round(rng.uniform(0.0, 4.0), 1)
         faults.append(Step(do, When(round(at, 2)), target, seconds))
         at += rng.uniform(0.5, 6.0)
     if rng.random() < 0.5:
-        faults.append(_process_fault(rng, plan, rng.choice((Do.KILL_EMACS, Do.KILL_BRIDGE, Do.STOP_API)), span))
-    return _finish(plan, faults)
+        faults.append(parts.process_fault(rng, plan, rng.choice((Do.KILL_EMACS, Do.KILL_BRIDGE, Do.STOP_API)), span))
+    return parts.finish(plan, faults)
 
 
 def _namespace(seed: int, rng: random.Random) -> Plan:
-    plan = _base(seed, rng, Theme.NAMESPACE, count=(6, 16), span=2.0)
+    plan = parts.base(seed, rng, Theme.NAMESPACE, count=(6, 16), span=2.0)
     # Claims would keep it: who lifts their protection does not run here.
     made = tuple(
         replace(each, ephemeral_queue=True, ephemeral_workspace=True, drain_seconds=1) for each in plan.instances
     )
-    steps = [Step(Do.DELETE_NAMESPACE, _moment(rng, plan, 2.5))]
+    steps = [Step(Do.DELETE_NAMESPACE, parts.moment(rng, plan, 2.5))]
     if rng.random() < 0.5:
-        steps.append(_process_fault(rng, plan, rng.choice((Do.KILL_CONTROLLER, Do.KILL_BRIDGE, Do.KILL_EMACS)), 3.0))
-    return _finish(replace(plan, instances=made), steps)
+        steps.append(
+            parts.process_fault(rng, plan, rng.choice((Do.KILL_CONTROLLER, Do.KILL_BRIDGE, Do.KILL_EMACS)), 3.0)
+        )
+    return parts.finish(replace(plan, instances=made), steps)
 
 
 # What a step of the protocol calls: program, operation, path.
@@ -291,9 +202,12 @@ FILE_CALLS = (
 )
 
 
+FILE_FATES = (FileFate.KILL_BEFORE, FileFate.KILL_AFTER, FileFate.EIO, FileFate.ENOSPC, FileFate.SHORT)
+
+
 def _file_fault(rng: random.Random, plan: Plan, span: float) -> Step:
     program, operation, path = rng.choice(FILE_CALLS)
-    fate = rng.choice(tuple(FileFate))
+    fate = rng.choice(FILE_FATES)
     killing = fate in (FileFate.KILL_BEFORE, FileFate.KILL_AFTER)
     lasting = not killing and rng.random() < 0.4
     fault = FileFault(fate, program, operation, path, rng.choice((0, 0, 1, 2)), lasting)
@@ -305,24 +219,24 @@ def _file_fault(rng: random.Random, plan: Plan, span: float) -> Step:
 
 def _files(seed: int, rng: random.Random) -> Plan:
     span = rng.choice((1.0, 2.0, 4.0))
-    plan = _base(seed, rng, Theme.FILES, count=(6, 24), span=span)
+    plan = parts.base(seed, rng, Theme.FILES, count=(6, 24), span=span)
     faults = [_file_fault(rng, plan, span) for _ in range(rng.randint(2, 7))]
     if rng.random() < 0.3:
         do = rng.choice((Do.KILL_CONTROLLER, Do.KILL_BRIDGE, Do.KILL_EMACS, Do.KILL_POD))
-        faults.append(_process_fault(rng, plan, do, span + 1))
-    return _finish(plan, [*faults, *_instance_steps(rng, plan, span)])
+        faults.append(parts.process_fault(rng, plan, do, span + 1))
+    return parts.finish(plan, [*faults, *parts.instance_steps(rng, plan, span)])
 
 
 def _clocks(seed: int, rng: random.Random) -> Plan:
     span = rng.choice((2.0, 4.0))
-    plan = _base(seed, rng, Theme.CLOCKS, count=(6, 20), span=span)
+    plan = parts.base(seed, rng, Theme.CLOCKS, count=(6, 20), span=span)
     # An end that is dated an hour ahead is kept an hour longer.
     plan = replace(plan, work=tuple(replace(each, ttl=None) for each in plan.work))
     targets = [each.name for each in plan.instances] + ["operator-0"]
     faults = [
         Step(
             Do.SET_CLOCK,
-            _moment(rng, plan, span),
+            parts.moment(rng, plan, span),
             rng.choice(targets),
             round(rng.choice((0.5, 2.0, 5.0)), 1),
             hours=rng.choice((-1, 1)),
@@ -331,21 +245,21 @@ def _clocks(seed: int, rng: random.Random) -> Plan:
     ]
     if rng.random() < 0.4:
         do = rng.choice((Do.KILL_CONTROLLER, Do.KILL_BRIDGE, Do.KILL_EMACS, Do.DELETE_POD))
-        faults.append(_process_fault(rng, plan, do, span + 1))
-    return _finish(plan, faults)
+        faults.append(parts.process_fault(rng, plan, do, span + 1))
+    return parts.finish(plan, faults)
 
 
 def _frozen(seed: int, rng: random.Random) -> Plan:
-    plan = _base(seed, rng, Theme.FROZEN, count=(8, 16), span=4.0)
+    plan = parts.base(seed, rng, Theme.FROZEN, count=(8, 16), span=4.0)
     do = rng.choice((Do.STOP_CONTROLLER, Do.STOP_BRIDGE, Do.STOP_EMACS))
-    fault = replace(_process_fault(rng, plan, do, 3.0), seconds=LONG_SECONDS)
-    return _finish(plan, [fault])
+    fault = replace(parts.process_fault(rng, plan, do, 3.0), seconds=LONG_SECONDS)
+    return parts.finish(plan, [fault])
 
 
 def _away(seed: int, rng: random.Random) -> Plan:
-    plan = _base(seed, rng, Theme.AWAY, count=(10, 24), span=4.0)
-    fault = Step(rng.choice(OUTAGES), _moment(rng, plan, 3.0), seconds=AWAY_SECONDS)
-    return _finish(replace(plan, patience=90.0), [fault])
+    plan = parts.base(seed, rng, Theme.AWAY, count=(10, 24), span=4.0)
+    fault = Step(rng.choice(parts.OUTAGES), parts.moment(rng, plan, 3.0), seconds=AWAY_SECONDS)
+    return parts.finish(replace(plan, patience=90.0), [fault])
 
 
 MAKERS: dict[Theme, Callable[[int, random.Random], Plan]] = {
@@ -357,4 +271,5 @@ MAKERS: dict[Theme, Callable[[int, random.Random], Plan]] = {
     Theme.CLOCKS: _clocks,
     Theme.FROZEN: _frozen,
     Theme.AWAY: _away,
+    **operations.MAKERS,
 }

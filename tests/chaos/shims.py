@@ -16,13 +16,14 @@ from tests.chaos.plan import FileFate, FileFault
 from tests.chaos.storage.shim import Action, Recorder
 from tests.integration.controller.pod import Pod
 
-PROGRAMS = {"bridge": "python*", "emacs": "emacs*"}
+PROGRAMS = {"bridge": "python*", "emacs": "emacs*", "any": "*"}
 ACTIONS = {
     FileFate.KILL_BEFORE: (Action.KILL_BEFORE, 0),
     FileFate.KILL_AFTER: (Action.KILL_AFTER, 0),
     FileFate.EIO: (Action.FAIL, errno.EIO),
     FileFate.ENOSPC: (Action.FAIL, errno.ENOSPC),
     FileFate.SHORT: (Action.SHORT, errno.ENOSPC),
+    FileFate.HANG: (Action.HANG, 0),
 }
 SLOTS = 16
 

@@ -62,6 +62,9 @@ class InstancePlan:
     team: str = ""
     drain_seconds: int = 30
     """Its requestTimeoutSeconds, which bounds how long its pod may take to end."""
+    suspend_after: int = 0
+    delete_after: int = 0
+    """Its spec.idle, in seconds; 0: none."""
 
     def manifest(self) -> dict[str, Any]:
         spec: dict[str, Any] = {
@@ -71,7 +74,26 @@ class InstancePlan:
         spec["queue"]["maxPending"] = self.max_pending
         if self.ephemeral_workspace:
             spec["workspace"] = {"ephemeral": True}
+        idle = {"suspendAfterSeconds": self.suspend_after, "deleteAfterSeconds": self.delete_after}
+        if any(idle.values()):
+            spec["idle"] = {name: seconds for name, seconds in idle.items() if seconds}
         return {"metadata": {"name": self.name, "labels": {"team": self.team} if self.team else {}}, "spec": spec}
+
+
+@dataclass(frozen=True)
+class SuspendedPlan:
+    """An EfritPlan that is suspended from its beginning: open work that needs its instance's volumes."""
+
+    name: str
+    instance: str
+    at: float = 0.0
+
+    def manifest(self) -> dict[str, Any]:
+        intent = {"description": "Write a greeting."}
+        return {
+            "metadata": {"name": self.name},
+            "spec": {"intent": intent, "instanceRef": {"name": self.instance}, "suspend": True},
+        }
 
 
 @dataclass(frozen=True)
@@ -93,6 +115,7 @@ class Work:
     cancelled: bool = False
     deleted: bool = False
     ttl: int | None = None
+    counter: str = COUNTER
 
     def content(self) -> str:
         """Return the Lisp, or a text for a chat."""
@@ -100,7 +123,7 @@ class Work:
             return f"what is {self.word}?"
         # The pid tells two runs in one Emacs from two Emacsen.
         note = f'(format "{self.word} %d %.3f\\n" (emacs-pid) (float-time))'
-        count = f'(write-region {note} nil "{COUNTER}" t 0)'
+        count = f'(write-region {note} nil "{self.counter}" t 0)'
         return f"(progn {count} {self._rest()})"
 
     def _rest(self) -> str:

@@ -31,6 +31,7 @@ ROOTS: Mapping[str, tuple[str, str]] = {
     "persistentvolumeclaims": ("/api/v1", "PersistentVolumeClaim"),
     "events": ("/api/v1", "Event"),
     "limitranges": ("/api/v1", "LimitRange"),
+    "resourcequotas": ("/api/v1", "ResourceQuota"),
 }
 
 MERGE = "application/merge-patch+json"

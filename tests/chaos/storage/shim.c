@@ -29,7 +29,7 @@
 #define FDS 65536
 #define TEXT 512
 
-enum action { NOTHING, KILL_BEFORE, KILL_AFTER, FAIL, SHORT, STOP_BEFORE, STOP_AFTER };
+enum action { NOTHING, KILL_BEFORE, KILL_AFTER, FAIL, SHORT, STOP_BEFORE, STOP_AFTER, HANG };
 
 struct point {
   int action;      /* of enum action; NOTHING: the slot is free */
@@ -200,6 +200,16 @@ static void freeze(void) {
   take();
 }
 
+/* Waits until the point is taken away; others go on meanwhile. */
+static void hang(struct point *at) {
+  struct timespec moment = {0, 10 * 1000 * 1000};
+  do {
+    give();
+    raw(SYS_nanosleep, &moment, NULL);
+    take();
+  } while (at->action == HANG);
+}
+
 /* Takes the lock; the point that strikes at this call, or NULL. What it does before the call is done here. */
 static struct point *enter(const char *operation, const char *one, const char *two) {
   take();
@@ -214,6 +224,10 @@ static struct point *enter(const char *operation, const char *one, const char *t
     at->struck++;
     if (at->action == KILL_BEFORE) die();
     if (at->action == STOP_BEFORE) freeze();
+    if (at->action == HANG) {
+      hang(at);
+      return NULL;
+    }
     return at;
   }
   return NULL;

@@ -46,6 +46,7 @@ class Action(IntEnum):
     SHORT = 4
     STOP_BEFORE = 5
     STOP_AFTER = 6
+    HANG = 7
 
 
 @dataclass(frozen=True)

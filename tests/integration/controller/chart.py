@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import yaml
@@ -13,6 +14,7 @@ from tests.cluster.progress import run
 from tests.integration.kube import Json, Kube
 
 PLACEHOLDER = "namespace-of-the-test"
+OTHER = "other-namespace-of-the-test"
 RELEASE = "efrit"
 PLURALS = {"ServiceAccount": "serviceaccounts", "Role": "roles", "RoleBinding": "rolebindings"}
 
@@ -26,21 +28,24 @@ class Installed:
 
 
 @functools.cache
-def _rendered() -> str:
+def _rendered(others: int) -> str:
     programs.ensure_go_programs(["helm"])
-    settings = f"watchNamespaces={{{PLACEHOLDER}}},crds.install=false,rbac.userRoles=false"
+    watched = ",".join([PLACEHOLDER, *(f"{number}-{OTHER}" for number in range(others))])
+    settings = f"watchNamespaces={{{watched}}},crds.install=false,rbac.userRoles=false"
     chart = REPOSITORY / "charts" / "efrit-operator"
     return run([programs.program("helm"), "template", RELEASE, chart, "-n", PLACEHOLDER, "--set", settings])
 
 
-def install(kube: Kube, namespace: str) -> Installed:
-    """Make the account and the roles for a controller that lives in, and serves, one namespace."""
-    documents: list[Json] = [
-        each for each in yaml.safe_load_all(_rendered().replace(PLACEHOLDER, namespace)) if each is not None
-    ]
+def install(kube: Kube, namespace: str, others: Sequence[str] = ()) -> Installed:
+    """Make the account and the roles for a controller that lives in, and serves, one namespace, and serves others."""
+    text = _rendered(len(others))
+    for number, name in enumerate(others):
+        text = text.replace(f"{number}-{OTHER}", name)
+    text = text.replace(PLACEHOLDER, namespace)
+    documents: list[Json] = [each for each in yaml.safe_load_all(text) if each is not None]
     for each in documents:
         if each["kind"] in PLURALS:
-            kube.create(PLURALS[each["kind"]], namespace, each)
+            kube.create(PLURALS[each["kind"]], each["metadata"].get("namespace", namespace), each)
     deployment = next(each for each in documents if each["kind"] == "Deployment")
     pod = deployment["spec"]["template"]["spec"]
     env = {each["name"]: each["value"] for each in pod["containers"][0]["env"] if "value" in each}

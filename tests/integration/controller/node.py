@@ -45,6 +45,14 @@ class Node:
         self._pods: dict[str, Pod] = {}
         self.environment: Callable[[Pod], Mapping[str, str]] = lambda _: {}
         """Gives further variables for the processes of a pod."""
+        self.provision: Callable[[Path], None] = lambda _: None
+        """Prepares the place of a queue or workspace before a pod uses it; called again for a claim that is there."""
+        self.collects = False
+        """Delete what belongs to an instance that is gone, as the garbage collector does."""
+        self.grace_seconds = GRACE_SECONDS
+        """What a pod that was deleted is left."""
+        self.kept: set[str] = set()
+        """Instances whose pod stays Terminating, its processes running, as on a node that is cut off."""
         self.made: list[Pod] = []
         """Every pod there ever was; their directories stay until the site is closed."""
         self.broken_images: set[str] = set()
@@ -136,6 +144,8 @@ class Node:
 
     async def _reconcile(self) -> None:
         sets = await self._list("statefulsets")
+        if self.collects:
+            sets = [each for each in sets if not await self._orphaned(each)]
         pods = {each["metadata"]["name"]: each for each in await self._list("pods")}
         wanted = {f"{each['metadata']['name']}-0": each for each in sets if each["spec"]["replicas"] == 1}
         for name, found in pods.items():
@@ -164,9 +174,23 @@ class Node:
                 except _Refused as refusal:
                     await self._tell(statefulset, f"create Pod {name} in StatefulSet failed: {refusal}")
 
+    async def _orphaned(self, statefulset: Json) -> bool:
+        """Delete a StatefulSet whose instance is gone."""
+        owners = {each["uid"] for each in statefulset["metadata"].get("ownerReferences", ())}
+        if owners & {each["metadata"]["uid"] for each in await self._list("efritinstances")}:
+            return False
+        await self._call("DELETE", "statefulsets", statefulset["metadata"]["name"])
+        return True
+
     async def _begin(self, statefulset: Json) -> None:
         await self._bind_claims()
-        pod = Pod(statefulset, self._directory / "claims", self._lisp, self._directory / f"p{len(self.made) + 1}")
+        pod = Pod(
+            statefulset,
+            self._directory / "claims",
+            self._lisp,
+            self._directory / f"p{len(self.made) + 1}",
+            self.provision,
+        )
         made = await self._call("POST", "pods", body={"apiVersion": "v1", "kind": "Pod", **pod.manifest})
         pod.uid = made["metadata"]["uid"]
         pod.mount_secret(await self._call("GET", "secrets", pod.secret_name))
@@ -217,7 +241,9 @@ class Node:
     async def _end(self, name: str) -> None:
         pod = self._pods.get(name)
         if pod is not None:
-            await asyncio.to_thread(pod.end, GRACE_SECONDS)
+            while pod.instance in self.kept:  # noqa: ASYNC110 - another thread changes it
+                await asyncio.sleep(0.05)
+            await asyncio.to_thread(pod.end, self.grace_seconds)
         while True:
             try:
                 await self._call("DELETE", "pods", name, body=AT_ONCE)

@@ -65,6 +65,15 @@ class Operator:
         }
         self._process = Process([program], whole, self._directory / f"{self.name}.log", self._directory)
 
+    def configure(self, **env: str) -> None:
+        """Change its environment from the next start on."""
+        self._env |= env
+
+    @property
+    def image(self) -> str:
+        """The image that it gives bridges."""
+        return self._env["EFRIT_OPERATOR_IMAGE"]
+
     def start(self, *, leading: bool = True, **env: str) -> None:
         """Start it and wait until it is ready; with `leading`, until it acts."""
         self.launch(**env)
@@ -115,6 +124,10 @@ class Operator:
     def stop(self) -> int:
         """SIGTERM; returns the exit status."""
         return self.process.terminate(20)
+
+    def terminate(self) -> None:
+        """SIGTERM, without waiting for its end."""
+        self.process.send(signal.SIGTERM)
 
     def freeze(self, frozen: bool) -> None:
         self.process.send(signal.SIGSTOP if frozen else signal.SIGCONT)

@@ -10,7 +10,7 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tests.integration.controller.processes import Process, free_port
@@ -18,9 +18,17 @@ from tests.integration.kube import Json
 
 
 class Pod:
-    """Made from a StatefulSet's template; `claims` outlive it."""
+    """Made from a StatefulSet's template; `claims` outlive it. provision: called with the place of each volume."""
 
-    def __init__(self, statefulset: Json, claims: Path, lisp: Path, directory: Path) -> None:
+    def __init__(
+        self,
+        statefulset: Json,
+        claims: Path,
+        lisp: Path,
+        directory: Path,
+        provision: Callable[[Path], None] = lambda _: None,
+    ) -> None:
+        self._provision = provision
         meta, template = statefulset["metadata"], statefulset["spec"]["template"]
         self.name = f"{meta['name']}-0"
         self.instance: str = template["metadata"]["labels"]["efrit.dev/instance"]
@@ -58,8 +66,14 @@ class Pod:
     def _volume(self, volume: Json, claims: Path) -> Path:
         claim = volume.get("persistentVolumeClaim")
         path = claims / claim["claimName"] if claim else self._directory / volume["name"]
+        if claim or volume["name"] in ("queue", "workspace"):
+            self._provision(path)
         path.mkdir(parents=True, exist_ok=True)
         return path
+
+    def volume(self, name: str) -> Path:
+        """Return the root of a volume: queue, workspace or another of the template."""
+        return self._volumes[name]
 
     @property
     def images(self) -> set[str]:

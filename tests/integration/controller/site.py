@@ -6,6 +6,7 @@ import itertools
 import json
 import shutil
 import tempfile
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -22,15 +23,17 @@ FINAL = ("Succeeded", "Failed")
 
 
 class Site:
-    """Close it in every case: it has processes."""
+    """Close it in every case: it has processes. others: further namespaces that its controllers serve."""
 
-    def __init__(self, plane: ControlPlane, kube: Kube, audit_log: Path, lisp: Path) -> None:
+    def __init__(
+        self, plane: ControlPlane, kube: Kube, audit_log: Path, lisp: Path, *, others: Sequence[str] = ()
+    ) -> None:
         self.plane = plane
         self.kube = kube
         self.namespace = new_namespace(kube)
         self.directory = Path(tempfile.mkdtemp(prefix="efrit-site-"))
         self._audit_log = audit_log
-        self._installed = chart.install(kube, self.namespace)
+        self._installed = chart.install(kube, self.namespace, others)
         self._names = itertools.count(1)
         self.operators: list[Operator] = []
         self.node = Node(plane, self.namespace, lisp, self.directory)

@@ -6,7 +6,9 @@
 
 ;; A session is a file of records, sessions/<id>.ndjson; what is known of it is
 ;; what the records add up to, so that a restarted Emacs knows the same.  A
-;; record counts once it is written.  Nothing here asks a model or runs a tool.
+;; record counts once it is written.  Each has a number, `n'; of two with one number
+;; the later counts: a write that failed may have left its record behind.  Nothing
+;; here asks a model or runs a tool.
 
 ;;; Code:
 
@@ -24,10 +26,12 @@
 MESSAGES: of the conversation, the last first.  BEGUN: ids of the tool calls of
 the last answer that were begun; RESULTS: their results, (ID . BLOCK).  WORLD:
 what the tools keep.  REQUEST: id of the request served last, ENDED the record of
-its end, nil before; TURNS, CALLS and TOKENS count within it.  ELIDED: how many of the
-oldest messages are sent short.  TORN: the last line may lack its end."
-  id messages begun results world request ended (turns 0) (calls 0) (tokens 0)
-  (elided 0) torn)
+its end, nil before; TURNS, CALLS and TOKENS count within it.  ASKED: whether what
+it asks is in the conversation.  REPLY: the record of the model's last message, nil
+after any other message.  ELIDED: how many of the oldest messages are sent short.
+NUMBER: that of the last record.  TORN: the last line may lack its end."
+  id messages begun results world request asked ended reply
+  (turns 0) (calls 0) (tokens 0) (elided 0) (number 0) torn)
 
 (defun efrit-history-path (id)
   "Return the path of the session ID."
@@ -48,59 +52,86 @@ oldest messages are sent short.  TORN: the last line may lack its end."
                   (file-missing "")))))
     (setf (efrit-history-torn history)
           (not (or (string-empty-p text) (string-suffix-p "\n" text))))
+    (dolist (record (efrit-history--records text))
+      (efrit-history--apply history record))
+    history))
+
+(defun efrit-history--records (text)
+  "Return the records in TEXT, the content of a session's file, that count."
+  (let (records)
     (dolist (line (split-string text "\n" t))
       ;; A line that a crash cut short says nothing.
-      (let ((record (condition-case nil (efrit-json-parse line) (error nil))))
-        (when (and record (consp record))
-          (efrit-history--apply history record))))
-    history))
+      (let* ((record (condition-case nil (efrit-json-parse line) (error nil)))
+             (number (and (consp record) (alist-get 'n record))))
+        (cond ((not (consp record)))
+              ((and number (equal number (alist-get 'n (car records))))
+               (setcar records record))
+              (t (push record records)))))
+    (nreverse records)))
 
 (defun efrit-history--apply (history record)
   "Add RECORD to what HISTORY knows."
   (let-alist record
+    (setf (efrit-history-number history) (or .n (1+ (efrit-history-number history))))
     (pcase .type
       ("request"
        (unless (equal .request (efrit-history-request history))
          (setf (efrit-history-turns history) 0
                (efrit-history-calls history) 0
-               (efrit-history-tokens history) 0))
+               (efrit-history-tokens history) 0
+               (efrit-history-asked history) nil))
        (setf (efrit-history-request history) .request
-             (efrit-history-ended history) nil))
-      ("message"
-       (push .message (efrit-history-messages history))
-       (cl-incf (efrit-history-tokens history) (or .tokens 0))
-       (when (equal (alist-get 'role .message) "assistant")
-         (cl-incf (efrit-history-turns history)))
-       (setf (efrit-history-begun history) nil
-             (efrit-history-results history) nil))
+             (efrit-history-ended history) nil)
+       ;; Version 0.1 wrote what is asked as a message of its own.
+       (when .message (efrit-history--apply-message history record)))
+      ("message" (efrit-history--apply-message history record))
       ("begun"
-       (cl-incf (efrit-history-calls history))
-       (push .call (efrit-history-begun history)))
+       (unless (member .call (efrit-history-begun history))
+         (cl-incf (efrit-history-calls history))
+         (push .call (efrit-history-begun history))))
       ("result"
        (setf (alist-get .call (efrit-history-results history) nil nil #'equal) .block
              (efrit-history-world history) .world))
       ("end" (setf (efrit-history-ended history) record)))))
 
+(defun efrit-history--apply-message (history record)
+  "Add the message in RECORD to what HISTORY knows."
+  (let* ((message (alist-get 'message record))
+         (reply (equal (alist-get 'role message) "assistant")))
+    (push message (efrit-history-messages history))
+    (cl-incf (efrit-history-tokens history) (or (alist-get 'tokens record) 0))
+    (when reply (cl-incf (efrit-history-turns history)))
+    (setf (efrit-history-asked history) t
+          (efrit-history-reply history) (and reply record)
+          (efrit-history-begun history) nil
+          (efrit-history-results history) nil)))
+
 ;;;; Writing
 
 (defun efrit-history-add (history type sync &rest members)
   "Record TYPE with MEMBERS, a plist, in HISTORY; with SYNC it is on the disk then.
-Signal `file-error' when it could not be written; it does not count then."
-  (let* ((record `((type . ,type) ,@(efrit-json-object members)))
+Signal `efrit-record-failed' when it could not be written; it does not count
+then, and what is recorded next takes its place."
+  (let* ((record `((type . ,type)
+                   (n . ,(1+ (efrit-history-number history)))
+                   ,@(efrit-json-object members)))
          ;; What a reader would see: the same after a restart as before.
          (line (efrit-secret-redact (efrit-json-text record)))
          (torn (efrit-history-torn history)))
-    (efrit-files-isolated
-      (let ((write-region-inhibit-fsync (not sync)))
-        (setf (efrit-history-torn history) t)
-        (efrit-files-append (efrit-history-path (efrit-history-id history))
-                            (concat (if torn "\n" "") line "\n"))
-        (setf (efrit-history-torn history) nil)))
+    (setf (efrit-history-torn history) t)
+    (condition-case err
+        (efrit-files-isolated
+          (let ((write-region-inhibit-fsync (not sync)))
+            (efrit-files-append (efrit-history-path (efrit-history-id history))
+                                (concat (if torn "\n" "") line "\n"))))
+      (file-error
+       (signal 'efrit-record-failed (list (error-message-string err)))))
+    (setf (efrit-history-torn history) nil)
     (efrit-history--apply history (efrit-json-parse line))))
 
 ;;;; The conversation
 
-(defun efrit-history--calls (history)
+(defun efrit-history-last-calls (history)
   "Return the tool calls of the last message of HISTORY when it is the model's."
   (let ((last (car (efrit-history-messages history))))
     (when (equal (alist-get 'role last) "assistant")
@@ -111,21 +142,21 @@ Signal `file-error' when it could not be written; it does not count then."
   "Return the tool calls in HISTORY that have no result, in their order."
   (seq-remove (lambda (call)
                 (assoc (alist-get 'id call) (efrit-history-results history)))
-              (efrit-history--calls history)))
+              (efrit-history-last-calls history)))
+
+(defun efrit-history-result (history call)
+  "Return the result of CALL, of the last message in HISTORY, as a block, or nil."
+  (cdr (assoc (alist-get 'id call) (efrit-history-results history))))
 
 (defun efrit-history-begun-p (history call)
   "Return non-nil when the tool call CALL in HISTORY was begun."
   (member (alist-get 'id call) (efrit-history-begun history)))
 
-(defun efrit-history-results-message (history &rest blocks)
-  "Return the message of all results in HISTORY, followed by BLOCKS."
+(defun efrit-history-results-message (history)
+  "Return the message of all results in HISTORY."
   `((role . "user")
-    (content . ,(vconcat
-                 (mapcar (lambda (call)
-                           (cdr (assoc (alist-get 'id call)
-                                       (efrit-history-results history))))
-                         (efrit-history--calls history))
-                 blocks))))
+    (content . ,(vconcat (mapcar (lambda (call) (efrit-history-result history call))
+                                 (efrit-history-last-calls history))))))
 
 (defun efrit-history-text (text)
   "Return the content block of TEXT."

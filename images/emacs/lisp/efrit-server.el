@@ -266,7 +266,9 @@ Sessions take turns with requests: a step, a request, a step."
     ;; A delay of zero would run timers only: events need a wait to be read.
     (cond ((or session entry) (efrit-server--go-on-in 0.001))
           ((efrit-queue-unsettled-p)
-           (efrit-server--go-on-in 0.25 #'efrit-server--look-again)))))
+           (efrit-server--go-on-in 0.25 #'efrit-server--look-again))
+          ((efrit-sessions-pause)
+           (efrit-server--go-on-in (max 0.001 (efrit-sessions-pause)))))))
 
 (defun efrit-server--go-on-in (seconds &optional function)
   "Work again in SECONDS, by calling FUNCTION if that is non-nil."

@@ -25,22 +25,48 @@
 
 (defun efrit-session--act (session)
   "Run the next call of the model of SESSION, or tell it the results of all."
-  (let ((call (car (efrit-session-calls session))))
+  (let* ((history (efrit-session-history session))
+         (call (car (efrit-session-calls session)))
+         (begun (and call (efrit-history-begun-p history call))))
     (cond ((null call)
-           (efrit-history-add (efrit-session-history session) "message" nil
-                              :message (efrit-history-results-message
-                                        (efrit-session-history session)))
+           (efrit-history-add history "message" nil
+                              :message (efrit-history-results-message history))
            (setf (efrit-session-state session) 'ask))
-          ((efrit-session--break session call))
+          ((efrit-history-result history call)
+           (efrit-session--take-recorded session call))
+          ;; Begun by an Emacs that has ended.
+          ((and begun (not (efrit-session--control-p (alist-get 'name call))))
+           (efrit-session--leave-call session call))
+          ((and (not begun) (efrit-session--break session call)))
           (t (efrit-session--begin-call session call)))))
+
+(defun efrit-session--control-p (name)
+  "Return non-nil when the tool NAME does nothing but end the request."
+  (member name '("session_complete" "request_user_input")))
+
+(defun efrit-session--take-recorded (session call)
+  "Have SESSION go on with the result that CALL had from an earlier Emacs."
+  (pop (efrit-session-calls session))
+  (setf (efrit-session-current session) call
+        (efrit-session-outcome session)
+        (efrit-session--block-result
+         (efrit-history-result (efrit-session-history session) call))
+        (efrit-session-state session) 'acted))
+
+(defun efrit-session--signature (call)
+  "Return what is equal for two calls of the same tool with the same input as CALL."
+  (list (alist-get 'name call) (efrit-json-text (alist-get 'input call))))
+
+(defun efrit-session--repeats (session signature)
+  "Return how often in a row SESSION has come to a call of SIGNATURE."
+  (if (equal signature (efrit-session-last-call session))
+      (1+ (efrit-session-repeats session))
+    1))
 
 (defun efrit-session--break (session call)
   "End SESSION when CALL is one too many; return non-nil then."
-  (let* ((signature (list (alist-get 'name call)
-                          (efrit-json-text (alist-get 'input call))))
-         (repeats (if (equal signature (efrit-session-last-call session))
-                      (1+ (efrit-session-repeats session))
-                    1))
+  (let* ((signature (efrit-session--signature call))
+         (repeats (efrit-session--repeats session signature))
          (calls (efrit-history-calls (efrit-session-history session)))
          (budget (plist-get (efrit-session-budget session) :tool-calls)))
     (cond ((and budget (>= calls budget))
@@ -56,17 +82,19 @@
             session "CircuitBroken"
             :error (format "More than %d times the same call of %s in a row"
                            efrit-max-repeated-calls (car signature)))
-           t)
-          (t (setf (efrit-session-last-call session) signature
-                   (efrit-session-repeats session) repeats)
-             nil))))
+           t))))
 
 (defun efrit-session--begin-call (session call)
   "Run CALL of the model of SESSION."
-  (let ((name (alist-get 'name call))
-        (progress (efrit-session-progress session)))
+  (let* ((name (alist-get 'name call))
+         (progress (efrit-session-progress session))
+         (signature (efrit-session--signature call))
+         (repeats (efrit-session--repeats session signature)))
     (efrit-history-add (efrit-session-history session) "begun" nil
                        :call (alist-get 'id call))
+    ;; What did not begin is no repetition.
+    (setf (efrit-session-last-call session) signature
+          (efrit-session-repeats session) repeats)
     (setf (efrit-progress-tool-calls progress)
           (efrit-history-calls (efrit-session-history session)))
     (when (string-blank-p (efrit-session-text session)) (efrit-progress-say progress name))
@@ -93,7 +121,7 @@
           (cond ((efrit-session--unreadable session)
                  (funcall done (efrit-session--unreadable session))
                  nil)
-                ((member name '("session_complete" "request_user_input"))
+                ((efrit-session--control-p name)
                  (funcall done (efrit-session--control name input world))
                  nil)
                 ((not (efrit-session--unified-p session))

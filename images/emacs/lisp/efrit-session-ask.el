@@ -115,7 +115,7 @@
 ;;;; What the model says
 
 (defun efrit-session--take-reply (session)
-  "Record the reply of the model to SESSION and do what it says."
+  "Record the reply of the model to SESSION; what it says is done next."
   (let* ((reply (efrit-session-reply session))
          ;; The API says a blank text at times, and takes none back.
          (content (vconcat (seq-remove #'efrit-session--blank-text-p
@@ -125,13 +125,27 @@
     (unless (seq-empty-p content)
       (efrit-history-add (efrit-session-history session) "message" t
                          :message `((role . "assistant") (content . ,content))
-                         :tokens tokens))
-    (setf (efrit-session-reply session) nil
+                         :tokens tokens
+                         :stop_reason (efrit-model-reply-stop-reason reply)
+                         :unreadable (efrit-session--unreadable-record reply)))
+    (setf (efrit-session-said session) (cons content (efrit-model-reply-stop-reason reply))
+          (efrit-session-unreadable session) (efrit-model-reply-unreadable reply)
+          (efrit-session-reply session) nil
           (efrit-session-streamed session) nil
-          (efrit-session-unreadable session) (efrit-model-reply-unreadable reply))
+          (efrit-session-state session) 'said)
     (cl-incf (efrit-session-model-calls session))
-    (efrit-session--count-usage session usage tokens)
-    (efrit-session--take-content session content (efrit-model-reply-stop-reason reply))))
+    (efrit-session--count-usage session usage tokens)))
+
+(defun efrit-session--unreadable-record (reply)
+  "Return the inputs in REPLY that are no JSON objects, as a value for JSON."
+  (vconcat (mapcar (pcase-lambda (`(,call . ,input))
+                     `((call . ,call) (input . ,(efrit-print-clean input))))
+                   (efrit-model-reply-unreadable reply))))
+
+(defun efrit-session--recorded-unreadable (record)
+  "Return what `efrit-session--unreadable-record' made of a reply, from its RECORD."
+  (mapcar (lambda (entry) (cons (alist-get 'call entry) (alist-get 'input entry)))
+          (alist-get 'unreadable record)))
 
 (defun efrit-session--blank-text-p (block)
   "Return non-nil when BLOCK of an answer is a text with nothing in it."
@@ -144,6 +158,11 @@
            do (setf (plist-get (efrit-session-usage session) key)
                     (+ (or number 0) (or (plist-get (efrit-session-usage session) key) 0))))
   (cl-incf (efrit-progress-tokens (efrit-session-progress session)) tokens))
+
+(defun efrit-session--take-said (session)
+  "Do what the model of SESSION has said."
+  (efrit-session--take-content session (car (efrit-session-said session))
+                               (cdr (efrit-session-said session))))
 
 (defun efrit-session--take-content (session content stop-reason)
   "Do what the CONTENT of an answer to SESSION says; STOP-REASON says why it ended."
@@ -177,8 +196,9 @@
                           :error "The model's answer was cut at its limit of tokens (maxTokens)")
     ;; The last call may lack its end: none is run, and the model is told.
     (dolist (call calls)
-      (efrit-session--record session call "refused"
-                             "It was not run: the answer was cut at its limit of tokens."))
+      (unless (efrit-history-result (efrit-session-history session) call)
+        (efrit-session--record session call "refused"
+                               "It was not run: the answer was cut at its limit of tokens.")))
     (setf (efrit-session-calls session) nil
           (efrit-session-state session) 'act)))
 

@@ -4,10 +4,11 @@
 
 ;;; Commentary:
 
-;; The world is taken down once, when the request begins.  What an earlier request
-;; of the session left open gets its results first; what an Emacs that has ended
-;; left in the middle of this very request goes on where it was.  Where the end was
-;; put down, and only its answer is missing, that answer is all there is to do.
+;; The world is taken down once, when the request begins, in one record with what the
+;; request asks and with the results of the calls that an earlier request of the
+;; session left open.  What an Emacs that has ended left in the middle of this very
+;; request goes on where it was.  Where the end was put down, and only its answer is
+;; missing, that answer is all there is to do.
 
 
 ;;; Code:
@@ -27,71 +28,68 @@
   (let* ((history (efrit-session-history session))
          (known (equal (efrit-history-request history)
                        (efrit-session-request-id session))))
-    (if (and known (efrit-history-ended history))
-        (efrit-session--give session (efrit-history-ended history))
-      (efrit-session--record-request session known))))
+    (cond ((and known (efrit-history-ended history))
+           (efrit-session--give session (efrit-history-ended history)))
+          ;; Behind a message of this request only: the last one may be an earlier answer.
+          ((and known (efrit-history-asked history)) (efrit-session--resume session))
+          (t (efrit-session--open session)))))
 
-(defun efrit-session--record-request (session resumed)
-  "Record the request of SESSION with the world as it is, and what it asks.
-With RESUMED, go on with it where it was."
+(defun efrit-session--open (session)
+  "Record what the request of SESSION asks, with the world as it is."
   (let* ((history (efrit-session-history session))
-         (id (efrit-session-request-id session))
          (snapshot (efrit-prompt-snapshot (efrit-history-id history)
                                           (length (efrit-history-messages history)))))
-    (efrit-history-add history "request" nil :request id
+    (efrit-history-add history "request" nil
+                       :request (efrit-session-request-id session)
                        :kind (symbol-name (efrit-session-kind session))
-                       :snapshot snapshot)
+                       :snapshot snapshot
+                       :message (efrit-session--question session snapshot))
     (efrit-progress-note (efrit-session-progress session) "snapshot" :world snapshot)
-    (if (and resumed (efrit-history-messages history))
-        (efrit-session--resume session)
-      (efrit-session--open session snapshot))))
-
-(defun efrit-session--open (session snapshot)
-  "Put what the request of SESSION asks to the conversation, with SNAPSHOT."
-  (let* ((history (efrit-session-history session))
-         (content (efrit-session-content session))
-         (answered (efrit-session--answer-calls session content)))
-    (efrit-history-add
-     history "message" nil
-     :message (apply #'efrit-history-results-message history
-                     (delq nil
-                           (list (unless answered (efrit-history-text content))
-                                 (when (eq (efrit-session-kind session) 'command)
-                                   (efrit-history-text
-                                    (efrit-json-text
-                                     `((context . ,snapshot)))))))))
     (setf (efrit-session-state session) 'ask)))
 
-(defun efrit-session--answer-calls (session content)
-  "Give the calls an earlier request of SESSION left open their results.
-A question gets CONTENT; return non-nil when there was one."
-  (let ((history (efrit-session-history session)) answered)
-    (dolist (call (efrit-history-open-calls history) answered)
-      (cond ((and (equal (alist-get 'name call) "request_user_input") (not answered))
-             (setq answered t)
-             (efrit-session--record session call "success" content))
-            (t (efrit-session--leave-call session call))))))
+(defun efrit-session--question (session snapshot)
+  "Return the message with what the request of SESSION asks, and SNAPSHOT.
+The calls that an earlier request left open have their results in it: the first
+question among them that which was asked now."
+  (let* ((history (efrit-session-history session))
+         (content (efrit-session-content session))
+         (open (efrit-history-open-calls history))
+         (question (seq-find (lambda (call)
+                               (equal (alist-get 'name call) "request_user_input"))
+                             open)))
+    (efrit-secret-learn)
+    `((role . "user")
+      (content
+       . ,(vconcat
+           (mapcar (lambda (call)
+                     (cond ((not (memq call open)) (efrit-history-result history call))
+                           ((eq call question)
+                            (efrit-session--result-block call "success"
+                                                         (efrit-print-clean content)))
+                           (t (apply #'efrit-session--result-block call
+                                     (efrit-session--left-call history call)))))
+                   (efrit-history-last-calls history))
+           (unless question (list (efrit-history-text content)))
+           (when (eq (efrit-session-kind session) 'command)
+             (list (efrit-history-text
+                    (efrit-json-text `((context . ,snapshot)))))))))))
 
 (defun efrit-session--resume (session)
   "Go on with SESSION where an Emacs that has ended left it."
   (let* ((history (efrit-session-history session))
-         (last (car (efrit-history-messages history)))
-         (open (efrit-history-open-calls history)))
-    (dolist (call open)
-      (when (efrit-history-begun-p history call)
-        (efrit-session--leave-call session call)))
-    (cond ((equal (alist-get 'role last) "user")
-           (setf (efrit-session-state session) 'ask))
-          ((efrit-session--unified-p session)
-           (if (efrit-history-begun history)
-               (efrit-session--say session
-                                   (efrit-session--unified-outcome
-                                    session "interrupted"
-                                    "It was interrupted; what it did is unknown."))
-             (efrit-session--take-content session (alist-get 'content last) "end_turn")))
-          (t
-           (efrit-session--take-content session (alist-get 'content last) "tool_use")
-           (setf (efrit-session-calls session) (efrit-history-open-calls history))))))
+         (progress (efrit-session-progress session))
+         (reply (efrit-history-reply history)))
+    (setf (efrit-progress-step progress) (efrit-history-turns history)
+          (efrit-progress-tool-calls progress) (efrit-history-calls history)
+          (efrit-progress-tokens progress) (efrit-history-tokens history))
+    (if (null reply)
+        (setf (efrit-session-state session) 'ask)
+      (setf (efrit-session-said session)
+            (cons (alist-get 'content (alist-get 'message reply))
+                  ;; Version 0.1 did not record it.
+                  (or (alist-get 'stop_reason reply) "end_turn"))
+            (efrit-session-unreadable session) (efrit-session--recorded-unreadable reply)
+            (efrit-session-state session) 'said))))
 
 (provide 'efrit-session-begin)
 ;;; efrit-session-begin.el ends here

@@ -56,14 +56,21 @@
       (setf (efrit-session-stop session) nil)
       (when stop (funcall stop)))
     (when (and (eq (efrit-session-state session) 'acted) (efrit-session-outcome session))
-      (efrit-session--record-outcome session)
+      ;; Without its record the call counts as interrupted; the end must not wait for it.
+      (condition-case err
+          (efrit-session--record-outcome session)
+        (efrit-record-failed (efrit-session--note-record-error session err)))
       (setf (efrit-session-outcome session) nil))
     (efrit-session--end
      session reason
-     :error (pcase reason
-              ("TimedOut" "The time of the request was over")
-              ("BudgetExhausted" "A turn took longer than its time (iterationTimeoutSeconds)")
-              (_ "The request was cancelled while it ran")))))
+     :error (concat
+             (pcase reason
+               ("TimedOut" "The time of the request was over")
+               ("BudgetExhausted" "A turn took longer than its time (iterationTimeoutSeconds)")
+               (_ "The request was cancelled while it ran"))
+             (and (efrit-session-record-error session)
+                  (format "; its session could not be recorded: %s"
+                          (efrit-session-record-error session)))))))
 
 (defun efrit-session--record-outcome (session)
   "Record what came of the call of SESSION.
@@ -71,8 +78,9 @@ A question stays open: its result is what the user answers."
   (let* ((call (efrit-session-current session))
          (result (efrit-session-outcome session))
          (status (efrit-tool-result-status result)))
-    (unless (and (equal (alist-get 'name call) "request_user_input")
-                 (equal status "success"))
+    (unless (or (efrit-history-result (efrit-session-history session) call)
+                (and (equal (alist-get 'name call) "request_user_input")
+                     (equal status "success")))
       (efrit-session--record session call status (efrit-tool-result-content result)))))
 
 (defun efrit-session--fail (session err)
@@ -94,19 +102,32 @@ A question stays open: its result is what the user answers."
 (cl-defun efrit-session--finish (session reason outcome status &key error code question)
   "End SESSION for REASON with OUTCOME; STATUS is what becomes of the session.
 ERROR, CODE and QUESTION are told as well."
-  (let ((history (efrit-session-history session)))
-    (efrit-history-add
-     history "end" t
-     :request (efrit-session-request-id session)
-     :reason reason :outcome outcome
-     :error (if error (efrit-print-clean error) :null) :code (or code :null)
-     :text (efrit-print-clean (efrit-session-text session))
-     :seconds (max 0.0 (- (float-time) (efrit-session-started session)))
-     :told (efrit-session--extra session status question))
-    (efrit-progress-tell (efrit-session-progress session))
-    (efrit-progress-note (efrit-session-progress session) "end"
-                         :reason reason :outcome outcome)
-    (efrit-session--give session (efrit-history-ended history))))
+  (setf (efrit-session-ending session)
+        (list :request (efrit-session-request-id session)
+              :reason reason :outcome outcome
+              :error (if error (efrit-print-clean error) :null) :code (or code :null)
+              :text (efrit-print-clean (efrit-session-text session))
+              :seconds (max 0.0 (- (float-time) (efrit-session-started session)))
+              :told (efrit-session--extra session status question))
+        (efrit-session-state session) 'ending)
+  (efrit-session--record-end session))
+
+(defun efrit-session--record-end (session)
+  "Record the end of SESSION, which is decided, and give its answer.
+Where it cannot be recorded and the time is over, the answer is given all the
+same: what the request came to is known."
+  (let ((history (efrit-session-history session))
+        (progress (efrit-session-progress session))
+        (ending (efrit-session-ending session)))
+    (condition-case err
+        (apply #'efrit-history-add history "end" t ending)
+      (efrit-record-failed
+       (unless (efrit-session-ordered session) (signal (car err) (cdr err)))))
+    (efrit-progress-tell progress)
+    (efrit-progress-note progress "end" :reason (plist-get ending :reason)
+                         :outcome (plist-get ending :outcome))
+    (efrit-session--give session (or (efrit-history-ended history)
+                                     (efrit-json-object ending)))))
 
 (defun efrit-session--give (session end)
   "Give the request of SESSION the answer that END says, the record of its end."

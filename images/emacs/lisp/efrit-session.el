@@ -10,10 +10,13 @@
 ;; is said in efrit-sessions.el.
 ;;
 ;; The state of a session names what its next step is:
-;;   begin -> ask -> asking -> reply -> act -> acting -> acted -> act ... -> ask
-;; and `over' in the end.  In `asking' and `acting' it waits for a process; what
-;; that process says may come while the code of another request runs, so it is
+;;   begin -> ask -> asking -> reply -> said -> act -> acting -> acted -> act ... -> ask
+;; and `ending', `over' in the end.  In `asking' and `acting' it waits for a process;
+;; what that process says may come while the code of another request runs, so it is
 ;; only noted, and the step is done later.
+;;
+;; A step records, then acts: one whose record could not be written has done nothing
+;; and is done again after a pause, in which the others go on.
 
 
 ;;; Code:
@@ -31,12 +34,16 @@
   "The work on one request of a session.
 KIND is `chat' or `command'; CLAIM nil for work that came from no file.  BUDGET
 is a plist as in `efrit-request'.  ORDERED is why it is to end now, or nil.
-RESULT is the `efrit-result' once STATE is `over'."
+SAID is what the model said last, as (CONTENT . STOP-REASON); ENDING the members of
+the record of its end, once that is decided; RESULT the `efrit-result' once STATE is
+`over'.  While the next step cannot be recorded, RECORD-ERROR says why, FAILURES
+how often it was tried and RETRY-AT (a float) when it is tried again."
   claim request-id kind content budget deadline limit history world progress
   (state 'begin) ordered call reply failure unified
   calls current outcome stop started turn-started last-call (repeats 0)
   (text "") streamed (usage (list :input 0 :output 0 :cache-read 0 :cache-write 0))
-  (model-calls 0) model-errors unreadable result on-end)
+  (model-calls 0) model-errors unreadable result on-end
+  said ending record-error (failures 0) retry-at)
 
 (defvar efrit-session-wake-function #'efrit-session--wake
   "Called when a session has something to do; it must not do it at once.")
@@ -68,6 +75,38 @@ RESULT is the `efrit-result' once STATE is `over'."
   (min (efrit-session-deadline session)
        (or (efrit-session--turn-end session) (efrit-session-deadline session))))
 
+;;;; When a record cannot be written
+
+(defvar efrit-session-retry-first 0.1
+  "Seconds after which a record that could not be written is tried again.
+Each time they double, up to `efrit-session--retry-most'.")
+
+(defconst efrit-session--retry-most 5.0
+  "Most seconds between two tries to write a record.")
+
+(defun efrit-session--note-record-error (session err)
+  "Note that the step of SESSION could not be recorded because of ERR."
+  (let ((failures (1+ (efrit-session-failures session))))
+    (setf (efrit-session-record-error session) (efrit-print-clean (or (cadr err) "unknown error"))
+          (efrit-session-failures session) failures
+          (efrit-session-retry-at session)
+          (+ (float-time) (min efrit-session--retry-most
+                               (* efrit-session-retry-first (expt 2 (min 10 (1- failures)))))))))
+
+(defun efrit-session--clear-record-error (session)
+  "Note that the step of SESSION could be recorded."
+  (setf (efrit-session-record-error session) nil
+        (efrit-session-failures session) 0
+        (efrit-session-retry-at session) nil))
+
+(defun efrit-session-pause (session)
+  "Return the seconds until the next step of SESSION may be tried, or nil.
+Nil means that no record of it has failed."
+  (let ((at (efrit-session-retry-at session)))
+    (and at
+         ;; A clock that was set back must not make the pause longer.
+         (max 0.0 (min efrit-session--retry-most (- at (float-time)))))))
+
 ;;;; Putting down
 
 (defun efrit-session--come-to (session from to)
@@ -83,6 +122,22 @@ RESULT is the `efrit-result' once STATE is `over'."
                                 (content . [,(efrit-history-text text)])))
   (setf (efrit-session-state session) 'ask))
 
+(defun efrit-session--result-block (call status text)
+  "Return the block that tells the model that CALL ended with STATUS and TEXT."
+  `((type . "tool_result")
+    (tool_use_id . ,(alist-get 'id call))
+    ;; One text for both: the API refuses a blank one.
+    (content . [,(efrit-history-text (concat "status: " status "\n" text))])
+    (is_error . ,(if (equal status "success") :false t))))
+
+(defun efrit-session--block-result (block)
+  "Return the `efrit-tool-result' that `efrit-session--result-block' made BLOCK of."
+  (let* ((text (alist-get 'text (aref (alist-get 'content block) 0)))
+         (end (or (string-search "\n" text) (length text))))
+    (efrit-tool-result--make
+     :status (string-remove-prefix "status: " (substring text 0 end))
+     :content (substring text (min (length text) (1+ end))))))
+
 (defun efrit-session--record (session call status content)
   "Record in SESSION that CALL ended with STATUS and CONTENT."
   (efrit-secret-learn)
@@ -90,22 +145,22 @@ RESULT is the `efrit-result' once STATE is `over'."
     (efrit-history-add
      (efrit-session-history session) "result" nil
      :call (alist-get 'id call)
-     :block `((type . "tool_result")
-              (tool_use_id . ,(alist-get 'id call))
-              ;; One text for both: the API refuses a blank one.
-              (content . [,(efrit-history-text (concat "status: " status "\n" text))])
-              (is_error . ,(if (equal status "success") :false t)))
+     :block (efrit-session--result-block call status text)
      :world (efrit-world-to-json (efrit-session-world session)))
     (efrit-progress-note (efrit-session-progress session) "result"
                          :name (alist-get 'name call) :call (alist-get 'id call)
                          :status status :content text)))
 
 (defun efrit-session--leave-call (session call)
-  "Give CALL, which was not brought to its end, a result in SESSION."
-  (if (efrit-history-begun-p (efrit-session-history session) call)
-      (efrit-session--record session call "interrupted"
-                             "It was interrupted; what it did is unknown.")
-    (efrit-session--record session call "refused" "It was not run.")))
+  "Record in SESSION that CALL was not brought to its end."
+  (apply #'efrit-session--record session call
+         (efrit-session--left-call (efrit-session-history session) call)))
+
+(defun efrit-session--left-call (history call)
+  "Return the status and the text that CALL in HISTORY, which has no result, gets."
+  (if (efrit-history-begun-p history call)
+      '("interrupted" "It was interrupted; what it did is unknown.")
+    '("refused" "It was not run.")))
 
 (provide 'efrit-session)
 ;;; efrit-session.el ends here

@@ -88,7 +88,13 @@ Return the `efrit-session'."
 (defun efrit-session-ready-p (session)
   "Return non-nil when SESSION waits for nothing but its turn."
   (or (efrit-session-ordered session)
-      (not (memq (efrit-session-state session) '(asking acting)))))
+      (not (or (memq (efrit-session-state session) '(asking acting))
+               (< 0.0 (or (efrit-session-pause session) 0.0))))))
+
+(defun efrit-sessions-pause ()
+  "Return the seconds until a step is to be recorded again, or nil."
+  (let ((pauses (delq nil (mapcar #'efrit-session-pause efrit-sessions))))
+    (and pauses (apply #'min pauses))))
 
 (defun efrit-session-next ()
   "Return the session whose step is next, or nil; its next one comes last."
@@ -110,15 +116,19 @@ Return the `efrit-session'."
 
 (defun efrit-session-step (session)
   "Do the next step of SESSION; return non-nil when it is over.
-Signal `file-error' when the step could not be recorded: it is done again then."
+A step that could not be recorded is done again after a pause."
   (condition-case err
       (progn
         (unless (efrit-session-ordered session)
           (setf (efrit-session-ordered session) (efrit-session--order session)))
         (cond ((eq (efrit-session-state session) 'over))
+              ;; What came of it is decided: no order changes that.
+              ((eq (efrit-session-state session) 'ending)
+               (efrit-session--record-end session))
               ((efrit-session-ordered session) (efrit-session--stop session))
-              (t (efrit-session--go-on session))))
-    (file-error (signal (car err) (cdr err)))
+              (t (efrit-session--go-on session)))
+        (efrit-session--clear-record-error session))
+    (efrit-record-failed (efrit-session--note-record-error session err))
     (error (efrit-session--fail session err)))
   (when (eq (efrit-session-state session) 'over)
     (setq efrit-sessions (remq session efrit-sessions))
@@ -130,6 +140,7 @@ Signal `file-error' when the step could not be recorded: it is done again then."
     ('begin (efrit-session--begin session))
     ('ask (efrit-session--ask session))
     ('reply (efrit-session--take-reply session))
+    ('said (efrit-session--take-said session))
     ('failed (efrit-session--take-failure session))
     ('act (efrit-session--act session))
     ('acted (efrit-session--take-outcome session))))

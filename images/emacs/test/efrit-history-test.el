@@ -74,7 +74,7 @@
     (let ((history (efrit-history-open "s")))
       (make-directory (efrit-history-path "s"))
       (should-error (efrit-history-test--say history "user" (efrit-history-text "x"))
-                    :type 'file-error)
+                    :type 'efrit-record-failed)
       (should-not (efrit-history-messages history)))))
 
 (ert-deftest efrit-history-json-that-is-told-keeps-its-characters ()

@@ -8,6 +8,8 @@ ANSWER = "images/emacs/lisp/efrit-answer.el"
 RECOVER = "images/emacs/lisp/efrit-recover.el"
 SERVER = "images/emacs/lisp/efrit-server.el"
 BEGIN = "images/emacs/lisp/efrit-session-begin.el"
+HISTORY = "images/emacs/lisp/efrit-history.el"
+SESSIONS = "images/emacs/lisp/efrit-sessions.el"
 
 MUTANTS = (
     Mutant(
@@ -126,9 +128,30 @@ MUTANTS = (
     Mutant(
         "the answer that a session's record of its end tells, where an Emacs could not tell it any more",
         BEGIN,
-        "    (if (and known (efrit-history-ended history))\n",
-        "    (if nil\n",
+        "    (cond ((and known (efrit-history-ended history))\n",
+        "    (cond ((and nil (efrit-history-ended history))\n",
         ("ert:efrit-session-an-end-that-could-not-be-told-is-told-by-the-next-emacs",),
+    ),
+    Mutant(
+        "the check that a request's own message is recorded, before its session is resumed",
+        BEGIN,
+        "          ((and known (efrit-history-asked history)) (efrit-session--resume session))",
+        "          (known (efrit-session--resume session))",
+        ("ert:efrit-session-fault-a-session-of-the-version-before-goes-on",),
+    ),
+    Mutant(
+        "the number that replaces a session's record whose write failed after it was written",
+        HISTORY,
+        "               (setcar records record))",
+        "               (push record records))",
+        ("ert:efrit-session-fault-a-record-that-cannot-be-written-at-first-changes-no-answer",),
+    ),
+    Mutant(
+        "the pause of one session while it cannot be recorded",
+        SESSIONS,
+        "    (efrit-record-failed (efrit-session--note-record-error session err))\n",
+        "    (efrit-record-failed (signal 'file-error (cdr err)))\n",
+        ("ert:efrit-session-fault-a-session-that-cannot-be-written-holds-back-nobody-else",),
     ),
     Mutant(
         "the next try of an answer that could not be stored",

@@ -12,6 +12,8 @@
 ;;; Code:
 
 (require 'cl-lib)
+;; Loading it sets `debugger', which must not happen while ours is bound.
+(require 'debug)
 (require 'efrit-settings)
 (require 'efrit-interrupt)
 (require 'efrit-print)
@@ -168,9 +170,20 @@ two requests keeps the messages of one out of the other."
 ;;;; No conversation
 
 (defun efrit-eval--refuse-recursion (&rest _)
-  "Signal an error where the code of a request would wait for a user."
+  "Signal an error where the code of a request would wait for a user.
+A debugger comes here with a signal, which may be an order to stop."
   (when (and efrit-eval--running inhibit-interaction)
+    (efrit-interrupt-now-if-ordered)
     (signal 'inhibited-interaction nil)))
+
+(defun efrit-eval--debug (function &rest arguments)
+  "Call `debug', given as FUNCTION, with ARGUMENTS unless a request runs.
+Signals end here where code has set `debugger' to it: whether they are an order
+to stop is decided first.  Called by hand, it would wait for a user."
+  (cond ((not (and efrit-eval--running inhibit-interaction))
+         (apply function arguments))
+        (arguments (apply #'efrit-interrupt-debugger arguments))
+        (t (signal 'inhibited-interaction nil))))
 
 (defun efrit-eval--sit-for (function seconds &rest arguments)
   "Wait in `sit-for', called as FUNCTION with SECONDS and ARGUMENTS, without input.
@@ -192,13 +205,13 @@ Compiled code may call `recursive-edit' past its advice; a timer calls this."
       '(nil nil)
     (advice-add 'recursive-edit :before #'efrit-eval--refuse-recursion))
   ;; In a daemon without a terminal, `debug' ends Emacs.
-  (advice-add 'debug :before #'efrit-eval--refuse-recursion)
+  (advice-add 'debug :around #'efrit-eval--debug)
   (advice-add 'sit-for :around #'efrit-eval--sit-for))
 
 (defun efrit-eval-uninstall ()
   "Undo `efrit-eval-install'."
   (advice-remove 'recursive-edit #'efrit-eval--refuse-recursion)
-  (advice-remove 'debug #'efrit-eval--refuse-recursion)
+  (advice-remove 'debug #'efrit-eval--debug)
   (advice-remove 'sit-for #'efrit-eval--sit-for))
 
 ;;;; Running
@@ -266,7 +279,11 @@ WANT-CONTEXT and OUTPUT are as in `efrit-eval--guarded'."
     (condition-case condition
         (let ((value (funcall function)))
           (list 'value value (and want-context (efrit-context))))
-      (t (list 'error condition (and want-context (efrit-context)))))))
+      (t
+       ;; A debugger that took the place of ours ends what it stops in one of these.
+       (when (memq (car-safe condition) '(quit inhibited-interaction))
+         (efrit-interrupt-now-if-ordered))
+       (list 'error condition (and want-context (efrit-context)))))))
 
 (defun efrit-eval--outcome (outcome)
   "Return the `efrit-result' that OUTCOME, of `efrit-eval--guarded', amounts to."

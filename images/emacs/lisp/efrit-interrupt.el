@@ -96,7 +96,7 @@ current and matched stays."
             internal-when-entered-debugger -1)
       (throw efrit-interrupt--tag (cons 'interrupted reason)))))
 
-(defun efrit-interrupt--debugger (&rest arguments)
+(defun efrit-interrupt-debugger (&rest arguments)
   "Decide what a signal means; called as `debugger' with its ARGUMENTS."
   ;; C code enters a debugger once per input event, of which a daemon has none.
   (setq internal-when-entered-debugger -1)
@@ -130,7 +130,7 @@ signal stops it without a control file."
          (depth max-lisp-eval-depth)
          (result
           (catch efrit-interrupt--tag
-            (let ((debugger #'efrit-interrupt--debugger)
+            (let ((debugger #'efrit-interrupt-debugger)
                   (signal-hook-function #'efrit-interrupt--on-signal)
                   (debug-on-signal t)
                   (debug-on-error nil)

@@ -52,6 +52,40 @@ The signal is repeated, as a bridge does."
     (should (equal (efrit-test-value "after" "(list (recursion-depth) cleaned)") "(0 t)"))
     (should-not (efrit-test-names "control"))))
 
+(defconst efrit-interrupt-test--debuggers
+  '("(require 'debug) (while t)"
+    "(setq debugger 'debug) (while t)"
+    "(let ((debugger 'debug)) (while t))"
+    "(let ((debugger #'debug) (debug-on-quit t)) (while t (ignore-errors (while t))))"
+    "(let ((debugger 'debug) (signal-hook-function nil)) (while t))"
+    "(require 'ert)
+     (ert-deftest hang-1 () (while t))
+     (ert-deftest hang-2 () (sleep-for 600))
+     (ert-deftest hang-3 () (while t (ignore-errors (while t))))
+     (ert-run-tests-batch \"^hang-\")"
+    "(require 'edebug)
+     (with-temp-buffer
+       (emacs-lisp-mode)
+       (insert \"(defun instrumented () (while t (identity 1)))\")
+       (let ((edebug-all-defs t)) (eval-buffer)))
+     (let ((edebug-initial-mode 'Go-nonstop)) (instrumented))")
+  "Code that does not end, with a debugger of its own.")
+
+(ert-deftest efrit-interrupt-code-that-brings-a-debugger-is-stopped-truthfully ()
+  ;; A new daemon for each: what is loaded once is not loaded again.
+  (dolist (content efrit-interrupt-test--debuggers)
+    (efrit-test-with-daemon ()
+      (ert-info (content)
+        (efrit-test-submit "a" :content content)
+        (efrit-test-wait 60 (efrit-test-running-p "a"))
+        (accept-process-output nil 1)
+        (efrit-test-interrupt "a" "TimedOut")
+        (efrit-test-wait 60
+          (or (efrit-test-answer-p "a")
+              (progn (accept-process-output nil 0.2) (efrit-test-interrupt "a") nil)))
+        (should (equal (alist-get 'reason (efrit-test-answer "a")) "TimedOut"))
+        (should (equal (efrit-test-value "after" "(list (+ 1 2) (recursion-depth))") "(3 0)"))))))
+
 (ert-deftest efrit-interrupt-a-signal-without-an-order-changes-nothing ()
   (efrit-test-with-daemon ()
     (efrit-test-value "compiled" "(defalias 'compiled-loop

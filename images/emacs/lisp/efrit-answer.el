@@ -73,26 +73,22 @@ and :sha256 of the whole value."
     (cond ((null text) (list :text :null))
           ((<= (string-bytes text) efrit-inline-result-bytes)
            (list :text text :truncated truncated
-                 :sha256 (and (not truncated) (efrit-answer--sha256 text))))
+                 :sha256 (and (not truncated) (efrit-files-sha256 text))))
           (efrit-workspace-directory
            (list :text (efrit-print-head text efrit-result-head-bytes)
                  :truncated truncated
-                 :sha256 (and (not truncated) (efrit-answer--sha256 text))
+                 :sha256 (and (not truncated) (efrit-files-sha256 text))
                  :file (cons (concat (efrit-answer-results-directory) id ".txt")
                              text)))
           (t
            (list :text (efrit-print-head text efrit-inline-result-bytes)
                  :truncated t
-                 :sha256 (and (not truncated) (efrit-answer--sha256 text)))))))
+                 :sha256 (and (not truncated) (efrit-files-sha256 text)))))))
 
 (defun efrit-answer-results-directory ()
   "Return the directory of the workspace that large results go to, or nil."
   (and efrit-workspace-directory
        (concat efrit-workspace-directory ".efrit/results/")))
-
-(defun efrit-answer--sha256 (text)
-  "Return the SHA-256 of TEXT in UTF-8, in hexadecimal."
-  (secure-hash 'sha256 (efrit-files-bytes text)))
 
 (defun efrit-answer--json (claim result id large)
   "Return the JSON alist of RESULT for CLAIM, whose request is ID.

@@ -126,16 +126,17 @@ URL, HEADERS, PROXY, CONNECT-SECONDS, IDLE-SECONDS and SECONDS are as in
          (process-environment initial-environment)
          ;; Else Emacs waits for more before it hands over a small piece.
          (process-adaptive-read-buffering nil)
-         (process (make-process :name "efrit-curl"
-                                :buffer nil
-                                ;; The first option: no other configuration.
-                                :command (list (efrit-curl--program)
-                                               "-q" "--config" "-")
-                                :coding 'no-conversion
-                                :connection-type 'pipe
-                                :noquery t
-                                :filter #'efrit-curl--on-output
-                                :sentinel #'efrit-curl--on-change)))
+         (process (efrit-files-with-own-coding
+                    (make-process :name "efrit-curl"
+                                  :buffer nil
+                                  ;; The first option: no other configuration.
+                                  :command (list (efrit-curl--program)
+                                                 "-q" "--config" "-")
+                                  :coding 'no-conversion
+                                  :connection-type 'pipe
+                                  :noquery t
+                                  :filter #'efrit-curl--on-output
+                                  :sentinel #'efrit-curl--on-change))))
     (process-put process 'efrit-curl curl)
     (setf (efrit-curl-process curl) process)))
 

@@ -15,6 +15,22 @@
 
 ;;;; Isolation from the rest of Emacs
 
+(defconst efrit-files--name-coding (or file-name-coding-system default-file-name-coding-system)
+  "The coding system of file names at the start, in which our paths were read.")
+
+(defmacro efrit-files-with-own-coding (&rest body)
+  "Run BODY, which names files or starts programs, with our own coding systems."
+  (declare (indent 0) (debug t))
+  `(let ((coding-system-for-read 'utf-8-unix)
+         (coding-system-for-write 'utf-8-unix)
+         (file-name-coding-system efrit-files--name-coding)
+         (default-file-name-coding-system efrit-files--name-coding)
+         (locale-coding-system 'utf-8-unix)
+         (default-process-coding-system '(utf-8-unix . utf-8-unix))
+         (inhibit-eol-conversion nil)
+         (coding-system-require-warning nil))
+     ,@body))
+
 (defmacro efrit-files-isolated (&rest body)
   "Run BODY untouched by what user code has set, and with private file modes.
 Interrupts wait until BODY is done."
@@ -25,6 +41,11 @@ Interrupts wait until BODY is done."
          (file-name-handler-alist nil)
          (coding-system-for-read 'utf-8-unix)
          (coding-system-for-write 'no-conversion)
+         (file-name-coding-system efrit-files--name-coding)
+         (default-file-name-coding-system efrit-files--name-coding)
+         (locale-coding-system 'utf-8-unix)
+         (inhibit-eol-conversion nil)
+         (coding-system-require-warning nil)
          (write-region-inhibit-fsync nil)
          (write-region-annotate-functions nil)
          (write-region-post-annotation-function nil)
@@ -106,8 +127,13 @@ Without NAME, the directory itself; a PART may be a file of the queue too."
 ;;;; Writing
 
 (defun efrit-files-bytes (text)
-  "Return TEXT as UTF-8 bytes, ready to be written."
-  (if (multibyte-string-p text) (encode-coding-string text 'utf-8-unix t) text))
+  "Return TEXT as UTF-8 bytes, a unibyte string ready to be written or hashed."
+  ;; Without the copy, ASCII would stay multibyte, and be hashed in another encoding.
+  (if (multibyte-string-p text) (encode-coding-string text 'utf-8-unix) text))
+
+(defun efrit-files-sha256 (text)
+  "Return the SHA-256 of TEXT in UTF-8, in hexadecimal."
+  (secure-hash 'sha256 (efrit-files-bytes text)))
 
 (defun efrit-files-write (path text)
   "Write TEXT to the new file PATH and sync it; PATH must not exist."

@@ -14,6 +14,7 @@
 
 (require 'cl-lib)
 (require 'efrit-settings)
+(require 'efrit-files)
 (require 'efrit-interrupt)
 (require 'efrit-secret)
 (require 'efrit-sse)
@@ -88,7 +89,7 @@ Whoever asks should call this now and then."
           (efrit-model--fail-soon
            call (efrit-model-failure "timeout" "There is no time left to ask the model"))
         (let ((key (efrit-secret-key)))
-          (setf (efrit-model-call-key-hash call) (secure-hash 'sha256 key))
+          (setf (efrit-model-call-key-hash call) (efrit-files-sha256 key))
           (efrit-model--post call key)))
     (error
      (efrit-model--fail-soon
@@ -253,7 +254,7 @@ Whoever asks should call this now and then."
   (and (eq (efrit-model-error-status error) 401)
        (not (efrit-model-call-key-retried call))
        (condition-case nil
-           (not (equal (secure-hash 'sha256 (efrit-secret-key))
+           (not (equal (efrit-files-sha256 (efrit-secret-key))
                        (efrit-model-call-key-hash call)))
          (efrit-error nil))
        (setf (efrit-model-call-key-retried call) t)))

@@ -16,6 +16,7 @@
 ;;; Code:
 
 (require 'cl-lib)
+(require 'efrit-files)
 (require 'efrit-interrupt)
 (require 'efrit-capture)
 
@@ -74,12 +75,13 @@ when it has ended."
     (setf (efrit-process-pipe program) (efrit-process--pipe program))
     (condition-case problem
         (setf (efrit-process-process program)
-              (make-process :name "efrit-process" :buffer nil :noquery t
-                            :command `("/bin/sh" "-c" ,efrit-process--script "sh" ,@command)
-                            :connection-type 'pipe :coding 'no-conversion
-                            :stderr (efrit-process-pipe program)
-                            :filter (efrit-process--filter program out)
-                            :sentinel (lambda (&rest _) (efrit-process--on-end program))))
+              (efrit-files-with-own-coding
+                (make-process :name "efrit-process" :buffer nil :noquery t
+                              :command `("/bin/sh" "-c" ,efrit-process--script "sh" ,@command)
+                              :connection-type 'pipe :coding 'no-conversion
+                              :stderr (efrit-process-pipe program)
+                              :filter (efrit-process--filter program out)
+                              :sentinel (lambda (&rest _) (efrit-process--on-end program)))))
       (error (delete-process (efrit-process-pipe program))
              (signal (car problem) (cdr problem))))
     (push program efrit-process--running)

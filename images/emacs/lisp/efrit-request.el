@@ -50,7 +50,7 @@ SESSION the id of the session to continue, or nil."
 
 (defun efrit-request-derived-id (name)
   "Return an id for a file whose NAME gives none."
-  (concat "bad_" (substring (secure-hash 'sha256 (encode-coding-string name 'utf-8 t))
+  (concat "bad_" (substring (secure-hash 'sha256 (encode-coding-string name 'utf-8))
                             0 32)))
 
 ;;;; When its turn comes

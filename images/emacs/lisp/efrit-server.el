@@ -376,8 +376,9 @@ An answer that is held back is one of our own, though of no session any more."
         (file-name-handler-alist nil))
     (setq efrit-server--watch
           (condition-case err
-              (cons (file-notify-add-watch (efrit-files-path "requests") '(change)
-                                           #'efrit-server--on-event)
+              (cons (efrit-files-with-own-coding
+                      (file-notify-add-watch (efrit-files-path "requests") '(change)
+                                             #'efrit-server--on-event))
                     inode)
             ;; Without events the tick finds the requests, only later.
             (error (efrit-server--log "%s" (error-message-string err)) nil))))

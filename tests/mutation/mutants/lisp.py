@@ -147,6 +147,13 @@ MUTANTS = (
         ("ert:efrit-session-fault-a-record-that-cannot-be-written-at-first-changes-no-answer",),
     ),
     Mutant(
+        "the hash of a result's bytes instead of its text, whose encoding a request may change",
+        FILES,
+        "(encode-coding-string text 'utf-8-unix) text))",
+        "(encode-coding-string text 'utf-8-unix t) text))",
+        ("ert:efrit-coding-answers-are-right-whatever-a-request-has-set",),
+    ),
+    Mutant(
         "the pause of one session while it cannot be recorded",
         SESSIONS,
         "    (efrit-record-failed (efrit-session--note-record-error session err))\n",

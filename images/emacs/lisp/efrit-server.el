@@ -26,6 +26,9 @@
   (when (boundp variable) (set variable nil)))
 
 (require 'filenotify)
+;; Loaded when first used, they would depend on what a request has left of file names.
+(require 'cl-extra)
+(require 'cl-seq)
 (require 'efrit-settings)
 (require 'efrit-files)
 (require 'efrit-fence)

@@ -59,8 +59,7 @@ returns the text to store instead where there can be no such file."
 (defun efrit-answer--text (claim result id large)
   "Return the text of the answer that gives RESULT to CLAIM, whose request is ID.
 LARGE is as returned by `efrit-answer--place-result'."
-  (concat (efrit-secret-redact
-           (json-serialize (efrit-answer--json claim result id large)))
+  (concat (efrit-secret-json (efrit-answer--json claim result id large) #'json-serialize)
           "\n"))
 
 (defun efrit-answer--place-result (result id)

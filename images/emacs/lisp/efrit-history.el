@@ -116,7 +116,7 @@ then, and what is recorded next takes its place."
                    (n . ,(1+ (efrit-history-number history)))
                    ,@(efrit-json-object members)))
          ;; What a reader would see: the same after a restart as before.
-         (line (efrit-secret-redact (efrit-json-text record)))
+         (line (efrit-secret-json record #'efrit-json-text))
          (torn (efrit-history-torn history)))
     (setf (efrit-history-torn history) t)
     (condition-case err

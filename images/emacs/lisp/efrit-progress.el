@@ -36,11 +36,11 @@ A line that cannot be written is left out: no work may end for its log."
   (condition-case nil
       (efrit-progress--write
        progress
-       (concat (efrit-secret-redact
-                (efrit-json-text
-                 (append `((time . ,(format-time-string "%FT%T.%3NZ" nil t))
-                           (type . ,type))
-                         (efrit-json-object members))))
+       (concat (efrit-secret-json
+                (append `((time . ,(format-time-string "%FT%T.%3NZ" nil t))
+                          (type . ,type))
+                        (efrit-json-object members))
+                #'efrit-json-text)
                "\n"))
     (error nil)))
 

@@ -10,11 +10,15 @@
 
 ;;; Code:
 
+(require 'seq)
 (require 'efrit-settings)
 (require 'efrit-files)
 
 (defconst efrit-secret--most-bytes 8192
   "Size beyond which a file holds no key.")
+
+(defconst efrit-secret--fewest-characters 8
+  "Length below which a key is refused: text has what is shorter by chance.")
 
 (defvar efrit-secret--shapes nil
   "How every key read so far may appear in text.")
@@ -33,6 +37,10 @@ Signal `efrit-error' when there is none."
                                 "The file %s holds no key"
                               "The key in %s has characters other than printable ASCII")
                             efrit-model-api-key-file))))
+    (when (< (length key) efrit-secret--fewest-characters)
+      (signal 'efrit-error
+              (list (format "The key in %s has fewer than %d characters: put a longer one there"
+                            efrit-model-api-key-file efrit-secret--fewest-characters))))
     (efrit-secret--remember key)
     key))
 
@@ -75,6 +83,36 @@ Code that has run may have read one that came after the last call of the model."
   (dolist (shape efrit-secret--shapes string)
     (when (string-search shape string)
       (setq string (string-replace shape "[API key]" string)))))
+
+;;;; In JSON
+
+(defun efrit-secret-json (value function)
+  "Return VALUE as the JSON that FUNCTION makes of it, without any key.
+VALUE consists of alists with symbols for names, vectors, strings and atoms.
+Keys are replaced in its strings: what JSON itself consists of stays."
+  (let ((text (funcall function value)))
+    (if (seq-some (lambda (shape) (string-search shape text)) efrit-secret--shapes)
+        (funcall function (efrit-secret--redact-value value))
+      text)))
+
+(defun efrit-secret--redact-value (value)
+  "Return VALUE, as in `efrit-secret-json', with the keys in it replaced."
+  (cond ((stringp value) (efrit-secret-redact value))
+        ((vectorp value) (vconcat (mapcar #'efrit-secret--redact-value value)))
+        ((consp value)
+         (mapcar (pcase-lambda (`(,name . ,member))
+                   (cons (efrit-secret--redact-name name)
+                         (efrit-secret--redact-value member)))
+                 value))
+        (t value)))
+
+(defun efrit-secret--redact-name (name)
+  "Return the symbol NAME, of a member, with the keys in it replaced.
+The names of our own members stay, whatever the key is."
+  (let ((text (symbol-name name)) (case-fold-search nil))
+    (if (string-match-p "\\`[a-z_]+\\'" text)
+        name
+      (intern (efrit-secret-redact text)))))
 
 (provide 'efrit-secret)
 ;;; efrit-secret.el ends here

@@ -39,6 +39,30 @@
                      "{\"text\":\"[API key]\"}"))
       (should (equal (efrit-secret-redact key) "[API key]")))))
 
+(ert-deftest efrit-secret-a-key-that-text-has-by-chance-is-refused ()
+  (dolist (text '("x" "1" "test" "sk-1234" "sk-1234\n"))
+    (efrit-secret-test--with-file text
+      (let ((err (should-error (efrit-secret-key) :type 'efrit-error)))
+        (should (string-search "fewer than 8 characters" (error-message-string err))))
+      (efrit-secret-learn)
+      (should (equal (efrit-secret-redact "the latest xx 1 sk-1234") "the latest xx 1 sk-1234")))))
+
+(ert-deftest efrit-secret-json-keeps-its-own-names-and-marks ()
+  ;; Each of these is a part of the JSON that goes out, were it not refused or spared.
+  (dolist (key '("execution_time" "truncated" "\":\"result" "null,\"sha256" "\\\\\\\\\\\\\\\\"))
+    (efrit-secret-test--with-file key
+      (efrit-secret-key)
+      (let* ((value `((execution_time . 1.5) (result . ,(concat "a" key "b")) (truncated . t)
+                      (list . [,key 1 :null ((,(intern (concat "K-" key)) . "v"))]) (error . :null)))
+             (text (efrit-secret-json value #'json-serialize))
+             (read (json-parse-string text :object-type 'alist :null-object :null)))
+        (should (equal (alist-get 'result read) "a[API key]b"))
+        (should (equal (alist-get 'truncated read) t))
+        (should (equal (alist-get 'execution_time read) 1.5))
+        (should (equal (aref (alist-get 'list read) 0) "[API key]"))
+        (should (equal (symbol-name (caar (aref (alist-get 'list read) 3)))
+                       "K-[API key]"))))))
+
 (ert-deftest efrit-secret-without-a-key-text-stays-the-same-object ()
   (efrit-secret-test--with-file "unread"
     (let ((text "unread"))

@@ -309,6 +309,18 @@ input = {message = \"Done.\"}
         (dolist (name (efrit-test-names part))
           (should-not (string-search "sk-rotated" (efrit-test-read part name))))))))
 
+(ert-deftest efrit-session-a-key-too-short-to-be-one-is-refused-and-changes-no-answer ()
+  (dolist (key '("x" "1" "test" "result"))
+    (efrit-test-with-model-daemon nil
+      (write-region key nil efrit-test-model--key-file nil 'silent)
+      (let ((answer (efrit-session-test--answer "e" "eval" "(list \"the latest result\" 11)")))
+        (should (equal (alist-get 'result answer) "(\"the latest result\" 11)"))
+        (should (equal (alist-get 'reason answer) "Succeeded")))
+      (let ((answer (efrit-session-test--answer "c" "chat" efrit-session-test--hello)))
+        (should (equal (alist-get 'reason answer) "ModelError"))
+        (should (equal (alist-get 'error_code answer) "no-key"))
+        (should (string-search "fewer than 8 characters" (alist-get 'error answer)))))))
+
 (ert-deftest efrit-session-a-question-ends-the-request-and-its-answer-continues ()
   (efrit-test-with-model-daemon nil
     (let* ((asked (efrit-session-test--answer "q1" "command" "scenario=question go"))

@@ -9,6 +9,7 @@ RECOVER = "images/emacs/lisp/efrit-recover.el"
 SERVER = "images/emacs/lisp/efrit-server.el"
 BEGIN = "images/emacs/lisp/efrit-session-begin.el"
 HISTORY = "images/emacs/lisp/efrit-history.el"
+SECRET = "images/emacs/lisp/efrit-secret.el"
 SESSIONS = "images/emacs/lisp/efrit-sessions.el"
 
 MUTANTS = (
@@ -145,6 +146,13 @@ MUTANTS = (
         "               (setcar records record))",
         "               (push record records))",
         ("ert:efrit-session-fault-a-record-that-cannot-be-written-at-first-changes-no-answer",),
+    ),
+    Mutant(
+        "the refusal of a key that text has by chance",
+        SECRET,
+        "    (when (< (length key) efrit-secret--fewest-characters)\n",
+        "    (when (< (length key) 0)\n",
+        ("ert:efrit-secret-a-key-that-text-has-by-chance-is-refused",),
     ),
     Mutant(
         "the hash of a result's bytes instead of its text, whose encoding a request may change",

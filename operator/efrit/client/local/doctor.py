@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 from efrit.client.errors import ClientError
 from efrit.client.interface import Finding
@@ -18,6 +19,9 @@ from efrit.client.local.settings import LocalInstance, LocalSettings
 _OLDEST_EMACS = 28
 _SILENT_SECONDS = 10.0
 _LITTLE_SPACE = 64 << 20
+_KEY_BYTES = 8192
+#: Emacs refuses a shorter key (efrit-secret.el; a test compares the two).
+FEWEST_KEY_CHARACTERS = 8
 
 
 def examine(settings: LocalSettings) -> list[Finding]:
@@ -67,6 +71,13 @@ def _model() -> Finding:
     key = os.environ.get("EFRIT_MODEL_API_KEY_FILE")
     if key and not os.access(key, os.R_OK):
         return Finding("model", False, f"the key in {key} cannot be read", "correct EFRIT_MODEL_API_KEY_FILE")
+    if key and len(Path(key).read_bytes()[:_KEY_BYTES].rstrip(b"\r\n")) < FEWEST_KEY_CHARACTERS:
+        return Finding(
+            "model",
+            False,
+            f"the key in {key} has fewer than {FEWEST_KEY_CHARACTERS} characters",
+            "put the key of the model's API there",
+        )
     return Finding("model", True, f"{os.environ['EFRIT_MODEL_NAME']} at {os.environ['EFRIT_MODEL_BASE_URL']}")
 
 

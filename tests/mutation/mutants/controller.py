@@ -12,7 +12,52 @@ LEASE = "operator/efrit/controller/lease.py"
 
 UNIT = "tests/unit/controller"
 
+IDLE = "operator/efrit/controller/decide/idle.py"
+RACES = f"{UNIT}/test_idle_race.py"
+
 MUTANTS = (
+    Mutant(
+        "the first list of requests and plans before an instance counts as idle",
+        IDLE,
+        "    return snapshot.listed and (",
+        "    return (",
+        (f"{UNIT}/test_idle.py",),
+    ),
+    Mutant(
+        "the figures of its own pod before an instance counts as idle",
+        IDLE,
+        "(pod is None or snapshot.available or not pod.may_run)",
+        "True",
+        (f"{UNIT}/test_idle.py",),
+    ),
+    Mutant(
+        "the suspended plan that keeps its instance from being deleted",
+        IDLE,
+        "rules.delete_after_seconds is not None and snapshot.suspended_plans == 0:",
+        "rules.delete_after_seconds is not None:",
+        (f"{UNIT}/test_idle.py::test_a_suspended_plan_lets_its_instance_sleep_but_not_go",),
+    ),
+    Mutant(
+        "the last check for work at the API server before an idle instance is deleted",
+        "operator/efrit/controller/decide/instances.py",
+        "        ConfirmIdle(instance.key),\n",
+        "",
+        (RACES,),
+    ),
+    Mutant(
+        "the pause of the hand-over to an instance that is about to stop",
+        "operator/efrit/controller/watch/store.py",
+        "        self._instances[instance].handover_paused = True",
+        "        self._instances[instance].handover_paused = False",
+        (RACES,),
+    ),
+    Mutant(
+        "the version that an idle instance is deleted at",
+        "operator/efrit/controller/decide/instances.py",
+        'Delete("EfritInstance", instance.key, meta.uid, meta.resource_version)',
+        'Delete("EfritInstance", instance.key, meta.uid)',
+        (RACES,),
+    ),
     Mutant(
         "the dropping of progress that was refused",
         ACTOR,
@@ -194,8 +239,8 @@ MUTANTS = (
     Mutant(
         "the UID a deletion is on condition of",
         KUBE,
-        ', "preconditions": {"uid": uid}',
-        "",
+        'preconditions = {"uid": uid} | ',
+        "preconditions: dict[str, str] = {} | ",
         (f"{UNIT}/act/test_actor.py",),
     ),
     Mutant(

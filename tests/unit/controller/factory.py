@@ -215,13 +215,13 @@ def connected(*, pod_uid: str = POD_UID, queue_id: str = QUEUE_ID, told: Stats |
 
 def ready(given: EfritInstance | None = None, **fields: Any) -> InstanceSnapshot:
     """An instance whose pod runs and whose bridge is connected."""
-    defaults: Json = {"pod": pod(), "bridge": connected(), "config": CONFIG}
+    defaults: Json = {"pod": pod(), "bridge": connected(), "config": CONFIG, "listed": True}
     return InstanceSnapshot(instance=given or instance(), **(defaults | fields))
 
 
 def away(given: EfritInstance | None = None, **fields: Any) -> InstanceSnapshot:
     """An instance without a pod."""
-    defaults: Json = {"config": CONFIG}
+    defaults: Json = {"config": CONFIG, "listed": True}
     return InstanceSnapshot(instance=given or instance(), **(defaults | fields))
 
 

@@ -12,17 +12,20 @@ import pytest
 from efrit.controller.decide.actions import (
     Action,
     ApplyChildren,
+    ConfirmIdle,
     ConnectBridge,
     Delete,
     DisconnectBridge,
     Explain,
     LookAgain,
     PatchStatus,
+    PauseHandover,
     Record,
     ReserveUpdate,
+    ResumeHandover,
 )
 from efrit.controller.decide.children import Identity, build
-from efrit.controller.decide.instances import RETRY_EXPLAIN, RETRY_REFUSED, decide_instance, suspension
+from efrit.controller.decide.instances import RETRY_EXPLAIN, RETRY_REFUSED, decide_instance
 from efrit.controller.decide.rollout_view import UpdateCause
 from efrit.controller.decide.views import BridgeView, InstanceSnapshot
 from tests.unit.controller.factory import (
@@ -342,11 +345,35 @@ def idle(ago: float, spec: Json | None = None, **fields: Any) -> InstanceSnapsho
     return ready(given, **fields)
 
 
+def asleep(ago: float = 100, **fields: Any) -> InstanceSnapshot:
+    return away(instance(created=NOW - seconds(ago), spec=LOSABLE, status=ASLEEP), **fields)
+
+
 def test_an_idle_instance_is_suspended_after_its_time(decide: Decide) -> None:
     actions = decide(idle(60))
 
     assert replicas(actions) == 0
     assert written(actions)["suspendedIdle"] is True
+
+
+def test_no_request_is_handed_over_from_before_the_pod_is_stopped(decide: Decide) -> None:
+    for given in (idle(60), ready(instance(spec=SUSPENDED))):
+        kinds = [type(each) for each in decide(given)]
+
+        assert kinds.index(PauseHandover) < kinds.index(ApplyChildren)
+        assert ResumeHandover not in kinds
+
+
+def test_an_instance_that_is_not_stopped_after_all_gets_requests_again_once_it_is_scaled_up(decide: Decide) -> None:
+    kinds = [type(each) for each in decide(asleep(open_requests=1, handover_paused=True))]
+
+    assert kinds.index(ApplyChildren) < kinds.index(ResumeHandover)
+    assert PauseHandover not in kinds
+
+
+def test_the_hand_over_is_paused_once_and_resumed_once(decide: Decide) -> None:
+    assert of_kind(decide(idle(60, handover_paused=True)), PauseHandover) == []
+    assert of_kind(decide(idle(10)), ResumeHandover) == []
 
 
 def test_idleness_never_rewrites_the_spec(decide: Decide) -> None:
@@ -363,46 +390,20 @@ def test_an_instance_that_is_idle_for_less_looks_again_in_time(decide: Decide) -
     assert "suspendedIdle" not in written(actions)
 
 
-@pytest.mark.parametrize(
-    "work",
-    [
-        {"open_requests": 1},
-        {"bridge": connected(told=stats(pending=1))},
-        {"bridge": connected(told=stats(processing=1))},
-        {"last_activity": NOW - seconds(10)},
-    ],
-    ids=["an open request", "a queued file", "running work", "recent work"],
-)
-def test_an_instance_with_work_is_not_suspended(decide: Decide, work: Json) -> None:
-    assert replicas(decide(idle(3600, {"idle": {"suspendAfterSeconds": 60}}, **work))) == 1
-
-
-def test_the_activity_in_the_status_counts_after_a_restart_of_the_controller(decide: Decide) -> None:
-    given = instance(spec=LOSABLE, created=NOW - seconds(3600), status={"lastActivityTime": "2026-03-01T11:59:30Z"})
-
-    assert replicas(decide(ready(given))) == 1
-
-
-def test_figures_of_an_earlier_pod_are_no_work(decide: Decide) -> None:
-    old = connected(pod_uid="an earlier pod", told=stats(processing=1))
-
-    assert replicas(decide(idle(60, bridge=old))) == 0
-
-
 def test_a_sleeping_instance_stays_asleep(decide: Decide) -> None:
-    given = away(instance(created=NOW - seconds(100), spec=LOSABLE, status=ASLEEP))
-
-    actions = decide(given)
+    actions = decide(asleep())
 
     assert replicas(actions) == 0
     assert condition(written(actions), "Suspended")[:2] == ("True", "SuspendedIdle")
     assert written(actions)["phase"] == "Suspended"
 
 
-def test_a_request_wakes_a_sleeping_instance(decide: Decide) -> None:
-    given = away(instance(created=NOW - seconds(100), spec=LOSABLE, status=ASLEEP), open_requests=1)
+def test_a_sleeping_instance_stays_asleep_until_its_work_is_known(decide: Decide) -> None:
+    assert replicas(decide(asleep(listed=False))) == 0
 
-    actions = decide(given)
+
+def test_a_request_wakes_a_sleeping_instance(decide: Decide) -> None:
+    actions = decide(asleep(open_requests=1))
 
     assert replicas(actions) == 1
     assert "suspendedIdle" not in written(actions)
@@ -417,24 +418,12 @@ def test_an_instance_whose_idle_rules_are_taken_away_wakes_up(decide: Decide) ->
     assert replicas(second) == 1
 
 
-def test_an_instance_idle_for_too_long_is_deleted_with_an_event(decide: Decide) -> None:
+def test_an_instance_idle_for_too_long_is_deleted_after_a_last_check(decide: Decide) -> None:
     actions = decide(idle(600))
 
-    assert [type(each) for each in actions] == [Record, Delete]
-    assert the(actions, Delete) == Delete("EfritInstance", KEY, "uid-alpha")
+    assert [type(each) for each in actions] == [PauseHandover, ConfirmIdle, Delete, Record]
+    assert the(actions, Delete) == Delete("EfritInstance", KEY, "uid-alpha", "10")
     assert the(actions, Record).reason == "IdleDeleted"
-
-
-def test_a_sleeping_instance_looks_again_when_it_is_to_be_deleted(decide: Decide) -> None:
-    given = away(instance(created=NOW - seconds(500), spec=LOSABLE, status=ASLEEP))
-
-    assert seconds(100) in [each.after for each in of_kind(decide(given), LookAgain)]
-
-
-def test_an_instance_suspended_by_its_owner_is_deleted_when_its_time_has_come(decide: Decide) -> None:
-    given = away(instance(created=NOW - seconds(600), spec={**LOSABLE, **SUSPENDED}))
-
-    assert of_kind(decide(given), Delete)
 
 
 def test_an_instance_with_work_is_never_deleted(decide: Decide) -> None:
@@ -446,15 +435,6 @@ def test_without_idle_rules_nothing_is_ever_suspended(decide: Decide) -> None:
 
     assert replicas(actions) == 1
     assert of_kind(actions, LookAgain) == []
-
-
-def test_the_owner_suspending_an_instance_is_told_from_idleness() -> None:
-    assert suspension(away(instance(spec=SUSPENDED, status=ASLEEP))) == "Suspended"
-    sleepy = {"idle": {"suspendAfterSeconds": 60}}
-    assert suspension(away(instance(spec=sleepy, status=ASLEEP))) == "SuspendedIdle"
-    assert suspension(away(instance(spec=sleepy, status=ASLEEP), open_requests=1)) is None
-    assert suspension(away(instance(status=ASLEEP))) is None
-    assert suspension(away()) is None
 
 
 # Explanations of a slow start.

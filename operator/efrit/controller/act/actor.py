@@ -15,6 +15,7 @@ from efrit.api import FINAL_PHASES, GROUP, VERSION
 from efrit.api.meta import rfc3339, rfc3339_micro
 from efrit.controller import metrics
 from efrit.controller.act.bridges import Bridges
+from efrit.controller.act.confirm_idle import confirm_idle
 from efrit.controller.act.explain import explain
 from efrit.controller.act.kube import Kube
 from efrit.controller.act.plan_actor import PlanActor
@@ -26,6 +27,7 @@ from efrit.controller.decide.actions import (
     ApplyChildren,
     CancelRequest,
     CancelWork,
+    ConfirmIdle,
     ConnectBridge,
     CreateRequest,
     Delete,
@@ -35,9 +37,11 @@ from efrit.controller.decide.actions import (
     FindSession,
     ListRequests,
     PatchStatus,
+    PauseHandover,
     ReadResult,
     Record,
     ResourceKind,
+    ResumeHandover,
     StoreResult,
     Submit,
 )
@@ -49,6 +53,7 @@ from efrit.errors import (
     ApiNotFound,
     ApiRefused,
     ApiTooLarge,
+    ApiUnavailable,
     BridgeUnreachable,
     EfritError,
     InvalidRequest,
@@ -129,7 +134,13 @@ class Actor:
             case ApplyChildren():
                 return await self._apply(action)
             case Delete():
-                await self._delete(action)
+                return await self._delete(action)
+            case PauseHandover(instance=instance):
+                self._sink.pause_handover(instance)
+            case ResumeHandover(instance=instance):
+                self._sink.resume_handover(instance)
+            case ConfirmIdle(instance=instance):
+                return await confirm_idle(self._kube, self._sink, instance)
             case Explain(instance=instance):
                 self._sink.explained(instance, await explain(self._kube, instance))
             case Record():
@@ -266,7 +277,7 @@ class Actor:
             case "EfritPlan":
                 self._sink.plans.plan_gone(key, uid)
             case _:
-                pass
+                self._sink.instance_deleted(key, uid)
 
     async def _apply(self, action: ApplyChildren) -> bool:
         for manifest in action.manifests:
@@ -278,6 +289,10 @@ class Actor:
             except ApiFailed as error:
                 if self._sink.failed(action.instance, action.generation, error.sentence):
                     return False
+                raise
+            except ApiUnavailable:
+                # It may have taken it all the same, which the watch may tell later, or never.
+                self._sink.apply_unanswered(action.instance)
                 raise
             if manifest["kind"] == "StatefulSet":
                 self._sink.observe_statefulset(obj)
@@ -302,23 +317,28 @@ class Actor:
         self._sink.result_stored(action.request_key, action.uid)
         return True
 
-    async def _delete(self, action: Delete) -> None:
+    async def _delete(self, action: Delete) -> bool:
+        """Delete an object; False where it has changed since, and is to be decided about anew."""
         try:
-            await self._kube.delete(API_VERSION, action.kind, *action.key, action.uid)
+            await self._kube.delete(API_VERSION, action.kind, *action.key, action.uid, action.resource_version)
         except ApiNotFound:
             log.debug("%s %s/%s is gone already", action.kind, *action.key)
         except ApiConflict:
-            if await self._is_there(action):
+            obj = await self._still_there(action)
+            if obj is not None and action.resource_version is None:
                 raise
+            if obj is not None:
+                self._observe(action.kind, obj)
+                return False
         self._gone(action.kind, action.key, action.uid)
+        return True
 
-    async def _is_there(self, action: Delete) -> bool:
+    async def _still_there(self, action: Delete) -> dict[str, Any] | None:
         try:
             obj = await self._kube.get(API_VERSION, action.kind, *action.key)
         except ApiNotFound:
-            return False
-        found: str = obj["metadata"]["uid"]
-        return found == action.uid
+            return None
+        return obj if obj["metadata"]["uid"] == action.uid else None
 
     async def _record(self, action: Record) -> None:
         """Publish an Event; one that cannot be published is worth a log line, not a retry."""

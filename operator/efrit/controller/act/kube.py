@@ -155,9 +155,15 @@ class Kube:
             query={"fieldManager": FIELD_MANAGER},
         )
 
-    async def delete(self, api_version: str, kind: str, namespace: str, name: str, uid: str) -> None:
-        """Delete an object if it is still this one. Raises ApiNotFound, ApiConflict."""
-        body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
+    async def delete(
+        self, api_version: str, kind: str, namespace: str, name: str, uid: str, resource_version: str | None = None
+    ) -> None:
+        """Delete an object if it is still this one, and still this version if one is given.
+
+        Raises ApiNotFound, ApiConflict.
+        """
+        preconditions = {"uid": uid} | ({"resourceVersion": resource_version} if resource_version else {})
+        body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions}
         await self.call("DELETE", path(api_version, kind, namespace, name), body=body)
 
     async def pages(

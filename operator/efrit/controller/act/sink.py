@@ -87,6 +87,21 @@ class Sink(Protocol):
     def acknowledged(self, instance: Key, uid: str) -> None:
         """Take in that a bridge was told that its answer is stored."""
 
+    def pause_handover(self, instance: Key) -> None:
+        """Hand no more requests to an instance."""
+
+    def resume_handover(self, instance: Key) -> None:
+        """Hand requests to an instance again."""
+
+    def not_idle(self, instance: Key) -> None:
+        """Take in that an instance that was taken for idle has open work."""
+
+    def instance_deleted(self, instance: Key, uid: str) -> None:
+        """Take in that an EfritInstance was deleted."""
+
+    def apply_unanswered(self, instance: Key) -> None:
+        """Take in that it is not known whether the API server took the children."""
+
     def applied(self, instance: Key, generation: int, digest: str) -> bool:
         """Take in that the children of this generation were accepted; whether that was to be expected."""
 

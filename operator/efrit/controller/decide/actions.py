@@ -96,6 +96,29 @@ class Delete:
     kind: ResourceKind
     key: Key
     uid: str
+    resource_version: str | None = None
+    """If given, also on condition that nobody has changed it since."""
+
+
+@dataclass(frozen=True, slots=True)
+class PauseHandover:
+    """Hand no more requests to an instance that is about to stop. Takes effect before anything else can happen."""
+
+    instance: Key
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeHandover:
+    """Hand requests to an instance again: it is not stopped after all."""
+
+    instance: Key
+
+
+@dataclass(frozen=True, slots=True)
+class ConfirmIdle:
+    """Ask the API server for open requests and plans of an instance; where there is one, the decision ends here."""
+
+    instance: Key
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +238,9 @@ Action = (
     | StoreResult
     | Acknowledge
     | Delete
+    | PauseHandover
+    | ResumeHandover
+    | ConfirmIdle
     | ApplyChildren
     | ReserveUpdate
     | ConnectBridge

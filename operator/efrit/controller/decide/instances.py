@@ -11,7 +11,6 @@ from efrit.api import (
     EfritInstance,
     InstanceReason,
     InstanceStatus,
-    OperatingMode,
     UpdateReason,
     condition_of,
     with_condition,
@@ -23,21 +22,25 @@ from efrit.api.instance import (
     SUSPENDED,
     UPDATED,
     InstancePhase,
-    QueueStatus,
 )
+from efrit.controller.decide import figures
 from efrit.controller.decide.actions import (
     Action,
     ApplyChildren,
+    ConfirmIdle,
     ConnectBridge,
     Delete,
     DisconnectBridge,
     Explain,
     LookAgain,
     PatchStatus,
+    PauseHandover,
     Record,
     ReserveUpdate,
+    ResumeHandover,
 )
 from efrit.controller.decide.children import Children, Identity, build
+from efrit.controller.decide.idle import Idleness, idleness, last_activity, suspension_reason
 from efrit.controller.decide.queue_health import health
 from efrit.controller.decide.readiness import Finding, readiness
 from efrit.controller.decide.rollout import Update, decide_update, nothing_runs
@@ -45,7 +48,6 @@ from efrit.controller.decide.views import InstanceSnapshot
 
 RETRY_REFUSED = timedelta(seconds=30)
 RETRY_EXPLAIN = timedelta(seconds=5)
-THROTTLED_FIELDS = ("queue", "last_activity_time")
 
 WARNED = {
     InstanceReason.CHILD_REFUSED,
@@ -60,94 +62,42 @@ WARNED = {
 EXPLAINABLE = {InstanceReason.CREATING, InstanceReason.STARTING, InstanceReason.VOLUME_PENDING}
 
 
-def suspension(snapshot: InstanceSnapshot) -> InstanceReason | None:
-    """Return why the instance is to be suspended, or None where it is to run."""
-    if snapshot.instance.spec.operating_mode == OperatingMode.SUSPENDED:
-        return InstanceReason.SUSPENDED
-    idle = snapshot.instance.spec.idle
-    may_sleep = idle is not None and idle.suspend_after_seconds is not None
-    if may_sleep and snapshot.instance.status.suspended_idle and snapshot.open_requests == 0:
-        return InstanceReason.SUSPENDED_IDLE
-    return None
-
-
 def decide_instance(snapshot: InstanceSnapshot, identity: Identity, now: datetime) -> list[Action]:
     """Return the next actions for an instance; an empty list waits for the next event."""
     instance = snapshot.instance
     if instance.metadata.deletion_timestamp is not None:
         return []
-    idle = _idle_state(snapshot, now)
+    idle = idleness(snapshot, now)
     if idle.delete:
-        meta = instance.metadata
-        return [
-            _event(instance, "Normal", "IdleDeleted", "Deleted after spec.idle.deleteAfterSeconds without work."),
-            Delete("EfritInstance", instance.key, meta.uid),
-        ]
+        return _delete_idle(instance)
     actions: list[Action] = []
-    why_suspended = suspension(snapshot)
-    if why_suspended is None and idle.suspend:
-        why_suspended = InstanceReason.SUSPENDED_IDLE
+    why_suspended = suspension_reason(snapshot, idle)
+    if why_suspended is not None and snapshot.pod is not None and not snapshot.handover_paused:
+        actions.append(PauseHandover(instance.key))
     replicas = 0 if why_suspended else 1
     children = build(instance, snapshot.config, identity, replicas, now)
     update, applying = _children(snapshot, children, replicas, now)
     actions += applying
+    if why_suspended is None and snapshot.handover_paused:
+        actions.append(ResumeHandover(instance.key))
     actions += _connection(snapshot)
     finding = _finding(snapshot, why_suspended, now)
     actions += _explanation(snapshot, finding, now)
-    actions += _status(snapshot, finding, update, why_suspended, idle.suspended, now)
-    if idle.look_again is not None:
-        actions.append(LookAgain(idle.look_again))
+    actions += _status(snapshot, finding, update, why_suspended, idle, now)
+    if idle.requeue_after is not None:
+        actions.append(LookAgain(idle.requeue_after))
     return actions
 
 
-class _Idle:
-    """What idleness asks for."""
-
-    def __init__(
-        self, *, suspend: bool = False, delete: bool = False, suspended: bool, look_again: timedelta | None = None
-    ) -> None:
-        self.suspend = suspend
-        self.delete = delete
-        self.suspended = suspended or suspend
-        self.look_again = look_again
-
-
-def _idle_state(snapshot: InstanceSnapshot, now: datetime) -> _Idle:
-    instance = snapshot.instance
-    idle = instance.spec.idle
-    busy = snapshot.open_requests > 0 or _working(snapshot)
-    if idle is None or busy:
-        return _Idle(suspended=False)
-    asleep = bool(instance.status.suspended_idle) and idle.suspend_after_seconds is not None
-    since = _last_activity(snapshot) or now
-    quiet = now - since
-    waits: list[timedelta] = []
-    delete_after = idle.delete_after_seconds
-    if delete_after is not None:
-        if quiet >= timedelta(seconds=delete_after):
-            return _Idle(delete=True, suspended=asleep)
-        waits.append(timedelta(seconds=delete_after) - quiet)
-    suspend = False
-    if idle.suspend_after_seconds is not None and instance.spec.operating_mode == OperatingMode.RUNNING:
-        left = timedelta(seconds=idle.suspend_after_seconds) - quiet
-        suspend = left <= timedelta(0)
-        if not suspend:
-            waits.append(left)
-    return _Idle(suspend=suspend, suspended=asleep, look_again=min(waits, default=None))
-
-
-def _working(snapshot: InstanceSnapshot) -> bool:
-    stats = snapshot.bridge.stats
-    return stats is not None and snapshot.available and (stats.processing > 0 or stats.pending > 0)
-
-
-def _last_activity(snapshot: InstanceSnapshot) -> datetime | None:
-    known = (
-        snapshot.last_activity,
-        snapshot.instance.status.last_activity_time,
-        snapshot.instance.metadata.creation_timestamp,
-    )
-    return max((moment for moment in known if moment is not None), default=None)
+def _delete_idle(instance: EfritInstance) -> list[Action]:
+    """Return the deletion of an idle instance: no request is handed to it any more, and none may have come since."""
+    meta = instance.metadata
+    return [
+        PauseHandover(instance.key),
+        ConfirmIdle(instance.key),
+        Delete("EfritInstance", instance.key, meta.uid, meta.resource_version),
+        _event(instance, "Normal", "IdleDeleted", "Deleted after spec.idle.deleteAfterSeconds without work."),
+    ]
 
 
 def _children(
@@ -259,21 +209,20 @@ def _status(
     finding: Finding,
     update: Update,
     why_suspended: InstanceReason | None,
-    suspended_idle: bool,
+    idle: Idleness,
     now: datetime,
 ) -> list[Action]:
     instance, old = snapshot.instance, snapshot.instance.status
     unheard = finding.reason == InstanceReason.STARTING and _found_ready_before(snapshot)
     if unheard and update.reserve is None:
         return []
-    new = _new_status(snapshot, finding, update, why_suspended, suspended_idle, now)
+    new = _new_status(snapshot, finding, update, why_suspended, idle, now)
     if new == old:
         return []
-    throttled = _quiet(new) == _quiet(old)
-    if throttled and snapshot.stats_written is not None:
-        left = snapshot.stats_written + snapshot.config.stats_every - now
-        if left > timedelta(0):
-            return [LookAgain(left)]
+    if figures.differ_alone(new, old):
+        due = figures.due(snapshot)
+        if due is not None and due > now:
+            return [LookAgain(due - now)]
     meta = instance.metadata
     actions: list[Action] = [
         PatchStatus("EfritInstance", instance.key, meta.uid, meta.resource_version, new.to_wire(), old.to_wire())
@@ -305,18 +254,12 @@ def _found_ready_before(snapshot: InstanceSnapshot) -> bool:
     )
 
 
-def _quiet(status: InstanceStatus) -> InstanceStatus:
-    """Return the status without what is written at most every so often."""
-    lasting = tuple(each for each in status.conditions if each.type != QUEUE_HEALTHY)
-    return status.model_copy(update={"conditions": lasting, **dict.fromkeys(THROTTLED_FIELDS)})
-
-
 def _new_status(
     snapshot: InstanceSnapshot,
     finding: Finding,
     update: Update,
     why_suspended: InstanceReason | None,
-    suspended_idle: bool,
+    idle: Idleness,
     now: datetime,
 ) -> InstanceStatus:
     old, generation = snapshot.instance.status, snapshot.instance.metadata.generation
@@ -351,18 +294,18 @@ def _new_status(
     else:
         phase = InstancePhase.PENDING if finding.reason in _UNDER_WAY else InstancePhase.NOT_READY
     pod = snapshot.pod
-    activity = _last_activity(snapshot)
+    activity = last_activity(snapshot)
     return InstanceStatus(
         phase=phase,
         observed_generation=generation,
         conditions=conditions,
-        queue=_queue_status(snapshot) or old.queue,
+        queue=figures.queue_status(snapshot) or old.queue,
         pod_name=pod.name if pod else None,
         emacs_version=(stats.emacs.version if stats else None) or old.emacs_version,
         image=pod.image if pod else old.image,
         start_time=pod.started if pod else None,
         last_activity_time=activity.replace(microsecond=0) if activity else None,
-        suspended_idle=True if suspended_idle else None,
+        suspended_idle=True if idle.suspended else None,
     )
 
 
@@ -373,23 +316,6 @@ _UNDER_WAY = {
     InstanceReason.SUSPENDING,
     InstanceReason.VOLUME_PENDING,
 }
-
-
-def _queue_status(snapshot: InstanceSnapshot) -> QueueStatus | None:
-    stats = snapshot.bridge.stats
-    if stats is None or not snapshot.available:
-        return None
-    return QueueStatus(
-        pending=stats.pending,
-        processing=stats.processing,
-        processed=stats.processed,
-        succeeded=stats.succeeded,
-        failed=stats.failed,
-        interrupted=stats.interrupted,
-        average_processing_seconds=round(stats.average_processing_seconds, 3),
-        # Ages in tenths: a finer figure would differ at every look.
-        oldest_pending_seconds=round(stats.oldest_pending_seconds, 1),
-    )
 
 
 def _event(instance: EfritInstance, kind: str, reason: str, message: str) -> Record:

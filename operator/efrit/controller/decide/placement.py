@@ -10,7 +10,7 @@ from efrit.controller.decide.views import InstanceSnapshot
 
 def choose(candidates: Iterable[InstanceSnapshot]) -> InstanceSnapshot | None:
     """Return the available instance with the fewest open requests, by name where equal; None if none is."""
-    ready = [each for each in candidates if each.available and not each.held_for_update]
+    ready = [each for each in candidates if each.accepts_requests and not each.held_for_update]
     return min(ready, key=lambda each: (each.load, each.instance.metadata.name), default=None)
 
 

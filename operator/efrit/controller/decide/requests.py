@@ -236,7 +236,7 @@ def _bound(case: Case, chosen: InstanceSnapshot) -> list[Action]:
     update = {"instance_name": chosen.instance.metadata.name}
     status = open_status(case, RequestReason.PENDING, "Bound to an instance.", update)
     bound = answers.patch(case.snapshot.request, status)
-    return [bound] if chosen.available else [bound, Wake(chosen.instance.key)]
+    return [bound] if chosen.accepts_requests else [bound, Wake(chosen.instance.key)]
 
 
 def _bind_to_session(case: Case, session: str) -> list[Action]:
@@ -349,6 +349,16 @@ def _back_pressure(case: Case) -> list[Action] | None:
     )
 
 
+def _stopping(case: Case) -> list[Action] | None:
+    """Wait where the pod is about to be stopped: begun now, the work might be interrupted."""
+    target = case.snapshot.target
+    if target is None or target.accepts_requests:
+        return None
+    name = target.instance.metadata.name
+    message = f"EfritInstance {name} is being suspended; the request is handed over when it runs again."
+    return wait(case, RequestReason.INSTANCE_SUSPENDED, message, [])
+
+
 def _hand_over(case: Case) -> list[Action] | None:
     _snapshot, request, target = case.snapshot, case.snapshot.request, case.snapshot.target
     if target is None or target.bridge.queue_id is None:
@@ -378,5 +388,6 @@ CHECKS: tuple[Check, ...] = (
     _known_to_bridge,
     _target_updating,
     _back_pressure,
+    _stopping,
     _hand_over,
 )

@@ -39,6 +39,7 @@ class ControllerConfig:
     queued_after: timedelta = timedelta(seconds=5)
     progress_every: timedelta = timedelta(seconds=1)
     stats_every: timedelta = timedelta(seconds=10)
+    settled_after: timedelta = timedelta(seconds=1)
     unreachable_after: timedelta = timedelta(seconds=30)
     volume_after: timedelta = timedelta(seconds=30)
     explain_after: timedelta = timedelta(seconds=4)
@@ -78,6 +79,14 @@ class PodView:
     """Digest of the template it was made from; None for a pod of an older operator."""
     owner_uid: str | None = None
     """UID of its controlling owner."""
+
+    @property
+    def may_run(self) -> bool:
+        """Whether a container runs, or has run: the pod may have work, whatever is heard of it."""
+        if self.phase in ("Succeeded", "Failed"):
+            return False
+        started = (each.running or each.restarts > 0 or each.last_exit_code is not None for each in self.containers)
+        return self.phase != "Pending" or any(started)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +142,13 @@ class InstanceSnapshot:
     claims: tuple[ClaimView, ...] = ()
     bridge: BridgeView = BridgeView()
     open_requests: int = 0
+    active_plans: int = 0
+    """Open plans that live on it and are not suspended."""
+    suspended_plans: int = 0
+    listed: bool = False
+    """Whether this process has listed all open requests and plans that may be on it."""
+    handover_paused: bool = False
+    """Whether this process hands no more requests to it because it is about to stop."""
     last_activity: datetime | None = None
     applied_generation: int = 0
     """Generation whose children this process has seen accepted, all of them; 0 for none yet."""
@@ -143,6 +159,10 @@ class InstanceSnapshot:
     problem: str | None = None
     """Sentence of the newest Warning event about the pod, its volumes or the StatefulSet."""
     stats_written: datetime | None = None
+    work_ended: datetime | None = None
+    """When its last open request or plan ended; None while it has one, or where this process saw none."""
+    early_writes: tuple[datetime, ...] = ()
+    """The newest writes of figures that came before their time because work had ended, oldest first."""
     resync: bool = False
     """Whether to apply the children again though nothing seems to differ."""
     applied_digest: str | None = None
@@ -155,8 +175,14 @@ class InstanceSnapshot:
     """Whether an update was decided on whose status is still being written."""
 
     @property
+    def accepts_requests(self) -> bool:
+        """Whether requests may be handed over: its bridge is connected, and its pod is not about to be stopped."""
+        stopping = self.statefulset is not None and self.statefulset.replicas == 0
+        return self.available and not self.handover_paused and not stopping
+
+    @property
     def available(self) -> bool:
-        """Whether requests can be handed over now."""
+        """Whether the bridge of its pod is connected and all it has is known."""
         return (
             self.bridge.connected
             and self.pod is not None

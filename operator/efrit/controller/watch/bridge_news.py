@@ -11,7 +11,7 @@ from efrit.api import EfritRequest
 from efrit.controller.decide.views import BridgeView, Handover, Key
 from efrit.controller.watch.memory import Memory
 from efrit.controller.watch.queue import WorkKey
-from efrit.controller.watch.records import outdated, target_of
+from efrit.controller.watch.records import InstanceRecord, outdated, target_of
 from efrit.protocol import Event, RequestView, Reset, Stats
 
 log = logging.getLogger(__name__)
@@ -47,6 +47,8 @@ class BridgeNews(Memory):
             case Stats():
                 # The first figures close the list that follows a reset: from here on the picture is whole.
                 opened = not entry.bridge.connected
+                if _shows_work(entry, event):
+                    entry.last_activity = self._clock()
                 entry.bridge = replace(
                     entry.bridge,
                     connected=True,
@@ -177,3 +179,14 @@ class BridgeNews(Memory):
             self._unclaimed[instance[0], str(name)] = (instance, view.id)
             work = WorkKey(EfritRequest.kind, instance[0], str(name))
             self._queue.add_after(work, UNCLAIMED_GRACE.total_seconds())
+
+
+def _shows_work(entry: InstanceRecord, stats: Stats) -> bool:
+    """Whether figures tell of work now, or of answers since they were last heard or written."""
+    known = entry.bridge.stats
+    if known is not None:
+        processed = known.processed
+    else:
+        told = entry.instance.status.queue if entry.instance is not None else None
+        processed = told.processed if told is not None else 0
+    return stats.pending > 0 or stats.processing > 0 or stats.processed != processed

@@ -13,9 +13,10 @@ from efrit.api import EfritInstance, EfritPlan, EfritRequest
 from efrit.controller.decide.children import release_digest
 from efrit.controller.decide.views import ControllerConfig, Key
 from efrit.controller.watch.line import rank
+from efrit.controller.watch.plan_homes import Home, PlanCount
 from efrit.controller.watch.plans import Plans
 from efrit.controller.watch.queue import WorkKey, WorkQueue
-from efrit.controller.watch.records import InstanceRecord, RequestRecord, target_of
+from efrit.controller.watch.records import InstanceRecord, RequestRecord, Work, target_of
 from efrit.controller.watch.rollouts import Rollouts
 from efrit.protocol import Stats
 
@@ -39,7 +40,7 @@ class Memory:
         self._listed: set[str | None] = set()
         """Namespaces whose first list is complete; None for the whole cluster."""
         self.rollouts = Rollouts(release_digest(config))
-        self.plans = Plans(queue, clock, self._home_of)
+        self.plans = Plans(queue, clock, self._home_of, self._homes_changed, self.is_listed)
 
     def first_list_complete(self, namespace: str | None) -> None:
         """Record that every object of a namespace was listed once; None for the whole cluster."""
@@ -57,11 +58,53 @@ class Memory:
         entry = self._requests.get(request)
         if entry is None or target_of(entry.request) is not None:
             return
+        before = entry.assumed
         self._untarget(entry)
         self._retarget(entry.request)
         if instance is not None:
             entry.assumed = instance
             self._instances[instance].open_requests.add(request)
+        self._note_work(before, instance)
+
+    def _note_work(self, *instances: Key | None) -> None:
+        """Compare what an instance has to do with what it had: work that comes wakes it, the end of work is activity.
+
+        Call it when the open requests or plans of an instance may be others than before.
+        """
+        for key in instances:
+            entry = self._instances.get(key) if key is not None else None
+            if key is None or entry is None:
+                continue
+            plans = self._plans_of(key)
+            work = Work(bool(entry.open_requests) or plans.active > 0, plans.suspended > 0)
+            known, entry.work = entry.work, work
+            if work.active and not known.active:
+                entry.work_ended = None
+                if entry.handover_paused or (entry.instance is not None and entry.instance.status.suspended_idle):
+                    self._look_instance(key)
+            elif known.active > work.active or known.suspended > work.suspended:
+                entry.last_activity = self._clock()
+                entry.work_ended = None if work.active else entry.last_activity
+                self._queue.add_after(WorkKey(EfritInstance.kind, *key), self._config.settled_after.total_seconds())
+
+    def _plans_of(self, key: Key) -> PlanCount:
+        """Return how many open plans live on an instance."""
+        return self.plans.count_at(Home("instance", key))
+
+    def _work_is_listed(self, key: Key, instance: EfritInstance) -> bool:
+        """Whether all open requests and plans that may be on an instance are known."""
+        pool = instance.metadata.labels.get(POOL_LABEL)
+        return self.is_listed(key[0]) and not (pool and self.plans.count_at(Home("pool", (key[0], pool))).total)
+
+    def _homes_changed(self, homes: set[Home]) -> None:
+        for home in homes:
+            if home.kind == "instance":
+                self._note_work(home.key)
+            elif not self.plans.count_at(home).total:
+                for key, entry in self._instances.items():
+                    labels = entry.instance.metadata.labels if entry.instance is not None else {}
+                    if (key[0], labels.get(POOL_LABEL)) == home.key:
+                        self._look_instance(key)
 
     def _home_of(self, plan: EfritPlan, requests: Iterable[EfritRequest]) -> EfritInstance | None:
         """Return the instance of a plan; before a pool has chosen one, any member."""
@@ -91,8 +134,6 @@ class Memory:
         if self._requests[request.key].open:
             entry.open_requests.add(request.key)
             self._place(entry, request.key)
-        elif not entry.open_requests and entry.instance is not None and entry.instance.spec.idle:
-            self._look_instance(target)
 
     def _untarget(self, entry: RequestRecord) -> None:
         key = entry.request.key

@@ -18,11 +18,13 @@ from pydantic import ValidationError
 from efrit.api import EfritInstance, EfritPlan, EfritRequest
 from efrit.controller.decide.plan_views import PlanSnapshot, Refusal
 from efrit.controller.decide.views import Key
+from efrit.controller.watch.plan_homes import Home, PlanCount, PlanHomes, home_of
 from efrit.controller.watch.queue import WorkKey, WorkQueue
 
 log = logging.getLogger(__name__)
 
 FindTarget = Callable[[EfritPlan, Iterable[EfritRequest]], EfritInstance | None]
+HomesChanged = Callable[[set[Home]], None]
 
 
 @dataclass(slots=True)
@@ -33,6 +35,8 @@ class PlanRecord:
     requests: dict[str, EfritRequest] = field(default_factory=dict)
     results: dict[str, str] = field(default_factory=dict)
     listed: bool = False
+    listed_at_start: bool = False
+    """Whether another process may have made requests of it."""
     left: bool = False
     cramped: bool = False
     refusal: Refusal | None = None
@@ -47,10 +51,20 @@ def owner_of(request: EfritRequest) -> str | None:
 class Plans:
     """The memory of plans. One event loop only; no locks."""
 
-    def __init__(self, queue: WorkQueue, clock: Callable[[], datetime], find_target: FindTarget) -> None:
+    def __init__(
+        self,
+        queue: WorkQueue,
+        clock: Callable[[], datetime],
+        find_target: FindTarget,
+        homes_changed: HomesChanged,
+        is_listed: Callable[[str], bool],
+    ) -> None:
         self._queue = queue
         self._clock = clock
         self._find_target = find_target
+        self._homes_changed = homes_changed
+        self._is_listed = is_listed
+        self._homes = PlanHomes()
         self._records: dict[Key, PlanRecord] = {}
         self._keys: dict[str, Key] = {}
 
@@ -70,10 +84,11 @@ class Plans:
         if record is None or record.plan.metadata.uid != plan.metadata.uid:
             if known is not None:
                 self._keys.pop(known.metadata.uid, None)
-            self._records[plan.key] = PlanRecord(plan)
+            self._records[plan.key] = PlanRecord(plan, listed_at_start=not self._is_listed(plan.metadata.namespace))
             self._keys[plan.metadata.uid] = plan.key
         else:
             record.plan = plan
+        self._file(plan.key)
         if known is None or _bearing(known) != _bearing(plan):
             self._look(plan.key)
 
@@ -98,6 +113,7 @@ class Plans:
         if known is not None and _older(request, known):
             return
         record.requests[name] = request
+        self._file(key)
         if known is None or _progress(known) != _progress(request):
             self._look(key)
 
@@ -128,6 +144,7 @@ class Plans:
         # One made since is found again when it is created again.
         record.requests = {name: each for name, each in record.requests.items() if name in names}
         record.listed = True
+        self._file(plan)
         self._look(plan)
 
     def result_read(self, plan: Key, uid: str, request_uid: str, text: str) -> None:
@@ -197,8 +214,13 @@ class Plans:
         """Forget a plan."""
         record = self._records.pop(key, None)
         if record is not None:
+            self._file(key)
             self._keys.pop(record.plan.metadata.uid, None)
             self._queue.forget(WorkKey(EfritPlan.kind, *key))
+
+    def count_at(self, home: Home) -> PlanCount:
+        """Return how many open plans live on an instance, or may live on any of a pool."""
+        return self._homes.count(home)
 
     def open_uids(self, scope: str | None = None) -> dict[Key, str]:
         """Return key and UID of every plan of a namespace that is not final."""
@@ -216,6 +238,19 @@ class Plans:
             self._look(key)
 
     # Inside.
+
+    def _file(self, key: Key) -> None:
+        """Bring the index of homes up to date with the record of a plan."""
+        record, home, suspended = self._records.get(key), None, False
+        if record is not None and not record.plan.final:
+            spec = record.plan.spec
+            complete = record.listed or not record.listed_at_start
+            home = home_of(record.plan, record.requests.values(), complete=complete)
+            # One that is cancelled ends first, suspended or not.
+            suspended = spec.suspend and not spec.cancel
+        changed = self._homes.file(key, home, suspended=suspended)
+        if changed:
+            self._homes_changed(changed)
 
     def _of(self, key: Key, uid: str) -> PlanRecord | None:
         record = self._records.get(key)

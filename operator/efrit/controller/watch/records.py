@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from efrit.api import EfritInstance, EfritRequest, condition_of
 from efrit.api.instance import READY, UPDATED
@@ -24,6 +24,13 @@ from efrit.controller.watch.request_views import RequestViews
 from efrit.protocol import RequestView
 
 
+class Work(NamedTuple):
+    """Whether an instance has something to do, and whether a suspended plan lives on it."""
+
+    active: bool = False
+    suspended: bool = False
+
+
 @dataclass(slots=True)
 class InstanceRecord:
     """What is known around one instance; `instance` is None while only its children were seen."""
@@ -39,6 +46,12 @@ class InstanceRecord:
     open_requests: set[Key] = field(default_factory=set)
     line: Line = field(default_factory=Line)
     last_activity: datetime | None = None
+    work: Work = field(default_factory=Work)
+    work_ended: datetime | None = None
+    """When its last open request or plan ended; None while it has one, or none was seen yet."""
+    handover_paused: bool = False
+    deleted_uid: str | None = None
+    """UID of the EfritInstance that this process has deleted: what the watch still tells of it is late."""
     applied_generation: int = 0
     refused: str | None = None
     refused_generation: int = 0
@@ -46,6 +59,7 @@ class InstanceRecord:
     refused_time: datetime | None = None
     problem: str | None = None
     stats_written: datetime | None = None
+    early_writes: tuple[datetime, ...] = ()
     resync: bool = False
     applied_digest: str | None = None
     children_seen: dict[tuple[str, str], int] = field(default_factory=dict)

@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from efrit.api import EfritInstance, EfritRequest
+from efrit.controller.decide.figures import EARLY_WRITES
 from efrit.controller.decide.views import InstanceSnapshot, Key, RequestSnapshot
 from efrit.controller.watch.memory import POOL_LABEL
 from efrit.controller.watch.queue import WorkKey
@@ -50,13 +51,18 @@ class Store(RequestFailures):
         entry = self._instances[instance.key]
         if entry.instance is not None and older(instance, entry.instance):
             return
+        if entry.deleted_uid == instance.metadata.uid and instance.metadata.deletion_timestamp is None:
+            return
         known = entry.instance
         replaced = known is not None and known.metadata.uid != instance.metadata.uid
         entry.instance = instance
+        if known is None or replaced:
+            entry.handover_paused = False
         if replaced:
             entry.refused, entry.problem, entry.last_activity = None, None, None
             entry.applied_generation, entry.applied_digest = 0, None
         self._observe_rollout(instance.key)
+        self._note_work(instance.key)
         self._look_instance(instance.key)
         if known is None or bearing(known) != bearing(instance):
             self._look_waiting(instance.key)
@@ -87,6 +93,7 @@ class Store(RequestFailures):
         entry = self._requests.get(request.key)
         if entry is not None and older(request, entry.request):
             return
+        before = (target_of(entry.request), entry.assumed) if entry is not None else ()
         if entry is not None and entry.request.metadata.uid == request.metadata.uid:
             self._untarget(entry)
             if request.status.progress != entry.request.status.progress:
@@ -104,6 +111,7 @@ class Store(RequestFailures):
         if self._unclaimed.get(request.key, (None, ""))[1] == request.metadata.uid:
             del self._unclaimed[request.key]
         self._retarget(request)
+        self._note_work(*before, target_of(request))
         self._look_request(request.key)
         self.plans.observe_request(request)
 
@@ -184,6 +192,30 @@ class Store(RequestFailures):
 
     # What actions learned.
 
+    def pause_handover(self, instance: Key) -> None:
+        """Hand no more requests to an instance until `resume_handover`."""
+        self._instances[instance].handover_paused = True
+
+    def resume_handover(self, instance: Key) -> None:
+        """Hand requests to an instance again, those first that have waited for it."""
+        self._instances[instance].handover_paused = False
+        self._look_waiting(instance)
+        self._look_unbound(instance[0])
+
+    def not_idle(self, instance: Key) -> None:
+        """Take in that the API server knows of open work on an instance that was taken for idle."""
+        self._instances[instance].last_activity = self._clock()
+        self._look_instance(instance)
+
+    def instance_deleted(self, instance: Key, uid: str) -> None:
+        """Take in that this process has deleted an EfritInstance: what the watch still tells of it is late."""
+        self._instances[instance].deleted_uid = uid
+        self.forget_instance(instance, uid)
+
+    def apply_unanswered(self, instance: Key) -> None:
+        """Take in that the API server did not say whether it took the children: have them applied again."""
+        self._instances[instance].resync = True
+
     def applied(self, instance: Key, generation: int, digest: str = "") -> bool:
         """Remember that the children of this generation were accepted; False where they were refused before.
 
@@ -226,8 +258,11 @@ class Store(RequestFailures):
             self._look_instance(instance)
 
     def status_written(self, instance: Key) -> None:
-        """Remember when an instance's figures were last written."""
-        self._instances[instance].stats_written = self._clock()
+        """Remember when an instance's figures were last written, and whether that was before their time."""
+        entry, now = self._instances[instance], self._clock()
+        before, entry.stats_written = entry.stats_written, now
+        if entry.work_ended is not None and before is not None and now < before + self._config.stats_every:
+            entry.early_writes = (*entry.early_writes, now)[-EARLY_WRITES:]
 
     def cramped(self, key: Key, uid: str) -> None:
         """Remember that the object of a request has no room for a status of the usual size."""
@@ -252,8 +287,10 @@ class Store(RequestFailures):
         """Take in that the API server does not know this request any more."""
         entry = self._requests.get(key)
         if entry is not None and entry.request.metadata.uid == uid:
+            before = target_of(entry.request), entry.assumed
             self._untarget(entry)
             entry.gone = True
+            self._note_work(*before)
             self._look_request(key)
         self.plans.request_gone(key, uid)
 
@@ -261,7 +298,9 @@ class Store(RequestFailures):
         """Forget a request with which nothing is left to do."""
         entry = self._requests.pop(key, None)
         if entry is not None:
+            before = target_of(entry.request), entry.assumed
             self._untarget(entry)
+            self._note_work(*before)
             self._keys.pop(entry.request.metadata.uid, None)
             self._queue.forget(WorkKey(EfritRequest.kind, *key))
 
@@ -272,6 +311,7 @@ class Store(RequestFailures):
         entry = self._instances.get(key)
         if entry is None or entry.instance is None:
             return None
+        plans = self._plans_of(key)
         return InstanceSnapshot(
             instance=entry.instance,
             config=self._config,
@@ -280,6 +320,10 @@ class Store(RequestFailures):
             claims=tuple(entry.claims.values()),
             bridge=entry.bridge,
             open_requests=len(entry.open_requests),
+            active_plans=plans.active,
+            suspended_plans=plans.suspended,
+            listed=self._work_is_listed(key, entry.instance),
+            handover_paused=entry.handover_paused,
             last_activity=entry.last_activity,
             applied_generation=entry.applied_generation,
             refused=entry.refused,
@@ -287,6 +331,8 @@ class Store(RequestFailures):
             refused_time=entry.refused_time,
             problem=entry.problem,
             stats_written=entry.stats_written,
+            work_ended=entry.work_ended,
+            early_writes=entry.early_writes,
             resync=entry.resync,
             applied_digest=entry.applied_digest,
             unfinished=entry.submitting + entry.views.unfinished,

@@ -449,7 +449,7 @@ async def test_a_child_that_could_not_be_applied_is_tried_again(stage: Stage) ->
 
     with pytest.raises(ApiUnavailable):
         await stage.does(CHILDREN)
-    assert stage.heard.told == []
+    assert stage.heard.told == [("apply_unanswered", (INSTANCE,))]
 
 
 @pytest.mark.parametrize("lasts", [False, True])
@@ -600,12 +600,23 @@ async def test_a_deletion_that_met_a_conflict_while_the_object_stays_is_tried_ag
     assert stage.heard.of("request_gone") == []
 
 
-async def test_a_deleted_instance_is_left_to_the_watch(stage: Stage) -> None:
+async def test_a_deleted_instance_is_known_to_be_gone_before_the_watch_tells(stage: Stage) -> None:
     stage.api.put(ALPHA, instance_json())
 
     await stage.does(Delete("EfritInstance", INSTANCE, "uid-alpha"))
 
-    assert stage.heard.told == []
+    assert stage.heard.told == [("instance_deleted", (INSTANCE, "uid-alpha"))]
+
+
+async def test_a_deletion_is_given_up_where_the_object_has_changed_since_it_was_decided(stage: Stage) -> None:
+    decided = stage.api.put(ALPHA, instance_json())
+    changed = stage.api.put(ALPHA, instance_json(generation=2))
+
+    version = decided["metadata"]["resourceVersion"]
+    assert not await stage.actor.carry_out(Delete("EfritInstance", INSTANCE, "uid-alpha", version))
+
+    assert stage.api.objects[ALPHA] == changed
+    assert stage.heard.told == [("observe_instance", (changed,))]
 
 
 async def test_an_event_names_the_object_and_the_controller(stage: Stage) -> None:

@@ -411,7 +411,7 @@ async def test_the_end_of_the_last_request_looks_at_an_instance_that_may_fall_as
 
     world.store.observe_request(request_json(version="21", status=final_status()))
 
-    assert ("Instance", "alpha") in await world.looks()
+    assert ("Instance", "alpha") in await world.looks(within=2)
 
 
 @on_virtual_time

@@ -1,0 +1,71 @@
+"""The figures in an instance's status: what they are, and when the next ones may be written.
+
+Figures change with every request. They are written at most every `stats_every`; once work has ended they are written
+early, so that what a person reads after it is true. Early writes are few: `EARLY_WRITES` in as many times
+`stats_every`, however short and frequent the work is.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from efrit.api.instance import QUEUE_HEALTHY, InstanceStatus, QueueStatus
+from efrit.controller.decide.views import InstanceSnapshot
+
+EARLY_WRITES = 3
+"""Early writes that may follow on each other; after that, one for each `stats_every`."""
+THROTTLED_FIELDS = ("queue", "last_activity_time")
+
+
+def queue_status(snapshot: InstanceSnapshot) -> QueueStatus | None:
+    """Return the figures of the queue, None while no bridge tells them."""
+    stats = snapshot.bridge.stats
+    if stats is None or not snapshot.available:
+        return None
+    return QueueStatus(
+        pending=stats.pending,
+        processing=stats.processing,
+        processed=stats.processed,
+        succeeded=stats.succeeded,
+        failed=stats.failed,
+        interrupted=stats.interrupted,
+        average_processing_seconds=round(stats.average_processing_seconds, 3),
+        # Ages in tenths: a finer figure would differ at every look.
+        oldest_pending_seconds=round(stats.oldest_pending_seconds, 1),
+    )
+
+
+def differ_alone(new: InstanceStatus, old: InstanceStatus) -> bool:
+    """Whether nothing but figures is new: they can wait, everything else is written at once."""
+    return _lasting(new) == _lasting(old)
+
+
+def due(snapshot: InstanceSnapshot) -> datetime | None:
+    """Return when new figures may be written, None for at once."""
+    written, config = snapshot.stats_written, snapshot.config
+    if written is None:
+        return None
+    regular = written + config.stats_every
+    if snapshot.work_ended is None or not _settled(snapshot):
+        return regular
+    early = snapshot.work_ended + config.settled_after
+    if len(snapshot.early_writes) >= EARLY_WRITES:
+        early = max(early, snapshot.early_writes[-EARLY_WRITES] + EARLY_WRITES * config.stats_every)
+    return min(regular, early)
+
+
+def _lasting(status: InstanceStatus) -> InstanceStatus:
+    """Return the status without figures."""
+    conditions = tuple(each for each in status.conditions if each.type != QUEUE_HEALTHY)
+    return status.model_copy(update={"conditions": conditions, **dict.fromkeys(THROTTLED_FIELDS)})
+
+
+def _settled(snapshot: InstanceSnapshot) -> bool:
+    """Whether all work has ended and the figures say so, while those in the status do not."""
+    new, old = queue_status(snapshot), snapshot.instance.status.queue
+    return (
+        new is not None
+        and new != old
+        and (new.pending, new.processing) == (0, 0)
+        and snapshot.open_requests + snapshot.active_plans == 0
+    )

@@ -1,0 +1,196 @@
+"""decide/figures.py: figures are written soon after work has ended, and never more often than their bounds allow."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from datetime import datetime
+
+import pytest
+
+from efrit.controller.decide import figures
+from efrit.controller.decide.actions import LookAgain, PatchStatus
+from efrit.controller.decide.children import Identity
+from efrit.controller.decide.instances import decide_instance
+from efrit.controller.watch.queue import WorkKey
+from tests.unit.controller.factory import (
+    NOW,
+    POD_UID,
+    Json,
+    connected,
+    final_status,
+    instance,
+    instance_json,
+    ready,
+    request_json,
+    seconds,
+    stats,
+)
+from tests.unit.controller.virtual_time import elapse, on_virtual_time
+from tests.unit.controller.watch.test_store import ALPHA, World, child
+
+WRITTEN = NOW - seconds(4)
+ENDED = NOW - seconds(2)
+TOLD: Json = {"queue": {"pending": 2, "processed": 1}}
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        pytest.param({"stats_written": None}, None, id="never written by this process"),
+        pytest.param({}, ENDED + seconds(1), id="work has ended"),
+        pytest.param({"work_ended": None}, WRITTEN + seconds(10), id="no work was seen"),
+        pytest.param({"open_requests": 1}, WRITTEN + seconds(10), id="a request is open"),
+        pytest.param({"active_plans": 1}, WRITTEN + seconds(10), id="a plan goes on"),
+        pytest.param(
+            {"bridge": connected(told=stats(pending=1, processed=2))}, WRITTEN + seconds(10), id="figures lag behind"
+        ),
+        pytest.param(
+            {"bridge": connected(told=stats(pending=2, processed=1))}, WRITTEN + seconds(10), id="the same figures"
+        ),
+        pytest.param({"pod": None}, WRITTEN + seconds(10), id="no figures"),
+        pytest.param({"early_writes": (NOW, NOW)}, ENDED + seconds(1), id="two early writes before"),
+        pytest.param(
+            {"early_writes": (NOW - seconds(25), NOW - seconds(15), NOW - seconds(4))},
+            NOW + seconds(5),
+            id="three early writes before",
+        ),
+        pytest.param(
+            {"early_writes": (NOW - seconds(6), NOW - seconds(5), NOW - seconds(4))},
+            WRITTEN + seconds(10),
+            id="three early writes just before",
+        ),
+    ],
+)
+def test_when_figures_may_be_written(fields: Json, expected: datetime | None) -> None:
+    defaults: Json = {
+        "given": instance(status=TOLD),
+        "bridge": connected(told=stats(processed=3)),
+        "stats_written": WRITTEN,
+        "work_ended": ENDED,
+    }
+    assert figures.due(ready(**(defaults | fields))) == expected
+
+
+class Site(World):
+    """An instance with its decisions carried out: evals come in, the bridge publishes figures once a second."""
+
+    def __init__(self, identity: Identity) -> None:
+        super().__init__()
+        self.identity = identity
+        self.writes: list[datetime] = []
+        self.status: Json = {}
+        self._version, self._pending, self._processed, self._made = 100, 0, 0, 0
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        self.store.observe_instance(instance_json())
+        self.store.observe_pod(child(phase="Running", podIP="10.0.0.1"))
+        self.store.first_list_complete(None)
+        self.open_bridge()
+        tasks = [
+            asyncio.create_task(self.queue.run(self.look, 1)),
+            asyncio.create_task(self.publish()),
+        ]
+        await elapse(30)
+        self.writes.clear()
+        yield
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def publish(self) -> None:
+        told = None
+        while True:
+            news = stats(pending=self._pending, processed=self._processed, succeeded=self._processed)
+            if news != told:
+                told = news
+                self.store.bridge_event(ALPHA, POD_UID, news)
+            await elapse(1)
+
+    async def look(self, key: WorkKey) -> None:
+        snapshot = self.store.instance_snapshot(ALPHA)
+        if key.kind != "EfritInstance" or snapshot is None:
+            return
+        for action in decide_instance(snapshot, self.identity, self.now()):
+            if isinstance(action, LookAgain):
+                self.queue.add_after(key, action.after.total_seconds())
+            elif isinstance(action, PatchStatus):
+                self.writes.append(self.now())
+                self.status = dict(action.status)
+                self._version += 1
+                self.store.observe_instance(instance_json(version=str(self._version), status=self.status))
+                self.store.status_written(ALPHA)
+
+    async def eval(self, lasts: float) -> None:
+        self._made += 1
+        name = f"r{self._made}"
+        self._pending += 1
+        self.store.observe_request(request_json(name, created=self.now()))
+        await elapse(lasts)
+        self._pending -= 1
+        self._processed += 1
+        self.store.observe_request(request_json(name, version="21", status=final_status(ended=self.now())))
+
+    @property
+    def told(self) -> tuple[int, int]:
+        """Pending and processed in the status."""
+        return self.status["queue"].get("pending", 0), self.status["queue"]["processed"]
+
+
+@on_virtual_time
+async def _after_a_burst(identity: Identity) -> None:
+    site = Site(identity)
+    async with site.running():
+        for _ in range(3):
+            async with asyncio.TaskGroup() as group:
+                for number in range(4):
+                    group.create_task(site.eval(0.9 + number / 10))
+            ended = site.now()
+            await elapse(2.5)
+            assert site.told == (0, site._processed)
+            assert site.writes[-1] - ended <= seconds(2.1)
+
+
+def test_figures_are_written_within_two_seconds_of_the_end_of_the_last_work(identity: Identity) -> None:
+    _after_a_burst(identity)
+
+
+@on_virtual_time
+async def _stream(identity: Identity, every: float, lasts: float, minutes: int) -> None:
+    site = Site(identity)
+    async with site.running():
+        end = site.now() + seconds(60 * minutes)
+        while site.now() < end:
+            await site.eval(lasts)
+            await elapse(every - lasts)
+        spans = [[each for each in site.writes if first <= each < first + seconds(30)] for first in site.writes]
+        assert max(map(len, spans)) <= 3 + figures.EARLY_WRITES
+        # On average, one regular and one early write in ten seconds.
+        assert len(site.writes) <= minutes * 6 * 2 + figures.EARLY_WRITES
+        await elapse(15)
+        assert site.told == (0, site._processed)
+
+
+@pytest.mark.parametrize(
+    ("every", "lasts"), [(0.05, 0.02), (0.05, 0.05), (1, 0.05), (1, 0.9), (1.5, 0.1), (2, 0.2), (3, 0.1), (7, 5)]
+)
+def test_a_stream_of_evals_costs_a_bounded_number_of_writes(identity: Identity, every: float, lasts: float) -> None:
+    _stream(identity, every, lasts, 1 if every < 1 else 3)
+
+
+@on_virtual_time
+async def _dense(identity: Identity, every: float) -> None:
+    site = Site(identity)
+    async with site.running():
+        for _ in range(round(40 / every)):
+            await site.eval(every / 2)
+            await elapse(every / 2)
+        pauses = [later - earlier for earlier, later in zip(site.writes, site.writes[1:], strict=False)]
+        assert min(pauses) >= seconds(10)
+
+
+@pytest.mark.parametrize("every", [0.05, 1])
+def test_a_stream_without_pauses_costs_no_early_write(identity: Identity, every: float) -> None:
+    _dense(identity, every)

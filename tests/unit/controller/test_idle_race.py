@@ -1,0 +1,243 @@
+"""Idle instances and work that comes in the same moment, through store, decisions and actor."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from efrit.controller.act.actor import Actor
+from efrit.controller.act.bridges import Bridges
+from efrit.controller.act.identity import new_identity
+from efrit.controller.act.kube import Kube
+from efrit.controller.reconcile import Reconciler
+from efrit.controller.watch.queue import WorkKey, WorkQueue
+from efrit.controller.watch.store import Store
+from efrit.errors import ApiUnavailable
+from efrit.protocol import Reset
+from tests.unit.controller.factory import (
+    CONFIG,
+    POD_UID,
+    QUEUE_ID,
+    Json,
+    instance_json,
+    plan_json,
+    request_json,
+    stats,
+    view,
+)
+from tests.unit.controller.fake_api import FakeApi
+from tests.unit.controller.fake_bridge import INSTANCE, FakeBridge, fake_bridge
+
+ROOT = "/apis/efrit.dev/v1alpha1/namespaces/team"
+ALPHA = f"{ROOT}/efritinstances/alpha"
+WORK = f"{ROOT}/efritrequests/work"
+APP = f"{ROOT}/efritplans/app"
+STATEFULSET = "/apis/apps/v1/namespaces/team/statefulsets/efrit-alpha"
+PUT = ("PUT", "/v1/requests/uid-work")
+LOOK = WorkKey("EfritInstance", *INSTANCE)
+WORK_LOOK = WorkKey("EfritRequest", "team", "work")
+SUSPEND = {"suspendAfterSeconds": 10}
+DELETE = {"deleteAfterSeconds": 10}
+
+
+@dataclass
+class Stage:
+    """A ready instance that has been idle for an hour; looks are made by hand."""
+
+    reconciler: Reconciler
+    store: Store
+    api: FakeApi
+    bridge: FakeBridge
+
+    def idle(self, rules: Json) -> None:
+        born = datetime.now(UTC) - timedelta(hours=1)
+        self.store.observe_instance(self.api.put(ALPHA, instance_json(created=born, spec={"idle": rules})))
+        labels = {"efrit.dev/instance": "alpha"}
+        meta = {"name": "efrit-alpha-0", "namespace": "team", "uid": POD_UID, "labels": labels}
+        sidecar = {"ports": [{"name": "bridge", "containerPort": self.bridge.port}]}
+        status = {"phase": "Running", "podIP": "127.0.0.1"}
+        self.store.observe_pod({"metadata": meta, "spec": {"initContainers": [sidecar]}, "status": status})
+        for event in (Reset(queue_id=QUEUE_ID, epoch="e"), stats()):
+            self.store.bridge_event(INSTANCE, POD_UID, event)
+        self.store.first_list_complete(None)
+        self.bridge.answers[PUT] = (201, view().to_json())
+
+    def ask(self) -> None:
+        """Create a request and let the watch tell of it."""
+        self.store.observe_request(self.api.put(WORK, request_json(created=datetime.now(UTC))))
+
+    async def look(self) -> None:
+        await self.reconciler.look(LOOK)
+
+    async def look_at_work(self) -> None:
+        await self.reconciler.look(WORK_LOOK)
+
+    @property
+    def handed_over(self) -> bool:
+        return PUT in [(method, path) for method, path, _ in self.bridge.calls]
+
+    @property
+    def replicas(self) -> int:
+        found: int = self.api.objects[STATEFULSET]["spec"]["replicas"]
+        return found
+
+
+@pytest.fixture
+async def stage(served: tuple[FakeApi, Kube], tmp_path: Path) -> AsyncIterator[Stage]:
+    api, kube = served
+
+    def clock() -> datetime:
+        return datetime.now(UTC)
+
+    identity, queue = new_identity(clock()), WorkQueue()
+    store = Store(queue, CONFIG, clock)
+    async with fake_bridge(identity, tmp_path) as bridge:
+        bridges = Bridges(identity, store)
+        actor = Actor(kube, bridges, store, clock, "pod-1", lambda: True)
+        reconciler = Reconciler(store, queue, actor, kube, bridges, identity, clock, lambda _: True)
+        await bridges.connect(bridge.wanted())
+        try:
+            yield Stage(reconciler, store, api, bridge)
+        finally:
+            await bridges.close()
+
+
+# Suspension.
+
+
+async def test_a_request_that_comes_while_its_instance_is_scaled_down_waits_and_wakes_it(stage: Stage) -> None:
+    stage.idle(SUSPEND)
+    suspending = asyncio.create_task(stage.look())
+    await stage.api.until(lambda: stage.api.made("PATCH"))
+    stage.ask()
+    await stage.look_at_work()
+    await suspending
+    assert not stage.handed_over
+    assert stage.replicas == 0
+
+    await stage.look()
+    assert stage.replicas == 1
+    await stage.look_at_work()
+    assert stage.handed_over
+
+
+async def test_a_request_that_came_before_keeps_its_instance_from_being_scaled_down(stage: Stage) -> None:
+    stage.idle(SUSPEND)
+    stage.ask()
+    await stage.look()
+    assert stage.replicas == 1
+    await stage.look_at_work()
+    assert stage.handed_over
+
+
+async def test_a_scale_down_without_an_answer_is_undone_though_nobody_knows_whether_it_took_effect(
+    stage: Stage,
+) -> None:
+    stage.idle(SUSPEND)
+    stage.api.fail("PATCH", STATEFULSET, 0)
+    with pytest.raises(ApiUnavailable):
+        await stage.look()
+    stage.ask()
+    await stage.look_at_work()
+    assert not stage.handed_over
+
+    await stage.look()
+    assert stage.replicas == 1
+    await stage.look_at_work()
+    assert stage.handed_over
+
+
+# Deletion.
+
+
+async def test_an_idle_instance_is_deleted_and_late_news_of_it_change_nothing(stage: Stage) -> None:
+    stage.idle(DELETE)
+    late = stage.api.objects[ALPHA]
+    await stage.look()
+    assert ALPHA not in stage.api.objects
+    assert [call.body["reason"] for call in stage.api.made("POST")] == ["IdleDeleted"]
+
+    stage.store.observe_instance({**late, "metadata": {**late["metadata"], "resourceVersion": "9999"}})
+    assert stage.store.instance_snapshot(INSTANCE) is None
+    stage.ask()
+    await stage.look_at_work()
+    assert not stage.handed_over
+
+
+@pytest.mark.parametrize(
+    ("where", "work"),
+    [
+        (WORK, request_json()),
+        (WORK, request_json(target=None, selector={"matchLabels": {"a": "b"}}, status={"instanceName": "alpha"})),
+        (APP, plan_json()),
+        (APP, plan_json(suspend=True)),
+        (APP, plan_json(target=None, poolRef={"name": "many"}, status={"instanceName": "alpha"})),
+    ],
+    ids=["a request", "a bound request", "a plan", "a suspended plan", "a bound plan"],
+)
+async def test_work_that_the_watch_has_not_told_of_keeps_an_instance_from_being_deleted(
+    stage: Stage, where: str, work: Json
+) -> None:
+    stage.idle(DELETE)
+    stage.api.put(where, work)
+
+    await stage.look()
+
+    assert stage.api.made("DELETE") == []
+    assert stage.api.made("POST") == []
+    snapshot = stage.store.instance_snapshot(INSTANCE)
+    assert snapshot is not None
+    assert snapshot.open_requests + snapshot.active_plans + snapshot.suspended_plans == 1
+    await stage.look()
+    after = stage.store.instance_snapshot(INSTANCE)
+    assert after is not None
+    assert not after.handover_paused
+
+
+async def test_work_of_others_does_not_keep_an_instance_from_being_deleted(stage: Stage) -> None:
+    stage.idle(DELETE)
+    stage.api.put(WORK, request_json(target="beta"))
+    stage.api.put(f"{ROOT}/efritrequests/done", request_json("done", status={"phase": "Succeeded"}))
+    stage.api.put(APP, plan_json(status={"phase": "Failed"}))
+
+    await stage.look()
+
+    assert ALPHA not in stage.api.objects
+
+
+async def test_a_request_that_comes_while_its_instance_is_checked_is_not_handed_over(stage: Stage) -> None:
+    stage.idle(DELETE)
+    deleting = asyncio.create_task(stage.look())
+    await stage.api.until(lambda: stage.api.calls)
+    stage.ask()
+    await stage.look_at_work()
+    await deleting
+    assert not stage.handed_over
+
+
+async def test_an_instance_that_was_changed_since_it_was_decided_about_is_not_deleted(stage: Stage) -> None:
+    stage.idle(DELETE)
+    stage.api.put(ALPHA, {**stage.api.objects[ALPHA], "spec": {}})
+
+    await stage.look()
+
+    assert ALPHA in stage.api.objects
+    snapshot = stage.store.instance_snapshot(INSTANCE)
+    assert snapshot is not None
+    assert snapshot.instance.spec.idle is None
+
+
+async def test_an_instance_is_not_deleted_while_the_check_cannot_be_made(stage: Stage) -> None:
+    stage.idle(DELETE)
+    stage.api.fail("GET", f"{ROOT}/efritplans", 503)
+
+    with contextlib.suppress(ApiUnavailable):
+        await stage.look()
+
+    assert stage.api.made("DELETE") == []

@@ -15,6 +15,8 @@ from tests.chaos.workload import InstancePlan, Kind, SuspendedPlan, Work
 
 IDLE_SECONDS = 10
 """The smallest that spec.idle takes."""
+PLAIN = InstancePlan("i0", ephemeral_queue=True, ephemeral_workspace=True)
+"""The instance that a run begins with where others would be idle too long before its clock starts."""
 PROOF = "proof/counter"
 """Where evals count that run on a volume that fills up: outside of it."""
 
@@ -32,6 +34,7 @@ def _idle(seed: int, rng: random.Random) -> Plan:
     """One instance works longer than it may be idle, one is woken, one has a suspended plan alone."""
     suspended = rng.random() < 0.5
     made = (
+        PLAIN,
         InstancePlan(
             "i1",
             ephemeral_queue=rng.random() < 0.3,

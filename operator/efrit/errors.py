@@ -228,10 +228,14 @@ class ApiTooLarge(ApiRefused):
 
 
 class ApiUnavailable(ApiError):
-    """No answer, 429 or 5xx: ask again later."""
+    """No answer, 429 or 5xx: ask again later; `retry_after` is how many seconds later, where that is known."""
 
     code = "ApiUnavailable"
     retryable = True
+
+    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
 
 
 class ApiFailed(ApiUnavailable):
@@ -239,8 +243,18 @@ class ApiFailed(ApiUnavailable):
 
     code = "ApiFailed"
 
-    def __init__(self, message: str, sentence: str = "") -> None:
-        super().__init__(message)
+    def __init__(self, message: str, sentence: str = "", *, retry_after: float | None = None) -> None:
+        super().__init__(message, retry_after=retry_after)
+        self.sentence = sentence or message
+
+
+class ApiNamespaceTerminating(ApiUnavailable):
+    """Nothing can be created in a namespace that is being deleted or is gone; `sentence` is the API server's own."""
+
+    code = "ApiNamespaceTerminating"
+
+    def __init__(self, message: str, sentence: str = "", *, retry_after: float | None = None) -> None:
+        super().__init__(message, retry_after=retry_after)
         self.sentence = sentence or message
 
 

@@ -15,9 +15,10 @@ from typing import Any, NoReturn
 from efrit.api import GROUP, VERSION, EfritInstance, EfritPlan, EfritRequest
 from efrit.controller.act.kube import Kube
 from efrit.controller.decide.children import naming
+from efrit.controller.retry import LONGEST_RETRY_AFTER_SECONDS
 from efrit.controller.watch.handlers import OPEN
 from efrit.controller.watch.store import Store
-from efrit.errors import ApiError, ApiForbidden, ApiNotFound
+from efrit.errors import ApiError, ApiForbidden, ApiNotFound, ApiUnavailable
 
 log = logging.getLogger(__name__)
 
@@ -67,6 +68,7 @@ class Janitor:
         await asyncio.sleep(FIRST_SWEEP_SECONDS)
         sweep = 0
         while True:
+            pause = self._every
             try:
                 await self.sweep_requests()
                 await self.sweep_instances()
@@ -76,13 +78,15 @@ class Janitor:
             except (ApiForbidden, ApiNotFound):
                 raise
             except ApiError as error:
-                log.warning("sweep cut short, the next comes in %.0f s: %s", self._every, error)
+                if isinstance(error, ApiUnavailable):
+                    pause = max(pause, min(error.retry_after or 0.0, LONGEST_RETRY_AFTER_SECONDS))
+                log.warning("sweep cut short, the next comes in %.0f s: %s", pause, error)
             sweep += 1
             if sweep % self._sweeps_per_resync == 0:
                 for key in self._store.instance_keys(self._scope):
                     self._store.resync(key)
                 self._store.plans.look_at_open(self._scope, anew=True)
-            await asyncio.sleep(self._every * random.uniform(0.9, 1.1))  # noqa: S311
+            await asyncio.sleep(pause * random.uniform(1.0, 1.2))  # noqa: S311
 
     async def sweep_requests(self) -> None:
         """Find open requests that no event told of, those that are gone without one, and look at all the others."""

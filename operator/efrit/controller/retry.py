@@ -14,6 +14,7 @@ log = logging.getLogger(__name__)
 
 FIRST_BACKOFF_SECONDS = 0.2
 LAST_BACKOFF_SECONDS = 5.0
+LONGEST_RETRY_AFTER_SECONDS = 60.0
 
 T = TypeVar("T")
 
@@ -25,6 +26,7 @@ async def retry_while_unavailable(attempt: Callable[[], Awaitable[T]]) -> T:
         try:
             return await attempt()
         except ApiUnavailable as error:
-            log.warning("cannot begin yet: %s (again in %.1f s)", error, backoff)
-        await asyncio.sleep(backoff * random.uniform(0.75, 1.25))  # noqa: S311
+            pause = max(backoff, min(error.retry_after or 0.0, LONGEST_RETRY_AFTER_SECONDS))
+            log.warning("cannot begin yet: %s (again in %.1f s)", error, pause)
+        await asyncio.sleep(pause * random.uniform(1, 1.25))  # noqa: S311
         backoff = min(backoff * 2, LAST_BACKOFF_SECONDS)

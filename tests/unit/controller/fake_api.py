@@ -41,6 +41,8 @@ class FakeApi:
     objects: dict[str, Json] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)
     failures: dict[tuple[str, str], list[tuple[int, Any]]] = field(default_factory=dict)
+    retry_after: str | None = None
+    """The header that comes with every failure."""
     page_size: int = 500
     version: int = 100
     changed: asyncio.Condition = field(default_factory=asyncio.Condition)
@@ -84,6 +86,8 @@ class FakeApi:
                 if text is not None
                 else web.json_response(answer or {"kind": "Status", "message": f"failure {status}"}, status=status)
             )
+            if self.retry_after is not None:
+                response.headers["Retry-After"] = self.retry_after
         else:
             status, answer = self._answer(request.method, request.path, query, body, request.content_type)
             response = web.json_response(answer, status=status)

@@ -6,20 +6,19 @@ An action that fails raises; the work queue comes back to its key later, and eve
 from __future__ import annotations
 
 import logging
-import uuid
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
 from efrit.api import FINAL_PHASES, GROUP, VERSION
-from efrit.api.meta import rfc3339, rfc3339_micro
 from efrit.controller import metrics
 from efrit.controller.act.bridges import Bridges
 from efrit.controller.act.confirm_idle import confirm_idle
+from efrit.controller.act.event_recorder import EventRecorder
 from efrit.controller.act.explain import explain
 from efrit.controller.act.kube import Kube
 from efrit.controller.act.plan_actor import PlanActor
-from efrit.controller.act.result_secret import TERMINATING, create_result
+from efrit.controller.act.result_secret import create_result
 from efrit.controller.act.sink import Sink
 from efrit.controller.decide.actions import (
     Acknowledge,
@@ -94,6 +93,7 @@ class Actor:
         self._name = name
         self._leading = leading
         self._plans = PlanActor(kube, sink)
+        self._events = EventRecorder(kube, clock, name)
 
     async def carry_out(self, action: Action) -> bool:
         """Carry out one action; whether the rest of its decision still stands.
@@ -144,7 +144,7 @@ class Actor:
             case Explain(instance=instance):
                 self._sink.explained(instance, await explain(self._kube, instance))
             case Record():
-                await self._record(action)
+                await self._events.record(action)
             case CreateRequest():
                 return await self._plans.create(action)
             case CancelRequest():
@@ -306,11 +306,8 @@ class Actor:
         try:
             await create_result(self._kube, action.manifest)
         except ApiRefused as error:
-            refused = TERMINATING not in error.sentence
-            self._sink.action_failed(action.request_key, action.uid, "StoreResult", error, refused=refused)
-            if refused:
-                return False
-            raise
+            self._sink.action_failed(action.request_key, action.uid, "StoreResult", error, refused=True)
+            return False
         except ApiError as error:
             self._sink.action_failed(action.request_key, action.uid, "StoreResult", error, refused=False)
             raise
@@ -339,38 +336,6 @@ class Actor:
         except ApiNotFound:
             return None
         return obj if obj["metadata"]["uid"] == action.uid else None
-
-    async def _record(self, action: Record) -> None:
-        """Publish an Event; one that cannot be published is worth a log line, not a retry."""
-        namespace, name = action.key
-        now = self._clock()
-        manifest = {
-            "apiVersion": "v1",
-            "kind": "Event",
-            "metadata": {"name": f"{name}.{uuid.uuid4().hex[:16]}", "namespace": namespace},
-            "involvedObject": {
-                "apiVersion": API_VERSION,
-                "kind": action.kind,
-                "namespace": namespace,
-                "name": name,
-                "uid": action.uid,
-            },
-            "type": action.type,
-            "reason": action.reason,
-            "message": action.message[:1024],
-            "source": {"component": "efrit-operator"},
-            "reportingComponent": "efrit.dev/operator",
-            "reportingInstance": self._name,
-            "action": action.reason,
-            "firstTimestamp": rfc3339(now),
-            "lastTimestamp": rfc3339(now),
-            "eventTime": rfc3339_micro(now),
-            "count": 1,
-        }
-        try:
-            await self._kube.create(manifest)
-        except ApiError as error:
-            log.warning("event %s for %s/%s not published: %s", action.reason, namespace, name, error)
 
 
 def _merge(new: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:

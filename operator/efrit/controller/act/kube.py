@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,12 +18,14 @@ import aiohttp
 from kubernetes.aio import config as kube_config
 from kubernetes.aio.client import ApiClient, Configuration
 
+from efrit.controller.act.terminating import TerminatingNamespaces
 from efrit.errors import (
     ApiConflict,
     ApiError,
     ApiExists,
     ApiFailed,
     ApiForbidden,
+    ApiNamespaceTerminating,
     ApiNotFound,
     ApiRefused,
     ApiTooLarge,
@@ -70,6 +73,7 @@ class Kube:
 
     def __init__(self, client: ApiClient) -> None:
         self._client = client
+        self._terminating = TerminatingNamespaces(time.monotonic)
 
     @classmethod
     async def connect(cls) -> Kube:
@@ -98,22 +102,30 @@ class Kube:
         return await self.call("GET", path(api_version, kind, namespace, name))
 
     async def create(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
-        """Create an object. Raises ApiExists where one of its name is there."""
+        """Create an object.
+
+        Raises ApiExists where one of its name is there, ApiNamespaceTerminating where its namespace is being deleted.
+        """
         meta = manifest["metadata"]
         where = path(manifest["apiVersion"], manifest["kind"], meta["namespace"])
-        return await self.call("POST", where, body=manifest, query={"fieldManager": FIELD_MANAGER})
+        with self._terminating.creating(meta["namespace"]):
+            return await self.call("POST", where, body=manifest, query={"fieldManager": FIELD_MANAGER})
 
     async def apply(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
-        """Apply an object server-side; fields of ours win."""
+        """Apply an object server-side; fields of ours win.
+
+        Raises ApiNamespaceTerminating where it would be created in a namespace that is being deleted.
+        """
         meta = manifest["metadata"]
         where = path(manifest["apiVersion"], manifest["kind"], meta["namespace"], meta["name"])
-        return await self.call(
-            "PATCH",
-            where,
-            body=manifest,
-            content_type="application/apply-patch+yaml",
-            query={"fieldManager": FIELD_MANAGER, "force": "true"},
-        )
+        with self._terminating.creating(meta["namespace"]):
+            return await self.call(
+                "PATCH",
+                where,
+                body=manifest,
+                content_type="application/apply-patch+yaml",
+                query={"fieldManager": FIELD_MANAGER, "force": "true"},
+            )
 
     async def patch_status(
         self, api_version: str, kind: str, namespace: str, name: str, body: Mapping[str, Any]
@@ -204,19 +216,23 @@ class Kube:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise ApiUnavailable(f"{method} {where}: no answer from the API server: {error!r}") from error
         if response.status >= 400:
-            raise _error(method, where, response.status, data)
+            raise _error(method, where, response.status, data, response.headers.get("Retry-After"))
         result: dict[str, Any] = json.loads(data) if data else {}
         return result
 
 
-def _error(method: str, where: str, status: int, data: bytes) -> ApiError:
+def _error(method: str, where: str, status: int, data: bytes, retry_after: str | None = None) -> ApiError:
     reason = ""
+    details: Mapping[str, Any] = {}
     try:
         body = json.loads(data)
         message, reason = str(body.get("message") or body), str(body.get("reason"))
+        details = found if isinstance(found := body.get("details"), Mapping) else {}
     except (ValueError, AttributeError):
         message = data[:500].decode("utf-8", "replace")
     text = f"{method} {where}: {status}: {message}"
+    if _is_namespace_terminating(method, status, details):
+        return ApiNamespaceTerminating(text, sentence=message)
     if status == 404:
         return ApiNotFound(text)
     if status == 409:
@@ -230,4 +246,24 @@ def _error(method: str, where: str, status: int, data: bytes) -> ApiError:
         return ApiForbidden(text, sentence=message)
     if status in (400, 415, 422) or (status == 500 and message.startswith(UNREADABLE)):
         return ApiRefused(text, sentence=message)
-    return ApiFailed(text, sentence=message) if status == 500 else ApiUnavailable(text)
+    pause = _seconds(retry_after) or _seconds(details.get("retryAfterSeconds"))
+    if status == 500:
+        return ApiFailed(text, sentence=message, retry_after=pause)
+    return ApiUnavailable(text, retry_after=pause)
+
+
+def _is_namespace_terminating(method: str, status: int, details: Mapping[str, Any]) -> bool:
+    """Whether a create was refused because its namespace is being deleted, or is gone."""
+    if status == 403:
+        causes = details.get("causes") or ()
+        return any(isinstance(cause, Mapping) and cause.get("reason") == "NamespaceTerminating" for cause in causes)
+    return status == 404 and method != "GET" and details.get("kind") == "namespaces"
+
+
+def _seconds(value: object) -> float | None:
+    """Return a number of seconds to wait; None for a date, which HTTP also allows, and for what makes no sense."""
+    try:
+        seconds = float(str(value))
+    except ValueError:
+        return None
+    return seconds if 0 < seconds < float("inf") else None

@@ -18,7 +18,7 @@ from efrit.controller.act.kube import Kube
 from efrit.controller.act.sink import Sink
 from efrit.controller.decide.actions import CancelRequest, CreateRequest, ListRequests, ReadResult
 from efrit.controller.decide.answers import RESULT_KEY, result_secret_name
-from efrit.errors import ApiConflict, ApiExists, ApiNotFound, ApiRefused, ApiTooLarge
+from efrit.errors import ApiConflict, ApiExists, ApiNamespaceTerminating, ApiNotFound, ApiRefused
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class PlanActor:
                 sentence = f"EfritRequest {name} is there and is none of this plan's: delete it."
                 self._sink.plans.refused(action.plan, action.plan_uid, sentence)
                 return False
-        except (ApiRefused, ApiTooLarge) as error:
+        except (ApiRefused, ApiNamespaceTerminating) as error:
             self._sink.plans.refused(action.plan, action.plan_uid, error.sentence)
             return False
         else:

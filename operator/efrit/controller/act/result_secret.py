@@ -8,9 +8,6 @@ from typing import Any
 from efrit.controller.act.kube import Kube
 from efrit.errors import ApiExists, ApiNotFound, ApiRefused
 
-TERMINATING = "because it is being terminated"
-"""What the API server says of everything that is created in a namespace that is being deleted."""
-
 
 async def create_result(kube: Kube, manifest: Mapping[str, Any]) -> None:
     """Create a result's Secret, or return where an earlier attempt has created it.

@@ -14,12 +14,16 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
-from efrit.errors import EfritError
+from efrit.errors import ApiNamespaceTerminating, ApiUnavailable, EfritError
 
 log = logging.getLogger(__name__)
 
 FIRST_BACKOFF_SECONDS = 0.05
 LAST_BACKOFF_SECONDS = 30.0
+LONGEST_RETRY_AFTER_SECONDS = 120.0
+"""A server that asks for a longer pause is asked again after this one."""
+COMPACT_ABOVE = 64
+"""Stale entries of delayed keys are removed once they outnumber the live ones, but not below this size."""
 
 
 class WorkKey(NamedTuple):
@@ -48,6 +52,11 @@ class WorkQueue:
     def __len__(self) -> int:
         return len(self._dirty)
 
+    @property
+    def delayed_entries(self) -> int:
+        """How many entries are kept for delayed keys, stale ones included."""
+        return len(self._heap)
+
     def add(self, key: WorkKey) -> None:
         """Ask for a look at `key` as soon as possible."""
         if key in self._dirty:
@@ -67,12 +76,20 @@ class WorkQueue:
             return
         self._due[key] = at
         heapq.heappush(self._heap, (at, key))
+        self._compact()
         self._heap_changed.set()
 
     def forget(self, key: WorkKey) -> None:
         """Drop what is remembered of a key whose object is gone."""
         self._due.pop(key, None)
         self._failures.pop(key, None)
+        self._compact()
+
+    def _compact(self) -> None:
+        """Remove the entries of keys that have an earlier one by now, or none: amortized, a constant for each."""
+        if len(self._heap) > max(COMPACT_ABOVE, 2 * len(self._due)):
+            self._heap = [(at, key) for key, at in self._due.items()]
+            heapq.heapify(self._heap)
 
     async def run(self, work: Callable[[WorkKey], Awaitable[None]], workers: int) -> None:
         """Work for ever with this many workers."""
@@ -125,8 +142,15 @@ class WorkQueue:
     def _retry(self, key: WorkKey, error: Exception, *, quiet: bool = False) -> None:
         self.failed += 1
         failures = self._failures[key] = self._failures.get(key, 0) + 1
-        backoff = min(FIRST_BACKOFF_SECONDS * 2 ** (failures - 1), LAST_BACKOFF_SECONDS)
+        backoff = min(FIRST_BACKOFF_SECONDS * 2 ** min(failures - 1, 30), LAST_BACKOFF_SECONDS)
+        delay = backoff * random.uniform(0.75, 1.25)  # noqa: S311
+        if isinstance(error, ApiUnavailable) and error.retry_after is not None:
+            asked = min(error.retry_after, LONGEST_RETRY_AFTER_SECONDS)
+            # Never earlier than asked, and not all keys at the same moment.
+            delay = max(delay, asked * random.uniform(1, 1.25))  # noqa: S311
         if not quiet:
             level = logging.WARNING if failures > 3 else logging.INFO
-            log.log(level, "%s %s/%s: %s (failure %d, again in %.2f s)", *key, error, failures, backoff)
-        self.add_after(key, backoff * random.uniform(0.75, 1.25))  # noqa: S311
+            if isinstance(error, ApiNamespaceTerminating):
+                level = logging.DEBUG
+            log.log(level, "%s %s/%s: %s (failure %d, again in %.2f s)", *key, error, failures, delay)
+        self.add_after(key, delay)

@@ -36,6 +36,7 @@ from efrit.controller.decide.wire import wire_request
 from efrit.errors import (
     ApiConflict,
     ApiFailed,
+    ApiNamespaceTerminating,
     ApiRefused,
     ApiTooLarge,
     ApiUnavailable,
@@ -529,9 +530,10 @@ async def test_a_refused_result_is_told_with_the_sentence_of_the_api_server(stag
 
 async def test_a_namespace_that_is_being_deleted_does_not_refuse_the_result(stage: Stage) -> None:
     going = "secrets is forbidden: unable to create new content in namespace team because it is being terminated"
-    stage.api.fail("POST", SECRETS, 403, {**REFUSED, "message": going})
+    details = {"causes": [{"reason": "NamespaceTerminating", "field": "metadata.namespace"}]}
+    stage.api.fail("POST", SECRETS, 403, {**REFUSED, "message": going, "details": details})
 
-    with pytest.raises(ApiRefused):
+    with pytest.raises(ApiNamespaceTerminating):
         await stage.does(STORE)
 
     (told,) = stage.heard.of("action_failed")

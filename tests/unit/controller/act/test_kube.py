@@ -9,7 +9,16 @@ from typing import Any
 import pytest
 
 from efrit.controller.act.kube import Kube, path
-from efrit.errors import ApiConflict, ApiError, ApiFailed, ApiNotFound, ApiRefused, ApiTooLarge, ApiUnavailable
+from efrit.errors import (
+    ApiConflict,
+    ApiError,
+    ApiFailed,
+    ApiNamespaceTerminating,
+    ApiNotFound,
+    ApiRefused,
+    ApiTooLarge,
+    ApiUnavailable,
+)
 from tests.unit.controller.fake_api import FakeApi
 
 GROUP = "efrit.dev/v1alpha1"
@@ -237,3 +246,61 @@ async def test_text_of_every_kind_arrives_as_it_was_sent(api: FakeApi, kube: Kub
     stored = await kube.create({**work(), "spec": {"content": text}})
 
     assert stored["spec"]["content"] == text
+
+
+@pytest.mark.parametrize("status", [429, 500, 503, 504])
+@pytest.mark.parametrize("header", ["7", None])
+async def test_the_pause_the_api_server_asks_for_comes_with_the_error(
+    api: FakeApi, kube: Kube, status: int, header: str | None
+) -> None:
+    api.retry_after = header
+    api.fail("GET", WORK, status, {"message": "busy", "details": {} if header else {"retryAfterSeconds": 7}})
+
+    with pytest.raises(ApiUnavailable) as raised:
+        await kube.get(GROUP, "EfritRequest", "team", "work")
+    assert raised.value.retry_after == 7
+
+
+@pytest.mark.parametrize("header", ["Wed, 21 Oct 2026 07:28:00 GMT", "-1", "0", "nan", "inf", ""])
+async def test_a_pause_that_makes_no_sense_is_none(api: FakeApi, kube: Kube, header: str) -> None:
+    api.retry_after = header
+    api.fail("GET", WORK, 429, {"message": "busy", "details": {"retryAfterSeconds": "soon"}})
+
+    with pytest.raises(ApiUnavailable) as raised:
+        await kube.get(GROUP, "EfritRequest", "team", "work")
+    assert raised.value.retry_after is None
+
+
+async def test_a_list_that_is_throttled_says_for_how_long(api: FakeApi, kube: Kube) -> None:
+    api.retry_after = "3"
+    api.fail("GET", WORK.rpartition("/")[0], 429)
+
+    with pytest.raises(ApiUnavailable) as raised:
+        _ = [each async for each in kube.pages(GROUP, "EfritRequest", "team")]
+    assert raised.value.retry_after == 3
+
+
+TERMINATING = {
+    "kind": "Status",
+    "message": "unable to create new content in namespace team because it is being terminated",
+    "details": {"causes": [{"reason": "NamespaceTerminating", "field": "metadata.namespace"}]},
+}
+GONE = {"kind": "Status", "message": 'namespaces "team" not found', "details": {"name": "team", "kind": "namespaces"}}
+
+
+@pytest.mark.parametrize(("status", "body"), [(403, TERMINATING), (404, GONE)])
+@pytest.mark.parametrize("method", ["POST", "PATCH"])
+async def test_a_namespace_that_takes_nothing_more_is_left_alone_for_a_while(
+    api: FakeApi, kube: Kube, method: str, status: int, body: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("efrit.controller.act.terminating.FIRST_PAUSE_SECONDS", 3600.0)
+    write = kube.create if method == "POST" else kube.apply
+    api.fail(method, WORK.rpartition("/")[0] if method == "POST" else WORK, status, body)
+
+    for _ in range(100):
+        with pytest.raises(ApiNamespaceTerminating) as raised:
+            await write(work())
+        assert raised.value.retry_after
+        assert raised.value.sentence == body["message"]
+
+    assert len(api.calls) == 1

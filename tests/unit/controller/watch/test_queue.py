@@ -311,3 +311,63 @@ def test_no_schedule_loses_a_key_or_works_on_one_twice_at_a_time(
         last_wish = len(story) - 1 - story[::-1].index("wish")
         assert "look" in story[last_wish:], "a wish without a look after it"
         assert story[-1] == "done", "the last look failed and did not come back"
+
+
+@on_virtual_time
+async def test_many_earlier_wishes_for_few_keys_leave_few_entries() -> None:
+    queue = WorkQueue()
+    keys = [WorkKey("EfritRequest", "team", f"work-{number}") for number in range(200)]
+
+    for sweep in range(60):
+        for number, key in enumerate(keys):
+            queue.add_after(key, 3600 - sweep - number / 1000)
+
+    assert queue.delayed_entries <= 2 * len(keys) + 64
+
+
+@on_virtual_time
+async def test_keys_that_are_forgotten_leave_no_entries() -> None:
+    queue = WorkQueue()
+    for number in range(10_000):
+        key = WorkKey("EfritRequest", "team", f"work-{number}")
+        queue.add_after(key, 3600)
+        queue.forget(key)
+
+    assert queue.delayed_entries <= 64
+
+
+@on_virtual_time
+async def test_compacting_keeps_the_times_of_all_keys() -> None:
+    queue, looks = WorkQueue(), Looks()
+    keys = [WorkKey("EfritRequest", "team", f"work-{number}") for number in range(100)]
+    for seconds in (3000, 2000, 1000):
+        for number, key in enumerate(keys):
+            queue.add_after(key, seconds + number)
+
+    async with running(queue, looks):
+        await elapse(4000)
+
+    assert looks.times == {key: [1000 + number] for number, key in enumerate(keys)}
+
+
+@on_virtual_time
+async def test_a_key_waits_as_long_as_the_api_server_asks() -> None:
+    queue, looks = WorkQueue(), Looks(failures=1, error=lambda: ApiUnavailable("429", retry_after=17))
+    queue.add(KEY)
+
+    async with running(queue, looks):
+        await elapse(60)
+
+    first, second = looks.times[KEY]
+    assert 17 <= second - first <= 17 * 1.3
+
+
+@on_virtual_time
+async def test_a_time_to_wait_beyond_reason_is_cut() -> None:
+    queue, looks = WorkQueue(), Looks(failures=1, error=lambda: ApiUnavailable("429", retry_after=86_400))
+    queue.add(KEY)
+
+    async with running(queue, looks):
+        await elapse(600)
+
+    assert len(looks.times[KEY]) == 2

@@ -34,7 +34,6 @@ CONTROLLER_RULES = [
     READ_RESULTS,
     (["networking.k8s.io"], ["networkpolicies"], ["create", "patch"]),
     ([""], ["events"], ["list", "create", "patch"]),
-    (["events.k8s.io"], ["events"], ["create", "patch"]),
 ]
 WITHOUT_RESULTS = [each for each in CONTROLLER_RULES if each != READ_RESULTS]
 
@@ -125,7 +124,6 @@ def test_the_controller_gets_its_whole_configuration_by_environment() -> None:
         "EFRIT_ROLLOUT_MAX_CONCURRENT_PER_NAMESPACE": "2",
         "EFRIT_ROLLOUT_MAX_HOLD_SECONDS": "3600",
         "EFRIT_ROLLOUT_PROGRESS_DEADLINE_SECONDS": "600",
-        "EFRIT_CLUSTER_DOMAIN": "cluster.local",
     }
     assert resources == {"requests": {"cpu": "10m", "memory": "64Mi"}, "limits": {"memory": "128Mi"}}
 
@@ -141,7 +139,6 @@ def test_values_reach_the_environment() -> None:
     assert got["EFRIT_LEASE_NAME"] == "efrit"
     assert got["EFRIT_HTTP_PORT"] == "9090"
     assert (got["EFRIT_LOG_LEVEL"], got["EFRIT_LOG_FORMAT"]) == ("debug", "json")
-    assert got["EFRIT_CLUSTER_DOMAIN"] == "example.internal"
     assert {name: value for name, value in got.items() if name.startswith("EFRIT_ROLLOUT_")} == {
         "EFRIT_ROLLOUT_MAX_CONCURRENT": "7",
         "EFRIT_ROLLOUT_MAX_CONCURRENT_PER_NAMESPACE": "3",

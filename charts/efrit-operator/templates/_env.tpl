@@ -42,6 +42,4 @@
   value: {{ .Values.rollout.maxHoldSeconds | quote }}
 - name: EFRIT_ROLLOUT_PROGRESS_DEADLINE_SECONDS
   value: {{ .Values.rollout.progressDeadlineSeconds | quote }}
-- name: EFRIT_CLUSTER_DOMAIN
-  value: {{ .Values.clusterDomain | quote }}
 {{- end -}}

@@ -35,9 +35,6 @@ of Secrets but, for plans, of results. */}}
 - apiGroups: [""]
   resources: ["events"]
   verbs: ["list", "create", "patch"]
-- apiGroups: ["events.k8s.io"]
-  resources: ["events"]
-  verbs: ["create", "patch"]
 {{- end -}}
 
 {{/* Only in the controller's own namespace. RBAC cannot tie `create` to a name: the API server learns it too late. */}}

@@ -67,6 +67,7 @@ def test_without_a_model_only_dns_may_go_out() -> None:
     [
         ("http://llm.models.svc.cluster.local:8080/v1", "models"),
         ("http://llm.models.svc", "models"),
+        ("http://llm.models.svc.cluster.local.:8080", "models"),
         ("https://llm", "team"),
     ],
 )
@@ -74,9 +75,20 @@ def test_a_model_in_the_cluster_is_allowed_by_its_namespace(url: str, namespace:
     assert model_rule(url) == {"to": [{"namespaceSelector": {"matchLabels": {BY_NAMESPACE: namespace}}}]}
 
 
+@pytest.mark.parametrize(("url", "port"), [("http://llm.models", 80), ("http://llm.models:8080/v1", 8080)])
+def test_a_host_of_two_labels_may_be_a_service_in_that_namespace_or_a_public_one(url: str, port: int) -> None:
+    _dns, service, public = egress(url)
+
+    assert service == {"to": [{"namespaceSelector": {"matchLabels": {BY_NAMESPACE: "models"}}}]}
+    assert public["ports"] == [{"protocol": "TCP", "port": port}]
+    assert [each["ipBlock"]["cidr"] for each in public["to"]] == ["0.0.0.0/0", "::/0"]
+
+
 @pytest.mark.parametrize(
     ("url", "port"),
     [
+        ("https://example.com.", 443),
+        ("https://example.a_b", 443),
         ("https://api.example.com", 443),
         ("http://api.example.com", 80),
         ("https://api.example.com:8443/x", 8443),

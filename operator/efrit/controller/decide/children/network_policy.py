@@ -7,6 +7,7 @@ public addresses on its port, private, link-local and metadata ranges left out.
 from __future__ import annotations
 
 import ipaddress
+import re
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -18,6 +19,8 @@ PRIVATE_V4 = ("10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "1
 PRIVATE_V6 = ("::1/128", "fc00::/7", "fe80::/10")
 NODE_LOCAL_DNS = "169.254.20.10/32"
 DEFAULT_PORTS = {"http": 80, "https": 443}
+DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+"""A name that a namespace can have."""
 # Those of curl, which is what asks the model.
 DEFAULT_PROXY_PORTS = {"http": 1080, "https": 443, "socks5": 1080, "socks5h": 1080}
 
@@ -78,22 +81,32 @@ def _model(instance: EfritInstance) -> list[dict[str, Any]]:
         pass
     else:
         return [{"to": [{"ipBlock": {"cidr": f"{address}/{address.max_prefixlen}"}}], "ports": ports}]
-    namespace = _cluster_namespace(host, instance.metadata.namespace)
+    namespace, only_there = _cluster_namespace(host, instance.metadata.namespace)
+    rules: list[dict[str, Any]] = []
     if namespace is not None:
         # The policy sees the pod's port, the URL names the Service's: they may differ.
-        return [{"to": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}}}]}]
-    public = [
-        {"ipBlock": {"cidr": "0.0.0.0/0", "except": list(PRIVATE_V4)}},
-        {"ipBlock": {"cidr": "::/0", "except": list(PRIVATE_V6)}},
-    ]
-    return [{"to": public, "ports": ports}]
+        peer = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}}}
+        rules.append({"to": [peer]})
+    if not only_there:
+        public = [
+            {"ipBlock": {"cidr": "0.0.0.0/0", "except": list(PRIVATE_V4)}},
+            {"ipBlock": {"cidr": "::/0", "except": list(PRIVATE_V6)}},
+        ]
+        rules.append({"to": public, "ports": ports})
+    return rules
 
 
-def _cluster_namespace(host: str, own: str) -> str | None:
-    """Return the namespace of a Service's host name, or None for a host outside the cluster."""
-    parts = host.split(".")
+def _cluster_namespace(host: str, own: str) -> tuple[str | None, bool]:
+    """Return the namespace of a Service's host name, None outside the cluster; and whether it can only be there.
+
+    A name of two labels is either: `service.namespace`, or a public domain such as `example.com`.
+    """
+    parts = host.rstrip(".").split(".")
     if len(parts) == 1:
-        return own
-    if len(parts) >= 3 and parts[2] == "svc":
-        return parts[1]
-    return None
+        return own, True
+    if not DNS_LABEL.fullmatch(parts[1]):
+        return None, False
+    if len(parts) == 2:
+        # A host that ends in a dot is looked up as it is, not below the cluster's domain.
+        return (None, False) if host.endswith(".") else (parts[1], False)
+    return (parts[1], True) if parts[2] == "svc" else (None, False)

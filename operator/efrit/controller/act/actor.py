@@ -15,7 +15,7 @@ from efrit.controller import metrics
 from efrit.controller.act.bridges import Bridges
 from efrit.controller.act.confirm_idle import confirm_idle
 from efrit.controller.act.event_recorder import EventRecorder
-from efrit.controller.act.explain import explain
+from efrit.controller.act.explain import Explainer
 from efrit.controller.act.kube import Kube
 from efrit.controller.act.plan_actor import PlanActor
 from efrit.controller.act.result_secret import create_result
@@ -93,6 +93,7 @@ class Actor:
         self._name = name
         self._leading = leading
         self._plans = PlanActor(kube, sink)
+        self._explainer = Explainer(kube)
         self._events = EventRecorder(kube, clock, name)
 
     async def carry_out(self, action: Action) -> bool:
@@ -142,7 +143,9 @@ class Actor:
             case ConfirmIdle(instance=instance):
                 return await confirm_idle(self._kube, self._sink, instance)
             case Explain(instance=instance):
-                self._sink.explained(instance, await explain(self._kube, instance))
+                # A question that is left out comes again; a worker that waits for its turn would do nothing else.
+                if not self._explainer.busy:
+                    self._sink.explained(instance, await self._explainer.explain(instance))
             case Record():
                 await self._events.record(action)
             case CreateRequest():

@@ -1,4 +1,8 @@
-"""Looks for the sentence of Kubernetes that says why an instance does not start: its newest Warning event."""
+"""Looks for the sentence of Kubernetes that says why an instance does not start: its newest Warning event.
+
+Asks for the events of each object of the instance by name, never for all of a namespace, and reads one page of each,
+for few instances at a time: who floods a namespace with events makes nobody else wait.
+"""
 
 from __future__ import annotations
 
@@ -10,20 +14,50 @@ from efrit.controller.decide.views import Key
 
 # Probes fail while a pod starts, and scheduling is reported in the pod's own status: neither explains anything.
 SILENT_REASONS = {"Unhealthy", "FailedScheduling", "BackOff", "FailedToRetrieveImagePullSecret"}
+MAX_AT_A_TIME = 4
+MAX_EVENTS = 100
+"""How many events of one object are read."""
+
+
+class Explainer:
+    """Asks for the events of instances, of few at a time."""
+
+    def __init__(self, kube: Kube) -> None:
+        self._kube = kube
+        self._asking = 0
+
+    @property
+    def busy(self) -> bool:
+        """Whether as many instances as allowed are being asked about."""
+        return self._asking >= MAX_AT_A_TIME
+
+    async def explain(self, instance: Key) -> str | None:
+        """Return what `explain` returns."""
+        self._asking += 1
+        try:
+            return await explain(self._kube, instance)
+        finally:
+            self._asking -= 1
 
 
 async def explain(kube: Kube, instance: Key) -> str | None:
-    """Return the message of the newest Warning about the instance's pod, claims or StatefulSet; None without one."""
+    """Return the message of the newest Warning about an instance's pod, claims or StatefulSet; None without one."""
     namespace, name = instance
     prefix = f"{naming.PREFIX}{name}"
-    ours = {prefix, f"{prefix}-0", f"{prefix}-queue", f"{prefix}-workspace"}
     newest: tuple[str, str] | None = None
-    async for event in kube.pages("v1", "Event", namespace, fieldSelector="type=Warning"):
-        if event["involvedObject"].get("name") not in ours or event.get("reason") in SILENT_REASONS:
-            continue
-        seen = _seen(event)
-        if newest is None or seen > newest[0]:
-            newest = (seen, str(event.get("message", "")).strip())
+    for kind, its_name in (
+        ("Pod", f"{prefix}-0"),
+        ("StatefulSet", prefix),
+        ("PersistentVolumeClaim", f"{prefix}-queue"),
+        ("PersistentVolumeClaim", f"{prefix}-workspace"),
+    ):
+        selector = f"type=Warning,involvedObject.kind={kind},involvedObject.name={its_name}"
+        for event in await kube.first_page("v1", "Event", namespace, MAX_EVENTS, fieldSelector=selector):
+            if event.get("reason") in SILENT_REASONS:
+                continue
+            seen = _seen(event)
+            if newest is None or seen > newest[0]:
+                newest = (seen, str(event.get("message", "")).strip())
     return newest[1] if newest else None
 
 

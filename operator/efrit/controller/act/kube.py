@@ -192,6 +192,15 @@ class Kube:
                 return
             query["continue"] = token
 
+    async def first_page(
+        self, api_version: str, kind: str, namespace: str, limit: int, **selectors: str
+    ) -> list[dict[str, Any]]:
+        """Return at most `limit` objects of a collection, whatever else there is."""
+        query = {"limit": str(limit), **selectors}
+        page = await self.call("GET", path(api_version, kind, namespace), query=query)
+        items: list[dict[str, Any]] = page.get("items", [])
+        return items[:limit]
+
     async def call(
         self,
         method: str,

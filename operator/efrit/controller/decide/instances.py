@@ -31,7 +31,6 @@ from efrit.controller.decide.actions import (
     ConnectBridge,
     Delete,
     DisconnectBridge,
-    Explain,
     LookAgain,
     PatchStatus,
     PauseHandover,
@@ -40,6 +39,7 @@ from efrit.controller.decide.actions import (
     ResumeHandover,
 )
 from efrit.controller.decide.children import Children, Identity, build
+from efrit.controller.decide.explanation import explanation
 from efrit.controller.decide.idle import Idleness, idleness, last_activity, suspension_reason
 from efrit.controller.decide.queue_health import health
 from efrit.controller.decide.readiness import Finding, readiness
@@ -47,7 +47,6 @@ from efrit.controller.decide.rollout import Update, decide_update, nothing_runs
 from efrit.controller.decide.views import InstanceSnapshot
 
 RETRY_REFUSED = timedelta(seconds=30)
-RETRY_EXPLAIN = timedelta(seconds=5)
 
 WARNED = {
     InstanceReason.CHILD_REFUSED,
@@ -82,7 +81,8 @@ def decide_instance(snapshot: InstanceSnapshot, identity: Identity, now: datetim
         actions.append(ResumeHandover(instance.key))
     actions += _connection(snapshot)
     finding = _finding(snapshot, why_suspended, now)
-    actions += _explanation(snapshot, finding, now)
+    if finding.reason in EXPLAINABLE:
+        actions += explanation(snapshot, now)
     actions += _status(snapshot, finding, update, why_suspended, idle, now)
     if idle.requeue_after is not None:
         actions.append(LookAgain(idle.requeue_after))
@@ -192,16 +192,6 @@ def _rest(snapshot: InstanceSnapshot, why_suspended: InstanceReason) -> Finding:
     if why_suspended == InstanceReason.SUSPENDED_IDLE:
         return Finding(InstanceReason.SUSPENDED_IDLE, "Suspended for idleness: the next request wakes it.")
     return Finding(InstanceReason.SUSPENDED, "Suspended by spec.operatingMode: requests wait.")
-
-
-def _explanation(snapshot: InstanceSnapshot, finding: Finding, now: datetime) -> list[Action]:
-    if finding.reason not in EXPLAINABLE:
-        return []
-    began = snapshot.pod.created if snapshot.pod else snapshot.instance.metadata.creation_timestamp
-    age = now - (began or now)
-    if age < snapshot.config.explain_after:
-        return [LookAgain(snapshot.config.explain_after - age)]
-    return [Explain(snapshot.instance.key), LookAgain(RETRY_EXPLAIN)]
 
 
 def _status(

@@ -158,6 +158,8 @@ class InstanceSnapshot:
     refused_time: datetime | None = None
     problem: str | None = None
     """Sentence of the newest Warning event about the pod, its volumes or the StatefulSet."""
+    explained_time: datetime | None = None
+    """When the events of this pod were last asked for."""
     stats_written: datetime | None = None
     work_ended: datetime | None = None
     """When its last open request or plan ended; None while it has one, or where this process saw none."""

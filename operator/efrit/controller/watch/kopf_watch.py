@@ -45,7 +45,8 @@ async def watch(store: Store, namespace: str | None, spawned: Callable[[], None]
         # Not kopf.run_tasks: it also ends every task it does not know, and those are ours.
         for task in tasks:
             task.cancel()
-        await asyncio.wait(tasks)
+        # Also reads what each of them failed with: asyncio would log that with a traceback of its own.
+        await asyncio.gather(*tasks, return_exceptions=True)
     causes = [cause for task in done if not task.cancelled() and (cause := task.exception()) is not None]
     raise failure(namespace, causes[0] if causes else None)
 

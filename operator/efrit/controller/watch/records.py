@@ -58,6 +58,7 @@ class InstanceRecord:
     failures: int = 0
     refused_time: datetime | None = None
     problem: str | None = None
+    explained_time: datetime | None = None
     stats_written: datetime | None = None
     early_writes: tuple[datetime, ...] = ()
     resync: bool = False

@@ -59,7 +59,7 @@ class Store(RequestFailures):
         if known is None or replaced:
             entry.handover_paused = False
         if replaced:
-            entry.refused, entry.problem, entry.last_activity = None, None, None
+            entry.refused, entry.problem, entry.last_activity, entry.explained_time = None, None, None, None
             entry.applied_generation, entry.applied_digest = 0, None
         self._observe_rollout(instance.key)
         self._note_work(instance.key)
@@ -132,7 +132,7 @@ class Store(RequestFailures):
                 return
             view = pod_view(obj)
             if entry.pod is None or entry.pod.uid != view.uid:
-                entry.problem = None
+                entry.problem, entry.explained_time = None, None
             entry.pod = view
             self._look_instance(key)
             if view.deleting:
@@ -253,6 +253,7 @@ class Store(RequestFailures):
     def explained(self, instance: Key, problem: str | None) -> None:
         """Remember Kubernetes' own sentence on why an instance does not start."""
         entry = self._instances[instance]
+        entry.explained_time = self._clock()
         if entry.problem != problem:
             entry.problem = problem
             self._look_instance(instance)
@@ -330,6 +331,7 @@ class Store(RequestFailures):
             refused_generation=entry.refused_generation,
             refused_time=entry.refused_time,
             problem=entry.problem,
+            explained_time=entry.explained_time,
             stats_written=entry.stats_written,
             work_ended=entry.work_ended,
             early_writes=entry.early_writes,

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
-from efrit.controller.act.explain import explain
+from efrit.controller.act.explain import MAX_AT_A_TIME, MAX_EVENTS, Explainer, explain
 from efrit.controller.act.kube import Kube
 from tests.unit.controller.fake_api import FakeApi
 
 ALPHA = ("team", "alpha")
+KINDS = {
+    "efrit-alpha": "StatefulSet",
+    "efrit-alpha-queue": "PersistentVolumeClaim",
+    "efrit-alpha-workspace": "PersistentVolumeClaim",
+}
 
 
 def warn(api: FakeApi, message: str, *, about: str = "efrit-alpha-0", reason: str = "Failed", **when: Any) -> None:
@@ -21,7 +27,7 @@ def warn(api: FakeApi, message: str, *, about: str = "efrit-alpha-0", reason: st
             "type": when.pop("type", "Warning"),
             "reason": reason,
             "message": message,
-            "involvedObject": {"name": about},
+            "involvedObject": {"name": about, "kind": KINDS.get(about, "Pod")},
             "metadata": {"name": name, "creationTimestamp": "2026-03-01T10:00:00Z"},
             **when,
         },
@@ -63,7 +69,39 @@ async def test_of_several_warnings_the_newest_is_told_whatever_field_has_its_tim
     assert await explain(kube, ALPHA) == "newest"
 
 
-async def test_only_warnings_are_asked_for(api: FakeApi, kube: Kube) -> None:
-    await explain(kube, ALPHA)
+async def test_only_warnings_about_its_own_objects_are_asked_for(api: FakeApi, kube: Kube) -> None:
+    for number in range(50):
+        warn(api, "somebody else's", about=f"other-{number}")
 
-    assert api.calls[0].query["fieldSelector"] == "type=Warning"
+    assert await explain(kube, ALPHA) is None
+
+    assert [call.query["fieldSelector"] for call in api.calls] == [
+        f"type=Warning,involvedObject.kind={kind},involvedObject.name={name}"
+        for kind, name in (
+            ("Pod", "efrit-alpha-0"),
+            ("StatefulSet", "efrit-alpha"),
+            ("PersistentVolumeClaim", "efrit-alpha-queue"),
+            ("PersistentVolumeClaim", "efrit-alpha-workspace"),
+        )
+    ]
+
+
+async def test_however_many_events_an_object_has_one_page_is_read(api: FakeApi, kube: Kube) -> None:
+    for number in range(MAX_EVENTS * 3):
+        warn(api, f"warning {number}")
+
+    assert await explain(kube, ALPHA) is not None
+
+    assert len(api.calls) == 4
+    assert {call.query["limit"] for call in api.calls} == {str(MAX_EVENTS)}
+
+
+async def test_few_instances_are_asked_about_at_a_time(kube: Kube) -> None:
+    explainer = Explainer(kube)
+    asked = [asyncio.ensure_future(explainer.explain(("team", f"i{number}"))) for number in range(MAX_AT_A_TIME)]
+    await asyncio.sleep(0)
+
+    assert explainer.busy
+
+    await asyncio.gather(*asked)
+    assert not explainer.busy

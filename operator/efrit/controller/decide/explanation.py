@@ -1,0 +1,29 @@
+"""When to ask Kubernetes' events why an instance does not start: soon at first, then less and less often."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from efrit.controller.decide.actions import Action, Explain, LookAgain
+from efrit.controller.decide.views import InstanceSnapshot
+
+SHORTEST_PAUSE = timedelta(seconds=5)
+LONGEST_PAUSE = timedelta(seconds=60)
+
+
+def explanation(snapshot: InstanceSnapshot, now: datetime) -> list[Action]:
+    """Return the question why an instance that is starting does not become ready, when it is due."""
+    began = (snapshot.pod.created if snapshot.pod else snapshot.instance.metadata.creation_timestamp) or now
+    age = now - began
+    if age < snapshot.config.explain_after:
+        return [LookAgain(snapshot.config.explain_after - age)]
+    asked = snapshot.explained_time
+    if asked is None:
+        return [Explain(snapshot.instance.key), LookAgain(SHORTEST_PAUSE)]
+    # Half of the time it has lasted: a dozen questions in the first ten minutes, then one a minute.
+    pause = min(max((asked - began) / 2, SHORTEST_PAUSE), LONGEST_PAUSE)
+    # The clock may have been set back since.
+    left = min(asked + pause - now, pause)
+    if left > timedelta(0):
+        return [LookAgain(left)]
+    return [Explain(snapshot.instance.key), LookAgain(pause)]

@@ -1,0 +1,65 @@
+"""A controller that loses its lease says so in one line and ends, whatever it was doing."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.integration.controller.operator import Operator
+from tests.integration.controller.site import Site
+from tests.integration.kube import Refused, until
+
+SECONDS = 60
+
+
+def take_the_lease(site: Site, operator: Operator) -> None:
+    """Write somebody else into the lease as soon as the controller holds it."""
+
+    def taken() -> bool:
+        for lease in site.kube.list("leases", site.namespace):
+            if lease["spec"].get("holderIdentity") == operator.name:
+                lease["spec"]["holderIdentity"] = "somebody-else"
+                try:
+                    site.kube.replace("leases", site.namespace, lease)
+                except Refused as error:
+                    if error.status != 409:
+                        raise
+                    return False
+                return True
+        return False
+
+    until(taken, operator.story, SECONDS)
+
+
+def assert_ended_cleanly(operator: Operator) -> None:
+    until(lambda: operator.ended, lambda: f"the controller goes on\n{operator.story()}", SECONDS)
+    log = operator.process.log.read_text()
+    assert operator.process.status == 1, log
+    assert [line for line in log.splitlines() if "the controller stops: " in line] == [
+        line for line in log.splitlines() if line.endswith("the controller stops: the lease is lost")
+    ]
+    assert log.count("the controller stops: the lease is lost") == 1, log
+    assert "Traceback" not in log, log
+    assert "kopf" not in log, log
+
+
+def test_a_controller_that_works_ends_with_one_line(site: Site) -> None:
+    operator = site.operator()
+    operator.start(EFRIT_LEASE_SECONDS="3")
+    site.instance()
+    running = site.ask("(while t)", timeoutSeconds=600)
+    site.until_status(running, phase="Running")
+
+    take_the_lease(site, operator)
+
+    assert_ended_cleanly(operator)
+
+
+@pytest.mark.parametrize("namespaces", ["one", "missing"])
+def test_a_controller_that_has_just_begun_ends_with_one_line(site: Site, namespaces: str) -> None:
+    operator = site.operator()
+    watched = {"one": site.namespace, "missing": f"{site.namespace},no-such-namespace"}
+    operator.launch(EFRIT_LEASE_SECONDS="3", EFRIT_WATCH_NAMESPACES=watched[namespaces])
+
+    take_the_lease(site, operator)
+
+    assert_ended_cleanly(operator)

@@ -1,0 +1,58 @@
+"""decide/explanation.py: how often Kubernetes is asked why an instance does not start."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from efrit.controller.decide.actions import Explain, LookAgain
+from efrit.controller.decide.explanation import LONGEST_PAUSE, SHORTEST_PAUSE, explanation
+from efrit.controller.decide.views import InstanceSnapshot
+from tests.unit.controller.factory import CONFIG, NOW, instance
+
+HOUR = 3600
+
+
+def starting() -> InstanceSnapshot:
+    return InstanceSnapshot(instance=instance(created=NOW), config=CONFIG)
+
+
+def questions(snapshot: InstanceSnapshot, seconds: int, looks_a_second: int) -> list[timedelta]:
+    """Return at what ages the question is put when the instance is looked at that often."""
+    asked = []
+    for number in range(seconds * looks_a_second):
+        age = timedelta(seconds=number / looks_a_second)
+        if any(isinstance(action, Explain) for action in explanation(snapshot, NOW + age)):
+            asked.append(age)
+            snapshot = replace(snapshot, explained_time=NOW + age)
+    return asked
+
+
+@pytest.mark.parametrize("looks_a_second", [1, 10])
+def test_the_longer_it_lasts_the_less_often_is_asked_however_often_it_is_looked_at(looks_a_second: int) -> None:
+    asked = questions(starting(), HOUR, looks_a_second)
+
+    pauses = [later - earlier for earlier, later in itertools.pairwise(asked)]
+    assert asked[0] == CONFIG.explain_after
+    assert pauses[0] == SHORTEST_PAUSE
+    assert sorted(pauses) == pauses
+    assert pauses[-1] >= LONGEST_PAUSE
+    assert len([age for age in asked if age < timedelta(minutes=1)]) <= 8
+    assert len(asked) < 75
+
+
+def test_it_is_looked_at_again_when_the_next_question_is_due() -> None:
+    snapshot = replace(starting(), explained_time=NOW + timedelta(seconds=100))
+
+    assert explanation(snapshot, NOW + timedelta(seconds=120)) == [LookAgain(timedelta(seconds=30))]
+
+
+def test_a_clock_that_is_set_back_delays_the_next_question_by_one_pause_at_most() -> None:
+    snapshot = replace(starting(), explained_time=NOW + timedelta(hours=1))
+
+    (action,) = explanation(snapshot, NOW + timedelta(minutes=1))
+
+    assert action == LookAgain(LONGEST_PAUSE)

@@ -54,7 +54,7 @@ def install(kube: Kube, namespace: str, others: Sequence[str] = ()) -> Installed
 
 def serve(kube: Kube, home: str, namespace: str) -> None:
     """Give the controller that lives in `home` its rights in one more namespace, as the chart would."""
-    for each in yaml.safe_load_all(_rendered().replace(PLACEHOLDER, home)):
+    for each in yaml.safe_load_all(_rendered(0).replace(PLACEHOLDER, home)):
         if each is not None and _is_served_namespaces_rule(each):
             kube.create(PLURALS[each["kind"]], namespace, {**each, "metadata": {"name": each["metadata"]["name"]}})
 

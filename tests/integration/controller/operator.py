@@ -49,6 +49,11 @@ class Operator:
         assert self._process is not None
         return self._process
 
+    @property
+    def kubeconfig(self) -> Path:
+        """The file with the controller's account."""
+        return self._kubeconfig
+
     def launch(self, **env: str) -> None:
         """Start it and return at once."""
         self._port = free_port()

@@ -1,0 +1,62 @@
+"""Events on a real API server, with the rights of the chart: counted when repeated, found by their objects."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+
+import pytest
+from kubernetes.aio import config as kube_config
+from kubernetes.aio.client import ApiClient, Configuration
+
+from efrit.controller.act.event_recorder import EventRecorder
+from efrit.controller.act.explain import explain
+from efrit.controller.act.kube import Kube
+from efrit.controller.decide.actions import Record
+from tests.integration.controller.site import Site
+from tests.integration.kube import Json
+
+UID = "11111111-2222-3333-4444-555555555555"
+
+
+@pytest.fixture
+async def controllers(site: Site) -> AsyncIterator[Kube]:
+    """A connection with the rights of the controller."""
+    configuration = Configuration()
+    path = str(site.operator().kubeconfig)
+    await kube_config.load_kube_config(config_file=path, client_configuration=configuration)
+    kube = Kube(ApiClient(configuration))
+    yield kube
+    await kube.close()
+
+
+async def test_a_repeated_event_raises_the_count_of_the_first(site: Site, controllers: Kube) -> None:
+    recorder = EventRecorder(controllers, lambda: datetime.now(UTC), "pod-1")
+    event = Record("EfritInstance", (site.namespace, "one"), UID, "Warning", "CrashLooping", "Emacs exits.")
+
+    for _ in range(3):
+        await recorder.record(event)
+
+    found = site.kube.list("events", site.namespace, fieldSelector="involvedObject.name=one")
+    assert [(each["reason"], each["count"]) for each in found] == [("CrashLooping", 3)]
+
+
+async def test_only_warnings_about_the_objects_of_an_instance_explain_it(site: Site, controllers: Kube) -> None:
+    for kind, name, message in (
+        ("Pod", "efrit-one-0", "its image is not there"),
+        ("Pod", "efrit-two-0", "somebody else's"),
+        ("PersistentVolumeClaim", "efrit-one-0", "another kind"),
+    ):
+        site.kube.create("events", site.namespace, _warning(site.namespace, kind, name, message))
+
+    assert await explain(controllers, (site.namespace, "one")) == "its image is not there"
+
+
+def _warning(namespace: str, kind: str, name: str, message: str) -> Json:
+    return {
+        "metadata": {"generateName": "e-"},
+        "involvedObject": {"apiVersion": "v1", "kind": kind, "name": name, "namespace": namespace},
+        "type": "Warning",
+        "reason": "Failed",
+        "message": message,
+    }

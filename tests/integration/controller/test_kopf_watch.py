@@ -1,0 +1,39 @@
+"""A watch that is stopped leaves nothing behind: one is started each time a namespace is served again."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+
+import pytest
+
+from efrit.controller.decide.views import ControllerConfig
+from efrit.controller.watch.kopf_watch import watch
+from efrit.controller.watch.queue import WorkQueue
+from efrit.controller.watch.store import Store
+from tests.integration.controller.site import Site
+
+SECONDS = 60
+
+
+# TLS connections close a moment after their session; here the event loop ends before that.
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+async def test_a_watch_that_is_stopped_leaves_no_task_behind(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(site.operator().kubeconfig))
+    config = ControllerConfig(bridge_image="bridge", emacs_image="emacs")
+    site.instance(ready=False)
+    before = asyncio.all_tasks()
+
+    for _ in range(3):
+        store = Store(WorkQueue(), config, lambda: datetime.now(UTC))
+        watching = asyncio.create_task(watch(store, site.namespace, lambda: None))
+        async with asyncio.timeout(SECONDS):
+            while not store.instance_keys():
+                assert not watching.done()
+                await asyncio.sleep(0.01)
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+
+        assert watching.cancelled()
+        assert asyncio.all_tasks() == before

@@ -79,6 +79,8 @@ class InstanceReason(StrEnum):
     CRASH_LOOPING = "CrashLooping"
     CHILD_REFUSED = "ChildRefused"
     BRIDGE_UNREACHABLE = "BridgeUnreachable"
+    DISK_FULL = "DiskFull"
+    DISK_FAILING = "DiskFailing"
     RESPONDING = "Responding"
     NOT_RESPONDING = "NotResponding"
     TERMINATING = "Terminating"
@@ -104,6 +106,8 @@ class QueueReason(StrEnum):
     WORKING = "Working"
     BACKLOGGED = "Backlogged"
     STALLED = "Stalled"
+    DISK_FULL = "DiskFull"
+    DISK_FAILING = "DiskFailing"
     UNKNOWN = "Unknown"
 
 

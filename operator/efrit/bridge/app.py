@@ -9,6 +9,7 @@ import signal
 import socket
 import sys
 import time
+from dataclasses import asdict
 
 from efrit.bridge import health
 from efrit.bridge.auth import Tokens
@@ -22,8 +23,10 @@ from efrit.bridge.settings import Settings
 from efrit.bridge.supervise import Supervisor, SupervisorSettings
 from efrit.bridge.tls import Certificate
 from efrit.errors import ConfigurationError, EfritError, QueueNotReady, StorageError
-from efrit.protocol import RequestState, RequestView, Stats
+from efrit.protocol import DiskProblem, DiskStats, RequestState, RequestView, Stats, from_epoch
 from efrit.queue import Disk, DurableQueue
+from efrit.queue.space import Space
+from efrit.queue.upkeep import DiskTrouble
 
 log = logging.getLogger("efrit.bridge")
 
@@ -32,6 +35,8 @@ _REFRESH_SECONDS = 1.0
 _CLOCKS = {"uptime_seconds": 0.0}
 # The age of the oldest waiting request is news now and then: a queue that stands still shows in it alone.
 _AGE_STEP_SECONDS = 10.0
+# Of a volume, whether it takes work is news, and not how much each request has left of it.
+_DISK_FIGURES = {"free_bytes": 0, "free_inodes": 0, "message": ""}
 _EMACS_CLOCKS = {"heartbeat_age_seconds": None, "busy_seconds": None}
 
 
@@ -42,8 +47,24 @@ def without_clocks(stats: Stats) -> Stats:
             **_CLOCKS,
             "oldest_pending_seconds": stats.oldest_pending_seconds // _AGE_STEP_SECONDS,
             "emacs": stats.emacs.model_copy(update=_EMACS_CLOCKS),
+            "disk": None if stats.disk is None else stats.disk.model_copy(update=_DISK_FIGURES),
         }
     )
+
+
+def disk_stats(space: Space | None, trouble: DiskTrouble | None) -> DiskStats | None:
+    """What is told of the volume; None before it was looked at."""
+    if space is None and trouble is None:
+        return None
+    figures = {} if space is None else {name: min(value, MOST) for name, value in asdict(space).items()}
+    if trouble is None:
+        return DiskStats(**figures)
+    problem = DiskProblem.FULL if trouble.full else DiskProblem.FAILING
+    return DiskStats(**figures, problem=problem, message=trouble.message[:500], since=from_epoch(trouble.since))
+
+
+MOST = 2**53
+"""The largest count that travels: what JSON numbers are exact for."""
 
 
 class Bridge:
@@ -169,6 +190,7 @@ class Bridge:
             oldest_pending_seconds=0.0 if oldest is None else max(0.0, time.time() - oldest),
             uptime_seconds=now - self._started,
             emacs=self.supervisor.stats(now),
+            disk=disk_stats(self.queue.upkeep.space, self.queue.upkeep.trouble),
         )
 
     def metrics(self) -> bytes:

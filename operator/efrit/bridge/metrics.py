@@ -29,6 +29,12 @@ class Metrics:
             buckets=_SECONDS,
             registry=registry,
         )
+        self._free_bytes = Gauge(
+            "efrit_queue_volume_free_bytes", "Bytes free on the queue's volume.", registry=registry
+        )
+        self._free_inodes = Gauge(
+            "efrit_queue_volume_free_inodes", "Inodes free on the queue's volume.", registry=registry
+        )
         self._up = Gauge("efrit_emacs_up", "1 while Emacs runs and responds.", registry=registry)
         self._restarts = Counter(
             "efrit_emacs_restarts", "Starts of Emacs after the first one seen.", registry=registry
@@ -82,6 +88,9 @@ class Metrics:
         self._requests.labels("queued").set(stats.pending)
         self._requests.labels("running").set(stats.processing)
         self._requests.labels("answered").set(stats.unacknowledged)
+        if stats.disk is not None:
+            self._free_bytes.set(stats.disk.free_bytes)
+            self._free_inodes.set(stats.disk.free_inodes)
         self._up.set(stats.emacs.responsive)
         self._sessions.set(stats.emacs.sessions)
         return generate_latest(self._registry)

@@ -20,6 +20,9 @@ class Settings(FromEnvironment):
     max_pending: int = Field(default=1000, ge=1)
     max_request_bytes: int = Field(default=65536, ge=1)
     archive_seconds: float = Field(default=86400, gt=0)
+    #: Most requests, and most bytes of their files, that are kept in archive/ for so long.
+    archive_requests: int = Field(default=10_000, ge=0)
+    archive_bytes: int = Field(default=512 << 20, ge=0)
     lisp_source: Path = Path("/usr/share/efrit/lisp")
     #: Where Emacs finds its Lisp and run-emacs; None: nothing is installed.
     shared_dir: Path | None = None
@@ -34,4 +37,10 @@ class Settings(FromEnvironment):
 
     def limits(self) -> QueueLimits:
         """The part the queue needs."""
-        return QueueLimits(self.max_pending, self.max_request_bytes, self.archive_seconds)
+        return QueueLimits(
+            self.max_pending,
+            self.max_request_bytes,
+            self.archive_seconds,
+            self.archive_requests,
+            self.archive_bytes,
+        )

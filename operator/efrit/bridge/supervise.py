@@ -27,7 +27,7 @@ from efrit.bridge.overrun import (
     next_look,
 )
 from efrit.errors import EfritError, ProtocolError
-from efrit.protocol import EmacsStats, Heartbeat, RequestId, request_file, response_file
+from efrit.protocol import EmacsState, EmacsStats, Heartbeat, RequestId, request_file, response_file
 from efrit.queue import DurableQueue
 from efrit.queue.layout import HEARTBEAT, Area
 from efrit.queue.state import Entry
@@ -169,6 +169,8 @@ class Supervisor:
             log.warning("the heartbeat cannot be read: %s", error)
             return
         known, self._heartbeat = self._heartbeat, beat or self._heartbeat
+        degraded = beat is not None and beat.state is EmacsState.DEGRADED
+        self._queue.emacs_says((beat.problem or "the queue cannot be written") if beat and degraded else None)
         if beat is not None and beat != known:
             # One that lay there when we started may be of an Emacs long gone.
             self._heard = None if self._first_look else now

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     )
     from efrit.protocol.times import Timestamp, as_utc, from_epoch, rfc3339
     from efrit.protocol.view import (
+        DiskProblem,
+        DiskStats,
         EmacsStats,
         ErrorBody,
         ErrorDetail,
@@ -54,6 +56,8 @@ __all__ = [
     "PROTOCOL_VERSION",
     "Budget",
     "Digest",
+    "DiskProblem",
+    "DiskStats",
     "EmacsState",
     "EmacsStats",
     "ErrorBody",
@@ -120,6 +124,6 @@ __getattr__ = attributes_of(
             "ResponseStatus RetryPolicy SessionStatus"
         ),
         "times": "Timestamp as_utc from_epoch rfc3339",
-        "view": "EmacsStats ErrorBody ErrorDetail Heartbeat RequestList RequestView Stats",
+        "view": "DiskProblem DiskStats EmacsStats ErrorBody ErrorDetail Heartbeat RequestList RequestView Stats",
     },
 )

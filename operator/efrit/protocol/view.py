@@ -1,5 +1,6 @@
 """What a bridge tells about its queue: one request, the whole queue, its Emacs, and its errors."""
 
+from enum import StrEnum
 from typing import Annotated, Self
 
 from pydantic import Field, model_validator
@@ -70,11 +71,34 @@ class EmacsStats(WireModel):
     sessions: Count = 0
 
 
+class DiskProblem(StrEnum):
+    """Why the volume of a queue takes no work."""
+
+    FULL = "Full"
+    FAILING = "Failing"
+
+
+class DiskStats(WireModel):
+    """The volume of a queue: what is left of it, in bytes and inodes, and why it takes no work, since when.
+
+    `total_inodes` is 0 where the file system does not count them.
+    """
+
+    free_bytes: Count = 0
+    total_bytes: Count = 0
+    free_inodes: Count = 0
+    total_inodes: Count = 0
+    problem: DiskProblem | None = None
+    message: Annotated[str, Field(max_length=500)] = ""
+    since: Timestamp | None = None
+
+
 class Stats(WireModel):
     """Figures of one queue.
 
     `pending`, `processing`, `unacknowledged` count what is there now; `processed` = `succeeded` +
-    `failed` counts answers over the life of the volume, `interrupted` those of the failed whose Emacs died.
+    `failed` counts answers over the life of the volume, `interrupted` those of the failed whose Emacs died. `disk` is
+    None where a bridge does not tell.
     """
 
     queue_id: QueueId
@@ -89,6 +113,7 @@ class Stats(WireModel):
     oldest_pending_seconds: Seconds = 0.0
     uptime_seconds: Seconds = 0.0
     emacs: EmacsStats = EmacsStats()
+    disk: DiskStats | None = None
 
 
 class Heartbeat(WireModel):
@@ -104,6 +129,7 @@ class Heartbeat(WireModel):
     timeout: Seconds | None = None
     attempt: Attempt | None = None
     sessions: Count = 0
+    problem: str | None = None
     processed: Count = 0
     succeeded: Count = 0
     failed: Count = 0

@@ -7,7 +7,7 @@ the whole of it. Blocking functions for the disk thread.
 import contextlib
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from efrit.protocol import (
@@ -91,20 +91,40 @@ class Sessions:
 def sweep(
     disk: Disk, *, before: float, is_live: Callable[[RequestId], bool], sessions: Sessions | None = None
 ) -> Swept:
-    """Retires old answers of foreign clients and deletes old pairs from the archive, and sessions left alone.
+    """Does what `tidy` does, and deletes old pairs from the archive: for whoever keeps no index of it.
+
+    `before` is an epoch time in seconds.
+    """
+    swept = tidy(disk, before=before, is_live=is_live, sessions=sessions)
+    return Swept(swept.retired, swept.deleted + _empty_archive(disk, before, is_live))
+
+
+def tidy(
+    disk: Disk,
+    *,
+    before: float,
+    is_live: Callable[[RequestId], bool],
+    sessions: Sessions | None = None,
+    ours: set[RequestId] | None = None,
+) -> Swept:
+    """Retires old answers of foreign clients to the archive, and deletes sessions and work logs left alone.
 
     `before` is an epoch time in seconds. Answers to requests that came through the bridge stay in
-    responses/ until they are acknowledged, however long the controller is away.
+    responses/ until they are acknowledged, however long the controller is away; `ours` remembers which these are.
     """
+    ours = set() if ours is None else ours
+    present = {rid: name for name in disk.names(Area.RESPONSES) if (rid := id_of_response_file(name)) is not None}
+    ours.intersection_update(present)
     retired = []
-    for name in disk.names(Area.RESPONSES):
-        rid = id_of_response_file(name)
-        if rid is None or not _older(disk, Area.RESPONSES, name, before):
+    for rid, name in present.items():
+        if rid in ours or not _older(disk, Area.RESPONSES, name, before):
             continue
-        if not _came_through_bridge(disk, rid) and acknowledge(disk, rid):
+        if _came_through_bridge(disk, rid):
+            ours.add(rid)
+        elif acknowledge(disk, rid):
             retired.append(rid)
     deleted = _forget_sessions(disk, before, sessions or Sessions()) + _forget_logs(disk, before, is_live)
-    return Swept(tuple(retired), deleted + _empty_archive(disk, before, is_live))
+    return Swept(tuple(retired), deleted)
 
 
 def _forget_sessions(disk: Disk, before: float, kept: Sessions) -> int:
@@ -136,13 +156,21 @@ def _empty_archive(disk: Disk, before: float, is_live: Callable[[RequestId], boo
             continue
         if _older(disk, Area.ARCHIVE, name, before):
             old.append(name)
-    if not old:
+    return delete_archived(disk, old)
+
+
+def delete_archived(disk: Disk, chosen: Sequence[str]) -> int:
+    """Deletes these files of archive/, requests before answers: a request without its answer looks unanswered.
+
+    An answer whose request is still there stays. Returns how many were deleted.
+    """
+    if not chosen:
         return 0
     # What was moved here must not be back where it came from once its answer is gone.
     for area in (Area.REQUESTS, Area.PROCESSING, Area.RESPONSES, Area.TMP):
         disk.sync_dir(area)
-    answers = {name: rid for name in old if (rid := id_of_response_file(name)) is not None}
-    deleted = sum(disk.remove(Area.ARCHIVE, name) for name in old if name not in answers)
+    answers = {name: rid for name in chosen if (rid := id_of_response_file(name)) is not None}
+    deleted = sum(disk.remove(Area.ARCHIVE, name) for name in chosen if name not in answers)
     disk.sync_dir(Area.ARCHIVE)
     for name, rid in answers.items():
         if disk.stat(Area.ARCHIVE, request_file(rid)) is None:
@@ -161,7 +189,9 @@ def _came_through_bridge(disk: Disk, rid: RequestId) -> bool:
         data = disk.read(area, request_file(rid), limit=MAX_REQUEST_FILE)
         if data is not None:
             return is_ours(data)
-    return False
+    # On a full volume the answer to a cancel takes the place of its request, and says so itself.
+    data = disk.read(Area.RESPONSES, response_file(rid), limit=MAX_REQUEST_FILE)
+    return data is not None and is_ours(data)
 
 
 MAX_REQUEST_FILE = 16 * 1024 * 1024
@@ -169,7 +199,7 @@ MAX_REQUEST_FILE = 16 * 1024 * 1024
 
 
 def is_ours(data: bytes) -> bool:
-    """Whether this request file was written by a bridge."""
+    """Whether this file was written by a bridge: a request, or an answer that has none beside it."""
     if too_heavy(data):
         return False
     try:

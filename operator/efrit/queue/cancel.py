@@ -3,27 +3,77 @@
 Blocking functions for the disk thread.
 """
 
+import contextlib
+import errno
+import json
+import os
 from datetime import datetime
 
-from efrit.protocol import Reason, RequestId, request_file, response_file
+from efrit.protocol import Reason, RequestId, failure, request_file, response_file
+from efrit.queue.archive import MAX_REQUEST_FILE
 from efrit.queue.durable import Disk, publish, temporary_name
 from efrit.queue.layout import Area, cancel_file, id_of_cancel_file, withdrawn_file
-from efrit.queue.recover import finish_withdrawal
-from efrit.queue.submit import Submission, has_file
+from efrit.queue.recover import CANCELLED_MESSAGE, finish_withdrawal
+from efrit.queue.submit import VIA_BRIDGE, Submission, has_file
 
 
 def withdraw(disk: Disk, rid: RequestId, name: str, now: datetime) -> bool:
     """Takes requests/`name` back and answers it `Cancelled`. False if Emacs has claimed it."""
-    if not disk.rename(Area.REQUESTS, name, Area.TMP, withdrawn_file(rid)):
+    withdrawn = withdrawn_file(rid)
+    # An earlier try may have got as far as this.
+    if not disk.rename(Area.REQUESTS, name, Area.TMP, withdrawn) and disk.stat(Area.TMP, withdrawn) is None:
         return False
     try:
         finish_withdrawal(disk, rid, now)
     except OSError:
         if disk.whatever_is(Area.RESPONSES, response_file(rid)) is None:
             # No answer came of it (a full volume): it waits again as if nobody had asked.
-            disk.rename(Area.TMP, withdrawn_file(rid), Area.REQUESTS, name)
+            disk.rename(Area.TMP, withdrawn, Area.REQUESTS, name)
         raise
     return True
+
+
+def withdraw_in_place(disk: Disk, rid: RequestId, name: str, now: datetime) -> bool:
+    """Takes requests/`name` back and writes the answer `Cancelled` over it, for `finish_in_place`: needs no new file.
+
+    False if Emacs has claimed it. Raises `OSError`; it waits again then as if nobody had asked.
+    """
+    withdrawn = withdrawn_file(rid)
+    if not disk.rename(Area.REQUESTS, name, Area.TMP, withdrawn):
+        return False
+    answer = cancelled_answer(rid, now)
+    found = disk.stat(Area.TMP, withdrawn)
+    try:
+        # A file that has another name too is somebody's; one without blocks of its own would need some.
+        if found is None or found.st_nlink != 1 or found.st_blocks * _BLOCK_BYTES < len(answer):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        content = disk.read(Area.TMP, withdrawn, limit=MAX_REQUEST_FILE) or b""
+        try:
+            disk.overwrite(Area.TMP, withdrawn, answer)
+        except OSError:
+            disk.overwrite(Area.TMP, withdrawn, content)
+            raise
+    except OSError:
+        disk.rename(Area.TMP, withdrawn, Area.REQUESTS, name)
+        raise
+    return True
+
+
+def finish_in_place(disk: Disk, rid: RequestId) -> bool:
+    """Makes an answer that was written over its request visible. False if there is none. Safe to repeat."""
+    withdrawn = withdrawn_file(rid)
+    if disk.stat(Area.TMP, withdrawn) is None:
+        return False
+    with contextlib.suppress(FileExistsError):
+        disk.link(Area.TMP, withdrawn, Area.RESPONSES, response_file(rid))
+    disk.sync_dir(Area.RESPONSES)
+    disk.remove(Area.TMP, withdrawn)
+    disk.remove(Area.CONTROL, cancel_file(rid))
+    return True
+
+
+_BLOCK_BYTES = 512
+"""What `st_blocks` counts."""
 
 
 def decline(disk: Disk, item: Submission, now: datetime) -> bool:
@@ -34,13 +84,33 @@ def decline(disk: Disk, item: Submission, now: datetime) -> bool:
     temporary = temporary_name()
     disk.sync_file(disk.create(Area.TMP, temporary, item.data))
     try:
-        if has_file(disk, item.id) or disk.whatever_is(Area.REQUESTS, request_file(item.id)) is not None:
+        if _is_somewhere(disk, item.id):
             return False
         disk.link(Area.TMP, temporary, Area.TMP, withdrawn_file(item.id))
     finally:
         disk.remove(Area.TMP, temporary)
     finish_withdrawal(disk, item.id, now)
     return True
+
+
+def decline_without_request(disk: Disk, rid: RequestId, now: datetime) -> bool:
+    """Does what `decline` does where there is room for the answer only. False if the request is somewhere."""
+    if _is_somewhere(disk, rid):
+        return False
+    with contextlib.suppress(FileExistsError):
+        publish(disk, Area.RESPONSES, response_file(rid), cancelled_answer(rid, now))
+    disk.sync_dir(Area.RESPONSES)
+    return True
+
+
+def _is_somewhere(disk: Disk, rid: RequestId) -> bool:
+    return has_file(disk, rid) or disk.whatever_is(Area.REQUESTS, request_file(rid)) is not None
+
+
+def cancelled_answer(rid: RequestId, now: datetime) -> bytes:
+    """An answer without a request beside it, which says itself that it waits to be acknowledged."""
+    answer = json.loads(failure(rid, Reason.CANCELLED, CANCELLED_MESSAGE, timestamp=now).to_json())
+    return json.dumps({**answer, "via": VIA_BRIDGE}).encode()
 
 
 def order_stop(disk: Disk, rid: RequestId, reason: Reason) -> None:

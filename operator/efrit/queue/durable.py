@@ -18,6 +18,7 @@ from pathlib import Path
 
 from efrit.errors import NoSpace, QueueBroken, QueueNotReady, StorageError
 from efrit.queue.layout import BRIDGE_PREFIX, IDENTITY, Area
+from efrit.queue.space import Space
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 # A tenant may drop a FIFO under a request's name: opening it must not block.
@@ -27,8 +28,13 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 def storage_error(error: OSError, doing: str) -> StorageError:
     """`error` as our own exception; `doing` completes "could not …"."""
-    kind = NoSpace if error.errno in (errno.ENOSPC, errno.EDQUOT) else StorageError
+    kind = NoSpace if is_full(error) else StorageError
     return kind(f"could not {doing}: {error.strerror or error}")
+
+
+def is_full(error: BaseException) -> bool:
+    """Whether `error` says that the volume, or somebody's share of it, is full."""
+    return isinstance(error, NoSpace) or (isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT))
 
 
 @contextlib.contextmanager
@@ -277,6 +283,39 @@ class Disk:
             return os.stat(name, dir_fd=self._fd(area), follow_symlinks=False)
         except FileNotFoundError:
             return None
+
+    def space(self) -> Space:
+        """What is left of the volume."""
+        found = os.fstatvfs(self._fd(Area.ROOT))
+        return Space(found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize, found.f_favail, found.f_files)
+
+    def overwrite(self, area: Area, name: str, data: bytes) -> None:
+        """Writes over a file that exists and syncs it: takes no more room where it was as long before."""
+        fd = os.open(name, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=self._fd(area))
+        try:
+            _write_all(fd, data)
+            os.ftruncate(fd, len(data))
+        except BaseException:
+            os.close(fd)
+            raise
+        self.sync_file(fd)
+
+    def occupy(self, area: Area, name: str, size: int) -> None:
+        """Makes a file that only takes up room, in place of what has that name. Not synced: it holds nothing."""
+        self.remove(area, name)
+        fd = os.open(name, _NEW, 0o600, dir_fd=self._fd(area))
+        try:
+            _write_all(fd, bytes(size))
+        except BaseException:
+            self.remove(area, name)
+            raise
+        finally:
+            os.close(fd)
+
+    def entries(self, area: Area) -> Iterator[os.DirEntry[str]]:
+        """Every entry of `area`, in no order, read as they are asked for."""
+        with os.scandir(self._fd(area)) as entries:
+            yield from entries
 
     def names(self, area: Area) -> list[str]:
         """Every name in `area`, in no order."""

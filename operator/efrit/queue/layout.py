@@ -74,3 +74,13 @@ def id_of_progress_file(name: str) -> RequestId | None:
 def log_file(rid: RequestId) -> str:
     """Name in archive/ of the work log of a request that is over."""
     return f"log_{rid}{_LINES}"
+
+
+def id_of_log_file(name: str) -> RequestId | None:
+    """The id in `log_<id>.ndjson`, or None."""
+    stem = name[len("log_") : -len(_LINES)] if name.startswith("log_") and name.endswith(_LINES) else ""
+    return RequestId(stem) if is_request_id(stem) else None
+
+
+RESERVE_PREFIX = "reserve_"
+"""Files in tmp/ that only take up room, to be given up when the volume is full."""

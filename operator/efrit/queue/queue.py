@@ -14,6 +14,7 @@ from pathlib import Path
 
 from efrit.errors import (
     InvalidRequest,
+    NoSpace,
     NotAnswered,
     QueueFull,
     QueueNotReady,
@@ -34,11 +35,20 @@ from efrit.protocol import (
     id_of_request_file,
     id_of_response_file,
     request_file,
+    response_file,
 )
 from efrit.queue.answers import Answer, read_answer
-from efrit.queue.archive import MAX_REQUEST_FILE, Sessions, acknowledge, sweep
-from efrit.queue.cancel import decline, order_stop, orders, withdraw
-from efrit.queue.durable import Disk, naming_failures
+from efrit.queue.archive import MAX_REQUEST_FILE, Sessions, acknowledge, tidy
+from efrit.queue.cancel import (
+    decline,
+    decline_without_request,
+    finish_in_place,
+    order_stop,
+    orders,
+    withdraw,
+    withdraw_in_place,
+)
+from efrit.queue.durable import Disk, is_full, naming_failures
 from efrit.queue.journal import ClaimJournal
 from efrit.queue.layout import Area, withdrawn_file
 from efrit.queue.logs import WorkLogs
@@ -53,9 +63,11 @@ from efrit.queue.observe import (
     scan,
 )
 from efrit.queue.recover import identity, recover
+from efrit.queue.retention import ArchiveLimits
 from efrit.queue.state import Entry, Index, StopOrder
 from efrit.queue.submit import IdTaken, Submission, commit, submission
 from efrit.queue.totals import Totals, load_totals, save_totals
+from efrit.queue.upkeep import Upkeep
 from efrit.queue.watch import Touched, Watcher
 from efrit.queue.worker import GroupCommit, Worker
 
@@ -70,11 +82,13 @@ _LOOK_AT_ONCE = 64
 
 @dataclass(frozen=True)
 class QueueLimits:
-    """What the queue accepts (counts, bytes of content) and keeps (seconds in archive/)."""
+    """What the queue accepts (counts, bytes of content) and keeps in archive/ (seconds, requests, bytes)."""
 
     max_pending: int = 1000
     max_request_bytes: int = 65536
     archive_seconds: float = 86400
+    archive_requests: int = 10_000
+    archive_bytes: int = 512 << 20
 
 
 Listener = Callable[[RequestView], None]
@@ -104,13 +118,16 @@ class DurableQueue:
         self._worker = Worker()
         self._watch = watcher or Watcher(self.disk.root)
         self._journal = ClaimJournal(self.disk)
+        kept = ArchiveLimits(self.limits.archive_seconds, self.limits.archive_requests, self.limits.archive_bytes)
+        self.upkeep = Upkeep(self.disk, kept, self.index.__contains__)
+        self._to_be_acknowledged: set[RequestId] = set()
         self.logs = WorkLogs(self.disk, self._worker, self.index, lambda view: self.on_change(view))
         self._watch.on_log = self.logs.touched
         self._submissions = GroupCommit[Submission](self._worker, self._commit)
         self._being_stored: dict[RequestId, asyncio.Event] = {}
         self._saved_totals = Totals()
         self._open = False
-        self._swept_at = time.monotonic()
+        self._tidied_at = time.monotonic()
         #: Monotonic time of the last completed round of `run`: the proof of life /healthz asks for.
         self.beat = time.monotonic()
 
@@ -134,11 +151,14 @@ class DurableQueue:
         self.disk.open()
         try:
             with naming_failures("recover the queue"):
-                self.queue_id = identity(self.disk)
-                found = recover(self.disk, from_epoch(time.time()))
-                self._journal.open()
+                self.upkeep.open()
+                # A bridge that is started again on a full volume must come up, or nobody makes room on it.
+                self.queue_id = self.upkeep.with_room(identity, self.disk, reserve=True)
+                found = self.upkeep.with_room(recover, self.disk, from_epoch(time.time()), reserve=True)
+                self.upkeep.with_room(self._journal.open, reserve=True)
                 self.totals = self._saved_totals = load_totals(self.disk)
         except BaseException:
+            self.upkeep.close()
             self.disk.close()
             raise
         if found:
@@ -153,6 +173,7 @@ class DurableQueue:
         except StorageError as error:
             log.warning("the totals were not stored: %s", error)
         self._worker.close()
+        self.upkeep.close()
         self.disk.close()
 
     # The loop
@@ -162,6 +183,7 @@ class DurableQueue:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._watch.run(), name="inotify")
             group.create_task(self._look_forever(), name="index")
+            group.create_task(self._keep_up_forever(), name="upkeep")
             group.create_task(self.logs.run(), name="logs")
 
     async def _look_forever(self) -> None:
@@ -172,13 +194,13 @@ class DurableQueue:
             try:
                 if touched.everything or time.monotonic() >= next_scan:
                     await self._scan()
-                    await self._housekeeping()
+                    await self._save_totals()
                     next_scan = time.monotonic() + self._scan_interval()
                 else:
                     await self._settle(touched)
                     next_scan = min(next_scan, time.monotonic() + self._scan_interval())
             except (StorageError, OSError) as error:
-                log.error("could not look at the queue: %s", error)
+                self._failed(error, "could not look at the queue")
                 next_scan = time.monotonic() + SCAN_BUSY_SECONDS
             if touched.heartbeat or not self._watch.working:
                 self.on_heartbeat()
@@ -269,25 +291,56 @@ class DurableQueue:
                 entry.attempt, entry.running_since, entry.stop = attempt, monotonic, None
                 self.on_change(entry.view())
 
-    async def _housekeeping(self) -> None:
-        await self._save_totals()
+    # Upkeep
+
+    async def _keep_up_forever(self) -> None:
+        while True:
+            while await self._worker.run(self.upkeep.tick):
+                pass
+            try:
+                await self._tidy_if_due()
+            except (StorageError, OSError) as error:
+                self._failed(error, "could not tidy the queue")
+            await asyncio.sleep(self._upkeep_interval())
+
+    def _upkeep_interval(self) -> float:
+        if self.index.open_count or not self.upkeep.settled:
+            return SCAN_BUSY_SECONDS
+        return min(SCAN_IDLE_SECONDS, self._sweep_seconds())
+
+    def _failed(self, error: Exception, what: str) -> None:
+        """Notes that the volume failed, in the log too if that is news."""
+        log.log(logging.ERROR if self.upkeep.settled else logging.DEBUG, "%s: %s", what, error)
+        self.upkeep.failed(error)
+
+    def emacs_says(self, problem: str | None) -> None:
+        """Notes why Emacs cannot write to the queue; None: it can."""
+        self.upkeep.emacs_says(problem)
+
+    async def _tidy_if_due(self) -> None:
         now = time.monotonic()
-        if now - self._swept_at < self._sweep_seconds():
+        if now - self._tidied_at < self._sweep_seconds():
             return
-        self._swept_at = now
+        self._tidied_at = now
         under_way = [entry for entry in self.index if entry.is_session and not entry.state.final]
         sessions = Sessions(
             continued=frozenset(name for entry in under_way for name in entry.sessions()),
             since=min((entry.queued_at for entry in under_way), default=math.inf),
         )
-        swept = await self._worker.run(self._sweep_blocking, sessions)
-        for rid in swept:
+        for rid in await self._worker.run(self._tidy_blocking, sessions):
             self._forget(rid)
 
-    def _sweep_blocking(self, sessions: Sessions) -> tuple[RequestId, ...]:
-        live = self.index.known()
-        before = time.time() - self.limits.archive_seconds
-        swept = sweep(self.disk, before=before, is_live=live.__contains__, sessions=sessions)
+    def _tidy_blocking(self, sessions: Sessions) -> tuple[RequestId, ...]:
+        now = time.time()
+        swept = tidy(
+            self.disk,
+            before=now - self.limits.archive_seconds,
+            is_live=self.index.__contains__,
+            sessions=sessions,
+            ours=self._to_be_acknowledged,
+        )
+        for rid in swept.retired:
+            self.upkeep.retention.archived(rid, now)
         if not self.index.open_count and self._journal.size > _ROTATE_ABOVE_BYTES:
             self._journal.rotate()
         return swept.retired
@@ -383,7 +436,16 @@ class DurableQueue:
             self.on_change(entry.view())
 
     def _commit(self, batch: Sequence[Submission]) -> list[Exception | None]:
-        return commit(self.disk, batch)
+        results = commit(self.disk, batch)
+        refused = [place for place, result in enumerate(results) if isinstance(result, NoSpace)]
+        if refused and self.upkeep.make_room(reserve=False):
+            again = commit(self.disk, [batch[place] for place in refused])
+            for place, result in zip(refused, again, strict=True):
+                results[place] = result
+        for result in results:
+            if isinstance(result, StorageError):
+                self.upkeep.failed(result)
+        return results
 
     async def _submitted_before(self, rid: RequestId, digest: Digest) -> RequestView:
         entry = self.index.get(rid)
@@ -451,10 +513,16 @@ class DurableQueue:
         if entry is not None and entry.state is not RequestState.ANSWERED:
             raise NotAnswered(f"{rid} is {entry.state}: there is no answer to acknowledge yet")
         with naming_failures(f"archive the answer to {rid}"):
-            archived = await self._worker.run(acknowledge, self.disk, rid)
+            archived = await self._worker.run(self._acknowledge_blocking, rid)
         self._forget(rid)
         if not archived:
             raise RequestNotFound(f"no answer to {rid} is here or in the archive")
+
+    def _acknowledge_blocking(self, rid: RequestId) -> bool:
+        archived = self.upkeep.with_room(acknowledge, self.disk, rid, reserve=True)
+        if archived:
+            self.upkeep.retention.archived(rid, time.time())
+        return archived
 
     async def cancel(self, rid: RequestId, *, running: bool = True) -> RequestView:
         """Answers a waiting request `Cancelled`, orders a running one to stop, if `running`; an answered one stays.
@@ -483,29 +551,58 @@ class DurableQueue:
             await stored.wait()
         if self.index.get(request.id) is None:
             with naming_failures(f"cancel {request.id}"):
-                await self._worker.run(decline, self.disk, submission(request), from_epoch(time.time()))
+                await self._worker.run(self._decline_blocking, request)
             await self._look([request.id])
         return await self.cancel(request.id, running=running)
+
+    def _decline_blocking(self, request: Request) -> None:
+        now = from_epoch(time.time())
+        try:
+            self.upkeep.with_room(decline, self.disk, submission(request), now)
+        except OSError as error:
+            if not is_full(error):
+                raise
+            self.upkeep.with_room(decline_without_request, self.disk, request.id, now, reserve=True)
 
     async def _withdraw(self, entry: Entry) -> bool:
         entry.withdrawing = True
         try:
             with naming_failures(f"cancel {entry.id}"):
-                done = await self._worker.run(
-                    withdraw, self.disk, entry.id, entry.request_name, from_epoch(time.time())
-                )
+                done = await self._worker.run(self._withdraw_blocking, entry.id, entry.request_name)
             if done:
                 await self._look([entry.id])
         finally:
-            entry.withdrawing = False
+            # What was taken back and could not be answered is not gone: the next cancel finishes it.
+            entry.withdrawing = await self._worker.run(self._is_withdrawn, entry.id)
         return done
+
+    def _is_withdrawn(self, rid: RequestId) -> bool:
+        return self.disk.whatever_is(Area.TMP, withdrawn_file(rid)) is not None
+
+    def _withdraw_blocking(self, rid: RequestId, name: str) -> bool:
+        now = from_epoch(time.time())
+        try:
+            return self.upkeep.with_room(withdraw, self.disk, rid, name, now)
+        except OSError as error:
+            if not is_full(error):
+                raise
+            if self.disk.whatever_is(Area.RESPONSES, response_file(rid)) is not None:
+                # It is answered; what is left of the request is archived with the acknowledgement.
+                return True
+        if not withdraw_in_place(self.disk, rid, name, now):
+            return False
+        self.upkeep.with_room(finish_in_place, self.disk, rid, reserve=True)
+        return True
 
     async def stop(self, entry: Entry, reason: Reason) -> None:
         """Leaves the order to stop where Emacs looks for it; interrupting Emacs is the supervisor's part."""
         with naming_failures(f"order {entry.id} to stop"):
-            await self._worker.run(order_stop, self.disk, entry.id, reason)
+            await self._worker.run(self._order_blocking, entry.id, reason)
         if entry.stop is None:
             entry.stop = StopOrder(reason, time.monotonic())
+
+    def _order_blocking(self, rid: RequestId, reason: Reason) -> None:
+        self.upkeep.with_room(order_stop, self.disk, rid, reason, reserve=True)
 
     def _require_open(self) -> None:
         if not self._open:

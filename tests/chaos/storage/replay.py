@@ -157,7 +157,9 @@ def leftovers(queue: Path) -> tuple[str, ...]:
     for path in queue.rglob("*"):
         name = str(path.relative_to(queue))
         area = name.partition("/")[0]
-        if path.is_dir() or area in ("responses", "archive") or name in STANDING or name.startswith("control/pause_"):
+        if path.is_dir() or area in ("responses", "archive") or name in STANDING:
+            continue
+        if name.startswith(("control/pause_", "tmp/reserve_")):
             continue
         found.append(name)
     return tuple(sorted(found))

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from efrit.protocol import Reason
+from efrit.protocol import DiskProblem, Reason
+from efrit.queue.reserve import FILES
 from tests.chaos.storage.phases import Bench
 from tests.chaos.storage.recording import GO, WAIT, WatchedInstance, counting
 from tests.chaos.storage.replay import leftovers
@@ -25,11 +26,12 @@ SECONDS = 60
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
-@pytest.fixture
-def volume(tmp_path: Path) -> Iterator[Path]:
+@pytest.fixture(params=["size=1m", "size=8m,nr_inodes=300"], ids=["bytes", "inodes"])
+def volume(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
     path = tmp_path / "instance/volume"
     path.mkdir(parents=True)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m,mode=700", "efrit-test", path], check=True, timeout=20)
+    options = f"{request.param},mode=700"
+    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "efrit-test", path], check=True, timeout=20)
     yield path
     subprocess.run(["umount", path], check=True, timeout=20)
 
@@ -41,6 +43,7 @@ def bench(tmp_path: Path, lisp: Path, volume: Path) -> Iterator[Bench]:
     try:
         instance.start_bridge()
         instance.start_emacs()
+        until(lambda: len(list(instance.queue.glob("tmp/reserve_*"))) == FILES, SECONDS)
         yield Bench(instance, recorder)
     finally:
         instance.stop()
@@ -78,14 +81,61 @@ def test_what_has_no_room_is_refused_and_what_runs_is_answered_once_there_is(ben
     fill(volume)
     refused = one.put("refused", counting("refused"))
     assert (refused.status_code, refused.json()["error"]["code"]) == (507, "NoSpace")
-    assert one.client.post("/v1/requests/waits/cancel").status_code == 507
+    until(lambda: full(bench), SECONDS)
+    (one.workspace / GO).touch()
+    # The reserve has room for answers that are as small as this one.
+    assert bench.answer("runs").reason is Reason.SUCCEEDED
+    assert one.client.get("/healthz").status_code == 200
+    free(volume)
+    until(lambda: not full(bench), SECONDS)
+    bench.put("refused", counting("refused"))
+    judge(bench, "runs", "waits", "refused")
+
+
+def full(bench: Bench) -> bool:
+    """What the figures say."""
+    disk = bench.instance.stats().disk
+    return disk is not None and disk.problem is DiskProblem.FULL
+
+
+def test_an_answer_that_has_no_room_is_kept_and_stored_once_there_is(bench: Bench, volume: Path) -> None:
+    one = bench.instance
+    one.put("runs", counting("runs", f"(progn {WAIT} (make-string 700000 ?x))"), options={"timeout": 120})
+    until(lambda: bench.begun("runs"), SECONDS)
+    fill(volume)
     (one.workspace / GO).touch()
     until(lambda: "degraded" in (one.queue / "heartbeat").read_text(), SECONDS)
     assert one.view("runs").response is None
-    assert one.client.get("/healthz").status_code == 200
+    until(lambda: full(bench), SECONDS)
     free(volume)
-    bench.put("refused", counting("refused"))
-    judge(bench, "runs", "waits", "refused")
+    judge(bench, "runs")
+
+
+def test_cancels_and_time_outs_work_while_there_is_no_room(bench: Bench, volume: Path) -> None:
+    one = bench.instance
+    # None of these could be written to the full volume: they outnumber the reserve.
+    waiting = [f"waits-{number}" for number in range(FILES + 8)]
+    one.put("runs", counting("runs", "(while t (sleep-for 0.01))"), options={"timeout": 600})
+    for rid in waiting:
+        one.put(rid, counting(rid))
+    until(lambda: bench.begun("runs"), SECONDS)
+    fill(volume)
+    for rid in waiting:
+        assert one.client.post(f"/v1/requests/{rid}/cancel?only=waiting").status_code == 202
+    assert one.client.post("/v1/requests/runs/cancel").status_code == 202
+    for rid in (*waiting, "runs"):
+        assert bench.answer(rid).reason is Reason.CANCELLED
+        bench.acknowledge(rid)
+    assert [bench.begun(rid) for rid in waiting] == [0] * len(waiting)
+    until(lambda: not leftovers(one.queue), SECONDS)
+
+
+def test_a_run_that_overruns_its_time_ends_while_there_is_no_room(bench: Bench, volume: Path) -> None:
+    one = bench.instance
+    one.put("runs", counting("runs", "(while t (sleep-for 0.01))"), options={"timeout": 3})
+    until(lambda: bench.begun("runs"), SECONDS)
+    fill(volume)
+    assert bench.answer("runs").reason is Reason.TIMED_OUT
 
 
 def test_both_may_be_started_again_while_there_is_no_room(bench: Bench, volume: Path) -> None:

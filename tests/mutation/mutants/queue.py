@@ -9,6 +9,7 @@ JOURNAL = "operator/efrit/queue/journal.py"
 RECOVER = "operator/efrit/queue/recover.py"
 ANSWERS = "operator/efrit/queue/answers.py"
 OBSERVE = "operator/efrit/queue/observe.py"
+RETENTION = "operator/efrit/queue/retention.py"
 QUEUE = "operator/efrit/queue/queue.py"
 
 UNIT = "tests/unit/queue"
@@ -44,6 +45,42 @@ MUTANTS = (
         "            self.remove(area, name)\n\n    def remove(",
         "            pass\n\n    def remove(",
         (f"{UNIT}/test_hard_links.py::test_an_acknowledged_link_of_the_archived_answer_is_not_told_again",),
+    ),
+    # A full volume
+    Mutant(
+        "the minute for which the archive is kept on a full volume",
+        RETENTION,
+        "        return crowded and not young\n",
+        "        return crowded\n",
+        (f"{UNIT}/test_retention.py::test_what_was_archived_a_moment_ago_stays_even_on_a_full_volume",),
+    ),
+    Mutant(
+        "the sparing of archived files that an open request may need",
+        RETENTION,
+        "            if item is None or self._belongs_to_open_request(key):\n",
+        "            if item is None:\n",
+        (f"{UNIT}/test_retention.py::test_a_request_that_became_open_since_the_walk_keeps_its_files",),
+    ),
+    Mutant(
+        "the mark of an answer that took the place of its request",
+        CANCEL,
+        'json.dumps({**answer, "via": VIA_BRIDGE})',
+        "json.dumps(answer)",
+        (f"{UNIT}/test_upkeep.py::test_an_answer_that_took_the_place_of_its_request_waits_for_its_acknowledgement",),
+    ),
+    Mutant(
+        "the answer to a cancel in the place of its request",
+        QUEUE,
+        "        if not withdraw_in_place(self.disk, rid, name, now):\n            return False\n",
+        "        raise OSError(28, 'no room')\n",
+        (f"{UNIT}/test_upkeep.py::test_what_waits_can_be_cancelled_on_a_full_volume_however_many_there_are",),
+    ),
+    Mutant(
+        "the reserve for an order to stop on a full volume",
+        QUEUE,
+        "self.upkeep.with_room(order_stop, self.disk, rid, reason, reserve=True)",
+        "order_stop(self.disk, rid, reason)",
+        (f"{UNIT}/test_upkeep.py::test_what_runs_is_ordered_to_stop_on_a_full_volume",),
     ),
     # Synced
     Mutant(
@@ -187,7 +224,8 @@ MUTANTS = (
     Mutant(
         "the rename that takes a cancelled request from Emacs before it is answered",
         CANCEL,
-        "    if not disk.rename(Area.REQUESTS, name, Area.TMP, withdrawn_file(rid)):\n        return False\n",
+        "    if not disk.rename(Area.REQUESTS, name, Area.TMP, withdrawn) and "
+        "disk.stat(Area.TMP, withdrawn) is None:\n        return False\n",
         "    disk.link(Area.REQUESTS, name, Area.TMP, withdrawn_file(rid))\n",
         (f"{UNIT}/test_cancel.py::test_a_waiting_request_is_answered_cancelled_and_never_runs",),
     ),

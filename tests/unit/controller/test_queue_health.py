@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from efrit.controller.decide.queue_health import health, sentence
-from tests.unit.controller.factory import emacs, stats
+from tests.unit.controller.factory import emacs, instance, stats
+
+LARGE = instance(spec={"queue": {"maxPending": 100}})
 
 
 @pytest.mark.parametrize(
@@ -27,13 +29,13 @@ from tests.unit.controller.factory import emacs, stats
     ],
 )
 def test_the_figures_decide_the_word(figures: dict[str, object], status: str, reason: str) -> None:
-    found = health(stats(**figures), 100)
+    found = health(stats(**figures), LARGE)
 
     assert (found.status.value, found.reason.value) == (status, reason)
 
 
 def test_without_figures_the_health_is_unknown() -> None:
-    found = health(None, 100)
+    found = health(None, LARGE)
 
     assert (found.status.value, found.reason.value) == ("Unknown", "Unknown")
 

@@ -1,6 +1,7 @@
 """Cancelling: what waits is answered without running, what runs is ordered to stop, one answer wins."""
 
 import asyncio
+import errno
 import json
 import random
 from collections.abc import Callable
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from efrit.errors import NoSpace, RequestNotFound
+from efrit.errors import RequestNotFound, StorageError
 from efrit.protocol import Reason, RequestState
 from tests.unit.queue.conftest import Running
 from tests.unit.queue.hands import Fault, TestDisk, a_request, rid, tree
@@ -134,14 +135,31 @@ async def test_an_unknown_request_cannot_be_cancelled(running: Running) -> None:
 
 
 @pytest.mark.parametrize("method", ["create", "sync_file", "link"])
-async def test_a_cancel_that_finds_no_room_leaves_the_request_waiting(start: Start, root: Path, method: str) -> None:
+async def test_a_cancel_that_finds_no_room_writes_the_answer_over_the_request(
+    start: Start, root: Path, method: str
+) -> None:
     disk = TestDisk(root)
     running = await start(disk=disk)  # type: ignore[misc]
     await running.queue.submit(a_request("a"))
     disk.faults.append(Fault(method))
-    with pytest.raises(NoSpace):
+    cancelled = await running.queue.cancel(rid("a"))
+    assert cancelled.state is RequestState.ANSWERED
+    assert cancelled.response is not None
+    assert cancelled.response.reason is Reason.CANCELLED
+    assert tree(root) == {"responses/resp_a.json"}
+    await running.queue.acknowledge(rid("a"))
+    assert tree(root) == {"archive/resp_a.json"}
+
+
+async def test_a_cancel_that_cannot_write_at_all_leaves_the_request_waiting(start: Start, root: Path) -> None:
+    disk = TestDisk(root)
+    running = await start(disk=disk)  # type: ignore[misc]
+    await running.queue.submit(a_request("a"))
+    disk.faults.append(Fault("create", errno.EIO, lasting=True))
+    with pytest.raises(StorageError):
         await running.queue.cancel(rid("a"))
     assert tree(root) == {"requests/req_a.json"}
+    disk.faults.clear()
     assert (await running.queue.cancel(rid("a"))).state is RequestState.ANSWERED
 
 
@@ -151,9 +169,7 @@ async def test_a_cancel_that_cannot_archive_the_request_leaves_nothing_once_it_i
     disk = TestDisk(root, Fault("rename", when=lambda args: args[2] == "archive"))
     running = await start(disk=disk)  # type: ignore[misc]
     await running.queue.submit(a_request("a"))
-    with pytest.raises(NoSpace):
-        await running.queue.cancel(rid("a"))
-    await running.until_state("a", RequestState.ANSWERED)
+    assert (await running.queue.cancel(rid("a"))).state is RequestState.ANSWERED
     await running.queue.acknowledge(rid("a"))
     assert tree(root) == {"archive/req_a.json", "archive/resp_a.json"}
 

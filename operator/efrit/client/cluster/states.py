@@ -46,6 +46,8 @@ _BROKEN = {
     "ChildRefused",
     "BridgeUnreachable",
     "NotResponding",
+    "DiskFull",
+    "DiskFailing",
 }
 
 

@@ -57,6 +57,8 @@ WARNED = {
     InstanceReason.CRASH_LOOPING,
     InstanceReason.BRIDGE_UNREACHABLE,
     InstanceReason.NOT_RESPONDING,
+    InstanceReason.DISK_FULL,
+    InstanceReason.DISK_FAILING,
 }
 EXPLAINABLE = {InstanceReason.CREATING, InstanceReason.STARTING, InstanceReason.VOLUME_PENDING}
 
@@ -267,7 +269,7 @@ def _new_status(
         suspended = (true if is_suspended else false, *_rest(snapshot, why_suspended))
     else:
         suspended = (false, InstanceReason.RUNNING, "The instance is to run.")
-    queue = health(stats, snapshot.instance.spec.queue.max_pending)
+    queue = health(stats, snapshot.instance)
     conditions = old.conditions
     for kind, (status, reason, message) in {
         READY: (true if ready else false, finding.reason, finding.message),

@@ -5,12 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from efrit.api import OperatingMode
+from efrit.controller.decide.queue_volume import disk_problem
 from efrit.controller.decide.views import InstanceSnapshot
 
 
 def choose(candidates: Iterable[InstanceSnapshot]) -> InstanceSnapshot | None:
-    """Return the available instance with the fewest open requests, by name where equal; None if none is."""
-    ready = [each for each in candidates if each.accepts_requests and not each.held_for_update]
+    """Return the available instance with the fewest open requests, by name where equal; None if none is.
+
+    One whose queue volume takes no work is not available.
+    """
+    ready = [
+        each
+        for each in candidates
+        if each.accepts_requests and not each.held_for_update and disk_problem(each) is None
+    ]
     return min(ready, key=lambda each: (each.load, each.instance.metadata.name), default=None)
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from efrit.api import ConditionStatus, QueueReason
-from efrit.protocol import Stats
+from efrit.api import ConditionStatus, EfritInstance, QueueReason
+from efrit.controller.decide.queue_volume import disk_sentence
+from efrit.protocol import DiskProblem, Stats
 
 STALLED_AFTER_SECONDS = 15.0
 BACKLOGGED_AFTER_SECONDS = 60.0
 BACKLOGGED_SHARE = 0.8
+DISK_REASONS = {DiskProblem.FULL: QueueReason.DISK_FULL, DiskProblem.FAILING: QueueReason.DISK_FAILING}
 
 
 class Health(NamedTuple):
@@ -20,10 +22,13 @@ class Health(NamedTuple):
     message: str
 
 
-def health(stats: Stats | None, max_pending: int) -> Health:
+def health(stats: Stats | None, instance: EfritInstance) -> Health:
     """Return how the queue does; Unknown without figures."""
     if stats is None:
         return Health(ConditionStatus.UNKNOWN, QueueReason.UNKNOWN, "The instance is not running.")
+    if stats.disk is not None and stats.disk.problem is not None:
+        return Health(ConditionStatus.FALSE, DISK_REASONS[stats.disk.problem], disk_sentence(instance, stats.disk))
+    max_pending = instance.spec.queue.max_pending
     message = sentence(stats)
     stuck = stats.processing == 0 and stats.oldest_pending_seconds > STALLED_AFTER_SECONDS
     if stats.pending > 0 and (stuck or not stats.emacs.alive):

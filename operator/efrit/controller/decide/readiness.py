@@ -10,7 +10,9 @@ from datetime import datetime
 from typing import NamedTuple
 
 from efrit.api import InstanceReason
+from efrit.controller.decide.queue_volume import disk_problem, disk_sentence
 from efrit.controller.decide.views import ContainerView, InstanceSnapshot
+from efrit.protocol import DiskProblem
 
 IMAGE_REASONS = {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"}
 CONFIG_REASONS = {"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
@@ -150,6 +152,15 @@ def _bridge(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
     return Finding(InstanceReason.STARTING, "The pod is starting.")
 
 
+def _disk(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
+    disk = disk_problem(snapshot)
+    if disk is None:
+        return None
+    full = disk.problem == DiskProblem.FULL
+    reason = InstanceReason.DISK_FULL if full else InstanceReason.DISK_FAILING
+    return Finding(reason, disk_sentence(snapshot.instance, disk))
+
+
 def _emacs(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
     stats = snapshot.bridge.stats
     if stats is None or not stats.emacs.alive:
@@ -171,5 +182,6 @@ CHECKS: tuple[Check, ...] = (
     _unschedulable,
     _crashing,
     _bridge,
+    _disk,
     _emacs,
 )

@@ -28,6 +28,7 @@ from efrit.controller.decide.actions import (
     Wake,
 )
 from efrit.controller.decide.case import Case
+from efrit.controller.decide.queue_volume import disk_problem, disk_sentence
 from efrit.controller.decide.room import CRAMPED, ROOMY, Room
 from efrit.controller.decide.views import InstanceSnapshot, RequestSnapshot
 from efrit.controller.decide.waiting import once_it_lasts, open_status, queue_deadline, tell_progress, wait
@@ -359,6 +360,17 @@ def _stopping(case: Case) -> list[Action] | None:
     return wait(case, RequestReason.INSTANCE_SUSPENDED, message, [])
 
 
+def _disk_problem(case: Case) -> list[Action] | None:
+    """Wait while the queue volume takes no work."""
+    target = case.snapshot.target
+    disk = disk_problem(target) if target is not None else None
+    if target is None or disk is None:
+        return None
+    name = target.instance.metadata.name
+    message = f"EfritInstance {name} takes no requests: {disk_sentence(target.instance, disk)}"
+    return wait(case, RequestReason.INSTANCE_NOT_READY, message, [], look_again=RETRY_HELD_BACK)
+
+
 def _hand_over(case: Case) -> list[Action] | None:
     _snapshot, request, target = case.snapshot, case.snapshot.request, case.snapshot.target
     if target is None or target.bridge.queue_id is None:
@@ -389,5 +401,6 @@ CHECKS: tuple[Check, ...] = (
     _target_updating,
     _back_pressure,
     _stopping,
+    _disk_problem,
     _hand_over,
 )

@@ -12,7 +12,7 @@ from efrit.controller.decide.views import BridgeView, Handover, Key
 from efrit.controller.watch.memory import Memory
 from efrit.controller.watch.queue import WorkKey
 from efrit.controller.watch.records import InstanceRecord, outdated, target_of
-from efrit.protocol import Event, RequestView, Reset, Stats
+from efrit.protocol import DiskProblem, Event, RequestView, Reset, Stats
 
 log = logging.getLogger(__name__)
 
@@ -22,7 +22,13 @@ UNCLAIMED_GRACE = timedelta(seconds=3)
 
 MOST_UNKNOWN = 10_000
 """Views kept of one bridge beyond what its queue takes: a bridge that makes them up must not fill the memory."""
+
+
 # It becomes part of a path at the API server; what is no name of an object must not.
+def _disk_problem(stats: Stats | None) -> DiskProblem | None:
+    return stats.disk.problem if stats is not None and stats.disk is not None else None
+
+
 _NAME = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?", re.ASCII)
 
 
@@ -46,7 +52,7 @@ class BridgeNews(Memory):
                 self._observe_view(instance, event)
             case Stats():
                 # The first figures close the list that follows a reset: from here on the picture is whole.
-                opened = not entry.bridge.connected
+                changed = not entry.bridge.connected or _disk_problem(entry.bridge.stats) != _disk_problem(event)
                 if _shows_work(entry, event):
                     entry.last_activity = self._clock()
                 entry.bridge = replace(
@@ -59,7 +65,7 @@ class BridgeNews(Memory):
                     lost_since=None,
                 )
                 self._look_instance(instance)
-                if opened:
+                if changed:
                     self._look_waiting(instance)
                     self._look_unbound(instance[0])
                 else:

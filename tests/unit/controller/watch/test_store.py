@@ -14,7 +14,7 @@ from efrit.controller.watch.bridge_news import UNCLAIMED_GRACE
 from efrit.controller.watch.line import rank
 from efrit.controller.watch.queue import WorkKey, WorkQueue
 from efrit.controller.watch.store import FAILURES_TOLD, POOL_LABEL, Store
-from efrit.protocol import RequestState, RequestView, Reset
+from efrit.protocol import DiskProblem, DiskStats, RequestState, RequestView, Reset
 from tests.unit.controller.factory import (
     CONFIG,
     NAMESPACE,
@@ -600,6 +600,18 @@ def ahead(world: World, name: str) -> int:
     snapshot = world.store.request_snapshot((NAMESPACE, name))
     assert snapshot is not None
     return snapshot.ahead
+
+
+@on_virtual_time
+async def test_all_that_waits_is_looked_at_when_the_queue_volume_fills_up_and_when_it_has_room_again() -> None:
+    world = World()
+    full(world, room=10)
+    for name in ("a", "b"):
+        world.store.observe_request(request_json(name, uid=f"uid-{name}"))
+    await world.settle()
+    for disk in (DiskStats(problem=DiskProblem.FULL), DiskStats()):
+        world.store.bridge_event(ALPHA, POD_UID, stats(disk=disk, pending=10))
+        assert {("Request", "a"), ("Request", "b")} <= await world.looks()
 
 
 @on_virtual_time

@@ -1,0 +1,201 @@
+"""How long the archive is kept: by age, count and bytes, and less long on a volume that fills up.
+
+An index in memory says what is oldest, so that a sweep looks at the files it deletes and at no others. It is built by
+a walk over the directory, in slices, and kept up by acknowledgements; a later walk finds what others put there.
+Blocking functions for the disk thread.
+"""
+
+import heapq
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from efrit.protocol import RequestId, id_of_request_file, id_of_response_file, request_file, response_file
+from efrit.queue.archive import delete_archived
+from efrit.queue.durable import Disk
+from efrit.queue.layout import Area, id_of_log_file, log_file
+
+SLICE = 512
+"""Names looked at in one step of a walk: a few milliseconds of the disk thread."""
+BATCH = 128
+"""Requests deleted in one step."""
+KEEP_SECONDS = 60.0
+"""What was archived less long ago stays even on a full volume: a hand-over sent twice must still find its answer."""
+
+
+@dataclass(frozen=True)
+class ArchiveLimits:
+    """How long (seconds) and how much (requests, bytes of their files) is kept in archive/."""
+
+    seconds: float
+    requests: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class _Item:
+    """The files of one request: when the newest was put there (epoch seconds), and the bytes of all of them."""
+
+    changed: float
+    size: int
+    names: frozenset[str]
+
+
+class ArchiveIndex:
+    """What the archive holds, oldest first. Keys are request ids, or names of files that belong to no request."""
+
+    def __init__(self) -> None:
+        self._items: dict[str, _Item] = {}
+        self._heap: list[tuple[float, str]] = []
+        #: Bytes of all files in it.
+        self.size = 0
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def holds(self, key: str, name: str) -> bool:
+        """Whether this file is counted already."""
+        item = self._items.get(key)
+        return item is not None and name in item.names
+
+    def put(self, key: str, item: _Item) -> None:
+        """Enters `item`, in place of what was known of it."""
+        self.drop(key)
+        self._items[key] = item
+        self.size += item.size
+        heapq.heappush(self._heap, (item.changed, key))
+        # Outdated entries stay until they come up, but never more of them than current ones.
+        if len(self._heap) > 2 * len(self._items) + SLICE:
+            self._heap = [(each.changed, key) for key, each in self._items.items()]
+            heapq.heapify(self._heap)
+
+    def drop(self, key: str) -> None:
+        """Forgets an entry, if there is one."""
+        item = self._items.pop(key, None)
+        if item is not None:
+            self.size -= item.size
+
+    def oldest(self) -> tuple[str, float] | None:
+        """The key and time of the oldest entry."""
+        while self._heap:
+            changed, key = self._heap[0]
+            item = self._items.get(key)
+            if item is not None and item.changed == changed:
+                return key, changed
+            heapq.heappop(self._heap)
+        return None
+
+
+class Retention:
+    """The archive of one queue. `is_live` says whether an id is open or not acknowledged yet."""
+
+    def __init__(self, disk: Disk, limits: ArchiveLimits, is_live: Callable[[RequestId], bool]) -> None:
+        self._disk = disk
+        self._limits = limits
+        self._is_live = is_live
+        self._walk: Iterator[os.DirEntry[str]] | None = None
+        self.index = ArchiveIndex()
+        #: Whether one walk is done: before that the oldest known need not be the oldest there is.
+        self.complete = False
+
+    def archived(self, rid: RequestId, now: float) -> None:
+        """Takes in that the files of a request were moved to archive/. `now` in epoch seconds."""
+        item = self._measure(rid, now)
+        if item is not None:
+            self.index.put(rid, item)
+
+    def walk(self, now: float, most: int = SLICE) -> bool:
+        """Looks at the next `most` names of archive/; True at the end of a walk, the next call begins another."""
+        if self._walk is None:
+            self._walk = self._disk.entries(Area.ARCHIVE)
+        for count, entry in enumerate(self._walk, start=1):
+            key = _key(entry.name)
+            if not self.index.holds(key, entry.name) and not self._belongs_to_open_request(key):
+                item = self._measure(key, now)
+                if item is not None:
+                    self.index.put(key, item)
+            if count == most:
+                return False
+        self._walk, self.complete = None, True
+        return True
+
+    def close(self) -> None:
+        """Gives a walk up; the next begins anew."""
+        self._walk = None
+
+    def due(self, now: float, extra: int = 0) -> bool:
+        """Whether `prune` would find something to delete."""
+        oldest = self.index.oldest()
+        return oldest is not None and self._is_due(oldest[1], now, extra)
+
+    def prune(self, now: float, extra: int = 0) -> int:
+        """Deletes what is over its time or its bounds, and `extra` requests more, oldest first; returns how many.
+
+        At most `BATCH` at a time. Requests before answers: see `delete_archived`.
+        """
+        chosen: list[str] = []
+        names: list[str] = []
+        while len(chosen) < BATCH:
+            oldest = self.index.oldest()
+            if oldest is None or not self._is_due(oldest[1], now, extra - len(chosen)):
+                break
+            key, changed = oldest
+            self.index.drop(key)
+            item = self._measure(key, now)
+            # What is spared here the next walk finds again.
+            if item is None or self._belongs_to_open_request(key):
+                continue
+            if item.changed > changed:
+                self.index.put(key, item)
+                continue
+            chosen.append(key)
+            names.extend(item.names)
+        delete_archived(self._disk, names)
+        return len(chosen)
+
+    def _is_due(self, changed: float, now: float, extra: int) -> bool:
+        limits = self._limits
+        if changed < now - limits.seconds:
+            return True
+        crowded = len(self.index) > limits.requests or self.index.size > limits.bytes or extra > 0
+        # A time well in the future is one of a clock that was set back.
+        young = now - min(KEEP_SECONDS, limits.seconds) <= changed <= now + KEEP_SECONDS
+        return crowded and not young
+
+    def _belongs_to_open_request(self, key: str) -> bool:
+        rid = _id(key)
+        if rid is None:
+            return False
+        if self._is_live(rid):
+            return True
+        # The request of an answer still in responses/ tells whether a resubmission is the same one.
+        places = (
+            (Area.RESPONSES, response_file(rid)),
+            (Area.PROCESSING, request_file(rid)),
+            (Area.REQUESTS, request_file(rid)),
+        )
+        return any(self._disk.whatever_is(area, name) is not None for area, name in places)
+
+    def _measure(self, key: str, now: float) -> _Item | None:
+        rid = _id(key)
+        names = (key.removeprefix("/"),) if rid is None else (request_file(rid), response_file(rid), log_file(rid))
+        found = {name: held for name in names if (held := self._disk.whatever_is(Area.ARCHIVE, name)) is not None}
+        if not found:
+            return None
+        # A rename sets ctime. A time of modification in the future is one that somebody has set.
+        changed = max(max(held.st_ctime, held.st_mtime if held.st_mtime <= now else 0.0) for held in found.values())
+        return _Item(changed, sum(held.st_size for held in found.values()), frozenset(found))
+
+
+def _key(name: str) -> str:
+    """What the file belongs to: a request, or itself."""
+    rid = id_of_response_file(name) or id_of_log_file(name)
+    # Any other name may be one of a request in requests/, but not here.
+    if rid is None and (request := id_of_request_file(name)) is not None and request_file(request) == name:
+        rid = request
+    # A slash is in no id.
+    return f"/{name}" if rid is None else rid
+
+
+def _id(key: str) -> RequestId | None:
+    return None if key.startswith("/") else RequestId(key)

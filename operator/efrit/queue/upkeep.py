@@ -1,0 +1,175 @@
+"""Keeps room on the queue's volume, and knows when there is none: prunes the archive, holds a reserve, probes.
+
+Blocking functions for the disk thread, but for those that only note what others have seen.
+"""
+
+import errno
+import logging
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from efrit.protocol import RequestId
+from efrit.queue.durable import Disk, is_full, temporary_name
+from efrit.queue.layout import Area
+from efrit.queue.reserve import FILE_BYTES, Reserve
+from efrit.queue.retention import BATCH, ArchiveLimits, Retention
+from efrit.queue.space import Space
+
+log = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
+
+TRIES = 4
+"""How often one step asks for more room."""
+WALK_SECONDS = 3600.0
+"""Between two walks over the archive, for what others put there."""
+LASTING_SECONDS = 3.0
+"""How long a volume must have failed before that counts, unless it is full: one failed step is tried again."""
+
+
+@dataclass(frozen=True)
+class DiskTrouble:
+    """Why the queue cannot take work: the volume is `full`, or fails. `since` in epoch seconds."""
+
+    full: bool
+    message: str
+    since: float
+
+
+class Upkeep:
+    """The volume of one queue. `is_live` says whether an id is open or not acknowledged yet."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        limits: ArchiveLimits,
+        is_live: Callable[[RequestId], bool],
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._disk = disk
+        self._clock = clock
+        self._limits = limits
+        self.retention = Retention(disk, limits, is_live)
+        self.reserve = Reserve(disk)
+        #: What was left of the volume at the last look.
+        self.space: Space | None = None
+        self._ours: DiskTrouble | None = None
+        self._of_emacs: DiskTrouble | None = None
+        self._walk_due = 0.0
+
+    @property
+    def trouble(self) -> DiskTrouble | None:
+        """Why the volume takes no work; None: it does."""
+        now = self._clock()
+        for known in (self._ours, self._of_emacs):
+            if known is not None and (known.full or not known.since <= now < known.since + LASTING_SECONDS):
+                return known
+        return None
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing has failed that is not known to work again."""
+        return self._ours is None and self._of_emacs is None
+
+    # What others have seen
+
+    def failed(self, error: Exception) -> None:
+        """Notes that a step failed on the volume; the next `tick` finds out whether it still does."""
+        self._ours = _went_on(self._ours, DiskTrouble(is_full(error), str(error), self._clock()))
+
+    def emacs_says(self, problem: str | None) -> None:
+        """Notes why Emacs cannot write to the queue; None: it can."""
+        if problem is None:
+            self._of_emacs = None
+            return
+        full = any(os.strerror(number) in problem for number in (errno.ENOSPC, errno.EDQUOT))
+        self._of_emacs = _went_on(self._of_emacs, DiskTrouble(full, f"Emacs: {problem}", self._clock()))
+
+    # On the disk thread
+
+    def open(self) -> None:
+        """Finds the reserve."""
+        self.reserve.open()
+
+    def close(self) -> None:
+        """Lets go of the directory."""
+        self.retention.close()
+
+    def with_room(self, function: Callable[..., Result], *args: object, reserve: bool = False) -> Result:
+        """The function's result. While the volume is full the archive is pruned for it, then a `reserve` given up.
+
+        Raises what the function raises.
+        """
+        for left in reversed(range(TRIES)):
+            try:
+                return function(*args)
+            except Exception as error:
+                if not is_full(error):
+                    raise
+                if not left or not self.make_room(reserve=reserve):
+                    self.failed(error)
+                    raise
+        raise AssertionError  # pragma: no cover
+
+    def make_room(self, *, reserve: bool) -> bool:
+        """Deletes some of the archive, or a file of the reserve; False if there is nothing to delete."""
+        now = self._clock()
+        while not self.retention.complete:
+            self.retention.walk(now)
+        return self.retention.prune(now, BATCH) > 0 or (reserve and self.reserve.give_up_one())
+
+    def tick(self) -> bool:
+        """Does a step of what is due; True if there is more to be done at once."""
+        try:
+            return self._step(self._clock())
+        except OSError as error:
+            if self._ours is None:
+                log.error("the queue's volume: %s", error)
+            self.failed(error)
+            return False
+
+    def _step(self, now: float) -> bool:
+        more = False
+        # A clock that was set back does not put it off for longer.
+        if now >= self._walk_due or self._walk_due > now + WALK_SECONDS or not self.retention.complete:
+            more = not self.retention.walk(now)
+            if not more:
+                self._walk_due = now + max(1.0, min(WALK_SECONDS, self._limits.seconds / 4))
+        self.space = self._disk.space()
+        short = self.space.low or (self.trouble is not None and self.trouble.full)
+        extra = BATCH if short and self.retention.complete else 0
+        if self.retention.due(now, extra) and self.retention.prune(now, extra):
+            return True
+        if not more:
+            self._look_after_reserve()
+        return more
+
+    def _look_after_reserve(self) -> None:
+        told = self._of_emacs
+        if told is not None and told.full:
+            # Half of it is for answers that Emacs holds back, the rest for orders to stop.
+            if len(self.reserve) > self.reserve.size // 2:
+                self.reserve.give_up_one()
+            return
+        if self._ours is None and self.reserve.whole and self.space is not None and not self.space.none:
+            return
+        self.reserve.refill()
+        if self._ours is None and self.space is not None and not self.space.none:
+            return
+        name = temporary_name()
+        try:
+            self._disk.sync_file(self._disk.create(Area.TMP, name, bytes(FILE_BYTES)))
+        finally:
+            self._disk.remove(Area.TMP, name)
+        if self._ours is not None:
+            log.info("the queue's volume takes files again")
+        self._ours = None
+
+
+def _went_on(known: DiskTrouble | None, trouble: DiskTrouble) -> DiskTrouble:
+    """The trouble as it was told first, while it is of one kind."""
+    return known if known is not None and known.full == trouble.full else trouble

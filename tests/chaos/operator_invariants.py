@@ -84,17 +84,15 @@ def _until(versions: list[ObjectVersion], one: ObjectVersion) -> float:
 
 
 def held_changes_interrupt_nothing(history: History) -> Iterator[Violation]:
-    """I10: only what a queue that lives in the pod had not begun may be lost with it."""
+    """I10: not even what waits on a queue that lives in the pod may be lost with it."""
     for request in history.submitted:
         final = history.final(request)
         if final is None or final.reason != "Interrupted" or any(e.reason == "Interrupted" for e in request.ends):
             continue
         losses = [each for each in history.losses if _meets(each, request, final.at)]
         if losses and all(each.held for each in losses):
-            runs = history.runs(request)
-            if runs or not any(each.queue for each in losses):
-                causes = ", ".join(each.cause for each in losses)
-                yield Violation("I10", request.name, "a change of the template alone interrupted it", causes)
+            evidence = f"{', '.join(each.cause for each in losses)}; it ran {history.runs(request)} times"
+            yield Violation("I10", request.name, "a change of the template alone interrupted it", evidence)
 
 
 def _meets(loss: Loss, request: Submitted, end: float) -> bool:

@@ -32,6 +32,10 @@ SEEDS_PER_GROUND = 40
 """What a control plane is used for before a new one is made: its store grows with every run."""
 
 
+PROGRESS_SEEDS = 50
+"""After how many seeds the figures so far are printed."""
+
+
 @dataclass(frozen=True)
 class Result:
     """What a runner says of one seed. `error`: the rig broke, which says nothing about the product."""
@@ -128,7 +132,10 @@ class Runner:
         return Result(**{**found, "violations": tuple(found["violations"]), "restarts": tuple(found["restarts"])})
 
     def _start(self) -> None:
-        command = [sys.executable, "-m", "tests.chaos", "runner", "--tier", self._tier, "--out", str(self._out)]
+        # Volumes that a killed runner has mounted go with its own mount namespace.
+        alone = ["unshare", "--mount"] if self._tier == "light" and os.geteuid() == 0 else []
+        program = [sys.executable, "-m", "tests.chaos", "runner"]
+        command = [*alone, *program, "--tier", self._tier, "--out", str(self._out)]
         self._child = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY, start_new_session=True
         )
@@ -195,6 +202,8 @@ def soak(
             result = results.get(timeout=0.5)
             done.append(result)
             _tell(result, tier, out)
+            if len(done) % PROGRESS_SEEDS == 0:
+                print(summary(done, time.monotonic() - began), flush=True)
             if result.violations and until_broken:
                 with lock:
                     left = 0
@@ -223,11 +232,17 @@ def summary(results: list[Result], seconds: float) -> str:
     bad = [each for each in results if each.violations]
     broke = [each for each in results if each.error]
     themes = Counter(each.theme for each in results)
+    spent: Counter[str] = Counter()
+    for each in results:
+        spent[each.theme] += round(each.seconds)
     lines = [
         f"{len(results)} seeds in {seconds:.0f} s, {sum(each.requests for each in results)} requests, "
         f"{sum(hits.values())} faults, {sum(len(each.violations) for each in bad)} violations in {len(bad)} seeds, "
         f"{len(broke)} times the rig broke",
-        "  themes: " + ", ".join(f"{name} {number}" for name, number in sorted(themes.items())),
+        "  themes: "
+        + ", ".join(
+            f"{name} {number} ({spent[name] / number:.0f} s each)" for name, number in sorted(themes.items())
+        ),
         "  faults: " + ", ".join(f"{name} {number}" for name, number in sorted(hits.items()) if number),
     ]
     if bad:

@@ -51,7 +51,7 @@ def queue_files(stage: Stage) -> tuple[QueueFile, ...]:
 
 def tidy(files: tuple[QueueFile, ...]) -> bool:
     """Whether nothing is under way on any queue that is served."""
-    return not any(each.live and each.area in OPEN_AREAS for each in files)
+    return not any(each.live and each.area in OPEN_AREAS and not each.reserved for each in files)
 
 
 def instances_ready(stage: Stage) -> dict[tuple[str, str], bool]:

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from efrit.queue.reserve import FILES
+
 FINAL_PHASES = ("Succeeded", "Failed")
 
 Json = Mapping[str, Any]
@@ -143,6 +145,12 @@ class QueueFile:
     name: str
     live: bool = True
     """False for a queue that went with its pod: nobody can tidy it."""
+
+    @property
+    def reserved(self) -> bool:
+        """Whether it is of the reserve that a queue keeps for answers on a full volume."""
+        prefix, _, number = self.name.partition("_")
+        return self.area == "tmp" and prefix == "reserve" and number.isdigit() and int(number) < FILES
 
 
 @dataclass(frozen=True)

@@ -158,7 +158,7 @@ def nothing_is_left_behind(history: History) -> Iterator[Violation]:
     known = history.by_uid
     archived: dict[tuple[str, str], set[str]] = {}
     for file in history.files:
-        if not file.live:
+        if not file.live or file.reserved:
             continue
         place = f"{file.instance}/{file.queue}/{file.area}/{file.name}"
         uid = found[1] if (found := _UID.match(file.name)) else ""

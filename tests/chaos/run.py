@@ -168,7 +168,7 @@ class _Look:
         if self._stage.plan.theme is not Theme.FILES:
             return set()
         now = self._stage.clock()
-        temporary = [each for each in self.files if each.live and each.area == "tmp"]
+        temporary = [each for each in self.files if each.live and each.area == "tmp" and not each.reserved]
         self._lying = {each: self._lying.get(each, now) for each in temporary}
         return {each.instance for each, since in self._lying.items() if now - since > LITTER_SECONDS}
 

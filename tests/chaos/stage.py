@@ -186,7 +186,7 @@ class Stage:
         def tidy() -> bool:
             # Judged as they lie now: Emacs passes through tmp/ every second.
             files[:] = self._files()
-            return not any(each.area in OPEN_AREAS for each in files)
+            return not any(each.area in OPEN_AREAS and not each.reserved for each in files)
 
         self.until(tidy, lambda: f"the queues are not empty: {files}")
         # Not asked again below: a controller on a busy machine may hear only then of a pod that was replaced before.

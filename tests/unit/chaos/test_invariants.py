@@ -194,6 +194,13 @@ def test_i6_a_file_that_is_left_on_a_queue(area: str) -> None:
     assert (found.invariant, found.request) == ("I6", "a")
 
 
+def test_i6_the_room_that_a_queue_keeps_for_answers_is_not_left_behind() -> None:
+    assert violations(history(files=(*archived(), left("tmp", "reserve_31")))) == []
+    assert broken(history(files=(*archived(), left("tmp", "reserve_me")))) == {"I6"}
+    assert broken(history(files=(*archived(), left("tmp", "reserve_32")))) == {"I6"}
+    assert broken(history(files=(*archived(), left("requests", "reserve_1")))) == {"I6"}
+
+
 def test_i6_nobody_tidies_a_queue_that_went_with_its_pod() -> None:
     assert violations(history(files=(*archived(), left("processing", live=False)))) == []
 

@@ -324,6 +324,27 @@ class InstancePhase(StrEnum):
     SUSPENDED = "Suspended"
 
 
+class HandoverState(StrEnum):
+    """Whether a request may have been handed to the instance without a trace in the request's own status."""
+
+    OPEN = "Open"
+    CLOSED = "Closed"
+
+
+class InstanceHandover(ApiModel):
+    """Whether requests may be handed to the instance; recorded before the first of them is."""
+
+    state: HandoverState = Field(
+        description="Open before the first request is handed over. Closed once the instance has no running pod and "
+        "every open request that it may have got says so in its own status: any other was never handed over."
+    )
+    id: str | None = Field(
+        default=None,
+        max_length=64,
+        description="Differs for each controller process and each time that it opens; only its holder hands over.",
+    )
+
+
 class InstanceStatus(ApiModel):
     """What was observed."""
 
@@ -345,6 +366,7 @@ class InstanceStatus(ApiModel):
     suspended_idle: bool | None = Field(
         default=None, description="Whether it is suspended for idleness: the next request wakes it."
     )
+    handover: InstanceHandover | None = Field(default=None, description=InstanceHandover.__doc__)
 
 
 def _no_shrinking(volume: str) -> Rule:

@@ -277,6 +277,12 @@ class Usage(ApiModel):
     )
 
 
+class RequestHandover(StrEnum):
+    """What is known of the hand-over of an open request whose instance is away."""
+
+    POSSIBLE = "Possible"
+
+
 class RequestStatus(ApiModel):
     """What became of it. Final once phase is Succeeded or Failed: the API server refuses any later change."""
 
@@ -314,6 +320,11 @@ class RequestStatus(ApiModel):
         max_length=64,
         alias="queueID",
         description="The queue the request was handed to; recorded beforehand where the queue is ephemeral.",
+    )
+    handover: RequestHandover | None = Field(
+        default=None,
+        description="Possible while the instance is away and its queue may have the request: a cancel or a queue "
+        "time-out then takes effect when the instance runs again.",
     )
     attempt: int | None = Field(
         default=None,

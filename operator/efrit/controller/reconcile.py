@@ -87,7 +87,7 @@ class Reconciler:
 
     async def _instance(self, key: Key, work: WorkKey) -> None:
         self._store.rollouts.take_back(key)
-        snapshot = self._store.instance_snapshot(key)
+        snapshot = self._store.instance_snapshot(key, deciding=True)
         if snapshot is None:
             await self._actor.carry_out(DisconnectBridge(key))
             self._store.prune(key)

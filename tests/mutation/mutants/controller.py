@@ -9,6 +9,8 @@ KUBE = "operator/efrit/controller/act/kube.py"
 JANITOR = "operator/efrit/controller/janitor.py"
 ROLLOUT = "operator/efrit/controller/decide/rollout.py"
 LEASE = "operator/efrit/controller/lease.py"
+HANDOVER = "operator/efrit/controller/decide/handover.py"
+HANDOVERS = "operator/efrit/controller/watch/handovers.py"
 
 UNIT = "tests/unit/controller"
 
@@ -222,12 +224,40 @@ MUTANTS = (
     ),
     Mutant(
         "the thought that an earlier controller may have handed a request over",
-        "operator/efrit/controller/decide/case.py",
-        "        return created is None or started is None or created <= started",
-        "        return False",
+        HANDOVER,
+        "    return listed_at_start and not closed_before",
+        "    return False",
         (
             f"{UNIT}/test_requests.py::test_a_request_older_than_the_controller_for_an_instance_that_is_gone_has_an_unknown_end",
         ),
+    ),
+    Mutant(
+        "the record that an instance is open, before the first request is handed over",
+        HANDOVERS,
+        "        if not is_open or target.handover_id != handover_id:",
+        "        if False:",
+        (f"{UNIT}/watch/test_handovers.py::test_nothing_is_handed_over_under_an_id_that_is_not_stored",),
+    ),
+    Mutant(
+        "the marks of all requests that an instance may have, before it is closed",
+        HANDOVERS,
+        "        return not any(self._unmarked(entry, self._requests[key], instance) for key in entry.open_requests)",
+        "        return True",
+        (f"{UNIT}/test_handover_model.py",),
+    ),
+    Mutant(
+        "the new id after a write of Closed whose outcome may stay unknown",
+        HANDOVERS,
+        "        entry.handover_id = new_handover_id()\n        return True",
+        "        return True",
+        (f"{UNIT}/test_handover_model.py",),
+    ),
+    Mutant(
+        "the note that a request is being handed over while its instance is about to be closed",
+        HANDOVERS,
+        "        entry.submitting = True",
+        "        entry.submitting = False",
+        (f"{UNIT}/test_handover_model.py",),
     ),
     Mutant(
         "the resource version a status is written on condition of",
@@ -253,8 +283,8 @@ MUTANTS = (
     Mutant(
         "the note that a request may have arrived though its bridge fell silent",
         ACTOR,
-        "            self._sink.handed_over(action.instance, action.request_key, uid)\n",
-        "",
+        "            if isinstance(error, BridgeUnreachable):",
+        "            if False:",
         (f"{UNIT}/act/test_actor.py",),
     ),
     Mutant(

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 from efrit.api import EfritInstance, EfritPlan, EfritRequest
+from efrit.api.instance import HandoverState, InstanceHandover
 from efrit.controller.decide.actions import PatchStatus
 from efrit.controller.decide.children import Children
 from efrit.controller.decide.views import (
@@ -30,6 +31,7 @@ CONFIG = ControllerConfig(bridge_image="example.org/efrit-operator:1", emacs_ima
 QUEUE_ID = "queue-1"
 POD_UID = "pod-uid-1"
 BORN = NOW - timedelta(hours=1)
+HANDOVER = InstanceHandover(state=HandoverState.OPEN, id="handover-1")
 
 Json = dict[str, Any]
 Kind = TypeVar("Kind")
@@ -214,9 +216,18 @@ def connected(*, pod_uid: str = POD_UID, queue_id: str = QUEUE_ID, told: Stats |
 
 
 def ready(given: EfritInstance | None = None, **fields: Any) -> InstanceSnapshot:
-    """An instance whose pod runs and whose bridge is connected."""
-    defaults: Json = {"pod": pod(), "bridge": connected(), "config": CONFIG, "listed": True}
-    return InstanceSnapshot(instance=given or instance(), **(defaults | fields))
+    """An instance whose pod runs, whose bridge is connected and which is open for requests."""
+    defaults: Json = {
+        "pod": pod(),
+        "bridge": connected(),
+        "config": CONFIG,
+        "listed": True,
+        "handover_id": HANDOVER.id,
+    }
+    made = given or instance()
+    if made.status.handover is None:
+        made = made.model_copy(update={"status": made.status.model_copy(update={"handover": HANDOVER})})
+    return InstanceSnapshot(instance=made, **(defaults | fields))
 
 
 def away(given: EfritInstance | None = None, **fields: Any) -> InstanceSnapshot:
@@ -228,8 +239,8 @@ def away(given: EfritInstance | None = None, **fields: Any) -> InstanceSnapshot:
 def snapshot(
     given: EfritRequest | None = None, target: InstanceSnapshot | None = None, **fields: Any
 ) -> RequestSnapshot:
-    """A request's snapshot; the controller was started long before the request was made."""
-    defaults: Json = {"config": CONFIG, "controller_started": BORN}
+    """A request's snapshot; the request was created after the controller had started."""
+    defaults: Json = {"config": CONFIG}
     return RequestSnapshot(request=given or request(), target=target, **(defaults | fields))
 
 

@@ -15,6 +15,12 @@ class Listener:
         self._news = asyncio.Condition()
         self._tasks: set[asyncio.Task[None]] = set()
 
+    def submit_begins(self, *arguments: Any) -> bool:
+        return True
+
+    def close_begins(self, *arguments: Any) -> bool:
+        return True
+
     def __getattr__(self, name: str) -> Callable[..., None]:
         if name.startswith("_"):
             raise AttributeError(name)

@@ -494,6 +494,7 @@ def test_a_ready_instance_fills_the_whole_status(decide: Decide) -> None:
         "image": "example.org/efrit-emacs:30",
         "startTime": "2026-03-01T11:50:00Z",
         "lastActivityTime": "2026-03-01T12:00:00Z",
+        "handover": {"state": "Open", "id": "handover-1"},
     }
     assert {each["type"]: (each["status"], each["reason"]) for each in status["conditions"]} == {
         "Ready": ("True", "Ready"),

@@ -86,6 +86,10 @@ class Stage:
         )
         for event in (Reset(queue_id=QUEUE_ID, epoch="e"), *views, stats()):
             self.store.bridge_event(INSTANCE, POD_UID, event)
+        known = self.store.instance_snapshot(INSTANCE)
+        assert known is not None
+        opened = {"handover": {"state": "Open", "id": known.handover_id}}
+        self.store.observe_instance(instance_json(version="11", status=opened))
 
     @property
     def bridge_calls(self) -> list[tuple[str, str]]:

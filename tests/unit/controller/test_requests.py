@@ -81,7 +81,8 @@ def test_a_new_request_is_handed_to_its_ready_instance_without_a_status_write() 
 def test_nothing_is_handed_over_before_the_bridge_has_named_its_queue() -> None:
     nameless = ready(bridge=BridgeView(connected=True, pod_uid=POD_UID))
 
-    assert decide(snapshot(target=nameless)) == []
+    assert of_kind(decide(snapshot(target=nameless)), Submit) == []
+    assert written(decide(snapshot(target=nameless), LATER))["reason"] == "InstanceNotReady"
 
 
 def test_an_ephemeral_queue_is_recorded_before_the_request_is_handed_to_it() -> None:
@@ -414,28 +415,28 @@ def test_a_cancelled_request_its_queue_does_not_know_ends_cancelled() -> None:
 
 
 def test_a_request_older_than_the_controller_may_have_been_handed_over() -> None:
-    given = snapshot(request(cancel=True), ready(), controller_started=NOW + seconds(1))
+    given = snapshot(request(cancel=True), ready(), listed_at_start=True)
 
     assert the(decide(given), CancelWork).uid == UID
 
 
 def test_a_request_that_was_never_bound_cannot_have_been_handed_over() -> None:
     free = request(target=None, selector={"matchLabels": {"a": "b"}}, cancel=True)
-    given = snapshot(free, controller_started=NOW + seconds(1))
+    given = snapshot(free, listed_at_start=True)
 
     assert written(decide(given))["reason"] == "Cancelled"
 
 
 def test_a_request_that_was_never_bound_times_out_whoever_started_later() -> None:
     free = request(target=None, selector={"matchLabels": {"a": "b"}}, queueTimeoutSeconds=5)
-    given = snapshot(free, controller_started=NOW + seconds(1))
+    given = snapshot(free, listed_at_start=True)
 
     assert written(decide(given, NOW + seconds(5)))["reason"] == "TimedOut"
 
 
 def test_an_ephemeral_queue_that_is_not_recorded_was_not_handed_anything() -> None:
     sleeping = away(instance(spec={**EPHEMERAL, **SUSPENDED}))
-    given = snapshot(request(cancel=True), sleeping, controller_started=NOW + seconds(1))
+    given = snapshot(request(cancel=True), sleeping, listed_at_start=True)
 
     assert written(decide(given))["reason"] == "Cancelled"
 
@@ -536,7 +537,7 @@ def test_a_request_for_an_instance_that_never_comes_is_rejected() -> None:
 
 
 def test_a_request_older_than_the_controller_for_an_instance_that_is_gone_has_an_unknown_end() -> None:
-    given = snapshot(controller_started=NOW + seconds(1))
+    given = snapshot(listed_at_start=True)
 
     assert written(decide(given, NOW + seconds(29)))["reason"] == "InstanceNotReady"
     assert written(decide(given, NOW + seconds(30)))["reason"] == "Interrupted"
@@ -645,7 +646,7 @@ def test_work_already_on_the_queue_is_not_rejected_for_a_limit_lowered_since() -
 
 def test_work_that_may_be_on_the_queue_is_not_rejected_before_the_queue_is_heard_of() -> None:
     target = away(instance(spec={"limits": {"maxRequestBytes": 1}}))
-    given = snapshot(target=target, controller_started=NOW + seconds(1))
+    given = snapshot(target=target, listed_at_start=True)
 
     assert written(decide(given, LATER))["reason"] == "InstanceNotReady"
 
@@ -848,7 +849,7 @@ def test_every_patch_is_bound_to_the_version_decided_about() -> None:
 def test_a_request_without_a_creation_time_has_waited_no_time() -> None:
     given = request(created=None, queueTimeoutSeconds=60)
 
-    actions = decide(snapshot(given, ready(), controller_started=None), NOW + seconds(600))
+    actions = decide(snapshot(given, ready()), NOW + seconds(600))
 
     assert the(actions, LookAgain).after == seconds(60)
 

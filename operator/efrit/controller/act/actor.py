@@ -5,6 +5,7 @@ An action that fails raises; the work queue comes back to its key later, and eve
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -60,7 +61,7 @@ from efrit.errors import (
     RequestConflict,
     RequestNotFound,
 )
-from efrit.protocol import kind_label
+from efrit.protocol import RequestView, kind_label
 
 log = logging.getLogger(__name__)
 
@@ -108,14 +109,12 @@ class Actor:
             )
         match action:
             case Submit():
-                self._sink.submit_begins(action.instance)
-                try:
-                    await self._submit(action)
-                finally:
-                    self._sink.submit_ended(action.instance)
+                return await self._submit(action)
             case PatchStatus(droppable=True):
                 await self._tell_progress(action)
             case PatchStatus():
+                if action.closes and not self._sink.close_begins(action.key):
+                    return False
                 await self._patch_status(action)
             case FindSession():
                 await self._find_session(action)
@@ -160,24 +159,35 @@ class Actor:
                 raise TypeError(f"{action!r} is not for the actor")
         return True
 
-    async def _submit(self, action: Submit) -> None:
+    async def _submit(self, action: Submit) -> bool:
         uid = str(action.request.id)
+        if not self._sink.submit_begins(action.instance, action.request_key, uid, action.handover_id):
+            return False
         try:
-            view = await self._bridges.submit(action.instance, action.request)
-        except RequestConflict:
-            # UIDs are unique: it is the same request, handed over under other defaults of its instance.
-            view = await self._bridges.read(action.instance, uid)
-        except BridgeUnreachable as error:
-            self._sink.handed_over(action.instance, action.request_key, uid)
-            self._sink.action_failed(action.request_key, uid, "Submit", error)
-            raise
+            view = await self._hand_over(action, uid)
         except InvalidRequest as error:
             self._sink.turned_away(action.request_key, uid, error.message)
-            return
         except EfritError as error:
+            if isinstance(error, BridgeUnreachable):
+                self._sink.handed_over(action.instance, action.request_key, uid)
             self._sink.action_failed(action.request_key, uid, "Submit", error)
             raise
-        self._sink.request_view(action.instance, view)
+        except asyncio.CancelledError:
+            self._sink.handed_over(action.instance, action.request_key, uid)
+            raise
+        else:
+            self._sink.request_view(action.instance, view)
+        finally:
+            self._sink.submit_ended(action.instance, action.request_key, uid)
+        return True
+
+    async def _hand_over(self, action: Submit, uid: str) -> RequestView:
+        try:
+            return await self._bridges.submit(action.instance, action.request)
+        except RequestConflict:
+            # UIDs are unique: it is the same request, handed over under other defaults of its instance.
+            self._sink.handed_over(action.instance, action.request_key, uid)
+            return await self._bridges.read(action.instance, uid)
 
     async def _cancel(self, action: CancelWork) -> None:
         try:

@@ -63,14 +63,17 @@ class Sink(Protocol):
     def request_view(self, instance: Key, view: RequestView) -> None:
         """Take in what a bridge answered about a request."""
 
-    def submit_begins(self, instance: Key) -> None:
-        """Take in that a request is being sent to a bridge."""
+    def submit_begins(self, instance: Key, request: Key, uid: str, handover_id: str) -> bool:
+        """Take in that a request is about to be sent to a bridge; whether it may be."""
 
-    def submit_ended(self, instance: Key) -> None:
+    def submit_ended(self, instance: Key, request: Key, uid: str) -> None:
         """Take in that a bridge has answered about a request sent to it, or will not."""
 
     def handed_over(self, instance: Key, request: Key, uid: str) -> None:
         """Take in that a request was sent to a bridge that did not answer: it may have it."""
+
+    def close_begins(self, instance: Key) -> bool:
+        """Take in that the status of an instance is about to say Closed; whether it may."""
 
     def action_failed(self, request: Key, uid: str, action: str, error: EfritError, *, refused: bool = False) -> None:
         """Take in that an action for a request failed; `refused` where repeating it as it is will not help."""

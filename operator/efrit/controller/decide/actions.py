@@ -29,6 +29,8 @@ class PatchStatus:
     created: datetime | None = None
     droppable: bool = False
     """It only tells how far a request has come: one that does not succeed is not made up for."""
+    closes: bool = False
+    """It says of an instance that nothing more is handed over: not sent if something was since the decision."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +44,12 @@ class FindSession:
 
 @dataclass(frozen=True, slots=True)
 class Submit:
-    """Hand a request to the bridge of an instance; safe to repeat."""
+    """Hand a request to the bridge of an instance, if that is still open under this id; safe to repeat."""
 
     instance: Key
     request_key: Key
     request: Request
+    handover_id: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,6 +72,7 @@ def _finish(
             "reason": reason.value,
             "outcome": outcome,
             "completion_time": now,
+            "handover": None,
         }
     )
     return patch(request, final)

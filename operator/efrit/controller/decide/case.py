@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
 
+from efrit.api.request import RequestHandover
+from efrit.controller.decide.handover import may_be_handed_over
 from efrit.controller.decide.views import RequestSnapshot
 from efrit.protocol import RequestState
 
@@ -32,26 +34,26 @@ class Case:
     @cached_property
     def may_be_handed_over(self) -> bool:
         """Whether the queue may hold the request, as far as this process knows."""
-        snapshot = self.snapshot
-        if snapshot.handover is not None:
-            return not snapshot.handover.absent
-        view, started = snapshot.bridge_view, snapshot.controller_started
-        created = snapshot.request.metadata.creation_timestamp
-        if view is not None or snapshot.request.status.queue_id is not None:
-            return True
-        if self._cannot_have_been_handed_over:
-            return False
-        # Before this process started another may have handed it over without having written so.
-        return created is None or started is None or created <= started
+        snapshot, target = self.snapshot, self.snapshot.target
+        return may_be_handed_over(
+            snapshot.request,
+            memory=snapshot.handover,
+            told=snapshot.bridge_view is not None,
+            listed_at_start=snapshot.listed_at_start,
+            closed_before=target is not None and target.closed_before,
+            ephemeral=target is not None and bool(target.instance.spec.queue.ephemeral),
+        )
 
-    @property
-    def _cannot_have_been_handed_over(self) -> bool:
-        """Whether no process can have handed it over without a trace: what must be written first is not there."""
-        snapshot = self.snapshot
-        request, target = snapshot.request, snapshot.target
-        if request.spec.instance_ref is None and request.status.instance_name is None:
-            return True
-        return target is not None and bool(target.instance.spec.queue.ephemeral)
+    @cached_property
+    def handover_mark(self) -> dict[str, object]:
+        """Fields of an open status that say that the queue of an absent instance may have the request."""
+        target, handover = self.snapshot.target, self.snapshot.handover
+        if target is None or target.available or not self.may_be_handed_over:
+            return {}
+        fields: dict[str, object] = {"handover": RequestHandover.POSSIBLE}
+        if self.snapshot.request.status.queue_id is None and handover is not None and handover.queue_id:
+            fields["queue_id"] = handover.queue_id
+        return fields
 
     @cached_property
     def was_handed_over(self) -> bool:

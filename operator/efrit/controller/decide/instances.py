@@ -23,7 +23,7 @@ from efrit.api.instance import (
     UPDATED,
     InstancePhase,
 )
-from efrit.controller.decide import figures
+from efrit.controller.decide import figures, handover
 from efrit.controller.decide.actions import (
     Action,
     ApplyChildren,
@@ -88,6 +88,9 @@ def decide_instance(snapshot: InstanceSnapshot, identity: Identity, now: datetim
     actions += _status(snapshot, finding, update, why_suspended, idle, now)
     if idle.requeue_after is not None:
         actions.append(LookAgain(idle.requeue_after))
+    check = handover.close_check(snapshot)
+    if check is not None:
+        actions.append(LookAgain(check))
     return actions
 
 
@@ -205,7 +208,7 @@ def _status(
     now: datetime,
 ) -> list[Action]:
     instance, old = snapshot.instance, snapshot.instance.status
-    unheard = finding.reason == InstanceReason.STARTING and _found_ready_before(snapshot)
+    unheard = finding.reason == InstanceReason.STARTING and found_ready_before(snapshot)
     if unheard and update.reserve is None:
         return []
     new = _new_status(snapshot, finding, update, why_suspended, idle, now)
@@ -217,7 +220,15 @@ def _status(
             return [LookAgain(due - now)]
     meta = instance.metadata
     actions: list[Action] = [
-        PatchStatus("EfritInstance", instance.key, meta.uid, meta.resource_version, new.to_wire(), old.to_wire())
+        PatchStatus(
+            "EfritInstance",
+            instance.key,
+            meta.uid,
+            meta.resource_version,
+            new.to_wire(),
+            old.to_wire(),
+            closes=new.handover != old.handover and handover.is_away(snapshot),
+        )
     ]
     before = condition_of(old.conditions, READY)
     if before is None or before.reason != finding.reason.value:
@@ -231,7 +242,7 @@ def _status(
     return actions
 
 
-def _found_ready_before(snapshot: InstanceSnapshot) -> bool:
+def found_ready_before(snapshot: InstanceSnapshot) -> bool:
     """Whether an earlier controller found this pod ready, and this one has not heard from it yet, good or bad."""
     old, pod, bridge = snapshot.instance.status, snapshot.pod, snapshot.bridge
     before = condition_of(old.conditions, READY)
@@ -298,6 +309,7 @@ def _new_status(
         start_time=pod.started if pod else None,
         last_activity_time=activity.replace(microsecond=0) if activity else None,
         suspended_idle=True if idle.suspended else None,
+        handover=handover.next_handover(snapshot),
     )
 
 

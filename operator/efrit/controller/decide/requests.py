@@ -28,6 +28,7 @@ from efrit.controller.decide.actions import (
     Wake,
 )
 from efrit.controller.decide.case import Case
+from efrit.controller.decide.instances import found_ready_before
 from efrit.controller.decide.queue_volume import disk_problem, disk_sentence
 from efrit.controller.decide.room import CRAMPED, ROOMY, Room
 from efrit.controller.decide.views import InstanceSnapshot, RequestSnapshot
@@ -291,14 +292,20 @@ def _target_away(case: Case) -> list[Action] | None:
     target = case.snapshot.target
     if target is None or target.available:
         return None
+    if found_ready_before(target):
+        # This process is about to connect: a write for every open request would say so after each restart.
+        return queue_deadline(case)
     name = target.instance.metadata.name
+    to_stop = case.snapshot.request.spec.cancel or case.queue_deadline_passed
+    # What is left to be stopped here may be on the queue: anything else has ended before.
+    note = " It may be on the queue of the instance: it is stopped once the instance runs again." if to_stop else ""
     if target.instance.spec.operating_mode == OperatingMode.SUSPENDED:
-        message = f"EfritInstance {name} is suspended: set its spec.operatingMode to {OperatingMode.RUNNING}."
+        message = f"EfritInstance {name} is suspended: set its spec.operatingMode to {OperatingMode.RUNNING}.{note}"
         return wait(case, RequestReason.INSTANCE_SUSPENDED, message, [])
     if target.instance.status.suspended_idle:
-        message = f"EfritInstance {name} is suspended for idleness and wakes up now."
+        message = f"EfritInstance {name} is suspended for idleness and wakes up now.{note}"
         return wait(case, RequestReason.INSTANCE_SUSPENDED, message, [Wake(target.instance.key)])
-    return wait(case, RequestReason.INSTANCE_NOT_READY, f"EfritInstance {name} is not ready yet.", [])
+    return wait(case, RequestReason.INSTANCE_NOT_READY, f"EfritInstance {name} is not ready yet.{note}", [])
 
 
 def _known_to_bridge(case: Case) -> list[Action] | None:
@@ -373,8 +380,12 @@ def _disk_problem(case: Case) -> list[Action] | None:
 
 def _hand_over(case: Case) -> list[Action] | None:
     _snapshot, request, target = case.snapshot, case.snapshot.request, case.snapshot.target
-    if target is None or target.bridge.queue_id is None:
+    if target is None:
         return None
+    if target.bridge.queue_id is None or not target.handover_open:
+        # The instance's status says first that requests are handed over from now on.
+        message = f"EfritInstance {target.instance.metadata.name} is not ready yet."
+        return wait(case, RequestReason.INSTANCE_NOT_READY, message, [Wake(target.instance.key)])
     ephemeral = target.instance.spec.queue.ephemeral
     if ephemeral and request.status.queue_id is None:
         # A queue that dies with its pod cannot tell later that it had the request: say so first.
@@ -383,7 +394,7 @@ def _hand_over(case: Case) -> list[Action] | None:
         return [answers.patch(request, status)]
     return [
         *failed_actions.report(case, "Submit"),
-        Submit(target.instance.key, request.key, wire_request(request, target.instance)),
+        Submit(target.instance.key, request.key, wire_request(request, target.instance), target.handover_id),
         *queue_deadline(case),
     ]
 

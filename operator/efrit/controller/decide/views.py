@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from efrit.api import ConditionStatus, EfritInstance, EfritRequest, UpdateReason, condition_of
-from efrit.api.instance import UPDATED
+from efrit.api.instance import UPDATED, HandoverState
 from efrit.controller.decide.rollout_view import RolloutLimits, RolloutView
 from efrit.protocol import RequestView, Stats
 
@@ -175,6 +175,14 @@ class InstanceSnapshot:
     rollout: RolloutView = field(default_factory=RolloutView)
     update_reserved: bool = False
     """Whether an update was decided on whose status is still being written."""
+    handover_id: str = ""
+    """Id under which this process hands requests over; another one after each time it has closed the instance."""
+    closed_before: bool = False
+    """Whether this process has seen `status.handover` Closed: what it has not handed over since, nobody has."""
+    may_close: bool = False
+    """Whether every open request that the instance may have got says so in its own status."""
+    waiting: int = 0
+    """Open requests bound to it that its bridge has not told of."""
 
     @property
     def accepts_requests(self) -> bool:
@@ -201,6 +209,12 @@ class InstanceSnapshot:
         if told is None or told.status != ConditionStatus.UNKNOWN or self.pod is None or self.statefulset is None:
             return False
         return told.reason == UpdateReason.DRAINING or self.pod.template_hash != self.statefulset.template_hash
+
+    @property
+    def handover_open(self) -> bool:
+        """Whether it is recorded that this process may hand requests over."""
+        handover = self.instance.status.handover
+        return handover is not None and handover.state == HandoverState.OPEN and handover.id == self.handover_id
 
     @property
     def load(self) -> int:
@@ -251,7 +265,6 @@ class RequestSnapshot:
     handover: Handover | None = None
     ahead: int = 0
     """Open requests of the same target that are not handed over and go first."""
-    controller_started: datetime | None = None
     listed_at_start: bool = False
     """The request may be older than this process: another may have handed it over without having written so."""
     gone: bool = False

@@ -37,6 +37,7 @@ def open_status(case: Case, reason: RequestReason, message: str, update: Mapping
         "conditions": conditions,
         **named,
         **update,
+        **case.handover_mark,
     }
     return request.status.model_copy(update=fields)
 
@@ -49,7 +50,8 @@ def once_it_lasts(
     status = request.status
     told = condition_of(status.conditions, COMPLETE)
     same_attempt = status.attempt == update.get("attempt", status.attempt)
-    if status.reason == reason.value and same_attempt and (told is None or told.message == message):
+    is_marked = all(getattr(status, name) == value for name, value in case.handover_mark.items())
+    if status.reason == reason.value and same_attempt and is_marked and (told is None or told.message == message):
         return []
     if case.now < due:
         return [LookAgain(due - case.now)]

@@ -96,14 +96,6 @@ class BridgeNews(Memory):
         """Take in what a bridge said of one request."""
         self._observe_view(instance, view)
 
-    def submit_begins(self, instance: Key) -> None:
-        """Count a hand-over whose outcome is not known yet: until then the instance is not idle."""
-        self._instances[instance].submitting += 1
-
-    def submit_ended(self, instance: Key) -> None:
-        """Take in that the outcome of a hand-over is known, or as good as."""
-        self._instances[instance].submitting -= 1
-
     def handed_over(self, instance: Key, request: Key, uid: str) -> None:
         """Remember that the queue of an instance may have a request, though nobody said so."""
         entry = self._requests.get(request)

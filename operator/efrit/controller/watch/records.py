@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -29,6 +30,11 @@ class Work(NamedTuple):
 
     active: bool = False
     suspended: bool = False
+
+
+def new_handover_id() -> str:
+    """Return an id that no process has used before."""
+    return secrets.token_hex(8)
 
 
 @dataclass(slots=True)
@@ -63,6 +69,8 @@ class InstanceRecord:
     early_writes: tuple[datetime, ...] = ()
     resync: bool = False
     applied_digest: str | None = None
+    handover_id: str = field(default_factory=new_handover_id)
+    closed_before: bool = False
     children_seen: dict[tuple[str, str], int] = field(default_factory=dict)
     """Newest resource version seen of each child, by kind and name, those included that are gone."""
 
@@ -97,6 +105,8 @@ class RequestRecord:
     progress_told: datetime | None = None
     session_home: str | None = None
     failure: ActionFailure | None = None
+    submitting: bool = False
+    """Whether a call that hands it over is under way."""
     listed_at_start: bool = False
     """Whether it was seen before the first list of its namespace was complete.
 
@@ -141,7 +151,8 @@ def bearing(instance: EfritInstance) -> tuple[object, ...]:
     told = (ready.status, ready.reason) if ready else None
     updated = condition_of(status.conditions, UPDATED)
     held = (updated.status, updated.reason) if updated else None
-    return (meta.uid, meta.generation, meta.deletion_timestamp, meta.labels, bool(status.suspended_idle), told, held)
+    asleep = bool(status.suspended_idle)
+    return (meta.uid, meta.generation, meta.deletion_timestamp, meta.labels, asleep, told, held, status.handover)
 
 
 def outdated(view: RequestView, known: RequestView) -> bool:

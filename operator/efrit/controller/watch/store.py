@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from efrit.api import EfritInstance, EfritRequest
 from efrit.controller.decide.figures import EARLY_WRITES
 from efrit.controller.decide.views import InstanceSnapshot, Key, RequestSnapshot
+from efrit.controller.watch.handovers import Handovers
 from efrit.controller.watch.memory import POOL_LABEL
 from efrit.controller.watch.queue import WorkKey
 from efrit.controller.watch.records import (
@@ -27,7 +28,6 @@ from efrit.controller.watch.records import (
     older,
     target_of,
 )
-from efrit.controller.watch.request_failures import RequestFailures
 from efrit.controller.watch.views import claim_view, pod_view, statefulset_view
 
 log = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ FAILURES_TOLD = 6
 """How many failures in a row to apply children are told: with the work queue's pauses, about two seconds of them."""
 
 
-class Store(RequestFailures):
+class Store(Handovers):
     """The world as last seen: the memory as watch handlers feed it and decisions read it."""
 
     # What watch handlers tell.
@@ -63,6 +63,7 @@ class Store(RequestFailures):
             entry.applied_generation, entry.applied_digest = 0, None
         self._observe_rollout(instance.key)
         self._note_work(instance.key)
+        self._observe_handover(entry, instance, replaced=replaced)
         self._look_instance(instance.key)
         if known is None or bearing(known) != bearing(instance):
             self._look_waiting(instance.key)
@@ -307,8 +308,11 @@ class Store(RequestFailures):
 
     # What decisions read.
 
-    def instance_snapshot(self, key: Key) -> InstanceSnapshot | None:
-        """Return the picture of an instance, or None where there is none."""
+    def instance_snapshot(self, key: Key, *, deciding: bool = False) -> InstanceSnapshot | None:
+        """Return the picture of an instance, or None where there is none.
+
+        deciding: whether the decision is about the instance itself; `may_close` goes through its requests.
+        """
         entry = self._instances.get(key)
         if entry is None or entry.instance is None:
             return None
@@ -341,6 +345,10 @@ class Store(RequestFailures):
             controller_started=self._started,
             rollout=self.rollouts.view(),
             update_reserved=self.rollouts.is_reserved(key),
+            handover_id=entry.handover_id,
+            closed_before=entry.closed_before,
+            may_close=deciding and self.may_close(key),
+            waiting=len(entry.line),
         )
 
     def request_snapshot(self, key: Key) -> RequestSnapshot | None:
@@ -363,7 +371,6 @@ class Store(RequestFailures):
             bridge_view=view,
             handover=entry.handover,
             ahead=self._ahead(self._instances[target_key], target, key) if target_key and target and not view else 0,
-            controller_started=self._started,
             listed_at_start=entry.listed_at_start,
             gone=entry.gone,
             cramped=entry.cramped,

@@ -103,7 +103,7 @@ def patch(status: Json, *, version: str, old: Json | None = None, kind: Any = "E
     return PatchStatus(kind, REQUEST, UID, version, status, old or {}, NOW - seconds(1))
 
 
-SUBMIT = Submit(INSTANCE, REQUEST, wire_request(request(), instance()))
+SUBMIT = Submit(INSTANCE, REQUEST, wire_request(request(), instance()), "handover-1")
 
 
 @pytest.mark.parametrize(

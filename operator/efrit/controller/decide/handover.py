@@ -1,0 +1,81 @@
+"""Whether a request may be on the queue of an instance, and what is recorded of that.
+
+A hand-over is recorded per availability of an instance, not per request: `status.handover` of the instance is Open
+before the first request is handed over. While the instance is away, every open request that it may have got is
+marked in its own status; when all are, the instance is Closed. An unmarked request of a closed instance was never
+handed over by anybody, whatever was restarted meanwhile.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from efrit.api import EfritRequest
+from efrit.api.instance import HandoverState, InstanceHandover
+from efrit.controller.decide.views import Handover, InstanceSnapshot
+
+RETRY_CLOSE = timedelta(seconds=2)
+"""Marking the open requests of an instance takes about a second; nothing tells when the last one is marked."""
+
+
+def marked(request: EfritRequest) -> bool:
+    """Whether the status of a request says that a queue may have it."""
+    return request.status.queue_id is not None or request.status.handover is not None
+
+
+def may_be_handed_over(
+    request: EfritRequest,
+    *,
+    memory: Handover | None,
+    told: bool,
+    listed_at_start: bool,
+    closed_before: bool,
+    ephemeral: bool,
+) -> bool:
+    """Whether the queue of the request's instance may have it.
+
+    memory: what this process remembers of handing it over, or of what the bridge said.
+    told: whether the bridge tells of it.
+    listed_at_start: whether it is older than this process, so that another may have handed it over.
+    closed_before: whether this process has seen its instance Closed, which speaks for all processes before.
+    ephemeral: whether the queue goes with its pod; such a queue is recorded in the request before the hand-over.
+    """
+    if memory is not None:
+        return not memory.absent
+    if told or marked(request):
+        return True
+    if ephemeral or (request.spec.instance_ref is None and request.status.instance_name is None):
+        # What must be written before the hand-over is not there.
+        return False
+    return listed_at_start and not closed_before
+
+
+def is_away(snapshot: InstanceSnapshot) -> bool:
+    """Whether the instance has no pod that requests could be handed to."""
+    return snapshot.pod is None or snapshot.pod.deleting
+
+
+def next_handover(snapshot: InstanceSnapshot) -> InstanceHandover | None:
+    """Return what the status of an instance is to say about hand-overs.
+
+    An instance that another process opened is opened anew only when a request waits: it costs a write.
+    """
+    known = snapshot.instance.status.handover
+    if is_away(snapshot):
+        return InstanceHandover(state=HandoverState.CLOSED) if snapshot.may_close else known
+    opened_before = known is not None and known.state == HandoverState.OPEN
+    if not snapshot.available or snapshot.handover_open or (opened_before and snapshot.waiting == 0):
+        return known
+    return InstanceHandover(state=HandoverState.OPEN, id=snapshot.handover_id)
+
+
+def is_closed(snapshot: InstanceSnapshot) -> bool:
+    """Whether the stored status of an instance says Closed."""
+    known = snapshot.instance.status.handover
+    return known is not None and known.state == HandoverState.CLOSED
+
+
+def close_check(snapshot: InstanceSnapshot) -> timedelta | None:
+    """Return when to look again whether the instance can be closed, None where that is not open."""
+    pending = is_away(snapshot) and not is_closed(snapshot) and not snapshot.may_close
+    return RETRY_CLOSE if pending else None

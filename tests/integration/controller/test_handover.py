@@ -1,0 +1,98 @@
+"""Requests that wait for an instance that is away, across restarts of the controller."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.integration.controller.site import Site
+from tests.integration.kube import Json, until
+
+SUSPEND = {"spec": {"operatingMode": "Suspended"}}
+RESUME = {"spec": {"operatingMode": "Running"}}
+LONG = 120
+
+
+def _handover(site: Site) -> Json:
+    found: Json = site.kube.get("efritinstances", site.namespace, "one").get("status", {}).get("handover", {})
+    return found
+
+
+def _until_closed(site: Site) -> None:
+    until(
+        lambda: _handover(site).get("state") == "Closed",
+        lambda: f"not closed: {_handover(site)}\n{site.logs()}",
+        LONG,
+    )
+
+
+def _switch(site: Site, body: Json) -> None:
+    site.kube.patch("efritinstances", site.namespace, "one", body)
+
+
+@pytest.mark.parametrize("restarts", [1, 3])
+def test_what_was_never_handed_over_is_cancelled_and_timed_out_at_once_after_restarts(
+    site: Site, restarts: int
+) -> None:
+    operator = site.operator()
+    operator.start()
+    site.instance(operatingMode="Suspended", ready=False)
+    _until_closed(site)
+    waiting = site.ask(site.count("waiting"))
+    site.until_status(waiting, LONG, reason="InstanceSuspended")
+    for _ in range(restarts):
+        operator.kill()
+        # Created while no controller runs.
+        late = site.ask(site.count("late"), queueTimeoutSeconds=1)
+        if site.status(waiting)["phase"] == "Pending":
+            site.cancel(waiting)
+        operator.start(leading=False)
+        assert site.answer(waiting, LONG)["reason"] == "Cancelled"
+        status = site.answer(late, LONG)
+        assert (status["reason"], "startTime" in status) == ("TimedOut", False)
+    _switch(site, RESUME)
+    assert site.answer(site.ask("'after"), LONG)["result"] == "after"
+    assert site.counted() == []
+
+
+def test_what_was_handed_over_is_marked_and_goes_on_after_a_suspension_and_a_restart(site: Site) -> None:
+    operator = site.operator()
+    operator.start()
+    site.instance()
+    blocker = site.ask("(while t)", timeoutSeconds=600)
+    site.until_status(blocker, LONG, phase="Running")
+    queued = site.ask(site.count("queued"))
+    cancelled = site.ask(site.count("cancelled"))
+    waiting = site.node.pod("one").queue / "requests"
+    until(lambda: len(list(waiting.iterdir())) == 2, "they are not on the queue", LONG)
+    _switch(site, SUSPEND)
+    _until_closed(site)
+    # By then each says so itself, whether it has come to be Queued or not.
+    for name in (queued, cancelled):
+        assert {"queueID", "handover"} & site.status(name).keys()
+    operator.kill()
+    site.cancel(cancelled)
+    operator.start(leading=False)
+    # It may be on the queue: its end is known once the instance runs again.
+    waits = until(
+        lambda: (
+            found if "it is stopped once" in (found := site.status(cancelled))["conditions"][0]["message"] else None
+        ),
+        lambda: f"nothing is told: {site.status(cancelled)}\n{site.logs()}",
+        LONG,
+    )
+    assert waits["reason"] == "InstanceSuspended"
+    _switch(site, RESUME)
+    assert site.answer(cancelled, LONG)["reason"] == "Cancelled"
+    status = site.answer(queued, LONG)
+    assert (status["reason"], "handover" in status) == ("Succeeded", False)
+    assert site.counted() == ["queued"]
+
+
+def test_an_instance_is_opened_once_for_many_requests(site: Site) -> None:
+    site.operator().start()
+    site.instance()
+    opened = _handover(site)
+    for name in [site.ask(f"(+ 1 {number})") for number in range(20)]:
+        site.answer(name, LONG)
+    assert opened["state"] == "Open"
+    assert _handover(site) == opened

@@ -1,0 +1,325 @@
+"""A small world for all orders in which a request may be handed over, cancelled, and its parts restarted.
+
+The store and the decisions are the real ones; API server, queue and pod are a few fields. One request, one instance.
+What may happen next is `World.steps`; each step is a function of the world alone, so that all orders can be tried.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from efrit.controller.decide.actions import CancelWork, PatchStatus, Submit
+from efrit.controller.decide.handover import is_away, next_handover
+from efrit.controller.decide.requests import decide_request
+from efrit.controller.watch.records import InstanceRecord
+from efrit.controller.watch.store import Store
+from efrit.protocol import Reason, RequestState, RequestView, Reset
+from tests.unit.controller.factory import (
+    CONFIG,
+    NOW,
+    POD_UID,
+    QUEUE_ID,
+    Json,
+    answered,
+    instance_json,
+    request_json,
+    seconds,
+    stats,
+    view,
+)
+
+INSTANCE = ("team", "alpha")
+WORK = ("team", "work")
+UID = "uid-work"
+LATER = NOW + seconds(60)
+
+Step = Callable[["World"], None]
+
+
+class _NoQueue:
+    """A work queue for a test that says itself what is looked at."""
+
+    def add(self, key: object) -> None: ...
+
+    def add_after(self, key: object, seconds: float) -> None: ...
+
+    def forget(self, key: object) -> None: ...
+
+
+def _now() -> datetime:
+    return NOW
+
+
+@dataclass
+class World:
+    """What is stored, what is on the queue, what this process remembers, and what is under way."""
+
+    instance: Json = field(default_factory=lambda: instance_json(version="100"))
+    request: Json = field(default_factory=lambda: request_json(version="200"))
+    created: bool = False
+    store: Any = None
+    pod: bool = False
+    connected: bool = False
+    delivered: bool = False
+    declined: bool = False
+    submitting: Submit | None = None
+    on_the_way: bool = False
+    """A hand-over that was sent and may arrive at any time, whoever sent it."""
+    delayed: tuple[PatchStatus, ...] = ()
+    """Writes of the instance whose sender has given them up."""
+    restarts: int = 0
+    losses: int = 0
+    starts: int = 0
+
+    def copy(self) -> World:
+        """Return a world of its own; what nothing changes (resources, views) is shared."""
+        return replace(self, store=_copied(self.store))
+
+    # What may happen.
+
+    def steps(self) -> list[tuple[str, Step]]:
+        """Return what may happen next, by name."""
+        if self.final:
+            return [("arrive", World.arrive)] if self.on_the_way else []
+        found: list[tuple[str, Step]] = [("decide instance", World.decide_instance)]
+        if not self.created:
+            found.append(("create", World.create))
+        elif self.submitting is None:
+            found.append(("decide request", World.decide_request))
+        if self.submitting is not None:
+            found += [("returns", World.returns), ("lost", World.lost)]
+        if self.on_the_way and self.pod:
+            found.append(("arrive", World.arrive))
+        if self.created and not self.request["spec"].get("cancel"):
+            found.append(("cancel", World.cancel))
+        if self.restarts < 2:
+            found.append(("restart", World.restart))
+        if self.losses < 1:
+            found += [("write lost", World.write_is_lost), ("write delayed", World.write_is_delayed)]
+        if self.delayed:
+            found.append(("delayed write", World.delayed_write))
+        if self.pod and not self.connected:
+            found.append(("connect", World.connect))
+        if self.pod:
+            found.append(("pod goes", World.pod_goes))
+        elif self.starts < 2:
+            found.append(("pod comes", World.pod_comes))
+        return found
+
+    @property
+    def final(self) -> bool:
+        """Whether the request has its final status."""
+        return self.request["status"].get("phase") in ("Succeeded", "Failed")
+
+    def broken(self) -> str | None:
+        """Return which promise is broken, None where all are kept."""
+        never_ran = self.final and "startTime" not in self.request["status"]
+        return "it was handed over, its status says that it never ran" if never_ran and self.delivered else None
+
+    def fingerprint(self) -> tuple[object, ...]:
+        """Return what tells this world from others, as far as it matters."""
+        record = self.store._requests.get(WORK)
+        target = self.store._instances[INSTANCE]
+        known = target.instance.status.handover if target.instance else None
+        stored = self.instance["status"].get("handover", {})
+        mine = target.handover_id
+        return (
+            self.created,
+            self.pod,
+            self.connected,
+            self.delivered,
+            self.declined,
+            self.submitting is not None and self.submitting.handover_id == mine,
+            self.submitting is not None,
+            self.on_the_way,
+            tuple(each.resource_version == self.instance["metadata"]["resourceVersion"] for each in self.delayed),
+            tuple(each.status["handover"]["state"] for each in self.delayed),
+            (self.restarts, self.losses, self.starts),
+            (stored.get("state"), stored.get("id") == mine),
+            known and (known.state, known.id == mine),
+            target.instance is not None
+            and target.instance.metadata.resource_version == self.instance["metadata"]["resourceVersion"],
+            target.closed_before,
+            self.request["spec"].get("cancel"),
+            self.request["status"].get("handover"),
+            self.request["status"].get("phase"),
+            self.request["status"].get("queueID"),
+            record and (record.handover, record.submitting, record.listed_at_start),
+            UID in target.views,
+        )
+
+    # The cluster.
+
+    def create(self) -> None:
+        self.created = True
+        self.store.observe_request(self.request)
+
+    def cancel(self) -> None:
+        self._write_request(spec={"cancel": True})
+
+    def pod_comes(self) -> None:
+        self.pod, self.starts = True, self.starts + 1
+        self.store.observe_pod(_pod())
+
+    def pod_goes(self) -> None:
+        self.pod = self.connected = False
+        self.store.forget_pod(_pod())
+        self.store.bridge_closed(INSTANCE)
+
+    def connect(self) -> None:
+        """The bridge tells the whole picture."""
+        self.connected = True
+        known = [self._told()] if self.delivered or self.declined else []
+        for event in (Reset(queue_id=QUEUE_ID, epoch="e"), *known, stats()):
+            self.store.bridge_event(INSTANCE, POD_UID, event)
+
+    def arrive(self) -> None:
+        """What was sent reaches the queue."""
+        self.on_the_way = False
+        self.delivered = self.delivered or not self.declined
+
+    # The controller.
+
+    def restart(self) -> None:
+        """The process is killed; the next one lists everything before it decides."""
+        self.restarts += 1
+        self.submitting = None
+        self.store = Store(_NoQueue(), CONFIG, _now)  # type: ignore[arg-type]
+        self.connected = False
+        if self.pod:
+            self.store.observe_pod(_pod())
+        self.store.observe_instance(self.instance)
+        if self.created:
+            self.store.observe_request(self.request)
+        self.store.first_list_complete(None)
+
+    def decide_request(self) -> None:
+        """Decide about the request and carry it out; a hand-over only begins here."""
+        snapshot = self.store.request_snapshot(WORK)
+        for action in decide_request(snapshot, LATER):
+            match action:
+                case Submit():
+                    if not self.store.submit_begins(INSTANCE, WORK, UID, action.handover_id):
+                        return
+                    self.submitting, self.on_the_way = action, True
+                case CancelWork():
+                    self.declined = True
+                    self.store.request_view(INSTANCE, self._told())
+                case PatchStatus():
+                    if action.resource_version != self.request["metadata"]["resourceVersion"]:
+                        self.store.observe_request(self.request)
+                        return
+                    self._write_request(status=dict(action.status))
+
+    def returns(self) -> None:
+        """The bridge has the request and says so, if it is there."""
+        if not self.connected:
+            self.lost()
+            return
+        if self.on_the_way:
+            self.arrive()
+        self.store.request_view(INSTANCE, self._told())
+        self.store.submit_ended(INSTANCE, WORK, UID)
+        self.submitting = None
+
+    def lost(self) -> None:
+        """The bridge does not answer; the request may have arrived, or arrive later."""
+        self.store.handed_over(INSTANCE, WORK, UID)
+        self.store.submit_ended(INSTANCE, WORK, UID)
+        self.submitting = None
+
+    def decide_instance(self) -> None:
+        """Decide what is recorded of the instance, and write it."""
+        patch = self._instance_patch()
+        if patch is not None:
+            self._apply(patch)
+            self.store.observe_instance(self.instance)
+
+    def write_is_lost(self) -> None:
+        """The write is done, and nobody says so."""
+        patch = self._instance_patch()
+        if patch is not None:
+            self.losses += 1
+            self._apply(patch)
+
+    def write_is_delayed(self) -> None:
+        """The write is given up by its sender, and done later."""
+        patch = self._instance_patch()
+        if patch is not None:
+            self.losses += 1
+            self.delayed = (*self.delayed, patch)
+
+    def delayed_write(self) -> None:
+        """What was given up is done, if nothing else was written; the watch tells of it."""
+        patch, *rest = self.delayed
+        self.delayed = tuple(rest)
+        self._apply(patch)
+        self.store.observe_instance(self.instance)
+
+    # Inside.
+
+    def _instance_patch(self) -> PatchStatus | None:
+        snapshot = self.store.instance_snapshot(INSTANCE, deciding=True)
+        new, old = next_handover(snapshot), snapshot.instance.status.handover
+        if new == old or new is None:
+            return None
+        if is_away(snapshot) and not self.store.close_begins(INSTANCE):
+            return None
+        meta = snapshot.instance.metadata
+        status = {"handover": new.to_wire()}
+        return PatchStatus("EfritInstance", INSTANCE, meta.uid, meta.resource_version, status)
+
+    def _apply(self, patch: PatchStatus) -> None:
+        meta = self.instance["metadata"]
+        same = self.instance["status"].get("handover") == patch.status["handover"]
+        if patch.resource_version != meta["resourceVersion"] or same:
+            return
+        meta = {**meta, "resourceVersion": str(int(meta["resourceVersion"]) + 1)}
+        self.instance = {**self.instance, "metadata": meta, "status": dict(patch.status)}
+
+    def _write_request(self, *, spec: Json | None = None, status: Json | None = None) -> None:
+        meta = self.request["metadata"]
+        self.request = {
+            **self.request,
+            "metadata": {**meta, "resourceVersion": str(int(meta["resourceVersion"]) + 1)},
+            "spec": {**self.request["spec"], **(spec or {})},
+            "status": self.request["status"] if status is None else status,
+        }
+        self.store.observe_request(self.request)
+
+    def _told(self) -> RequestView:
+        if self.delivered:
+            return answered(result="2") if self.declined else view(state=RequestState.RUNNING, attempt=1)
+        return answered(reason=Reason.CANCELLED, started=None, attempt=0)
+
+
+def first_world() -> World:
+    """Return the world with an instance that has never had a pod."""
+    world = World()
+    world.restart()
+    return replace(world, restarts=0)
+
+
+def _copied(store: Any) -> Any:
+    made = copy.copy(store)
+    made._instances = defaultdict(InstanceRecord)
+    for key, record in store._instances.items():
+        made._instances[key] = entry = copy.copy(record)
+        for name in ("claims", "views", "open_requests", "children_seen"):
+            setattr(entry, name, copy.copy(getattr(record, name)))
+        entry.line = copy.deepcopy(record.line)
+    made._requests = {key: copy.copy(record) for key, record in store._requests.items()}
+    for name in ("_keys", "_unclaimed", "_listed"):
+        setattr(made, name, copy.copy(getattr(store, name)))
+    made._unbound = defaultdict(set, {key: set(value) for key, value in store._unbound.items()})
+    return made
+
+
+def _pod() -> Json:
+    meta = {"name": "efrit-alpha-0", "namespace": "team", "uid": POD_UID, "labels": {"efrit.dev/instance": "alpha"}}
+    return {"kind": "Pod", "metadata": meta, "spec": {}, "status": {"phase": "Running", "podIP": "127.0.0.1"}}

@@ -1,0 +1,200 @@
+"""decide/handover.py: when a request may be on a queue, and what is recorded of that."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from efrit.controller.decide.actions import CancelWork, LookAgain, PatchStatus, Submit, Wake
+from efrit.controller.decide.children import Identity
+from efrit.controller.decide.handover import RETRY_CLOSE, may_be_handed_over
+from efrit.controller.decide.instances import decide_instance
+from efrit.controller.decide.requests import decide_request
+from efrit.controller.decide.views import BridgeView, Handover, InstanceSnapshot
+from tests.unit.controller.factory import (
+    HANDOVER,
+    NAMESPACE,
+    NOW,
+    QUEUE_ID,
+    away,
+    condition,
+    instance,
+    of_kind,
+    pod,
+    ready,
+    request,
+    seconds,
+    snapshot,
+    the,
+    view,
+    written,
+)
+
+LATER = NOW + seconds(3)
+OPEN = {"handover": HANDOVER.to_wire()}
+CLOSED = {"handover": {"state": "Closed"}}
+FREE: Any = {"target": None, "selector": {"matchLabels": {"a": "b"}}}
+
+# request, remembered, told by the bridge, listed at start, closed before, ephemeral -> may be handed over
+TABLE: dict[str, tuple[Any, Handover | None, bool, bool, bool, bool, bool]] = {
+    "created since this process leads": (request(), None, False, False, False, False, False),
+    "created before": (request(), None, False, True, False, False, True),
+    "created before, its instance was closed": (request(), None, False, True, True, False, False),
+    "handed over by this process": (request(), Handover(QUEUE_ID), False, False, True, False, True),
+    "unknown to the queue": (request(), Handover(QUEUE_ID, absent=True), False, True, False, False, False),
+    "told by the bridge": (request(), None, True, False, True, False, True),
+    "marked": (request(status={"handover": "Possible"}), None, False, True, True, False, True),
+    "on a known queue": (request(status={"queueID": QUEUE_ID}), None, False, True, True, False, True),
+    "never bound": (request(**FREE), None, False, True, False, False, False),
+    "bound before": (request(**FREE, status={"instanceName": "alpha"}), None, False, True, False, False, True),
+    "an ephemeral queue that is not recorded": (request(), None, False, True, False, True, False),
+}
+
+
+@pytest.mark.parametrize("case", TABLE.values(), ids=TABLE)
+def test_a_queue_may_have_a_request(
+    case: tuple[Any, Handover | None, bool, bool, bool, bool, bool],
+) -> None:
+    given, memory, told, listed, closed, ephemeral, expected = case
+
+    assert expected == may_be_handed_over(
+        given, memory=memory, told=told, listed_at_start=listed, closed_before=closed, ephemeral=ephemeral
+    )
+
+
+# Cancel and queue time-out while the instance is away, after a restart.
+
+
+SUSPENDED: Any = {"spec": {"operatingMode": "Suspended"}}
+
+
+@pytest.mark.parametrize("spec", [{"cancel": True}, {"queueTimeoutSeconds": 1}], ids=["cancelled", "timed out"])
+@pytest.mark.parametrize("target", [away(), away(instance(**SUSPENDED))], ids=["no pod", "suspended"])
+def test_a_request_of_a_closed_instance_ends_at_once_though_it_is_older_than_the_controller(
+    spec: Any, target: InstanceSnapshot
+) -> None:
+    given = snapshot(request(**spec), replace(target, closed_before=True), listed_at_start=True)
+
+    status = written(decide_request(given, LATER))
+
+    assert (status["phase"], status["reason"]) == ("Failed", "Cancelled" if "cancel" in spec else "TimedOut")
+
+
+def test_a_request_that_may_be_on_the_queue_waits_and_says_when_it_is_stopped() -> None:
+    given = snapshot(request(cancel=True), away(instance(**SUSPENDED)), listed_at_start=True)
+
+    status = written(decide_request(given, LATER))
+
+    assert (status["phase"], status["reason"], status["handover"]) == ("Pending", "InstanceSuspended", "Possible")
+    assert "it is stopped once the instance runs again" in condition(status, "Complete")[2]
+
+
+def test_a_new_process_says_nothing_of_the_open_requests_of_an_instance_it_is_about_to_connect_to() -> None:
+    told = {
+        "type": "Ready",
+        "status": "True",
+        "reason": "Ready",
+        "message": "",
+        "lastTransitionTime": "2026-03-01T11:50:00Z",
+    }
+    status = {"conditions": [told], "podName": "efrit-alpha-0", "startTime": "2026-03-01T11:50:00Z", **OPEN}
+    connecting = away(instance(status=status), pod=pod())
+    given = snapshot(request(queueTimeoutSeconds=60), connecting, listed_at_start=True)
+
+    assert decide_request(given, LATER) == [LookAgain(seconds(57))]
+    broken = replace(connecting, bridge=BridgeView(problem="it does not answer"))
+    assert written(decide_request(replace(given, target=broken), LATER))["handover"] == "Possible"
+
+
+# Marks.
+
+
+def test_the_mark_is_written_though_the_reason_of_the_wait_stays() -> None:
+    waits = written(decide_request(snapshot(target=away()), LATER))
+    assert "handover" not in waits
+
+    status = written(decide_request(snapshot(request(status=waits), away(), handover=Handover(QUEUE_ID)), LATER))
+
+    assert (status["handover"], status["queueID"]) == ("Possible", QUEUE_ID)
+
+
+def test_a_mark_is_written_once() -> None:
+    given = snapshot(target=away(), listed_at_start=True)
+    marked = request(status=written(decide_request(given, LATER)))
+
+    assert of_kind(decide_request(replace(given, request=marked), LATER), PatchStatus) == []
+
+
+def test_no_mark_is_written_while_the_instance_can_be_asked() -> None:
+    given = snapshot(target=ready(), bridge_view=view(queued_time=NOW), listed_at_start=True)
+
+    assert "handover" not in written(decide_request(given, NOW + seconds(6)))
+
+
+def test_the_mark_goes_with_the_end() -> None:
+    marked = request(status={"handover": "Possible"}, cancel=True)
+    given = snapshot(marked, ready(), handover=Handover(QUEUE_ID, absent=True))
+
+    assert "handover" not in written(decide_request(given, LATER))
+
+
+# Open and Closed.
+
+
+@pytest.mark.parametrize(
+    "handover",
+    [None, {"state": "Closed"}, {"state": "Open", "id": "of another process"}],
+    ids=["not recorded", "closed", "opened by another process"],
+)
+def test_nothing_is_handed_over_before_it_is_recorded_that_this_process_does(handover: Any) -> None:
+    target = replace(ready(), instance=instance(status={"handover": handover} if handover else {}))
+
+    actions = decide_request(snapshot(target=target), LATER)
+
+    assert of_kind(actions, Submit) == []
+    assert the(actions, Wake).instance == (NAMESPACE, "alpha")
+    assert written(actions)["reason"] == "InstanceNotReady"
+
+
+def test_a_cancel_needs_no_open_instance() -> None:
+    target = replace(ready(), instance=instance(status=CLOSED))
+
+    assert the(decide_request(snapshot(request(cancel=True), target), NOW), CancelWork)
+
+
+def opened(given: InstanceSnapshot, identity: Identity) -> Any:
+    patches = of_kind(decide_instance(given, identity, LATER), PatchStatus)
+    return (patches[0].status.get("handover"), patches[0].closes) if patches else None
+
+
+def test_an_instance_is_opened_together_with_its_becoming_ready(identity: Identity) -> None:
+    target = replace(ready(), instance=instance(status=CLOSED))
+
+    assert opened(target, identity) == (HANDOVER.to_wire(), False)
+
+
+def test_an_instance_another_process_opened_is_opened_anew_once_a_request_waits(identity: Identity) -> None:
+    other = {"handover": {"state": "Open", "id": "of another process"}}
+    target = replace(ready(), instance=instance(status=other))
+
+    assert opened(target, identity) == (other["handover"], False)
+    assert opened(replace(target, waiting=1), identity) == (HANDOVER.to_wire(), False)
+
+
+@pytest.mark.parametrize("gone", [None, pod(deleting=True)], ids=["no pod", "a pod that stops"])
+def test_an_instance_without_a_pod_is_closed_once_every_request_it_may_have_is_marked(
+    gone: Any, identity: Identity
+) -> None:
+    target = away(instance(status=OPEN), pod=gone)
+
+    assert opened(target, identity) == (OPEN["handover"], False)
+    assert LookAgain(RETRY_CLOSE) in decide_instance(target, identity, LATER)
+    assert opened(replace(target, may_close=True), identity) == ({"state": "Closed"}, True)
+
+
+def test_a_closed_instance_is_not_looked_at_for_it_again(identity: Identity) -> None:
+    target = away(instance(status=CLOSED), may_close=True)
+
+    assert LookAgain(RETRY_CLOSE) not in decide_instance(target, identity, LATER)

@@ -1,0 +1,111 @@
+"""All orders of hand-over, cancel, restart and lost writes: what ends as never run was never handed over."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+
+import pytest
+
+from efrit.controller.decide.views import InstanceSnapshot
+from efrit.controller.watch import records
+from efrit.controller.watch.handovers import Handovers
+from tests.unit.controller.handover_model import World, first_world
+
+WORLDS_AT_LEAST = 1_000
+
+
+def explore(first: World, depth: int) -> tuple[int, list[str] | None, set[str]]:
+    """Return how many worlds there are, the shortest way to one that breaks a promise, and all ends."""
+    seen = {first.fingerprint()}
+    waiting: deque[tuple[World, list[str]]] = deque([(first, [])])
+    ends: set[str] = set()
+    while waiting:
+        world, way = waiting.popleft()
+        if world.final:
+            ends.add(world.request["status"]["reason"])
+        if world.broken() is not None:
+            return len(seen), way, ends
+        if len(way) == depth:
+            continue
+        for name, step in world.steps():
+            after = world.copy()
+            step(after)
+            print_of = after.fingerprint()
+            if print_of not in seen:
+                seen.add(print_of)
+                waiting.append((after, [*way, name]))
+    return len(seen), None, ends
+
+
+def follow(world: World, way: Iterable[str]) -> World:
+    """Return the world after these steps, but for those that are not possible."""
+    for name in way:
+        possible = dict(world.steps())
+        if name in possible:
+            possible[name](world)
+    return world
+
+
+def open_world() -> World:
+    """Return a world whose instance is open, with a request that is yet to be handed over."""
+    return follow(first_world(), ("pod comes", "connect", "decide instance", "create"))
+
+
+@pytest.mark.parametrize(("begin", "depth"), [(first_world, 7), (open_world, 9)])
+def test_what_ends_as_never_run_was_never_handed_over_in_any_order(begin: Callable[[], World], depth: int) -> None:
+    worlds, way, ends = explore(begin(), depth)
+
+    assert way is None
+    assert worlds > WORLDS_AT_LEAST
+    assert "Cancelled" in ends
+
+
+def _without_marks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Close an instance though requests that it may have got do not say so."""
+    monkeypatch.setattr(Handovers, "_unmarked", lambda *_: False)
+
+
+def _with_one_id(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Go on under the same id after a write of Closed whose fate is unknown."""
+    monkeypatch.setattr(Handovers, "close_begins", Handovers.may_close)
+
+
+def _without_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hand over without the record that the instance is open."""
+    monkeypatch.setattr(Handovers, "submit_begins", lambda *_: True)
+    monkeypatch.setattr(InstanceSnapshot, "handover_open", True)
+
+
+def _without_listing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take what this process has not handed over for never handed over."""
+    monkeypatch.setattr(Handovers, "is_listed", lambda *_: True)
+
+
+def _without_calls_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Close an instance while a call hands a request over."""
+    monkeypatch.setattr(records.RequestRecord, "submitting", property(lambda _: False, lambda *_: None))
+
+
+RUN = ("decide request", "returns", "cancel")
+SENT = ("decide request", "arrive", "cancel")
+
+
+@pytest.mark.parametrize(
+    ("without", "way"),
+    [
+        (_without_marks, (*RUN, "restart", "pod goes", "decide instance", "decide request")),
+        (_with_one_id, ("pod goes", "write lost", "pod comes", "connect", *RUN, "restart", "decide request")),
+        (_without_open, (*SENT, "pod goes", "decide instance", "restart", "decide request")),
+        (_without_listing, (*RUN, "restart", "decide request")),
+        (_without_calls_under_way, (*SENT, "pod goes", "decide instance", "restart", "decide request")),
+    ],
+)
+def test_each_safety_step_is_needed(
+    without: Callable[[pytest.MonkeyPatch], None], way: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert follow(open_world(), way).broken() is None
+
+    without(monkeypatch)
+
+    assert follow(open_world(), way).broken() is not None

@@ -232,6 +232,13 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        "the thought that a lost node may have begun a request",
+        "operator/efrit/controller/decide/binding.py",
+        "    if request.spec.session is not None or case.may_be_handed_over:",
+        "    if request.spec.session is not None:",
+        (f"{UNIT}/test_binding.py::test_any_other_request_stays",),
+    ),
+    Mutant(
         "the record that an instance is open, before the first request is handed over",
         HANDOVERS,
         "        if not is_open or target.handover_id != handover_id:",

@@ -15,23 +15,23 @@ from efrit.api import (
     RequestType,
     RetryPolicy,
 )
-from efrit.controller.decide import answers, failed_actions, news, placement
+from efrit.controller.decide import answers, failed_actions, news
 from efrit.controller.decide.actions import (
     Acknowledge,
     Action,
     CancelWork,
     Delete,
     FetchAnswer,
-    FindSession,
     LookAgain,
     Submit,
     Wake,
 )
+from efrit.controller.decide.binding import bind, move_from_lost_node
 from efrit.controller.decide.case import Case
 from efrit.controller.decide.instances import found_ready_before
 from efrit.controller.decide.queue_volume import disk_problem, disk_sentence
 from efrit.controller.decide.room import CRAMPED, ROOMY, Room
-from efrit.controller.decide.views import InstanceSnapshot, RequestSnapshot
+from efrit.controller.decide.views import RequestSnapshot
 from efrit.controller.decide.waiting import once_it_lasts, open_status, queue_deadline, tell_progress, wait
 from efrit.controller.decide.wire import wire_request
 from efrit.protocol import RequestState
@@ -194,7 +194,7 @@ def _target_missing(case: Case) -> list[Action] | None:
         return None
     spec, status = request.spec, request.status
     if spec.instance_ref is None and status.instance_name is None:
-        return _bind(case)
+        return bind(case)
     name = status.instance_name or (spec.instance_ref.name if spec.instance_ref else "")
     namespace = request.metadata.namespace
     if case.was_handed_over:
@@ -218,43 +218,6 @@ def _target_missing(case: Case) -> list[Action] | None:
         request,
         RequestReason.REJECTED,
         f"There is no EfritInstance {name} in namespace {namespace}: create it, then create the request anew.",
-        case.now,
-    )
-
-
-def _bind(case: Case) -> list[Action]:
-    """Record the instance that gets the request; one that sleeps wakes up because the request is its own."""
-    snapshot, request = case.snapshot, case.snapshot.request
-    if request.spec.session is not None and snapshot.session_home != "":
-        return _bind_to_session(case, request.spec.session.id)
-    ready, asleep = placement.choose(snapshot.candidates), placement.to_wake(snapshot.candidates)
-    chosen = ready or next(iter(asleep), None)
-    if chosen is None:
-        return wait(case, RequestReason.INSTANCE_NOT_READY, "No ready instance matches: waiting for one.", [])
-    return _bound(case, chosen)
-
-
-def _bound(case: Case, chosen: InstanceSnapshot) -> list[Action]:
-    update = {"instance_name": chosen.instance.metadata.name}
-    status = open_status(case, RequestReason.PENDING, "Bound to an instance.", update)
-    bound = answers.patch(case.snapshot.request, status)
-    return [bound] if chosen.accepts_requests else [bound, Wake(chosen.instance.key)]
-
-
-def _bind_to_session(case: Case, session: str) -> list[Action]:
-    """Record the instance that has the session, ready or not: no other knows it."""
-    snapshot, request = case.snapshot, case.snapshot.request
-    home = snapshot.session_home
-    if home is None:
-        return [FindSession(request.key, request.metadata.uid, session)]
-    for each in snapshot.candidates:
-        if each.instance.metadata.name == home:
-            return _bound(case, each)
-    return answers.never_ran(
-        request,
-        RequestReason.REJECTED,
-        f"Session {session} is on EfritInstance {home}, which is gone or is none of those asked for: name it with "
-        "spec.instanceRef, or begin a new session.",
         case.now,
     )
 
@@ -406,6 +369,7 @@ CHECKS: tuple[Check, ...] = (
     _queue_lost,
     _stop,
     _target_missing,
+    move_from_lost_node,
     _inadmissible,
     _target_away,
     _known_to_bridge,

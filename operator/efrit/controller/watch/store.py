@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from efrit.api import EfritInstance, EfritRequest
 from efrit.controller.decide.figures import EARLY_WRITES
+from efrit.controller.decide.placement import node_is_lost
 from efrit.controller.decide.views import InstanceSnapshot, Key, RequestSnapshot
 from efrit.controller.watch.handovers import Handovers
 from efrit.controller.watch.memory import POOL_LABEL
@@ -361,7 +362,7 @@ class Store(Handovers):
         target = self.instance_snapshot(target_key) if target_key else None
         view = self._instances[target_key].views.get(request.metadata.uid) if target_key else None
         candidates: Iterable[InstanceSnapshot | None] = ()
-        if target_key is None:
+        if target_key is None or (target is not None and node_is_lost(target)):
             candidates = (self.instance_snapshot(each) for each in self._matching(request))
         return RequestSnapshot(
             request=request,

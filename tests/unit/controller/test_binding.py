@@ -1,0 +1,113 @@
+"""decide/binding.py: requests of a selector or pool whose instance's node is lost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from efrit.controller.decide.requests import decide_request
+from efrit.controller.decide.views import Handover, InstanceSnapshot, RequestSnapshot
+from efrit.controller.watch.queue import WorkQueue
+from efrit.controller.watch.store import Store
+from tests.unit.controller.factory import (
+    CONFIG,
+    NOW,
+    QUEUE_ID,
+    Json,
+    away,
+    condition,
+    instance,
+    instance_json,
+    pod,
+    ready,
+    request,
+    request_json,
+    seconds,
+    snapshot,
+    written,
+)
+
+LATER = NOW + seconds(60)
+
+
+def lost_status(reason: str = "NodeLost") -> Json:
+    told = {
+        "type": "Ready",
+        "status": "False",
+        "reason": reason,
+        "message": "",
+        "lastTransitionTime": "2026-03-01T11:00:00Z",
+    }
+    return {"conditions": [told]}
+
+
+def lost(**fields: Any) -> InstanceSnapshot:
+    return away(instance("lost", status=lost_status()), pod=pod(deleting=True), **fields)
+
+
+def bound(**given: Any) -> Any:
+    selector = {"matchLabels": {"team": "a"}}
+    return request(**{"target": None, "selector": selector, "status": {"instanceName": "lost"}, **given})
+
+
+def moved(given: RequestSnapshot) -> str:
+    name: str = written(decide_request(given, LATER))["instanceName"]
+    return name
+
+
+OTHERS = (lost(), ready(instance("busy"), open_requests=3), ready(instance("quiet")), away(instance("asleep")))
+
+
+def test_a_request_that_was_never_handed_over_moves_to_the_least_loaded_other_instance() -> None:
+    given = snapshot(bound(), lost(), candidates=OTHERS)
+
+    status = written(decide_request(given, LATER))
+
+    assert (status["instanceName"], status["reason"]) == ("quiet", "Pending")
+    assert condition(status, "Complete")[2] == "Bound to another instance: the node of EfritInstance lost is lost."
+
+
+def test_a_request_older_than_the_controller_moves_if_the_lost_instance_was_closed() -> None:
+    given = snapshot(bound(), lost(), candidates=OTHERS, listed_at_start=True)
+
+    assert moved(given) == "lost"
+    assert moved(replace(given, target=lost(closed_before=True))) == "quiet"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"handover": Handover(QUEUE_ID)},
+        {"request": bound(status={"instanceName": "lost", "queueID": QUEUE_ID})},
+        {"request": bound(status={"instanceName": "lost", "handover": "Possible"})},
+        {"request": request(target="lost")},
+        {"request": bound(type="chat", session={"id": "s"})},
+        {"target": away(instance("lost", status=lost_status("Rolling")), pod=pod(deleting=True))},
+        {"candidates": (lost(), away(instance("asleep")))},
+    ],
+    ids=["handed over", "on a queue", "marked", "named", "a session", "not lost", "nobody else is ready"],
+)
+def test_any_other_request_stays(change: Any) -> None:
+    given = snapshot(bound(), lost(), candidates=OTHERS)
+
+    assert moved(replace(given, **change)) == "lost"
+
+
+def test_the_store_shows_the_other_instances_to_a_request_whose_node_is_lost() -> None:
+    store = Store(WorkQueue(), CONFIG, lambda: NOW)
+    labels = {"team": "a"}
+    store.observe_instance(instance_json("quiet", labels=labels))
+    store.observe_instance(instance_json("lost", labels=labels))
+    selector = {"matchLabels": labels}
+    store.observe_request(request_json(target=None, selector=selector, status={"instanceName": "lost"}))
+
+    def candidates() -> set[str]:
+        seen = store.request_snapshot(("team", "work"))
+        assert seen is not None
+        return {each.instance.metadata.name for each in seen.candidates}
+
+    assert candidates() == set()
+    store.observe_instance(instance_json("lost", labels=labels, version="11", status=lost_status()))
+    assert candidates() == {"quiet", "lost"}

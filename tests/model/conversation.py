@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 Json = dict[str, Any]
+PROBE = "Reply with OK."
 SCENARIO_NAME = re.compile(r"\bscenario=([A-Za-z0-9_.-]*[A-Za-z0-9_])")
 
 
@@ -86,9 +87,11 @@ class Conversation:
 
     @cached_property
     def scenario(self) -> str | None:
-        """The name after `scenario=` in the first message of the user."""
+        """The name after `scenario=` in the first message of the user; `probe` for what `efrit doctor` asks."""
         found = SCENARIO_NAME.search(self.first_user)
-        return found.group(1) if found else None
+        if found is None:
+            return "probe" if self.first_user == PROBE else None
+        return found.group(1)
 
     @cached_property
     def key(self) -> str:

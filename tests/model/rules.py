@@ -74,9 +74,9 @@ def check_headers(headers: Mapping[str, str], keys: frozenset[str]) -> None:
     bearer = headers.get("authorization", "")
     if key is None and bearer.startswith("Bearer "):
         key = bearer.removeprefix("Bearer ")
-    if not key:
+    if not key and "" not in keys:
         raise ApiError(401, "x-api-key header is required")
-    if key not in keys:
+    if (key or "") not in keys:
         raise ApiError(401)
     version = headers.get("anthropic-version")
     if version is None:

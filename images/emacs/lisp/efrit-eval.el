@@ -71,9 +71,13 @@ Nothing is evaluated unless all of it can be read."
         (ignore-errors (funcall initial-major-mode))
         (current-buffer))))
 
+(defvar efrit-eval-directory nil
+  "The directory that the request under way names to begin in, or nil.")
+
 (defun efrit-eval-start-directory ()
   "Return the directory that evaluations start in."
-  (or efrit-workspace-directory (file-name-as-directory (expand-file-name "~/"))))
+  (or efrit-eval-directory
+      efrit-workspace-directory (file-name-as-directory (expand-file-name "~/"))))
 
 ;;;; What was printed
 

@@ -31,6 +31,9 @@
 (defvar efrit-health--problem nil
   "Why the queue cannot be served, or nil.")
 
+(defvar efrit-health-init-problem nil
+  "What went wrong in the init file, or nil.")
+
 (defvar efrit-health--written 0.0
   "When the heartbeat was last written.")
 
@@ -87,6 +90,9 @@
       (problem . ,(if efrit-health--problem
                       (efrit-print-head (efrit-print-clean efrit-health--problem) 300)
                     :null))
+      ,@(when efrit-health-init-problem
+          `((init_problem . ,(efrit-print-head
+                              (efrit-print-clean efrit-health-init-problem) 200))))
       (current . ,(if request (efrit-request-id request) :null))
       (attempt . ,(if claim (efrit-claim-attempt claim) :null))
       (started . ,(if claim (efrit-answer-time (efrit-claim-started claim)) :null))

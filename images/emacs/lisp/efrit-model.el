@@ -88,8 +88,8 @@ Whoever asks should call this now and then."
       (if (efrit-model--late-p call 0)
           (efrit-model--fail-soon
            call (efrit-model-failure "timeout" "There is no time left to ask the model"))
-        (let ((key (efrit-secret-key)))
-          (setf (efrit-model-call-key-hash call) (efrit-files-sha256 key))
+        (let ((key (efrit-model--key)))
+          (setf (efrit-model-call-key-hash call) (efrit-files-sha256 (or key "")))
           (efrit-model--post call key)))
     (error
      (efrit-model--fail-soon
@@ -100,8 +100,14 @@ Whoever asks should call this now and then."
                                     (t "protocol"))
                               (error-message-string err))))))
 
+(defun efrit-model--key ()
+  "Return the key to send, nil for a server of one's own that takes none."
+  (unless (and (null efrit-model-api-key-file)
+               (not (equal efrit-model-base-url efrit-model-default-base-url)))
+    (efrit-secret-key)))
+
 (defun efrit-model--post (call key)
-  "Start curl for CALL with KEY."
+  "Start curl for CALL with KEY, a string or nil."
   (setf (efrit-model-call-status call) nil
         (efrit-model-call-text call) ""
         (efrit-model-call-received call) 0
@@ -117,7 +123,7 @@ Whoever asks should call this now and then."
          `(("content-type" . "application/json")
            ("accept" . "text/event-stream")
            ("anthropic-version" . ,efrit-model--api-version)
-           ("x-api-key" . ,key))
+           ,@(when key `(("x-api-key" . ,key))))
          (efrit-model-call-body call)
          :on-head (lambda (status headers) (efrit-model--on-head call status headers))
          :on-body (lambda (bytes) (efrit-model--on-body call bytes))
@@ -254,7 +260,7 @@ Whoever asks should call this now and then."
   (and (eq (efrit-model-error-status error) 401)
        (not (efrit-model-call-key-retried call))
        (condition-case nil
-           (not (equal (efrit-files-sha256 (efrit-secret-key))
+           (not (equal (efrit-files-sha256 (or (efrit-model--key) ""))
                        (efrit-model-call-key-hash call)))
          (efrit-error nil))
        (setf (efrit-model-call-key-retried call) t)))

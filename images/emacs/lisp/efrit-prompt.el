@@ -13,6 +13,7 @@
 (require 'efrit-settings)
 (require 'efrit-context)
 (require 'efrit-print)
+(require 'efrit-eval)
 
 (defconst efrit-prompt-chat
   "You are asked through Efrit, which runs in a resident Emacs.  You have no tools in this conversation."
@@ -50,7 +51,7 @@ How it works:
 (defun efrit-prompt-snapshot (session messages)
   "Return the facts about Emacs as a JSON alist, taken once for a request.
 SESSION is the id of its session, MESSAGES how many that has."
-  (let ((default-directory (or efrit-workspace-directory "~/")))
+  (let ((default-directory (efrit-eval-start-directory)))
     `((session . ((id . ,session) (messages . ,messages)))
       (directory . ,(efrit-print-clean (expand-file-name default-directory)))
       (files . ,(efrit-prompt--files))

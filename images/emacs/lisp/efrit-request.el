@@ -21,9 +21,10 @@ ORDER is when its turn comes, in nanoseconds since the epoch; nil when the
 file does not say.  PROBLEM is why it cannot be run, or nil.  DIGEST is equal
 for two files that ask for the same.  BUDGET is a plist of :tool-calls,
 :iterations, :tokens and :iteration-seconds, without those that are not bounded;
-SESSION the id of the session to continue, or nil."
+SESSION the id of the session to continue, or nil; DIRECTORY the directory to
+begin in, or nil for the workspace."
   id type content timeout return-context max-result-bytes retry max-attempts
-  budget session order problem digest)
+  budget session directory order problem digest)
 
 (defconst efrit-request-types '("eval" "command" "chat" "status")
   "The types of request that are known.")
@@ -193,7 +194,10 @@ SESSION the id of the session to continue, or nil."
             (efrit-request-budget request)
             (efrit-request--budget (option "budget" nil #'hash-table-p "an object"))
             (efrit-request-session request)
-            (efrit-request--session (option "session" nil #'hash-table-p "an object")))
+            (efrit-request--session (option "session" nil #'hash-table-p "an object"))
+            (efrit-request-directory request)
+            (efrit-request--directory
+             (option "directory" nil #'stringp "an absolute path")))
       (let ((time (efrit-request-time (gethash "timestamp" json)))
             (priority (option "priority" 0 #'integerp "an integer")))
         ;; Kept apart from the time of the file, which a caller adds if need be.
@@ -237,6 +241,16 @@ Both are nanoseconds since the epoch."
     (when (and id (not (efrit-request-id-p id)))
       (efrit-request--refuse "`options.session.id' is no id"))
     id))
+
+(defun efrit-request--directory (path)
+  "Return PATH, a string or nil, as the name of a directory."
+  (when path
+    (unless (and (string-prefix-p "/" path) (<= (length path) 4096)
+                 (not (string-search "\0" path)))
+      (efrit-request--refuse "`options.directory' must be an absolute path"))
+    ;; A name that looks remote is that of a directory on this machine all the same.
+    (file-name-as-directory
+     (if (string-match-p "\\`/[^/]*:" path) (concat "/:" path) path))))
 
 ;;;; Telling two requests with one id apart
 

@@ -27,7 +27,10 @@
   "Return the key in `efrit-model-api-key-file', a string of printable ASCII.
 Signal `efrit-error' when there is none."
   (unless efrit-model-api-key-file
-    (signal 'efrit-error '("No file with the key of the model's API is set")))
+    (signal 'efrit-error
+            (list (format "%s takes a key, and none is set: %s" efrit-model-base-url
+                          (if efrit-bridge-p "set spec.model.apiKeySecretRef"
+                            "set EFRIT_MODEL_API_KEY_FILE to a file that holds it")))))
   (let ((key (efrit-secret--trim (efrit-secret--file-text))))
     ;; Anything else would end the header it is sent in, or begin another.
     (unless (let ((case-fold-search nil))

@@ -153,6 +153,9 @@ An error here is one of the server, or of code that has changed the server."
          (ordered (efrit-interrupt-ordered id)))
     (cond (problem
            (efrit-result--make :reason "Rejected" :error problem))
+          ((efrit-server--directory-problem request)
+           (efrit-result--make :reason "Rejected"
+                               :error (efrit-server--directory-problem request)))
           (ordered
            (efrit-result--make :reason ordered
                                :error "The request was stopped before it ran"))
@@ -167,20 +170,30 @@ An error here is one of the server, or of code that has changed the server."
                                   :value (efrit-server--status)))
              (_ (efrit-server--converse claim request)))))))
 
+(defun efrit-server--directory-problem (request)
+  "Return why REQUEST cannot begin in the directory it names, or nil."
+  (let ((directory (efrit-request-directory request)))
+    (unless (or (null directory) (file-accessible-directory-p directory))
+      (format "There is no directory %s where this Emacs runs: name another one"
+              (file-name-unquote directory)))))
+
 (defun efrit-server--converse (claim request)
   "Return the session for REQUEST of CLAIM, or an `efrit-result' that says why not."
   (let ((problem (efrit-session-problem request)))
     (cond ((not (efrit-settings-model-p))
            (efrit-result--make
             :reason "ModelNotConfigured"
-            :error "This instance has no model: only eval and status are answered"))
+            :error (concat "This instance has no model: only eval and status are answered; "
+                           (if efrit-bridge-p "set spec.model"
+                             "set EFRIT_MODEL_NAME and restart it (efrit restart)"))))
           (problem (efrit-result--make :reason "Rejected" :error problem))
           (t (efrit-session-start request claim)))))
 
 (defun efrit-server--eval (request)
   "Evaluate the content of REQUEST and return the `efrit-result'."
   (let ((id (efrit-request-id request))
-        (timeout (efrit-request-timeout request)))
+        (timeout (efrit-request-timeout request))
+        (efrit-eval-directory (efrit-request-directory request)))
     (efrit-watchdog-watch (efrit-claim-processing-path id) timeout)
     (efrit-eval id (efrit-request-content request) timeout
                 (efrit-request-max-result-bytes request)
@@ -424,6 +437,10 @@ An answer that is held back is one of our own, though of no session any more."
   (setq gc-cons-threshold (max gc-cons-threshold efrit-gc-cons-threshold))
   (efrit-claim-new-boot)
   (efrit-health-reset)
+  ;; Emacs goes on after an error in the user's own init file, and only logs it.
+  (when (and init-file-had-error user-init-file)
+    (setq efrit-health-init-problem
+          (format "%s: an error stopped it half-way" user-init-file)))
   (efrit-queue-forget-all)
   (efrit-files-make-directories)
   (efrit-health-check-alone)
@@ -455,8 +472,14 @@ An answer that is held back is one of our own, though of no session any more."
     (let ((efrit-server--busy t) (inhibit-interaction t))
       (condition-case err
           (load efrit-init-file nil t)
-        (error (efrit-server--log "%s: %s" efrit-init-file
-                                  (error-message-string err)))))))
+        (error (efrit-server--note-init-problem
+                (format "%s: %s" efrit-init-file (error-message-string err))))))))
+
+(defun efrit-server--note-init-problem (problem)
+  "Log PROBLEM, the error of an init file, and have the heartbeat tell it."
+  (efrit-server--log "%s" problem)
+  (setq efrit-health-init-problem problem)
+  (efrit-health-beat))
 
 (defun efrit-server--on-exit ()
   "Log which request the end of Emacs interrupts."

@@ -33,7 +33,7 @@
 (cl-defstruct (efrit-session (:constructor efrit-session--make))
   "The work on one request of a session.
 KIND is `chat' or `command'; CLAIM nil for work that came from no file.  BUDGET
-is a plist as in `efrit-request'.  ORDERED is why it is to end now, or nil.
+is a plist as in `efrit-request', DIRECTORY too.  ORDERED is why it is to end now, or nil.
 SAID is what the model said last, as (CONTENT . STOP-REASON); ENDING the members of
 the record of its end, once that is decided; RESULT the `efrit-result' once STATE is
 `over'.  While the next step cannot be recorded, RECORD-ERROR says why, FAILURES
@@ -43,7 +43,7 @@ how often it was tried and RETRY-AT (a float) when it is tried again."
   calls current outcome stop started turn-started last-call (repeats 0)
   (text "") streamed (usage (list :input 0 :output 0 :cache-read 0 :cache-write 0))
   (model-calls 0) model-errors unreadable result on-end
-  said ending record-error (failures 0) retry-at)
+  said ending record-error (failures 0) retry-at directory)
 
 (defvar efrit-session-wake-function #'efrit-session--wake
   "Called when a session has something to do; it must not do it at once.")

@@ -39,8 +39,15 @@
 
 ;;;; Where things are
 
+(defun efrit-settings--state-directory ()
+  "Return the directory of the user for state, as an absolute name."
+  (let ((named (getenv "XDG_STATE_HOME")))
+    (if (and named (string-prefix-p "/" named)) named "~/.local/state")))
+
 (defcustom efrit-queue-directory
-  (efrit-settings--env-directory "EFRIT_QUEUE_DIR" "~/.emacs.d/.efrit/queues")
+  (efrit-settings--env-directory "EFRIT_QUEUE_DIR"
+                                 (concat (efrit-settings--state-directory)
+                                         "/efrit/instances/default/queue"))
   "Directory of the queue; its parts must lie on one file system."
   :type 'directory)
 
@@ -117,9 +124,13 @@ The server collects while it is idle, so that a request seldom waits for it."
   "Name of the model that chats and commands ask; with nil there is none."
   :type '(choice (const :tag "None" nil) string))
 
-(defcustom efrit-model-base-url (efrit-settings--env "EFRIT_MODEL_BASE_URL")
+(defconst efrit-model-default-base-url "https://api.anthropic.com"
+  "Where the model's API is when nothing else is said.")
+
+(defcustom efrit-model-base-url
+  (or (efrit-settings--env "EFRIT_MODEL_BASE_URL") efrit-model-default-base-url)
   "Where the model's API is, without the path of the call."
-  :type '(choice (const :tag "None" nil) string))
+  :type 'string)
 
 (defcustom efrit-model-max-tokens
   (truncate (efrit-settings--env-number "EFRIT_MODEL_MAX_TOKENS" 8192))

@@ -14,7 +14,7 @@ here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd) || exit 1
 lisp=$here/lisp
 export EFRIT_BRIDGE=1
 
-queue=${EFRIT_QUEUE_DIR:-${HOME:-}/.emacs.d/.efrit/queues}
+queue=${EFRIT_QUEUE_DIR:-${XDG_STATE_HOME:-${HOME:-}/.local/state}/efrit/instances/default/queue}
 
 newest=
 if [ -f "$queue/generation" ]; then IFS= read -r newest < "$queue/generation"; fi 2>/dev/null

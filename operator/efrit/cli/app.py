@@ -6,13 +6,12 @@ import importlib
 import os
 import sys
 from argparse import Namespace
-from dataclasses import replace
-from pathlib import Path
 from typing import Any, cast
 
 from efrit.cli.arguments import build
 from efrit.cli.exits import Exit, exit_of_error
-from efrit.client.connect import BACKEND_VARIABLE, Place, backend_of, connect
+from efrit.cli.place import notice, place_of
+from efrit.client.connect import BACKEND_VARIABLE, backend_of, connect
 from efrit.client.errors import ClientError
 
 
@@ -65,7 +64,7 @@ def _run(run: Any, given: Namespace) -> Exit:
 
 
 async def _with_backend(run: Any, given: Namespace) -> Exit:
-    backend = await connect(place_of(given))
+    backend = await connect(place_of(given), notice)
     try:
         found: Exit = await run(backend, given)
         # Only what was really handed over may be archived.
@@ -75,20 +74,6 @@ async def _with_backend(run: Any, given: Namespace) -> Exit:
         raise
     await backend.close()
     return found
-
-
-def place_of(given: Namespace) -> Place:
-    """Where the command line says to work."""
-    place = Place(
-        backend=getattr(given, "backend", None),
-        context=getattr(given, "context", None),
-        namespace=getattr(given, "namespace", None),
-    )
-    if path := getattr(given, "config", None):
-        place = replace(place, config=Path(path).expanduser())
-    if path := getattr(given, "kubeconfig", None):
-        place = replace(place, kubeconfig=Path(path).expanduser())
-    return place
 
 
 def _say(error: ClientError) -> Exit:

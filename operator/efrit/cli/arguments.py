@@ -113,7 +113,12 @@ def _output() -> argparse.ArgumentParser:
 def _work() -> argparse.ArgumentParser:
     made = _part()
     group = made.add_argument_group("the work")
-    group.add_argument("-i", "--instance", metavar="NAME", help="who does it; default: the least loaded ready one")
+    group.add_argument(
+        "-i", "--instance", metavar="NAME", help="who does it (default: default); * is the least loaded"
+    )
+    group.add_argument(
+        "-C", "--dir", metavar="DIR", help="begin in this directory, not in the current one (this machine)"
+    )
     group.add_argument("--pool", metavar="NAME", help="a pool whose least loaded member does it (cluster)")
     group.add_argument("-l", "--selector", metavar="KEY=VALUE,…", help="labels of who may do it (cluster)")
     group.add_argument("-f", "--file", metavar="FILE", help="take the text from a file; - is standard input")
@@ -190,7 +195,12 @@ def _start(made: argparse.ArgumentParser) -> None:
     _instance(made)
     made.add_argument("--queue-dir", metavar="DIR", help="where its queue lies (this machine)")
     made.add_argument("--daemon-name", metavar="NAME", help="the name of its Emacs daemon")
-    made.add_argument("--workspace-dir", metavar="DIR", help="where its work begins (this machine)")
+    made.add_argument("--workspace-dir", metavar="DIR", help="where it keeps large results (this machine)")
+    made.add_argument(
+        "--init",
+        action=argparse.BooleanOptionalAction,
+        help="load your own init file and packages, or do not; kept in the configuration (this machine)",
+    )
     made.add_argument("--image", metavar="IMAGE", help="the image of its Emacs (cluster)")
 
 
@@ -213,7 +223,7 @@ def _plan_run(made: argparse.ArgumentParser) -> None:
     what.add_argument("--key", metavar="TEXT", help="the same key is the same plan, however often it is sent")
     where = made.add_argument_group("where it works")
     where.add_argument(
-        "-i", "--instance", metavar="NAME", help="whose workspace; default: the least loaded ready one's"
+        "-i", "--instance", metavar="NAME", help="whose workspace; * is the least loaded one; default: default"
     )
     where.add_argument("--pool", metavar="NAME", help="a pool of which one member takes it")
     where.add_argument("--git", metavar="URL", help="work on a clone of this repository")
@@ -266,6 +276,11 @@ def _plan_report(made: argparse.ArgumentParser) -> None:
 
 def _instance(made: argparse.ArgumentParser) -> None:
     made.add_argument("name", help="name of the instance")
+
+
+def _remove(made: argparse.ArgumentParser) -> None:
+    _instance(made)
+    made.add_argument("--files", action="store_true", help="delete its workspace as well (this machine)")
 
 
 def _name(made: argparse.ArgumentParser) -> None:
@@ -361,6 +376,8 @@ COMMANDS = (
         (_output,),
         _instance,
     ),
+    Command("restart", "instances:run_restart", "stop an instance and start it again", (_output,), _instance),
+    Command("rm", "instances:run_rm", "remove a stopped instance and its queue", (_output,), _remove),
     Command("attach", "instances:run_attach", "show the Emacs of an instance in this terminal", (), _instance),
     Command("stats", "instances:run_stats", "figures of queues", (_output,), _some_instances),
     Command("top", "top:run_top", "watch instances, queues and running work", (), _top),

@@ -5,13 +5,16 @@ What waits is imported only when there is something to wait for: it brings an ev
 
 from __future__ import annotations
 
+import os
 import sys
 from argparse import Namespace
 from pathlib import Path
 
 from efrit.cli.exits import Exit
 from efrit.cli.output import unquoted, write
+from efrit.cli.place import place_of
 from efrit.cli.results import completed, exit_of_printed, warn
+from efrit.client.connect import backend_of
 from efrit.client.errors import ClientError, WrongSettings
 from efrit.client.interface import Backend, Budget, Reason, RequestState, RequestType, Work
 
@@ -118,7 +121,18 @@ def work_of(kind: RequestType, given: Namespace, words: list[str]) -> Work:
         priority=given.priority,
         retry=given.retry,
         key=given.key,
+        directory=directory_of(given),
     )
+
+
+def directory_of(given: Namespace) -> str | None:
+    """Return the directory work begins in: the one named, or on this machine the one this program runs in."""
+    if given.dir is None and backend_of(place_of(given), os.environ) == "cluster":
+        return None
+    try:
+        return os.path.abspath(os.path.expanduser(given.dir or "."))  # noqa: PTH100, PTH111 - pathlib keeps `..`
+    except FileNotFoundError as error:
+        raise WrongSettings("the current directory no longer exists", "change to another one") from error
 
 
 def _content(given: Namespace, words: list[str]) -> str:

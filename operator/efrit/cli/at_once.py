@@ -7,6 +7,7 @@ from argparse import Namespace
 
 from efrit.cli.asking import print_result, work_of
 from efrit.cli.exits import Exit
+from efrit.cli.place import notice
 from efrit.cli.results import completed_now
 from efrit.client.connect import Place
 from efrit.client.interface import RequestType
@@ -17,7 +18,7 @@ _AT_ONCE_SECONDS = 0.6
 
 def run_eval(place: Place, given: Namespace) -> Exit | None:
     """`efrit eval`; None if it is not over yet, and `given.begun` is to be waited for."""
-    backend = LocalBackend.configured(place.config)
+    backend = LocalBackend.configured(place.config, notice)
     try:
         given.begun, state = backend.ask_now(work_of(RequestType.EVAL, given, given.form), _AT_ONCE_SECONDS)
     except AskedToStop as asked:

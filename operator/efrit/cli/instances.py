@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from efrit.cli.exits import Exit
 from efrit.cli.output import ago, lasted, table, write
 from efrit.client.errors import NotReady
-from efrit.client.interface import Backend, Instance, Setup, Started, Stopped
+from efrit.client.interface import Backend, Instance, Removed, Setup, Started, Stopped
 
 
 async def run_instances(backend: Backend, given: Namespace) -> Exit:
@@ -51,7 +51,7 @@ def instances_table(found: Iterable[Instance]) -> str:
 
 async def run_start(backend: Backend, given: Namespace) -> Exit:
     """`efrit start`."""
-    setup = Setup(given.queue_dir, given.daemon_name, given.workspace_dir, given.image)
+    setup = Setup(given.queue_dir, given.daemon_name, given.workspace_dir, given.image, given.init)
     return _tell(given, await backend.start(given.name, setup))
 
 
@@ -60,7 +60,18 @@ async def run_stop(backend: Backend, given: Namespace) -> Exit:
     return _tell(given, await backend.stop(given.name))
 
 
-def _tell(given: Namespace, done: Started | Stopped) -> Exit:
+async def run_restart(backend: Backend, given: Namespace) -> Exit:
+    """`efrit restart`."""
+    await backend.stop(given.name)
+    return _tell(given, await backend.start(given.name))
+
+
+async def run_rm(backend: Backend, given: Namespace) -> Exit:
+    """`efrit rm`."""
+    return _tell(given, await backend.remove(given.name, files=given.files))
+
+
+def _tell(given: Namespace, done: Started | Stopped | Removed) -> Exit:
     if given.output in ("json", "yaml"):
         write(given.output, done)
     else:

@@ -50,9 +50,10 @@ file there is one, called `default`:
 {
   "instances": {
     "default": {
-      "queue_dir": "~/.emacs.d/.efrit/queues",
-      "daemon_name": "efrit-default",
-      "workspace_dir": "~/.emacs.d/.efrit/workspace",
+      "queue_dir": "~/.local/state/efrit/instances/default/queue",
+      "workspace_dir": "~/.local/share/efrit/instances/default/workspace",
+      "daemon_name": "my-efrit",
+      "init": false,
       "timeout": 30,
       "auto_start": true
     }
@@ -65,18 +66,40 @@ file there is one, called `default`:
 
 | key | default | meaning |
 |---|---|---|
-| `queue_dir` | `~/.emacs.d/.efrit/queues`, for others `instances/NAME/queues` there | [the queue](queue.md) |
-| `workspace_dir` | `workspace` beside the queue | where evaluations begin, and where large results go |
-| `daemon_name` | `efrit-NAME` | for `emacsclient -s` |
+| `queue_dir` | `efrit/instances/NAME/queue` in `$XDG_STATE_HOME` (`~/.local/state`) | [the queue](queue.md) |
+| `workspace_dir` | `efrit/instances/NAME/workspace` in `$XDG_DATA_HOME` (`~/.local/share`) | where large results go |
+| `daemon_name` | `efrit-NAME-CHECKSUM`, the checksum being that of the queue's path | for `emacsclient -s` |
+| `init` | false | whether Emacs loads your own init file and packages |
 | `timeout` | 30 | seconds for evals that name none |
 | `auto_start` | true | whether work starts the daemon |
 | `polling_interval_ms` | 500 | the longest time between two looks at an answer; the first come every 2 ms |
 | `max_concurrent_requests` | 20 | requests that may wait or run on one instance |
 | `cleanup_interval_minutes` | 10 | how often answers of more than a day ago are deleted |
 
-The daemon takes the model from the environment it was started in: `EFRIT_MODEL_NAME`, `EFRIT_MODEL_BASE_URL`,
-`EFRIT_MODEL_API_KEY_FILE`. `EFRIT_EMACS` names another Emacs. With no instance named, the least loaded one that runs
-is used. No bridge stands between: whoever waits also starts a daemon that died, and ends one that does not listen.
+**Which instance.** Work that names none goes to `default`, or to the only instance there is, whether it is busy,
+stopped or idle. `-i NAME` names another one, `-i '*'` the least loaded one that is ready.
+
+**Which directory.** An eval or a command begins in the directory `efrit` is run in, or the one of `-C`. In a
+cluster it begins in the instance's workspace.
+
+**Which init file.** None: Emacs starts with `-Q` and keeps its own files in `$XDG_DATA_HOME/efrit/emacs`, so that
+it neither reads nor makes `~/.emacs.d`. `efrit start NAME --init` starts it with your init file and packages, and
+remembers that; `--no-init` goes back. `efrit start` and `efrit doctor` report an init file that fails.
+
+**Which model.** The daemon takes the model from the environment it was started in: `EFRIT_MODEL_NAME`,
+`EFRIT_MODEL_API_KEY_FILE` (a file; not needed for a server of your own that takes no key) and
+`EFRIT_MODEL_BASE_URL` (default `https://api.anthropic.com`). Where these differ from yours, `efrit` says so; `efrit
+restart NAME` takes over yours. `efrit doctor` asks the model for one token. `EFRIT_EMACS` names another Emacs.
+
+**Long results.** Emacs keeps 8 MiB of a result (`EFRIT_MAX_RESULT_BYTES`). Of a longer one the beginning is
+printed, with a warning on standard error, `truncated` in `-o json`, and exit code 11.
+
+**Files.** Earlier versions kept queues and workspaces in `~/.emacs.d/.efrit`. They are moved once, when no Emacs
+serves them, and `efrit` says where to. `efrit rm NAME` removes a stopped instance and its queue, with `--files` its
+workspace.
+
+No bridge stands between: whoever waits also starts a daemon that died, resumes one that was stopped by a signal,
+and ends one that does not respond.
 
 In a cluster `logs`, `attach` and results above 768 KiB take the right to exec into the pod (get and create of
 `pods/exec`), results above 32 KiB the right to read Secrets; `attach` runs kubectl. `chat` shows the model's words as

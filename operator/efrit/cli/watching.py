@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from efrit.cli.output import short
+from efrit.client.errors import RestartNeeded
 from efrit.client.interface import Backend, Handle, RequestState, Work
 
 _QUIET_SECONDS = 0.7
@@ -40,6 +41,16 @@ def show_for(quiet: bool, say: Callable[[str], None] | None = None) -> Show:
 
 
 async def hand_over(backend: Backend, work: Work) -> tuple[Handle, bool]:
+    """Submit `work`, after a restart where that is needed and the person agrees; see `_hand_over`."""
+    try:
+        return await _hand_over(backend, work)
+    except RestartNeeded as needed:
+        if not await restart_offered(backend, needed):
+            raise
+    return await _hand_over(backend, work)
+
+
+async def _hand_over(backend: Backend, work: Work) -> tuple[Handle, bool]:
     """Submits; also says whether Ctrl-C was pressed meanwhile. Only then is it known what that leaves behind.
 
     Raises KeyboardInterrupt where it takes longer than `HAND_OVER_SECONDS` after Ctrl-C.
@@ -56,6 +67,19 @@ async def hand_over(backend: Backend, work: Work) -> tuple[Handle, bool]:
         finally:
             submitting.cancel()
             interrupted.cancel()
+
+
+async def restart_offered(backend: Backend, needed: RestartNeeded) -> bool:
+    """Offer the restart that work needs to the person at the terminal; return whether it was done."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    question = f"efrit: {needed.message}\nRestart it? What was defined in it is lost. [y/N] "
+    print(question, end="", file=sys.stderr, flush=True)
+    if not (await asyncio.to_thread(sys.stdin.readline)).strip().lower().startswith("y"):
+        return False
+    await backend.stop(needed.instance)
+    await backend.start(needed.instance)
+    return True
 
 
 async def wait(

@@ -7,7 +7,7 @@ program runs in one; this machine otherwise. The cluster's side is imported only
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,8 +39,11 @@ def backend_of(place: Place, environment: Mapping[str, str]) -> str:
     return "cluster" if of_a_cluster or "KUBERNETES_SERVICE_HOST" in environment else "local"
 
 
-async def connect(place: Place | None = None) -> Backend:
-    """The backend meant by `place`; close it at the end. Raises `WrongSettings`, `NoCluster`."""
+async def connect(place: Place | None = None, notify: Callable[[str], None] = lambda text: None) -> Backend:
+    """The backend meant by `place`; close it at the end. `notify` is told what a person has to know.
+
+    Raises `WrongSettings`, `NoCluster`.
+    """
     place = place or Place()
     if backend_of(place, os.environ) == "cluster":
         from efrit.client.cluster.backend import connect_cluster
@@ -48,4 +51,4 @@ async def connect(place: Place | None = None) -> Backend:
         return await connect_cluster(place.kubeconfig, place.context, place.namespace)
     from efrit.client.local.backend import LocalBackend
 
-    return LocalBackend.configured(place.config)
+    return LocalBackend.configured(place.config, notify)

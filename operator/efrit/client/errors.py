@@ -67,6 +67,16 @@ class NotReady(ClientError):
     retryable = True
 
 
+class RestartNeeded(NotReady):
+    """The Emacs of `instance` was started before it could have what the work needs: the settings of a model."""
+
+    code = "RestartNeeded"
+
+    def __init__(self, message: str, advice: str, instance: str) -> None:
+        super().__init__(message, advice)
+        self.instance = instance
+
+
 class NoInstance(NotReady):
     """No instance was named, and none that fits is ready or may be started."""
 

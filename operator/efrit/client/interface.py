@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from efrit.client.plans import Plans
 
 __all__ = [
+    "ANY_INSTANCE",
     "Backend",
     "Budget",
     "Error",
@@ -30,6 +31,7 @@ __all__ = [
     "Phase",
     "Progress",
     "Reason",
+    "Removed",
     "RequestState",
     "RequestType",
     "Session",
@@ -43,6 +45,10 @@ __all__ = [
     "Usage",
     "Work",
 ]
+
+
+ANY_INSTANCE = "*"
+"""In place of an instance's name: the least loaded one. No instance can be called so."""
 
 
 class InstanceStatus(StrEnum):
@@ -105,13 +111,14 @@ class InstanceStats:
 class Setup:
     """How to start an instance; None leaves what is configured, or the default.
 
-    The first three are the laptop's; the cluster takes the rest, a path within the workspace included.
+    The directories and `init` (load the user's init file) are the laptop's, `image` is a cluster's.
     """
 
     queue_dir: str | None = None
     daemon_name: str | None = None
     workspace_dir: str | None = None
     image: str | None = None
+    init: bool | None = None
 
 
 class StartStatus(StrEnum):
@@ -147,6 +154,14 @@ class Stopped:
 
 
 @dataclass(frozen=True)
+class Removed:
+    """The answer to `remove`; `kept` are the directories that were left in place."""
+
+    message: str
+    kept: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
 class Budget:
     """How far a command may go; None: as far as the instance allows. Times in seconds."""
 
@@ -160,8 +175,9 @@ class Budget:
 class Work:
     """One request to be. Times in seconds, None: the instance's default.
 
-    Where: `instance`, or else `pool` or `selector` (a cluster's), or else the least loaded one. `key` makes it
-    idempotent: the same key is the same request, however often it is submitted.
+    Where: `instance` (`*`: the least loaded one), or else `pool` or `selector` (a cluster's), or else `default`.
+    `key` makes it idempotent: the same key is the same request, however often it is submitted. `directory`: an
+    absolute path on this machine in which it begins; None: the instance's workspace.
     `retry`: run it again if its Emacs dies in the middle of it. `keep`: how long a cluster keeps it once it is over.
     """
 
@@ -180,6 +196,7 @@ class Work:
     max_attempts: int | None = None
     key: str | None = None
     keep: float | None = None
+    directory: str | None = None
 
 
 @dataclass(frozen=True)
@@ -320,6 +337,12 @@ class Backend(Protocol):
 
     async def stop(self, name: str) -> Stopped:
         """Lets what runs end, then stops it; its files stay. Raises `InstanceNotFound`."""
+
+    async def remove(self, name: str, *, files: bool = False) -> Removed:
+        """Forget a stopped instance and delete its queue; with `files`, its workspace as well.
+
+        Raises `InstanceNotFound`, `Refused` while it runs or work waits for it.
+        """
 
     async def stats(self, name: str) -> InstanceStats:
         """Figures of its queue. Raises `InstanceNotFound`."""

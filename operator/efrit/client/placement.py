@@ -1,4 +1,4 @@
-"""Which instance does the work when none is named: the least loaded one that is ready. Pure."""
+"""Which instance does the work when none is named: `default`; for `*`, the least loaded one that is ready. Pure."""
 
 from __future__ import annotations
 
@@ -6,6 +6,27 @@ from collections.abc import Iterable, Mapping
 
 from efrit.client.errors import NoInstance
 from efrit.client.interface import Instance, InstanceStatus
+
+DEFAULT = "default"
+"""The instance of work that names none."""
+
+
+def unnamed(names: Iterable[str]) -> str:
+    """Return the instance of work that names none: `default`, or the only one there is. Raises `NoInstance`.
+
+    Never by load or readiness: the same command is to reach the same Emacs every time.
+    """
+    known = sorted(names)
+    if DEFAULT in known:
+        return DEFAULT
+    if len(known) == 1:
+        return known[0]
+    if not known:
+        raise NoInstance("there is no instance", "start one with `efrit start NAME`")
+    raise NoInstance(
+        f"no instance is named, and none of {', '.join(known[:10])} is called {DEFAULT}",
+        "name one with --instance, or * for the least loaded one",
+    )
 
 
 def matching(instances: Iterable[Instance], selector: Mapping[str, str] | None) -> list[Instance]:

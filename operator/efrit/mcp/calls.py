@@ -92,7 +92,7 @@ class Calls:
             Work(
                 type=RequestType(asked.type),
                 content=asked.content,
-                instance=named_instance(asked.instance_id),
+                instance=asked.instance_id,
                 timeout=asked.timeout,
                 return_context=asked.return_context,
                 key=key,
@@ -105,7 +105,7 @@ class Calls:
             Work(
                 type=RequestType(asked.type),
                 content=asked.content,
-                instance=named_instance(asked.instance_id),
+                instance=asked.instance_id,
                 pool=asked.pool,
                 selector=asked.selector,
                 timeout=asked.timeout,
@@ -202,11 +202,6 @@ def question_of(state: RequestState) -> str | None:
     if state.reason is not Reason.INPUT_REQUIRED or state.session is None or state.session.id is None:
         return None
     return state.session.question
-
-
-def named_instance(named: str | None) -> str | None:
-    """The instance an argument names, None for the least loaded one."""
-    return None if named == shapes.ANY_INSTANCE else named
 
 
 def _context(context: Mapping[str, Any] | None) -> shapes.Context | None:

@@ -10,11 +10,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 from efrit.client.errors import Forbidden
 from efrit.client.interface import (
+    ANY_INSTANCE,
     Backend,
     Finding,
     Handle,
     Instance,
     InstanceStats,
+    Removed,
     RequestState,
     Setup,
     Started,
@@ -72,6 +74,11 @@ class GuardedBackend:
         """Needs `get` and `patch`."""
         return await (await self._behind(*(self._act(verb, INSTANCES, name) for verb in ("get", "patch")))).stop(name)
 
+    async def remove(self, name: str, *, files: bool = False) -> Removed:
+        """Needs `get` and `delete`."""
+        needed = [self._act(verb, INSTANCES, name) for verb in ("get", "delete")]
+        return await (await self._behind(*needed)).remove(name, files=files)
+
     async def stats(self, name: str) -> InstanceStats:
         """Needs `get`."""
         return await (await self._behind(self._act("get", INSTANCES, name))).stats(name)
@@ -95,7 +102,7 @@ class GuardedBackend:
     async def submit(self, work: Work) -> Handle:
         """Needs `create`, `get` for a key that may be taken, and to see who can do the work."""
         needed = [self._act("create", REQUESTS), self._act("get", REQUESTS)]
-        if work.instance is not None:
+        if work.instance not in (None, ANY_INSTANCE):
             needed.append(self._act("get", INSTANCES, work.instance))
         else:
             needed += [self._act("list", INSTANCES), self._act("list", REQUESTS)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
-from efrit.client.interface import Backend
+from efrit.client.interface import ANY_INSTANCE, Backend
 from efrit.client.plan_history import history_of
 from efrit.client.plans import Change, NewPlan, Plans, PlanState
 
@@ -31,7 +31,7 @@ class GuardedPlans:
         """Needs `create`, `get` for a name that may be taken, and to see who can take the plan."""
         await self._ask("create", PLANS, "")
         await self._ask("get", PLANS, new.name or "")
-        if new.instance is not None:
+        if new.instance not in (None, ANY_INSTANCE):
             await self._ask("get", INSTANCES, new.instance)
         else:
             await self._ask("list", INSTANCES, "")

@@ -7,10 +7,9 @@ from dataclasses import asdict
 from typing import Any
 
 from efrit.client.errors import Forbidden
-from efrit.client.interface import Backend
+from efrit.client.interface import ANY_INSTANCE, Backend
 from efrit.client.plans import Change, Intent, NewPlan, PlanState
 from efrit.mcp import plan_shapes as shapes
-from efrit.mcp.calls import named_instance
 from efrit.mcp.failures import in_words
 
 
@@ -28,7 +27,7 @@ class PlanCalls:
                 intent=Intent(asked.intent, tuple(asked.acceptance_criteria), tuple(asked.constraints)),
                 name=asked.plan_id,
                 key=asked.idempotency_key or key,
-                instance=named_instance(asked.instance_id),
+                instance=None if asked.pool and asked.instance_id == ANY_INSTANCE else asked.instance_id,
                 pool=asked.pool,
                 git_url=git.url if git else None,
                 git_branch=git.branch if git else None,

@@ -57,7 +57,8 @@ class RunPlanArguments(Arguments):
         default=[], max_length=32, description="What must hold on the way, a sentence each."
     )
     instance_id: Target | None = Field(
-        default=None, description="On whose workspace. Left out, or *: the least loaded instance."
+        default=None,
+        description="On whose workspace: * is the least loaded instance, left out is default (or the only one).",
     )
     pool: str | None = Field(
         default=None, description="Instead of an instance: a pool, of which one member takes it."

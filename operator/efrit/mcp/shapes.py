@@ -13,9 +13,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from efrit.client.interface import Outcome, Phase, Reason, RequestType, SessionStatus
 
-ANY_INSTANCE = "*"
-"""In place of an instance's name: the least loaded one. No instance can be called so."""
-
 InstanceName = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]*$")]
 Target = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^(\*|[A-Za-z0-9_-][A-Za-z0-9._-]*)$")]
 RequestName = Annotated[
@@ -169,7 +166,8 @@ class SubmitArguments(Arguments):
     )
     content: str = Field(min_length=1, description="Lisp forms for an eval, text for a chat or command.")
     instance_id: Target | None = Field(
-        default=None, description="Target instance. Left out, or *: the least loaded one does the work."
+        default=None,
+        description="Target instance: * is the least loaded one, left out is default (or the only one).",
     )
     selector: dict[str, str] | None = Field(
         default=None, description="Instead of an instance: labels it must have; the least loaded one of them."

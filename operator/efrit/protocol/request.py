@@ -35,7 +35,10 @@ class SessionOption(PassThroughModel):
 
 
 class RequestOptions(PassThroughModel):
-    """How to run it. Seconds and bytes; None means the instance's own default."""
+    """How to run it. Seconds and bytes; None means the instance's own default.
+
+    `directory`: an absolute path where Emacs runs, in which the work begins instead of the workspace.
+    """
 
     timeout: float | None = Field(default=None, gt=0, le=604_800)
     return_context: bool = False
@@ -45,6 +48,7 @@ class RequestOptions(PassThroughModel):
     max_result_bytes: int | None = Field(default=None, ge=1)
     budget: Budget | None = None
     session: SessionOption | None = None
+    directory: str | None = Field(default=None, max_length=4096, pattern=r"^/")
 
 
 class Request(PassThroughModel):
@@ -72,7 +76,7 @@ class Request(PassThroughModel):
 
     @model_validator(mode="after")
     def _every_emacs_can_read_it(self) -> Self:
-        waiting: list[Any] = [self.content, self.version, self.instance_id, self.metadata]
+        waiting: list[Any] = [self.content, self.version, self.instance_id, self.metadata, self.options.directory]
         waiting += [self.model_extra, self.options.model_extra]
         waiting += [part.model_extra for part in (self.options.budget, self.options.session) if part is not None]
         while waiting:

@@ -39,7 +39,8 @@ def laptop(instances: dict[str, dict[str, object]], **env: str) -> Iterator[Prog
     config.write_text(json.dumps({"instances": instances, "polling_interval_ms": 100}))
     whole = {name: os.environ[name] for name in WORLD if name in os.environ}
     whole |= {"HOME": str(home), "TMPDIR": str(home), "EFRIT_CONFIG": str(config), **env}
-    made = Program("local", whole, workspace=lambda name: home / ".emacs.d/.efrit/instances" / name / "workspace")
+    # Work begins where the program is run.
+    made = Program("local", whole, workspace=lambda name: home, cwd=home)
     try:
         yield made
     finally:

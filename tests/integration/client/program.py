@@ -45,6 +45,7 @@ class Program:
     #: The file of an instance's workspace, as the test sees it.
     workspace: Callable[[str], Path] = field(default=lambda name: Path(name))
     program: Path = PROGRAM
+    cwd: Path | None = None
 
     def command(self, name: str, *words: str) -> list[str]:
         return [str(self.program), name, *self.where, *words]
@@ -52,7 +53,13 @@ class Program:
     def run(self, name: str, *words: str, stdin: str = "") -> Done:
         """Run it to its end, as in a pipe."""
         done = subprocess.run(
-            self.command(name, *words), env=self.env, input=stdin, capture_output=True, text=True, timeout=SECONDS
+            self.command(name, *words),
+            env=self.env,
+            cwd=self.cwd,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
         )
         return Done(done.returncode, done.stdout, done.stderr)
 
@@ -67,6 +74,7 @@ class Program:
         return subprocess.Popen(
             self.command(name, *words),
             env=self.env,
+            cwd=self.cwd,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -86,6 +94,7 @@ class Terminal:
         pid, self._fd = pty.fork()
         if pid == 0:
             command = program.command(name, *words)
+            os.chdir(program.cwd or ".")
             env = {**program.env, "TERM": "xterm", "COLUMNS": "120", "LINES": "40"}
             os.execve(command[0], command, env)  # noqa: S606
         self.pid = pid

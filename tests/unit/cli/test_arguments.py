@@ -13,7 +13,7 @@ from efrit.cli.completion import Command, bash, commands, fish, zsh
 
 @pytest.mark.parametrize("name", [each.name for each in commands()])
 def test_every_command_names_a_function_that_is_there(name: str) -> None:
-    needed = {"start": ["x"], "stop": ["x"], "attach": ["x"], "completion": ["bash"]}
+    needed = {"start": ["x"], "stop": ["x"], "restart": ["x"], "rm": ["x"], "attach": ["x"], "completion": ["bash"]}
     needed |= {each: ["x"] for each in ("wait", "cancel", "logs", "result")} | {"plan": ["list"]}
     given = build().parse_args([name, *needed.get(name, [])])
     module, _, function = given.run.partition(":")

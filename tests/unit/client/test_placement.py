@@ -4,7 +4,7 @@ import pytest
 
 from efrit.client.errors import NoInstance
 from efrit.client.interface import Instance, InstanceStatus
-from efrit.client.placement import least_loaded
+from efrit.client.placement import least_loaded, unnamed
 
 
 def instance(
@@ -61,3 +61,18 @@ def test_where_there_is_none_the_error_says_why(
 ) -> None:
     with pytest.raises(NoInstance, match=told):
         least_loaded(instances, selector)
+
+
+@pytest.mark.parametrize(
+    ("names", "chosen"), [(["a", "default", "z"], "default"), (["default"], "default"), (["only"], "only")]
+)
+def test_work_that_names_no_instance_goes_to_default_or_to_the_only_one(names: list[str], chosen: str) -> None:
+    assert unnamed(names) == chosen
+
+
+@pytest.mark.parametrize(
+    ("names", "told"), [([], "there is no instance"), (["b", "a"], "none of a, b is called default")]
+)
+def test_where_no_instance_is_meant_none_is_guessed(names: list[str], told: str) -> None:
+    with pytest.raises(NoInstance, match=told):
+        unnamed(names)

@@ -1,12 +1,21 @@
 """The configuration file of this machine."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from efrit.client.errors import InstanceNotFound, WrongSettings
-from efrit.client.local.settings import add_instance, config_path, load, new_instance
+from efrit.client.local.settings import (
+    add_instance,
+    config_path,
+    daemon_name,
+    load,
+    new_instance,
+    remove_instance,
+    xdg_directory,
+)
 
 SEED = {
     "instances": {
@@ -97,3 +106,33 @@ def test_the_file_is_where_the_environment_says() -> None:
     assert config_path({"EFRIT_CONFIG": "/a/b.json", "XDG_CONFIG_HOME": "/c"}) == Path("/a/b.json")
     assert config_path({"XDG_CONFIG_HOME": "/c"}) == Path("/c/efrit/config.json")
     assert config_path({}) == Path("~/.config/efrit/config.json").expanduser()
+
+
+def test_an_added_instance_is_written_without_what_is_the_default(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    queue = tmp_path / "q"
+    usual = new_instance("new")
+    chosen = replace(usual, queue_dir=queue, daemon_name=daemon_name("new", queue), init=True)
+    add_instance(add_instance(load(path), new_instance("plain")), chosen)
+    written = json.loads(path.read_text())["instances"]
+    assert written == {"default": {}, "plain": {}, "new": {"queue_dir": str(queue), "init": True}}
+    assert load(path).instance("new") == chosen
+
+
+def test_a_removed_instance_is_gone_for_the_next_reader(tmp_path: Path) -> None:
+    path = written(tmp_path, SEED)
+    remove_instance(load(path), "pod-1")
+    assert list(load(path).instances) == ["default"]
+
+
+def test_two_queues_never_share_a_daemon_name(tmp_path: Path) -> None:
+    names = {daemon_name(name, tmp_path / place) for name in ("a", "b") for place in ("x", "y")}
+    assert len(names) == 4
+    (tmp_path / "x").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "x")
+    assert daemon_name("a", tmp_path / "link") == daemon_name("a", tmp_path / "x")
+
+
+@pytest.mark.parametrize(("value", "found"), [("/s", "/s"), ("relative", "/default"), ("", "/default")])
+def test_a_base_directory_that_is_not_absolute_is_ignored(value: str, found: str) -> None:
+    assert xdg_directory({"XDG_STATE_HOME": value}, "XDG_STATE_HOME", "/default") == Path(found)

@@ -34,6 +34,7 @@ def test_everything_the_queue_needs_is_carried_over() -> None:
             "max_result_bytes": 2048,
             "budget": None,
             "session": None,
+            "directory": None,
         },
         "timestamp": "2026-03-01T12:00:00.000Z",
         "instance_id": "team/alpha",

@@ -10,6 +10,7 @@ import anyio
 
 from efrit.client.errors import InstanceNotFound, NoInstance, NotFinished, Refused, RequestNotFound, ResultTruncated
 from efrit.client.interface import (
+    ANY_INSTANCE,
     Error,
     Finding,
     Handle,
@@ -20,6 +21,7 @@ from efrit.client.interface import (
     Phase,
     Progress,
     Reason,
+    Removed,
     RequestState,
     Session,
     SessionStatus,
@@ -82,6 +84,11 @@ class ScriptedBackend:
         del self.running[name]
         return Stopped(StopStatus.STOPPED, f"{name} stopped")
 
+    async def remove(self, name: str, *, files: bool = False) -> Removed:
+        await self.instance(name)
+        del self.running[name]
+        return Removed(f"{name} is removed")
+
     async def stats(self, name: str) -> InstanceStats:
         await self.instance(name)
         return InstanceStats(name, 1, 2, 42, 38, 4, 0, 1.8, 0.5, 7200.0)
@@ -98,7 +105,9 @@ class ScriptedBackend:
         return self.plans_of
 
     async def submit(self, work: Work) -> Handle:
-        instance = work.instance or next(iter(sorted(self.running)), None)
+        instance = (work.instance if work.instance != ANY_INSTANCE else None) or next(
+            iter(sorted(self.running)), None
+        )
         if instance is None:
             raise NoInstance("no instance is ready")
         await self.instance(instance)

@@ -105,7 +105,8 @@ async def test_the_star_means_the_least_loaded_instance(open_client: Open, backe
     async with open_client() as client:
         await client.call_tool("efrit_execute", run("1", instance_id="*"))
         await client.call_tool("efrit_submit", {"type": "eval", "content": "1"})
-    assert [work.instance for work in backend.submitted] == [None, None]
+    # What names none is the backend's to place, on the instance called default.
+    assert [work.instance for work in backend.submitted] == ["*", None]
 
 
 async def test_instances_are_listed_in_the_published_shape(open_client: Open, backend: ScriptedBackend) -> None:

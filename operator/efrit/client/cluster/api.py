@@ -67,6 +67,10 @@ class Api:
         where = path(plural, namespace, name)
         return await self.call("PATCH", where, body=body, content_type=MERGE, query={"fieldManager": "efrit-client"})
 
+    async def delete(self, plural: str, namespace: str, name: str) -> Json:
+        """Delete one object. Raises `NotFound`."""
+        return await self.call("DELETE", path(plural, namespace, name))
+
     async def list(self, plural: str, namespace: str, **query: str) -> tuple[list[Json], str]:
         """All objects of a collection, and the version to watch from."""
         found: list[Json] = []

@@ -29,10 +29,12 @@ from efrit.client.errors import (
     ResultTruncated,
 )
 from efrit.client.interface import (
+    ANY_INSTANCE,
     Finding,
     Handle,
     Instance,
     InstanceStats,
+    Removed,
     RequestState,
     Setup,
     Started,
@@ -42,7 +44,7 @@ from efrit.client.interface import (
     Update,
     Work,
 )
-from efrit.client.placement import least_loaded
+from efrit.client.placement import least_loaded, unnamed
 from efrit.client.worklog import entry, words_in
 
 if TYPE_CHECKING:
@@ -106,6 +108,10 @@ class ClusterBackend:
     async def start(self, name: str, setup: Setup | None = None) -> Started:
         """Makes it, or takes it out of suspension, and waits until it is ready."""
         setup = setup or Setup()
+        if setup.init is not None:
+            raise Refused(
+                "an instance in a cluster has no init file of yours", "name one in spec.emacs.initConfigMapRef"
+            )
         if setup.queue_dir is not None or setup.workspace_dir is not None:
             raise Refused("in a cluster the queue and the workspace are volumes", "leave the directories out")
         emacs = {"image": setup.image, "daemonName": setup.daemon_name}
@@ -137,6 +143,14 @@ class ClusterBackend:
         await self.api.patch(INSTANCES, self.namespace, name, {"spec": {"operatingMode": "Suspended"}})
         await self._until(name, STOP_SECONDS, lambda each: _says(each, "Suspended", "True"))
         return Stopped(StopStatus.STOPPED, f"{name} is suspended")
+
+    async def remove(self, name: str, *, files: bool = False) -> Removed:
+        """Delete the EfritInstance; the claims of its volumes go or stay as its spec says."""
+        if files:
+            raise Refused("in a cluster an instance's volumes follow its spec", "leave --files out")
+        await self._instance(name)
+        await self.api.delete(INSTANCES, self.namespace, name)
+        return Removed(f"{name} is deleted")
 
     async def _until(self, name: str, seconds: float, reached: Callable[[Json], bool]) -> Json:
         limit = time.monotonic() + seconds
@@ -218,8 +232,8 @@ class ClusterBackend:
             return None
 
     async def _target(self, work: Work) -> Mapping[str, Any]:
-        if work.instance is not None:
-            await self._instance(work.instance)
+        if work.instance not in (None, ANY_INSTANCE):
+            await self._instance(str(work.instance))
             return {"instanceRef": {"name": work.instance}}
         if work.pool is not None:
             return {"poolRef": {"name": work.pool}}
@@ -227,7 +241,10 @@ class ClusterBackend:
             return {"selector": {"matchLabels": dict(work.selector)}}
         if work.session is not None:
             return {"instanceRef": {"name": await self._holder_of(work.session)}}
-        return {"instanceRef": {"name": least_loaded(await self.instances()).id}}
+        known = await self.instances()
+        return {
+            "instanceRef": {"name": (least_loaded(known).id if work.instance else unnamed(each.id for each in known))}
+        }
 
     async def _holder_of(self, session: str) -> str:
         found, _ = await self.api.list(REQUESTS, self.namespace, fieldSelector=f"status.session.id={session}")

@@ -17,8 +17,8 @@ from efrit.client.cluster.following import states_of
 from efrit.client.cluster.plan_states import named_target, plan_digest, plan_manifest, plan_name, plan_of, plan_spec
 from efrit.client.cluster.states import DIGEST
 from efrit.client.errors import Conflict, NotFound, NotReady, PlanNotFound, Refused
-from efrit.client.interface import Backend
-from efrit.client.placement import least_loaded
+from efrit.client.interface import ANY_INSTANCE, Backend
+from efrit.client.placement import least_loaded, unnamed
 from efrit.client.plan_history import history_of
 from efrit.client.plans import Change, NewPlan, PlanState
 
@@ -60,8 +60,10 @@ class ClusterPlans:
 
     async def _target(self, named: Json | None) -> Json:
         if named is None:
+            return {"instanceRef": {"name": unnamed(each.id for each in await self._backend.instances())}}
+        if (instance := (named.get("instanceRef") or {}).get("name")) == ANY_INSTANCE:
             return {"instanceRef": {"name": least_loaded(await self._backend.instances()).id}}
-        if instance := (named.get("instanceRef") or {}).get("name"):
+        if instance:
             # One that is not there would leave the plan waiting for it.
             await self._backend.instance(instance)
         return named

@@ -201,6 +201,8 @@ def manifest(work: Work, name: str, target: Json) -> dict[str, Any]:
         raise Refused(
             "there is nothing to do: the content is empty", "give Lisp to an eval, words to a chat or command"
         )
+    if work.directory is not None:
+        raise Refused("in a cluster work begins in the instance's workspace", "leave --dir out")
     spec: dict[str, Any] = {"type": work.type.value, "content": work.content}
     if work.return_context:
         spec["returnContext"] = True

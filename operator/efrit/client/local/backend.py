@@ -15,13 +15,24 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
-from efrit.client.errors import InstanceNotFound, NoInstance, NotFinished, NotReady, Refused, RequestNotFound
+from efrit.client.errors import (
+    InstanceNotFound,
+    NoInstance,
+    NotFinished,
+    NotReady,
+    Refused,
+    RequestNotFound,
+    RestartNeeded,
+)
 from efrit.client.interface import (
+    ANY_INSTANCE,
     Finding,
     Handle,
     Instance,
     InstanceStats,
+    Removed,
     RequestState,
+    RequestType,
     Setup,
     Started,
     StartStatus,
@@ -33,10 +44,20 @@ from efrit.client.interface import (
 from efrit.client.local.daemon import Daemon
 from efrit.client.local.files import QueueFiles
 from efrit.client.local.instances import instance_of, stats_of
+from efrit.client.local.legacy import adopt
+from efrit.client.local.model import NAME, differences, settings_in
 from efrit.client.local.patience import Patience
-from efrit.client.local.settings import LocalInstance, LocalSettings, add_instance, config_path, load, new_instance
+from efrit.client.local.settings import (
+    LocalInstance,
+    LocalSettings,
+    add_instance,
+    config_path,
+    daemon_name,
+    load,
+    new_instance,
+)
 from efrit.client.local.work import check, id_of, request_for
-from efrit.client.placement import least_loaded
+from efrit.client.placement import least_loaded, unnamed
 from efrit.protocol.ids import is_request_id
 
 T = TypeVar("T")
@@ -59,15 +80,20 @@ class LocalBackend:
 
     kind = "local"
 
-    def __init__(self, settings: LocalSettings) -> None:
+    def __init__(self, settings: LocalSettings, notify: Callable[[str], None] = lambda text: None) -> None:
+        """With `settings`; `notify` is called with what a person has to know and no answer says."""
         self.settings = settings
+        self._notify = notify
         self._daemons: dict[str, Daemon] = {}
         self._handed_over: dict[str, QueueFiles] = {}
 
     @classmethod
-    def configured(cls, path: Path | None = None) -> LocalBackend:
+    def configured(cls, path: Path | None = None, notify: Callable[[str], None] = lambda text: None) -> LocalBackend:
         """With the settings in `path`, or in the usual file. Raises `WrongSettings`."""
-        return cls(load(path or config_path(os.environ)))
+        settings, notices = adopt(load(path or config_path(os.environ)))
+        for each in notices:
+            notify(each)
+        return cls(settings, notify)
 
     @property
     def place(self) -> str:
@@ -121,14 +147,17 @@ class LocalBackend:
         wanted = _with(setup, known or new_instance(name))
         if known is not None and wanted != known and self._daemon(name).running() is not None:
             raise Refused(
-                f"{name} runs already, with other directories or another daemon name",
+                f"{name} runs already, with other directories, another daemon name or another choice of init file",
                 f"stop it first: efrit stop {name}",
             )
+        before = self._daemons.pop(name, None)
+        daemon = self._daemons[name] = Daemon(wanted, QueueFiles(wanted.queue_dir))
+        if before is not None:
+            before.files.close()
+        started = await _in_a_thread(lambda: self._start(daemon))
+        # Only what has started is remembered: a slip in a name or a directory leaves nothing behind.
         if wanted != known:
-            self._daemons.pop(name, None)
             self.settings = add_instance(self.settings, wanted)
-        daemon = self._daemon(name)
-        started = await _in_a_thread(daemon.start)
         return Started(
             StartStatus.STARTED if started else StartStatus.ALREADY_RUNNING,
             f"{name} takes work" if started else f"{name} was running",
@@ -143,6 +172,22 @@ class LocalBackend:
         if not stopped:
             return Stopped(StopStatus.NOT_RUNNING, f"{name} does not run")
         return Stopped(StopStatus.STOPPED, f"{name} is stopped")
+
+    def _start(self, daemon: Daemon) -> bool:
+        started = daemon.start()
+        if started and (problem := daemon.init_problem()) is not None:
+            self._notify(f"the init file of {daemon.instance.id} failed: {problem}; see {daemon.log}")
+        return started
+
+    async def remove(self, name: str, *, files: bool = False) -> Removed:
+        """Take it out of the configuration, and delete its directories where they are at their usual places."""
+        from efrit.client.local.removal import remove
+
+        daemon = self._daemon(name)
+        removed = await _in_a_thread(lambda: remove(self.settings, daemon, files=files))
+        self._daemons.pop(name).files.close()
+        self.settings = removed[0]
+        return removed[1]
 
     async def stats(self, name: str) -> InstanceStats:
         """Figures of its queue; answers are counted since Emacs was started."""
@@ -170,7 +215,25 @@ class LocalBackend:
         daemon, rid = self._chosen(work)
         if not daemon.serves():
             await _in_a_thread(lambda: self._wake(daemon))
+        elif work.type is not RequestType.EVAL:
+            self._compare_models(daemon)
         return self._store(daemon, rid, work)
+
+    def _compare_models(self, daemon: Daemon) -> None:
+        """Tell a caller whose environment names another model than the daemon has. Raises `RestartNeeded`."""
+        theirs = daemon.model_settings()
+        difference = "" if theirs is None else differences(theirs, settings_in(os.environ))
+        if not difference:
+            return
+        name = daemon.instance.id
+        if not (theirs or {}).get(NAME) and os.environ.get(NAME):
+            raise RestartNeeded(
+                f"{name} was started without a model ({difference})", f"restart it: efrit restart {name}", name
+            )
+        self._notify(
+            f"{name} was started with other settings of the model: {difference}; "
+            f"to change that, restart it: efrit restart {name}"
+        )
 
     def ask_now(self, work: Work, seconds: float) -> tuple[Handle, RequestState | None]:
         """Submits it and waits, without an event loop; the state is None if `seconds` were not enough."""
@@ -207,7 +270,7 @@ class LocalBackend:
         if not daemon.instance.auto_start:
             name = daemon.instance.id
             raise NotReady(f"{name} does not run", f"start it with `efrit start {name}`")
-        daemon.start()
+        self._start(daemon)
 
     def _store(self, daemon: Daemon, rid: str, work: Work) -> Handle:
         name, files = daemon.instance.id, daemon.files
@@ -224,17 +287,17 @@ class LocalBackend:
         if work.pool is not None or work.selector is not None:
             raise Refused("pools and labels are a cluster's", "name an instance, or none to have one chosen")
         check(work)
-        if work.instance is not None:
-            return self._daemon(work.instance)
-        if len(self.settings.instances) == 1:
-            return self._daemon(next(iter(self.settings.instances)))
+        if work.instance not in (None, ANY_INSTANCE):
+            return self._daemon(str(work.instance))
         if work.key is not None and (daemon := self._holder(Handle(rid))) is not None:
             return daemon
-        if work.session is not None:
+        if work.session is not None and len(self.settings.instances) > 1:
             for name in self.settings.instances:
                 if (self.settings.instances[name].queue_dir / "sessions" / f"{work.session}.ndjson").exists():
                     return self._daemon(name)
             raise NoInstance(f"no instance has the session {work.session}", "begin a new one")
+        if work.instance is None:
+            return self._daemon(unnamed(self.settings.instances))
         return self._daemon(least_loaded(self._instances()).id)
 
     def _holder(self, handle: Handle) -> Daemon | None:
@@ -335,9 +398,13 @@ def _with(setup: Setup, instance: LocalInstance) -> LocalInstance:
     def path(given: str | None, usual: Path) -> Path:
         return usual if given is None else Path(given).expanduser()
 
+    queue = path(setup.queue_dir, instance.queue_dir)
+    # A name that follows from the queue follows it when that changes.
+    derived = instance.daemon_name == daemon_name(instance.id, instance.queue_dir)
     return replace(
         instance,
-        queue_dir=path(setup.queue_dir, instance.queue_dir),
-        daemon_name=setup.daemon_name or instance.daemon_name,
+        queue_dir=queue,
+        daemon_name=setup.daemon_name or (daemon_name(instance.id, queue) if derived else instance.daemon_name),
         workspace_dir=path(setup.workspace_dir, instance.workspace_dir),
+        init=instance.init if setup.init is None else setup.init,
     )

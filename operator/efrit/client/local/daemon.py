@@ -6,7 +6,9 @@ Blocking. The queue decides what runs: whoever starts second finds the first one
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
+import json
 import os
 import signal
 import time
@@ -16,13 +18,16 @@ from pathlib import Path
 
 import efrit
 from efrit.client.errors import NoEmacs, NotReady
-from efrit.client.local.files import QueueFiles
+from efrit.client.local.files import QueueFiles, storage_problem
+from efrit.client.local.model import settings_in
 from efrit.client.local.process import Emacs, emacs_of
-from efrit.client.local.settings import LocalInstance
+from efrit.client.local.settings import LocalInstance, data_directory
 from efrit.queue.layout import HEARTBEAT, Area
 
 EMACS_VARIABLE = "EFRIT_EMACS"
 LOG = "daemon.log"
+STARTED_WITH = "daemon.json"
+"""What the running Emacs was started with; nobody but clients of this machine reads it."""
 _LOCK = "daemon.lock"
 _PAUSE = "pause"
 _OF_A_POD = ("EFRIT_BRIDGE", "EFRIT_GENERATION")
@@ -37,10 +42,25 @@ MAX_RESULT_BYTES = 8 << 20
 START_SECONDS = 60.0
 """How long Emacs may take until it serves."""
 
+INIT_SECONDS = 300.0
+"""The same with the user's init file, which may install packages."""
+
 # As run-emacs has it: what does not load ends, which whoever starts it notices.
 _SERVE = (
-    '(condition-case err (progn (load "efrit-server" nil t) (efrit-server-start)) '
+    "(condition-case err (progn "
+    # Emacs itself looks only after all this, when work may have begun, and ends then.
+    "(require 'server) (when (server-running-p (daemonp)) "
+    '(error "the daemon name %s belongs to another Emacs" (daemonp)))'
+    '(load "efrit-server" nil t) (efrit-server-start)) '
     '(error (message "efrit: %s" (error-message-string err)) (kill-emacs 70)))'
+)
+# An Emacs that is not the user's own must not leave ~/.emacs.d behind, which would hide an init file under ~/.config.
+# It makes its directory before it reads its arguments: only the environment can name another place in time.
+_OWN_DIRECTORY = (
+    '(setq user-emacs-directory (file-name-as-directory (getenv "EFRIT_EMACS_DIRECTORY")) '
+    "auto-save-list-file-prefix nil auto-save-list-file-name nil)"
+    '(setenv "XDG_CONFIG_HOME" (getenv "EFRIT_XDG_CONFIG_HOME")) '
+    '(setenv "EFRIT_XDG_CONFIG_HOME") (setq initial-environment (copy-sequence process-environment))'
 )
 _NO_COMPILER = "(setq native-comp-deferred-compilation nil native-comp-jit-compilation nil)"
 
@@ -105,11 +125,32 @@ class Daemon:
                 self.instance.workspace_dir.mkdir(parents=True, exist_ok=True)
                 pid = self._spawn(program, lisp)
             except OSError as error:
+                if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                    raise storage_problem(self.instance.queue_dir, error) from error
                 raise NotReady(
                     f"could not start {program}: {error}", "look at the directories of the instance"
                 ) from error
             self._await(pid)
         return True
+
+    @property
+    def log(self) -> Path:
+        """Where Emacs writes what it prints."""
+        return self.instance.queue_dir / LOG
+
+    def init_problem(self) -> str | None:
+        """Return what went wrong with the user's init file when Emacs started; None where nothing did."""
+        found = self.files.heartbeat().get("init_problem")
+        return found if isinstance(found, str) and found else None
+
+    def model_settings(self) -> dict[str, str] | None:
+        """Return the settings of the model that the running Emacs was started with; None where that is not known."""
+        try:
+            found = json.loads((self.instance.queue_dir / STARTED_WITH).read_text())["model"]
+            return {str(name): str(value) for name, value in found.items()}
+        except (OSError, ValueError, TypeError, KeyError, AttributeError):
+            # Started by an earlier version, or changed by hand: then nothing is compared.
+            return None
 
     def _spawn(self, program: str, lisp: Path) -> int:
         # Not needed by an eval whose Emacs runs, which is to be quick.
@@ -119,10 +160,13 @@ class Daemon:
         if log.exists() and log.stat().st_size > _LONGEST_LOG:
             log.unlink()
         log.touch(mode=0o600)
+        # Before the start, so that a full disk is noticed while nothing runs yet.
+        started_with = {"model": settings_in(os.environ)}
+        (self.instance.queue_dir / STARTED_WITH).write_text(json.dumps(started_with) + "\n")
         command = [
             program,
             f"--fg-daemon={self.instance.daemon_name}",
-            *([] if os.environ.get("EFRIT_INIT_FILE") else ["-Q"]),
+            *([] if self.instance.init else ["-Q", "--eval", f"(progn {_OWN_DIRECTORY})"]),
             "--eval",
             _NO_COMPILER,
             "-L",
@@ -137,6 +181,13 @@ class Daemon:
             "EFRIT_DAEMON_NAME": self.instance.daemon_name,
             "EFRIT_REQUEST_TIMEOUT": f"{self.instance.timeout:g}",
         }
+        own = data_directory() / "emacs"
+        if not self.instance.init:
+            own.mkdir(parents=True, exist_ok=True, mode=0o700)
+            environment["EFRIT_EMACS_DIRECTORY"] = str(own)
+            if "XDG_CONFIG_HOME" in environment:
+                environment["EFRIT_XDG_CONFIG_HOME"] = environment["XDG_CONFIG_HOME"]
+            environment["XDG_CONFIG_HOME"] = str(own.parent)
         environment.setdefault("EFRIT_MAX_RESULT_BYTES", str(MAX_RESULT_BYTES))
         # The shell ends at once: Emacs is nobody's child, and outlives who started it.
         told = subprocess.run(
@@ -151,7 +202,8 @@ class Daemon:
         return int(told.stdout)
 
     def _await(self, pid: int) -> None:
-        limit = time.monotonic() + START_SECONDS
+        seconds = INIT_SECONDS if self.instance.init else START_SECONDS
+        limit = time.monotonic() + seconds
         while True:
             found = self.running()
             if found is not None and found.pid == pid:
@@ -161,7 +213,7 @@ class Daemon:
             if time.monotonic() > limit:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-                raise NotReady(f"Emacs did not come up within {START_SECONDS:g} s", self._where_to_look())
+                raise NotReady(f"Emacs did not come up within {seconds:g} s", self._where_to_look())
             time.sleep(_LOOK_SECONDS)
 
     def _last_words(self) -> str:

@@ -8,25 +8,24 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 from efrit.client.errors import ClientError
 from efrit.client.interface import Finding
 from efrit.client.local.daemon import LOG, Daemon, emacs_program, lisp_directory
 from efrit.client.local.files import QueueFiles
+from efrit.client.local.model import differences, settings_in
+from efrit.client.local.model_probe import probe_here
 from efrit.client.local.settings import LocalInstance, LocalSettings
 
 _OLDEST_EMACS = 28
 _SILENT_SECONDS = 10.0
 _LITTLE_SPACE = 64 << 20
-_KEY_BYTES = 8192
-#: Emacs refuses a shorter key (efrit-secret.el; a test compares the two).
-FEWEST_KEY_CHARACTERS = 8
+_NO_SPACE = 256 << 10
 
 
 def examine(settings: LocalSettings) -> list[Finding]:
     """Everything that has to be right for an answer to come."""
-    findings = [_configuration(settings), _emacs(), _lisp(), _model()]
+    findings = [_configuration(settings), _emacs(), _lisp(), probe_here()]
     for name in sorted(settings.instances):
         findings += _instance(settings.instances[name])
     return findings
@@ -63,24 +62,6 @@ def _lisp() -> Finding:
         return Finding("Emacs Lisp", False, error.message, error.advice)
 
 
-def _model() -> Finding:
-    if not os.environ.get("EFRIT_MODEL_NAME") or not os.environ.get("EFRIT_MODEL_BASE_URL"):
-        return Finding("model", True, "none: evals only (EFRIT_MODEL_NAME and EFRIT_MODEL_BASE_URL name one)")
-    if shutil.which("curl") is None:
-        return Finding("model", False, "there is no curl, by which Emacs asks it", "install curl")
-    key = os.environ.get("EFRIT_MODEL_API_KEY_FILE")
-    if key and not os.access(key, os.R_OK):
-        return Finding("model", False, f"the key in {key} cannot be read", "correct EFRIT_MODEL_API_KEY_FILE")
-    if key and len(Path(key).read_bytes()[:_KEY_BYTES].rstrip(b"\r\n")) < FEWEST_KEY_CHARACTERS:
-        return Finding(
-            "model",
-            False,
-            f"the key in {key} has fewer than {FEWEST_KEY_CHARACTERS} characters",
-            "put the key of the model's API there",
-        )
-    return Finding("model", True, f"{os.environ['EFRIT_MODEL_NAME']} at {os.environ['EFRIT_MODEL_BASE_URL']}")
-
-
 def _instance(instance: LocalInstance) -> Iterator[Finding]:
     subject = f"instance {instance.id}"
     queue = instance.queue_dir
@@ -91,7 +72,9 @@ def _instance(instance: LocalInstance) -> Iterator[Finding]:
         yield Finding(subject, False, f"{queue} may not be written", f"chown -R $USER {queue}")
         return
     free = shutil.disk_usage(queue).free
-    if free < _LITTLE_SPACE:
+    if free < _NO_SPACE:
+        yield Finding(subject, False, f"the disk of {queue} is full", "free some space on it")
+    elif free < _LITTLE_SPACE:
         yield Finding(subject, False, f"{free >> 20} MiB are free for {queue}", "free some space")
     files = QueueFiles(queue)
     try:
@@ -116,6 +99,16 @@ def _daemon(subject: str, daemon: Daemon) -> Finding:
     problem = daemon.files.heartbeat().get("problem")
     if isinstance(problem, str) and problem:
         return Finding(subject, False, f"Emacs cannot serve: {problem}", f"see {daemon.instance.queue_dir / LOG}")
+    if (init := daemon.init_problem()) is not None:
+        return Finding(
+            subject, False, f"its init file failed: {init}", f"see {daemon.log}, then efrit restart {name}"
+        )
+    theirs = daemon.model_settings()
+    if theirs is not None and (difference := differences(theirs, settings_in(os.environ))):
+        detail = f"it was started with other settings of the model: {difference}"
+        return Finding(subject, False, detail, f"efrit restart {name}")
+    if emacs.stopped:
+        return Finding(subject, False, f"Emacs {emacs.pid} is stopped by a signal", f"kill -CONT {emacs.pid}")
     silent = time.time() - emacs.beat.timestamp()
     if silent > _SILENT_SECONDS and not processing:
         return Finding(subject, False, f"Emacs {emacs.pid} has been silent for {silent:.0f} s", f"efrit stop {name}")

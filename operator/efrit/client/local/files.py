@@ -8,6 +8,7 @@ configuration.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import time
@@ -19,7 +20,7 @@ from typing import Any
 from efrit.client.errors import ClientError, Conflict, NotReady, ResultGone, ResultTruncated
 from efrit.client.interface import Handle, Reason, RequestState
 from efrit.client.local import answers
-from efrit.errors import EfritError
+from efrit.errors import EfritError, NoSpace
 from efrit.protocol.ids import RequestId, id_of_request_file, id_of_response_file, request_file, response_file
 from efrit.queue.durable import Disk
 from efrit.queue.layout import CLAIMS, HEARTBEAT, Area, id_of_withdrawn_file, log_file, progress_file, withdrawn_file
@@ -44,7 +45,7 @@ class QueueFiles:
         """The open directory. Raises `NotReady`."""
         if self._disk is None:
             disk = Disk(self.root)
-            with _as_client_errors():
+            with _as_client_errors(self.root):
                 disk.join()
             self._disk = disk
         return self._disk
@@ -60,12 +61,12 @@ class QueueFiles:
     def submit(self, rid: str, request: dict[str, Any]) -> None:
         """Stores it, durably. Storing the same again is fine. Raises `Conflict`, `NotReady`."""
         data = json.dumps(request, ensure_ascii=False, separators=(",", ":")).encode()
-        with _as_client_errors():
+        with _as_client_errors(self.root):
             (problem,) = commit(self.disk, [Submission(RequestId(rid), data)])
         if isinstance(problem, IdTaken):
             self._check_same(rid, data)
         elif problem is not None:
-            raise NotReady(str(problem), "free some space, or look at the directory")
+            raise storage_problem(self.root, problem)
 
     def _check_same(self, rid: str, data: bytes) -> None:
         from efrit.protocol import Request
@@ -97,7 +98,7 @@ class QueueFiles:
 
     def _look(self, handle: Handle) -> RequestState | None:
         disk, rid = self.disk, RequestId(handle.id)
-        with _as_client_errors():
+        with _as_client_errors(self.root):
             for area, reason in ((Area.REQUESTS, Reason.QUEUED), (Area.PROCESSING, Reason.RUNNING)):
                 found = disk.stat(area, request_file(rid))
                 if found is not None and disk.whatever_is(Area.RESPONSES, response_file(rid)) is None:
@@ -192,7 +193,7 @@ class QueueFiles:
         """Takes it back and answers it `Cancelled`; False if Emacs has claimed it."""
         from efrit.queue.cancel import withdraw
 
-        with _as_client_errors():
+        with _as_client_errors(self.root):
             return withdraw(self.disk, RequestId(rid), request_file(RequestId(rid)), datetime.now(UTC))
 
     def order_stop(self, rid: str, reason: Reason) -> None:
@@ -200,14 +201,14 @@ class QueueFiles:
         from efrit.protocol.states import Reason as WireReason
         from efrit.queue.cancel import order_stop
 
-        with _as_client_errors():
+        with _as_client_errors(self.root):
             order_stop(self.disk, RequestId(rid), WireReason(reason.value))
 
     def acknowledge(self, rid: str) -> None:
         """Archives the answer: it was handed over. It can be looked at until it is swept."""
         from efrit.queue.archive import acknowledge
 
-        with _as_client_errors():
+        with _as_client_errors(self.root):
             acknowledge(self.disk, RequestId(rid))
 
     # Housekeeping
@@ -254,7 +255,7 @@ class QueueFiles:
         if self.disk.stat(Area.ROOT, CLAIMS) is None:
             from efrit.queue.durable import publish
 
-            with _as_client_errors(), contextlib.suppress(FileExistsError):
+            with _as_client_errors(self.root), contextlib.suppress(FileExistsError):
                 publish(self.disk, Area.ROOT, CLAIMS, b"")
                 self.disk.sync_dir(Area.ROOT)
 
@@ -287,10 +288,18 @@ def _whole(rid: str, path: str, sha256: Any) -> str:
 
 
 @contextlib.contextmanager
-def _as_client_errors() -> Iterator[None]:
+def _as_client_errors(root: Path) -> Iterator[None]:
     try:
         yield
     except ClientError:
         raise
     except (EfritError, OSError) as error:
-        raise NotReady(f"the queue does not work: {error}", "run `efrit doctor`") from error
+        raise storage_problem(root, error) from error
+
+
+def storage_problem(root: Path, error: Exception) -> NotReady:
+    """Return what a client is told of a failure of the disk below `root`: a full one is named as such."""
+    full = isinstance(error, NoSpace) or getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
+    if full:
+        return NotReady(f"the disk of {root} is full", "free some space on it, and try again")
+    return NotReady(f"the queue does not work: {error}", "run `efrit doctor`")

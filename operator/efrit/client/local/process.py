@@ -42,6 +42,11 @@ class Emacs:
         return False
 
     @property
+    def stopped(self) -> bool:
+        """Whether a signal has stopped it (SIGSTOP): it does nothing until SIGCONT."""
+        return state_of(self.pid) == "T"
+
+    @property
     def alive(self) -> bool:
         """Whether it still runs."""
         return is_emacs(self.pid) and started_at(self.pid) == self.started
@@ -78,6 +83,19 @@ def _is_emacs_by_ps(pid: int) -> bool:
 
     told = subprocess.run(["ps", "-o", "comm=", "-p", str(pid)], capture_output=True, text=True, check=False)
     return "emacs" in told.stdout.lower()
+
+
+def state_of(pid: int) -> str:
+    """The letter of the state of process `pid`, as ps has it; empty if there is none."""
+    if not _PROC.is_dir():
+        import subprocess
+
+        told = subprocess.run(["ps", "-o", "state=", "-p", str(pid)], capture_output=True, text=True, check=False)
+        return told.stdout.strip()[:1]
+    try:
+        return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return ""
 
 
 def started_at(pid: int) -> float | None:

@@ -10,6 +10,7 @@ import fcntl
 import json
 import os
 import re
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,14 +19,13 @@ from typing import Any
 from efrit.client.errors import InstanceNotFound, WrongSettings
 
 CONFIG_VARIABLE = "EFRIT_CONFIG"
-HOME = "~/.emacs.d/.efrit"
 DEFAULT = "default"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", re.ASCII)
 
 
 @dataclass(frozen=True)
 class LocalInstance:
-    """One entry of `instances`. `timeout` in seconds, for evals that name none."""
+    """One entry of `instances`. `timeout` in seconds, for evals that name none; `init`: load the user's init file."""
 
     id: str
     queue_dir: Path
@@ -33,6 +33,7 @@ class LocalInstance:
     workspace_dir: Path
     timeout: float = 30.0
     auto_start: bool = True
+    init: bool = False
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,32 @@ def config_path(environment: Mapping[str, str]) -> Path:
     """EFRIT_CONFIG, else efrit/config.json in the user's configuration directory."""
     if named := environment.get(CONFIG_VARIABLE):
         return Path(named).expanduser()
-    return Path(environment.get("XDG_CONFIG_HOME") or "~/.config").expanduser() / "efrit/config.json"
+    return xdg_directory(environment, "XDG_CONFIG_HOME", "~/.config") / "efrit/config.json"
+
+
+def xdg_directory(environment: Mapping[str, str], variable: str, default: str) -> Path:
+    """Return a base directory of the user; like the specification, ignore a variable that is not absolute."""
+    named = environment.get(variable) or ""
+    return Path(named) if named.startswith("/") else Path(default).expanduser()
+
+
+def state_directory() -> Path:
+    """Return where queues lie: state that outlives a program and is of no use on another machine."""
+    return xdg_directory(os.environ, "XDG_STATE_HOME", "~/.local/state") / "efrit"
+
+
+def data_directory() -> Path:
+    """Return where workspaces lie, and what Emacs keeps for itself."""
+    return xdg_directory(os.environ, "XDG_DATA_HOME", "~/.local/share") / "efrit"
+
+
+def daemon_name(name: str, queue_dir: Path) -> str:
+    """Return the name of the daemon of a queue: no two queues of one user share it, whatever they are called.
+
+    Emacs finds a daemon by its name and the user alone.
+    """
+    # Importing hashlib costs more than this needs; the checksum only has to tell a user's few queues apart.
+    return f"efrit-{name}-{zlib.crc32(os.fsencode(os.path.realpath(queue_dir))):08x}"
 
 
 def new_instance(name: str) -> LocalInstance:
@@ -70,11 +96,8 @@ def new_instance(name: str) -> LocalInstance:
         raise WrongSettings(
             f"{name!r} is not a name for an instance", "use letters, digits, '.', '_' and '-', 63 at most"
         )
-    home = Path(HOME).expanduser()
-    if name == DEFAULT:
-        return LocalInstance(name, home / "queues", f"efrit-{name}", home / "workspace")
-    place = home / "instances" / name
-    return LocalInstance(name, place / "queues", f"efrit-{name}", place / "workspace")
+    queue = state_directory() / "instances" / name / "queue"
+    return LocalInstance(name, queue, daemon_name(name, queue), data_directory() / "instances" / name / "workspace")
 
 
 def load(path: Path) -> LocalSettings:
@@ -96,24 +119,57 @@ def load(path: Path) -> LocalSettings:
 
 
 def add_instance(settings: LocalSettings, instance: LocalInstance) -> LocalSettings:
-    """Writes `instance` into the file, so that other programs know it too. Raises `WrongSettings`."""
-    settings.path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        with settings.path.with_name(f".{settings.path.name}.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            given = _read(settings.path)
-            entries = given.setdefault("instances", {name: {} for name in settings.instances})
-            entries.setdefault(instance.id, {}).update(
-                queue_dir=str(instance.queue_dir),
-                daemon_name=instance.daemon_name,
-                workspace_dir=str(instance.workspace_dir),
-            )
-            temporary = settings.path.with_name(f".{settings.path.name}.{os.getpid()}")
-            temporary.write_text(json.dumps(given, indent=2) + "\n")
-            temporary.replace(settings.path)
-    except OSError as error:
-        raise WrongSettings(f"cannot write {settings.path}: {error.strerror}", "check its permissions") from error
+    """Write `instance` into the file, so that other programs know it too. Raises `WrongSettings`.
+
+    Only what differs from the defaults is written: those may change, and follow the environment.
+    """
+    usual = new_instance(instance.id)
+    given: dict[str, Any] = {}
+    if instance.queue_dir != usual.queue_dir:
+        given["queue_dir"] = str(instance.queue_dir)
+    if instance.daemon_name != daemon_name(instance.id, instance.queue_dir):
+        given["daemon_name"] = instance.daemon_name
+    if instance.workspace_dir != usual.workspace_dir:
+        given["workspace_dir"] = str(instance.workspace_dir)
+    if instance.init:
+        given["init"] = True
+
+    def write(entries: dict[str, Any]) -> None:
+        entry = entries.setdefault(instance.id, {})
+        for key in ("queue_dir", "daemon_name", "workspace_dir", "init"):
+            entry.pop(key, None)
+        entry.update(given)
+
+    change_entries(settings, write)
     return replace(settings, instances={**settings.instances, instance.id: instance})
+
+
+def remove_instance(settings: LocalSettings, name: str) -> LocalSettings:
+    """Take `name` out of the file, where it is there. Raises `WrongSettings`."""
+    change_entries(settings, lambda entries: entries.pop(name, None))
+    return replace(settings, instances={key: each for key, each in settings.instances.items() if key != name})
+
+
+def change_entries(settings: LocalSettings, change: Callable[[dict[str, Any]], object]) -> None:
+    """Apply `change` to `instances` of the file, which is replaced in one step. Raises `WrongSettings`."""
+    path = settings.path
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.with_name(f".{path.name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            given = _read(path)
+            change(given.setdefault("instances", {name: {} for name in settings.instances}))
+            temporary = path.with_name(f".{path.name}.{os.getpid()}")
+            temporary.write_text(json.dumps(given, indent=2) + "\n")
+            temporary.replace(path)
+    except OSError as error:
+        raise WrongSettings(f"cannot write {path}: {error.strerror}", "check its permissions") from error
+
+
+def written_entries(path: Path) -> Mapping[str, Any]:
+    """Return `instances` as it is in the file, empty where there is none. Raises `WrongSettings`."""
+    found = _read(path).get("instances")
+    return found if isinstance(found, dict) else {}
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -138,13 +194,15 @@ def _instance(path: Path, name: str, entry: Any) -> LocalInstance:
         text = _get(path, entry, key, _text, None, here)
         return default if text is None else Path(text).expanduser()
 
+    queue = directory("queue_dir", usual.queue_dir)
     return LocalInstance(
         name,
-        queue_dir=directory("queue_dir", usual.queue_dir),
-        daemon_name=_get(path, entry, "daemon_name", _text, usual.daemon_name, here),
+        queue_dir=queue,
+        daemon_name=_get(path, entry, "daemon_name", _text, None, here) or daemon_name(name, queue),
         workspace_dir=directory("workspace_dir", usual.workspace_dir),
         timeout=_get(path, entry, "timeout", _positive, usual.timeout, here),
         auto_start=_get(path, entry, "auto_start", _truth, usual.auto_start, here),
+        init=_get(path, entry, "init", _truth, usual.init, here),
     )
 
 

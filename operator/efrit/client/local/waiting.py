@@ -16,6 +16,7 @@ from efrit.client.errors import NotReady, RequestNotFound
 from efrit.client.interface import Handle, RequestState, Update
 from efrit.client.local.answers import progress
 from efrit.client.local.daemon import Daemon
+from efrit.client.local.health import Health
 from efrit.client.local.patience import Patience
 from efrit.client.words import Phase, Reason, RequestType
 from efrit.client.worklog import entry, words_in
@@ -102,6 +103,7 @@ class _Supervisor:
         self._handle = handle
         self._looked = time.monotonic()
         self._running_since: float | None = None
+        self._health = Health(daemon)
         self._starts = 0
 
     async def look(self, state: RequestState) -> None:
@@ -111,7 +113,9 @@ class _Supervisor:
         self._looked = now
         if not self._daemon.serves():
             await self._start_again()
-        elif state.phase is not Phase.RUNNING:
+            return
+        await asyncio.to_thread(self._health.look, now)
+        if state.phase is not Phase.RUNNING:
             self._running_since = None
         elif state.type is RequestType.EVAL:
             self._running_since = self._running_since or now

@@ -1,4 +1,4 @@
-"""Work as the request file of a queue. Pure, but for the id and the time it is given."""
+"""Work as the request file of a queue. Pure, but for the id, the time, and a look whether its directory exists."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ def check(work: Work) -> None:
         raise Refused(
             "the content holds a NUL character, which not every Emacs reads", "write it as \\0 in a Lisp string"
         )
+    if work.directory is not None and not os.path.isdir(work.directory):  # noqa: PTH112 - pathlib is slow to import
+        raise Refused(f"there is no directory {work.directory}", "name one that exists with --dir")
     if work.queue_timeout is not None:
         raise Refused("how long work waits is not bounded on this machine", "leave the queue timeout out")
     if work.budget is not None and work.type != "command":
@@ -51,6 +53,8 @@ def request_for(rid: str, work: Work) -> dict[str, Any]:
         options["budget"] = {name: value for name, value in bounds.items() if value is not None}
     if work.session is not None:
         options["session"] = {"id": work.session}
+    if work.directory is not None:
+        options["directory"] = work.directory
     now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return {
         "version": "1.0.0",

@@ -1,0 +1,52 @@
+"""Removing an instance of this machine: its entry in the configuration, its queue, and on request its workspace."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from efrit.client.errors import NotReady, Refused
+from efrit.client.interface import Removed
+from efrit.client.local.daemon import Daemon
+from efrit.client.local.settings import LocalSettings, new_instance, remove_instance
+
+
+def remove(settings: LocalSettings, daemon: Daemon, *, files: bool) -> tuple[LocalSettings, Removed]:
+    """Remove a stopped instance; return the settings without it and what was left.
+
+    Directories that the user chose are left in place: they may hold more than this program put there.
+    Raises `Refused` while its Emacs runs or work waits, `NotReady` where a directory cannot be deleted.
+    """
+    instance = daemon.instance
+    name = instance.id
+    usual = new_instance(name)
+    if daemon.serves():
+        raise Refused(f"{name} is running", f"stop it first: efrit stop {name}")
+    pending, processing, _ = daemon.files.counts() if instance.queue_dir.is_dir() else (0, 0, 0.0)
+    if pending or processing:
+        raise Refused(
+            f"{pending + processing} requests of {name} are not finished",
+            f"start it and wait for them, or cancel them: efrit requests -i {name}",
+        )
+    daemon.files.close()
+    deleted: list[Path] = []
+    for directory, wanted in (
+        (instance.queue_dir, instance.queue_dir == usual.queue_dir),
+        (instance.workspace_dir, files and instance.workspace_dir == usual.workspace_dir),
+    ):
+        if wanted and directory.is_dir():
+            try:
+                shutil.rmtree(directory)
+            except OSError as error:
+                raise NotReady(
+                    f"cannot delete {directory}: {error}", "check its permissions, and try again"
+                ) from error
+            deleted.append(directory)
+    for directory in deleted:
+        if not any(directory.parent.iterdir()):
+            directory.parent.rmdir()
+    # Last: a removal that was cut short can be repeated.
+    settings = remove_instance(settings, name)
+    kept = [str(each) for each in (instance.queue_dir, instance.workspace_dir) if each.is_dir()]
+    message = f"{name} is removed" + (f"; kept {', '.join(kept)}" if kept else "")
+    return settings, Removed(message, tuple(kept))

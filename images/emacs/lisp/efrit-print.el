@@ -18,6 +18,8 @@
 (defvar print-unreadable-function)      ; Emacs 29
 (defvar print-symbols-bare)             ; Emacs 29
 
+(define-error 'efrit-unprintable "The value cannot be printed")
+
 (defconst efrit-print--deepest 1000
   "Nesting that C code prints without danger to its stack.")
 
@@ -31,7 +33,9 @@
 ;;;; Printing
 
 (defun efrit-print (value limit)
-  "Print VALUE readably in at most LIMIT bytes of UTF-8; return an `efrit-print'."
+  "Print VALUE readably in at most LIMIT bytes of UTF-8; return an `efrit-print'.
+Signal `efrit-unprintable' for what is nested too deeply: no part of it would be
+what Emacs prints."
   (let* ((print-length nil) (print-level nil) (print-circle t)
          (print-quoted t) (print-gensym nil)
          (print-escape-newlines nil) (print-escape-control-characters nil)
@@ -48,26 +52,36 @@
                   ('fits (prin1-to-string value))
                   ;; The text is cut below, so the closing quote is lost anyway.
                   ('long-string (prin1-to-string (substring value 0 (1+ limit))))
+                  ('deep (efrit-print--too-deep efrit-print--deepest))
                   (_ (efrit-print--slowly value limit)))))
          (bytes (string-bytes text))
          (over (> bytes limit)))
     (efrit-print--make :text (if over (efrit-print-head text limit) text)
                        :bytes bytes
-                       :truncated (or over (memq verdict '(long-string deep))))))
+                       :truncated (or over (eq verdict 'long-string)))))
+
+(defun efrit-print--too-deep (levels)
+  "Signal that a value is nested deeper than LEVELS."
+  (signal 'efrit-unprintable (list (format "it is nested deeper than %d levels" levels))))
 
 (defun efrit-print--slowly (value limit)
   "Print VALUE one character at a time until LIMIT bytes are passed."
   ;; Without `print-circle' nothing is prepared; C code refuses level 200.
-  (let ((print-circle nil) (print-level 190) (printed 0))
+  (let ((print-circle nil) (printed 0))
     (with-temp-buffer
       (catch 'efrit-print--full
-        (prin1 value
-               (lambda (char)
-                 (insert char)
-                 (when (> (setq printed (+ printed (if (< char 128) 1
-                                                     (string-bytes (string char)))))
-                          limit)
-                   (throw 'efrit-print--full nil)))))
+        (condition-case err
+            (prin1 value
+                   (lambda (char)
+                     (insert char)
+                     (when (> (setq printed (+ printed (if (< char 128) 1
+                                                         (string-bytes (string char)))))
+                              limit)
+                       (throw 'efrit-print--full nil))))
+          (error
+           (if (string-match-p "circular" (error-message-string err))
+               (efrit-print--too-deep 199)
+             (signal (car err) (cdr err))))))
       (buffer-string))))
 
 ;;;; Measuring

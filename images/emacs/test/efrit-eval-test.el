@@ -62,6 +62,17 @@
                      "EvalError"))
       (should (equal (efrit-test-value "after" "max-lisp-eval-depth") limit)))))
 
+(ert-deftest efrit-eval-a-value-that-cannot-be-printed-is-an-error ()
+  (efrit-test-with-daemon ()
+    (let ((answer (efrit-test-eval "deep" "(let (l) (dotimes (_ 100000 l) (setq l (list l))))")))
+      (should (equal (alist-get 'reason answer) "EvalError"))
+      (should (equal (alist-get 'error_code answer) "efrit-unprintable"))
+      (should (equal (alist-get 'error answer)
+                     "The value cannot be printed: \"it is nested deeper than 1000 levels\""))
+      (should-not (alist-get 'result answer))
+      (should-not (alist-get 'truncated answer)))
+    (should (equal (efrit-test-value "after" "(+ 1 2)") "3"))))
+
 (ert-deftest efrit-eval-what-is-printed-and-said-is-captured ()
   (efrit-test-with-daemon ()
     (let ((answer (efrit-test-eval "a" "(princ \"out\") (print 1) (message \"said %d\" 7) nil")))

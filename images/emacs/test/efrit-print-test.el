@@ -68,11 +68,28 @@
     (dotimes (_ 60) (setq bomb (list bomb bomb)))
     (efrit-print-test--within 3 (efrit-print bomb 1000))))
 
-(ert-deftest efrit-print-a-deep-value-does-not-end-emacs ()
-  (let ((deep nil))
-    (dotimes (_ 100000) (setq deep (list deep)))
-    (should (efrit-print-truncated (efrit-print-test--within 3
-                                     (efrit-print deep 10000))))))
+(defun efrit-print-test--deep (depth leaf)
+  "Return a list of lists, DEPTH levels deep, with LEAF in the last."
+  (let ((deep leaf))
+    (dotimes (_ depth deep) (setq deep (list deep)))))
+
+(ert-deftest efrit-print-a-deep-value-is-an-error-and-does-not-end-emacs ()
+  (dolist (leaf (list nil (propertize "a" 'face 'bold) (number-sequence 1 200000)))
+    (should-error (efrit-print-test--within 60
+                    (efrit-print (efrit-print-test--deep 100000 leaf) 10000))
+                  :type 'efrit-unprintable))
+  ;; What is not measured is printed in another way, which goes less deep.
+  (should-error (efrit-print (efrit-print-test--deep 500 (propertize "a" 'face 'bold)) 10000)
+                :type 'efrit-unprintable))
+
+(ert-deftest efrit-print-a-value-that-is-not-too-deep-is-whole ()
+  (let ((printed (efrit-print (efrit-print-test--deep 900 'a) 10000)))
+    (should-not (efrit-print-truncated printed))
+    (should (equal (efrit-print-text printed)
+                   (concat (make-string 900 ?\() "a" (make-string 900 ?\))))))
+  (let ((printed (efrit-print (efrit-print-test--deep 150 (propertize "a" 'face 'bold)) 10000)))
+    (should-not (efrit-print-truncated printed))
+    (should (string-match-p "(#(\"a\" 0 1 (face bold)))" (efrit-print-text printed)))))
 
 (ert-deftest efrit-print-properties-are-printed-and-bounded ()
   (let ((text (propertize "abc" 'face 'bold)))

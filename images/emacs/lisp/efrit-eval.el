@@ -97,20 +97,32 @@ Nothing is evaluated unless all of it can be read."
       (delete-region keep (point-max)))))
 
 (defun efrit-eval--output-buffer ()
-  "Return the empty buffer for output."
-  (unless (buffer-live-p efrit-eval--output)
-    (setq efrit-eval--output (generate-new-buffer " *efrit-output*"))
-    (with-current-buffer efrit-eval--output
-      ;; Code that kills every buffer would break its own next `print'.
-      (add-hook 'kill-buffer-query-functions #'ignore nil t)
-      (add-hook 'after-change-functions #'efrit-eval--bound-output nil t)))
+  "Return an empty buffer for output.
+It is a new one each time: code may have made the last one read-only, put hooks
+or properties into it, or changed its mode."
+  (let ((buffer-list-update-hook nil))
+    (efrit-eval--kill-output)
+    (setq efrit-eval--output (generate-new-buffer " *efrit-output*")))
   (with-current-buffer efrit-eval--output
-    (widen)
-    (let ((inhibit-modification-hooks t) (inhibit-read-only t))
-      (unless (= (buffer-size) 0) (erase-buffer)))
-    (setq efrit-eval--output-lost 0
+    (set-buffer-multibyte t)
+    (setq buffer-read-only nil
           buffer-undo-list t)
+    (setq-local before-change-functions nil
+                first-change-hook nil
+                after-change-functions (list #'efrit-eval--bound-output)
+                kill-buffer-hook nil
+                ;; Code that kills every buffer would break its own next `print'.
+                kill-buffer-query-functions (list #'ignore))
     (current-buffer)))
+
+(defun efrit-eval--kill-output ()
+  "Kill the buffer for output, whatever code has made of it."
+  (when (buffer-live-p efrit-eval--output)
+    (with-current-buffer efrit-eval--output
+      (setq-local kill-buffer-hook nil
+                  kill-buffer-query-functions nil)
+      (set-buffer-modified-p nil))
+    (ignore-errors (kill-buffer efrit-eval--output))))
 
 (defun efrit-eval--printed ()
   "Return what was printed, bounded."

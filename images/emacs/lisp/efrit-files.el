@@ -52,8 +52,9 @@ Interrupts wait until BODY is done."
          (after-insert-file-functions nil)
          (format-alist nil)
          (create-lockfiles nil)
-         (inhibit-read-only nil)
-         (buffer-read-only nil)
+         (inhibit-read-only t)
+         (inhibit-modification-hooks t)
+         (buffer-list-update-hook nil)
          (case-fold-search nil)
          (read-circle t)
          (default-directory "/")
@@ -111,18 +112,13 @@ Without NAME, the directory itself; a PART may be a file of the queue too."
   (and (null (file-attribute-type attributes))
        (eq (aref (file-attribute-modes attributes) 0) ?-)))
 
-(defvar efrit-files--buffer nil
-  "The buffer files are read into.")
-
 (defun efrit-files-read (path)
   "Return the text of the file at PATH; bytes that are no UTF-8 stay raw."
-  (unless (buffer-live-p efrit-files--buffer)
-    (setq efrit-files--buffer (generate-new-buffer " *efrit-read*" t)))
-  (with-current-buffer efrit-files--buffer
-    (widen)
-    (erase-buffer)
+  ;; A new buffer each time: code makes what it likes of one that lasts.
+  (with-temp-buffer
+    (set-buffer-multibyte t)
     (insert-file-contents path)
-    (prog1 (buffer-string) (erase-buffer))))
+    (buffer-string)))
 
 ;;;; Writing
 

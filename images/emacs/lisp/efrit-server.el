@@ -320,6 +320,14 @@ Sessions take turns with requests: a step, a request, a step."
 
 (defun efrit-server--on-tick ()
   "Beat, and have the queue scanned in case an event was lost."
+  (unwind-protect
+      (efrit-server--look-around)
+    ;; After a throw, Emacs would take the timer to be running for ever.
+    (when (timerp efrit-server--tick)
+      (setf (timer--triggered efrit-server--tick) nil))))
+
+(defun efrit-server--look-around ()
+  "Do what is to be done with every tick."
   (efrit-server--entry
     (efrit-eval-leave-recursion)
     (unless efrit-server--busy
@@ -370,6 +378,8 @@ An answer that is held back is one of our own, though of no session any more."
 (defun efrit-server--timer-set-p (timer seconds)
   "Return non-nil when TIMER will go off, within SECONDS."
   (and (memq timer timer-list)
+       ;; The mark of one that runs, and stays where a throw has ended it.
+       (not (timer--triggered timer))
        ;; After the clock was set back, a timer would sleep that much longer.
        (< (float-time (time-subtract (timer--time timer) nil)) seconds)))
 

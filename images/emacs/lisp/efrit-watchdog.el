@@ -45,7 +45,9 @@ done
 (defun efrit-watchdog--start ()
   "Start the helper."
   (let ((default-directory "/") (file-name-handler-alist nil)
-        (process-connection-type nil))
+        (process-connection-type nil)
+        ;; It needs `sleep', whatever code has made of the environment.
+        (process-environment '("PATH=/usr/bin:/bin:/usr/local/bin:/run/current-system/sw/bin")))
     (setq efrit-watchdog--process
           (make-process :name "efrit-watchdog"
                         :buffer nil

@@ -153,5 +153,16 @@ The signal is repeated, as a bridge does."
             (should (equal (alist-get 'status answer) "timeout"))
             (should (< 0.45 (alist-get 'execution_time answer) 3))))))))
 
+(ert-deftest efrit-interrupt-time-is-limited-whatever-is-in-the-environment ()
+  (dolist (change '("(setenv \"PATH\" \"\")" "(setq process-environment nil)"
+                    "(setq exec-path nil shell-file-name \"/nonexistent\")"))
+    (efrit-test-with-daemon ("EFRIT_BRIDGE=0")
+      (ert-info (change)
+        ;; The helper is started again, in what the code has left.
+        (efrit-test-eval "a" (format "%s (mapc #'delete-process (process-list))" change))
+        (efrit-test-submit "b" :content "(while t)" :options '(:timeout 0.5))
+        (efrit-test-wait 60 (efrit-test-answer-p "b"))
+        (should (equal (alist-get 'reason (efrit-test-answer "b")) "TimedOut"))))))
+
 (provide 'efrit-interrupt-test)
 ;;; efrit-interrupt-test.el ends here

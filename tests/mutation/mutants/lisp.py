@@ -148,6 +148,13 @@ MUTANTS = (
         ("ert:efrit-session-fault-a-record-that-cannot-be-written-at-first-changes-no-answer",),
     ),
     Mutant(
+        "the repair of the regular timer after a throw out of it",
+        SERVER,
+        "      (setf (timer--triggered efrit-server--tick) nil))))\n",
+        "      (ignore efrit-server--tick))))\n",
+        ("ert:efrit-server-a-throw-out-of-the-regular-timer-does-not-end-it",),
+    ),
+    Mutant(
         "the refusal of a key that text has by chance",
         SECRET,
         "    (when (< (length key) efrit-secret--fewest-characters)\n",

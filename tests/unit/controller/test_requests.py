@@ -675,7 +675,9 @@ def test_a_request_wakes_its_instance_suspended_for_idleness() -> None:
     assert written(actions)["reason"] == "InstanceSuspended"
 
 
-def _updating(reason: str, pod_template: str = "old", status: str = "Unknown", **fields: Any) -> InstanceSnapshot:
+def _updating(
+    reason: str, pod_template: str = "old", status: str = "Unknown", spec: dict[str, Any] | None = None, **fields: Any
+) -> InstanceSnapshot:
     """A ready instance whose StatefulSet has template `new` and whose condition Updated says this."""
     told = {
         "type": "Updated",
@@ -685,7 +687,7 @@ def _updating(reason: str, pod_template: str = "old", status: str = "Unknown", *
         "lastTransitionTime": wire_time(NOW),
     }
     current = StatefulSetView("efrit-alpha", "ss", 1, template_hash="new")
-    made = instance(status={"conditions": [told]})
+    made = instance(spec=spec, status={"conditions": [told]})
     return ready(made, statefulset=current, pod=pod(template_hash=pod_template), **fields)
 
 
@@ -713,6 +715,22 @@ def test_a_request_is_not_handed_to_an_instance_that_is_about_to_be_updated(targ
 )
 def test_a_request_is_handed_to_the_updated_pod_and_while_a_change_is_held(target: InstanceSnapshot) -> None:
     assert of_kind(decide(snapshot(target=target), LATER), Submit)
+
+
+@pytest.mark.parametrize(
+    ("pod_template", "queue", "submitted"),
+    [("new", QUEUE_ID, True), ("old", QUEUE_ID, False), ("new", "an earlier queue", False), ("new", None, False)],
+    ids=["recorded", "the pod is about to be replaced", "recorded on another queue", "not recorded"],
+)
+def test_a_request_recorded_on_an_ephemeral_queue_before_the_update_is_still_handed_over(
+    pod_template: str, queue: str | None, submitted: bool
+) -> None:
+    target = _updating("UpdateDraining", pod_template, spec=EPHEMERAL)
+    given = request(status={"phase": "Pending", "reason": "Queued", "instanceName": "alpha", "queueID": queue})
+
+    actions = decide(snapshot(given, target), LATER)
+
+    assert bool(of_kind(actions, Submit)) == submitted
 
 
 def test_a_request_on_the_queue_of_an_instance_that_drains_goes_on() -> None:

@@ -31,7 +31,7 @@ from efrit.controller.decide.case import Case
 from efrit.controller.decide.instances import found_ready_before
 from efrit.controller.decide.queue_volume import disk_problem, disk_sentence
 from efrit.controller.decide.room import CRAMPED, ROOMY, Room
-from efrit.controller.decide.views import RequestSnapshot
+from efrit.controller.decide.views import InstanceSnapshot, RequestSnapshot
 from efrit.controller.decide.waiting import once_it_lasts, open_status, queue_deadline, tell_progress, wait
 from efrit.controller.decide.wire import wire_request
 from efrit.protocol import RequestState
@@ -293,9 +293,22 @@ def _known_to_bridge(case: Case) -> list[Action] | None:
     return [*actions, *queue_deadline(case)]
 
 
+def _recorded_before_update(case: Case, target: InstanceSnapshot) -> bool:
+    """Whether the status names the ephemeral queue already: nobody could tell later that it was not handed over.
+
+    The update waits for it (`InstanceSnapshot.unfinished`), as long as the pod's template is not replaced yet.
+    """
+    pod, current, recorded = target.pod, target.statefulset, case.snapshot.request.status.queue_id
+    if not target.instance.spec.queue.ephemeral or recorded is None or recorded != target.bridge.queue_id:
+        return False
+    return pod is not None and current is not None and pod.template_hash == current.template_hash
+
+
 def _target_updating(case: Case) -> list[Action] | None:
     target = case.snapshot.target
     if target is None or not target.held_for_update:
+        return None
+    if _recorded_before_update(case, target):
         return None
     name = target.instance.metadata.name
     message = f"EfritInstance {name} is being updated: the request waits for its new pod."

@@ -170,7 +170,7 @@ class InstanceSnapshot:
     applied_digest: str | None = None
     """Digest of the children beside the StatefulSet that this process last applied."""
     unfinished: int = 0
-    """Requests on their way to the bridge, or known to be on its queue without an answer."""
+    """Requests on their way to the bridge, recorded on its ephemeral queue, or on its queue without an answer."""
     controller_started: datetime | None = None
     rollout: RolloutView = field(default_factory=RolloutView)
     update_reserved: bool = False

@@ -133,6 +133,8 @@ class Memory:
             entry.views[uid] = entry.views[uid].model_copy(update={"response": None})
         if self._requests[request.key].open:
             entry.open_requests.add(request.key)
+            if request.status.queue_id is not None:
+                entry.recorded_requests.add(request.key)
             self._place(entry, request.key)
 
     def _untarget(self, entry: RequestRecord) -> None:
@@ -141,6 +143,7 @@ class Memory:
         for target in (target_of(entry.request), entry.assumed):
             if target is not None:
                 self._instances[target].open_requests.discard(key)
+                self._instances[target].recorded_requests.discard(key)
                 self._instances[target].line.discard(key)
         entry.assumed = None
 

@@ -50,6 +50,8 @@ class InstanceRecord:
     submitting: int = 0
     """Hand-overs whose outcome is not known yet."""
     open_requests: set[Key] = field(default_factory=set)
+    recorded_requests: set[Key] = field(default_factory=set)
+    """Those of them whose status names the queue that they are being handed to."""
     line: Line = field(default_factory=Line)
     last_activity: datetime | None = None
     work: Work = field(default_factory=Work)
@@ -85,6 +87,15 @@ class InstanceRecord:
             return False
         self.children_seen[place] = int(version)
         return True
+
+    @property
+    def unfinished(self) -> int:
+        """Return at least how many requests the pod's end would cut off, in the queue or on their way to it.
+
+        A request that is recorded on an ephemeral queue counts until it is final: it may be handed over any moment.
+        """
+        ephemeral = self.instance is not None and bool(self.instance.spec.queue.ephemeral)
+        return self.submitting + self.views.unfinished + (len(self.recorded_requests) if ephemeral else 0)
 
     @property
     def empty(self) -> bool:

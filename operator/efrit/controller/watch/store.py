@@ -342,7 +342,7 @@ class Store(Handovers):
             early_writes=entry.early_writes,
             resync=entry.resync,
             applied_digest=entry.applied_digest,
-            unfinished=entry.submitting + entry.views.unfinished,
+            unfinished=entry.unfinished,
             controller_started=self._started,
             rollout=self.rollouts.view(),
             update_reserved=self.rollouts.is_reserved(key),

@@ -389,6 +389,25 @@ async def test_only_open_requests_count_as_load() -> None:
     assert world.store.counts() == (1, 3)
 
 
+@pytest.mark.parametrize(("queue", "unfinished"), [({"ephemeral": True}, 1), ({"storage": {}}, 0)])
+@on_virtual_time
+async def test_a_request_recorded_on_an_ephemeral_queue_is_unfinished_until_it_is_final(
+    queue: Json, unfinished: int
+) -> None:
+    world = World()
+    world.store.observe_instance(instance_json("alpha", spec={"queue": queue}))
+    recorded = {"phase": "Queued", "queueID": QUEUE_ID, "instanceName": "alpha"}
+    counts = []
+    for version, status in (("1", {}), ("2", recorded), ("3", final_status())):
+        made = request_json(status=status)
+        made["metadata"]["resourceVersion"] = version
+        world.store.observe_request(made)
+        found = world.store.instance_snapshot(ALPHA)
+        assert found is not None
+        counts.append(found.unfinished)
+    assert counts == [0, unfinished, 0]
+
+
 @on_virtual_time
 async def test_the_last_activity_is_the_latest_creation_or_end_of_a_request() -> None:
     world = World()

@@ -65,7 +65,7 @@ def test_a_daemon_without_operator_and_bridge_answers_files(
         return kubectl("describe", "pod", *where, check=False) + kubectl("logs", *where, check=False)
 
     kubectl("wait", "pod", *where, "--for=condition=Ready", "--timeout=60s")
-    queue = "/home/efrit/.emacs.d/.efrit/queues"
+    queue = "/home/efrit/.local/state/efrit/instances/default/queue"
     until(lambda: shell('[ -d "$1/requests" ] && echo yes || :', queue) or None, story)
     for way in (BY_RENAME, BY_WRITING):
         identifier = f"efrit_1735939200_{len(way)}"

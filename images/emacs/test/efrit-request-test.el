@@ -37,6 +37,17 @@
     (should (equal (efrit-request-retry request) "never"))
     (should (= (efrit-request-turn request 5) 5))))
 
+(ert-deftest efrit-request-a-directory-to-begin-in-is-an-absolute-path-of-this-machine ()
+  (pcase-dolist (`(,given ,directory) '(("/a/b" "/a/b/") ("/" "/") ("/ssh:host:/a" "/:/ssh:host:/a/")))
+    (let ((request (efrit-request-test--parse :type "eval" :content "1"
+                                              :options `(:directory ,given))))
+      (should (null (efrit-request-problem request)))
+      (should (equal (efrit-request-directory request) directory))))
+  (dolist (given (list "a/b" "~/a" "" "/a\0b" 5 (concat "/" (make-string 4096 ?x))))
+    (should (string-match-p "options\\.directory. must be an absolute path"
+                            (efrit-request-test--problem
+                             :options `(:directory ,given))))))
+
 (ert-deftest efrit-request-a-chat-or-command-has-longer-than-an-eval ()
   (let ((efrit-request-timeout 7) (efrit-command-timeout 77))
     (pcase-dolist (`(,type . ,seconds) '(("eval" . 7) ("chat" . 77) ("command" . 77)))

@@ -187,3 +187,18 @@ def test_timestamps_are_written_in_utc_to_the_millisecond() -> None:
 def test_what_an_older_emacs_cannot_read_is_refused(given: dict[str, object]) -> None:
     with pytest.raises(InvalidRequest, match="not read by every Emacs"):
         Request.parse(json.dumps(LEAST | given))
+
+
+@pytest.mark.parametrize("directory", ["relative", "~/home", "", "/a\0b", "/" + "x" * 4096])
+def test_a_directory_to_begin_in_is_an_absolute_path(directory: str) -> None:
+    data = {"id": "a", "type": "eval", "content": "1", "options": {"directory": directory}}
+    with pytest.raises(InvalidRequest):
+        Request.parse(json.dumps(data).encode())
+
+
+def test_the_directory_is_a_part_of_what_would_be_executed() -> None:
+    def digest(**options: str) -> str:
+        data = {"id": "a", "type": "eval", "content": "1", "options": options}
+        return Request.parse(json.dumps(data).encode()).digest()
+
+    assert len({digest(), digest(directory="/a"), digest(directory="/b")}) == 3

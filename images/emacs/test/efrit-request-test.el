@@ -43,7 +43,7 @@
                                               :options `(:directory ,given))))
       (should (null (efrit-request-problem request)))
       (should (equal (efrit-request-directory request) directory))))
-  (dolist (given (list "a/b" "~/a" "" "/a\0b" 5 (concat "/" (make-string 4096 ?x))))
+  (dolist (given (list "a/b" "~/a" "" 5 (concat "/" (make-string 4096 ?x))))
     (should (string-match-p "options\\.directory. must be an absolute path"
                             (efrit-request-test--problem
                              :options `(:directory ,given))))))

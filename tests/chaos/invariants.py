@@ -173,6 +173,8 @@ def nothing_is_left_behind(history: History) -> Iterator[Violation]:
         else:
             yield Violation("I6", "", "a file lies where none should be", place)
     for (queue, uid), kinds in archived.items():
+        if kinds == {"resp"} and _declined_on_a_full_volume(history, known[uid]):
+            continue
         if kinds - {"log"} != {"req", "resp"}:
             missing = "answer" if kinds == {"req"} else "request"
             yield Violation("I6", known[uid].name, f"the archive has no {missing} of it", queue)
@@ -180,6 +182,13 @@ def nothing_is_left_behind(history: History) -> Iterator[Violation]:
         owner = known.get(name.removeprefix("efrit-result-"))
         if owner is None or owner.namespace != namespace:
             yield Violation("I6", "", "a result Secret belongs to no request", f"{namespace}/{name}")
+
+
+def _declined_on_a_full_volume(history: History, request: Submitted) -> bool:
+    """Whether it was cancelled before it came, where there was room for the answer alone."""
+    full = any(history.hits.get(fault) for fault in ("fill a volume of", "ENOSPC", "half written, ENOSPC"))
+    reasons = {each.response.get("reason") for each in _answers_of(history, request)}
+    return full and reasons == {"Cancelled"} and history.runs(request) == 0
 
 
 def nothing_crosses(history: History) -> Iterator[Violation]:

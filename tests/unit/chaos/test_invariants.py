@@ -213,6 +213,19 @@ def test_i6_half_a_pair_in_the_archive() -> None:
     assert broken(history(files=archived()[:1])) == {"I6"}
 
 
+def test_i6_on_a_full_volume_what_never_ran_may_have_its_cancelled_answer_alone() -> None:
+    alone = {
+        "submitted": (asked(ends=(End("Cancelled", runs=(0,)),)),),
+        "versions": (OPEN, failed("Cancelled", attempt=None, startTime=None)),
+        "answers": (answer(reason="Cancelled", result=None),),
+        "files": archived()[1:],
+        "ran": (),
+        "results": {},
+    }
+    assert broken(history(**alone)) == {"I6"}
+    assert violations(history(**alone, hits={"fill a volume of": 1})) == []
+
+
 def test_i6_a_result_secret_of_nobody() -> None:
     assert broken(history(secrets=(("ns", "efrit-result-uid-x"),))) == {"I6"}
 

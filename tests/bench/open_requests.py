@@ -39,6 +39,7 @@ class World:
         self.names = [f"i{number}" for number in range(instances)]
         for name in self.names:
             self.store.observe_instance(self.instance(name))
+            self.store.observe_statefulset(_statefulset(name))
             self.store.observe_pod(_pod(name))
         for number in range(REQUESTS):
             target = None if number < unbound else self.names[number % instances]
@@ -89,8 +90,15 @@ def _now() -> datetime:
 
 def _pod(name: str) -> Json:
     labels = {"efrit.dev/instance": name}
+    owners = [{"uid": f"set-{name}", "controller": True}]
     meta = {"name": f"efrit-{name}-0", "namespace": NAMESPACE, "uid": POD_UID, "labels": labels}
-    return {"metadata": meta, "status": {"phase": "Running", "podIP": "127.0.0.1"}}
+    return {"metadata": {**meta, "ownerReferences": owners}, "status": {"phase": "Running", "podIP": "127.0.0.1"}}
+
+
+def _statefulset(name: str) -> Json:
+    owners = [{"uid": f"uid-{name}", "controller": True}]
+    meta = {"name": f"efrit-{name}", "namespace": NAMESPACE, "uid": f"set-{name}"}
+    return {"metadata": {**meta, "labels": {"efrit.dev/instance": name}, "ownerReferences": owners}}
 
 
 def _news(world: World) -> Iterator[tuple[str, Callable[[], None]]]:

@@ -111,11 +111,24 @@ class Storage(ApiModel):
     ephemeral: bool | None = Field(
         default=None, description="true: files live and die with the pod. Only true has a meaning."
     )
+    size_limit: Quantity | None = Field(
+        default=None,
+        description="With ephemeral: the pod is evicted when its files take more. "
+        "Default: 2Gi for the queue, 10Gi for the workspace.",
+    )
     rules: ClassVar = (
         Rule(
             "[has(self.storage), has(self.existingClaim), has(self.ephemeral) && self.ephemeral]"
             ".filter(given, given).size() <= 1",
             "choose one: storage (the default), existingClaim or ephemeral: true.",
+        ),
+        Rule(
+            "!has(self.sizeLimit) || (has(self.ephemeral) && self.ephemeral)",
+            "sizeLimit is for ephemeral: true; a volume's size is storage.size.",
+        ),
+        Rule(
+            "!has(self.sizeLimit) || quantity(string(self.sizeLimit)).isGreaterThan(quantity('0'))",
+            "sizeLimit must be greater than 0: give one such as 5Gi.",
         ),
         Rule(
             "(has(self.ephemeral) && self.ephemeral) == (has(oldSelf.ephemeral) && oldSelf.ephemeral) "
@@ -237,6 +250,14 @@ class Limits(ApiModel):
         ge=1,
         le=MAX_TIMEOUT_SECONDS,
         description="Longest running time in seconds of a chat or command that names none.",
+    )
+
+    drain_seconds: int = Field(
+        default=300,
+        ge=10,
+        le=MAX_TIMEOUT_SECONDS,
+        description="Longest time in seconds that running work may go on when the pod is stopped (suspension, "
+        "eviction, deletion). The pod gets the longest default timeout above and 10 s, at most this.",
     )
 
 

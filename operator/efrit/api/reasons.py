@@ -76,6 +76,7 @@ class InstanceReason(StrEnum):
     VOLUME_PENDING = "VolumePending"
     IMAGE_PULL_FAILED = "ImagePullFailed"
     CONFIG_MISSING = "ConfigMissing"
+    NODE_LOST = "NodeLost"
     CRASH_LOOPING = "CrashLooping"
     CHILD_REFUSED = "ChildRefused"
     BRIDGE_UNREACHABLE = "BridgeUnreachable"

@@ -608,3 +608,16 @@ def test_a_new_controller_lets_a_ready_instance_be_ready_until_it_has_heard_from
     assert condition(written(decide(lost)), "Ready")[0] == "False"
     other = replace(known, bridge=BridgeView(), pod=pod("new", started=NOW - seconds(5)))
     assert condition(written(decide(other)), "Ready")[0] == "False"
+
+
+@pytest.mark.parametrize("spec", [{}, SUSPENDED], ids=["running", "suspended"])
+def test_a_lost_node_is_told_with_a_warning_as_soon_as_the_grace_period_is_over(decide: Decide, spec: Json) -> None:
+    stuck = pod(deleting=True, deletion_deadline=NOW, node="worker-1")
+    given = ready(instance(spec=spec), pod=stuck, bridge=BridgeView())
+
+    before, after = decide(given), decide(given, NOW + seconds(30))
+
+    assert seconds(30) in [each.after for each in of_kind(before, LookAgain)]
+    assert [each.reason for each in of_kind(before, Record)] == []
+    assert condition(written(after), "Ready")[:2] == ("False", "NodeLost")
+    assert [(each.type, each.reason) for each in of_kind(after, Record)] == [("Warning", "NodeLost")]

@@ -26,7 +26,18 @@ POD = {
         "namespace": "team",
         "uid": "pod",
         "labels": {"efrit.dev/instance": "alpha"},
+        "ownerReferences": [{"uid": "ss", "controller": True}],
     }
+}
+STATEFULSET = {
+    "metadata": {
+        "name": "efrit-alpha",
+        "namespace": "team",
+        "uid": "ss",
+        "labels": {"efrit.dev/instance": "alpha"},
+        "ownerReferences": [{"uid": "uid-alpha", "controller": True}],
+    },
+    "spec": {"replicas": 1},
 }
 
 
@@ -163,6 +174,7 @@ async def test_a_pod_that_is_gone_without_an_event_is_forgotten(stage: Stage) ->
 
 async def test_a_pod_no_event_told_of_is_found(stage: Stage) -> None:
     stage.store.observe_instance(stage.api.put(f"{ROOT}/efritinstances/alpha", instance_json()))
+    stage.api.put("/apis/apps/v1/namespaces/team/statefulsets/efrit-alpha", STATEFULSET)
     stage.api.put("/api/v1/namespaces/team/pods/efrit-alpha-0", {**POD, "status": {"podIP": "10.0.0.1"}})
 
     await stage.janitor.sweep_instances()
@@ -186,6 +198,7 @@ async def test_an_instance_made_anew_while_the_lists_are_read_is_kept(stage: Sta
 
 async def test_a_pod_that_is_made_while_the_lists_are_read_is_kept(stage: Stage) -> None:
     stage.store.observe_instance(stage.api.put(f"{ROOT}/efritinstances/alpha", instance_json()))
+    stage.api.put("/apis/apps/v1/namespaces/team/statefulsets/efrit-alpha", STATEFULSET)
 
     sweeping = asyncio.create_task(stage.janitor.sweep_instances())
     await stage.api.until(lambda: any(call.path == PODS for call in stage.api.calls))
@@ -224,8 +237,7 @@ async def test_all_that_requests_refer_to_is_known_before_the_first_is_looked_at
     stage.api.put("/api/v1/namespaces/team/pods/efrit-alpha-0", POD)
     claim = {"metadata": {**child, "name": "efrit-alpha-queue"}}
     stage.api.put("/api/v1/namespaces/team/persistentvolumeclaims/efrit-alpha-queue", claim)
-    statefulset = {"metadata": {**child, "name": "efrit-alpha"}, "spec": {"replicas": 1}}
-    stage.api.put("/apis/apps/v1/namespaces/team/statefulsets/efrit-alpha", statefulset)
+    stage.api.put("/apis/apps/v1/namespaces/team/statefulsets/efrit-alpha", STATEFULSET)
 
     await stage.janitor.list_all()
 

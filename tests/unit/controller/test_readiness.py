@@ -171,3 +171,16 @@ def test_an_instance_without_figures_is_starting() -> None:
     bare = BridgeView(connected=True, pod_uid="pod-uid-1", queue_id="queue-1")
 
     assert find(ready(bridge=bare)) == Finding(InstanceReason.STARTING, "Emacs is starting.")
+
+
+def test_a_pod_that_outlives_its_grace_period_is_on_a_lost_node() -> None:
+    def stuck(ago: float) -> InstanceSnapshot:
+        deadline = NOW - seconds(ago)
+        return ready(pod=pod(deleting=True, deletion_deadline=deadline, node="worker-1"), bridge=BridgeView())
+
+    assert find(stuck(-300)).reason == InstanceReason.ROLLING
+    assert find(stuck(29)).reason == InstanceReason.ROLLING
+    lost = find(stuck(30))
+    assert lost.reason == InstanceReason.NODE_LOST
+    assert "kubectl taint nodes worker-1 node.kubernetes.io/out-of-service" in lost.message
+    assert "two Emacs" in lost.message

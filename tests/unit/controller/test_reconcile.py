@@ -73,6 +73,17 @@ class Stage:
     def ready(self, *views: Any) -> None:
         """Show a ready instance whose bridge tells of these requests."""
         self.store.observe_instance(instance_json())
+        self.store.observe_statefulset(
+            {
+                "metadata": {
+                    "name": "efrit-alpha",
+                    "namespace": "team",
+                    "uid": "ss",
+                    "labels": {"efrit.dev/instance": "alpha"},
+                    "ownerReferences": [{"uid": "uid-alpha", "controller": True}],
+                }
+            }
+        )
         self.store.observe_pod(
             {
                 "metadata": {
@@ -80,6 +91,7 @@ class Stage:
                     "namespace": "team",
                     "uid": POD_UID,
                     "labels": {"efrit.dev/instance": "alpha"},
+                    "ownerReferences": [{"uid": "ss", "controller": True}],
                 },
                 "status": {"phase": "Running", "podIP": "127.0.0.1"},
             }

@@ -42,7 +42,7 @@ from efrit.controller.decide.children import Children, Identity, build
 from efrit.controller.decide.explanation import explanation
 from efrit.controller.decide.idle import Idleness, idleness, last_activity, suspension_reason
 from efrit.controller.decide.queue_health import health
-from efrit.controller.decide.readiness import Finding, readiness
+from efrit.controller.decide.readiness import Finding, readiness, termination_left
 from efrit.controller.decide.rollout import Update, decide_update, nothing_runs
 from efrit.controller.decide.views import InstanceSnapshot
 
@@ -55,6 +55,7 @@ WARNED = {
     InstanceReason.VOLUME_PENDING,
     InstanceReason.UNSCHEDULABLE,
     InstanceReason.CRASH_LOOPING,
+    InstanceReason.NODE_LOST,
     InstanceReason.BRIDGE_UNREACHABLE,
     InstanceReason.NOT_RESPONDING,
     InstanceReason.DISK_FULL,
@@ -91,6 +92,9 @@ def decide_instance(snapshot: InstanceSnapshot, identity: Identity, now: datetim
     check = handover.close_check(snapshot)
     if check is not None:
         actions.append(LookAgain(check))
+    terminates = termination_left(snapshot, now)
+    if terminates is not None and terminates > timedelta(0):
+        actions.append(LookAgain(terminates))
     return actions
 
 
@@ -187,11 +191,15 @@ def _connection(snapshot: InstanceSnapshot) -> list[Action]:
 
 def _finding(snapshot: InstanceSnapshot, why_suspended: InstanceReason | None, now: datetime) -> Finding:
     if why_suspended is not None and snapshot.refused is None:
-        return _rest(snapshot, why_suspended)
+        return _rest(snapshot, why_suspended, now)
     return readiness(snapshot, now)
 
 
-def _rest(snapshot: InstanceSnapshot, why_suspended: InstanceReason) -> Finding:
+def _rest(snapshot: InstanceSnapshot, why_suspended: InstanceReason, now: datetime) -> Finding:
+    left = termination_left(snapshot, now)
+    if left is not None and left <= timedelta(0):
+        # Suspending does not end the pod of a lost node either.
+        return readiness(snapshot, now)
     if snapshot.pod is not None:
         return Finding(InstanceReason.SUSPENDING, "The pod is being stopped; running work may end first.")
     if why_suspended == InstanceReason.SUSPENDED_IDLE:
@@ -277,7 +285,7 @@ def _new_status(
     else:
         responsive = (false, InstanceReason.NOT_RESPONDING, "Emacs gives no sign of life.")
     if why_suspended is not None:
-        suspended = (true if is_suspended else false, *_rest(snapshot, why_suspended))
+        suspended = (true if is_suspended else false, *_rest(snapshot, why_suspended, now))
     else:
         suspended = (false, InstanceReason.RUNNING, "The instance is to run.")
     queue = health(stats, snapshot.instance)

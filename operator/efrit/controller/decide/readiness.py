@@ -6,7 +6,7 @@ Each check returns (reason, sentence) or None; the first that finds something sp
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from efrit.api import InstanceReason
@@ -53,6 +53,29 @@ def _no_pod(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
     if snapshot.problem:
         return Finding(InstanceReason.CHILD_REFUSED, f"The pod cannot be made: {snapshot.problem}")
     return Finding(InstanceReason.CREATING, "The pod is being made.")
+
+
+def termination_left(snapshot: InstanceSnapshot, now: datetime) -> timedelta | None:
+    """Return how long the pod may still take to end, None where it is not being deleted.
+
+    Zero or less: no kubelet ends it, its node is probably lost. The controller has no right to look at nodes.
+    """
+    deadline = snapshot.pod.deletion_deadline if snapshot.pod else None
+    return deadline + snapshot.config.node_lost_after - now if deadline is not None else None
+
+
+def _lost_node(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
+    pod, left = snapshot.pod, termination_left(snapshot, now)
+    if pod is None or left is None or left > timedelta(0):
+        return None
+    node = pod.node or "NODE"
+    return Finding(
+        InstanceReason.NODE_LOST,
+        f"Pod {pod.name} should have ended by now: its node {node} is probably lost. If the machine is down, run "
+        f"`kubectl taint nodes {node} node.kubernetes.io/out-of-service=nodeshutdown:NoExecute`: the pod then starts "
+        "elsewhere. `kubectl delete pod --force` does so too, but if the machine still runs, two Emacs work on one "
+        "queue for a while.",
+    )
 
 
 def _terminating_pod(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
@@ -175,6 +198,7 @@ def _emacs(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
 CHECKS: tuple[Check, ...] = (
     _refused,
     _no_pod,
+    _lost_node,
     _terminating_pod,
     _image,
     _config,

@@ -40,6 +40,8 @@ class ControllerConfig:
     progress_every: timedelta = timedelta(seconds=1)
     stats_every: timedelta = timedelta(seconds=10)
     settled_after: timedelta = timedelta(seconds=1)
+    node_lost_after: timedelta = timedelta(seconds=30)
+    """How long a pod may be there after its grace period: the kubelet needs a moment."""
     unreachable_after: timedelta = timedelta(seconds=30)
     volume_after: timedelta = timedelta(seconds=30)
     explain_after: timedelta = timedelta(seconds=4)
@@ -79,6 +81,9 @@ class PodView:
     """Digest of the template it was made from; None for a pod of an older operator."""
     owner_uid: str | None = None
     """UID of its controlling owner."""
+    deletion_deadline: datetime | None = None
+    """When its grace period ends, once it is being deleted."""
+    node: str | None = None
 
     @property
     def may_run(self) -> bool:

@@ -74,7 +74,7 @@ class BridgeNews(Memory):
     def bridge_lost(self, instance: Key, pod_uid: str, problem: str) -> None:
         """Take in that a bridge cannot be reached."""
         entry = self._instances[instance]
-        known, pod = entry.bridge, entry.pod.uid if entry.pod else None
+        known, pod = entry.bridge, entry.own_pod.uid if entry.own_pod else None
         # The present pod's bridge may fail before it was ever heard of.
         if pod_uid not in (known.pod_uid, pod) and known.pod_uid is not None:
             return

@@ -158,7 +158,7 @@ class Memory:
     def _observe_rollout(self, key: Key) -> None:
         """Take in what an instance says of its update; look at those whose turn it may be."""
         entry = self._instances[key]
-        if self.rollouts.observe(key, entry.instance, entry.statefulset):
+        if self.rollouts.observe(key, entry.instance, entry.own_statefulset):
             for each in self.rollouts.next_waiting(self._config.rollout.max_concurrent_per_namespace):
                 self._look_instance(each)
 

@@ -24,6 +24,9 @@ from efrit.controller.watch.line import Line
 from efrit.controller.watch.request_views import RequestViews
 from efrit.protocol import RequestView
 
+MAX_POD_OWNERS = 4
+"""A StatefulSet that was deleted may still have a pod that stops; older ones have none."""
+
 
 class Work(NamedTuple):
     """Whether an instance has something to do, and whether a suspended plan lives on it."""
@@ -44,6 +47,9 @@ class InstanceRecord:
     instance: EfritInstance | None = None
     statefulset: StatefulSetView | None = None
     pod: PodView | None = None
+    """The pod of the name that the StatefulSet's has; `own_pod` says whether it is that."""
+    pod_owners: dict[str, None] = field(default_factory=dict)
+    """UIDs of the instance's StatefulSets, the newest last."""
     claims: dict[str, ClaimView] = field(default_factory=dict)
     bridge: BridgeView = field(default_factory=BridgeView)
     views: RequestViews = field(default_factory=RequestViews)
@@ -87,6 +93,27 @@ class InstanceRecord:
             return False
         self.children_seen[place] = int(version)
         return True
+
+    def observe_owner(self, statefulset: StatefulSetView) -> None:
+        """Remember a StatefulSet as one that may own the pod of the instance, if the instance owns it."""
+        if self.instance is None or statefulset.owner_uid != self.instance.metadata.uid:
+            return
+        self.pod_owners.pop(statefulset.uid, None)
+        self.pod_owners[statefulset.uid] = None
+        if len(self.pod_owners) > MAX_POD_OWNERS:
+            del self.pod_owners[next(iter(self.pod_owners))]
+
+    @property
+    def own_statefulset(self) -> StatefulSetView | None:
+        """The StatefulSet, if the instance owns it: anyone may create one with its labels."""
+        if self.instance is None or self.statefulset is None:
+            return None
+        return self.statefulset if self.statefulset.owner_uid == self.instance.metadata.uid else None
+
+    @property
+    def own_pod(self) -> PodView | None:
+        """The pod, if a StatefulSet of the instance owns it, one that is deleted by now included."""
+        return self.pod if self.pod is not None and self.pod.owner_uid in self.pod_owners else None
 
     @property
     def unfinished(self) -> int:

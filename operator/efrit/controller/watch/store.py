@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from efrit.api import EfritInstance, EfritRequest
+from efrit.controller.decide.children import naming
 from efrit.controller.decide.figures import EARLY_WRITES
 from efrit.controller.decide.placement import node_is_lost
 from efrit.controller.decide.views import InstanceSnapshot, Key, RequestSnapshot
@@ -59,6 +60,10 @@ class Store(Handovers):
         entry.instance = instance
         if known is None or replaced:
             entry.handover_paused = False
+        if replaced:
+            entry.pod_owners.clear()
+        if entry.statefulset is not None:
+            entry.observe_owner(entry.statefulset)
         if replaced:
             entry.refused, entry.problem, entry.last_activity, entry.explained_time = None, None, None, None
             entry.applied_generation, entry.applied_digest = 0, None
@@ -128,7 +133,7 @@ class Store(Handovers):
     def observe_pod(self, obj: Mapping[str, Any]) -> None:
         """Take in an instance's pod."""
         key = instance_key(obj)
-        if key is not None:
+        if key is not None and obj["metadata"]["name"] == f"{naming.PREFIX}{key[1]}-0":
             entry = self._instances[key]
             if not entry.news("Pod", obj):
                 return
@@ -143,7 +148,7 @@ class Store(Handovers):
     def forget_pod(self, obj: Mapping[str, Any]) -> None:
         """Take in that a pod is gone."""
         key = instance_key(obj)
-        if key is None:
+        if key is None or obj["metadata"]["name"] != f"{naming.PREFIX}{key[1]}-0":
             return
         entry = self._instances[key]
         entry.news("Pod", obj)
@@ -154,15 +159,19 @@ class Store(Handovers):
     def observe_statefulset(self, obj: Mapping[str, Any]) -> None:
         """Take in an instance's StatefulSet."""
         key = instance_key(obj)
-        if key is not None and self._instances[key].news("StatefulSet", obj):
-            self._instances[key].statefulset = statefulset_view(obj)
+        if key is None or obj["metadata"]["name"] != f"{naming.PREFIX}{key[1]}":
+            return
+        if self._instances[key].news("StatefulSet", obj):
+            view = statefulset_view(obj)
+            self._instances[key].statefulset = view
+            self._instances[key].observe_owner(view)
             self._observe_rollout(key)
             self._look_instance(key)
 
     def forget_statefulset(self, obj: Mapping[str, Any]) -> None:
         """Take in that a StatefulSet is gone."""
         key = instance_key(obj)
-        if key is None:
+        if key is None or obj["metadata"]["name"] != f"{naming.PREFIX}{key[1]}":
             return
         entry = self._instances[key]
         entry.news("StatefulSet", obj)
@@ -321,8 +330,8 @@ class Store(Handovers):
         return InstanceSnapshot(
             instance=entry.instance,
             config=self._config,
-            statefulset=entry.statefulset,
-            pod=entry.pod,
+            statefulset=entry.own_statefulset,
+            pod=entry.own_pod,
             claims=tuple(entry.claims.values()),
             bridge=entry.bridge,
             open_requests=len(entry.open_requests),

@@ -46,6 +46,8 @@ def pod_view(pod: Mapping[str, Any]) -> PodView:
         containers=tuple(_container_view(each) for each in statuses),
         template_hash=meta.get("annotations", {}).get(naming.TEMPLATE_HASH),
         owner_uid=owner_uid(meta),
+        deletion_deadline=moment(meta.get("deletionTimestamp")),
+        node=spec.get("nodeName"),
     )
 
 

@@ -204,6 +204,7 @@ def _limits() -> Iterator[Change]:
             f"{SPEC}.terminationGracePeriodSeconds": 41,
         },
     )
+    yield Change("drain", of(drainSeconds=20), {f"{SPEC}.terminationGracePeriodSeconds": 20})
 
 
 def _network() -> Iterator[Change]:

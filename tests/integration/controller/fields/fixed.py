@@ -8,6 +8,7 @@ from tests.integration.controller.fields.changes import SPEC, Change
 from tests.integration.kube import Json
 
 CLAIM = "PersistentVolumeClaim"
+SIZES = {"queue": "2Gi", "workspace": "10Gi"}
 
 
 def choices() -> Iterator[Change]:
@@ -33,7 +34,12 @@ def choices() -> Iterator[Change]:
         yield Change(
             f"{volume} with the pod's life",
             {volume: {"ephemeral": True}},
-            {f"{at}.persistentVolumeClaim": None, f"{at}.emptyDir": {}, **gone(volume)},
+            {f"{at}.persistentVolumeClaim": None, f"{at}.emptyDir.sizeLimit": SIZES[volume], **gone(volume)},
+        )
+        yield Change(
+            f"{volume} with the pod's life and a size",
+            {volume: {"ephemeral": True, "sizeLimit": "3Gi"}},
+            {f"{at}.persistentVolumeClaim": None, f"{at}.emptyDir.sizeLimit": "3Gi", **gone(volume)},
         )
 
 

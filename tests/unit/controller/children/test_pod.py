@@ -142,6 +142,18 @@ def test_a_stopping_pod_has_the_time_of_a_request_to_drain() -> None:
     assert pod({"limits": {"requestTimeoutSeconds": 80_000}})["terminationGracePeriodSeconds"] == 300
 
 
+@pytest.mark.parametrize(
+    ("limits", "seconds"),
+    [
+        ({"requestTimeoutSeconds": 3600, "drainSeconds": 7200}, 3610),
+        ({"requestTimeoutSeconds": 3600, "drainSeconds": 600}, 600),
+        ({"drainSeconds": 10}, 10),
+    ],
+)
+def test_an_instance_says_how_long_its_work_may_drain_at_most(limits: Json, seconds: int) -> None:
+    assert pod({"limits": limits})["terminationGracePeriodSeconds"] == seconds
+
+
 def test_the_processes_of_the_pod_see_each_other_so_that_the_bridge_can_interrupt() -> None:
     assert pod()["shareProcessNamespace"] is True
 
@@ -336,7 +348,7 @@ def test_pull_secrets_of_installation_and_user_are_both_given() -> None:
 @pytest.mark.parametrize(
     ("storage", "expected"),
     [
-        ({"ephemeral": True}, {"emptyDir": {}}),
+        ({"ephemeral": True, "sizeLimit": "3Gi"}, {"emptyDir": {"sizeLimit": "3Gi"}}),
         ({"existingClaim": "mine"}, {"persistentVolumeClaim": {"claimName": "mine"}}),
         ({"storage": {}}, {"persistentVolumeClaim": {"claimName": "efrit-alpha-%s"}}),
     ],
@@ -346,6 +358,13 @@ def test_each_kind_of_storage_becomes_its_volume(volume: str, storage: Json, exp
     text = json.dumps(expected)
 
     assert volumes({volume: storage})[volume] == json.loads(text % volume if "%" in text else text)
+
+
+def test_what_a_pod_may_write_on_its_node_is_limited() -> None:
+    found = volumes({"queue": {"ephemeral": True}, "workspace": {"ephemeral": True}})
+
+    limits = {name: each["emptyDir"]["sizeLimit"] for name, each in found.items() if "emptyDir" in each}
+    assert limits == {"queue": "2Gi", "workspace": "10Gi", "efrit": "16Mi", "home": "10Gi", "tmp": "10Gi"}
 
 
 def test_both_containers_share_the_queue_and_only_emacs_has_the_workspace() -> None:

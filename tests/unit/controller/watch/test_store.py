@@ -84,9 +84,13 @@ def child(
     name: str = "efrit-alpha-0",
     of: str = "alpha",
     version: str | None = None,
+    owner: str | None = None,
     **status: Any,
 ) -> Json:
+    """A child of an instance; pods belong to the StatefulSet `ss`, if not to `owner`."""
     meta: Json = {"name": name, "namespace": NAMESPACE, "uid": uid, "labels": {"efrit.dev/instance": of}}
+    by_default = "ss" if name.endswith("-0") else f"uid-{of}"
+    meta["ownerReferences"] = [{"uid": owner or by_default, "controller": True}]
     if version is not None:
         meta["resourceVersion"] = version
     return {"kind": kind, "metadata": meta, "spec": {}, "status": status}
@@ -857,6 +861,7 @@ async def test_the_bridge_of_a_new_pod_that_cannot_be_reached_is_told() -> None:
     world = World()
     world.store.observe_instance(instance_json())
     world.open_bridge(pod_uid="old")
+    world.store.observe_statefulset(child(name="efrit-alpha", uid="ss"))
     world.store.observe_pod(child(uid="new"))
 
     world.store.bridge_lost(ALPHA, "new", "certificate verify failed")
@@ -1028,7 +1033,7 @@ async def test_a_pod_a_statefulset_and_a_claim_each_look_at_their_instance() -> 
 
     for observe, obj in (
         (world.store.observe_pod, child(phase="Running", podIP="10.0.0.1")),
-        (world.store.observe_statefulset, child("StatefulSet", name="efrit-alpha")),
+        (world.store.observe_statefulset, child("StatefulSet", name="efrit-alpha", uid="ss")),
         (world.store.observe_claim, child("PersistentVolumeClaim", name="efrit-alpha-queue", phase="Bound")),
     ):
         observe(obj)
@@ -1064,6 +1069,7 @@ async def test_children_that_are_gone_are_forgotten() -> None:
 async def test_the_end_of_an_earlier_pod_does_not_forget_the_present_one() -> None:
     world = World()
     world.store.observe_instance(instance_json())
+    world.store.observe_statefulset(child(name="efrit-alpha", uid="ss"))
     world.store.observe_pod(child(uid="new"))
 
     world.store.forget_pod(child(uid="old"))
@@ -1073,12 +1079,61 @@ async def test_the_end_of_an_earlier_pod_does_not_forget_the_present_one() -> No
     assert snapshot.pod is not None
 
 
+def _pod_of(world: World) -> str | None:
+    snapshot = world.store.instance_snapshot(ALPHA)
+    assert snapshot is not None
+    return snapshot.pod.uid if snapshot.pod else None
+
+
+@on_virtual_time
+async def test_only_the_pod_that_the_statefulset_of_the_instance_owns_is_believed() -> None:
+    world = World()
+    world.store.observe_instance(instance_json())
+    world.store.observe_statefulset(child(name="efrit-alpha", uid="ss"))
+
+    world.store.observe_pod(child(uid="stranger", owner="another set"))
+    assert _pod_of(world) is None
+    world.store.observe_pod(child(uid="ours"))
+    assert _pod_of(world) == "ours"
+    world.store.observe_pod(child(uid="another name", name="impostor-0"))
+    world.store.forget_pod(child(uid="ours", name="impostor-0"))
+    assert _pod_of(world) == "ours"
+
+
+@on_virtual_time
+async def test_a_statefulset_that_the_instance_does_not_own_is_not_its_statefulset() -> None:
+    world = World()
+    world.store.observe_instance(instance_json())
+    world.store.observe_statefulset(child(name="efrit-alpha", uid="ss", owner="a tenant's"))
+    world.store.observe_pod(child(uid="stranger"))
+
+    snapshot = world.store.instance_snapshot(ALPHA)
+    assert snapshot is not None
+    assert (snapshot.statefulset, snapshot.pod) == (None, None)
+    world.store.observe_statefulset(child(name="efrit-impostor", uid="ss"))
+    assert _pod_of(world) is None
+
+
+@on_virtual_time
+async def test_a_pod_that_stops_is_believed_after_its_statefulset_is_gone() -> None:
+    world = World()
+    world.store.observe_pod(child(uid="ours"))
+    world.store.observe_statefulset(child(name="efrit-alpha", uid="ss"))
+    world.store.observe_instance(instance_json())
+
+    world.store.forget_statefulset(child(name="efrit-alpha", uid="ss"))
+    assert _pod_of(world) == "ours"
+    for number in range(10):
+        world.store.observe_statefulset(child(name="efrit-alpha", uid=f"ss{number}"))
+    assert _pod_of(world) is None
+
+
 @on_virtual_time
 async def test_late_news_of_a_child_change_nothing() -> None:
     world = World()
     world.store.observe_instance(instance_json())
     claim = "efrit-alpha-queue"
-    world.store.observe_pod(child(uid="new", version="12", podIP="10.0.0.2"))
+    world.store.observe_pod(child(uid="new", version="12", owner="new", podIP="10.0.0.2"))
     world.store.observe_statefulset(child(uid="new", name="efrit-alpha", version="12"))
     world.store.observe_claim(child(uid="new", name=claim, version="12", phase="Bound"))
     await world.settle()
@@ -1199,7 +1254,7 @@ async def test_children_a_list_did_not_have_are_forgotten() -> None:
 async def test_the_children_that_are_known_can_be_told_apart_from_later_ones() -> None:
     world = World()
     world.store.observe_pod(child(uid="pod"))
-    world.store.observe_statefulset(child(uid="set"))
+    world.store.observe_statefulset(child(name="efrit-alpha", uid="set"))
 
     assert world.store.child_uids() == {"pod", "set"}
 

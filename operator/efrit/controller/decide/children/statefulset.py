@@ -15,7 +15,10 @@ from efrit.controller.decide.wire import instance_id
 EMACS = "emacs"
 BRIDGE = "bridge"
 DRAIN_MARGIN_SECONDS = 10
-MAX_DRAIN_SECONDS = 300
+"""For Emacs and the bridge to end after the work has."""
+SCRATCH_SIZE = "10Gi"
+EPHEMERAL_SIZES: Mapping[str, str] = {"queue": "2Gi", "workspace": "10Gi"}
+"""A pod that writes more is evicted: enough for any usual work, and no node runs full of one instance."""
 DEFAULT_EMACS_RESOURCES: Mapping[str, Any] = {"requests": {"cpu": "50m", "memory": "128Mi"}}
 
 RESTRICTED: Mapping[str, Any] = {
@@ -46,7 +49,8 @@ def build_statefulset(instance: EfritInstance, config: ControllerConfig, replica
 def _template(instance: EfritInstance, config: ControllerConfig, labels: dict[str, str]) -> dict[str, Any]:
     user = instance.spec.pod_template
     own_account = user.service_account_name is None
-    drain = min(_longest(instance.spec) + DRAIN_MARGIN_SECONDS, MAX_DRAIN_SECONDS)
+    limits = instance.spec.limits
+    drain = min(_longest(instance.spec) + DRAIN_MARGIN_SECONDS, limits.drain_seconds)
     pull_secrets = [{"name": name} for name in config.image_pull_secrets]
     pull_secrets += [each.to_wire() for each in user.image_pull_secrets]
     spec: dict[str, Any] = {
@@ -225,8 +229,8 @@ def _volumes(instance: EfritInstance) -> list[dict[str, Any]]:
         {"name": "queue", **_storage(instance, "queue", spec.queue)},
         {"name": "workspace", **_storage(instance, "workspace", spec.workspace)},
         {"name": "efrit", "emptyDir": {"sizeLimit": "16Mi"}},
-        {"name": "home", "emptyDir": {}},
-        {"name": "tmp", "emptyDir": {}},
+        {"name": "home", "emptyDir": {"sizeLimit": SCRATCH_SIZE}},
+        {"name": "tmp", "emptyDir": {"sizeLimit": SCRATCH_SIZE}},
         {"name": "bridge", "secret": {"secretName": naming.secret_name(instance), "defaultMode": 0o440}},
     ]
     if spec.emacs.init_config_map_ref is not None:
@@ -240,7 +244,7 @@ def _volumes(instance: EfritInstance) -> list[dict[str, Any]]:
 
 def _storage(instance: EfritInstance, volume: str, storage: Storage) -> dict[str, Any]:
     if storage.ephemeral:
-        return {"emptyDir": {}}
+        return {"emptyDir": {"sizeLimit": storage.size_limit or EPHEMERAL_SIZES[volume]}}
     claim = storage.existing_claim or naming.claim_name(instance, volume)
     return {"persistentVolumeClaim": {"claimName": claim}}
 

@@ -211,6 +211,17 @@ def statefulset(children: Children, replicas: int = 1, **given: Any) -> Stateful
     return StatefulSetView(**(defaults | given))
 
 
+OWNED = {"ownerReferences": [{"uid": "ss", "controller": True}]}
+"""Metadata of a pod that the StatefulSet below owns."""
+
+
+def statefulset_json(name: str = "alpha", namespace: str = NAMESPACE) -> Json:
+    """The StatefulSet of an instance as the API server sends it, as far as it says whose it is."""
+    owners = [{"uid": f"uid-{name}", "controller": True}]
+    meta = {"name": f"efrit-{name}", "namespace": namespace, "uid": "ss", "labels": {"efrit.dev/instance": name}}
+    return {"metadata": {**meta, "ownerReferences": owners}, "spec": {"replicas": 1}}
+
+
 def connected(*, pod_uid: str = POD_UID, queue_id: str = QUEUE_ID, told: Stats | None = None) -> BridgeView:
     return BridgeView(connected=True, pod_uid=pod_uid, queue_id=queue_id, stats=told or stats(queue_id=queue_id))
 

@@ -22,6 +22,7 @@ from efrit.protocol import Reason, RequestState, RequestView, Reset
 from tests.unit.controller.factory import (
     CONFIG,
     NOW,
+    OWNED,
     POD_UID,
     QUEUE_ID,
     Json,
@@ -29,6 +30,7 @@ from tests.unit.controller.factory import (
     instance_json,
     request_json,
     seconds,
+    statefulset_json,
     stats,
     view,
 )
@@ -164,6 +166,7 @@ class World:
 
     def pod_comes(self) -> None:
         self.pod, self.starts = True, self.starts + 1
+        self.store.observe_statefulset(statefulset_json())
         self.store.observe_pod(_pod())
 
     def pod_goes(self) -> None:
@@ -192,6 +195,7 @@ class World:
         self.store = Store(_NoQueue(), CONFIG, _now)  # type: ignore[arg-type]
         self.connected = False
         if self.pod:
+            self.store.observe_statefulset(statefulset_json())
             self.store.observe_pod(_pod())
         self.store.observe_instance(self.instance)
         if self.created:
@@ -321,5 +325,6 @@ def _copied(store: Any) -> Any:
 
 
 def _pod() -> Json:
-    meta = {"name": "efrit-alpha-0", "namespace": "team", "uid": POD_UID, "labels": {"efrit.dev/instance": "alpha"}}
+    labels = {"efrit.dev/instance": "alpha"}
+    meta = {"name": "efrit-alpha-0", "namespace": "team", "uid": POD_UID, "labels": labels, **OWNED}
     return {"kind": "Pod", "metadata": meta, "spec": {}, "status": {"phase": "Running", "podIP": "127.0.0.1"}}

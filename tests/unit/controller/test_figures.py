@@ -25,6 +25,7 @@ from tests.unit.controller.factory import (
     ready,
     request_json,
     seconds,
+    statefulset_json,
     stats,
 )
 from tests.unit.controller.virtual_time import elapse, on_virtual_time
@@ -86,6 +87,7 @@ class Site(World):
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         self.store.observe_instance(instance_json())
+        self.store.observe_statefulset(statefulset_json())
         self.store.observe_pod(child(phase="Running", podIP="10.0.0.1"))
         self.store.first_list_complete(None)
         self.open_bridge()

@@ -22,12 +22,14 @@ from efrit.errors import ApiUnavailable
 from efrit.protocol import Reset
 from tests.unit.controller.factory import (
     CONFIG,
+    OWNED,
     POD_UID,
     QUEUE_ID,
     Json,
     instance_json,
     plan_json,
     request_json,
+    statefulset_json,
     stats,
     view,
 )
@@ -59,7 +61,8 @@ class Stage:
         born = datetime.now(UTC) - timedelta(hours=1)
         self.store.observe_instance(self.api.put(ALPHA, instance_json(created=born, spec={"idle": rules})))
         labels = {"efrit.dev/instance": "alpha"}
-        meta = {"name": "efrit-alpha-0", "namespace": "team", "uid": POD_UID, "labels": labels}
+        meta = {"name": "efrit-alpha-0", "namespace": "team", "uid": POD_UID, "labels": labels, **OWNED}
+        self.store.observe_statefulset(statefulset_json())
         sidecar = {"ports": [{"name": "bridge", "containerPort": self.bridge.port}]}
         status = {"phase": "Running", "podIP": "127.0.0.1"}
         self.store.observe_pod({"metadata": meta, "spec": {"initContainers": [sidecar]}, "status": status})

@@ -18,7 +18,8 @@ from efrit.controller.watch.store import Store
 from efrit.errors import ApiForbidden, ApiNotFound, EfritError, WatchEnded
 
 FAILING_LOGGERS = (
-    "kopf._cogs.clients.api",
+    "kopf._cogs.clients.watching",
+    "kopf._core.reactor.observation",
     "kopf._core.reactor.orchestration",
     "kopf._core.reactor.running",
 )

@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 
 import pytest
+from kopf._cogs.clients import watching
+from kopf._core.reactor import observation, orchestration, running
 
-from efrit.controller.watch.kopf_watch import ReportedOnce, failure
+from efrit.controller.watch.kopf_watch import FAILING_LOGGERS, ReportedOnce, failure
 from efrit.errors import ApiForbidden, ApiNotFound, WatchEnded
 
 
@@ -55,3 +57,9 @@ def test_what_is_reported_where_the_watch_ends_is_not_logged_as_well(
     record = logging.LogRecord("kopf", logging.ERROR, __file__, 1, message, (), exc_info)
 
     assert ReportedOnce().filter(record) is logged
+
+
+def test_the_filter_stands_before_the_loggers_that_kopf_uses_for_failures() -> None:
+    used = {module.logger.name for module in (watching, observation, orchestration, running)}
+
+    assert used == set(FAILING_LOGGERS)

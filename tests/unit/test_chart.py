@@ -30,9 +30,10 @@ CONTROLLER_RULES = [
     (["apps"], ["statefulsets"], ["get", "list", "watch", "create", "patch", "delete"]),
     ([""], ["pods"], ["get", "list", "watch"]),
     ([""], ["persistentvolumeclaims"], ["get", "list", "watch", "create", "patch"]),
-    ([""], ["secrets", "serviceaccounts"], ["create", "patch"]),
+    ([""], ["secrets"], ["create", "patch"]),
+    ([""], ["serviceaccounts"], ["list", "create", "patch"]),
     READ_RESULTS,
-    (["networking.k8s.io"], ["networkpolicies"], ["create", "patch"]),
+    (["networking.k8s.io"], ["networkpolicies"], ["list", "create", "patch"]),
     ([""], ["events"], ["list", "create", "patch"]),
 ]
 WITHOUT_RESULTS = [each for each in CONTROLLER_RULES if each != READ_RESULTS]

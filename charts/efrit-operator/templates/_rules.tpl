@@ -22,8 +22,11 @@ of Secrets but, for plans, of results. */}}
   resources: ["persistentvolumeclaims"]
   verbs: ["get", "list", "watch", "create", "patch"]
 - apiGroups: [""]
-  resources: ["secrets", "serviceaccounts"]
+  resources: ["secrets"]
   verbs: ["create", "patch"]
+- apiGroups: [""]
+  resources: ["serviceaccounts"]
+  verbs: ["list", "create", "patch"]
 {{- if .Values.plans.longResults }}
 - apiGroups: [""]
   resources: ["secrets"]
@@ -31,7 +34,7 @@ of Secrets but, for plans, of results. */}}
 {{- end }}
 - apiGroups: ["networking.k8s.io"]
   resources: ["networkpolicies"]
-  verbs: ["create", "patch"]
+  verbs: ["list", "create", "patch"]
 - apiGroups: [""]
   resources: ["events"]
   verbs: ["list", "create", "patch"]

@@ -73,6 +73,7 @@ class InstanceReason(StrEnum):
     SUSPENDED_IDLE = "SuspendedIdle"
     RUNNING = "Running"
     UNSCHEDULABLE = "Unschedulable"
+    CLAIM_TERMINATING = "ClaimTerminating"
     VOLUME_PENDING = "VolumePending"
     IMAGE_PULL_FAILED = "ImagePullFailed"
     CONFIG_MISSING = "ConfigMissing"

@@ -21,6 +21,7 @@ from efrit.controller.act.actor import Actor
 from efrit.controller.act.bridges import Bridges
 from efrit.controller.act.identity import load_identity
 from efrit.controller.act.kube import Kube
+from efrit.controller.child_check import ChildCheck
 from efrit.controller.health import Health, serve
 from efrit.controller.janitor import Janitor
 from efrit.controller.lease import Lease
@@ -142,6 +143,7 @@ class _Process:
 
     def _namespaces(self, store: Store) -> Namespaces:
         settings = self._settings
+        scopes: tuple[str | None, ...] = settings.watch_namespaces or (None,)
 
         def janitor(scope: str | None) -> Janitor:
             return Janitor(self._kube, store, scope, settings.sweep_seconds, settings.resync_seconds)
@@ -149,7 +151,10 @@ class _Process:
         async def watch(scope: str | None) -> None:
             await kopf_watch.watch(store, scope, lambda: _stop_on_signals(self._stop))
 
-        return Namespaces(settings.watch_namespaces or (None,), janitor, watch, store.look_at_namespace)
+        async def check(scope: str | None) -> None:
+            await ChildCheck(self._kube, store, scope, len(scopes), settings.secret_check_seconds).run()
+
+        return Namespaces(scopes, janitor, watch, check, store.look_at_namespace)
 
 
 def _report(failure: BaseException) -> None:

@@ -43,12 +43,17 @@ class Namespaces:
         scopes: Sequence[str | None],
         lists_of: Callable[[str | None], Lists],
         watch: Callable[[str | None], Awaitable[None]],
+        check: Callable[[str | None], Awaitable[None]],
         look: Callable[[str | None], None],
     ) -> None:
-        """Serve `scopes` by their lists and watches; `look` has everything known of one looked at again."""
+        """Serve `scopes` by their lists, watches and checks of children.
+
+        look: has everything that is known of a namespace looked at again.
+        """
         self._scopes = scopes
         self._lists_of = lists_of
         self._watch = watch
+        self._check = check
         self._look = look
         self._served: set[str | None] = set()
         self._untried = set(scopes)
@@ -89,6 +94,7 @@ class Namespaces:
         self._serving(scope)
         async with asyncio.TaskGroup() as group:
             group.create_task(_awaited(self._watch(scope)), name=f"watch {scope or '*'}")
+            group.create_task(_awaited(self._check(scope)), name=f"child check {scope or '*'}")
             group.create_task(lists.run(), name=f"janitor {scope or '*'}")
 
     def _serving(self, scope: str | None) -> None:

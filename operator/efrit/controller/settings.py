@@ -43,6 +43,11 @@ class Settings(FromEnvironment):
     workers: int = Field(default=32, ge=1, le=1000, description="Keys looked at at a time.")
     resync_seconds: float = Field(default=600, ge=10, description="How often children are applied again.")
     sweep_seconds: float = Field(default=60, ge=1, description="How often lists are compared with what is known.")
+    secret_check_seconds: float = Field(
+        default=60,
+        ge=1,
+        description="How often the Secret of each instance is applied again, in case it was deleted.",
+    )
     target_grace_seconds: float = Field(
         default=30, ge=0, description="How long a request waits for an instance that does not exist."
     )

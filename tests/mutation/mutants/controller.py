@@ -165,6 +165,22 @@ MUTANTS = (
         (f"{UNIT}/test_rollout.py::test_a_release_that_fails_is_not_rolled_out_further",),
     ),
     Mutant(
+        "the wait for a claim that is being deleted before an instance starts",
+        "operator/efrit/controller/decide/instances.py",
+        "    if not waits_for_claims and _statefulset_due(",
+        "    if _statefulset_due(",
+        (f"{UNIT}/test_child_presence.py::test_nothing_starts_on_a_claim_that_is_being_deleted",),
+    ),
+    Mutant(
+        "the claim that is being deleted and is not adopted",
+        "operator/efrit/controller/decide/instances.py",
+        "[each for each in children.others if not _is_claim(each, going)]",
+        "children.others",
+        (
+            f"{UNIT}/test_child_presence.py::test_while_a_new_instance_waits_for_a_claim_the_other_children_are_applied_only_once",
+        ),
+    ),
+    Mutant(
         "the difference between a conflict and an object that exists",
         KUBE,
         'return ApiExists(text) if reason == "AlreadyExists" else ApiConflict(text)',

@@ -14,8 +14,10 @@ from efrit.api import EfritInstance, EfritPlan, EfritRequest
 from efrit.api.instance import HandoverState, InstanceHandover
 from efrit.controller.decide.actions import PatchStatus
 from efrit.controller.decide.children import Children
+from efrit.controller.decide.children.claims import build_claims
 from efrit.controller.decide.views import (
     BridgeView,
+    ClaimView,
     ContainerView,
     ControllerConfig,
     InstanceSnapshot,
@@ -226,6 +228,12 @@ def connected(*, pod_uid: str = POD_UID, queue_id: str = QUEUE_ID, told: Stats |
     return BridgeView(connected=True, pod_uid=pod_uid, queue_id=queue_id, stats=told or stats(queue_id=queue_id))
 
 
+def claims(of: EfritInstance, **fields: Any) -> tuple[ClaimView, ...]:
+    """The claims that an instance is to have."""
+    defaults: Json = {"phase": "Bound"}
+    return tuple(ClaimView(each["metadata"]["name"], **(defaults | fields)) for each in build_claims(of))
+
+
 def ready(given: EfritInstance | None = None, **fields: Any) -> InstanceSnapshot:
     """An instance whose pod runs, whose bridge is connected and which is open for requests."""
     defaults: Json = {
@@ -236,6 +244,7 @@ def ready(given: EfritInstance | None = None, **fields: Any) -> InstanceSnapshot
         "handover_id": HANDOVER.id,
     }
     made = given or instance()
+    defaults["claims"] = claims(made)
     if made.status.handover is None:
         made = made.model_copy(update={"status": made.status.model_copy(update={"handover": HANDOVER})})
     return InstanceSnapshot(instance=made, **(defaults | fields))
@@ -243,8 +252,9 @@ def ready(given: EfritInstance | None = None, **fields: Any) -> InstanceSnapshot
 
 def away(given: EfritInstance | None = None, **fields: Any) -> InstanceSnapshot:
     """An instance without a pod."""
-    defaults: Json = {"config": CONFIG, "listed": True}
-    return InstanceSnapshot(instance=given or instance(), **(defaults | fields))
+    made = given or instance()
+    defaults: Json = {"config": CONFIG, "listed": True, "claims": claims(made)}
+    return InstanceSnapshot(instance=made, **(defaults | fields))
 
 
 def snapshot(

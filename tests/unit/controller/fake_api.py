@@ -31,6 +31,7 @@ class Call:
     query: dict[str, str]
     content_type: str
     body: Any
+    accept: str = ""
 
 
 @dataclass
@@ -72,7 +73,8 @@ class FakeApi:
     async def handle(self, request: web.Request) -> web.StreamResponse:
         body = await request.json() if request.can_read_body else None
         query = dict(parse_qsl(request.query_string, keep_blank_values=True))
-        self.calls.append(Call(request.method, request.path, query, request.content_type, body))
+        accept = request.headers.get("Accept", "")
+        self.calls.append(Call(request.method, request.path, query, request.content_type, body, accept))
         failures = self.failures.get((request.method, request.path))
         if failures:
             status, answer = failures.pop(0)

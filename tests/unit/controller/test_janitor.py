@@ -350,3 +350,18 @@ async def test_a_sweep_that_is_refused_ends_the_sweeps_of_its_namespace(
     async with asyncio.timeout(60):
         with pytest.raises((ApiForbidden, ApiNotFound)):
             await Janitor(kube, Store(WorkQueue(), CONFIG, lambda: NOW), "team", 0.01, 600).run()
+
+
+async def test_a_claim_that_is_gone_without_an_event_is_forgotten(stage: Stage) -> None:
+    stage.store.observe_instance(stage.api.put(f"{ROOT}/efritinstances/alpha", instance_json()))
+    labels = {"efrit.dev/instance": "alpha"}
+    for name in ("efrit-alpha-queue", "efrit-alpha-workspace"):
+        claim = {"metadata": {"name": name, "namespace": "team", "uid": name, "labels": labels}}
+        stage.store.observe_claim(claim)
+    stage.api.put("/api/v1/namespaces/team/persistentvolumeclaims/efrit-alpha-workspace", claim)
+
+    await stage.janitor.sweep_instances()
+
+    snapshot = stage.store.instance_snapshot(ALPHA)
+    assert snapshot is not None
+    assert [each.name for each in snapshot.claims] == ["efrit-alpha-workspace"]

@@ -28,11 +28,16 @@ class Cluster:
         self.listing = 0
         self.most_lists = 0
         self.watches: dict[str | None, asyncio.Future[None]] = {}
-        self.namespaces = Namespaces(scopes, lambda scope: Lists(self, scope), self.watch, self.looked.append)
+        self.namespaces = Namespaces(
+            scopes, lambda scope: Lists(self, scope), self.watch, self.check, self.looked.append
+        )
 
     async def watch(self, scope: str | None) -> None:
         self.watches[scope] = asyncio.get_running_loop().create_future()
         await self.watches[scope]
+
+    async def check(self, scope: str | None) -> None:
+        """Check nothing."""
 
     def watching(self) -> list[str | None]:
         return [scope for scope, each in self.watches.items() if not each.done()]

@@ -14,6 +14,7 @@ from typing import Any
 from efrit.api import FINAL_PHASES, GROUP, VERSION
 from efrit.controller import metrics
 from efrit.controller.act.bridges import Bridges
+from efrit.controller.act.confirm_claims import confirm_claims
 from efrit.controller.act.confirm_idle import confirm_idle
 from efrit.controller.act.event_recorder import EventRecorder
 from efrit.controller.act.explain import Explainer
@@ -25,8 +26,10 @@ from efrit.controller.decide.actions import (
     Acknowledge,
     Action,
     ApplyChildren,
+    ApplySecret,
     CancelRequest,
     CancelWork,
+    ConfirmClaims,
     ConfirmIdle,
     ConnectBridge,
     CreateRequest,
@@ -133,12 +136,16 @@ class Actor:
                 await self._bridges.disconnect(instance)
             case ApplyChildren():
                 return await self._apply(action)
+            case ApplySecret():
+                return await self._apply_child(action.instance, action.generation, action.manifest)
             case Delete():
                 return await self._delete(action)
             case PauseHandover(instance=instance):
                 self._sink.pause_handover(instance)
             case ResumeHandover(instance=instance):
                 self._sink.resume_handover(instance)
+            case ConfirmClaims():
+                return await confirm_claims(self._kube, self._sink, action)
             case ConfirmIdle(instance=instance):
                 return await confirm_idle(self._kube, self._sink, instance)
             case Explain(instance=instance):
@@ -294,22 +301,33 @@ class Actor:
 
     async def _apply(self, action: ApplyChildren) -> bool:
         for manifest in action.manifests:
-            try:
-                obj = await self._kube.apply(manifest)
-            except ApiRefused as error:
-                self._sink.refused(action.instance, action.generation, error.sentence)
+            if not await self._apply_child(action.instance, action.generation, manifest):
                 return False
-            except ApiFailed as error:
-                if self._sink.failed(action.instance, action.generation, error.sentence):
-                    return False
-                raise
-            except ApiUnavailable:
-                # It may have taken it all the same, which the watch may tell later, or never.
-                self._sink.apply_unanswered(action.instance)
-                raise
-            if manifest["kind"] == "StatefulSet":
-                self._sink.observe_statefulset(obj)
         return self._sink.applied(action.instance, action.generation, action.digest)
+
+    async def _apply_child(self, instance: Key, generation: int, manifest: Mapping[str, Any]) -> bool:
+        """Apply one child; False where it was refused, which the store then knows."""
+        try:
+            obj = await self._kube.apply(manifest)
+        except ApiRefused as error:
+            self._sink.refused(instance, generation, error.sentence)
+            return False
+        except ApiFailed as error:
+            if self._sink.failed(instance, generation, error.sentence):
+                return False
+            raise
+        except ApiUnavailable:
+            # It may have taken it all the same, which the watch may tell later, or never.
+            self._sink.apply_unanswered(instance)
+            raise
+        match manifest["kind"]:
+            case "StatefulSet":
+                self._sink.observe_statefulset(obj)
+            case "PersistentVolumeClaim":
+                self._sink.observe_claim(obj)
+            case "Secret":
+                self._sink.secret_applied(instance)
+        return True
 
     async def _store_result(self, action: StoreResult) -> bool:
         """Create the Secret of a result; False where it was refused, which the store then knows.

@@ -37,6 +37,9 @@ PAGE = 500
 TIMEOUT_SECONDS = 30
 UNREADABLE = ("failed to create typed patch object", "failed to convert new object")
 
+JSON = "application/json"
+METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+
 PLURALS: Mapping[tuple[str, str], str] = {
     ("efrit.dev/v1alpha1", "EfritInstance"): "efritinstances",
     ("efrit.dev/v1alpha1", "EfritRequest"): "efritrequests",
@@ -179,13 +182,17 @@ class Kube:
         await self.call("DELETE", path(api_version, kind, namespace, name), body=body)
 
     async def pages(
-        self, api_version: str, kind: str, namespace: str | None, **selectors: str
+        self, api_version: str, kind: str, namespace: str | None, *, accept: str = JSON, **selectors: str
     ) -> AsyncIterator[dict[str, Any]]:
-        """Yield the objects of a collection, page by page; selectors are labelSelector and fieldSelector."""
+        """Yield the objects of a collection, page by page; selectors are labelSelector and fieldSelector.
+
+        accept: METADATA_LIST for their metadata alone.
+        """
         query = {"limit": str(PAGE), **selectors}
         while True:
-            page = await self.call("GET", path(api_version, kind, namespace), query=query)
-            for item in page.get("items", ()):
+            page = await self.call("GET", path(api_version, kind, namespace), query=query, accept=accept)
+            # An empty list of metadata comes with null.
+            for item in page.get("items") or ():
                 yield item
             token = page.get("metadata", {}).get("continue")
             if not token:
@@ -209,6 +216,7 @@ class Kube:
         body: Mapping[str, Any] | list[dict[str, Any]] | None = None,
         content_type: str = "application/json",
         query: Mapping[str, str] | None = None,
+        accept: str = JSON,
     ) -> dict[str, Any]:
         """Make one call and return the JSON of its answer. Raises the ApiError that the answer stands for."""
         try:
@@ -216,7 +224,7 @@ class Kube:
                 method=method,
                 resource_path=where,
                 query_params=list((query or {}).items()),
-                header_params={"Accept": "application/json", "Content-Type": content_type},
+                header_params={"Accept": accept, "Content-Type": content_type},
                 body=body,
                 auth_settings=["BearerToken"],
             )

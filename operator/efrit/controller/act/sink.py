@@ -51,6 +51,15 @@ class Sink(Protocol):
     def observe_statefulset(self, obj: Mapping[str, Any]) -> None:
         """Take in the StatefulSet an API call returned."""
 
+    def observe_claim(self, obj: Mapping[str, Any]) -> None:
+        """Take in the PersistentVolumeClaim an API call returned."""
+
+    def claim_gone(self, instance: Key, name: str) -> None:
+        """Take in that the API server does not know a claim of an instance."""
+
+    def secret_applied(self, instance: Key) -> None:
+        """Take in that the Secret of an instance is there."""
+
     def bridge_event(self, instance: Key, pod_uid: str, event: Event) -> None:
         """Take in one event of a bridge."""
 

@@ -136,6 +136,23 @@ class ApplyChildren:
 
 
 @dataclass(frozen=True, slots=True)
+class ConfirmClaims:
+    """Read the claims of an instance before its pod starts; where one is gone or going, the decision ends here."""
+
+    instance: Key
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ApplySecret:
+    """Apply the Secret of an instance alone, in case that it was deleted."""
+
+    instance: Key
+    generation: int
+    manifest: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class ReserveUpdate:
     """Count an instance as being updated, and hold its new requests back, while its status is being written."""
 
@@ -245,6 +262,8 @@ Action = (
     | ResumeHandover
     | ConfirmIdle
     | ApplyChildren
+    | ApplySecret
+    | ConfirmClaims
     | ReserveUpdate
     | ConnectBridge
     | DisconnectBridge

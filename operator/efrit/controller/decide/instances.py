@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -27,6 +27,8 @@ from efrit.controller.decide import figures, handover
 from efrit.controller.decide.actions import (
     Action,
     ApplyChildren,
+    ApplySecret,
+    ConfirmClaims,
     ConfirmIdle,
     ConnectBridge,
     Delete,
@@ -38,6 +40,7 @@ from efrit.controller.decide.actions import (
     ReserveUpdate,
     ResumeHandover,
 )
+from efrit.controller.decide.child_presence import known_claims, missing_claims, secret_due, terminating_claims
 from efrit.controller.decide.children import Children, Identity, build
 from efrit.controller.decide.explanation import explanation
 from efrit.controller.decide.idle import Idleness, idleness, last_activity, suspension_reason
@@ -52,6 +55,7 @@ WARNED = {
     InstanceReason.CHILD_REFUSED,
     InstanceReason.IMAGE_PULL_FAILED,
     InstanceReason.CONFIG_MISSING,
+    InstanceReason.CLAIM_TERMINATING,
     InstanceReason.VOLUME_PENDING,
     InstanceReason.UNSCHEDULABLE,
     InstanceReason.CRASH_LOOPING,
@@ -112,15 +116,26 @@ def _delete_idle(instance: EfritInstance) -> list[Action]:
 def _children(
     snapshot: InstanceSnapshot, children: Children, replicas: int, now: datetime
 ) -> tuple[Update, list[Action]]:
-    """Return what is decided about the pod template, and what to apply; all but the StatefulSet never waits."""
+    """Return what is decided about the pod template, and what to apply.
+
+    All but the StatefulSet never waits, except for a claim that is being deleted: that is not applied, and no pod is
+    started on it.
+    """
     wait = _refusal_stands_for(snapshot, now)
     update = decide_update(snapshot, children, replicas, now, refused=wait is not None)
+    going = terminating_claims(snapshot)
     manifests: list[Mapping[str, Any]] = []
-    if not _others_applied(snapshot, children):
-        manifests += children.others
-    if _statefulset_due(snapshot, children, update, replicas):
+    if not _others_applied(snapshot, children, claims_are_going=bool(going)):
+        manifests += [each for each in children.others if not _is_claim(each, going)]
+    current = snapshot.statefulset
+    starts = replicas > 0 and (current is None or current.replicas == 0)
+    waits_for_claims = starts and bool(going)
+    if not waits_for_claims and _statefulset_due(snapshot, children, update, replicas):
         manifests.append(children.statefulset_manifest(update.started, trial=update.trial))
     actions: list[Action] = []
+    if starts and children.statefulset["kind"] in {each["kind"] for each in manifests} and wait is None:
+        claims = known_claims(snapshot)
+        actions += [ConfirmClaims(snapshot.instance.key, claims)] if claims else []
     if update.reserve is not None:
         actions.append(ReserveUpdate(snapshot.instance.key, update.reserve))
     if wait is not None:
@@ -128,16 +143,33 @@ def _children(
     elif manifests:
         meta = snapshot.instance.metadata
         actions.append(ApplyChildren(snapshot.instance.key, meta.generation, tuple(manifests), children.digest))
+    secret = next(each for each in children.others if each["kind"] == "Secret")
+    if wait is None and secret not in manifests and secret_due(snapshot):
+        actions.append(ApplySecret(snapshot.instance.key, snapshot.instance.metadata.generation, secret))
     if update.look_again is not None:
         actions.append(LookAgain(update.look_again))
     return update, actions
 
 
-def _others_applied(snapshot: InstanceSnapshot, children: Children) -> bool:
-    """Whether all children but the StatefulSet are known to be as wanted."""
+def _is_claim(manifest: Mapping[str, Any], names: Collection[str]) -> bool:
+    return manifest["kind"] == "PersistentVolumeClaim" and manifest["metadata"]["name"] in names
+
+
+def _others_applied(snapshot: InstanceSnapshot, children: Children, *, claims_are_going: bool) -> bool:
+    """Whether all children but the StatefulSet are known to be as wanted, as far as they can be now.
+
+    claims_are_going: the StatefulSet may be missing because it waits for claims that are being deleted.
+    """
+    if snapshot.child_missing or missing_claims(snapshot):
+        return False
     current = snapshot.statefulset
     known = (snapshot.applied_digest, current.children_hash if current is not None else None)
-    return current is not None and children.digest in known and _accepted(snapshot) and not snapshot.resync
+    return (
+        (current is not None or claims_are_going)
+        and children.digest in known
+        and _accepted(snapshot)
+        and not snapshot.resync
+    )
 
 
 def _statefulset_due(snapshot: InstanceSnapshot, children: Children, update: Update, replicas: int) -> bool:
@@ -326,6 +358,7 @@ _UNDER_WAY = {
     InstanceReason.STARTING,
     InstanceReason.ROLLING,
     InstanceReason.SUSPENDING,
+    InstanceReason.CLAIM_TERMINATING,
     InstanceReason.VOLUME_PENDING,
 }
 

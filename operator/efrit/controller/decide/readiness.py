@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from efrit.api import InstanceReason
+from efrit.controller.decide.child_presence import terminating_claims
 from efrit.controller.decide.queue_volume import disk_problem, disk_sentence
 from efrit.controller.decide.views import ContainerView, InstanceSnapshot
 from efrit.protocol import DiskProblem
@@ -36,7 +37,7 @@ def readiness(snapshot: InstanceSnapshot, now: datetime) -> Finding:
         finding = check(snapshot, now)
         if finding is not None:
             return finding
-    return Finding(InstanceReason.READY, "Emacs answers requests.")
+    return Finding(InstanceReason.READY, f"Emacs answers requests.{_goes_with_the_pod(snapshot)}")
 
 
 def _refused(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
@@ -44,6 +45,28 @@ def _refused(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
         return None
     return Finding(
         InstanceReason.CHILD_REFUSED, f"The API server refused an object of the instance: {snapshot.refused}"
+    )
+
+
+def _claims_going(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
+    going = terminating_claims(snapshot)
+    if not going or _any_running(snapshot):
+        return None
+    name = going[0]
+    return Finding(
+        InstanceReason.CLAIM_TERMINATING,
+        f"PersistentVolumeClaim {name} is being deleted. The instance waits until it is gone, and then starts with a "
+        f"new, empty one. If it stays, see its finalizers: `kubectl describe pvc {name}`.",
+    )
+
+
+def _goes_with_the_pod(snapshot: InstanceSnapshot) -> str:
+    going = terminating_claims(snapshot)
+    if not going:
+        return ""
+    names = " and ".join(going)
+    return (
+        f" Deletion of PersistentVolumeClaim {names} is waiting for the pod to end: save what you need of its files."
     )
 
 
@@ -197,6 +220,7 @@ def _emacs(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
 
 CHECKS: tuple[Check, ...] = (
     _refused,
+    _claims_going,
     _no_pod,
     _lost_node,
     _terminating_pod,

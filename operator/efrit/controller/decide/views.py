@@ -121,6 +121,8 @@ class ClaimView:
     name: str
     phase: str
     uid: str = ""
+    terminating: bool = False
+    """Whether it is being deleted; it goes when no pod uses it and its finalizers are done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +176,12 @@ class InstanceSnapshot:
     """Whether to apply the children again though nothing seems to differ."""
     applied_digest: str | None = None
     """Digest of the children beside the StatefulSet that this process last applied."""
+    child_missing: bool = False
+    """Whether a ServiceAccount or NetworkPolicy that was applied is not there any more."""
+    secret_check: bool = False
+    """Whether the turn of its Secret to be applied again has come."""
+    secret_applied_time: datetime | None = None
+    """When this process last applied its Secret."""
     unfinished: int = 0
     """Requests on their way to the bridge, recorded on its ephemeral queue, or on its queue without an answer."""
     controller_started: datetime | None = None

@@ -77,6 +77,9 @@ class InstanceRecord:
     early_writes: tuple[datetime, ...] = ()
     resync: bool = False
     applied_digest: str | None = None
+    child_missing: bool = False
+    secret_check: bool = False
+    secret_applied_time: datetime | None = None
     handover_id: str = field(default_factory=new_handover_id)
     closed_before: bool = False
     children_seen: dict[tuple[str, str], int] = field(default_factory=dict)

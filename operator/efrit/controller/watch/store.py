@@ -18,7 +18,7 @@ from efrit.controller.decide.children import naming
 from efrit.controller.decide.figures import EARLY_WRITES
 from efrit.controller.decide.placement import node_is_lost
 from efrit.controller.decide.views import InstanceSnapshot, Key, RequestSnapshot
-from efrit.controller.watch.handovers import Handovers
+from efrit.controller.watch.child_checks import ChildChecks
 from efrit.controller.watch.memory import POOL_LABEL
 from efrit.controller.watch.queue import WorkKey
 from efrit.controller.watch.records import (
@@ -38,7 +38,7 @@ FAILURES_TOLD = 6
 """How many failures in a row to apply children are told: with the work queue's pauses, about two seconds of them."""
 
 
-class Store(Handovers):
+class Store(ChildChecks):
     """The world as last seen: the memory as watch handlers feed it and decisions read it."""
 
     # What watch handlers tell.
@@ -66,7 +66,8 @@ class Store(Handovers):
             entry.observe_owner(entry.statefulset)
         if replaced:
             entry.refused, entry.problem, entry.last_activity, entry.explained_time = None, None, None, None
-            entry.applied_generation, entry.applied_digest = 0, None
+            entry.applied_generation, entry.applied_digest, entry.child_missing = 0, None, False
+            entry.secret_check, entry.secret_applied_time = False, None
         self._observe_rollout(instance.key)
         self._note_work(instance.key)
         self._observe_handover(entry, instance, replaced=replaced)
@@ -187,7 +188,7 @@ class Store(Handovers):
             view = claim_view(obj)
             known = self._instances[key].claims.get(view.name)
             self._instances[key].claims[view.name] = view
-            if known is None or known.phase != view.phase:
+            if known is None or (known.phase, known.terminating) != (view.phase, view.terminating):
                 self._look_instance(key)
 
     def forget_claim(self, obj: Mapping[str, Any]) -> None:
@@ -235,6 +236,7 @@ class Store(Handovers):
         entry = self._instances[instance]
         entry.applied_digest = digest
         entry.resync, entry.applied_generation, entry.failures = False, generation, 0
+        entry.child_missing = False
         if entry.refused is None:
             return True
         entry.refused = None
@@ -351,6 +353,9 @@ class Store(Handovers):
             early_writes=entry.early_writes,
             resync=entry.resync,
             applied_digest=entry.applied_digest,
+            child_missing=entry.child_missing,
+            secret_check=entry.secret_check,
+            secret_applied_time=entry.secret_applied_time,
             unfinished=entry.unfinished,
             controller_started=self._started,
             rollout=self.rollouts.view(),
@@ -442,14 +447,19 @@ class Store(Handovers):
         ]
 
     def child_uids(self, scope: str | None = None) -> set[str]:
-        """Return the UIDs of all pods and StatefulSets of a namespace that are known."""
+        """Return the UIDs of all pods, StatefulSets and claims of a namespace that are known."""
         entries = (entry for key, entry in self._instances.items() if in_scope(key, scope))
-        children = (child for entry in entries for child in (entry.pod, entry.statefulset))
+        children = (child for entry in entries for child in (entry.pod, entry.statefulset, *entry.claims.values()))
         return {child.uid for child in children if child is not None}
 
     def forget_children(self, uids: set[str]) -> None:
-        """Forget the pods and StatefulSets with these UIDs."""
+        """Forget the pods, StatefulSets and claims with these UIDs."""
         for key, entry in self._instances.items():
+            gone = [name for name, claim in entry.claims.items() if claim.uid in uids]
+            for name in gone:
+                del entry.claims[name]
+            if gone:
+                self._look_instance(key)
             if entry.pod is not None and entry.pod.uid in uids:
                 entry.pod = None
                 self._look_instance(key)

@@ -106,4 +106,6 @@ def claim_view(claim: Mapping[str, Any]) -> ClaimView:
     """Return what decisions read of a PersistentVolumeClaim."""
     meta = claim["metadata"]
     phase = claim.get("status", {}).get("phase", "Pending")
-    return ClaimView(name=meta["name"], phase=phase, uid=meta["uid"])
+    return ClaimView(
+        name=meta["name"], phase=phase, uid=meta["uid"], terminating=meta.get("deletionTimestamp") is not None
+    )

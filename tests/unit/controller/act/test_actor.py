@@ -19,7 +19,9 @@ from efrit.controller.act.kube import Kube
 from efrit.controller.decide.actions import (
     Acknowledge,
     ApplyChildren,
+    ApplySecret,
     CancelWork,
+    ConfirmClaims,
     Delete,
     DisconnectBridge,
     Explain,
@@ -472,6 +474,48 @@ async def test_a_failure_over_a_child_is_tried_again_until_the_store_takes_it_fo
             await stage.does(CHILDREN)
     assert told == [(INSTANCE, 3, "a webhook")]
     assert len(stage.api.made("PATCH")) == 1
+
+
+async def test_claims_and_secrets_that_were_applied_are_taken_in(stage: Stage) -> None:
+    await stage.does(ApplyChildren(INSTANCE, 3, (child("Secret"), child("PersistentVolumeClaim")), "digest"))
+
+    assert [name for name, _ in stage.heard.told] == ["secret_applied", "observe_claim", "applied"]
+
+
+CLAIM = "/api/v1/namespaces/team/persistentvolumeclaims/efrit-alpha-queue"
+
+
+@pytest.mark.parametrize(
+    ("claim", "confirmed", "told"),
+    [
+        ({"metadata": {}}, True, "observe_claim"),
+        ({"metadata": {"deletionTimestamp": "2026-03-01T12:00:00Z"}}, False, "observe_claim"),
+        (None, False, "claim_gone"),
+    ],
+)
+async def test_the_pod_starts_only_on_claims_that_are_there(
+    stage: Stage, claim: Json | None, confirmed: bool, told: str
+) -> None:
+    if claim is not None:
+        stage.api.put(CLAIM, claim)
+
+    assert await stage.actor.carry_out(ConfirmClaims(INSTANCE, ("efrit-alpha-queue",))) is confirmed
+    assert [name for name, _ in stage.heard.told] == [told]
+
+
+async def test_a_secret_is_applied_alone_without_the_others_counting_as_applied(stage: Stage) -> None:
+    await stage.does(ApplySecret(INSTANCE, 3, child("Secret")))
+
+    assert [call.path for call in stage.api.made("PATCH")] == ["/api/v1/namespaces/team/secrets/efrit-alpha"]
+    assert stage.heard.told == [("secret_applied", (INSTANCE,))]
+
+
+async def test_a_refused_secret_is_told_in_the_api_servers_words(stage: Stage) -> None:
+    stage.api.fail("PATCH", "/api/v1/namespaces/team/secrets/efrit-alpha", 403, {"message": "exceeded quota"})
+
+    await stage.does(ApplySecret(INSTANCE, 3, child("Secret")))
+
+    assert stage.heard.told == [("refused", (INSTANCE, 3, "exceeded quota"))]
 
 
 # Results, deletions, events, explanations.

@@ -1,0 +1,105 @@
+"""Finds deleted ServiceAccounts, NetworkPolicies and Secrets of the instances of one namespace within seconds.
+
+Nobody watches these. ServiceAccounts and NetworkPolicies are listed, their metadata alone; Secrets the controller may
+not list, so each one's turn to be applied again comes, a few in a second. The store is told, and decides nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from typing import NoReturn
+
+from efrit.controller.act.kube import METADATA_LIST, Kube
+from efrit.controller.decide.child_presence import missing
+from efrit.controller.decide.children import naming
+from efrit.controller.watch.store import Store
+from efrit.errors import ApiError, ApiForbidden
+
+log = logging.getLogger(__name__)
+
+LISTED = (("v1", "ServiceAccount"), ("networking.k8s.io/v1", "NetworkPolicy"))
+LIST_SECONDS = 5.0
+SCOPES_PER_SECOND = 2
+"""Namespaces that are listed in a second, at most."""
+LONGEST_PAUSE_SECONDS = 60.0
+BUSY_SHARE = 0.1
+"""Share of the time that lists may take: those of many instances are long."""
+SECRETS_PER_SECOND = 5
+"""Secrets that are applied again in a second, at most, over all namespaces."""
+
+
+def list_pause(scopes: int, took: float) -> float:
+    """Return the seconds between two lists, where `scopes` namespaces are listed and the last lists took so long."""
+    return min(max(LIST_SECONDS, scopes / SCOPES_PER_SECOND, took / BUSY_SHARE), LONGEST_PAUSE_SECONDS)
+
+
+def secret_pause(instances: int, scopes: int, every: float) -> float:
+    """Return the seconds between two Secrets of a namespace: each one's turn comes once in `every`, or less often."""
+    return max(every / max(1, instances), scopes / SECRETS_PER_SECOND)
+
+
+class ChildCheck:
+    """Looks for the children of one namespace's instances; of the whole cluster where `scope` is None."""
+
+    def __init__(self, kube: Kube, store: Store, scope: str | None, scopes: int, secret_every: float) -> None:
+        """Check `scope`, one of so many; each Secret is applied again every `secret_every` seconds."""
+        self._kube = kube
+        self._store = store
+        self._scope = scope
+        self._scopes = scopes
+        self._secret_every = secret_every
+        self._listed: tuple[tuple[str, str], ...] = LISTED
+
+    async def run(self) -> None:
+        """Check until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._list_again_and_again(), name=f"children {self._scope or '*'}")
+            group.create_task(self._check_secrets(), name=f"secrets {self._scope or '*'}")
+
+    async def find_missing(self) -> None:
+        """List each kind once and tell the store which instances lack theirs. Raises ApiError.
+
+        A kind that may not be listed is left out from now on, and comes back with the resync alone.
+        """
+        for api_version, kind in self._listed:
+            # Taken before the list: what is applied meanwhile may be in neither.
+            instances = self._store.applied_instances(self._scope)
+            if not instances:
+                return
+            found = set()
+            pages = self._kube.pages(
+                api_version, kind, self._scope, accept=METADATA_LIST, labelSelector=naming.POD_SELECTOR
+            )
+            try:
+                async for obj in pages:
+                    found.add((obj["metadata"]["namespace"], obj["metadata"]["name"]))
+            except ApiForbidden as error:
+                self._listed = tuple(each for each in self._listed if each[1] != kind)
+                log.warning("a deleted %s is remade at the next resync only: %s", kind, error)
+                continue
+            self._store.children_missing(missing(kind, instances, found))
+
+    async def _list_again_and_again(self) -> NoReturn:
+        loop = asyncio.get_running_loop()
+        took = 0.0
+        while True:
+            await asyncio.sleep(list_pause(self._scopes, took) * random.uniform(0.9, 1.1))  # noqa: S311
+            began = loop.time()
+            try:
+                await self.find_missing()
+            except ApiError as error:
+                # The sweeps report what lasts.
+                log.debug("children could not be listed: %s", error)
+            took = loop.time() - began
+
+    async def _check_secrets(self) -> NoReturn:
+        while True:
+            keys = [each.key for each in self._store.applied_instances(self._scope)]
+            pause = secret_pause(len(keys), self._scopes, self._secret_every)
+            for key in keys:
+                await asyncio.sleep(pause)
+                self._store.check_secret(key)
+            if not keys:
+                await asyncio.sleep(min(self._secret_every, LIST_SECONDS))

@@ -1,0 +1,60 @@
+"""Which children of an instance are gone, or going, though they were applied before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Set
+
+from efrit.api import EfritInstance
+from efrit.controller.decide.children import naming
+from efrit.controller.decide.children.claims import build_claims
+from efrit.controller.decide.views import InstanceSnapshot, Key
+
+
+def missing(kind: str, instances: Iterable[EfritInstance], found: Set[Key]) -> list[Key]:
+    """Return the keys of the instances whose child of a kind is not among `found`, namespaces and names of children.
+
+    kind: "ServiceAccount" or "NetworkPolicy". Every instance must have been applied before `found` was listed.
+    """
+    return [
+        each.key
+        for each in instances
+        if _has(kind, each) and (each.metadata.namespace, naming.child_name(each)) not in found
+    ]
+
+
+def _has(kind: str, instance: EfritInstance) -> bool:
+    return kind != "ServiceAccount" or instance.spec.pod_template.service_account_name is None
+
+
+def missing_claims(snapshot: InstanceSnapshot) -> list[str]:
+    """Return the names of the claims that the instance is to have and has not."""
+    there = {claim.name for claim in snapshot.claims}
+    return [name for name in _claims(snapshot) if name not in there]
+
+
+def known_claims(snapshot: InstanceSnapshot) -> tuple[str, ...]:
+    """Return the names of the instance's claims that are there, as far as the watch has told."""
+    there = {claim.name for claim in snapshot.claims}
+    return tuple(name for name in _claims(snapshot) if name in there)
+
+
+def terminating_claims(snapshot: InstanceSnapshot) -> list[str]:
+    """Return the names of the instance's claims that are being deleted: nothing may start on them."""
+    going = {claim.name for claim in snapshot.claims if claim.terminating}
+    return [name for name in _claims(snapshot) if name in going]
+
+
+def secret_due(snapshot: InstanceSnapshot) -> bool:
+    """Whether to apply the Secret again: its turn has come, or the pod reports that it is missing.
+
+    The controller has no right to look for it.
+    """
+    if snapshot.secret_check:
+        return True
+    asked, applied = snapshot.explained_time, snapshot.secret_applied_time
+    reported = f'secret "{naming.secret_name(snapshot.instance)}" not found' in (snapshot.problem or "")
+    return reported and (asked is None or applied is None or applied < asked)
+
+
+def _claims(snapshot: InstanceSnapshot) -> list[str]:
+    return [claim["metadata"]["name"] for claim in build_claims(snapshot.instance)]

@@ -1,0 +1,64 @@
+"""Children that somebody deletes: remade within seconds, and nothing starts on a claim that is being deleted."""
+
+from __future__ import annotations
+
+from tests.integration.controller.site import Site
+from tests.integration.kube import Json, until
+
+NEVER = {"EFRIT_RESYNC_SECONDS": "86400"}
+"""What is remade in these tests is not remade by the resync."""
+CLAIM = "efrit-one-queue"
+
+
+def _uid(site: Site, plural: str, name: str) -> str | None:
+    found = site.kube.find(plural, site.namespace, name)
+    return found["metadata"]["uid"] if found is not None else None
+
+
+def test_a_deleted_child_is_remade_and_the_pod_left_alone(site: Site) -> None:
+    site.operator().start(**NEVER, EFRIT_SECRET_CHECK_SECONDS="1")
+    site.instance()
+    pod = site.node.pod("one")
+    children = (
+        ("serviceaccounts", "efrit-one"),
+        ("networkpolicies", "efrit-one"),
+        ("secrets", "efrit-one-bridge"),
+        ("persistentvolumeclaims", "efrit-one-workspace"),
+    )
+    for plural, name in children:
+        before = _uid(site, plural, name)
+        assert before is not None, plural
+        # Nobody plays the protection of claims here: it is gone at once.
+        site.kube.patch(plural, site.namespace, name, {"metadata": {"finalizers": None}})
+        site.kube.delete(plural, site.namespace, name)
+        until(
+            lambda plural=plural, name=name, before=before: _uid(site, plural, name) not in (None, before),
+            lambda plural=plural: f"the child of {plural} is not remade\n{site.logs()}",
+        )
+    assert site.node.pod("one") is pod
+    assert site.answer(site.ask("'served"))["result"] == "served"
+
+
+def test_a_claim_that_is_being_deleted_is_waited_for_and_remade(site: Site) -> None:
+    site.operator().start(**NEVER)
+    site.instance()
+    site.kube.patch("efritinstances", site.namespace, "one", {"spec": {"operatingMode": "Suspended"}})
+    site.until_condition("one", "Suspended", status="True")
+    until(lambda: site.node.gone("one"), "the pod is still there")
+    old = site.kube.get("persistentvolumeclaims", site.namespace, CLAIM)
+    site.kube.patch("persistentvolumeclaims", site.namespace, CLAIM, {"metadata": {"finalizers": ["test/kept"]}})
+    site.kube.delete("persistentvolumeclaims", site.namespace, CLAIM)
+    waiting = site.ask("'started")
+    site.kube.patch("efritinstances", site.namespace, "one", {"spec": {"operatingMode": "Running"}})
+
+    told = site.until_condition("one", "Ready", reason="ClaimTerminating")
+    assert CLAIM in told["message"]
+    going = site.kube.get("persistentvolumeclaims", site.namespace, CLAIM)
+    assert going["metadata"]["uid"] == old["metadata"]["uid"]
+    statefulset: Json = site.kube.get("statefulsets", site.namespace, "efrit-one")
+    assert statefulset["spec"]["replicas"] == 0
+    assert site.node.gone("one")
+
+    site.kube.patch("persistentvolumeclaims", site.namespace, CLAIM, {"metadata": {"finalizers": None}})
+    assert site.answer(waiting)["result"] == "started"
+    assert _uid(site, "persistentvolumeclaims", CLAIM) != old["metadata"]["uid"]

@@ -1,0 +1,181 @@
+"""child_check.py: lists of metadata find deleted children, and each Secret gets its turn; all of it bounded."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from efrit.controller.act.kube import METADATA_LIST, Kube
+from efrit.controller.child_check import ChildCheck, list_pause, secret_pause
+from efrit.controller.watch.queue import WorkQueue
+from efrit.controller.watch.store import Store
+from tests.unit.controller.factory import CONFIG, NOW, instance_json, statefulset_json
+from tests.unit.controller.fake_api import FakeApi
+from tests.unit.controller.virtual_time import elapse, on_virtual_time
+
+ALPHA = ("team", "alpha")
+ACCOUNTS = "/api/v1/serviceaccounts"
+POLICIES = "/apis/networking.k8s.io/v1/networkpolicies"
+
+
+@dataclass
+class Stage:
+    check: ChildCheck
+    store: Store
+    api: FakeApi
+
+    def place(self, name: str = "alpha") -> None:
+        """Create both children of an instance."""
+        for group, plural in (("api/v1", "serviceaccounts"), ("apis/networking.k8s.io/v1", "networkpolicies")):
+            where = f"/{group}/namespaces/team/{plural}/efrit-{name}"
+            self.api.put(where, {"metadata": {"name": f"efrit-{name}", "namespace": "team"}})
+
+    def missing(self, name: str = "alpha") -> bool:
+        snapshot = self.store.instance_snapshot(("team", name))
+        assert snapshot is not None
+        return snapshot.child_missing
+
+
+@pytest.fixture
+async def stage(api: FakeApi, kube: Kube) -> Stage:
+    store = Store(WorkQueue(), CONFIG, lambda: NOW)
+    store.observe_instance(instance_json())
+    store.observe_statefulset(statefulset_json())
+    return Stage(ChildCheck(kube, store, None, 1, 60), store, api)
+
+
+async def test_children_that_are_there_are_left_alone(stage: Stage) -> None:
+    stage.place()
+
+    await stage.check.find_missing()
+
+    assert not stage.missing()
+
+
+@pytest.mark.parametrize(
+    "plural", ["/api/v1/namespaces/team/serviceaccounts", POLICIES.replace("v1/", "v1/namespaces/team/")]
+)
+async def test_a_child_that_is_gone_is_found(stage: Stage, plural: str) -> None:
+    stage.place()
+    del stage.api.objects[f"{plural}/efrit-alpha"]
+
+    await stage.check.find_missing()
+
+    assert stage.missing()
+    stage.store.applied(ALPHA, 1)
+    assert not stage.missing()
+
+
+async def test_only_metadata_of_labelled_children_is_asked_for_page_by_page(stage: Stage) -> None:
+    stage.api.page_size = 1
+    for name in ("alpha", "beta", "gamma"):
+        stage.place(name)
+
+    await stage.check.find_missing()
+
+    assert [call.path for call in stage.api.calls] == [ACCOUNTS] * 3 + [POLICIES] * 3
+    assert {call.accept for call in stage.api.calls} == {METADATA_LIST}
+    assert all("efrit.dev/instance" in call.query["labelSelector"] for call in stage.api.calls)
+    assert not stage.missing()
+
+
+async def test_an_empty_list_of_metadata_has_no_items_at_all(stage: Stage) -> None:
+    for where in (ACCOUNTS, POLICIES):
+        stage.api.fail("GET", where, 200, {"metadata": {}, "items": None})
+
+    await stage.check.find_missing()
+
+    assert stage.missing()
+
+
+async def test_an_instance_whose_children_were_not_applied_yet_lacks_none(stage: Stage) -> None:
+    stage.store.observe_instance(instance_json("young"))
+    stage.store.observe_instance(instance_json("ending", deleting=True))
+    stage.store.observe_statefulset({**statefulset_json("ending")})
+
+    await stage.check.find_missing()
+
+    assert not stage.missing("young")
+    assert not stage.missing("ending")
+
+
+async def test_nothing_is_listed_where_nothing_was_applied(api: FakeApi, kube: Kube) -> None:
+    await ChildCheck(kube, Store(WorkQueue(), CONFIG, lambda: NOW), None, 1, 60).find_missing()
+
+    assert api.calls == []
+
+
+async def test_a_kind_that_may_not_be_listed_is_left_out_with_one_line(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    stage.place()
+    stage.api.fail("GET", ACCOUNTS, 403)
+    with caplog.at_level(logging.WARNING, "efrit"):
+        for _ in range(3):
+            await stage.check.find_missing()
+
+    assert [call.path for call in stage.api.calls] == [ACCOUNTS, POLICIES, POLICIES, POLICIES]
+    (line,) = caplog.messages
+    assert "ServiceAccount" in line
+    assert not stage.missing()
+
+
+@pytest.mark.parametrize(
+    ("scopes", "took", "pause"),
+    [(1, 0.1, 5), (10, 0.1, 5), (40, 0.1, 20), (1, 3, 30), (1000, 0.1, 60), (1, 600, 60)],
+)
+def test_lists_are_rarer_the_more_namespaces_there_are_and_the_longer_they_take(
+    scopes: int, took: float, pause: float
+) -> None:
+    assert list_pause(scopes, took) == pytest.approx(pause)
+
+
+@pytest.mark.parametrize(
+    ("instances", "scopes", "pause"), [(1, 1, 60), (60, 1, 1), (10_000, 1, 0.2), (10_000, 10, 2), (0, 1, 60)]
+)
+def test_few_secrets_are_applied_in_a_second(instances: int, scopes: int, pause: float) -> None:
+    assert secret_pause(instances, scopes, 60) == pytest.approx(pause)
+
+
+@on_virtual_time
+async def test_the_secret_of_each_instance_gets_its_turn() -> None:
+    store = Store(WorkQueue(), CONFIG, lambda: NOW)
+    for name in ("alpha", "beta"):
+        store.observe_instance(instance_json(name))
+        store.observe_statefulset(statefulset_json(name))
+    stop = _start(ChildCheck(_NoKube(), store, None, 1, 60))  # type: ignore[arg-type]
+    try:
+        await elapse(59)
+        assert [_due(store, name) for name in ("alpha", "beta")] == [True, False]
+        store.secret_applied(ALPHA)
+        await elapse(2)
+        assert [_due(store, name) for name in ("alpha", "beta")] == [False, True]
+    finally:
+        await stop()
+
+
+def _due(store: Store, name: str) -> bool:
+    snapshot = store.instance_snapshot(("team", name))
+    return snapshot is not None and snapshot.secret_check
+
+
+class _NoKube:
+    """Lists nothing that differs: every child is there."""
+
+    async def pages(self, *_: Any, **__: Any) -> Any:
+        for name in ("alpha", "beta"):
+            yield {"metadata": {"namespace": "team", "name": f"efrit-{name}"}}
+
+
+def _start(check: ChildCheck) -> Any:
+    task = asyncio.create_task(check.run())
+
+    async def stop() -> None:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    return stop

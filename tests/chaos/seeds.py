@@ -196,6 +196,7 @@ FILE_CALLS = (
     ("emacs", "link", "*/responses/*"),
     ("emacs", "link", "*/tmp/*"),
     ("emacs", "*", "*/.efrit/results/*"),
+    ("emacs", "*", "*/results.log"),
     ("emacs", "*", "*/heartbeat*"),
     ("emacs", "*", "*"),
     ("bridge", "*", "*"),

@@ -18,6 +18,7 @@
 (require 'efrit-claim)
 (require 'efrit-interrupt)
 (require 'efrit-print)
+(require 'efrit-results)
 (require 'efrit-eval)
 (require 'efrit-secret)
 
@@ -27,8 +28,9 @@
 (cl-defstruct (efrit-answer (:constructor efrit-answer--make))
   "An answer on its way: the request's ID, its TEXT, and what is done so far.
 LARGE is nil or (PATH . TEXT), the file of the workspace to write first; CUT
-returns the text to store instead where there can be no such file."
-  id text large cut stored)
+returns the text to store instead, given why there can be no such file.
+FAILURES counts how often writing that file has failed."
+  id text large cut stored (failures 0))
 
 ;;;; The text of an answer
 
@@ -50,8 +52,12 @@ returns the text to store instead where there can be no such file."
     (efrit-answer--make :id id
                         :text (efrit-answer--text claim result id large)
                         :large (plist-get large :file)
-                        :cut (lambda ()
-                               (let ((efrit-workspace-directory nil))
+                        :cut (lambda (why)
+                               (let ((efrit-workspace-directory nil)
+                                     (result (copy-efrit-result result)))
+                                 (setf (efrit-result-messages result)
+                                       ;; First: whoever shortens them keeps the beginning.
+                                       (concat why "\n" (efrit-result-messages result)))
                                  (efrit-answer--text
                                   claim result id
                                   (efrit-answer--place-result result id)))))))
@@ -77,17 +83,11 @@ and :sha256 of the whole value."
            (list :text (efrit-print-head text efrit-result-head-bytes)
                  :truncated truncated
                  :sha256 (and (not truncated) (efrit-files-sha256 text))
-                 :file (cons (concat (efrit-answer-results-directory) id ".txt")
-                             text)))
+                 :file (cons (efrit-results-path id) text)))
           (t
            (list :text (efrit-print-head text efrit-inline-result-bytes)
                  :truncated t
                  :sha256 (and (not truncated) (efrit-files-sha256 text)))))))
-
-(defun efrit-answer-results-directory ()
-  "Return the directory of the workspace that large results go to, or nil."
-  (and efrit-workspace-directory
-       (concat efrit-workspace-directory ".efrit/results/")))
 
 (defun efrit-answer--json (claim result id large)
   "Return the JSON alist of RESULT for CLAIM, whose request is ID.
@@ -152,19 +152,39 @@ settled the request, and perhaps runs it again."
   (regexp-opt '("Not a directory" "File exists" "Is a directory" "Permission denied"
                 "Operation not permitted" "Too many levels of symbolic links"
                 "File name too long" "No such file or directory"))
-  "What is in the way of a file and does not go away by itself, unlike a full disk.")
+  "What is in the way of a file and does not go away by itself.")
+
+(defconst efrit-answer--full
+  (regexp-opt '("No space left on device" "Disk quota exceeded"))
+  "What a full disk says.")
+
+(defconst efrit-answer--most-failures 5
+  "How often a large result is written before it is cut, within about two seconds.")
 
 (defun efrit-answer--keep-result (answer)
   "Write the large result of ANSWER, or cut it where the workspace has no place.
 Whatever code has made of the workspace, the requests that wait must go on."
+  (when (efrit-answer-large answer)
+    (efrit-results-note (efrit-answer-id answer)))
   (condition-case err
       (let ((system-messages-locale "C"))
         (efrit-answer--write-result answer))
     (file-error
-     (unless (string-match-p efrit-answer--lasting (error-message-string err))
-       (signal (car err) (cdr err)))
-     (setf (efrit-answer-text answer) (funcall (efrit-answer-cut answer))
-           (efrit-answer-large answer) nil))))
+     (let ((message (error-message-string err)))
+       (unless (or (string-match-p efrit-answer--lasting message)
+                   (string-match-p efrit-answer--full message)
+                   (>= (cl-incf (efrit-answer-failures answer))
+                       efrit-answer--most-failures))
+         (signal (car err) (cdr err)))
+       (condition-case nil
+           (efrit-results--delete (efrit-answer-id answer))
+         ;; The file is in the list of results: it is deleted later.
+         (file-error nil))
+       (setf (efrit-answer-text answer)
+             (funcall (efrit-answer-cut answer)
+                      (concat "efrit: the result was cut because it could not be written to the workspace: "
+                              message))
+             (efrit-answer-large answer) nil)))))
 
 (defun efrit-answer--write-result (answer)
   "Write the large result of ANSWER, if it has one, to the workspace."

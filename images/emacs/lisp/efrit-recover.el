@@ -95,7 +95,7 @@ new one.  Return how many were answered."
   (efrit-files-isolated
     (dolist (path (directory-files (efrit-files-path "tmp") t "\\`emacs_" t))
       (efrit-files-delete path))
-    (let ((results (efrit-answer-results-directory)))
+    (let ((results (efrit-results-directory)))
       (when (and results (file-directory-p results))
         (dolist (path (directory-files results t "\\.txt\\.part\\'" t))
           (efrit-files-delete path))))))

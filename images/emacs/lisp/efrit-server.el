@@ -40,6 +40,7 @@
 (require 'efrit-secret)
 (require 'efrit-sessions)
 (require 'efrit-answer)
+(require 'efrit-results)
 (require 'efrit-health)
 (require 'efrit-recover)
 (require 'efrit-watchdog)
@@ -337,6 +338,8 @@ Sessions take turns with requests: a step, a request, a step."
     (efrit-process-look-at-all)
     (unless efrit-server--busy
       (efrit-server--settle-strays)
+      ;; The list of results is that of the Emacs whose queue this is.
+      (when (efrit-fence-holds-p) (efrit-results-look))
       (unless (or efrit-sessions (efrit-queue-next)) (garbage-collect-maybe 4))
       (setq efrit-server--dirty t)
       ;; A timer does not run within itself: work done here would stop the beat.
@@ -453,6 +456,7 @@ An answer that is held back is one of our own, though of no session any more."
           (format "%s: an error stopped it half-way" user-init-file)))
   (efrit-queue-forget-all)
   (efrit-files-make-directories)
+  (efrit-results-reset)
   (efrit-health-check-alone)
   (efrit-eval-install)
   ;; An Emacs that was killed leaves its locks, whose process numbers others get: asking

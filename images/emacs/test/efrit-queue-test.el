@@ -326,7 +326,7 @@
   (efrit-queue-test--with
     (efrit-test-submit "one")
     (efrit-queue-scan)
-    (let ((efrit-inline-result-bytes 10))
+    (let ((efrit-inline-result-bytes 10) efrit-results--ids)
       (should (equal (mapcar
                       #'cdr
                       (efrit-queue-test--writes
@@ -335,8 +335,8 @@
                           (efrit-queue-test--claim)
                           (efrit-result--make :reason "Succeeded"
                                               :value (efrit-print "0123456789" 100))))))
-                     ;; The claim, the result, the answer.
-                     '(t t t))))))
+                     ;; The claim, the list of results, the result, the answer.
+                     '(t t t t))))))
 
 (ert-deftest efrit-answer-large-result-has-its-name-on-disk-before-the-answer ()
   (efrit-queue-test--with
@@ -391,7 +391,7 @@
       (should-not (efrit-test-answer-p "a"))
       (should (equal (efrit-test-names "archive") '("req_a.json" "resp_a.json"))))))
 
-(ert-deftest efrit-answer-a-full-workspace-is-waited-for ()
+(ert-deftest efrit-answer-a-workspace-that-fails-is-tried-again-and-then-done-without ()
   (efrit-queue-test--with
     (efrit-test-submit "a")
     (efrit-queue-scan)
@@ -400,7 +400,51 @@
                     (efrit-queue-test--claim)
                     (efrit-result--make :reason "Succeeded" :value (efrit-print "0123456789" 100)))))
       (cl-letf (((symbol-function 'efrit-answer--write-result)
-                 (lambda (_) (signal 'file-error '("Write error" "No space left on device" "x")))))
+                 (lambda (_) (signal 'file-error '("Write error" "Input/output error" "x")))))
+        (dotimes (_ (1- efrit-answer--most-failures))
+          (should-error (efrit-answer-store answer) :type 'efrit-answer-failed))
+        (should (efrit-answer-store answer)))
+      (let ((stored (efrit-test-json "responses" "resp_a.json")))
+        (should (eq (alist-get 'truncated stored) t))
+        (should (string-match-p "Input/output error" (alist-get 'messages stored)))))))
+
+(ert-deftest efrit-answer-a-result-is-cut-and-says-so-where-the-workspace-is-full ()
+  (efrit-queue-test--with
+    (efrit-test-submit "a")
+    (efrit-queue-scan)
+    (let* ((efrit-inline-result-bytes 5)
+           (answer (efrit-answer-make
+                    (efrit-queue-test--claim)
+                    (efrit-result--make :reason "Succeeded" :messages "hello"
+                                        :value (efrit-print "0123456789" 100))))
+           (write (symbol-function 'efrit-files-write)))
+      (cl-letf (((symbol-function 'efrit-files-write)
+                 (lambda (path text)
+                   (when (string-suffix-p ".part" path)
+                     (funcall write path (substring text 0 3))
+                     (signal 'file-error
+                             (list "Write error" "No space left on device" path)))
+                   (funcall write path text))))
+        (should (efrit-answer-store answer)))
+      (let ((stored (efrit-test-json "responses" "resp_a.json")))
+        (should (equal (alist-get 'result stored) "\"0123"))
+        (should (eq (alist-get 'truncated stored) t))
+        (should-not (alist-get 'result_path stored))
+        (should (string-match-p "\\`efrit: the result was cut.*No space left.*\nhello"
+                                (alist-get 'messages stored)))
+        ;; Half a result must not take the last room.
+        (should-not (directory-files (efrit-results-directory) nil "part\\'"))))))
+
+(ert-deftest efrit-answer-a-failed-workspace-that-works-again-takes-the-result ()
+  (efrit-queue-test--with
+    (efrit-test-submit "a")
+    (efrit-queue-scan)
+    (let* ((efrit-inline-result-bytes 5)
+           (answer (efrit-answer-make
+                    (efrit-queue-test--claim)
+                    (efrit-result--make :reason "Succeeded" :value (efrit-print "0123456789" 100)))))
+      (cl-letf (((symbol-function 'efrit-answer--write-result)
+                 (lambda (_) (signal 'file-error '("Write error" "Input/output error" "x")))))
         (should-error (efrit-answer-store answer) :type 'efrit-answer-failed))
       (should (efrit-answer-store answer))
       (should (alist-get 'result_path (efrit-test-json "responses" "resp_a.json"))))))

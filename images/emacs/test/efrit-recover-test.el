@@ -151,7 +151,7 @@
 
 (ert-deftest efrit-recover-deletes-half-a-large-result ()
   (efrit-recover-test--with
-    (let ((results (efrit-answer-results-directory)))
+    (let ((results (efrit-results-directory)))
       (make-directory results t)
       (dolist (name '("one.txt" "two.txt.part"))
         (write-region "x" nil (concat results name) nil 'silent))

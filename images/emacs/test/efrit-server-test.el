@@ -81,6 +81,15 @@
     (efrit-test-submit "unheard")
     (should (equal (alist-get 'status (efrit-test-answer "unheard")) "success"))))
 
+(ert-deftest efrit-server-deletes-large-results-whose-answers-are-gone ()
+  (efrit-test-with-daemon ()
+    (let ((path (alist-get 'result_path (efrit-test-eval "large" "(make-string 800000 ?x)"))))
+      (should (file-exists-p path))
+      (efrit-test-daemon-end)
+      (delete-file (efrit-files-path "responses/resp_large.json"))
+      (efrit-test-daemon-start)
+      (efrit-test-wait 60 (not (file-exists-p path))))))
+
 (ert-deftest efrit-server-a-file-written-in-pieces-is-answered-once-whole ()
   (efrit-test-with-daemon ()
     (let ((text (efrit-test-request "slow" :content "(+ 20 3)"))

@@ -24,7 +24,7 @@ from tests.chaos.storage.promises import Aftermath, Facts, Json
 from tests.chaos.storage.recording import COUNTER, GO, digest
 
 SECONDS = 30
-STANDING = {"identity", "claims.log", "claims.old", "totals", "heartbeat", "generation"}
+STANDING = {"identity", "claims.log", "claims.old", "totals", "heartbeat", "generation", "results.log"}
 
 
 class Emacs:

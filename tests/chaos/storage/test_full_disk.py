@@ -138,6 +138,26 @@ def test_a_run_that_overruns_its_time_ends_while_there_is_no_room(bench: Bench, 
     assert bench.answer("runs").reason is Reason.TIMED_OUT
 
 
+@pytest.mark.parametrize("volume", ["size=8m"], indirect=True, ids=["workspace"])
+def test_a_large_result_is_cut_and_says_why_where_the_workspace_is_full(bench: Bench) -> None:
+    one = bench.instance
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m,mode=700", "efrit-test", str(one.workspace)]
+    subprocess.run(mount, check=True, timeout=20)
+    try:
+        one.put("runs", counting("runs", f"(progn {WAIT} (make-string 900000 ?x))"), options={"timeout": 120})
+        until(lambda: bench.begun("runs"), SECONDS)
+        fill(one.workspace)
+        (one.workspace / GO).touch()
+        response = bench.answer("runs")
+        assert (response.reason, response.truncated, response.result_path) == (Reason.SUCCEEDED, True, None)
+        assert "No space left on device" in response.messages.splitlines()[0]
+        assert not list(one.workspace.glob(".efrit/results/*"))
+        bench.acknowledge("runs")
+    finally:
+        # Emacs may still be in it.
+        subprocess.run(["umount", "--lazy", str(one.workspace)], check=True, timeout=20)
+
+
 def test_both_may_be_started_again_while_there_is_no_room(bench: Bench, volume: Path) -> None:
     one = bench.instance
     one.put("runs", counting("runs", WAIT), options={"timeout": 120, "retry": "if-interrupted", "max_attempts": 2})

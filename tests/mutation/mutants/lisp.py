@@ -5,6 +5,7 @@ from tests.mutation.mutant import Mutant
 FILES = "images/emacs/lisp/efrit-files.el"
 CLAIM = "images/emacs/lisp/efrit-claim.el"
 ANSWER = "images/emacs/lisp/efrit-answer.el"
+RESULTS = "images/emacs/lisp/efrit-results.el"
 RECOVER = "images/emacs/lisp/efrit-recover.el"
 SERVER = "images/emacs/lisp/efrit-server.el"
 BEGIN = "images/emacs/lisp/efrit-session-begin.el"
@@ -181,6 +182,13 @@ MUTANTS = (
         "       (signal 'efrit-answer-failed (list id (error-message-string err)))",
         "       (ignore err)",
         ("ert:efrit-server-an-answer-that-cannot-be-stored-is-kept-and-said",),
+    ),
+    Mutant(
+        "the look whether an answer still names a large result, before that is deleted",
+        RESULTS,
+        "      (unless (efrit-results--needed-p id)\n",
+        "      (progn\n",
+        ("ert:efrit-results-a-result-goes-with-its-answer",),
     ),
     Mutant(
         "the rescan of requests/ by Emacs",

@@ -71,7 +71,7 @@ class EmacsHand:
 
 def tree(root: Path) -> set[str]:
     """Every file below `root` but those that are always there."""
-    standing = {"identity", "claims.log", "totals"}
+    standing = {"identity", "claims.log", "totals", "results.log"}
     names = {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
     return {name for name in names - standing if not name.startswith("tmp/reserve_")}
 

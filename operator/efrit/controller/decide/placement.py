@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from efrit.api import OperatingMode, condition_of
+from efrit.api import InstanceReason, OperatingMode, condition_of
 from efrit.api.instance import READY
 from efrit.controller.decide.queue_volume import disk_problem
 from efrit.controller.decide.views import InstanceSnapshot
-
-NODE_LOST = "NodeLost"
-"""Reason of the Ready condition of an instance whose node does not answer any more."""
 
 
 def node_is_lost(instance: InstanceSnapshot) -> bool:
     """Whether the instance is away because its node is lost, so that nobody knows when it comes back."""
     ready = condition_of(instance.instance.status.conditions, READY)
-    return ready is not None and ready.reason == NODE_LOST and not instance.available
+    return ready is not None and ready.reason == InstanceReason.NODE_LOST and not instance.available
 
 
 def choose(candidates: Iterable[InstanceSnapshot]) -> InstanceSnapshot | None:

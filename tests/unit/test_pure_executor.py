@@ -28,6 +28,7 @@ KNOWN = {
     "efrit-tools-find.el": (6, "the syntax of glob patterns, and absolute paths"),
     "efrit-tools-shell.el": (1, "whether output ends its last line"),
     "efrit-tools-text.el": (1, "where the text to be replaced is, as given"),
+    "efrit-session.el": (1, "the end of the line with the status, in a block it has recorded itself"),
     "efrit-world.el": (1, "whether a text ends its last line"),
 }
 PATH = sorted(

@@ -16,7 +16,9 @@ from tests.model.scenario import Request, Scenario, read_folder
 
 # These take minutes if nobody stops them: test_stops.py.
 TO_BE_STOPPED = ("slow", "slow-command", "sleeping-eval", "sleeping-shell")
-PLAYED = {name: scenario for name, scenario in read_folder(SCENARIOS).items() if name not in TO_BE_STOPPED}
+# What `efrit doctor` asks is no request: tests/integration/client/test_model.py.
+NOT_PLAYED = (*TO_BE_STOPPED, "probe")
+PLAYED = {name: scenario for name, scenario in read_folder(SCENARIOS).items() if name not in NOT_PLAYED}
 TIMEOUTS = {"hang": 3}
 
 

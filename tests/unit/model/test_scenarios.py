@@ -13,7 +13,8 @@ from tests.model.conversation import SCENARIO_NAME
 from tests.model.scenario import Block, Scenario, ScenarioError, Turn, parse, read_folder
 
 TABLE = Path(__file__).parents[3] / "images/emacs/lisp/efrit-tool.el"
-ALL = read_folder(SCENARIOS)
+# What `efrit doctor` asks comes from outside Emacs: no request begins it.
+ALL = {name: scenario for name, scenario in read_folder(SCENARIOS).items() if name != "probe"}
 
 
 def kinds() -> dict[str, str]:

@@ -204,6 +204,7 @@ FINAL_STATUS: Json = {
     "instanceName": "one",
     "podUID": "u",
     "queueID": "q",
+    "handover": "Possible",
     "attempt": 1,
     "queuedTime": "2026-01-01T00:00:00Z",
     "startTime": "2026-01-01T00:00:00Z",
@@ -228,6 +229,8 @@ OTHER_STATUS: Json = {
     "instanceName": "two",
     "podUID": "v",
     "queueID": "r",
+    # It has one value: the other is none.
+    "handover": None,
     "attempt": 2,
     "queuedTime": "2026-01-02T00:00:00Z",
     "startTime": "2026-01-02T00:00:00Z",
@@ -293,6 +296,20 @@ def _storage(volume: str) -> Iterator[Example]:
             "made and ephemeral": of(storage={}, ephemeral=True),
             "existing and ephemeral": of(existingClaim="mine", ephemeral=True),
         },
+    )
+    yield from group(
+        Rule(INSTANCES, where, "sizeLimit is for ephemeral"),
+        {"a limit and ephemeral": of(ephemeral=True, sizeLimit="5Gi"), "no limit": of(ephemeral=True)},
+        {
+            "a limit alone": of(sizeLimit="5Gi"),
+            "a limit of a claim": of(storage={}, sizeLimit="5Gi"),
+            "a limit, not ephemeral": of(ephemeral=False, sizeLimit="5Gi"),
+        },
+    )
+    yield from group(
+        Rule(INSTANCES, where, "sizeLimit must be greater than 0"),
+        {"small": of(ephemeral=True, sizeLimit="1Mi"), "a number": of(ephemeral=True, sizeLimit=1048576)},
+        {"nothing": of(ephemeral=True, sizeLimit="0"), "nothing as a number": of(ephemeral=True, sizeLimit=0)},
     )
     made, existing, ephemeral = of(storage={}), of(existingClaim="mine"), of(ephemeral=True)
     kind = Rule(INSTANCES, where, "the kind of storage is immutable")

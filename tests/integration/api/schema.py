@@ -200,7 +200,9 @@ def _as_command(spec: Json, rest: Path) -> None:
 def _with_storage(volume: str) -> Callable[[Json, Path], None]:
     def adjust(spec: Json, rest: Path) -> None:
         chosen = spec[volume]
-        if rest and not {"storage", "existingClaim"} & chosen.keys() and not chosen.get("ephemeral"):
+        if rest == ("sizeLimit",):
+            chosen["ephemeral"] = True
+        elif rest and not {"storage", "existingClaim"} & chosen.keys() and not chosen.get("ephemeral"):
             chosen["storage"] = {}
 
     return adjust

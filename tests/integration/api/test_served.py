@@ -53,6 +53,7 @@ def test_an_instance_without_a_spec_gets_every_default(kube: Kube, namespace: st
             "maxResultBytes": 1048576,
             "requestTimeoutSeconds": 30,
             "commandTimeoutSeconds": 600,
+            "drainSeconds": 300,
         },
     }
 
@@ -252,7 +253,7 @@ def test_short_names_and_the_category_find_everything(
         ("efpl.spec.amendments", "Add to the end: the next visit of a task sees it."),
         ("efpl.spec.environment.git.secretRef", "The EfritInstance must mount it"),
         ("efpl.status.tree", "The tree, depth first: the way to the current task and what is around it"),
-        ("efi.status.conditions", "Ready (summary), QueueHealthy, EmacsResponsive, Suspended."),
+        ("efi.status.conditions", "Ready (summary), QueueHealthy, EmacsResponsive, Suspended, Updated"),
     ],
 )
 def test_explain_reads_well(kubectl: Callable[..., str], field: str, sentence: str) -> None:

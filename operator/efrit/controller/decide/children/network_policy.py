@@ -104,9 +104,9 @@ def _cluster_namespace(host: str, own: str) -> tuple[str | None, bool]:
     parts = host.rstrip(".").split(".")
     if len(parts) == 1:
         return own, True
-    if not DNS_LABEL.fullmatch(parts[1]):
-        return None, False
     if len(parts) == 2:
         # A host that ends in a dot is looked up as it is, not below the cluster's domain.
-        return (None, False) if host.endswith(".") else (parts[1], False)
+        either = DNS_LABEL.fullmatch(parts[1]) and not host.endswith(".")
+        return (parts[1] if either else None), False
+    # What is no name of a namespace is for the API server to refuse.
     return (parts[1], True) if parts[2] == "svc" else (None, False)

@@ -57,6 +57,7 @@ class ClusterStage(Stage):
     others: stages on the same cluster meet there before any of them calls its faults over.
     """
 
+    shares_controller = True
     tidy_seconds = 90.0
 
     def __init__(self, ground: ClusterGround, plan: Plan, others: threading.Barrier | None = None) -> None:

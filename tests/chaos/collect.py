@@ -105,6 +105,8 @@ def collect(
 
 def _undisturbed(stage: Stage, ended_at: float) -> tuple[tuple[float, float], ...]:
     """Return the spans in which a controller led and the API server answered, without the time to settle."""
+    if stage.shares_controller:
+        return ()
     spans, begin = [], 0.0 if stage.plan.warm else SETTLE_SECONDS
     for disturbed, over in sorted(stage.disturbances):
         if disturbed > begin:

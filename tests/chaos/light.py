@@ -39,6 +39,8 @@ RELAUNCH_SECONDS = 0.5
 class Stage(Hand):
     """Open it, close it in every case: it has processes."""
 
+    shares_controller = False
+    """Whether other runs have the same controller, and disturb it without a word."""
     tidy_seconds = 25.0
     """How long after the end of everything it may take until all is put away."""
 

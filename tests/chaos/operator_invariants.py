@@ -15,8 +15,8 @@ CREATED_BEFORE_SECONDS = 2.0
 """Work made later than this before an instance goes is a race that no precondition of the API server can close."""
 USER_SECONDS = 5.0
 """How long after a user's own suspension its effect may be seen."""
-REASON_SECONDS = 10.0
-"""How long, undisturbed, a request may be open without a reason."""
+REASON_SECONDS = 30.0
+"""How long, undisturbed, a request may be open without a reason: a second or two on an idle machine."""
 
 
 def open_work_keeps_its_instance(history: History) -> Iterator[Violation]:

@@ -127,22 +127,22 @@ def test_i10_a_changed_template_gives_no_second_attempt() -> None:
     assert violations(replace(twice, losses=(replace(held, held=False),))) == []
 
 
-@pytest.mark.parametrize(("reason_at", "kept"), [(5.0, True), (12.0, False)])
+@pytest.mark.parametrize(("reason_at", "kept"), [(5.0, True), (35.0, False)])
 def test_i11_a_request_that_waits_without_a_reason(reason_at: float, kept: bool) -> None:
     silent = version(1.1, 5, event="ADDED")
     told = version(reason_at, 7, phase="Pending", reason="InstanceNotReady")
     waits = history(
-        versions=(silent, told, final(20.0, 30)), undisturbed=((0.0, 30.0),), quiet_at=15.0, ended_at=30.0
+        versions=(silent, told, final(50.0, 30)), undisturbed=((0.0, 60.0),), quiet_at=45.0, ended_at=60.0
     )
     assert broken(waits) == (set() if kept else {"I11"})
 
 
 def test_i11_counts_only_while_a_controller_led_undisturbed() -> None:
     silent = version(1.1, 5, event="ADDED")
-    spans = ((0.0, 8.0), (14.0, 22.0))
-    waits = history(versions=(silent, final(20.0, 30)), undisturbed=spans, quiet_at=15.0, ended_at=30.0)
+    spans = ((0.0, 25.0), (34.0, 52.0))
+    waits = history(versions=(silent, final(50.0, 30)), undisturbed=spans, quiet_at=45.0, ended_at=60.0)
     assert violations(waits) == []
-    assert broken(replace(waits, undisturbed=((0.0, 30.0),))) == {"I11"}
+    assert broken(replace(waits, undisturbed=((0.0, 60.0),))) == {"I11"}
 
 
 def test_i12_what_ended_only_after_the_other_tenants_trouble() -> None:

@@ -282,11 +282,11 @@
 
 (ert-deftest efrit-model-a-replaced-key-is-tried-once ()
   (efrit-model-test--with-model
-      (list (append
-             (efrit-test-http-refusal "401 Who" "authentication_error" "invalid x-api-key")
-             (list (lambda ()
-                     (write-region "sk-test-key-2" nil efrit-model-api-key-file
-                                   nil 'silent))))
+      ;; Replaced before the refusal is sent: what reads that may be fast.
+      (list (cons
+             (lambda ()
+               (write-region "sk-test-key-2" nil efrit-model-api-key-file nil 'silent))
+             (efrit-test-http-refusal "401 Who" "authentication_error" "invalid x-api-key"))
             (efrit-test-http-reply "x"))
     (should (equal (efrit-model-test--text (efrit-model-test--outcome)) "x"))
     (should (equal (mapcar (lambda (told) (nth 2 told)) (efrit-model-test--all 'retry)) '(0)))
@@ -299,11 +299,11 @@
 (ert-deftest efrit-model-a-key-that-keeps-changing-is-not-tried-for-ever ()
   (let ((number 1))
     (efrit-model-test--with-model
-        (make-list 2 (append
-                      (efrit-test-http-refusal "401 Who" "authentication_error" "Who?")
-                      (list (lambda ()
-                              (write-region (format "sk-test-key-%d" (cl-incf number)) nil
-                                            efrit-model-api-key-file nil 'silent)))))
+        (make-list 2 (cons
+                      (lambda ()
+                        (write-region (format "sk-test-key-%d" (cl-incf number)) nil
+                                      efrit-model-api-key-file nil 'silent))
+                      (efrit-test-http-refusal "401 Who" "authentication_error" "Who?")))
       (let ((error (efrit-model-test--outcome)))
         (should (equal (efrit-model-error-kind error) "authentication"))
         (should (= 2 (efrit-model-error-attempts error)))))))

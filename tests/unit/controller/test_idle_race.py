@@ -60,6 +60,12 @@ class Stage:
     def idle(self, rules: Json) -> None:
         born = datetime.now(UTC) - timedelta(hours=1)
         self.store.observe_instance(self.api.put(ALPHA, instance_json(created=born, spec={"idle": rules})))
+        known = self.store.instance_snapshot(INSTANCE)
+        assert known is not None
+        # Requests may be handed to it at once: only what these tests are about keeps them back.
+        opened = {"handover": {"state": "Open", "id": known.handover_id}}
+        again = instance_json(created=born, spec={"idle": rules}, version="11", status=opened)
+        self.store.observe_instance(self.api.put(ALPHA, again))
         labels = {"efrit.dev/instance": "alpha"}
         meta = {"name": "efrit-alpha-0", "namespace": "team", "uid": POD_UID, "labels": labels, **OWNED}
         self.store.observe_statefulset(statefulset_json())

@@ -260,6 +260,25 @@ def _told(stage: Stage, word: str, arm: Arm, fault: Fault) -> None:
     remove(stage, word)
 
 
+def _told_again(stage: Stage, word: str, arm: Arm, fault: Fault) -> None:
+    """Suspend an instance twice; a third time if the controller was started anew after the first."""
+    armed = arm(fault)
+    stage.site.instance(word, ready=False, operatingMode="Suspended", **CLAIMLESS)
+    for _ in range(3):
+        stage.until(lambda: phase_of(stage, word) == "Suspended", f"{word} is not suspended")
+        if armed.struck.is_set():
+            break
+        _switch(stage, word, "Running")
+        stage.until(lambda: phase_of(stage, word) != "Suspended", f"{word} is not resumed")
+        _switch(stage, word, "Suspended")
+    stage.struck(armed)
+    remove(stage, word)
+
+
+def _switch(stage: Stage, word: str, mode: str) -> None:
+    stage.kube.patch("efritinstances", stage.namespace, word, {"spec": {"operatingMode": mode}})
+
+
 STATUS = "efritrequests/status"
 SCENES: Mapping[str, Scene] = {
     "bound": Scene(Write("patch", STATUS, "bound"), _bound, vital=True),
@@ -276,6 +295,7 @@ SCENES: Mapping[str, Scene] = {
         for phase in ("Pending", "Ready", "Suspended", "NotReady")
     },
     "event": Scene(Write("create", "events"), _told),
+    "event-again": Scene(Write("patch", "events"), _told_again),
 }
 
 AT_STARTUP: Mapping[str, Write] = {

@@ -11,7 +11,7 @@ from typing import Any, cast
 from efrit.cli.arguments import build
 from efrit.cli.exits import Exit, exit_of_error
 from efrit.cli.place import notice, place_of
-from efrit.client.connect import BACKEND_VARIABLE, backend_of, connect
+from efrit.client.backends import BACKEND_VARIABLE, backend_of, open_backend
 from efrit.client.errors import ClientError
 
 
@@ -64,7 +64,7 @@ def _run(run: Any, given: Namespace) -> Exit:
 
 
 async def _with_backend(run: Any, given: Namespace) -> Exit:
-    backend = await connect(place_of(given), notice)
+    backend = await open_backend(place_of(given), notice)
     try:
         found: Exit = await run(backend, given)
         # Only what was really handed over may be archived.

@@ -14,7 +14,7 @@ from efrit.cli.exits import Exit
 from efrit.cli.output import unquoted, write
 from efrit.cli.place import place_of
 from efrit.cli.results import completed, exit_of_printed, warn
-from efrit.client.connect import backend_of
+from efrit.client.backends import backend_of
 from efrit.client.errors import ClientError, WrongSettings
 from efrit.client.interface import Backend, Budget, Reason, RequestState, RequestType, Work
 

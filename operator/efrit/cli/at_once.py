@@ -9,7 +9,7 @@ from efrit.cli.asking import print_result, work_of
 from efrit.cli.exits import Exit
 from efrit.cli.place import notice
 from efrit.cli.results import completed_now
-from efrit.client.connect import Place
+from efrit.client.backends import Place
 from efrit.client.interface import RequestType
 from efrit.client.local.backend import AskedToStop, LocalBackend
 

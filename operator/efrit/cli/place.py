@@ -7,7 +7,7 @@ from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
 
-from efrit.client.connect import Place
+from efrit.client.backends import Place
 
 
 def place_of(given: Namespace) -> Place:

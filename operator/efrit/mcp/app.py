@@ -11,7 +11,7 @@ import anyio
 from mcp.server import Server
 from mcp.server.stdio import stdio_server
 
-from efrit.client.connect import connect
+from efrit.client.backends import open_backend
 from efrit.errors import EfritError
 from efrit.mcp import settings as options
 from efrit.mcp.failures import in_words
@@ -43,7 +43,7 @@ async def _serve(settings: options.Settings) -> None:
 
         await serve_http(settings, settings.http)
         return
-    fresh = FreshBackend(lambda: connect(settings.place))
+    fresh = FreshBackend(lambda: open_backend(settings.place))
     # What is wrong with the settings is told at once, not with the first call.
     backend = await fresh.current()
     try:

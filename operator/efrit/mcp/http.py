@@ -29,9 +29,9 @@ from starlette.responses import JSONResponse, PlainTextResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from efrit.client.backends import Place, open_backend
+from efrit.client.backends import backend_of as kind_of_backend
 from efrit.client.cluster.api import Api, configuration
-from efrit.client.connect import Place, connect
-from efrit.client.connect import backend_of as kind_of_backend
 from efrit.client.interface import Backend
 from efrit.errors import ConfigurationError, EfritError, Unauthorized
 from efrit.mcp.catalogue import Access
@@ -204,7 +204,7 @@ async def serve_http(settings: Settings, http: Http) -> None:
     place = settings.place
 
     async def opened(namespace: str | None) -> Backend:
-        return await connect(
+        return await open_backend(
             Place(place.backend, place.config, place.kubeconfig, place.context, namespace or place.namespace)
         )
 

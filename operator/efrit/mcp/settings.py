@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from efrit.client.connect import Place
+from efrit.client.backends import Place
 from efrit.mcp.catalogue import Access
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")

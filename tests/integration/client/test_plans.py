@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
-from efrit.client.connect import Place, connect
+from efrit.client.backends import Place, open_backend
 from efrit.client.plans import Change, Intent, NewPlan
 from tests.integration.client.program import Program, Terminal
 from tests.integration.kube import Json, Kube, until
@@ -194,7 +194,7 @@ def test_whoever_amends_at_the_same_time_is_heard(
     said = [f"Amendment {number}." for number in range(12)]
 
     async def amend() -> None:
-        backend = await connect(Place(kubeconfig=Path(in_a_cluster.env["KUBECONFIG"]), namespace=team))
+        backend = await open_backend(Place(kubeconfig=Path(in_a_cluster.env["KUBECONFIG"]), namespace=team))
         try:
             plans = backend.planning()
             await plans.create_plan(NewPlan(Intent("Wait."), name="busy", pool="nobody"))

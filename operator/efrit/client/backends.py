@@ -39,8 +39,8 @@ def backend_of(place: Place, environment: Mapping[str, str]) -> str:
     return "cluster" if of_a_cluster or "KUBERNETES_SERVICE_HOST" in environment else "local"
 
 
-async def connect(place: Place | None = None, notify: Callable[[str], None] = lambda text: None) -> Backend:
-    """The backend meant by `place`; close it at the end. `notify` is told what a person has to know.
+async def open_backend(place: Place | None = None, notify: Callable[[str], None] = lambda text: None) -> Backend:
+    """Open the backend meant by `place`; close it at the end. `notify` is told what a person has to know.
 
     Raises `WrongSettings`, `NoCluster`.
     """

@@ -9,7 +9,7 @@ import pytest
 import efrit.api
 import efrit.protocol
 import efrit.queue
-from efrit.client.connect import Place, backend_of
+from efrit.client.backends import Place, backend_of
 from efrit.client.errors import WrongSettings
 
 

@@ -10,6 +10,8 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
 
+from efrit.client.printed import unquoted as unquoted
+
 
 def plain(value: Any) -> Any:
     """`value` made of what JSON has: data classes as objects, times as RFC 3339."""
@@ -95,18 +97,3 @@ def short(text: str | None, most: int = 60) -> str:
     """The beginning of `text` on one line."""
     line = " ".join((text or "").split())
     return line if len(line) <= most else line[: most - 1] + "…"
-
-
-_ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
-
-
-def unquoted(result: str) -> str:
-    """A printed Lisp string without quotes and escapes; anything else as it is."""
-    if len(result) < 2 or result[0] != '"' or result[-1] != '"':
-        return result
-    made, rest = [], iter(result[1:-1])
-    for character in rest:
-        if character == '"':
-            return result  # more than one string
-        made.append(_ESCAPES.get(following := next(rest, ""), following) if character == "\\" else character)
-    return "".join(made)

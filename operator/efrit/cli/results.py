@@ -10,19 +10,11 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from efrit.cli.exits import Exit, exit_of
-from efrit.client.errors import ClientError, ResultTruncated
-from efrit.client.interface import Backend, RequestState
+from efrit.client.errors import ClientError
+from efrit.client.interface import RequestState
+from efrit.client.whole_result import completed, is_partial, with_beginning
 
-
-async def completed(backend: Backend, state: RequestState) -> tuple[RequestState, ClientError | None]:
-    """Return `state` with its whole result, or with what there is of it and the reason why there is not more."""
-    if not is_partial(state):
-        return state, None
-    try:
-        result = await backend.result(state.handle)
-    except ClientError as error:
-        return _with_beginning(state, error), error
-    return replace(state, result=result, truncated=False), None
+__all__ = ["completed", "completed_now", "exit_of_printed", "is_partial", "warn"]
 
 
 def completed_now(state: RequestState, fetch: Callable[[], str]) -> tuple[RequestState, ClientError | None]:
@@ -32,17 +24,8 @@ def completed_now(state: RequestState, fetch: Callable[[], str]) -> tuple[Reques
     try:
         result = fetch()
     except ClientError as error:
-        return _with_beginning(state, error), error
+        return with_beginning(state, error), error
     return replace(state, result=result, truncated=False), None
-
-
-def is_partial(state: RequestState) -> bool:
-    """Return whether `state` holds only the beginning of its result."""
-    return state.final and state.truncated and state.result is not None
-
-
-def _with_beginning(state: RequestState, error: ClientError) -> RequestState:
-    return replace(state, result=error.kept) if isinstance(error, ResultTruncated) else state
 
 
 def warn(error: ClientError) -> None:

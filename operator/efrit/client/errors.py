@@ -89,6 +89,12 @@ class NotFinished(NotReady):
     code = "NotFinished"
 
 
+class WaitTimeout(NotReady):
+    """It is not over after the time for which you were ready to wait. It goes on."""
+
+    code = "WaitTimeout"
+
+
 class Refused(ClientError):
     """It may not be done, or can never work as it was asked for."""
 

@@ -12,6 +12,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
+from efrit.client.errors import Refused
+from efrit.client.printed import unquoted
 from efrit.client.words import Outcome, Phase, Reason, RequestType, SessionStatus
 
 if TYPE_CHECKING:
@@ -179,6 +181,7 @@ class Work:
     `key` makes it idempotent: the same key is the same request, however often it is submitted. `directory`: an
     absolute path on this machine in which it begins; None: the instance's workspace.
     `retry`: run it again if its Emacs dies in the middle of it. `keep`: how long a cluster keeps it once it is over.
+    `type` may be given as a string. Raises `Refused` for one that is none.
     """
 
     type: RequestType
@@ -197,6 +200,12 @@ class Work:
     key: str | None = None
     keep: float | None = None
     directory: str | None = None
+
+    def __post_init__(self) -> None:
+        try:
+            object.__setattr__(self, "type", RequestType(self.type))
+        except ValueError:
+            raise Refused(f"there is no type of request {self.type!r}", "use eval, command or chat") from None
 
 
 @dataclass(frozen=True)
@@ -284,6 +293,11 @@ class RequestState:
     def final(self) -> bool:
         """Whether it is over."""
         return self.phase.final
+
+    @property
+    def text(self) -> str:
+        """The result as text: a printed Lisp string without its quotes; empty where there is none."""
+        return unquoted(self.result or "")
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,356 @@
+"""The client of a Python program that uses asyncio: `connect_async`. A thin surface over one `Backend`.
+
+What it returns are the values of `efrit.client.interface` and `efrit.client.plans`; what it raises, those of
+`efrit.client.errors`. `efrit.client.sync_client` is the same without asyncio.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack, cast
+
+from efrit.client.backends import Place, open_backend
+from efrit.client.errors import Refused, WaitTimeout
+from efrit.client.interface import (
+    Backend,
+    Budget,
+    Finding,
+    Handle,
+    Instance,
+    InstanceStats,
+    Reason,
+    Removed,
+    RequestState,
+    RequestType,
+    Setup,
+    Started,
+    Stopped,
+    Update,
+    Work,
+)
+from efrit.client.outcomes import raise_for_outcome
+from efrit.client.whole_result import completed
+
+if TYPE_CHECKING:
+    from efrit.client.async_plans import AsyncPlans
+
+_log = logging.getLogger("efrit.client")
+
+
+class PlaceOptions(TypedDict, total=False):
+    """Where to work: this machine or a cluster. None of them: as the command line finds it out.
+
+    `backend` is `local` or `cluster`, `config` the configuration of this machine; `kubeconfig`, `context` and
+    `namespace` are kubectl's.
+    """
+
+    backend: str | None
+    config: str | os.PathLike[str] | None
+    kubeconfig: str | os.PathLike[str] | None
+    context: str | None
+    namespace: str | None
+
+
+class WorkOptions(TypedDict, total=False):
+    """How a request is run, as in `Work`; times in seconds.
+
+    Where: `instance` (`*`: the least loaded one), or else `pool` or `selector` (a cluster's), or else `default`.
+    `directory`: where it begins, on this machine the current directory if it is not given. `timeout`: how long it
+    may run. `key`: the same key is the same request, however often it is submitted. `budget`: a `Budget` or a
+    mapping of its fields.
+    """
+
+    instance: str | None
+    pool: str | None
+    selector: Mapping[str, str] | None
+    timeout: float | None
+    queue_timeout: float | None
+    return_context: bool
+    budget: Budget | Mapping[str, Any] | None
+    session: str | None
+    priority: int
+    retry: bool
+    max_attempts: int | None
+    key: str | None
+    keep: float | None
+    directory: str | os.PathLike[str] | None
+
+
+def connect_async(*, notify: Callable[[str], None] | None = None, **place: Unpack[PlaceOptions]) -> AsyncClient:
+    """Return a client for a program that uses asyncio; it connects when it is first used.
+
+    `notify` is called with what a person has to know and no answer says; by default it is logged as a warning of
+    `efrit.client`.
+    """
+    notify = notify or (lambda text: _log.warning("%s", text))
+    return AsyncClient(lambda: open_backend(_place(**place), notify))
+
+
+def _place(
+    backend: str | None = None,
+    config: str | os.PathLike[str] | None = None,
+    kubeconfig: str | os.PathLike[str] | None = None,
+    context: str | None = None,
+    namespace: str | None = None,
+) -> Place:
+    return Place(backend, _path(config), _path(kubeconfig), context, namespace)
+
+
+def _path(text: str | os.PathLike[str] | None) -> Path | None:
+    return None if text is None else Path(text).expanduser()
+
+
+class AsyncClient:
+    """Work for Emacs, from asyncio: `async with connect_async() as client: await client.eval("(+ 1 2)")`.
+
+    Leaving the block, or cancelling a task that waits, ends no work: it goes on, and any process can wait for it by
+    its name.
+    """
+
+    def __init__(self, open_backend: Callable[[], Awaitable[Backend]]) -> None:
+        self._open = open_backend
+        self._backend: Backend | None = None
+        self._opening = asyncio.Lock()
+        self._closed = False
+
+    async def __aenter__(self) -> Self:
+        await self.backend()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def backend(self) -> Backend:
+        """Return the backend behind this client, opened if need be. Raises `WrongSettings`, `NoCluster`."""
+        async with self._opening:
+            if self._closed:
+                raise RuntimeError("the client is closed: call connect() for another one")
+            if self._backend is None:
+                self._backend = await self._open()
+            return self._backend
+
+    async def close(self) -> None:
+        """Let go of connections. Work goes on."""
+        async with self._opening:
+            self._closed = True
+            backend, self._backend = self._backend, None
+            if backend is not None:
+                await backend.close()
+
+    # Work
+
+    async def eval(self, form: str, *, check: bool = True, **options: Unpack[WorkOptions]) -> RequestState:
+        """Run Lisp and return how it ended: `result` is the printed value of the last form, `text` the same unquoted.
+
+        Raises `RequestFailed` unless it succeeded, `ResultTruncated` where Emacs kept only the beginning of the
+        result; with `check=False` neither, the state says so. Raises what `submit` raises.
+        """
+        return await self.wait(await self.submit(form, **options), check=check)
+
+    async def command(self, text: str, *, check: bool = True, **options: Unpack[WorkOptions]) -> RequestState:
+        """Have the model work in Emacs until it is done, and return how it ended. Raises as `eval`."""
+        return await self.wait(await self.submit(text, type="command", **options), check=check)
+
+    async def chat(self, text: str, *, check: bool = True, **options: Unpack[WorkOptions]) -> RequestState:
+        """Ask the model and return its answer. Raises as `eval`."""
+        return await self.wait(await self.submit(text, type="chat", **options), check=check)
+
+    async def submit(
+        self,
+        content: str,
+        *,
+        type: RequestType | str = "eval",  # noqa: A002
+        **options: Unpack[WorkOptions],
+    ) -> Handle:
+        """Hand work over and return at once; once this returns it will be answered.
+
+        Raises `NoInstance`, `InstanceNotFound`, `NotReady`, `Refused`, `Conflict`.
+        """
+        backend = await self.backend()
+        return await backend.submit(_work(backend.kind, type, content, options))
+
+    async def wait(
+        self,
+        request: Handle | str,
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109
+        check: bool = True,
+    ) -> RequestState:
+        """Wait until a request is over and return how it ended, with its whole result.
+
+        `timeout`, in seconds, bounds the waiting, not the work: raises `WaitTimeout`. Raises `RequestNotFound`, and
+        as `eval`.
+        """
+        handle = _handle(request)
+        backend = await self.backend()
+        last: list[RequestState] = []
+        try:
+            async with asyncio.timeout(timeout):
+                async with aclosing(backend.watch(handle)) as updates:  # type: ignore[type-var]
+                    async for update in updates:
+                        if update.state is not None:
+                            last[:] = [update.state]
+        except TimeoutError:
+            if timeout is None:
+                raise
+            where = f": it is {last[0].reason}" if last else ""
+            raise WaitTimeout(
+                f"{handle.id} is not over after {timeout:g} s{where}", "it goes on: wait again, or cancel it"
+            ) from None
+        state = last[0]
+        if check:
+            raise_for_outcome(state)
+        state, missing = await completed(backend, state)
+        if check and missing is not None:
+            raise missing
+        return state
+
+    async def watch(self, request: Handle | str, *, words: bool = False) -> AsyncIterator[Update]:
+        """Yield its state, then each change, and what the model says meanwhile; ends once it is final.
+
+        `words`: have the model's words even where that takes the right to run a command in the pod. Raises
+        `RequestNotFound`.
+        """
+        backend = await self.backend()
+        async with aclosing(backend.watch(_handle(request), words=words)) as updates:  # type: ignore[type-var]
+            async for update in updates:
+                yield update
+
+    async def get(self, request: Handle | str) -> RequestState:
+        """Return a request as it is now. Raises `RequestNotFound`."""
+        return await (await self.backend()).get(_handle(request))
+
+    async def cancel(self, request: Handle | str) -> RequestState:
+        """Ask a request to stop, and return its state, which need not be final yet. Raises `RequestNotFound`."""
+        return await (await self.backend()).cancel(_handle(request))
+
+    async def result(self, request: Handle | str) -> str:
+        """Return the whole result. Raises `RequestNotFound`, `NotFinished`, `ResultGone`, `ResultTruncated`."""
+        return await (await self.backend()).result(_handle(request))
+
+    async def log(self, request: Handle | str, *, follow: bool = False) -> AsyncIterator[str]:
+        """Yield the lines of its work log (JSON objects); with `follow`, until it is over."""
+        backend = await self.backend()
+        async with aclosing(backend.log(_handle(request), follow=follow)) as lines:  # type: ignore[type-var]
+            async for line in lines:
+                yield line
+
+    async def requests(self, instance: str | None = None) -> Sequence[RequestState]:
+        """Return what is known of requests, oldest first: the open ones and those still kept."""
+        return await (await self.backend()).requests(instance)
+
+    def session(self, id: str | None = None, **options: Unpack[WorkOptions]) -> AsyncSession:  # noqa: A002
+        """Return a session with the model: a new one, or the one called `id`. Nothing is sent yet.
+
+        `options` hold for each of its requests.
+        """
+        return AsyncSession(self, id, **options)
+
+    # Instances
+
+    async def instances(self) -> Sequence[Instance]:
+        """Return all instances, by name."""
+        return await (await self.backend()).instances()
+
+    async def instance(self, name: str) -> Instance:
+        """Return one instance. Raises `InstanceNotFound`."""
+        return await (await self.backend()).instance(name)
+
+    async def start(self, name: str, setup: Setup | None = None) -> Started:
+        """Start an instance, made if there is none, and wait until it takes work.
+
+        Raises `NotReady`, `NoEmacs`, `Refused`.
+        """
+        return await (await self.backend()).start(name, setup)
+
+    async def stop(self, name: str) -> Stopped:
+        """Let what runs end, then stop the instance; its files stay. Raises `InstanceNotFound`."""
+        return await (await self.backend()).stop(name)
+
+    async def remove(self, name: str, *, files: bool = False) -> Removed:
+        """Remove a stopped instance and its queue; with `files`, its workspace.
+
+        Raises `InstanceNotFound`, and `Refused` while it runs or work waits for it.
+        """
+        return await (await self.backend()).remove(name, files=files)
+
+    async def stats(self, name: str) -> InstanceStats:
+        """Return the figures of an instance's queue. Raises `InstanceNotFound`."""
+        return await (await self.backend()).stats(name)
+
+    async def doctor(self) -> Sequence[Finding]:
+        """Return what is right and what is wrong here, as `efrit doctor` does."""
+        return await (await self.backend()).examine()
+
+    # Plans
+
+    @property
+    def plans(self) -> AsyncPlans:
+        """Return what can be done with plans. Its methods raise `Refused` on this machine: plans need a cluster."""
+        from efrit.client.async_plans import AsyncPlans
+
+        return AsyncPlans(self)
+
+
+class AsyncSession:
+    """A conversation with the model: each request continues the one before. `id` is known after the first.
+
+    A request that ends with a question of the model raises nothing: `question` holds it, `answer` answers it.
+    """
+
+    def __init__(self, client: AsyncClient, id: str | None = None, **options: Unpack[WorkOptions]) -> None:  # noqa: A002
+        self._client = client
+        self._options = options
+        self._asked = RequestType.CHAT
+        self.id = id
+        self.question: str | None = None
+
+    async def chat(self, text: str, **options: Unpack[WorkOptions]) -> RequestState:
+        """Say something and return the model's answer. Raises as `AsyncClient.chat`."""
+        return await self._turn(RequestType.CHAT, text, options)
+
+    async def command(self, text: str, **options: Unpack[WorkOptions]) -> RequestState:
+        """Have the model work in Emacs until it is done or asks something. Raises as `AsyncClient.command`."""
+        return await self._turn(RequestType.COMMAND, text, options)
+
+    async def answer(self, text: str, **options: Unpack[WorkOptions]) -> RequestState:
+        """Answer the model's question, so that it goes on. Raises `Refused` if there is none."""
+        if self.question is None:
+            raise Refused("the model has asked nothing", "send a chat or a command")
+        return await self._turn(self._asked, text, options)
+
+    async def _turn(self, kind: RequestType, text: str, options: WorkOptions) -> RequestState:
+        given: WorkOptions = {**self._options, **options, "session": self.id}
+        handle = await self._client.submit(text, type=kind, **given)
+        state = await self._client.wait(handle, check=False)
+        if state.session is not None and state.session.id is not None:
+            self.id = state.session.id
+            # A session lives on the queue of its instance.
+            self._options = {**self._options, "instance": state.handle.instance}
+        asks = state.reason is Reason.INPUT_REQUIRED and state.session is not None
+        self._asked = kind
+        self.question = state.session.question if asks and state.session is not None else None
+        if not asks:
+            raise_for_outcome(state)
+        if state.truncated:
+            # Not whole even after the wait: this says why.
+            await self._client.result(handle)
+        return state
+
+
+def _handle(request: Handle | str) -> Handle:
+    return request if isinstance(request, Handle) else Handle(request)
+
+
+def _work(backend: str, kind: RequestType | str, content: str, options: WorkOptions) -> Work:
+    given: dict[str, Any] = {**options}
+    if isinstance(budget := given.get("budget"), Mapping):
+        given["budget"] = Budget(**budget)
+    if (directory := given.get("directory")) is not None or backend == "local":
+        given["directory"] = os.path.abspath(os.path.expanduser(directory or "."))  # noqa: PTH100, PTH111 - keeps `..`
+    return Work(cast(RequestType, kind), content, **given)

@@ -1,0 +1,29 @@
+"""The whole result of a request that is over: a state holds the beginning of a long one. Asks the backend for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from efrit.client.errors import ClientError, ResultTruncated
+from efrit.client.interface import Backend, RequestState
+
+
+async def completed(backend: Backend, state: RequestState) -> tuple[RequestState, ClientError | None]:
+    """Return `state` with its whole result, or with what there is of it and the reason why there is not more."""
+    if not is_partial(state):
+        return state, None
+    try:
+        result = await backend.result(state.handle)
+    except ClientError as error:
+        return with_beginning(state, error), error
+    return replace(state, result=result, truncated=False), None
+
+
+def is_partial(state: RequestState) -> bool:
+    """Return whether `state` holds only the beginning of its result."""
+    return state.final and state.truncated and state.result is not None
+
+
+def with_beginning(state: RequestState, error: ClientError) -> RequestState:
+    """Return `state` with as much of its result as `error`, which kept the rest, has."""
+    return replace(state, result=error.kept) if isinstance(error, ResultTruncated) else state

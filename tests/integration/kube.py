@@ -35,7 +35,8 @@ ROOTS: Mapping[str, tuple[str, str]] = {
 }
 
 MERGE = "application/merge-patch+json"
-DEADLINE_SECONDS = 30.0
+DEADLINE_SECONDS = 120.0
+"""For what hangs; nothing that is as it should be waits this long, on a busy machine either."""
 
 
 class Refused(Exception):  # noqa: N818 - reads as what happened

@@ -17,7 +17,9 @@ def _warnings(site: Site) -> list[str]:
 
 
 @pytest.mark.timeout(300)
-def test_a_request_that_was_never_handed_over_goes_elsewhere_when_the_node_of_its_instance_is_lost(site: Site) -> None:
+def test_a_request_that_was_never_handed_over_goes_elsewhere_when_the_node_of_its_instance_is_lost(
+    site: Site,
+) -> None:
     site.operator().start()
     site.instance("one", labels=TEAM, idle={"suspendAfterSeconds": 10})
     site.instance("two")

@@ -25,10 +25,6 @@ MOST_UNKNOWN = 10_000
 
 
 # It becomes part of a path at the API server; what is no name of an object must not.
-def _disk_problem(stats: Stats | None) -> DiskProblem | None:
-    return stats.disk.problem if stats is not None and stats.disk is not None else None
-
-
 _NAME = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?", re.ASCII)
 
 
@@ -41,6 +37,7 @@ class BridgeNews(Memory):
         match event:
             case Reset(queue_id=queue_id):
                 stats = entry.bridge.stats if entry.bridge.pod_uid == pod_uid else None
+                self._forget_unclaimed(instance)
                 entry.views.clear()
                 for key in entry.open_requests:
                     self._place(entry, key)
@@ -133,6 +130,15 @@ class BridgeNews(Memory):
         """Forget unclaimed work that was looked into."""
         self._unclaimed.pop(key, None)
 
+    def _forget_unclaimed(self, instance: Key) -> None:
+        """Forget the unclaimed work of an instance: its bridge tells of it anew, or never again."""
+        for uid, view in self._instances[instance].views.items():
+            key = instance[0], str((view.metadata or {}).get("name"))
+            if self._unclaimed.get(key) == (instance, uid):
+                del self._unclaimed[key]
+                if key not in self._requests:
+                    self._queue.forget(WorkKey(EfritRequest.kind, *key))
+
     def _told_before(self, request: EfritRequest) -> Handover | None:
         target = target_of(request)
         entry = self._instances.get(target) if target else None
@@ -177,6 +183,10 @@ class BridgeNews(Memory):
             self._unclaimed[instance[0], str(name)] = (instance, view.id)
             work = WorkKey(EfritRequest.kind, instance[0], str(name))
             self._queue.add_after(work, UNCLAIMED_GRACE.total_seconds())
+
+
+def _disk_problem(stats: Stats | None) -> DiskProblem | None:
+    return stats.disk.problem if stats is not None and stats.disk is not None else None
 
 
 def _shows_work(entry: InstanceRecord, stats: Stats) -> bool:

@@ -214,3 +214,9 @@ def instance_key(child: Mapping[str, Any]) -> Key | None:
     meta = child["metadata"]
     name = meta.get("labels", {}).get(naming.INSTANCE_LABEL)
     return (meta["namespace"], name) if name else None
+
+
+def claim_key(claim: Mapping[str, Any]) -> Key | None:
+    """Return the instance that a claim belongs to; None for one that only carries its label."""
+    key = instance_key(claim)
+    return key if key is not None and claim["metadata"]["name"] in naming.claim_names(key[1]) else None

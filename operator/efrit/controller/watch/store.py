@@ -25,6 +25,7 @@ from efrit.controller.watch.records import (
     InstanceRecord,
     RequestRecord,
     bearing,
+    claim_key,
     in_scope,
     instance_key,
     older,
@@ -183,7 +184,7 @@ class Store(ChildChecks):
 
     def observe_claim(self, obj: Mapping[str, Any]) -> None:
         """Take in a PersistentVolumeClaim of an instance."""
-        key = instance_key(obj)
+        key = claim_key(obj)
         if key is not None and self._instances[key].news("PersistentVolumeClaim", obj):
             view = claim_view(obj)
             known = self._instances[key].claims.get(view.name)
@@ -193,7 +194,7 @@ class Store(ChildChecks):
 
     def forget_claim(self, obj: Mapping[str, Any]) -> None:
         """Take in that a claim is gone."""
-        key = instance_key(obj)
+        key = claim_key(obj)
         if key is None:
             return
         entry, name = self._instances[key], obj["metadata"]["name"]
@@ -495,8 +496,15 @@ class Store(ChildChecks):
         entry = self._instances.get(key)
         if entry is None or entry.instance is not None or entry.pod is not None:
             return
-        for uid in [uid for uid in entry.views if uid not in self._keys]:
-            del entry.views[uid]
+        self._forget_unclaimed(key)
+        for uid in list(entry.views):
+            request = self._keys.get(uid)
+            if request is None:
+                del entry.views[uid]
+            elif self._requests[request].gone:
+                # Nothing is left of its work either, and nothing else would bring the controller back to it.
+                del entry.views[uid]
+                self._look_request(request)
         if entry.empty:
             del self._instances[key]
 

@@ -41,6 +41,11 @@ def claim_name(instance: EfritInstance, volume: str) -> str:
     return f"{child_name(instance)}-{volume}"
 
 
+def claim_names(instance: str) -> tuple[str, str]:
+    """Return the names that the claims of an instance of this name may have."""
+    return f"{PREFIX}{instance}-queue", f"{PREFIX}{instance}-workspace"
+
+
 def secret_name(instance: EfritInstance) -> str:
     """Return the name of the Secret with the bridge's certificate and token."""
     return f"{child_name(instance)}-bridge"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -240,6 +240,8 @@ def test_a_change_without_figures_is_applied_once_the_bridge_was_silent_for_the_
         (slots(3, since=NOW - seconds(239)), "UpdateQueued"),
         (slots(3, since=NOW - seconds(120), draining=True), "UpdateDraining"),
         (slots(3, since=NOW - seconds(119), draining=True), "UpdateQueued"),
+        (slots(3, since=NOW + seconds(240)), "UpdateDraining"),
+        (slots(3, since=datetime.max.replace(tzinfo=UTC)), "UpdateDraining"),
     ],
     ids=[
         "below the bound of the release",
@@ -251,10 +253,18 @@ def test_a_change_without_figures_is_applied_once_the_bridge_was_silent_for_the_
         "updates that take their time",
         "instances that do not come to rest",
         "instances that come to rest",
+        "updates that begin in the future",
+        "updates that begin at the end of time",
     ],
 )
 def test_few_instances_are_updated_at_a_time(world: World, decide: Decide, view: RolloutView, reason: str) -> None:
     assert decide(world(RELEASE, rollout=view)).reason == reason
+
+
+def test_a_time_at_the_end_of_time_on_the_statefulset_stops_no_decision(world: World, decide: Decide) -> None:
+    forged = {"update_started": datetime.max.replace(tzinfo=UTC)}
+
+    assert decide(world(forged, told("Unknown", "Updating", ready="False"), bridge=BridgeView())).reason == "Updating"
 
 
 def test_a_user_waits_only_for_the_own_namespace(world: World, decide: Decide) -> None:

@@ -81,7 +81,8 @@ def _progress(snapshot: InstanceSnapshot, current: StatefulSetView, now: datetim
     if started is None or is_ready or was_ready:
         return kept
     deadline = snapshot.config.rollout.progress_deadline
-    left = started + deadline - now
+    # In this order: no time that somebody has written overflows.
+    left = deadline - (now - started)
     if left <= timedelta(0):
         message = (
             f"The instance did not become Ready within {_seconds(deadline)} s after its pod template changed: "
@@ -256,8 +257,11 @@ def _full(snapshot: InstanceSnapshot, cause: UpdateCause, now: datetime) -> str 
 
 
 def _counts(slot: UpdateSlot, deadline: timedelta, now: datetime) -> bool:
-    """Whether an update still keeps others waiting: endless work must not, nor a status that nobody writes."""
-    return now - slot.since < (deadline if slot.draining else 2 * deadline)
+    """Whether an update still keeps others waiting: endless work must not, nor a status that nobody writes.
+
+    A time well in the future was written by somebody else.
+    """
+    return abs(now - slot.since) < (deadline if slot.draining else 2 * deadline)
 
 
 def _seconds(duration: timedelta) -> int:

@@ -42,8 +42,11 @@ class Rollouts:
             cause = before[0].cause if before[0] else self._cause(key, statefulset)
             if told.status == ConditionStatus.UNKNOWN:
                 draining = told.reason == UpdateReason.DRAINING
-                since = None if draining else statefulset.update_started
-                self._slots[key] = UpdateSlot(*key, since or told.last_transition_time, cause, draining)
+                since = (None if draining else statefulset.update_started) or told.last_transition_time
+                if before[0] is not None and before[0].draining == draining:
+                    # Anyone who may edit the StatefulSet may write a later time, again and again.
+                    since = min(since, before[0].since)
+                self._slots[key] = UpdateSlot(*key, since, cause, draining)
             ours = statefulset.update_trial and statefulset.release_hash == self._release
             if ours and told.reason == UpdateReason.FAILED:
                 self._failed[key] = None
@@ -59,7 +62,10 @@ class Rollouts:
         return freed or before[1:] != after[1:]
 
     def reserve(self, key: Key, cause: UpdateCause, now: datetime) -> None:
-        """Count an instance as being updated until its status says so."""
+        """Count an instance as being updated until its status says so; its namespace goes to the end of the line."""
+        waiting = self._waiting.pop(key[0], None)
+        if waiting is not None:
+            self._waiting[key[0]] = waiting
         self._reserved[key] = UpdateSlot(*key, now, cause, draining=True)
         self._view = None
 
@@ -86,7 +92,10 @@ class Rollouts:
         return self._view
 
     def next_waiting(self, per_namespace: int) -> list[Key]:
-        """Return the instances whose turn it may be: so many of each namespace, those that waited longest first."""
+        """Return the instances whose turn it may be: so many of each namespace, those that waited longest first.
+
+        The namespace whose turn was longest ago comes first.
+        """
         return [key for waiting in self._waiting.values() for key in list(waiting)[:per_namespace]]
 
     def _cause(self, key: Key, statefulset: StatefulSetView) -> UpdateCause:

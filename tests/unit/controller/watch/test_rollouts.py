@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from efrit.controller.decide.rollout_view import UpdateCause, UpdateSlot
@@ -127,3 +129,29 @@ def test_nothing_is_kept_of_instances_that_are_gone(rollouts: Rollouts) -> None:
 
     assert rollouts.view() == Rollouts("r2").view()
     assert rollouts.next_waiting(1) == []
+
+
+def test_an_update_is_not_begun_anew_by_whoever_writes_a_later_time_to_the_statefulset(rollouts: Rollouts) -> None:
+    observe(rollouts, "Unknown", "Updating")
+
+    for later in (seconds(60), seconds(600), seconds(6000)):
+        observe(rollouts, "Unknown", "Updating", statefulset=replace(STATEFULSET, update_started=NOW + later))
+
+    (slot,) = rollouts.view().slots
+    assert slot.since == NOW - seconds(5)
+
+
+def test_namespaces_that_wait_take_turns(rollouts: Rollouts) -> None:
+    for namespace in ("a", "b", "c"):
+        for name in ("one", "two", "three"):
+            observe(rollouts, "False", "UpdateQueued", (namespace, name))
+
+    turns = []
+    for _ in range(6):
+        key = rollouts.next_waiting(1)[0]
+        turns.append(key)
+        rollouts.reserve(key, UpdateCause.RELEASE, NOW)
+        observe(rollouts, "Unknown", "UpdateDraining", key)
+        rollouts.take_back(key)
+
+    assert turns == [("a", "one"), ("b", "one"), ("c", "one"), ("a", "two"), ("b", "two"), ("c", "two")]

@@ -89,13 +89,17 @@ class Namespaces:
             backoff = min(backoff * 2, LAST_BACKOFF_SECONDS)
 
     async def _serve(self, scope: str | None, lists: Lists) -> None:
-        async with self._listing:
-            await retry_while_unavailable(lists.list_all)
+        await retry_while_unavailable(lambda: self._list(lists))
         self._serving(scope)
         async with asyncio.TaskGroup() as group:
             group.create_task(_awaited(self._watch(scope)), name=f"watch {scope or '*'}")
             group.create_task(_awaited(self._check(scope)), name=f"child check {scope or '*'}")
             group.create_task(lists.run(), name=f"janitor {scope or '*'}")
+
+    async def _list(self, lists: Lists) -> None:
+        # Between two attempts others have their turn: one may not answer for a long time.
+        async with self._listing:
+            await lists.list_all()
 
     def _serving(self, scope: str | None) -> None:
         self._served.add(scope)

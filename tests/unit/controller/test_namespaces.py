@@ -209,3 +209,17 @@ async def test_few_namespaces_are_listed_at_a_time() -> None:
     assert cluster.namespaces.tried.is_set()
     assert cluster.most_lists == LISTS_AT_A_TIME
     running.cancel()
+
+
+@on_virtual_time
+async def test_namespaces_that_cannot_be_listed_keep_no_other_waiting() -> None:
+    slow = [f"n{number}" for number in range(LISTS_AT_A_TIME)]
+    cluster = Cluster((*slow, "good"))
+    cluster.refusals = dict.fromkeys(slow, ApiUnavailable("no answer"))
+    running = asyncio.create_task(cluster.namespaces.run())
+
+    await elapse(10)
+
+    assert cluster.namespaces.is_served("good")
+    assert cluster.watching() == ["good"]
+    running.cancel()

@@ -23,6 +23,7 @@ from efrit.controller.decide.actions import (
     Delete,
     FetchAnswer,
     LookAgain,
+    PatchStatus,
     Submit,
     Wake,
 )
@@ -368,8 +369,12 @@ def _hand_over(case: Case) -> list[Action] | None:
         update = {"queue_id": target.bridge.queue_id, "instance_name": target.instance.metadata.name}
         status = open_status(case, RequestReason.QUEUED, "It is being handed to the instance.", update)
         return [answers.patch(request, status)]
+    told = failed_actions.report(case, "Submit")
+    if any(isinstance(each, PatchStatus) for each in told):
+        # While that is written the pod may be given up, for an update or for idleness: decide anew after it.
+        return [*told, *queue_deadline(case)]
     return [
-        *failed_actions.report(case, "Submit"),
+        *told,
         Submit(target.instance.key, request.key, wire_request(request, target.instance), target.handover_id),
         *queue_deadline(case),
     ]

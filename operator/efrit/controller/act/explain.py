@@ -1,7 +1,7 @@
 """Looks for the sentence of Kubernetes that says why an instance does not start: its newest Warning event.
 
 Asks for the events of each object of the instance by name, never for all of a namespace, and reads one page of each,
-for few instances at a time: who floods a namespace with events makes nobody else wait.
+up to a size, for few instances at a time: who floods a namespace with events, or with large ones, harms nobody else.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ SILENT_REASONS = {"Unhealthy", "FailedScheduling", "BackOff", "FailedToRetrieveI
 MAX_AT_A_TIME = 4
 MAX_EVENTS = 100
 """How many events of one object are read."""
+MAX_MESSAGE_CHARS = 1024
+"""Of a message, which anybody may have written; what the API server takes in newer events."""
 
 
 class Explainer:
@@ -57,7 +59,7 @@ async def explain(kube: Kube, instance: Key) -> str | None:
                 continue
             seen = _seen(event)
             if newest is None or seen > newest[0]:
-                newest = (seen, str(event.get("message", "")).strip())
+                newest = (seen, str(event.get("message", "")).strip()[:MAX_MESSAGE_CHARS])
     return newest[1] if newest else None
 
 

@@ -35,6 +35,8 @@ from efrit.errors import (
 FIELD_MANAGER = "efrit-operator"
 PAGE = 500
 TIMEOUT_SECONDS = 30
+MAX_PAGE_BYTES = 1 << 20
+"""Of a first page, whose objects anybody may have written: a single one may have more than a megabyte."""
 UNREADABLE = ("failed to create typed patch object", "failed to convert new object")
 
 JSON = "application/json"
@@ -202,10 +204,13 @@ class Kube:
     async def first_page(
         self, api_version: str, kind: str, namespace: str, limit: int, **selectors: str
     ) -> list[dict[str, Any]]:
-        """Return at most `limit` objects of a collection, whatever else there is."""
+        """Return at most `limit` objects of a collection, whatever else there is.
+
+        None of them where they have more than MAX_PAGE_BYTES together.
+        """
         query = {"limit": str(limit), **selectors}
-        page = await self.call("GET", path(api_version, kind, namespace), query=query)
-        items: list[dict[str, Any]] = page.get("items", [])
+        page = await self.call("GET", path(api_version, kind, namespace), query=query, max_bytes=MAX_PAGE_BYTES)
+        items: list[dict[str, Any]] = page.get("items") or []
         return items[:limit]
 
     async def call(
@@ -217,8 +222,12 @@ class Kube:
         content_type: str = "application/json",
         query: Mapping[str, str] | None = None,
         accept: str = JSON,
+        max_bytes: int | None = None,
     ) -> dict[str, Any]:
-        """Make one call and return the JSON of its answer. Raises the ApiError that the answer stands for."""
+        """Make one call and return the JSON of its answer. Raises the ApiError that the answer stands for.
+
+        max_bytes: the answer is given up, and empty, where it is longer.
+        """
         try:
             serialized = await self._client.param_serialize(
                 method=method,
@@ -229,13 +238,24 @@ class Kube:
                 auth_settings=["BearerToken"],
             )
             response = await self._client.call_api(*serialized, _request_timeout=TIMEOUT_SECONDS)
-            data = await response.read()
+            data = await (response.read() if max_bytes is None else _read(response.response, max_bytes))
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise ApiUnavailable(f"{method} {where}: no answer from the API server: {error!r}") from error
         if response.status >= 400:
             raise _error(method, where, response.status, data, response.headers.get("Retry-After"))
         result: dict[str, Any] = json.loads(data) if data else {}
         return result
+
+
+async def _read(response: aiohttp.ClientResponse, most: int) -> bytes:
+    """Return the body, nothing where it is longer than `most` bytes: the connection is then closed."""
+    data = bytearray()
+    async for part in response.content.iter_any():
+        data += part
+        if len(data) > most:
+            response.close()
+            return b""
+    return bytes(data)
 
 
 def _error(method: str, where: str, status: int, data: bytes, retry_after: str | None = None) -> ApiError:

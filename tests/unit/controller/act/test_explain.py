@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from efrit.controller.act.explain import MAX_AT_A_TIME, MAX_EVENTS, Explainer, explain
-from efrit.controller.act.kube import Kube
+from efrit.controller.act.explain import MAX_AT_A_TIME, MAX_EVENTS, MAX_MESSAGE_CHARS, Explainer, explain
+from efrit.controller.act.kube import MAX_PAGE_BYTES, Kube
 from tests.unit.controller.fake_api import FakeApi
 
 ALPHA = ("team", "alpha")
@@ -105,3 +105,19 @@ async def test_few_instances_are_asked_about_at_a_time(kube: Kube) -> None:
 
     await asyncio.gather(*asked)
     assert not explainer.busy
+
+
+async def test_events_that_are_too_large_to_be_read_leave_out_their_object_alone(api: FakeApi, kube: Kube) -> None:
+    for _ in range(4):
+        warn(api, "x" * (MAX_PAGE_BYTES // 3))
+    warn(api, "exceeded quota", about="efrit-alpha")
+
+    assert await explain(kube, ALPHA) == "exceeded quota"
+    # The connection that was given up in the middle is not used again.
+    assert await explain(kube, ALPHA) == "exceeded quota"
+
+
+async def test_a_long_message_is_cut(api: FakeApi, kube: Kube) -> None:
+    warn(api, "x" * 50_000)
+
+    assert await explain(kube, ALPHA) == "x" * MAX_MESSAGE_CHARS

@@ -101,6 +101,10 @@ test-e2e: .venv/ready install ## the installed operator on the cluster
 plan-example: .venv/ready install ## play the plan of docs/plan-example.md on the cluster and make its log and report anew
 	$(ON_CLUSTER) EFRIT_PLAN_EXAMPLE=docs $(BIN)/pytest tests/e2e/test_plans.py -k built $(PYTEST_FLAGS)
 
+.PHONY: notebook
+notebook: .venv/ready tools-test ## run docs/sdk.ipynb against an API server and write what it prints into it
+	$(ON_CLUSTER) EFRIT_WRITE_NOTEBOOK=1 $(BIN)/pytest tests/integration/docs/test_notebook.py -k in_a_cluster $(PYTEST_FLAGS)
+
 .PHONY: bench
 bench: .venv/ready ## figures on a cluster whose etcd syncs to disk
 	$(MAKE) install CLUSTER_FLAGS=--fsync

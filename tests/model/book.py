@@ -44,6 +44,15 @@ class Book:
         with self._lock:
             return self._scenarios.get(name)
 
+    def begun_by(self, text: str) -> Scenario | None:
+        """Return the scenario whose first request TEXT begins with; those chosen by name are not meant."""
+        with self._lock:
+            for each in self._scenarios.values():
+                said = each.request[0].content if each.request else ""
+                if said and "scenario=" not in said and text.startswith(said):
+                    return each
+        return None
+
     def names(self) -> list[str]:
         """Return the names of the scenarios."""
         with self._lock:

@@ -40,7 +40,7 @@ def play(body: object, book: Book, entry: Json) -> Play:
     if conversation.body["model"] == UNKNOWN_MODEL:
         raise ApiError(404, f"model: {UNKNOWN_MODEL}")
     name = conversation.scenario
-    scenario = book.scenario(name) if name else None
+    scenario = book.scenario(name) if name else book.begun_by(conversation.first_user)
     if scenario is None:
         raise invalid(
             f"scenario: {name or 'no scenario=NAME in the first user message'}; there is {', '.join(book.names())}"

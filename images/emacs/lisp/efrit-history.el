@@ -20,18 +20,19 @@
 (require 'efrit-json)
 (require 'efrit-print)
 (require 'efrit-secret)
+(require 'efrit-conversation)
 
 (cl-defstruct (efrit-history (:constructor efrit-history--make))
   "What the records of the session ID add up to.
-MESSAGES: of the conversation, the last first.  BEGUN: ids of the tool calls of
-the last answer that were begun; RESULTS: their results, (ID . BLOCK).  WORLD:
+CONVERSATION: the messages, as far as they are sent, an `efrit-conversation'.
+BEGUN: ids of the tool calls of the last answer that were begun; RESULTS: their results, (ID . BLOCK).  WORLD:
 what the tools keep.  REQUEST: id of the request served last, ENDED the record of
 its end, nil before; TURNS, CALLS and TOKENS count within it.  ASKED: whether what
 it asks is in the conversation.  REPLY: the record of the model's last message, nil
-after any other message.  ELIDED: how many of the oldest messages are sent short.
-NUMBER: that of the last record.  TORN: the last line may lack its end."
-  id messages begun results world request asked ended reply
-  (turns 0) (calls 0) (tokens 0) (elided 0) (number 0) torn)
+after any other message.  NUMBER: that of the last record.  TORN: the last line may
+lack its end."
+  id (conversation (efrit-conversation-make)) begun results world request asked ended reply
+  (turns 0) (calls 0) (tokens 0) (number 0) torn)
 
 (defun efrit-history-path (id)
   "Return the path of the session ID."
@@ -45,6 +46,11 @@ NUMBER: that of the last record.  TORN: the last line may lack its end."
 
 (defun efrit-history-open (id)
   "Return the session ID, a new one when there is none."
+  (or (efrit-history--take-kept id)
+      (efrit-history--read id)))
+
+(defun efrit-history--read (id)
+  "Return what the file of the session ID says."
   (let ((history (efrit-history--make :id id))
         (text (efrit-files-isolated
                 (condition-case nil
@@ -98,13 +104,50 @@ NUMBER: that of the last record.  TORN: the last line may lack its end."
   "Add the message in RECORD to what HISTORY knows."
   (let* ((message (alist-get 'message record))
          (reply (equal (alist-get 'role message) "assistant")))
-    (push message (efrit-history-messages history))
+    (efrit-conversation-add (efrit-history-conversation history) message
+                            (equal (alist-get 'type record) "request"))
     (cl-incf (efrit-history-tokens history) (or (alist-get 'tokens record) 0))
     (when reply (cl-incf (efrit-history-turns history)))
     (setf (efrit-history-asked history) t
           (efrit-history-reply history) (and reply record)
           (efrit-history-begun history) nil
           (efrit-history-results history) nil)))
+
+;;;; Keeping
+
+(defvar efrit-history--kept nil
+  "Histories that need not be read again, the newest first, as (STAMP . HISTORY).
+STAMP is that of the file which HISTORY is all of.")
+
+(defconst efrit-history--most-kept 8
+  "How many histories are kept.")
+
+(defun efrit-history-keep (history)
+  "Keep HISTORY, whose request is over, for the next request of the session.
+A session that is continued is not read again from its beginning each time."
+  (let ((stamp (efrit-history--stamp (efrit-history-id history))))
+    (when (and stamp (not (efrit-history-torn history)))
+      (setq efrit-history--kept
+            (seq-take (cons (cons stamp history) efrit-history--kept)
+                      efrit-history--most-kept)))))
+
+(defun efrit-history--take-kept (id)
+  "Return the history of the session ID that was kept, if its file is the same.
+It is kept no longer."
+  (let ((kept (seq-find (lambda (entry) (equal id (efrit-history-id (cdr entry))))
+                        efrit-history--kept)))
+    (when kept
+      (setq efrit-history--kept
+            (seq-remove (lambda (entry) (equal id (efrit-history-id (cdr entry))))
+                        efrit-history--kept))
+      (and (equal (car kept) (efrit-history--stamp id)) (cdr kept)))))
+
+(defun efrit-history--stamp (id)
+  "Return what tells the versions of the file of the session ID apart, or nil."
+  (let ((attributes (efrit-files-isolated
+                      (file-attributes (efrit-history-path id) 'integer))))
+    (and attributes
+         (cons (efrit-history-path id) (efrit-files-stamp attributes)))))
 
 ;;;; Writing
 
@@ -133,7 +176,7 @@ then, and what is recorded next takes its place."
 
 (defun efrit-history-last-calls (history)
   "Return the tool calls of the last message of HISTORY when it is the model's."
-  (let ((last (car (efrit-history-messages history))))
+  (let ((last (efrit-conversation-last (efrit-history-conversation history))))
     (when (equal (alist-get 'role last) "assistant")
       (seq-filter (lambda (block) (equal (alist-get 'type block) "tool_use"))
                   (alist-get 'content last)))))
@@ -160,70 +203,22 @@ then, and what is recorded next takes its place."
 
 (defun efrit-history-text (text)
   "Return the content block of TEXT."
-  `((type . "text") (text . ,(efrit-print-clean text))))
+  `((type . "text") (text . ,(efrit-json-clean text))))
 
 ;;;; What is sent of it
 
-(defconst efrit-history--most-bytes 400000
-  "How many bytes of conversation are sent whole.")
+(defun efrit-history-messages (history)
+  "Return the newest messages of HISTORY, the last first.
+Those that are not sent as they are any more are not among them."
+  (efrit-conversation-messages (efrit-history-conversation history)))
 
-(defconst efrit-history--short 400
-  "How many bytes are sent of each text in the oldest messages beyond that.")
+(defun efrit-history-message-count (history)
+  "Return how many messages HISTORY has had."
+  (efrit-conversation-count (efrit-history-conversation history)))
 
 (defun efrit-history-to-send (history)
-  "Return the messages of HISTORY as they are sent, a vector.
-Where they are long, the oldest are shortened, so many at a time that what is
-sent begins the same for many turns: the model's cache lives on that."
-  (let* ((messages (vconcat (reverse (efrit-history-messages history))))
-         (sizes (mapcar (lambda (message)
-                          (string-bytes (efrit-json-text message)))
-                        messages))
-         (whole (apply #'+ (nthcdr (efrit-history-elided history) sizes))))
-    (when (> whole efrit-history--most-bytes)
-      (while (and (> whole (/ efrit-history--most-bytes 2))
-                  (< (efrit-history-elided history) (- (length messages) 2)))
-        (cl-decf whole (nth (efrit-history-elided history) sizes))
-        (cl-incf (efrit-history-elided history))))
-    (dotimes (index (efrit-history-elided history))
-      (aset messages index (efrit-history--shorten (aref messages index))))
-    (efrit-history--join messages)))
-
-(defun efrit-history--shorten (message)
-  "Return MESSAGE with the texts in it cut."
-  `((role . ,(alist-get 'role message))
-    (content . ,(vconcat (mapcar #'efrit-history--shorten-block
-                                 (alist-get 'content message))))))
-
-(defun efrit-history--shorten-block (block)
-  "Return the content BLOCK with its text cut."
-  (pcase (alist-get 'type block)
-    ("text" `((type . "text") (text . ,(efrit-history--cut (alist-get 'text block)))))
-    ("tool_result"
-     (let ((copy (copy-alist block)))
-       (setf (alist-get 'content copy)
-             (vconcat (mapcar #'efrit-history--shorten-block (alist-get 'content block))))
-       copy))
-    (_ block)))
-
-(defun efrit-history--cut (text)
-  "Return the head of TEXT, and how much is left out of it."
-  (let ((left (- (string-bytes text) efrit-history--short)))
-    (if (<= left 0)
-        text
-      (format "%s\n[%d bytes left out]"
-              (efrit-print-head text efrit-history--short) left))))
-
-(defun efrit-history--join (messages)
-  "Return MESSAGES with neighbours of one role made one."
-  (let (joined)
-    (seq-doseq (message messages)
-      (if (equal (alist-get 'role message) (alist-get 'role (car joined)))
-          (setcar joined
-                  `((role . ,(alist-get 'role message))
-                    (content . ,(vconcat (alist-get 'content (car joined))
-                                         (alist-get 'content message)))))
-        (push message joined)))
-    (vconcat (nreverse joined))))
+  "Return the messages of HISTORY as they are sent, a vector."
+  (efrit-conversation-to-send (efrit-history-conversation history)))
 
 (provide 'efrit-history)
 ;;; efrit-history.el ends here

@@ -11,6 +11,8 @@
 ;;; Code:
 
 (require 'cl-lib)
+(require 'subr-x)
+(require 'efrit-print)
 
 (defun efrit-json-parse (text)
   "Return the value of the JSON TEXT."
@@ -21,6 +23,10 @@
   "Return VALUE as JSON: text, which Emacs 30 would give as bytes."
   (let ((json (json-serialize value :null-object :null :false-object :false)))
     (if (multibyte-string-p json) json (decode-coding-string json 'utf-8-unix t))))
+
+(defun efrit-json-clean (text)
+  "Return TEXT without what JSON cannot hold, or Emacs 28 not read from it."
+  (string-replace "\0" "\\000" (efrit-print-clean text)))
 
 (defun efrit-json-object (members)
   "Return the object that has MEMBERS, a plist."

@@ -10,8 +10,10 @@
 
 ;;; Code:
 
+(require 'seq)
 (require 'efrit-settings)
 (require 'efrit-context)
+(require 'efrit-json)
 (require 'efrit-print)
 (require 'efrit-eval)
 
@@ -48,16 +50,23 @@ How it works:
 (defconst efrit-prompt--most-names 200
   "How many buffers and how many files are listed.")
 
+(defconst efrit-prompt--name-bytes 512
+  "Most bytes of a name.")
+
+(defun efrit-prompt--name (name)
+  "Return NAME fit for JSON and not too long."
+  (efrit-print-head (efrit-json-clean name) efrit-prompt--name-bytes))
+
 (defun efrit-prompt-snapshot (session messages)
   "Return the facts about Emacs as a JSON alist, taken once for a request.
 SESSION is the id of its session, MESSAGES how many that has."
   (let ((default-directory (efrit-eval-start-directory)))
     `((session . ((id . ,session) (messages . ,messages)))
-      (directory . ,(efrit-print-clean (expand-file-name default-directory)))
+      (directory . ,(efrit-prompt--name (expand-file-name default-directory)))
       (files . ,(efrit-prompt--files))
       (buffers . ,(efrit-prompt--buffers))
-      (current_buffer . ,(efrit-print-clean (buffer-name)))
-      (major_mode . ,(symbol-name major-mode))
+      (current_buffer . ,(efrit-prompt--name (buffer-name)))
+      (major_mode . ,(efrit-prompt--name (symbol-name major-mode)))
       (point . ,(point))
       (emacs_version . ,emacs-version))))
 
@@ -66,7 +75,7 @@ SESSION is the id of its session, MESSAGES how many that has."
   (condition-case nil
       (let ((names (directory-files default-directory nil
                                     directory-files-no-dot-files-regexp)))
-        (vconcat (mapcar #'efrit-print-clean (seq-take names efrit-prompt--most-names))))
+        (vconcat (mapcar #'efrit-prompt--name (seq-take names efrit-prompt--most-names))))
     (file-error [])))
 
 (defun efrit-prompt--buffers ()
@@ -77,9 +86,9 @@ SESSION is the id of its session, MESSAGES how many that has."
     (vconcat
      (mapcar (lambda (buffer)
                (with-current-buffer buffer
-                 `((name . ,(efrit-print-clean (buffer-name)))
-                   (file . ,(if buffer-file-name (efrit-print-clean buffer-file-name) :null))
-                   (mode . ,(symbol-name major-mode))
+                 `((name . ,(efrit-prompt--name (buffer-name)))
+                   (file . ,(if buffer-file-name (efrit-prompt--name buffer-file-name) :null))
+                   (mode . ,(efrit-prompt--name (symbol-name major-mode)))
                    (modified . ,(if (buffer-modified-p) t :false))
                    (size . ,(buffer-size)))))
              (seq-take buffers efrit-prompt--most-names)))))

@@ -15,6 +15,7 @@
 (require 'efrit-settings)
 (require 'efrit-files)
 (require 'efrit-request)
+(require 'efrit-queue-line)
 
 (cl-defstruct (efrit-entry (:constructor efrit-entry--make))
   "A file seen in requests/.
@@ -25,14 +26,19 @@ STAMP tells the version that was read, TURN and MODIFIED the order."
 (defvar efrit-queue--waiting (make-hash-table :test #'equal)
   "The entries of requests/ by file name.")
 
-(defvar efrit-queue--line nil
-  "Entries that can be run, in the order of their turns; some may be gone.")
+(defun efrit-queue--line-make ()
+  "Return an empty line of entries."
+  (efrit-queue-line-make :before-p #'efrit-queue--before-p :gone-p #'efrit-queue--gone-p))
 
-(defvar efrit-queue--arrivals nil
-  "Entries that can be run and are not in the line yet; some may be gone.")
+;; However many chats wait, an eval is found without going through them.
+(defvar efrit-queue--line (efrit-queue--line-make)
+  "The entries that are done in one step.")
 
-(defconst efrit-queue--arrivals-max 32
-  "How many arrivals are looked through before they are put into the line.")
+(defvar efrit-queue--session-line (efrit-queue--line-make)
+  "The entries that begin or continue a session with the model.")
+
+(defvar efrit-queue--held-lines nil
+  "Entries that were found to continue a session under way, as (ID . LINE).")
 
 (defvar efrit-queue--unsettled 0
   "How many of the waiting files could not be read yet.")
@@ -52,8 +58,9 @@ STAMP tells the version that was read, TURN and MODIFIED the order."
 (defun efrit-queue-forget-all ()
   "Forget what was seen in requests/."
   (clrhash efrit-queue--waiting)
-  (setq efrit-queue--line nil
-        efrit-queue--arrivals nil
+  (setq efrit-queue--line (efrit-queue--line-make)
+        efrit-queue--session-line (efrit-queue--line-make)
+        efrit-queue--held-lines nil
         efrit-queue--unsettled 0
         efrit-queue--scan-end 0.0
         efrit-queue--scan-seconds 0.0))
@@ -117,7 +124,10 @@ STAMP tells the version that was read, TURN and MODIFIED the order."
 (defun efrit-queue--enter (entry)
   "Add ENTRY to the waiting files and return it."
   (if (efrit-entry-request entry)
-      (push entry efrit-queue--arrivals)
+      (efrit-queue-line-add (if (efrit-request-session-p (efrit-entry-request entry))
+                                efrit-queue--session-line
+                              efrit-queue--line)
+                            entry)
     (setq efrit-queue--unsettled (1+ efrit-queue--unsettled)))
   (puthash (efrit-entry-name entry) entry efrit-queue--waiting))
 
@@ -181,36 +191,40 @@ STAMP tells the version that was read, TURN and MODIFIED the order."
 
 ;;;; Whose turn it is
 
-(defun efrit-queue-next (&optional may-run-p)
+(defun efrit-queue-next (&optional under-way)
   "Return the entry whose turn it is, or nil.
-With MAY-RUN-P, a function of a request, only of those it is non-nil for."
-  (when (> (length efrit-queue--arrivals) efrit-queue--arrivals-max)
-    (efrit-queue--line-up))
-  (while (and efrit-queue--line (efrit-queue--gone-p (car efrit-queue--line)))
-    (pop efrit-queue--line))
-  (let ((best (if may-run-p
-                  (seq-find (lambda (entry) (efrit-queue--may-run-p entry may-run-p))
-                            efrit-queue--line)
-                (car efrit-queue--line))))
-    (dolist (entry efrit-queue--arrivals best)
-      (unless (or (not (efrit-queue--may-run-p entry may-run-p))
-                  (and best (efrit-queue--before-p best entry)))
-        (setq best entry)))))
+UNDER-WAY is t when no session can be begun now, otherwise the ids of those
+that cannot be continued now."
+  (let ((best (efrit-queue-line-first efrit-queue--line)))
+    (if (eq under-way t)
+        best
+      (efrit-queue--earlier best (efrit-queue--next-session under-way)))))
 
-(defun efrit-queue--line-up ()
-  "Put the arrivals into the line, and leave out whatever is gone."
-  (setq efrit-queue--line
-        (cl-merge 'list
-                  (cl-delete-if #'efrit-queue--gone-p efrit-queue--line)
-                  (sort (cl-delete-if #'efrit-queue--gone-p efrit-queue--arrivals)
-                        #'efrit-queue--before-p)
-                  #'efrit-queue--before-p)
-        efrit-queue--arrivals nil))
+(defun efrit-queue--next-session (under-way)
+  "Return the first entry for a session that is not among UNDER-WAY, or nil."
+  (let (best entry id)
+    (while (and (setq entry (efrit-queue-line-first efrit-queue--session-line))
+                (setq id (efrit-request-session (efrit-entry-request entry)))
+                (member id under-way))
+      (efrit-queue-line-remove efrit-queue--session-line entry)
+      (efrit-queue--hold entry id))
+    (setq best entry)
+    (dolist (held efrit-queue--held-lines best)
+      (unless (member (car held) under-way)
+        (let ((first (efrit-queue-line-first (cdr held))))
+          (if first
+              (setq best (efrit-queue--earlier best first))
+            (setq efrit-queue--held-lines (remq held efrit-queue--held-lines))))))))
 
-(defun efrit-queue--may-run-p (entry may-run-p)
-  "Return non-nil when ENTRY waits, and MAY-RUN-P, unless nil, has it run."
-  (and (not (efrit-queue--gone-p entry))
-       (or (null may-run-p) (funcall may-run-p (efrit-entry-request entry)))))
+(defun efrit-queue--hold (entry id)
+  "Keep ENTRY, which continues the session ID, for when that can be continued."
+  (unless (assoc id efrit-queue--held-lines)
+    (push (cons id (efrit-queue--line-make)) efrit-queue--held-lines))
+  (efrit-queue-line-add (cdr (assoc id efrit-queue--held-lines)) entry))
+
+(defun efrit-queue--earlier (a b)
+  "Return the earlier one of the entries A and B, each of which may be nil."
+  (if (and a (or (null b) (efrit-queue--before-p a b))) a b))
 
 (defun efrit-queue--gone-p (entry)
   "Return non-nil when ENTRY no longer stands for a file that waits."

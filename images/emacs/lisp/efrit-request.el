@@ -35,6 +35,11 @@ begin in, or nil for the workspace."
 (defconst efrit-request--deepest 64
   "How deep the options of a request may be nested.")
 
+(defun efrit-request-session-p (request)
+  "Return non-nil when REQUEST begins or continues a session with the model."
+  (and (member (efrit-request-type request) '("chat" "command"))
+       (not (efrit-request-problem request))))
+
 ;;;; Ids
 
 (defun efrit-request-id-p (id)

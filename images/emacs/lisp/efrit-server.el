@@ -122,12 +122,6 @@
           ((efrit-session-on-end session)
            (funcall (efrit-session-on-end session) session)))))
 
-(defun efrit-server--may-run-p (request)
-  "Return non-nil when REQUEST can be begun now."
-  (or (not (member (efrit-request-type request) '("chat" "command")))
-      (efrit-request-problem request)
-      (efrit-session-may-start-p request)))
-
 (defun efrit-server--wake ()
   "Go on with the sessions soon; what they waited for has come."
   (unless efrit-server--busy
@@ -272,7 +266,7 @@ Sessions take turns with requests: a step, a request, a step."
                (efrit-queue-scan))
              (setq session (efrit-session-next)
                    entry (and (not (efrit-server--draining-p))
-                              (efrit-queue-next #'efrit-server--may-run-p)))
+                              (efrit-queue-next (efrit-sessions-under-way))))
              (when session (efrit-server--step session))
              (when entry (efrit-server--serve entry))
              (and (or session entry)

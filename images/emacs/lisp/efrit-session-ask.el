@@ -139,7 +139,7 @@
 (defun efrit-session--unreadable-record (reply)
   "Return the inputs in REPLY that are no JSON objects, as a value for JSON."
   (vconcat (mapcar (pcase-lambda (`(,call . ,input))
-                     `((call . ,call) (input . ,(efrit-print-clean input))))
+                     `((call . ,call) (input . ,(efrit-json-clean input))))
                    (efrit-model-reply-unreadable reply))))
 
 (defun efrit-session--recorded-unreadable (record)

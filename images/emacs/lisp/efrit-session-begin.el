@@ -18,6 +18,7 @@
 (require 'efrit-history)
 (require 'efrit-progress)
 (require 'efrit-prompt)
+(require 'efrit-world)
 (require 'efrit-session)
 (require 'efrit-session-ask)
 (require 'efrit-session-act)
@@ -38,7 +39,7 @@
   "Record what the request of SESSION asks, with the world as it is."
   (let* ((history (efrit-session-history session))
          (snapshot (efrit-prompt-snapshot (efrit-history-id history)
-                                          (length (efrit-history-messages history)))))
+                                          (efrit-history-message-count history))))
     (efrit-history-add history "request" nil
                        :request (efrit-session-request-id session)
                        :kind (symbol-name (efrit-session-kind session))
@@ -65,14 +66,21 @@ question among them that which was asked now."
                      (cond ((not (memq call open)) (efrit-history-result history call))
                            ((eq call question)
                             (efrit-session--result-block call "success"
-                                                         (efrit-print-clean content)))
+                                                         (efrit-json-clean content)))
                            (t (apply #'efrit-session--result-block call
                                      (efrit-session--left-call history call)))))
                    (efrit-history-last-calls history))
            (unless question (list (efrit-history-text content)))
            (when (eq (efrit-session-kind session) 'command)
              (list (efrit-history-text
-                    (efrit-json-text `((context . ,snapshot)))))))))))
+                    (efrit-session--snapshot-text snapshot)))))))))
+
+(defconst efrit-session--snapshot-bytes 32768
+  "Most bytes of the facts about Emacs that the model is told.")
+
+(defun efrit-session--snapshot-text (snapshot)
+  "Return the JSON of SNAPSHOT, cut where it is too long."
+  (efrit-world-cut (efrit-json-text `((context . ,snapshot))) efrit-session--snapshot-bytes))
 
 (defun efrit-session--resume (session)
   "Go on with SESSION where an Emacs that has ended left it."

@@ -105,8 +105,8 @@ ERROR, CODE and QUESTION are told as well."
   (setf (efrit-session-ending session)
         (list :request (efrit-session-request-id session)
               :reason reason :outcome outcome
-              :error (if error (efrit-print-clean error) :null) :code (or code :null)
-              :text (efrit-print-clean (efrit-session-text session))
+              :error (if error (efrit-json-clean error) :null) :code (or code :null)
+              :text (efrit-json-clean (efrit-session-text session))
               :seconds (max 0.0 (- (float-time) (efrit-session-started session)))
               :told (efrit-session--extra session status question))
         (efrit-session-state session) 'ending)

@@ -23,6 +23,7 @@
 
 (require 'cl-lib)
 (require 'efrit-settings)
+(require 'efrit-json)
 (require 'efrit-interrupt)
 (require 'efrit-print)
 (require 'efrit-secret)
@@ -141,7 +142,7 @@ Nil means that no record of it has failed."
 (defun efrit-session--record (session call status content)
   "Record in SESSION that CALL ended with STATUS and CONTENT."
   (efrit-secret-learn)
-  (let ((text (efrit-print-clean content)))
+  (let ((text (efrit-json-clean content)))
     (efrit-history-add
      (efrit-session-history session) "result" nil
      :call (alist-get 'id call)

@@ -16,6 +16,8 @@
 (require 'efrit-settings)
 (require 'efrit-request)
 (require 'efrit-eval)
+(require 'efrit-json)
+(require 'efrit-conversation)
 (require 'efrit-history)
 (require 'efrit-progress)
 (require 'efrit-model)
@@ -70,20 +72,23 @@ Return the `efrit-session'."
 
 (defun efrit-session-problem (request)
   "Return why the chat or command REQUEST cannot be begun, or nil."
-  (let ((session (efrit-request-session request)))
-    (when (and session (not (efrit-history-known-p session)))
-      (format "There is no session %s on this instance: leave the session out to begin one"
-              session))))
+  (let ((session (efrit-request-session request))
+        (bytes (string-bytes (efrit-json-text
+                              (efrit-json-clean (efrit-request-content request))))))
+    (cond ((and session (not (efrit-history-known-p session)))
+           (format "There is no session %s on this instance: leave the session out to begin one"
+                   session))
+          ((> bytes efrit-conversation-question-bytes)
+           (format "The content has %d bytes as JSON, of which a model is sent at most %d: \
+put it into a file of the workspace and name that file"
+                   bytes efrit-conversation-question-bytes)))))
 
-(defun efrit-session-may-start-p (request)
-  "Return non-nil when there is room for the chat or command REQUEST now."
-  (and (< (length efrit-sessions) efrit-concurrency)
-       (let ((id (efrit-request-session request)))
-         ;; What continues a session waits for what is under way in it.
-         (not (and id (seq-find (lambda (session)
-                                  (equal id (efrit-history-id
-                                             (efrit-session-history session))))
-                                efrit-sessions))))))
+(defun efrit-sessions-under-way ()
+  "Return the ids of the sessions under way, or t when no other can be begun.
+What continues a session waits for what is under way in it."
+  (or (>= (length efrit-sessions) efrit-concurrency)
+      (mapcar (lambda (session) (efrit-history-id (efrit-session-history session)))
+              efrit-sessions)))
 
 ;;;; Whose step is next
 
@@ -134,6 +139,7 @@ A step that could not be recorded is done again after a pause."
     (efrit-record-failed (efrit-session--note-record-error session err))
     (error (efrit-session--fail session err)))
   (when (eq (efrit-session-state session) 'over)
+    (efrit-history-keep (efrit-session-history session))
     (setq efrit-sessions (remq session efrit-sessions))
     t))
 

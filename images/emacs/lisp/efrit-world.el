@@ -79,7 +79,7 @@ string that fits into JSON and is bounded."
 
 (defun efrit-world-clean (text)
   "Return TEXT without what JSON cannot hold, or Emacs 28 not read from it."
-  (string-replace "\0" "\\000" (efrit-print-clean text)))
+  (efrit-json-clean text))
 
 (defun efrit-world-cut (text limit)
   "Return TEXT fit for JSON; of more than LIMIT bytes, both ends are kept."

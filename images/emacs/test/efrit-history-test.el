@@ -93,23 +93,66 @@
         (should (= (length sent) 2))
         (should (= (length (alist-get 'content (aref sent 0))) 2))))))
 
-(ert-deftest efrit-history-long-ones-are-sent-short-and-begin-the-same-for-many-turns ()
+(ert-deftest efrit-history-long-ones-are-sent-within-the-limit-and-the-same-after-a-restart ()
   (efrit-test-with-queue
     (let ((history (efrit-history-open "s"))
           (long (make-string 30000 ?x)))
       (dotimes (number 20)
         (efrit-history-test--say history (if (cl-evenp number) "user" "assistant")
                                  (efrit-history-text long)))
-      (let* ((sent (efrit-history-to-send history))
-             (elided (efrit-history-elided history)))
+      (let ((sent (efrit-history-to-send history)))
         (should (< (string-bytes (efrit-json-text sent)) 400000))
-        (should (> elided 0))
         (should (string-match-p "bytes left out"
                                 (alist-get 'text (aref (alist-get 'content (aref sent 0)) 0))))
         (should (equal (alist-get 'text (aref (alist-get 'content (aref sent 19)) 0)) long))
-        (efrit-history-test--say history "user" (efrit-history-text "more"))
-        (should (equal (aref (efrit-history-to-send history) 5) (aref sent 5)))
-        (should (= (efrit-history-elided history) elided))))))
+        (should (equal sent (efrit-history-to-send (efrit-history-open "s"))))))))
+
+(defmacro efrit-history-test--reads (&rest body)
+  "Return how many session files BODY reads."
+  (declare (debug t))
+  `(let ((reads 0) (read (symbol-function 'efrit-history--read)))
+     (cl-letf (((symbol-function 'efrit-history--read)
+                (lambda (id) (cl-incf reads) (funcall read id))))
+       ,@body)
+     reads))
+
+(ert-deftest efrit-history-a-session-that-is-continued-is-not-read-again ()
+  (efrit-test-with-queue
+    (let ((efrit-history--kept nil)
+          (history (efrit-history-open "s")))
+      (should (= 0 (efrit-history-test--reads
+                    (dotimes (_ 3)
+                      (efrit-history-test--say history "user" (efrit-history-text "x"))
+                      (efrit-history-keep history)
+                      (should (eq history (efrit-history-open "s")))))))
+      (should (equal history (efrit-history--read "s"))))))
+
+(ert-deftest efrit-history-a-session-whose-file-changed-is-read-again ()
+  (efrit-test-with-queue
+    (let ((efrit-history--kept nil)
+          (history (efrit-history-open "s")))
+      (efrit-history-test--say history "user" (efrit-history-text "x"))
+      (efrit-history-keep history)
+      (efrit-test-write "sessions" "s.ndjson"
+                        (concat (efrit-test-read "sessions" "s.ndjson") "{\"type\":\"begun\"}\n"))
+      (should (= 1 (efrit-history-test--reads (efrit-history-open "s"))))
+      (should-not efrit-history--kept))))
+
+(ert-deftest efrit-history-few-sessions-are-kept ()
+  (efrit-test-with-queue
+    (let ((efrit-history--kept nil))
+      (dotimes (number 20)
+        (let ((history (efrit-history-open (format "s%d" number))))
+          (efrit-history-test--say history "user" (efrit-history-text "x"))
+          (efrit-history-keep history)))
+      (should (= (length efrit-history--kept) efrit-history--most-kept))
+      (should (equal (efrit-history-id (cdar efrit-history--kept)) "s19")))))
+
+(ert-deftest efrit-history-text-with-a-nul-is-recorded ()
+  (efrit-test-with-queue
+    (let ((history (efrit-history-open "s")))
+      (efrit-history-test--say history "user" (efrit-history-text "a\0b"))
+      (should (equal (efrit-history--read "s") history)))))
 
 (provide 'efrit-history-test)
 ;;; efrit-history-test.el ends here

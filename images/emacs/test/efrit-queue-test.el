@@ -154,6 +154,73 @@
       (should (equal (efrit-queue-test--order)
                      (sort (seq-difference all served) #'string<))))))
 
+(defun efrit-queue-test--wait (number type turn &optional session)
+  "Have NUMBER requests of TYPE wait whose turns are from TURN on.
+They continue SESSION, unless that is nil."
+  (dotimes (i number)
+    (let ((id (format "%s-%d" type (+ turn i))))
+      (efrit-queue--enter
+       (efrit-entry--make :name (concat id ".json") :turn (+ turn i) :modified 0
+                          :request (efrit-request--make :id id :type type :session session))))))
+
+(defun efrit-queue-test--next (&optional under-way)
+  "Return the id of the next request while the sessions UNDER-WAY are; forget it."
+  (let ((entry (efrit-queue-next under-way)))
+    (when entry
+      (efrit-queue-forget (efrit-entry-name entry))
+      (efrit-request-id (efrit-entry-request entry)))))
+
+(defmacro efrit-queue-test--looks (&rest body)
+  "Return how often BODY looks whether an entry is gone."
+  (declare (debug t))
+  `(let ((looks 0) (gone-p (symbol-function 'efrit-queue--gone-p)))
+     (cl-letf (((symbol-function 'efrit-queue--gone-p)
+                (lambda (entry) (cl-incf looks) (funcall gone-p entry))))
+       ,@body)
+     looks))
+
+(ert-deftest efrit-queue-thousands-of-waiting-chats-cost-an-eval-nothing ()
+  (dolist (session '(nil "busy"))
+    (dolist (under-way '(t ("busy" "other")))
+      (unless (and (null session) (consp under-way))
+        (efrit-queue-test--with
+          (efrit-queue-test--wait 5000 "chat" 0 session)
+          (efrit-queue-test--wait 1 "eval" 6000)
+          ;; The chats are sorted once.
+          (should (equal (efrit-queue-test--next under-way) "eval-6000"))
+          (should (< (efrit-queue-test--looks
+                      (dotimes (i 1000)
+                        (efrit-queue-test--wait 1 "eval" (+ 7000 i))
+                        (should (equal (efrit-queue-test--next under-way)
+                                       (format "eval-%d" (+ 7000 i))))
+                        (should-not (efrit-queue-next under-way))))
+                     100000)))))))
+
+(ert-deftest efrit-queue-what-continues-a-session-under-way-waits-for-it-in-its-order ()
+  (efrit-queue-test--with
+    (efrit-queue-test--wait 3 "chat" 0 "a")
+    (efrit-queue-test--wait 1 "chat" 10 "b")
+    (efrit-queue-test--wait 1 "command" 20)
+    (efrit-queue-test--wait 1 "eval" 30)
+    (should (equal (efrit-queue-test--next '("a" "b")) "command-20"))
+    (should (equal (efrit-queue-test--next '("a" "b" "command-20")) "eval-30"))
+    (should-not (efrit-queue-test--next '("a" "b")))
+    (efrit-queue-test--wait 1 "chat" 5 "a")
+    (should (equal (efrit-queue-test--next '("a")) "chat-10"))
+    (should (equal (list (efrit-queue-test--next '("b")) (efrit-queue-test--next)
+                         (efrit-queue-test--next '("b")) (efrit-queue-test--next))
+                   '("chat-0" "chat-1" "chat-2" "chat-5")))
+    (should-not (efrit-queue-test--next))
+    (should-not efrit-queue--held-lines)))
+
+(ert-deftest efrit-queue-no-session-begins-while-there-is-no-room-for-one ()
+  (efrit-queue-test--with
+    (efrit-queue-test--wait 2 "chat" 0)
+    (efrit-queue-test--wait 1 "eval" 10)
+    (should (equal (efrit-queue-test--next t) "eval-10"))
+    (should-not (efrit-queue-test--next t))
+    (should (equal (efrit-queue-test--next) "chat-0"))))
+
 (ert-deftest efrit-queue-links-pipes-and-directories-are-set-aside-unread ()
   (efrit-queue-test--with
     (let ((secret (concat efrit-workspace-directory "secret")))
@@ -178,17 +245,19 @@
     (should-not (efrit-test-names "processing"))
     (should (equal (efrit-test-read "" "claims.log") ""))))
 
-(ert-deftest efrit-queue-a-scan-of-many-files-is-quick ()
+(ert-deftest efrit-queue-a-scan-looks-at-what-is-new-only ()
   (efrit-queue-test--with
-    (dotimes (i 5000) (efrit-test-write "requests" (format "junk%d.txt" i) ""))
-    (dotimes (i 1000) (efrit-test-submit (format "r%d" i)))
+    (dotimes (i 100) (efrit-test-write "requests" (format "junk%d.txt" i) ""))
+    (dotimes (i 100) (efrit-test-submit (format "r%d" i)))
     (efrit-queue-scan)
-    (should (= (efrit-queue-pending) 1000))
-    (garbage-collect)
-    (let ((start (float-time)))
-      (efrit-queue-scan)
-      (efrit-queue-next)
-      (should (< (- (float-time) start) 0.1)))))
+    (should (= (efrit-queue-pending) 100))
+    (efrit-test-submit "new")
+    (let (looked (look (symbol-function 'efrit-queue-look)))
+      (cl-letf (((symbol-function 'efrit-queue-look)
+                 (lambda (name) (push name looked) (funcall look name))))
+        (efrit-queue-scan)
+        (efrit-queue-scan))
+      (should (equal looked '("req_new.json"))))))
 
 (ert-deftest efrit-claim-moves-the-file-and-then-writes-the-journal ()
   (efrit-queue-test--with

@@ -116,6 +116,25 @@
     (should (= 1 (seq-count (lambda (line) (string-match-p "\"type\":\"snapshot\"" line))
                             (split-string (efrit-test-read "progress" "k.ndjson") "\n"))))))
 
+(ert-deftest efrit-session-names-of-buffers-and-files-fail-no-command-whatever-they-are ()
+  (efrit-test-with-model-daemon nil
+    (efrit-test-value "e" "(progn (get-buffer-create \"nul\\0name\")
+                                  (get-buffer-create (make-string 1000000 ?n))
+                                  (dotimes (i 300) (get-buffer-create (format \"%s-%d\" (make-string 2000 ?m) i)))
+                                  t)")
+    (let ((answer (efrit-session-test--answer "k" "command" "scenario=twelve-steps go")))
+      (should (equal (alist-get 'reason answer) "Succeeded")))
+    (should (< (file-attribute-size (file-attributes (efrit-files-path "sessions" "k.ndjson")))
+               600000))))
+
+(ert-deftest efrit-session-a-question-longer-than-a-model-is-sent-is-refused ()
+  (efrit-test-with-model-daemon nil
+    (let ((answer (efrit-session-test--answer "long" "chat"
+                                              (concat "scenario=chat " (make-string 300000 ?x)))))
+      (should (equal (alist-get 'reason answer) "Rejected"))
+      (should (string-match-p "300016 bytes as JSON.*at most 300000.*file of the workspace"
+                              (alist-get 'error answer))))))
+
 (ert-deftest efrit-session-the-instances-limit-of-calls-breaks-the-circuit ()
   (efrit-test-with-model-daemon '("EFRIT_MAX_TOOL_CALLS=3")
     (let ((answer (efrit-session-test--answer "b" "command" "scenario=many-calls go")))

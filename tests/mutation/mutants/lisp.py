@@ -12,6 +12,7 @@ BEGIN = "images/emacs/lisp/efrit-session-begin.el"
 HISTORY = "images/emacs/lisp/efrit-history.el"
 SECRET = "images/emacs/lisp/efrit-secret.el"
 SESSIONS = "images/emacs/lisp/efrit-sessions.el"
+CONVERSATION = "images/emacs/lisp/efrit-conversation.el"
 
 MUTANTS = (
     Mutant(
@@ -196,5 +197,12 @@ MUTANTS = (
         "(garbage-collect-maybe 4))\n      (setq efrit-server--dirty t)\n",
         "(garbage-collect-maybe 4))\n",
         ("ert:efrit-server-finds-what-no-event-told-of",),
+    ),
+    Mutant(
+        "the limit of bytes that a turn sends to the model",
+        CONVERSATION,
+        "    (when (< (efrit-conversation--budget conversation) 0)\n",
+        "    (when nil\n",
+        ("ert:efrit-conversation-many-short-messages-are-within-the-limit",),
     ),
 )

@@ -146,14 +146,29 @@ The same request again is kept once; another request is kept as rejected."
     (setq efrit-claim--torn nil)))
 
 (defun efrit-claim-read-journal ()
-  "Return a table of the highest attempt claimed, by request id."
+  "Return a table of the highest attempt claimed, by request id.
+The files are read again when the bridge has exchanged journals meanwhile:
+claims could have moved behind the reader."
+  (efrit-files-isolated
+    (let ((journal (efrit-claim--journal-inode))
+          (attempts (efrit-claim--read-journals)))
+      (while (not (equal journal (setq journal (efrit-claim--journal-inode))))
+        (setq attempts (efrit-claim--read-journals)))
+      attempts)))
+
+(defun efrit-claim--journal-inode ()
+  "Return the number of the file that is the journal, nil without one."
+  (file-attribute-inode-number (file-attributes (efrit-files-path "claims.log") 'integer)))
+
+(defun efrit-claim--read-journals ()
+  "Return a table of the highest attempt in all journals, by request id."
   (let ((attempts (make-hash-table :test #'equal)))
-    ;; Of a change of journals that a crash cut short, any of the three may be there.
+    ;; In the middle of an exchange, or where a crash has cut one short, only all of them
+    ;; together have every claim; in this order none is missed that moves meanwhile.
     (dolist (name '("claims.old" "claims.new" "claims.log"))
-      (let ((text (efrit-files-isolated
-                    (condition-case nil
-                        (efrit-files-read (efrit-files-path name))
-                      (file-missing "")))))
+      (let ((text (condition-case nil
+                      (efrit-files-read (efrit-files-path name))
+                    (file-missing ""))))
         (efrit-claim--count-claims text attempts)
         ;; The last one read is the one that is written.
         (setq efrit-claim--torn

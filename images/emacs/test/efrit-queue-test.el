@@ -353,6 +353,27 @@ They continue SESSION, unless that is nil."
       (should (equal (mapcar (lambda (id) (gethash id attempts)) '("a" "b" "c"))
                      '(2 3 1))))))
 
+(ert-deftest efrit-claim-is-known-though-journals-are-exchanged-while-they-are-read ()
+  (efrit-queue-test--with
+    (efrit-test-write "" "claims.old" "before 1 0123456789abcdef\n")
+    (efrit-test-write "" "claims.log" "before 1 0123456789abcdef\nnow 2 0123456789abcdef\n")
+    (let ((read (symbol-function 'efrit-files-read))
+          (exchanged nil))
+      (cl-letf (((symbol-function 'efrit-files-read)
+                 (lambda (path)
+                   ;; The bridge strikes when claims.old has been read: what it has
+                   ;; read of the journal does not have the claim of `now' yet.
+                   (when (and (not exchanged) (string-suffix-p "claims.new" path))
+                     (setq exchanged t)
+                     (rename-file (efrit-files-path "claims.log")
+                                  (efrit-files-path "claims.old") t)
+                     (efrit-test-write "" "claims.log" "before 1 0123456789abcdef\n"))
+                   (funcall read path))))
+        (let ((attempts (efrit-claim-read-journal)))
+          (should exchanged)
+          (should (equal (gethash "before" attempts) 1))
+          (should (equal (gethash "now" attempts) 2)))))))
+
 (defmacro efrit-queue-test--writes (&rest body)
   "Run BODY; return what it wrote as a list of (FILE . SYNCED), in order."
   (declare (indent 0) (debug t))

@@ -1,16 +1,23 @@
 """The claim journal: which request was begun, which attempt it was, by which start of Emacs.
 
-Emacs appends one synced line before it evaluates; we create the file, read its new lines, and begin a new one when it
-has grown. The one before stays as claims.old, and recovery reads both. Blocking functions for the disk thread.
+Emacs appends one synced line before it evaluates; we create the file, read its new lines, and replace it when it
+has grown by one that has the claims of open requests. The one before stays as claims.old, and recovery reads both.
+Blocking functions for the disk thread.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from efrit.protocol import RequestId, is_request_id
+from efrit.protocol import RequestId, id_of_request_file, is_request_id
 from efrit.queue.durable import Disk, publish
 from efrit.queue.layout import CLAIMS, CLAIMS_NEW, CLAIMS_OLD, Area
+from efrit.queue.observe import Known, identify
+
+COMPACT_ABOVE_BYTES = 256 * 1024
+"""How much a journal may have beyond the claims of open requests before it is compacted."""
+MAX_LINE_BYTES = 128 + 9 + 64 + 3
+"""Longest line of a claim: id, attempt, boot, two spaces and a newline."""
 
 _CHUNK = 1 << 20
 # As strict as Emacs' own reader: both must see the same claims.
@@ -44,8 +51,8 @@ class ClaimJournal:
         self._offset = 0
 
     def open(self) -> None:
-        """Creates the journal if there is none, finishes a `rotate` cut short, and reads it."""
-        self._finish_rotation()
+        """Creates the journal if there is none, finishes a `compact` cut short, and reads it."""
+        self._finish_exchange()
         self._read(CLAIMS_OLD, 0)
         self.read_new()
 
@@ -53,6 +60,18 @@ class ClaimJournal:
     def size(self) -> int:
         """Bytes read of the journal so far."""
         return self._offset
+
+    def __len__(self) -> int:
+        """Count the ids whose attempts are in memory."""
+        return len(self._attempts)
+
+    def due(self, open_count: int) -> bool:
+        """Return whether `compact` would shorten the journal enough, with so many requests open.
+
+        A compacted journal has one line for each of them at most. That it must have grown by more than that since is
+        also what makes it safe to drop claims.old: an Emacs that has it open still appends nothing anywhere else.
+        """
+        return self._offset > COMPACT_ABOVE_BYTES + 2 * MAX_LINE_BYTES * open_count
 
     def attempt(self, rid: RequestId) -> int:
         """The last attempt begun; 0 if none."""
@@ -75,47 +94,85 @@ class ClaimJournal:
 
     def _read(self, name: str, offset: int) -> int:
         """Takes in the claims in whole lines from `offset` on; returns where they end."""
+        for claims, end in self._claims_from(name, offset):
+            for claim in claims:
+                self._attempts[claim.id] = max(claim.attempt, self.attempt(claim.id))
+            offset = end
+        return offset
+
+    def _claims_from(self, name: str, offset: int) -> Iterator[tuple[Iterator[Claim], int]]:
+        """Yield the claims in whole lines from `offset` on, some at a time, and where those lines end."""
         while data := self._disk.read(Area.ROOT, name, limit=_CHUNK, start=offset):
             whole = data[: data.rfind(b"\n") + 1]
             if not whole:
                 # A line still being written, or garbage longer than any line: skip only the garbage.
-                return offset + (len(data) if len(data) == _CHUNK else 0)
-            for claim in parse_claims(whole):
-                self._attempts[claim.id] = max(claim.attempt, self.attempt(claim.id))
+                if len(data) == _CHUNK:
+                    yield iter(()), offset + len(data)
+                return
             offset += len(whole)
-        return offset
+            yield parse_claims(whole), offset
 
-    def rotate(self) -> bool:
-        """Begins a new journal and drops the one before the last. False while anything waits or runs.
+    def compact(self, known: Mapping[RequestId, Known]) -> None:
+        """Replace the journal by one that has only the claims of open requests, whatever waits or runs meanwhile.
 
-        Emacs may have opened the journal before the exchange and write after it. A claim made at any moment is in
-        claims.old, which is kept until the next rotation, or in claims.new, whose name is synced before it becomes
-        the journal; both names are, and Emacs reads all three files when it starts.
+        `known` is what the index holds. Raises `OSError`; the journal is as good as before then.
+
+        Emacs may have opened the journal before the exchange and write after it: such a claim is in claims.old, which
+        is kept whole until the next compaction. The new journal is on the disk, name and all, before the claims.old
+        of the compaction before is dropped, so that at any moment claims.old, claims.new and claims.log together
+        have every claim of an open request. Emacs reads all three when it starts.
         """
-        self._finish_rotation()
-        if any(
-            name.endswith(".json") for area in (Area.REQUESTS, Area.PROCESSING) for name in self._disk.names(area)
-        ):
-            return False
-        # A claim may go once its answer can not: unsynced, a crash could bring the request back without either.
-        self._disk.sync_dir(Area.RESPONSES)
-        publish(self._disk, Area.ROOT, CLAIMS_NEW, b"")
-        self._disk.remove(Area.ROOT, CLAIMS_OLD)
-        self._disk.link(Area.ROOT, CLAIMS, Area.ROOT, CLAIMS_OLD)
+        self._finish_exchange()
+        needed = self._open_requests(known)
+        # A claim may go once its request can not come back: unsynced, a crash could bring it back without its claim.
+        for area in (Area.REQUESTS, Area.PROCESSING, Area.RESPONSES):
+            self._disk.sync_dir(area)
+        self._disk.make_way(Area.ROOT, CLAIMS_NEW)
+        publish(self._disk, Area.ROOT, CLAIMS_NEW, self._lines_of(needed))
+        replaced, offset = self._inode, self._offset
+        self._exchange()
+        self._attempts = {rid: attempt for rid, attempt in self._attempts.items() if rid in known or rid in needed}
+        found = self._disk.stat(Area.ROOT, CLAIMS_OLD)
+        self._read(CLAIMS_OLD, offset if found is not None and found.st_ino == replaced else 0)
+        self.read_new()
+
+    def _open_requests(self, known: Mapping[RequestId, Known]) -> set[RequestId]:
+        """Return the ids of all requests that wait or run, by the index and by the directories."""
+        needed = {rid for rid, item in known.items() if not item.state.final}
+        by_name = {item.request_name: rid for rid, item in known.items()}
+        # Emacs gives some back from processing/ to requests/: looked at in this order, none is missed on its way.
+        for area in (Area.REQUESTS, Area.PROCESSING, Area.REQUESTS):
+            for name in self._disk.names(area):
+                rid = id_of_request_file(name) if area is Area.PROCESSING else by_name.get(name)
+                if rid is None and area is Area.REQUESTS and name.endswith(".json"):
+                    by_name[name] = rid = identify(self._disk, name) or RequestId("")
+                if rid:
+                    needed.add(rid)
+        return needed
+
+    def _lines_of(self, needed: set[RequestId]) -> bytes:
+        """Return a journal with the last claim of each of `needed`."""
+        last: dict[RequestId, Claim] = {}
+        for name in (CLAIMS_OLD, CLAIMS):
+            for claims, _ in self._claims_from(name, 0):
+                for claim in claims:
+                    if claim.id in needed and claim.attempt >= (last[claim.id].attempt if claim.id in last else 0):
+                        last[claim.id] = claim
+        return "".join(f"{claim.id} {claim.attempt} {claim.boot}\n" for claim in last.values()).encode()
+
+    def _exchange(self) -> None:
+        """Make claims.new the journal and the journal claims.old."""
+        # What claims.new was made of may go once it can not.
         self._disk.sync_dir(Area.ROOT)
+        if self._disk.stat(Area.ROOT, CLAIMS) is not None:
+            self._disk.remove(Area.ROOT, CLAIMS_OLD)
+            self._disk.make_way(Area.ROOT, CLAIMS_OLD)
+            self._disk.link(Area.ROOT, CLAIMS, Area.ROOT, CLAIMS_OLD)
+            self._disk.sync_dir(Area.ROOT)
         self._disk.rename(Area.ROOT, CLAIMS_NEW, Area.ROOT, CLAIMS)
         self._disk.sync_dir(Area.ROOT)
-        self._read(CLAIMS_OLD, self._offset)
-        self.read_new()
-        return True
 
-    def _finish_rotation(self) -> None:
-        found = self._disk.stat(Area.ROOT, CLAIMS_NEW)
-        if found is None:
-            return
-        if found.st_size == 0:
-            self._disk.remove(Area.ROOT, CLAIMS_NEW)
-        else:
-            # Emacs wrote to it as to the journal: a crash has undone the exchange, and claims.old is complete.
-            self._disk.rename(Area.ROOT, CLAIMS_NEW, Area.ROOT, CLAIMS)
-        self._disk.sync_dir(Area.ROOT)
+    def _finish_exchange(self) -> None:
+        """Finish the exchange that a crash has cut short, or undone after Emacs had written to the new journal."""
+        if self._disk.stat(Area.ROOT, CLAIMS_NEW) is not None:
+            self._exchange()

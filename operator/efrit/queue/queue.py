@@ -76,7 +76,6 @@ log = logging.getLogger(__name__)
 SCAN_BUSY_SECONDS = 1.0
 SCAN_IDLE_SECONDS = 10.0
 SCAN_BLIND_SECONDS = 0.1
-_ROTATE_ABOVE_BYTES = 1 << 20
 _LOOK_AT_ONCE = 64
 
 
@@ -128,6 +127,7 @@ class DurableQueue:
         self._saved_totals = Totals()
         self._open = False
         self._tidied_at = time.monotonic()
+        self._compact_not_before = 0.0
         #: Monotonic time of the last completed round of `run`: the proof of life /healthz asks for.
         self.beat = time.monotonic()
 
@@ -301,6 +301,7 @@ class DurableQueue:
                 await self._tidy_if_due()
             except (StorageError, OSError) as error:
                 self._failed(error, "could not tidy the queue")
+            await self._compact_journal_if_due()
             await asyncio.sleep(self._upkeep_interval())
 
     def _upkeep_interval(self) -> float:
@@ -341,9 +342,21 @@ class DurableQueue:
         )
         for rid in swept.retired:
             self.upkeep.retention.archived(rid, now)
-        if not self.index.open_count and self._journal.size > _ROTATE_ABOVE_BYTES:
-            self._journal.rotate()
         return swept.retired
+
+    async def _compact_journal_if_due(self) -> None:
+        now = time.monotonic()
+        if now < self._compact_not_before or not self._journal.due(self.index.open_count):
+            return
+        try:
+            await self._worker.run(self._compact_blocking, self.index.known())
+        except OSError as error:
+            # The journal is whole; on a volume that fails this need not be tried every second.
+            self._compact_not_before = now + self._sweep_seconds()
+            self._failed(error, "could not compact claims.log")
+
+    def _compact_blocking(self, known: dict[RequestId, Known]) -> None:
+        self.upkeep.with_room(self._journal.compact, known)
 
     async def _save_totals(self) -> None:
         totals = self.totals

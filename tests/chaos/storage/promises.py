@@ -52,13 +52,13 @@ class Aftermath:
     trouble: tuple[str, ...] = ()
 
 
-def facts(recorded: Sequence[Operation], crash: int) -> Facts:
+def facts(recorded: Sequence[Operation], crash: int, begun_before: Sequence[str] = ()) -> Facts:
     """The promises given, and what had been begun, when the first `crash` of the operations had happened."""
     operations = recorded[:crash]
     accepted: dict[str, Json] = {}
     reported: dict[str, Json] = {}
     acknowledged, swept = set(), set()
-    begun: Counter[str] = Counter()
+    begun: Counter[str] = Counter(begun_before)
     queue_id = ""
     for operation in operations:
         if operation.kind == "write" and operation.path.endswith(f"/workspace/{COUNTER}"):

@@ -9,12 +9,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.chaos.storage.recording import WatchedInstance
+from tests.chaos.storage.recording import WatchedInstance, counting
 from tests.chaos.storage.shim import Action, Recorder
 from tests.integration.bridge.rig import until
 
 LONG_JOURNAL = b"!" * (1 << 20) + b"\n"
 BRIDGE, EMACS = 0, 1
+EARLY = "early"
 SECONDS = 60
 CLIENT = """
 import os, sys
@@ -37,8 +38,12 @@ class Race:
         self.recorder = Recorder(directory / "chaos", place / "volume", place / "workspace")
         env = {**self.recorder.environment, "EFRIT_ARCHIVE_SECONDS": "4"}
         self.instance = WatchedInstance(place, lisp, env)
-        self.instance.queue.mkdir(parents=True, mode=0o700)
+        (self.instance.queue / "processing").mkdir(parents=True, mode=0o700)
         (self.instance.queue / "claims.log").write_bytes(LONG_JOURNAL)
+        # A request that an earlier Emacs has begun; only the journal before the last one says so.
+        (self.instance.queue / "claims.old").write_text(f"{EARLY} 1 0123456789abcdef\n")
+        body = {"id": EARLY, "type": "eval", "content": counting(EARLY)}
+        (self.instance.queue / f"processing/req_{EARLY}.json").write_text(json.dumps(body))
 
     def arm(self, slot: int, operation: str, name: str, program: str, action: Action = Action.STOP_BEFORE) -> None:
         """Has a process stop at this call."""

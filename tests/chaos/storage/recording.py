@@ -44,12 +44,14 @@ def counting(rid: str, then: str = "(* 6 7)") -> str:
 
 @dataclass(frozen=True)
 class Recording:
-    """One scenario. `place` is the instance's directory: all paths begin with it."""
+    """One scenario. `place` is the instance's directory: all paths begin with it. `begun_before`: ids of requests
+    that had been begun, once each, when it started."""
 
     name: str
     place: Path
     start: Tree
     operations: Sequence[Operation]
+    begun_before: Sequence[str] = ()
 
 
 class Client:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.chaos.storage.race import LONG_JOURNAL, SECONDS, Race
+from tests.chaos.storage.race import EARLY, LONG_JOURNAL, SECONDS, Race
 from tests.chaos.storage.recording import (
     GO,
     WAIT,
@@ -136,7 +136,10 @@ def record_all(directory: Path, lisp: Path) -> dict[str, Recording]:
 
 
 def _record_race(directory: Path, lisp: Path) -> Recording:
-    """The bridge has exchanged the journals and not synced them; Emacs claims in the new one, and runs."""
+    """The bridge has exchanged the journals and not synced them; Emacs claims in the new one, and runs.
+
+    Another request was begun when the journal before was written.
+    """
     race = Race(directory, lisp)
     one = race.instance
     roots = (one.volume, one.workspace)
@@ -145,7 +148,7 @@ def _record_race(directory: Path, lisp: Path) -> Recording:
         race.start_stopping_at("rename", "claims.log", Action.STOP_AFTER)
         race.drop("late", counting("late", WAIT))
         until(lambda: race.begun("late"), SECONDS)
-        recording = Recording(CLAIMED, one.place, start, race.recorder.operations())
+        recording = Recording(CLAIMED, one.place, start, race.recorder.operations(), begun_before=(EARLY,))
     finally:
         race.end()
     return without_head(recording, one.queue / "claims.log", len(LONG_JOURNAL))

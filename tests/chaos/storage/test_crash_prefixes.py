@@ -38,7 +38,7 @@ def test_no_state_a_crash_can_leave_breaks_a_promise(
     both_orders = len(states) <= FEW
     with Emacs(lisp) as emacs:
         for number, state in enumerate(states):
-            before = facts(recording.operations, state.crash)
+            before = facts(recording.operations, state.crash, recording.begun_before)
             for emacs_first in (False, True) if both_orders else (number % 2 == 1,):
                 place = scratch / f"{name}-{number}"
                 write_tree(state.tree, recording.place, place)

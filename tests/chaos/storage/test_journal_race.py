@@ -1,7 +1,8 @@
 """A claim made in the very instant in which the bridge begins a new journal: it counts, whoever dies then.
 
 A bridge takes no request while it exchanges the journals, so this one is dropped in by another client. Both processes
-are stopped and continued at single calls, so that each order of their steps is tried.
+are stopped and continued at single calls, so that each order of their steps is tried. A request that was begun before
+the journal became this long keeps its claim all the while.
 """
 
 import os
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from efrit.protocol import Reason
-from tests.chaos.storage.race import EMACS, LONG_JOURNAL, SECONDS, Race
+from tests.chaos.storage.race import EARLY, EMACS, LONG_JOURNAL, SECONDS, Race
 from tests.chaos.storage.recording import counting
 from tests.integration.bridge.rig import until
 
@@ -52,3 +53,5 @@ def test_a_claim_made_while_journals_are_exchanged_is_known_when_emacs_dies(
     os.kill(pid, signal.SIGKILL)
     assert one.answer("late", SECONDS).reason is Reason.INTERRUPTED
     assert race.begun("late") == 1
+    assert one.answer(EARLY, SECONDS).reason is Reason.INTERRUPTED
+    assert race.begun(EARLY) == 0

@@ -45,6 +45,13 @@ MUTANTS = (
         ("ert:efrit-claim-journal-survives-a-torn-line",),
     ),
     Mutant(
+        "the second reading of the claim journals where they were exchanged during the first",
+        CLAIM,
+        "      (while (not (equal journal (setq journal (efrit-claim--journal-inode))))\n",
+        "      (while nil\n",
+        ("ert:efrit-claim-is-known-though-journals-are-exchanged-while-they-are-read",),
+    ),
+    Mutant(
         "the no-replace link of an answer",
         FILES,
         "      (add-name-to-file from to)\n",

@@ -1,13 +1,18 @@
 """The claim journal: torn lines, growth, and a new one begun while Emacs appends."""
 
+import errno
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from efrit.protocol import RequestState
 from efrit.queue.durable import Disk
-from efrit.queue.journal import Claim, ClaimJournal, parse_claims
+from efrit.queue.journal import COMPACT_ABOVE_BYTES, MAX_LINE_BYTES, Claim, ClaimJournal, parse_claims
+from efrit.queue.observe import Known
 from tests.unit.queue.hands import TestDisk, rid
 
 
@@ -49,26 +54,45 @@ def test_only_new_lines_are_read_and_a_line_being_written_waits(journal: ClaimJo
     assert (journal.attempt(rid("a")), journal.attempt(rid("b"))) == (2, 1)
 
 
-def test_a_new_journal_is_begun_and_the_one_before_is_kept(journal: ClaimJournal, root: Path) -> None:
-    append(root, "a 1 x\n")
-    assert journal.rotate()
-    append(root, "b 2 x\n")
-    journal.read_new()
-    assert (root / "claims.old").read_text() == "a 1 x\n"
-    assert (root / "claims.log").read_text() == "b 2 x\n"
-    assert (journal.attempt(rid("a")), journal.attempt(rid("b")), journal.size) == (1, 2, 6)
-    assert journal.rotate()
-    assert (root / "claims.old").read_text() == "b 2 x\n"
-
-
-@pytest.mark.parametrize("place", ["requests", "processing"])
-def test_no_journal_is_begun_while_a_request_may_need_its_claim(
-    journal: ClaimJournal, root: Path, place: str
+def test_a_compacted_journal_has_the_claims_of_open_requests_and_the_one_before_is_kept(
+    journal: ClaimJournal, root: Path
 ) -> None:
-    append(root, "a 1 x\n")
-    (root / place / "req_a.json").write_text("{}")
-    assert not journal.rotate()
-    assert (root / "claims.log").read_text() == "a 1 x\n"
+    (root / "requests/req_retried.json").write_text("{}")
+    (root / "requests/foreign.json").write_text('{"id": "named-inside"}')
+    (root / "processing/req_running.json").write_text("{}")
+    before = "done 1 x\nretried 1 x\nrunning 1 x\nnamed-inside 1 x\nretried 2 y\n"
+    append(root, before)
+    journal.read_new()
+    journal.compact({})
+    append(root, "new 1 y\n")
+    journal.read_new()
+    assert (root / "claims.old").read_text() == before
+    assert (root / "claims.log").read_text() == "retried 2 y\nrunning 1 x\nnamed-inside 1 x\nnew 1 y\n"
+    assert [journal.attempt(rid(each)) for each in ("done", "retried", "running", "new")] == [0, 2, 1, 1]
+
+
+def test_a_claim_outlives_any_number_of_compactions_while_its_request_is_open(
+    journal: ClaimJournal, root: Path
+) -> None:
+    running = root / "processing/req_running.json"
+    running.write_text("{}")
+    append(root, "running 1 x\n")
+    for number in range(3):
+        append(root, f"done-{number} 1 x\n")
+        journal.compact({})
+    assert (root / "claims.log").read_text() == "running 1 x\n"
+    assert (root / "claims.old").read_text() == "running 1 x\ndone-2 1 x\n"
+    running.unlink()
+    journal.compact({})
+    assert (root / "claims.log").read_text() == ""
+
+
+def test_a_request_that_only_the_index_knows_to_be_open_keeps_its_claim(journal: ClaimJournal, root: Path) -> None:
+    """It is on its way from one directory to the other, and missed in both."""
+    append(root, "moving 1 x\nanswered 1 x\n")
+    states = {"moving": RequestState.RUNNING, "answered": RequestState.ANSWERED}
+    journal.compact({rid(each): Known(state, f"req_{each}.json") for each, state in states.items()})
+    assert (root / "claims.log").read_text() == "moving 1 x\n"
 
 
 def test_a_claim_appended_to_the_journal_being_replaced_is_not_lost(disk: Disk, root: Path) -> None:
@@ -76,21 +100,99 @@ def test_a_claim_appended_to_the_journal_being_replaced_is_not_lost(disk: Disk, 
     journal = ClaimJournal(disk)
     journal.open()
     with (root / "claims.log").open("a") as late:
-        assert journal.rotate()
+        journal.compact({})
         late.write("late 1 x\n")
     again = ClaimJournal(disk)
     again.open()
     assert again.attempt(rid("late")) == 1
+    (root / "processing/req_late.json").write_text("{}")
+    again.compact({})
+    assert (root / "claims.log").read_text() == "late 1 x\n"
 
 
-def test_a_rotation_cut_short_before_the_exchange_is_undone(disk: Disk, root: Path) -> None:
-    (root / "claims.log").write_text("a 1 x\n")
-    (root / "claims.new").write_text("")
+def test_permanent_work_with_a_request_always_open_keeps_the_journal_under_its_bound(
+    journal: ClaimJournal, disk: Disk, root: Path
+) -> None:
+    """10,000 requests, each claimed before the one before is done, and one that runs all the time."""
+    (root / "processing/req_session.json").write_text("{}")
+    append(root, "session 1 0123456789abcdef\n")
+    largest = kept = compactions = 0
+    for number in range(10_000):
+        name = f"{number:08}-aaaa-bbbb-cccc-dddddddddddd"
+        (root / f"processing/req_{name}.json").touch()
+        append(root, f"{name} 1 0123456789abcdef\n")
+        if number:
+            last = f"{number - 1:08}-aaaa-bbbb-cccc-dddddddddddd"
+            (root / f"processing/req_{last}.json").unlink()
+        if number % 100 == 0:
+            journal.read_new()
+            if journal.due(2):
+                journal.compact({})
+                compactions += 1
+            largest = max(largest, (root / "claims.log").stat().st_size)
+            kept = max(kept, len(journal))
+    assert compactions
+    # What one round of upkeep may find more than the bound, here 100 claims.
+    bound = COMPACT_ABOVE_BYTES + 2 * 2 * MAX_LINE_BYTES + 100 * 60
+    assert largest <= bound
+    assert (root / "claims.old").stat().st_size <= bound
+    assert kept <= bound / 50
+    again = ClaimJournal(disk)
+    again.open()
+    assert again.attempt(rid("session")) == 1
+
+
+def test_the_journal_is_not_compacted_again_before_it_has_grown(journal: ClaimJournal, root: Path) -> None:
+    """With many open requests that all have claims, what is kept alone must not make it due."""
+    most = COMPACT_ABOVE_BYTES // MAX_LINE_BYTES + 100
+    names = [f"{number:0128}" for number in range(most)]
+    for name in names:
+        (root / f"requests/req_{name}.json").touch()
+    append(root, "".join(f"{name} 123456789 {'b' * 64}\n" for name in names * 4))
+    journal.read_new()
+    assert journal.due(most)
+    journal.compact({})
+    assert journal.size == most * MAX_LINE_BYTES > COMPACT_ABOVE_BYTES
+    assert not journal.due(most)
+
+
+class FailingDisk(TestDisk):
+    """A disk whose `fail_at`-th step from now, counted from 0, fails."""
+
+    fail_at = -1
+
+    def _step(self, method: str, *args: Any) -> None:
+        super()._step(method, *args)
+        self.fail_at -= 1
+        if self.fail_at == -1:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+@pytest.mark.parametrize("at", range(11))
+def test_a_compaction_cut_short_at_any_step_loses_no_claim_and_is_finished(root: Path, at: int) -> None:
+    """`early` has its claim in claims.old alone, `recent` in claims.log, `late` comes after the failure."""
+    disk = FailingDisk(root)
+    disk.open()
+    for name in ("early", "recent", "late"):
+        (root / f"processing/req_{name}.json").write_text("{}")
+    (root / "claims.old").write_text("early 1 x\n")
+    (root / "claims.log").write_text("recent 1 x\n")
     journal = ClaimJournal(disk)
     journal.open()
-    assert journal.attempt(rid("a")) == 1
+    disk.fail_at = at
+    with pytest.raises(OSError, match="Input/output"):
+        journal.compact({})
+    append(root, "late 1 x\n")
+    files = [root / name for name in ("claims.old", "claims.new", "claims.log")]
+    found = {claim.id for file in files if file.exists() for claim in parse_claims(file.read_bytes())}
+    assert found == {"early", "recent", "late"}
+    again = ClaimJournal(disk)
+    again.open()
+    assert [again.attempt(rid(each)) for each in ("early", "recent", "late")] == [1, 1, 1]
     assert not (root / "claims.new").exists()
-    assert journal.rotate()
+    again.compact({})
+    assert sorted((root / "claims.log").read_text().split("\n")) == ["", "early 1 x", "late 1 x", "recent 1 x"]
+    disk.close()
 
 
 def test_claims_in_a_journal_whose_exchange_a_crash_has_undone_are_kept(disk: Disk, root: Path) -> None:
@@ -101,6 +203,7 @@ def test_claims_in_a_journal_whose_exchange_a_crash_has_undone_are_kept(disk: Di
     journal.open()
     assert (journal.attempt(rid("a")), journal.attempt(rid("b"))) == (1, 3)
     assert (root / "claims.log").read_text() == "b 3 x\n"
+    assert (root / "claims.old").read_text() == "a 1 x\n"
     assert not (root / "claims.new").exists()
 
 
@@ -128,19 +231,23 @@ def test_a_new_journal_has_its_name_on_the_disk_before_emacs_appends(root: Path)
     disk.close()
 
 
-def test_a_new_journal_and_the_old_ones_other_name_are_on_the_disk_before_they_are_exchanged(root: Path) -> None:
+def test_a_compacted_journal_is_on_the_disk_before_anything_it_replaces_is_dropped(root: Path) -> None:
     disk = TestDisk(root)
     disk.open()
     journal = ClaimJournal(disk)
     journal.open()
     append(root, "old 1 x\n")
+    (root / "claims.old").write_text("older 1 x\n")
     disk.steps.clear()
-    assert journal.rotate()
+    journal.compact({})
     steps = [each for each in disk.steps if "claims." in each or "sync" in each]
     assert steps == [
+        "sync_dir requests",
+        "sync_dir processing",
         "sync_dir responses",
         "sync_file",
         next(each for each in steps if each.startswith("link tmp ") and each.endswith(" . claims.new")),
+        "sync_dir .",
         "link . claims.log . claims.old",
         "sync_dir .",
         "rename . claims.new . claims.log",

@@ -1,6 +1,7 @@
 """The life of a request as the queue sees it: found, followed, answered, acknowledged."""
 
 import asyncio
+import errno
 import json
 import os
 import shutil
@@ -12,6 +13,7 @@ import pytest
 from efrit.errors import NotAnswered, QueueBroken, RequestNotFound
 from efrit.protocol import Reason, RequestState
 from efrit.queue import LONG_ANSWER_BYTES, DurableQueue, QueueLimits
+from efrit.queue.journal import COMPACT_ABOVE_BYTES
 from efrit.queue.layout import Area
 from efrit.queue.watch import Watcher
 from tests.unit.queue.conftest import Running
@@ -55,6 +57,32 @@ async def test_an_answer_whose_sync_fails_is_told_by_the_next_look(start: Start,
     disk.faults.append(Fault("sync_dir", when=lambda args: args[0] == Area.RESPONSES))
     running.emacs.do("a")
     await running.until_state("a", ANSWERED)
+
+
+async def test_the_claim_journal_is_compacted_while_a_request_runs(running: Running, root: Path) -> None:
+    await running.queue.submit(a_request("a"))
+    running.emacs.claim("a")
+    await running.until_state("a", RUNNING)
+    with (root / "claims.log").open("a") as journal:
+        journal.writelines(f"{number:0128} 1 boot1\n" for number in range(COMPACT_ABOVE_BYTES // 128 + 100))
+    await running.until(lambda: (root / "claims.old").exists(), seconds=60)
+    await running.until(lambda: (root / "claims.log").stat().st_size < 100, seconds=60)
+    assert (root / "claims.log").read_text() == "a 1 boot1\n"
+    running.emacs.answer("a", "42")
+    running.emacs.archive("a")
+    await running.until_state("a", ANSWERED)
+
+
+async def test_a_journal_that_cannot_be_compacted_is_reported_and_compacted_once_it_can_be(
+    start: Start, root: Path
+) -> None:
+    disk = TestDisk(root, Fault("link", number=errno.EIO, when=lambda args: args[3] == "claims.new"))
+    running = await start(QueueLimits(archive_seconds=4), disk=disk)  # type: ignore[misc]
+    with (root / "claims.log").open("a") as journal:
+        journal.writelines(f"{number:0128} 1 boot1\n" for number in range(COMPACT_ABOVE_BYTES // 128 + 100))
+    await running.until(lambda: not running.queue.upkeep.settled, seconds=60)
+    await running.until(lambda: (root / "claims.log").stat().st_size == 0, seconds=60)
+    await running.until(lambda: running.queue.upkeep.settled, seconds=60)
 
 
 async def test_acknowledging_archives_the_pair_and_can_be_repeated(running: Running) -> None:

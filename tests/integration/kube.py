@@ -37,6 +37,8 @@ ROOTS: Mapping[str, tuple[str, str]] = {
 MERGE = "application/merge-patch+json"
 DEADLINE_SECONDS = 120.0
 """For what hangs; nothing that is as it should be waits this long, on a busy machine either."""
+SHORTEST_POLL_SECONDS = 0.02
+LONGEST_POLL_SECONDS = 0.2
 
 
 class Refused(Exception):  # noqa: N818 - reads as what happened
@@ -147,11 +149,20 @@ def _message(response: httpx.Response) -> str:
 
 def until(found: Callable[[], T | None], what: str | Callable[[], str], seconds: float = DEADLINE_SECONDS) -> T:
     """Return the first value that is true; AssertionError that names `what` after `seconds`."""
-    deadline = time.monotonic() + seconds
+    began = time.monotonic()
     while True:
         value = found()
         if value:
             return value
-        if time.monotonic() > deadline:
+        waited = time.monotonic() - began
+        if waited > seconds:
             raise AssertionError(f"after {seconds:.0f} s: {what if isinstance(what, str) else what()}")
-        time.sleep(0.02)
+        time.sleep(poll_interval(waited))
+
+
+def poll_interval(waited: float) -> float:
+    """Return the seconds until the next poll of a condition that has been polled for `waited` seconds.
+
+    A long wait is polled less often: on two processors the polls would slow down what they wait for.
+    """
+    return min(max(SHORTEST_POLL_SECONDS, waited / 10), LONGEST_POLL_SECONDS)

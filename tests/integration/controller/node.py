@@ -23,6 +23,9 @@ from tests.integration.kube import MERGE, Json, Kube, until
 GRACE_SECONDS = 3.0
 FORCED_SECONDS = 2.0
 """What the kubelet leaves a pod that was deleted without grace, while the next one starts already."""
+TICK_SECONDS = 0.2
+RESYNC_SECONDS = 2.0
+"""After what time the API server is asked although no watch told of anything and nothing is left to do."""
 AT_ONCE: Json = {"gracePeriodSeconds": 0, "apiVersion": "v1", "kind": "DeleteOptions"}
 
 
@@ -129,20 +132,27 @@ class Node:
         while True:
             self._look.clear()
             try:
-                await self._reconcile()
+                outstanding = await self._reconcile()
             except _Later:
-                await asyncio.sleep(0.2)
+                await asyncio.sleep(TICK_SECONDS)
                 continue
-            # The tick is for processes that end by themselves: their restart is the kubelet's.
+            await self._until_event(TICK_SECONDS if outstanding else RESYNC_SECONDS)
+
+    async def _until_event(self, seconds: float) -> None:
+        """Wait for an event of a watch, at most so long, and restart containers that end meanwhile."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
             try:
-                async with asyncio.timeout(0.2):
+                async with asyncio.timeout(TICK_SECONDS):
                     await self._look.wait()
+                    return
             except TimeoutError:
                 for pod in self._pods.values():
                     if pod.started and not pod.running and pod.name not in self._ending:
                         pod.start()
 
-    async def _reconcile(self) -> None:
+    async def _reconcile(self) -> bool:
+        """Return whether something is left to do that no event of a watched kind will tell of."""
         sets = await self._list("statefulsets")
         if self.collects:
             sets = [each for each in sets if not await self._orphaned(each)]
@@ -173,6 +183,8 @@ class Node:
                     await self._begin(statefulset)
                 except _Refused as refusal:
                     await self._tell(statefulset, f"create Pod {name} in StatefulSet failed: {refusal}")
+        served = (self._pods[name].started for name in wanted if name in self._pods)
+        return self.collects or not wanted.keys() <= self._pods.keys() or not all(served)
 
     async def _orphaned(self, statefulset: Json) -> bool:
         """Delete a StatefulSet whose instance is gone."""

@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.chaos import large_results
 from tests.chaos.history import Answer, Clemency, Digest, History, QueueFile, Version
 from tests.chaos.invariants import OPEN_AREAS
 from tests.chaos.light import GRACE_SECONDS, Stage
@@ -190,14 +191,17 @@ def _clemency(stage: Stage) -> Iterator[Clemency]:
 
 
 def _of_refusals(stage: Stage) -> Iterator[Clemency]:
-    """A large result that could not be stored whole is cut, and the status says so."""
+    """Return which large results could not be stored whole."""
     if stage.plan.theme not in (Theme.REFUSALS, Theme.VOLUMES):
         return
-    large = {each.name for each in stage.plan.work if each.kind in (Kind.LARGE, Kind.HUGE)}
-    for each in stage.submitted:
-        final = stage.recorder.final.get(each.uid)
-        if each.name in large and final and final.status.get("truncated") and not final.status.get("resultRef"):
-            yield Clemency("Succeeded", "its whole result was refused", request=each.name, runs=(1, 2, 3))
+    yield from large_results.clemency(
+        stage.submitted,
+        dict(stage.recorder.final),
+        _answers(stage),
+        stage.ran(),
+        refused=large_results.refused_secrets(stage.ground.audit_log, stage.namespace),
+        filled=stage.operations.filled,
+    )
 
 
 def _of_idleness(stage: Stage) -> Iterator[Clemency]:

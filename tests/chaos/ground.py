@@ -6,6 +6,7 @@ Each run has a namespace of its own on it. `mend` brings back what a fault took 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -13,6 +14,7 @@ import tempfile
 from pathlib import Path
 from types import TracebackType
 
+from tests.chaos.large_results import AUDIT_POLICY
 from tests.cluster import programs
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.processes import Daemon
@@ -29,7 +31,17 @@ class Ground:
 
     def __init__(self) -> None:
         self.directory = Path(tempfile.mkdtemp(prefix="efrit-chaos-"))
-        self.plane = ControlPlane()
+        self.audit_log = self.directory / "audit.log"
+        """Where the API server writes down every creation of a Secret, one JSON object a line."""
+        policy = self.directory / "audit-policy.json"
+        policy.write_text(json.dumps(AUDIT_POLICY))
+        self.plane = ControlPlane(
+            flags=(
+                f"--audit-policy-file={policy}",
+                f"--audit-log-path={self.audit_log}",
+                "--audit-log-mode=blocking",
+            )
+        )
         self._collectors: Process | None = None
 
     def __enter__(self) -> Ground:

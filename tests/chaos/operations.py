@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.chaos.large_results import Filled
 from tests.chaos.plan import Do, Step, Theme
 from tests.chaos.refusals import Quota, Refusal
 from tests.chaos.tenant import Tenant
@@ -36,6 +37,8 @@ class Operations:
         self._undo: dict[Step, Callable[[], None]] = {}
         self._volumes: list[Path] = []
         self._upgrades = 0
+        self._full: dict[Path, tuple[str, str, float]] = {}
+        self._relieved: list[Filled] = []
         self.tenant: Tenant | None = None
 
     def open(self, other: str | None) -> None:
@@ -68,6 +71,12 @@ class Operations:
         proof.mkdir()
         (path / "proof").symlink_to(proof)
 
+    @property
+    def filled(self) -> tuple[Filled, ...]:
+        """Return which volumes were full, and when."""
+        still = (Filled(*each, self._stage.clock()) for each in self._full.values())
+        return (*self._relieved, *still)
+
     def _fill(self, volume: Path, what: str) -> None:
         numbers = itertools.count()
         with contextlib.suppress(OSError):
@@ -81,6 +90,8 @@ class Operations:
     def _empty(self, volume: Path) -> None:
         for path in volume.glob(f"{FILLING}*"):
             path.unlink()
+        if (full := self._full.pop(volume, None)) is not None:
+            self._relieved.append(Filled(*full, self._stage.clock()))
 
     # Faults
 
@@ -102,6 +113,8 @@ class Operations:
                     stage.missed(step)
                     return
                 volume = pod.volume(name)
+                # One that is full already is so since then.
+                self._full.setdefault(volume, (step.target, name, stage.clock()))
                 self._fill(volume, what)
                 self._undo[step] = partial(self._empty, volume)
             case Do.KEEP_POD:

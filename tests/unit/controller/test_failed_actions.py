@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from efrit.api import EfritRequest
 from efrit.controller.decide.actions import (
     Acknowledge,
     CancelWork,
@@ -18,8 +19,8 @@ from efrit.controller.decide.actions import (
 )
 from efrit.controller.decide.failed_actions import RESULT_ATTEMPTS
 from efrit.controller.decide.requests import decide_request
-from efrit.controller.decide.views import ActionFailure
-from efrit.protocol import RequestState
+from efrit.controller.decide.views import ActionFailure, RequestSnapshot
+from efrit.protocol import RequestState, RequestView
 from tests.unit.controller.factory import (
     NOW,
     answered,
@@ -48,12 +49,22 @@ def refused(times: int, **more: Any) -> ActionFailure:
     return replace(failure, **more)
 
 
+def unstored(failure: ActionFailure) -> RequestSnapshot:
+    """Return a request whose large result was answered, and could not be stored."""
+    return snapshot(target=ready(), bridge_view=LARGE, failure=failure)
+
+
+def uncalled(action: type, given: EfritRequest, told: RequestView | None, code: str) -> RequestSnapshot:
+    """Return a request for which a call of its bridge fails."""
+    return snapshot(given, ready(), bridge_view=told, failure=failed(action.__name__, code=code))
+
+
 # A result whose Secret is refused.
 
 
 @pytest.mark.parametrize(("times", "pause"), [(1, 1), (2, 2), (3, 4)])
 def test_a_refused_result_is_stored_again_after_a_pause_that_doubles(times: int, pause: float) -> None:
-    given = snapshot(target=ready(), bridge_view=LARGE, failure=refused(times, first=NOW, last=NOW))
+    given = unstored(refused(times, first=NOW, last=NOW))
 
     early = decide_request(given, NOW + seconds(pause / 2))
     due = decide_request(replace(given, request=_told(given)), NOW + seconds(pause))
@@ -68,13 +79,13 @@ def _told(given: Any) -> Any:
 
 
 def test_a_clock_that_was_set_back_does_not_make_the_pause_longer() -> None:
-    given = snapshot(target=ready(), bridge_view=LARGE, failure=refused(1, last=NOW + seconds(3600)))
+    given = unstored(refused(1, last=NOW + seconds(3600)))
 
     assert of_kind(decide_request(given, NOW), LookAgain)[-1].after == seconds(1)
 
 
 def test_the_status_says_after_a_second_why_the_result_is_not_stored() -> None:
-    given = snapshot(target=ready(), bridge_view=LARGE, failure=refused(1, last=NOW + seconds(0.5)))
+    given = unstored(refused(1, last=NOW + seconds(0.5)))
 
     assert of_kind(decide_request(given, NOW + seconds(0.9)), PatchStatus) == []
     status = written(decide_request(given, NOW + seconds(1)))
@@ -83,7 +94,7 @@ def test_the_status_says_after_a_second_why_the_result_is_not_stored() -> None:
 
 
 def test_a_result_that_stays_refused_is_final_with_its_beginning_and_the_sentence() -> None:
-    actions = decide_request(snapshot(target=ready(), bridge_view=LARGE, failure=refused(RESULT_ATTEMPTS)), LATER)
+    actions = decide_request(unstored(refused(RESULT_ATTEMPTS)), LATER)
 
     assert [type(each) for each in actions] == [PatchStatus]
     status = written(actions)
@@ -99,19 +110,19 @@ def test_a_result_that_stays_refused_is_final_with_its_beginning_and_the_sentenc
 def test_a_long_sentence_of_the_api_server_is_cut() -> None:
     failure = refused(RESULT_ATTEMPTS, sentence="é" * 5_000)
 
-    status = written(decide_request(snapshot(target=ready(), bridge_view=LARGE, failure=failure), LATER))
+    status = written(decide_request(unstored(failure), LATER))
 
     assert len(condition(status, "Complete")[2].encode()) < 1024
 
 
 def test_the_answer_is_not_acknowledged_before_the_status_without_the_whole_result_is_final() -> None:
-    actions = decide_request(snapshot(target=ready(), bridge_view=LARGE, failure=refused(RESULT_ATTEMPTS)), LATER)
+    actions = decide_request(unstored(refused(RESULT_ATTEMPTS)), LATER)
 
     assert of_kind(actions, Acknowledge) == []
 
 
 def test_a_failure_that_is_no_refusal_never_gives_a_result_up() -> None:
-    given = snapshot(target=ready(), bridge_view=LARGE, failure=failed("StoreResult", code="ApiFailed"))
+    given = unstored(failed("StoreResult", code="ApiFailed"))
     status = written(decide_request(given, NOW + seconds(60)))
     again = decide_request(replace(given, request=request(status=status)), NOW + seconds(86_400))
 
@@ -139,7 +150,7 @@ CASES = [
 def test_a_call_that_fails_for_a_second_is_told_in_the_status_and_made_again(
     action: type, given: Any, told: Any, code: str, reason: str, text: str
 ) -> None:
-    whole = snapshot(given, ready(), bridge_view=told, failure=failed(action.__name__, code=code))
+    whole = uncalled(action, given, told, code)
 
     early, late = decide_request(whole, NOW + seconds(0.5)), decide_request(whole, NOW + seconds(1))
 
@@ -155,7 +166,7 @@ def test_a_call_that_fails_for_a_second_is_told_in_the_status_and_made_again(
 def test_what_is_told_of_a_call_that_fails_is_not_written_again(
     action: type, given: Any, told: Any, code: str, reason: str, text: str
 ) -> None:
-    whole = snapshot(given, ready(), bridge_view=told, failure=failed(action.__name__, code=code))
+    whole = uncalled(action, given, told, code)
     status = written(decide_request(whole, NOW + seconds(1)))
 
     known = replace(whole, request=given.model_copy(update={"status": request(status=status).status}))

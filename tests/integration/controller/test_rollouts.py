@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tests.integration.controller.operator import Operator
+from tests.integration.controller.pod import Pod
 from tests.integration.controller.site import Site
 from tests.integration.kube import Json, until
 
@@ -29,14 +31,19 @@ def _until_updated_with(site: Site, image: str, *names: str) -> None:
     until(all_done, complaint, SECONDS)
 
 
-def test_a_controller_that_restarts_with_another_bridge_image_does_not_interrupt_a_running_eval(site: Site) -> None:
+def _killed_while_an_eval_runs(site: Site) -> tuple[Operator, str, Pod]:
+    """Return a controller that was killed, an eval that waits for its gate, and the pod in which it runs."""
     operator = site.operator()
     operator.start()
     site.instance()
     running = site.ask(GATE)
     site.until_status(running, SECONDS, phase="Running")
-    pod = site.node.pod("one")
     operator.kill()
+    return operator, running, site.node.pod("one")
+
+
+def test_a_controller_that_restarts_with_another_bridge_image_does_not_interrupt_a_running_eval(site: Site) -> None:
+    operator, running, pod = _killed_while_an_eval_runs(site)
     operator.start(EFRIT_OPERATOR_IMAGE=NEW)
     site.until_condition("one", "Updated", SECONDS, reason="UpdateHeld")
     assert site.node.find("one") is pod
@@ -48,13 +55,7 @@ def test_a_controller_that_restarts_with_another_bridge_image_does_not_interrupt
 
 
 def test_a_change_that_was_held_too_long_holds_new_requests_back_and_interrupts_nothing(site: Site) -> None:
-    operator = site.operator()
-    operator.start()
-    site.instance()
-    running = site.ask(GATE)
-    site.until_status(running, SECONDS, phase="Running")
-    pod = site.node.pod("one")
-    operator.kill()
+    operator, running, pod = _killed_while_an_eval_runs(site)
     operator.start(EFRIT_OPERATOR_IMAGE=NEW, EFRIT_ROLLOUT_MAX_HOLD_SECONDS="1")
     site.until_condition("one", "Updated", SECONDS, status="Unknown", reason="UpdateDraining")
     held = site.ask("'held")

@@ -14,32 +14,25 @@ from typing import Any
 from pydantic import ValidationError
 
 from efrit.api import EfritInstance, EfritRequest
-from efrit.controller.decide.children import naming
 from efrit.controller.decide.figures import EARLY_WRITES
 from efrit.controller.decide.placement import node_is_lost
 from efrit.controller.decide.views import InstanceSnapshot, Key, RequestSnapshot
-from efrit.controller.watch.child_checks import ChildChecks
+from efrit.controller.watch.apply_results import ApplyResults
 from efrit.controller.watch.memory import POOL_LABEL
 from efrit.controller.watch.queue import WorkKey
 from efrit.controller.watch.records import (
     InstanceRecord,
     RequestRecord,
     bearing,
-    claim_key,
     in_scope,
-    instance_key,
     older,
     target_of,
 )
-from efrit.controller.watch.views import claim_view, pod_view, statefulset_view
 
 log = logging.getLogger(__name__)
 
-FAILURES_TOLD = 6
-"""How many failures in a row to apply children are told: with the work queue's pauses, about two seconds of them."""
 
-
-class Store(ChildChecks):
+class Store(ApplyResults):
     """The world as last seen: the memory as watch handlers feed it and decisions read it."""
 
     # What watch handlers tell.
@@ -132,77 +125,6 @@ class Store(ChildChecks):
             entry.left = True
             self._look_request(entry.request.key)
 
-    def observe_pod(self, obj: Mapping[str, Any]) -> None:
-        """Take in an instance's pod."""
-        key = instance_key(obj)
-        if key is not None and obj["metadata"]["name"] == f"{naming.PREFIX}{key[1]}-0":
-            entry = self._instances[key]
-            if not entry.news("Pod", obj):
-                return
-            view = pod_view(obj)
-            if entry.pod is None or entry.pod.uid != view.uid:
-                entry.problem, entry.explained_time = None, None
-            entry.pod = view
-            self._look_instance(key)
-            if view.deleting:
-                self._look_waiting(key)
-
-    def forget_pod(self, obj: Mapping[str, Any]) -> None:
-        """Take in that a pod is gone."""
-        key = instance_key(obj)
-        if key is None or obj["metadata"]["name"] != f"{naming.PREFIX}{key[1]}-0":
-            return
-        entry = self._instances[key]
-        entry.news("Pod", obj)
-        if entry.pod is not None and entry.pod.uid == obj["metadata"]["uid"]:
-            entry.pod = None
-            self._look_instance(key)
-
-    def observe_statefulset(self, obj: Mapping[str, Any]) -> None:
-        """Take in an instance's StatefulSet."""
-        key = instance_key(obj)
-        if key is None or obj["metadata"]["name"] != f"{naming.PREFIX}{key[1]}":
-            return
-        if self._instances[key].news("StatefulSet", obj):
-            view = statefulset_view(obj)
-            self._instances[key].statefulset = view
-            self._instances[key].observe_owner(view)
-            self._observe_rollout(key)
-            self._look_instance(key)
-
-    def forget_statefulset(self, obj: Mapping[str, Any]) -> None:
-        """Take in that a StatefulSet is gone."""
-        key = instance_key(obj)
-        if key is None or obj["metadata"]["name"] != f"{naming.PREFIX}{key[1]}":
-            return
-        entry = self._instances[key]
-        entry.news("StatefulSet", obj)
-        if entry.statefulset is not None and entry.statefulset.uid == obj["metadata"]["uid"]:
-            entry.statefulset = None
-            self._observe_rollout(key)
-            self._look_instance(key)
-
-    def observe_claim(self, obj: Mapping[str, Any]) -> None:
-        """Take in a PersistentVolumeClaim of an instance."""
-        key = claim_key(obj)
-        if key is not None and self._instances[key].news("PersistentVolumeClaim", obj):
-            view = claim_view(obj)
-            known = self._instances[key].claims.get(view.name)
-            self._instances[key].claims[view.name] = view
-            if known is None or (known.phase, known.terminating) != (view.phase, view.terminating):
-                self._look_instance(key)
-
-    def forget_claim(self, obj: Mapping[str, Any]) -> None:
-        """Take in that a claim is gone."""
-        key = claim_key(obj)
-        if key is None:
-            return
-        entry, name = self._instances[key], obj["metadata"]["name"]
-        entry.news("PersistentVolumeClaim", obj)
-        if name in entry.claims and entry.claims[name].uid == obj["metadata"]["uid"]:
-            del entry.claims[name]
-            self._look_instance(key)
-
     # What actions learned.
 
     def pause_handover(self, instance: Key) -> None:
@@ -224,53 +146,6 @@ class Store(ChildChecks):
         """Take in that this process has deleted an EfritInstance: what the watch still tells of it is late."""
         self._instances[instance].deleted_uid = uid
         self.forget_instance(instance, uid)
-
-    def apply_unanswered(self, instance: Key) -> None:
-        """Take in that the API server did not say whether it took the children: have them applied again."""
-        self._instances[instance].resync = True
-
-    def applied(self, instance: Key, generation: int, digest: str = "") -> bool:
-        """Remember that the children of this generation were accepted; False where they were refused before.
-
-        `digest` is that of all children but the StatefulSet, which may be held back.
-        """
-        entry = self._instances[instance]
-        entry.applied_digest = digest
-        entry.resync, entry.applied_generation, entry.failures = False, generation, 0
-        entry.child_missing = False
-        if entry.refused is None:
-            return True
-        entry.refused = None
-        self._look_instance(instance)
-        return False
-
-    def refused(self, instance: Key, generation: int, sentence: str) -> None:
-        """Remember that a child was refused, and why."""
-        entry = self._instances[instance]
-        entry.refused, entry.refused_generation, entry.resync = sentence, generation, False
-        entry.refused_time, entry.applied_generation, entry.applied_digest = self._clock(), 0, None
-        self._look_instance(instance)
-
-    def failed(self, instance: Key, generation: int, sentence: str) -> bool:
-        """Remember that the API server failed over a child; once that lasts, take it for a refusal and say so.
-
-        A hiccup passes. An admission webhook that is down answers so for hours, and nobody would be told why.
-        """
-        entry = self._instances[instance]
-        entry.failures += 1
-        if entry.failures < FAILURES_TOLD:
-            return False
-        entry.failures = 0
-        self.refused(instance, generation, sentence)
-        return True
-
-    def explained(self, instance: Key, problem: str | None) -> None:
-        """Remember Kubernetes' own sentence on why an instance does not start."""
-        entry = self._instances[instance]
-        entry.explained_time = self._clock()
-        if entry.problem != problem:
-            entry.problem = problem
-            self._look_instance(instance)
 
     def status_written(self, instance: Key) -> None:
         """Remember when an instance's figures were last written, and whether that was before their time."""
@@ -446,28 +321,6 @@ class Store(ChildChecks):
             for key, entry in self._requests.items()
             if entry.request.final and in_scope(key, scope)
         ]
-
-    def child_uids(self, scope: str | None = None) -> set[str]:
-        """Return the UIDs of all pods, StatefulSets and claims of a namespace that are known."""
-        entries = (entry for key, entry in self._instances.items() if in_scope(key, scope))
-        children = (child for entry in entries for child in (entry.pod, entry.statefulset, *entry.claims.values()))
-        return {child.uid for child in children if child is not None}
-
-    def forget_children(self, uids: set[str]) -> None:
-        """Forget the pods, StatefulSets and claims with these UIDs."""
-        for key, entry in self._instances.items():
-            gone = [name for name, claim in entry.claims.items() if claim.uid in uids]
-            for name in gone:
-                del entry.claims[name]
-            if gone:
-                self._look_instance(key)
-            if entry.pod is not None and entry.pod.uid in uids:
-                entry.pod = None
-                self._look_instance(key)
-            if entry.statefulset is not None and entry.statefulset.uid in uids:
-                entry.statefulset = None
-                self._observe_rollout(key)
-                self._look_instance(key)
 
     def look_at_namespace(self, scope: str | None) -> None:
         """Look at all that is known of a namespace, None for the whole cluster."""

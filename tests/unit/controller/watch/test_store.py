@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from efrit.controller.decide.views import Handover
+from efrit.controller.watch.apply_results import FAILURES_TOLD
 from efrit.controller.watch.bridge_news import UNCLAIMED_GRACE
 from efrit.controller.watch.line import rank
 from efrit.controller.watch.queue import WorkKey, WorkQueue
-from efrit.controller.watch.store import FAILURES_TOLD, POOL_LABEL, Store
+from efrit.controller.watch.store import POOL_LABEL, Store
 from efrit.protocol import DiskProblem, DiskStats, RequestState, RequestView, Reset
 from tests.unit.controller.factory import (
     CONFIG,

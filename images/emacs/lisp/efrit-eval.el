@@ -18,14 +18,16 @@
 (require 'efrit-interrupt)
 (require 'efrit-print)
 (require 'efrit-context)
+(require 'efrit-backtrace)
 
 (cl-defstruct (efrit-result (:constructor efrit-result--make))
   "What came of a request.
 REASON is one of the protocol's; VALUE an `efrit-print' or nil; ERROR-CODE the
 symbol of the condition; CONTEXT an alist or nil; SECONDS the time it took.
 OUTCOME is one of the protocol's where REASON does not say it; EXTRA an alist
-of what else the answer tells."
-  reason value error error-code output messages context (seconds 0.0) outcome extra)
+of what else the answer tells; BACKTRACE the calls that led to the error."
+  reason value error error-code output messages context (seconds 0.0) outcome extra
+  (backtrace ""))
 
 (defvar use-dialog-box)
 (defvar messages-buffer-name)           ; Emacs 29
@@ -38,8 +40,11 @@ of what else the answer tells."
 
 ;;;; Reading and evaluating
 
+(defvar efrit-eval--position nil
+  "The (CONTENT . INDEX) at which the top-level form under way begins, or nil.")
+
 (defun efrit-eval--forms (content)
-  "Return the top-level forms of the string CONTENT."
+  "Return the top-level forms of the string CONTENT, each as (INDEX . FORM)."
   (let ((position 0) (end (length content)) (case-fold-search nil) forms)
     (while
         (progn
@@ -50,8 +55,9 @@ of what else the answer tells."
                       (eq (aref content position) ?\;))
             (setq position (or (string-match-p "\n" content position) end)))
           (< position end))
+      (setq efrit-eval--position (cons content position))
       (pcase-let ((`(,form . ,next) (read-from-string content position)))
-        (push form forms)
+        (push (cons position form) forms)
         (setq position next)))
     (nreverse forms)))
 
@@ -59,8 +65,22 @@ of what else the answer tells."
   "Evaluate the forms of CONTENT in order; return the value of the last.
 Nothing is evaluated unless all of it can be read."
   (let (value)
-    (dolist (form (efrit-eval--forms content) value)
-      (setq value (eval form t)))))
+    (pcase-dolist (`(,index . ,form) (efrit-eval--forms content))
+      (setq efrit-eval--position (cons content index))
+      (setq value (eval form t)))
+    (setq efrit-eval--position nil)
+    value))
+
+(defun efrit-eval--where ()
+  "Return where in its text the form under way begins, in words.
+That is empty where there is no such form, or the text is a single line."
+  (pcase efrit-eval--position
+    ((and `(,content . ,index) (guard (string-match-p "\n" content)))
+     (let* ((before (substring content 0 index))
+            (line (1+ (cl-count ?\n before)))
+            (column (- index (or (cl-position ?\n before :from-end t) -1))))
+       (format " (in the form at line %d, column %d)" line column)))
+    (_ "")))
 
 ;;;; A stable place to begin
 
@@ -249,7 +269,9 @@ for the context as well."
   "Call FUNCTION for the request ID; return an `efrit-result' with its value.
 Whatever FUNCTION does ends here.  DEADLINE, unless nil, is when a signal stops
 it without a control file.  WANT-CONTEXT asks for the context as well."
+  (efrit-backtrace-begin)
   (let* ((start (float-time))
+         (efrit-eval--position nil)
          (mark (efrit-eval--mark-messages))
          (output (efrit-eval--output-buffer))
          (result
@@ -262,7 +284,8 @@ it without a control file.  WANT-CONTEXT asks for the context as well."
               (lambda () (efrit-eval--guarded function want-context output)))))))
     (setf (efrit-result-seconds result) (max 0.0 (- (float-time) start))
           (efrit-result-output result) (efrit-eval--printed)
-          (efrit-result-messages result) (efrit-eval--said mark))
+          (efrit-result-messages result)
+          (concat (efrit-eval--said mark) (efrit-result-backtrace result)))
     result))
 
 (defun efrit-eval--guarded (function want-context output)
@@ -291,7 +314,8 @@ WANT-CONTEXT and OUTPUT are as in `efrit-eval--guarded'."
         ;; A dialog box that cannot be shown would answer for the user.
         (use-dialog-box nil)
         (message-log-max (if (natnump message-log-max) (max 1000 message-log-max) 1000))
-        (load-file-name nil))
+        (load-file-name nil)
+        (signal-hook-function (efrit-eval--signal-hook signal-hook-function)))
     (condition-case condition
         (let ((value (funcall function)))
           (list 'value value (and want-context (efrit-context))))
@@ -300,6 +324,14 @@ WANT-CONTEXT and OUTPUT are as in `efrit-eval--guarded'."
        (when (memq (car-safe condition) '(quit inhibited-interaction))
          (efrit-interrupt-now-if-ordered))
        (list 'error condition (and want-context (efrit-context)))))))
+
+(defun efrit-eval--signal-hook (next)
+  "Return a function that calls NEXT, unless nil, and notes the condition.
+It is for `signal-hook-function'."
+  (lambda (symbol data)
+    (when next (funcall next symbol data))
+    (unless (eq symbol 'quit)
+      (efrit-backtrace-note symbol data))))
 
 (defun efrit-eval--outcome (outcome)
   "Return the `efrit-result' that OUTCOME, of `efrit-eval--guarded', amounts to."
@@ -314,12 +346,15 @@ WANT-CONTEXT and OUTPUT are as in `efrit-eval--guarded'."
     (`(error ,condition ,context)
      (efrit-result--make
       :reason "EvalError"
-      :error (efrit-print-head
-              (efrit-print-clean
-               (condition-case nil
-                   (error-message-string condition)
-                 (error "An error that has no message")))
-              efrit-captured-bytes)
+      :error (concat (efrit-print-head
+                      (efrit-print-clean
+                       (condition-case nil
+                           (error-message-string condition)
+                         (error "An error that has no message")))
+                      efrit-captured-bytes)
+                     (efrit-eval--where))
+      :backtrace (let ((calls (efrit-backtrace-text condition)))
+                   (if calls (concat "Backtrace" (efrit-eval--where) ":\n" calls) ""))
       :error-code (car-safe condition)
       :context context))
     (_

@@ -55,6 +55,43 @@
         (should (equal (alist-get 'error answer) message))
         (should (null (alist-get 'result answer)))))))
 
+(ert-deftest efrit-eval-an-error-in-a-text-of-several-lines-tells-where ()
+  (efrit-test-with-daemon ()
+    (pcase-dolist (`(,id ,content ,where)
+                   '(("second" "(+ 1 2)\n  (car 1)" "line 2, column 3")
+                     ("first" "(car 1)\n" "line 1, column 1")
+                     ("inside" ";; one\n\n(progn\n  (car 1))" "line 3, column 1")
+                     ("read" "(+ 1 2)\n(car '(1)" "line 2, column 1")
+                     ("close" "(+ 1 2)\n\n )" "line 3, column 2")))
+      (let ((message (alist-get 'error (efrit-test-eval id content))))
+        (should (string-suffix-p (format " (in the form at %s)" where) message))))))
+
+(ert-deftest efrit-eval-the-calls-that-led-to-an-error-are-among-the-messages ()
+  (efrit-test-with-daemon ()
+    (let ((messages (alist-get 'messages (efrit-test-eval
+                                          "calls" "(defun inner (x) (car x)) (message \"hello\")
+(defun outer () (inner 7))
+(outer)"))))
+      (should (string-prefix-p "hello\nBacktrace (in the form at line 3, column 1):\n  car(7)\n" messages))
+      (should (string-match-p "^  inner(7)$" messages))
+      (should (string-match-p "^  outer()$" messages))
+      (should-not (string-match-p "efrit-" messages)))
+    ;; What was handled, or ended another request, is of no interest.
+    (should (equal (alist-get 'messages (efrit-test-eval "handled" "(ignore-errors (car 1))")) ""))
+    (should (equal (alist-get 'messages (efrit-test-eval "value" "7")) ""))))
+
+(ert-deftest efrit-eval-a-backtrace-is-bounded-and-costs-no-more-than-it-may ()
+  (efrit-test-with-daemon ()
+    (let ((messages (alist-get 'messages (efrit-test-eval
+                                          "deep" "(defun f (x s) (if (= x 0) (car 1) (1+ (f (1- x) s))))
+(f 150 (make-string 5000 ?x))"))))
+      (should (< (length (split-string messages "\n" t)) 23))
+      (should (< (string-bytes messages) 5000)))
+    ;; Beyond the bound nothing is looked at, and the error is told all the same.
+    (let ((answer (efrit-test-eval "many" "(dotimes (_ 3000) (ignore-errors (car 1))) (car 2)")))
+      (should (equal (alist-get 'error answer) "Wrong type argument: listp, 2"))
+      (should (equal (alist-get 'messages answer) "")))))
+
 (ert-deftest efrit-eval-endless-recursion-is-an-error-and-the-limit-stays ()
   (efrit-test-with-daemon ()
     (let ((limit (efrit-test-value "before" "max-lisp-eval-depth")))
@@ -83,7 +120,7 @@
       (should (equal (alist-get 'output answer) ""))
       (should (equal (alist-get 'messages answer) "said 7\n")))
     (let ((answer (efrit-test-eval "c" "(message \"before\") (error \"x\")")))
-      (should (equal (alist-get 'messages answer) "before\n")))
+      (should (string-prefix-p "before\nBacktrace:\n" (alist-get 'messages answer))))
     (should (equal (efrit-test-value
                     "d" "(with-current-buffer (messages-buffer)
                            (and (string-match-p \"said 7\" (buffer-string)) t))")
@@ -92,7 +129,8 @@
 (ert-deftest efrit-eval-what-is-said-is-not-in-the-output-of-the-daemon ()
   (efrit-test-with-daemon ()
     (dolist (code '("(message \"spoken\")" "(progn (message \"spoken\") (error \"spoken too\"))"))
-      (should (equal (alist-get 'messages (efrit-test-eval (md5 code) code)) "spoken\n")))
+      (should (string-match-p "\\`spoken\n\\(Backtrace:\n\\|\\'\\)"
+                              (alist-get 'messages (efrit-test-eval (md5 code) code)))))
     (efrit-test-eval "log" "(efrit-server--log \"written\")")
     (with-current-buffer "*efrit-test-daemon*"
       (efrit-test-wait 10 (string-search "efrit: written" (buffer-string)))

@@ -8,9 +8,11 @@ sees it.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
 import re
+import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -32,6 +34,7 @@ from starlette.types import Receive, Scope, Send
 from efrit.client.backends import Place, open_backend
 from efrit.client.backends import backend_of as kind_of_backend
 from efrit.client.cluster.api import Api, configuration
+from efrit.client.errors import NotReady
 from efrit.client.interface import Backend
 from efrit.errors import ConfigurationError, EfritError, Unauthorized
 from efrit.mcp.catalogue import Access
@@ -232,8 +235,30 @@ async def serve_http(settings: Settings, http: Http) -> None:
             await api.close()
 
 
+def bound(host: str, port: int) -> list[socket.socket]:
+    """Return a listening socket for each address of `host`. Raises `NotReady`."""
+    made: list[socket.socket] = []
+    try:
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        for family, _, _, _, address in addresses:
+            try:
+                made.append(socket.create_server(address[:2], family=family, backlog=2048))
+            except OSError as error:
+                # A name may stand for an address of a family this machine has not.
+                if error.errno not in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT) or len(addresses) == 1:
+                    raise
+        if made:
+            return made
+        raise OSError(errno.EADDRNOTAVAIL, os.strerror(errno.EADDRNOTAVAIL))
+    except OSError as error:
+        for each in made:
+            each.close()
+        why = error.strerror or str(error)
+        raise NotReady(f"cannot listen on {host}:{port}: {why}", "choose another --port or --host") from error
+
+
 async def listen(app: Starlette, http: Http) -> None:
-    """Listens where `http` says, until it is cancelled or the process is told to stop."""
+    """Listens where `http` says, until it is cancelled or the process is told to stop. Raises `NotReady`."""
     config = uvicorn.Config(
         app,
         host=http.host,
@@ -247,11 +272,13 @@ async def listen(app: Starlette, http: Http) -> None:
     )
     config.load()
     server = uvicorn.Server(config)
+    # uvicorn's own attempt ends the process from within a task, with a traceback.
+    sockets = bound(http.host, http.port)
     async with anyio.create_task_group() as group:
         if config.ssl is not None and http.certificate is not None and http.key is not None:
             config.ssl.minimum_version = ssl.TLSVersion.TLSv1_2
             group.start_soon(_keep_certificate, config.ssl, http.certificate, http.key)
-        serving = asyncio.create_task(server.serve())
+        serving = asyncio.create_task(server.serve(sockets))
         try:
             await asyncio.shield(serving)
         except asyncio.CancelledError:

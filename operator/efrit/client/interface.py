@@ -349,8 +349,11 @@ class Backend(Protocol):
         Raises `NotReady`, `NoEmacs`, `Refused`.
         """
 
-    async def stop(self, name: str) -> Stopped:
-        """Lets what runs end, then stops it; its files stay. Raises `InstanceNotFound`."""
+    async def stop(self, name: str, *, now: bool = False) -> Stopped:
+        """Lets what runs end, then stops it; its files stay. With `now`, what runs is cancelled.
+
+        Raises `InstanceNotFound`.
+        """
 
     async def remove(self, name: str, *, files: bool = False) -> Removed:
         """Forget a stopped instance and delete its queue; with `files`, its workspace as well.
@@ -399,5 +402,8 @@ class Backend(Protocol):
     def log(self, handle: Handle, *, follow: bool = False) -> AsyncIterator[str]:
         """The lines of its work log (JSON objects); with `follow`, until it is over."""
 
-    async def requests(self, instance: str | None = None) -> Sequence[RequestState]:
-        """What is known of requests, oldest first: the open ones and those still kept."""
+    async def requests(self, instance: str | None = None, *, limit: int | None = None) -> Sequence[RequestState]:
+        """What is known of requests, oldest first: the open ones and those still kept.
+
+        With `limit`, the newest so many; without, a laptop gives the newest 200 of each instance.
+        """

@@ -70,9 +70,11 @@ class GuardedBackend:
         needed = [self._act(verb, INSTANCES, name) for verb in ("get", "patch")]
         return await (await self._behind(*needed, self._act("create", INSTANCES))).start(name, setup)
 
-    async def stop(self, name: str) -> Stopped:
-        """Needs `get` and `patch`."""
-        return await (await self._behind(*(self._act(verb, INSTANCES, name) for verb in ("get", "patch")))).stop(name)
+    async def stop(self, name: str, *, now: bool = False) -> Stopped:
+        """Needs `get` and `patch`; with `now`, to list and patch requests as well."""
+        needed = [self._act(verb, INSTANCES, name) for verb in ("get", "patch")]
+        needed += [self._act(verb, REQUESTS) for verb in ("list", "patch")] if now else []
+        return await (await self._behind(*needed)).stop(name, now=now)
 
     async def remove(self, name: str, *, files: bool = False) -> Removed:
         """Needs `get` and `delete`."""
@@ -141,9 +143,9 @@ class GuardedBackend:
         async for line in behind.log(handle, follow=follow):
             yield line
 
-    async def requests(self, instance: str | None = None) -> Sequence[RequestState]:
+    async def requests(self, instance: str | None = None, *, limit: int | None = None) -> Sequence[RequestState]:
         """Needs `list`."""
-        return await (await self._behind(self._act("list", REQUESTS))).requests(instance)
+        return await (await self._behind(self._act("list", REQUESTS))).requests(instance, limit=limit)
 
     def _act(self, verb: str, resource: str, name: str = "") -> Act:
         return Act(verb, resource, self._namespace, name)

@@ -79,7 +79,7 @@ class ScriptedBackend:
         daemon = (setup.daemon_name if setup else None) or f"efrit-{name}"
         return Started(status, f"{name} runs", f"/queues/{name}", daemon)
 
-    async def stop(self, name: str) -> Stopped:
+    async def stop(self, name: str, *, now: bool = False) -> Stopped:
         await self.instance(name)
         del self.running[name]
         return Stopped(StopStatus.STOPPED, f"{name} stopped")
@@ -170,8 +170,9 @@ class ScriptedBackend:
         for line in self.logs.get(handle.id, ()):
             yield line
 
-    async def requests(self, instance: str | None = None) -> Sequence[RequestState]:
-        return [state for state in self.states.values() if instance in (None, state.handle.instance)]
+    async def requests(self, instance: str | None = None, *, limit: int | None = None) -> Sequence[RequestState]:
+        found = [state for state in self.states.values() if instance in (None, state.handle.instance)]
+        return found if limit is None else found[-limit:]
 
     # What a test does to them
 

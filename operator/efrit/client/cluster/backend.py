@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from efrit.client import eval_log
 from efrit.client.cluster import states
 from efrit.client.cluster.api import Api, Json, WatchOver, configuration, decoded
 from efrit.client.cluster.following import states_of
@@ -34,6 +35,7 @@ from efrit.client.interface import (
     Handle,
     Instance,
     InstanceStats,
+    Phase,
     Removed,
     RequestState,
     Setup,
@@ -135,14 +137,32 @@ class ClusterBackend:
         daemon = states.instance_of(found, _now()).daemon_name or states.DAEMON
         return Started(status, message, states.QUEUE, daemon)
 
-    async def stop(self, name: str) -> Stopped:
-        """Suspends it: what runs ends first, its volumes stay, what waits waits on."""
+    async def stop(self, name: str, *, now: bool = False) -> Stopped:
+        """Suspends it: what runs ends first, or with `now` is cancelled; its volumes stay, what waits waits on."""
         found = await self._instance(name)
         if _suspended(found) and not _says(found, "Ready", "True"):
             return Stopped(StopStatus.NOT_RUNNING, f"{name} is suspended")
         await self.api.patch(INSTANCES, self.namespace, name, {"spec": {"operatingMode": "Suspended"}})
-        await self._until(name, STOP_SECONDS, lambda each: _says(each, "Suspended", "True"))
+        suspended = asyncio.ensure_future(
+            self._until(name, STOP_SECONDS, lambda each: _says(each, "Suspended", "True"))
+        )
+        try:
+            if now:
+                await self._cancel_running(name, suspended)
+            await suspended
+        finally:
+            suspended.cancel()
         return Stopped(StopStatus.STOPPED, f"{name} is suspended")
+
+    async def _cancel_running(self, name: str, suspended: asyncio.Future[Json]) -> None:
+        """Cancel what runs on the instance until it is suspended: what was claimed last shows only after a second."""
+        cancelled: set[str] = set()
+        while not suspended.done():
+            for each in await self.requests(name):
+                if each.phase is Phase.RUNNING and each.handle.id not in cancelled:
+                    cancelled.add(each.handle.id)
+                    await self.cancel(each.handle)
+            await asyncio.wait({suspended}, timeout=1.0)
 
     async def remove(self, name: str, *, files: bool = False) -> Removed:
         """Delete the EfritInstance; the claims of its volumes go or stay as its spec says."""
@@ -323,8 +343,16 @@ class ClusterBackend:
 
     async def log(self, handle: Handle, *, follow: bool = False) -> AsyncIterator[str]:
         """Its work log, read from the queue's volume; that takes the right to exec into the pod."""
-        log = await self._log_of(handle)
         state = await self.get(handle)
+        if eval_log.is_eval(state):
+            # What it did is in its status: no right to exec into the pod is needed.
+            if follow and not state.final:
+                async for change in self._changes(handle):
+                    state = change
+            for line in eval_log.lines(state):
+                yield line
+            return
+        log = await self._log_of(handle)
         if state.handle.instance is not None and (state.started is not None or state.final):
             # Who may not read it is told so here.
             for line in await log.rest(state.handle.instance):
@@ -337,12 +365,13 @@ class ClusterBackend:
     async def _log_of(self, handle: Handle) -> WorkLog:
         return WorkLog(self.api, self.namespace, (await self._request(handle))["metadata"]["uid"])
 
-    async def requests(self, instance: str | None = None) -> Sequence[RequestState]:
-        """All of the namespace, or of one instance."""
+    async def requests(self, instance: str | None = None, *, limit: int | None = None) -> Sequence[RequestState]:
+        """All of the namespace, or of one instance; with `limit`, the newest so many."""
         query = {} if instance is None else {"fieldSelector": f"status.instanceName={instance}"}
         found, _ = await self.api.list(REQUESTS, self.namespace, **query)
         epoch = datetime.fromtimestamp(0, UTC)
-        return sorted((states.request_of(each) for each in found), key=lambda each: each.created or epoch)
+        ordered = sorted((states.request_of(each) for each in found), key=lambda each: each.created or epoch)
+        return ordered if limit is None else ordered[-limit:]
 
 
 def _truncated(handle: Handle, kept: str) -> ResultTruncated:

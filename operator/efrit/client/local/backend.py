@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
+from efrit.client import eval_log
 from efrit.client.errors import (
     InstanceNotFound,
     NoInstance,
@@ -165,10 +166,20 @@ class LocalBackend:
             daemon.instance.daemon_name,
         )
 
-    async def stop(self, name: str) -> Stopped:
-        """Ends its Emacs once what runs has ended, after half a minute at most. What waits, waits on."""
+    async def stop(self, name: str, *, now: bool = False) -> Stopped:
+        """Ends its Emacs once what runs has ended, after half a minute at most. What waits, waits on.
+
+        With `now`, what runs is cancelled, and Emacs ended after a few seconds where it does not listen.
+        """
         daemon = self._daemon(name)
-        stopped = daemon.running() is not None and await _in_a_thread(lambda: daemon.stop(STOP_SECONDS))
+        if daemon.running() is None:
+            stopped = False
+        elif now:
+            from efrit.client.local.stop_now import stop_now
+
+            stopped = await stop_now(daemon)
+        else:
+            stopped = await _in_a_thread(lambda: daemon.stop(STOP_SECONDS))
         if not stopped:
             return Stopped(StopStatus.NOT_RUNNING, f"{name} does not run")
         return Stopped(StopStatus.STOPPED, f"{name} is stopped")
@@ -365,6 +376,10 @@ class LocalBackend:
         import asyncio
 
         daemon, handle = self._find(handle)
+        if eval_log.is_eval(self._state(daemon, handle)):
+            async for line in self._log_of_eval(handle, follow):
+                yield line
+            return
         offset = 0
         while True:
             over = not follow or daemon.files.answered(handle.id)
@@ -376,16 +391,26 @@ class LocalBackend:
             if not lines:
                 await asyncio.sleep(0.05)
 
-    async def requests(self, instance: str | None = None) -> Sequence[RequestState]:
-        """The latest 200 of each instance."""
+    async def _log_of_eval(self, handle: Handle, follow: bool) -> AsyncIterator[str]:
+        state = await self.get(handle)
+        if follow:
+            async for update in self.watch(handle):
+                state = update.state or state
+        for line in eval_log.lines(state):
+            yield line
+
+    async def requests(self, instance: str | None = None, *, limit: int | None = None) -> Sequence[RequestState]:
+        """The newest `limit`, or the newest 200 of each instance."""
         names = [instance] if instance is not None else list(self.settings.instances)
         found: list[RequestState] = []
+        most = limit or _MOST_LISTED
         for name in names:
             daemon = self._daemon(name)
             if daemon.instance.queue_dir.is_dir():
-                handles = [Handle(rid, name) for rid in daemon.files.ids()[-_MOST_LISTED:]]
+                handles = [Handle(rid, name) for rid in daemon.files.ids()[-most:]]
                 found += [state for handle in handles if (state := daemon.files.state(handle)) is not None]
-        return sorted(found, key=lambda each: each.created or datetime.fromtimestamp(0, UTC))
+        ordered = sorted(found, key=lambda each: each.created or datetime.fromtimestamp(0, UTC))
+        return ordered if limit is None else ordered[-limit:]
 
 
 async def _in_a_thread(work: Callable[[], T]) -> T:

@@ -146,6 +146,10 @@ class QueueFiles:
                     seen[rid] = min(found.st_mtime, seen.get(rid, found.st_mtime))
         return sorted(seen, key=lambda each: seen[each])
 
+    def running(self) -> list[str]:
+        """Return the requests that Emacs has claimed and not answered."""
+        return [rid for name in self.disk.names(Area.PROCESSING) if (rid := id_of_request_file(name)) is not None]
+
     def counts(self) -> tuple[int, int, float]:
         """How many wait, how many run, and for how many seconds the oldest has waited."""
         waiting = [name for name in self.disk.names(Area.REQUESTS) if name.endswith(".json")]

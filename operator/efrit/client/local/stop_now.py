@@ -1,0 +1,32 @@
+"""Stopping an instance of this machine without waiting for what runs: that is cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+
+from efrit.client.interface import Reason
+from efrit.client.local.daemon import Daemon
+
+NOW_SECONDS = 5.0
+"""How long what runs may take to hear that it is cancelled."""
+
+_AGAIN_SECONDS = 0.2
+
+
+async def stop_now(daemon: Daemon) -> bool:
+    """Cancel what runs and end Emacs; False if none ran.
+
+    Emacs claims nothing more from the moment its stop begins, so what waits waits on.
+    """
+    stopping = asyncio.ensure_future(asyncio.to_thread(daemon.stop, NOW_SECONDS))
+    ordered: set[str] = set()
+    while not stopping.done():
+        running = daemon.files.running()
+        for rid in running:
+            if rid not in ordered:
+                daemon.files.order_stop(rid, Reason.CANCELLED)
+                ordered.add(rid)
+        if running:
+            daemon.nudge()
+        await asyncio.wait({stopping}, timeout=_AGAIN_SECONDS)
+    return stopping.result()

@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 import sys
 from argparse import Namespace
-from pathlib import Path
 
 from efrit.cli.exits import Exit
 from efrit.cli.output import unquoted, write
 from efrit.cli.place import place_of
 from efrit.cli.results import completed, exit_of_printed, warn
+from efrit.cli.streams import is_terminal, read_text
 from efrit.client.backends import backend_of
 from efrit.client.errors import ClientError, WrongSettings
 from efrit.client.interface import Backend, Budget, Reason, RequestState, RequestType, Work
@@ -27,9 +27,9 @@ async def run_eval(backend: Backend, given: Namespace) -> Exit:
     from efrit.cli.watching import Left, show_for, wait
 
     try:
-        state = await wait(backend, begun, show_for(given.quiet), pressed=getattr(given, "pressed", False))
-    except Left:
-        return Exit.LEFT
+        state = await wait(backend, begun, show_for(given), left=getattr(given, "left", None))
+    except Left as reason:
+        return reason.code
     if state is None:
         return Exit.FAILED
     return await tell(backend, state, given)
@@ -45,11 +45,11 @@ async def ask(backend: Backend, given: Namespace, work: Work) -> Exit:
     from efrit.cli.watching import Left, hand_over, show_for, wait
 
     while True:
-        handle, pressed = await hand_over(backend, work)
+        handle, left = await hand_over(backend, work)
         try:
-            state = await wait(backend, handle, show_for(given.quiet), pressed=pressed)
-        except Left:
-            return Exit.LEFT
+            state = await wait(backend, handle, show_for(given), left=left)
+        except Left as reason:
+            return reason.code
         if state is None:
             return Exit.FAILED
         answer = _answer(state, given)
@@ -63,7 +63,7 @@ def _answer(state: RequestState, given: Namespace) -> str | None:
     """What the person says to the question; None if there is no question, nobody, or nothing said."""
     if state.reason is not Reason.INPUT_REQUIRED or state.session is None or given.no_input or given.output:
         return None
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not is_terminal(sys.stdin, sys.stderr):
         return None
     print(f"{state.session.question}\n> ", end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip() or None
@@ -97,7 +97,8 @@ def _print_for_people(state: RequestState, given: Namespace) -> None:
         print(unquoted(result) if given.raw else result)
     if state.session is not None and state.session.question:
         print(state.session.question, file=sys.stderr)
-        print(f"efrit: answer with `efrit command -s {state.session.id} …`", file=sys.stderr)
+        again = given.invocation.command(str(state.type or "command"), "-s", state.session.id or "")
+        print(f"efrit: answer with `{again} …`", file=sys.stderr)
     if state.reason is not Reason.SUCCEEDED:
         print(f"efrit: {state.handle.id} ended {state.reason}: {state.message}", file=sys.stderr)
 
@@ -138,13 +139,10 @@ def directory_of(given: Namespace) -> str | None:
 def _content(given: Namespace, words: list[str]) -> str:
     if given.file is not None and words:
         raise WrongSettings("both a file and a text are given", "leave one of them out")
-    if given.file is not None and given.file != "-":
-        try:
-            return Path(given.file).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise WrongSettings(f"cannot read {given.file}: {error}") from error
-    if given.file == "-" or words == ["-"] or (not words and not sys.stdin.isatty()):
-        return sys.stdin.read()
+    if given.file is not None:
+        return read_text(given.file)
+    if words == ["-"] or (not words and not is_terminal(sys.stdin)):
+        return read_text()
     if not words:
         raise WrongSettings("there is nothing to do", "say what, or give - to read it from standard input")
     return " ".join(words)

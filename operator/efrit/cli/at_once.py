@@ -6,8 +6,8 @@ import sys
 from argparse import Namespace
 
 from efrit.cli.asking import print_result, work_of
-from efrit.cli.exits import Exit
-from efrit.cli.place import notice
+from efrit.cli.exits import Exit, Terminated
+from efrit.cli.place import notice, say_it_goes_on
 from efrit.cli.results import completed_now
 from efrit.client.backends import Place
 from efrit.client.interface import RequestType
@@ -18,11 +18,14 @@ _AT_ONCE_SECONDS = 0.6
 
 def run_eval(place: Place, given: Namespace) -> Exit | None:
     """`efrit eval`; None if it is not over yet, and `given.begun` is to be waited for."""
-    backend = LocalBackend.configured(place.config, notice)
+    backend = LocalBackend.configured(place.config, lambda text: notice(given.invocation.in_text(text)))
     try:
         given.begun, state = backend.ask_now(work_of(RequestType.EVAL, given, given.form), _AT_ONCE_SECONDS)
     except AskedToStop as asked:
-        given.begun, given.pressed = asked.handle, True
+        if isinstance(asked.__cause__, Terminated):
+            say_it_goes_on(asked.handle, given.invocation)
+            return Exit.TERMINATED
+        given.begun, given.left = asked.handle, Exit.LEFT
         return None
     if state is None:
         return None

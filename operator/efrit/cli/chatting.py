@@ -11,8 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from efrit.cli.asking import tell, work_of
-from efrit.cli.exits import Exit
+from efrit.cli.exits import Exit, Terminated
 from efrit.cli.results import completed
+from efrit.cli.streams import is_terminal
 from efrit.cli.watching import Left, hand_over, show_for, wait
 from efrit.client.interface import Backend, Reason, RequestState, RequestType, Work
 
@@ -21,7 +22,7 @@ _HELP = "/command TEXT has the model work with tools, /session tells the session
 
 async def run_chat(backend: Backend, given: Namespace) -> Exit:
     """`efrit chat`: one turn with a text or in a pipe, else until the person leaves."""
-    if given.text or given.file or not sys.stdin.isatty():
+    if given.text or given.file or not is_terminal(sys.stdin):
         turn = await _turn(backend, given, work_of(RequestType.CHAT, given, given.text))
         return Exit.LEFT if turn is None else turn[1]
     return await _converse(backend, given)
@@ -63,7 +64,7 @@ def _shape(given: Namespace) -> Work:
 
 async def _turn(backend: Backend, given: Namespace, work: Work) -> tuple[RequestState, Exit] | None:
     """Says it and shows what comes back; the end and its exit code, None if the person left it running."""
-    handle, pressed = await hand_over(backend, work)
+    handle, left = await hand_over(backend, work)
     said: list[str] = []
 
     def say(text: str) -> None:
@@ -72,8 +73,10 @@ async def _turn(backend: Backend, given: Namespace, work: Work) -> tuple[Request
         sys.stdout.flush()
 
     try:
-        state = await wait(backend, handle, show_for(given.quiet, None if given.output else say), pressed=pressed)
-    except Left:
+        state = await wait(backend, handle, show_for(given, None if given.output else say), left=left)
+    except Left as reason:
+        if reason.code is Exit.TERMINATED:
+            raise Terminated from reason
         return None
     if state is None:
         return None

@@ -1,43 +1,31 @@
-"""`completion`: a script for a shell, made from the command line's own description; it asks for names."""
+"""`completion`: a script for a shell. It asks `efrit __complete WORDS` what may come next; kubectl asks the same way.
+
+The answer is one candidate a line (a tab and its description may follow), then `:4`, or `:0` where files fit: the
+protocol of Cobra, which kubectl speaks with its plugins.
+"""
 
 from __future__ import annotations
 
 import argparse
+import asyncio
+import os
 from argparse import Namespace
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
-from efrit.cli.arguments import build
+from efrit.cli.arguments import COMMANDS, Command, build
 from efrit.cli.exits import Exit
+from efrit.cli.parser import Parser
+from efrit.cli.place import place_of
+from efrit.client.backends import backend_of, open_backend
+from efrit.client.interface import Backend
 
-_OF_INSTANCES = {"start", "stop", "attach", "stats", "instances"}
-_OF_REQUESTS = {"wait", "cancel", "logs", "result", "requests"}
-_ABOVE = ("plan",)
-_OF_PLANS = {"show", "watch", "log", "amend", "suspend", "resume", "cancel", "report"}
+SECONDS = 3.0
+"""How long the names of a cluster may take: a person waits at the prompt."""
 
-
-@dataclass(frozen=True)
-class Command:
-    """One command: its options by their spellings, the words its first argument may be, the commands below it."""
-
-    name: str
-    help: str
-    options: tuple[str, ...]
-    choices: tuple[str, ...]
-    commands: tuple[Command, ...] = ()
-
-
-def commands(of: argparse.ArgumentParser | None = None) -> Iterator[Command]:
-    """Every command of the program, or of one of its parsers."""
-    for action in (of or build())._actions:
-        if not isinstance(action, argparse._SubParsersAction):
-            continue
-        helps = {each.dest: each.help or "" for each in action._choices_actions}
-        for name, parser in action.choices.items():
-            options = tuple(text for each in parser._actions for text in each.option_strings)
-            positional = [each for each in parser._actions if not each.option_strings and each.choices]
-            choices = tuple(str(word) for each in positional for word in each.choices or ())
-            yield Command(name, helps[name], options, choices, tuple(commands(parser)))
+_MOST = 200
+_FILES, _NO_FILES = ":0", ":4"
+_WHERE = ("backend", "config", "kubeconfig", "context", "namespace")
 
 
 def run_completion(given: Namespace) -> Exit:
@@ -46,75 +34,242 @@ def run_completion(given: Namespace) -> Exit:
     return Exit.DONE
 
 
+def run_complete(program: str, words: Sequence[str]) -> Exit:
+    """`efrit __complete`: print what the last of `words` may become."""
+    line = Line.read(program, list(words) or [""])
+    candidates = [each for each in line.candidates() if each[0].startswith(line.prefix)][:_MOST]
+    for value, description in candidates:
+        print(line.before + value + (f"\t{description}" if description else ""))
+    print(_FILES if line.wants_files() else _NO_FILES)
+    return Exit.DONE
+
+
+@dataclass
+class Line:
+    """A command line as far as it is typed: the command it has come to, and what its last word is to be.
+
+    `prefix` is what there is of the last word; `before` what stands in front of it in the same word (`--option=`).
+    """
+
+    parser: Parser
+    prefix: str
+    before: str = ""
+    command: tuple[str, ...] = ()
+    #: The option whose value the last word is, or the positional argument it belongs to.
+    action: argparse.Action | None = None
+    taken: list[str] = field(default_factory=list)
+    given: Namespace = field(default_factory=Namespace)
+    only_arguments: bool = False
+
+    @classmethod
+    def read(cls, program: str, words: list[str]) -> Line:
+        """Return what `words` amount to; the last one is being typed."""
+        made = cls(build(program), "")
+        joined, split = _joined(words)
+        for word in joined[:-1]:
+            made._take(word)
+        made.prefix = joined[-1]
+        if made.action is None and made.prefix.startswith("--") and "=" in made.prefix and not made.only_arguments:
+            option, _, value = made.prefix.partition("=")
+            made.action, made.prefix = made._option(option), value
+            # bash completes what is behind the sign alone.
+            made.before = "" if split else f"{option}="
+        return made
+
+    def _option(self, word: str) -> argparse.Action | None:
+        return next((each for each in self.parser._actions if word in each.option_strings), None)
+
+    def _take(self, word: str) -> None:
+        if self.action is not None:
+            self._note(self.action, word)
+            self.action = None
+        elif word == "--":
+            self.only_arguments = True
+        elif word.startswith("-") and word != "-" and not self.only_arguments:
+            option, sign, value = word.partition("=")
+            action = self._option(option)
+            if action is not None and sign:
+                self._note(action, value)
+            elif action is not None and action.nargs != 0:
+                self.action = action
+        elif (below := self._below()) is not None:
+            self.parser = below.get(word, self.parser)
+            self.command += (word,)
+        else:
+            self.taken.append(word)
+
+    def _note(self, action: argparse.Action, value: str) -> None:
+        if action.dest in _WHERE or action.dest == "instance":
+            setattr(self.given, action.dest, value)
+
+    def _below(self) -> dict[str, Parser] | None:
+        found = [each for each in self.parser._actions if isinstance(each, argparse._SubParsersAction)]
+        return found[0].choices if found else None
+
+    def _target(self) -> argparse.Action | None:
+        if self.action is not None:
+            return self.action
+        positional = [
+            each
+            for each in self.parser._actions
+            if not each.option_strings and not isinstance(each, argparse._SubParsersAction)
+        ]
+        if not positional or (positional[0].nargs is None and self.taken):
+            return None
+        return positional[0]
+
+    def wants_files(self) -> bool:
+        """Return whether the word may be the name of a file or directory."""
+        action = self.action
+        return action is not None and action.metavar in ("FILE", "DIR")
+
+    def candidates(self) -> Iterable[tuple[str, str]]:
+        """Return (value, description) of what the word may become, whatever its prefix is."""
+        if self.action is None and self.prefix.startswith("-") and not self.only_arguments:
+            return _options(self.parser)
+        if self.action is None and self._below() is not None:
+            return _commands(self.parser)
+        target = self._target()
+        if target is None or self.wants_files():
+            return ()
+        if target.choices:
+            return [(str(each), "") for each in target.choices]
+        if self.command == ("help",):
+            return _words_of_help(self.taken)
+        if target.metavar == "SHELL":
+            return ()
+        kind = _kind(self.command, target)
+        return [] if kind is None else [(name, "") for name in _known(kind, self.given) if name not in self.taken]
+
+
+def _joined(words: list[str]) -> tuple[list[str], bool]:
+    """Join `--option`, `=`, `value`, as bash splits words; also return whether the last word is such a one."""
+    made: list[str] = []
+    split = False
+    for index, word in enumerate(words):
+        split = False
+        if word == "=" and made and made[-1].startswith("--"):
+            made[-1] += "="
+            split = True
+        elif index and words[index - 1] == "=" and made and made[-1].startswith("--") and made[-1].endswith("="):
+            made[-1] += word
+            split = True
+        else:
+            made.append(word)
+    return made, split
+
+
+def _options(parser: Parser) -> list[tuple[str, str]]:
+    return [
+        (text, (action.help or "").replace("%%", "%"))
+        for action in parser._actions
+        for text in action.option_strings
+        if text.startswith("--")
+    ]
+
+
+def _commands(parser: Parser) -> list[tuple[str, str]]:
+    (found,) = [each for each in parser._actions if isinstance(each, argparse._SubParsersAction)]
+    return [(each.dest, each.help or "") for each in found._choices_actions]
+
+
+def _words_of_help(taken: list[str]) -> list[tuple[str, str]]:
+    here: Sequence[Command] = COMMANDS
+    for word in taken:
+        here = next((each.commands for each in here if each.name == word), ())
+    return [(each.name, each.what) for each in here]
+
+
+_OF_INSTANCES = {"start", "stop", "restart", "rm", "attach", "stats", "instances"}
+_OF_REQUESTS = {"wait", "cancel", "logs", "result", "requests"}
+
+
+def _kind(command: tuple[str, ...], action: argparse.Action) -> str | None:
+    """Return what an argument names: instances, requests, plans, sessions, labels, contexts, namespaces, or None."""
+    by_option = {
+        "instance": "instances",
+        "session": "sessions",
+        "selector": "labels",
+        "context": "contexts",
+        "namespace": "namespaces",
+    }
+    if action.option_strings:
+        return by_option.get(action.dest)
+    if command[:1] == ("plan",) and action.dest == "name":
+        return "plans"
+    if command and command[0] in _OF_INSTANCES:
+        return "instances"
+    return "requests" if command and command[0] in _OF_REQUESTS else None
+
+
+def _known(kind: str, given: Namespace) -> list[str]:
+    """Return the names there are; none where they cannot be had, for nobody wants to read why at a prompt."""
+    try:
+        return asyncio.run(asyncio.wait_for(_ask(kind, given), SECONDS))
+    except Exception:  # noqa: BLE001 - completion offers what it can
+        return []
+
+
+async def _ask(kind: str, given: Namespace) -> list[str]:
+    place = place_of(given)
+    if kind in ("contexts", "namespaces"):
+        from efrit.client.cluster.names import contexts, namespaces
+
+        return contexts(place.kubeconfig) if kind == "contexts" else await namespaces(place.kubeconfig, place.context)
+    if kind == "plans" and backend_of(place, os.environ) == "local":
+        return []
+    backend = await open_backend(place)
+    try:
+        return await _names(kind, given, backend)
+    finally:
+        await backend.close(handed_over=False)
+
+
+async def _names(kind: str, given: Namespace, backend: Backend) -> list[str]:
+    if kind == "plans":
+        return [each.name for each in await backend.planning().plans()]
+    if kind in ("instances", "labels"):
+        instances = await backend.instances()
+        labels = {f"{key}={value}" for each in instances for key, value in each.labels.items()}
+        return [each.id for each in instances] if kind == "instances" else sorted(labels)
+    requests = await backend.requests(getattr(given, "instance", None), limit=_MOST)
+    if kind == "requests":
+        return [each.handle.id for each in reversed(requests)]
+    return list(dict.fromkeys(each.session.id for each in reversed(requests) if each.session and each.session.id))
+
+
 def bash() -> str:
-    """For bash 4 and later; also what zsh uses."""
-    every = [(each.name, each) for each in commands()]
-    parts = [(f"{above.name} {each.name}", each) for _, above in every for each in above.commands]
-    cases = "\n".join(
-        f"    '{name}') words='{' '.join((*each.options, *each.choices))}' ;;" for name, each in (*parts, *every)
-    )
-    above = "|".join(each.name for _, each in every if each.commands)
-    of_plans = "|".join(f"'plan {name}'" for name in sorted(_OF_PLANS))
-    return f"""# efrit completion for bash: eval "$(efrit completion bash)"
-_efrit() {{
-  local word=${{COMP_WORDS[COMP_CWORD]}} command= words= index
-  for ((index = 1; index < COMP_CWORD; index++)); do
-    case ${{COMP_WORDS[index]}} in
-      -*) ;;
-      *) command=${{command:+$command }}${{COMP_WORDS[index]}}; case $command in {above}) ;; *) break ;; esac ;;
+    """Return the script for bash 4 and later; zsh uses it too."""
+    return r"""# efrit completion for bash: eval "$(efrit completion bash)"
+_efrit() {
+  local IFS=$'\n' line
+  COMPREPLY=()
+  for line in $(efrit __complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null); do
+    case $line in
+      :4) compopt +o default 2>/dev/null ;;
+      :0) ;;
+      *) COMPREPLY+=("${line%%$'\t'*}") ;;
     esac
   done
-  case $command in
-    '') words='{" ".join(each.name for each in commands())}' ;;
-{cases}
-  esac
-  case $word in -*) ;; *)
-    case $command in
-      {"|".join(sorted(_OF_INSTANCES))}) words="$words $(efrit instances -o name 2>/dev/null)" ;;
-      {"|".join(sorted(_OF_REQUESTS))}) words="$words $(efrit requests -o name 2>/dev/null)" ;;
-      {of_plans}) words="$words $(efrit plan list -o name 2>/dev/null)" ;;
-    esac ;;
-  esac
-  COMPREPLY=($(compgen -W "$words" -- "$word"))
-}}
+  return 0
+}
 complete -o default -F _efrit efrit"""
 
 
 def zsh() -> str:
-    """For zsh, by its reading of bash's."""
+    """Return the script for zsh, by its reading of bash's."""
     return f"#compdef efrit\nautoload -U +X bashcompinit && bashcompinit\n{bash()}"
 
 
 def fish() -> str:
-    """For fish."""
-    lines = ["# efrit completion for fish: efrit completion fish | source", "complete -c efrit -f"]
-    for each in commands():
-        lines.append(f"complete -c efrit -n __fish_use_subcommand -a {each.name} -d '{_quoted(each.help)}'")
-        # What is below a command is seen with words of its own, which other commands may have as well.
-        names = " ".join(part.name for part in each.commands)
-        below = f"; and not __fish_seen_subcommand_from {names}" if names else ""
-        above = "".join(f"; and not __fish_seen_subcommand_from {other}" for other in _ABOVE if other != each.name)
-        kind = "instances" if each.name in _OF_INSTANCES else "requests" if each.name in _OF_REQUESTS else None
-        lines += _fish(each, f"__fish_seen_subcommand_from {each.name}{below}{above}", kind)
-        for part in each.commands:
-            where = f"__fish_seen_subcommand_from {each.name}; and __fish_seen_subcommand_from {part.name}"
-            lines += _fish(part, where, "plan list" if part.name in _OF_PLANS else None)
-    return "\n".join(lines)
-
-
-def _fish(command: Command, where: str, kind: str | None) -> Iterator[str]:
-    here = f"complete -c efrit -n '{where}'"
-    for option in command.options:
-        dashes = f"-l {option[2:]}" if option.startswith("--") else f"-s {option[1:]}"
-        yield f"{here} {dashes}"
-    helps = {part.name: f" -d '{_quoted(part.help)}'" for part in command.commands}
-    if command.commands:
-        yield from (f"{here} -a {name}{told}" for name, told in helps.items())
-    elif command.choices:
-        yield f"{here} -a '{' '.join(command.choices)}'"
-    if kind is not None:
-        yield f"{here} -a '(efrit {kind} -o name 2>/dev/null)'"
-
-
-def _quoted(text: str) -> str:
-    return text.replace("'", "\\'")
+    """Return the script for fish."""
+    return r"""# efrit completion for fish: efrit completion fish | source
+function __efrit_complete
+  set -l words (commandline -opc) (commandline -ct)
+  set -l lines (efrit __complete $words[2..-1] 2>/dev/null)
+  if test "$lines[-1]" = ":0"
+    __fish_complete_path (commandline -ct)
+  end
+  string match -rv '^:\d+$' -- $lines
+end
+complete -c efrit -f -a '(__efrit_complete)'"""

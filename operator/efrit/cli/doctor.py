@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from argparse import Namespace
-from importlib import metadata
 
+from efrit import __version__
+from efrit.cli.color import painted_cell, wanted
 from efrit.cli.exits import Exit
 from efrit.cli.output import write
 from efrit.client.interface import Backend
@@ -16,15 +18,17 @@ async def run_doctor(backend: Backend, given: Namespace) -> Exit:
     if given.output:
         write(given.output, findings)
     else:
+        colored = wanted(sys.stdout)
         print(f"{backend.kind}: {backend.place}")
         for each in findings:
-            print(f"{'ok ' if each.ok else 'BAD'}  {each.subject}: {each.detail}")
+            word = painted_cell("ok " if each.ok else "BAD") if colored else "ok " if each.ok else "BAD"
+            print(f"{word}  {each.subject}: {each.detail}")
             if each.remedy and not each.ok:
-                print(f"     -> {each.remedy}")
+                print(f"     -> {given.invocation.in_text(each.remedy)}")
     return Exit.DONE if all(each.ok for each in findings) else Exit.FAILED
 
 
 def run_version(given: Namespace) -> Exit:
     """`efrit version`."""
-    print(metadata.version("efrit-operator"))
+    print(f"{given.parser.program} {__version__}")
     return Exit.DONE

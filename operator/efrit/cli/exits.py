@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from efrit.client.plans import PlanState
 
 
+class Terminated(KeyboardInterrupt):
+    """SIGTERM: as Ctrl-C, but nobody is asked anything."""
+
+
 class Exit(IntEnum):
     """The exit codes."""
 
@@ -28,7 +32,9 @@ class Exit(IntEnum):
     NOT_READY = 9
     REJECTED = 10
     TRUNCATED = 11
+    INTERNAL = 70
     LEFT = 130
+    TERMINATED = 143
 
 
 MEANINGS = {
@@ -44,7 +50,9 @@ MEANINGS = {
     Exit.NOT_READY: "not now: no Emacs, no cluster, no instance that is ready, a full queue, or --for was over",
     Exit.REJECTED: "the request or plan was rejected: it never ran",
     Exit.TRUNCATED: "done, but only the beginning of the result could be printed; standard error says why",
+    Exit.INTERNAL: "an error in efrit itself; `EFRIT_DEBUG=1` shows where",
     Exit.LEFT: "you left with Ctrl-C; the work goes on",
+    Exit.TERMINATED: "SIGTERM ended efrit; the work goes on",
 }
 
 _BY_REASON = {

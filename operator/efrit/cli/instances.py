@@ -8,6 +8,7 @@ from argparse import Namespace
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
+from efrit.cli.color import wanted
 from efrit.cli.exits import Exit
 from efrit.cli.output import ago, lasted, table, write
 from efrit.client.errors import NotReady
@@ -20,13 +21,13 @@ async def run_instances(backend: Backend, given: Namespace) -> Exit:
     if given.output:
         write(given.output, found[0] if len(given.name) == 1 else list(found))
     elif found:
-        print(instances_table(found))
+        print(instances_table(found, colored=wanted(sys.stdout)))
     else:
         print(f"no instances in {backend.place}", file=sys.stderr)
     return Exit.DONE
 
 
-def instances_table(found: Iterable[Instance]) -> str:
+def instances_table(found: Iterable[Instance], *, colored: bool = False) -> str:
     """The instances as people read them."""
     now = datetime.now(UTC)
     head = ("NAME", "STATUS", "REASON", "PENDING", "PROCESSING", "PROCESSED", "UPTIME", "LAST ACTIVITY", "EMACS")
@@ -46,6 +47,7 @@ def instances_table(found: Iterable[Instance]) -> str:
             )
             for each in found
         ],
+        colored=colored,
     )
 
 
@@ -57,7 +59,7 @@ async def run_start(backend: Backend, given: Namespace) -> Exit:
 
 async def run_stop(backend: Backend, given: Namespace) -> Exit:
     """`efrit stop`."""
-    return _tell(given, await backend.stop(given.name))
+    return _tell(given, await backend.stop(given.name, now=given.now))
 
 
 async def run_restart(backend: Backend, given: Namespace) -> Exit:

@@ -10,6 +10,8 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
 
+from efrit.cli.color import painted_cell
+from efrit.cli.columns import columns, harmless
 from efrit.client.printed import unquoted as unquoted
 
 
@@ -50,7 +52,9 @@ def write(kind: str, value: Any) -> None:
         for each in value if isinstance(value, list | tuple) else [value]:
             print(name_of(each))
     elif kind == "json":
-        json.dump(plain(value), sys.stdout, indent=2, ensure_ascii=False)
+        # What the locale cannot show must stay JSON.
+        unicode = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+        json.dump(plain(value), sys.stdout, indent=2, ensure_ascii=not unicode)
         print()
     else:
         import yaml
@@ -58,18 +62,26 @@ def write(kind: str, value: Any) -> None:
         yaml.safe_dump(plain(value), sys.stdout, sort_keys=False, allow_unicode=True)
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Columns under their heads, as kubectl's; the last one is as wide as it likes."""
+def table(head: Sequence[str], rows: Iterable[Sequence[object]], *, colored: bool = False) -> str:
+    """Columns under their heads, as kubectl's; the last one is as wide as it likes. Words of a state may be coloured.
+
+    What others wrote moves no cursor: control characters become spaces.
+    """
     cells = [list(head), *([_cell(each) for each in row] for row in rows)]
-    widths = [max(len(row[column]) for row in cells) for column in range(len(head))]
-    lines = ("   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells)
+    widths = [max(columns(row[column]) for row in cells) for column in range(len(head))]
+    lines = []
+    for number, row in enumerate(cells):
+        padded = [cell + " " * (width - columns(cell)) for cell, width in zip(row, widths, strict=True)]
+        padded[-1] = padded[-1].rstrip()
+        shown = [painted_cell(cell) for cell in padded] if colored and number else padded
+        lines.append("   ".join(shown).rstrip())
     return "\n".join(lines)
 
 
 def _cell(value: object) -> str:
     if value is None or value == "":
         return "-"
-    return " ".join(str(value).split())
+    return harmless(str(value))
 
 
 def ago(seconds: float | None) -> str:

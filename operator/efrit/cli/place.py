@@ -1,13 +1,19 @@
-"""Where a command line says to work, and how a person is told what no answer says."""
+"""Where a command line says to work, how it was called, and how a person is told what no answer says."""
 
 from __future__ import annotations
 
+import os
+import re
 import sys
 from argparse import Namespace
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from efrit.client.backends import Place
+from efrit.client.backends import BACKEND_VARIABLE, Place
+from efrit.client.interface import Backend, Handle
+
+_OPTIONS = ("backend", "config", "kubeconfig", "context", "namespace")
+_COMMAND = re.compile(r"\befrit (?=(?:eval|submit|wait|logs|result|requests|instances|start|stop|restart|doctor)\b)")
 
 
 def place_of(given: Namespace) -> Place:
@@ -22,6 +28,48 @@ def place_of(given: Namespace) -> Place:
     if path := getattr(given, "kubeconfig", None):
         place = replace(place, kubeconfig=Path(path).expanduser())
     return place
+
+
+@dataclass(frozen=True)
+class Invocation:
+    """How the program was called, so that what it suggests reaches the same place: `program` and its options."""
+
+    program: str = "efrit"
+    options: str = ""
+
+    @classmethod
+    def of(cls, program: str, given: Namespace) -> Invocation:
+        """Return that of a command line."""
+        named = [(name, getattr(given, name, None)) for name in _OPTIONS]
+        return cls(program, "".join(f" --{name} {_quoted(value)}" for name, value in named if value is not None))
+
+    def command(self, *words: str) -> str:
+        """Return the command line that runs `words` in the same place."""
+        return " ".join((self.program + self.options, *map(_quoted, words)))
+
+    def in_text(self, text: str) -> str:
+        """Return `text` with every command in it as it has to be typed to reach the same place."""
+        return _COMMAND.sub(lambda _: f"{self.program}{self.options} ", text)
+
+    def tell_choice(self, given: Namespace, backend: Backend) -> None:
+        """Say that a cluster was chosen for no other reason than that the program runs in a pod of it."""
+        named = any(getattr(given, name, None) for name in ("backend", "kubeconfig", "context", "namespace"))
+        if backend.kind == "cluster" and not named and not os.environ.get(BACKEND_VARIABLE):
+            notice(
+                f"running in a pod, so this works in {backend.place}; "
+                f"--backend or {BACKEND_VARIABLE}=local|cluster says which is meant"
+            )
+
+
+def say_it_goes_on(handle: Handle, invocation: Invocation) -> None:
+    """Tell who leaves a request how to come back to it."""
+    notice(f"{handle.id} goes on; wait for it with `{invocation.command('wait', handle.id)}`")
+
+
+def _quoted(word: str) -> str:
+    if re.fullmatch(r"[\w@%+=:,./-]+", word, re.ASCII):
+        return word
+    return "'" + word.replace("'", "'\"'\"'") + "'"
 
 
 def notice(text: str) -> None:

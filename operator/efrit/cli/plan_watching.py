@@ -15,6 +15,7 @@ from typing import Protocol, TextIO
 
 from efrit.cli.columns import draws_unicode
 from efrit.cli.plan_drawing import ASCII, UNICODE, Style, changes, screen, whole
+from efrit.cli.streams import is_terminal
 from efrit.client.plans import Plans, PlanState
 
 _ENTER, _LEAVE, _HOME, _CLEAR = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l", "\x1b[H", "\x1b[J"
@@ -63,7 +64,7 @@ async def watch(plans: Plans, name: str, *, shown: bool = True) -> PlanState:
 def _view(shown: bool) -> View:
     if not shown:
         return _Nothing()
-    return _Screen() if sys.stdout.isatty() else _Lines()
+    return _Screen() if is_terminal(sys.stdout) else _Lines()
 
 
 def style_of(stream: TextIO) -> Style:

@@ -8,14 +8,15 @@ import sys
 from argparse import Namespace
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
+from efrit.cli.color import wanted
 from efrit.cli.columns import harmless
 from efrit.cli.exits import Exit, exit_of_plan
 from efrit.cli.output import ago, short, table, write
 from efrit.cli.plan_drawing import whole
 from efrit.cli.plan_watching import Left, printable, style_of, watch
+from efrit.cli.streams import is_terminal, read_text
 from efrit.client.errors import WrongSettings
 from efrit.client.interface import Backend
 from efrit.client.plans import Change, Intent, NewPlan, PlanState
@@ -45,7 +46,8 @@ async def _watched(backend: Backend, name: str, given: Namespace) -> Exit:
     try:
         state = await watch(backend.planning(), name, shown=not given.output)
     except Left:
-        print(f"\nefrit: {name} goes on; come back with `efrit plan watch {name}`", file=sys.stderr)
+        again = given.invocation.command("plan", "watch", name)
+        print(f"\nefrit: {name} goes on; come back with `{again}`", file=sys.stderr)
         return Exit.LEFT
     if given.output:
         write(given.output, state)
@@ -58,13 +60,13 @@ async def run_list(backend: Backend, given: Namespace) -> Exit:
     if given.output:
         write(given.output, found)
     elif found:
-        print(printable(plans_table(found, datetime.now(UTC))))
+        print(printable(plans_table(found, datetime.now(UTC), colored=wanted(sys.stdout))))
     else:
         print(f"no plans in {backend.place}", file=sys.stderr)
     return Exit.DONE
 
 
-def plans_table(found: Sequence[PlanState], now: datetime) -> str:
+def plans_table(found: Sequence[PlanState], now: datetime, *, colored: bool = False) -> str:
     """The plans as people read them, oldest first."""
     head = ("NAME", "INSTANCE", "PHASE", "REASON", "TASK", "STEP", "DONE", "COMMITS", "AGE", "INTENT")
     return table(
@@ -84,6 +86,7 @@ def plans_table(found: Sequence[PlanState], now: datetime) -> str:
             )
             for each in found
         ],
+        colored=colored,
     )
 
 
@@ -100,7 +103,7 @@ async def run_show(backend: Backend, given: Namespace) -> Exit:
 
 async def run_amend(backend: Backend, given: Namespace) -> Exit:
     """`efrit plan amend`."""
-    text = sys.stdin.read().strip() if given.text == ["-"] else " ".join(given.text)
+    text = read_text().strip() if given.text == ["-"] else " ".join(given.text)
     state = await backend.planning().amend_plan(given.name, text)
     if given.output:
         write(given.output, state)
@@ -171,10 +174,10 @@ def new_plan(given: Namespace) -> NewPlan:
 
 def _intent(given: Namespace, spec: dict[str, Any]) -> Intent | None:
     words = given.intent
-    if not words and given.file is None and sys.stdin.isatty():
+    if not words and given.file is None and is_terminal(sys.stdin):
         raise WrongSettings("there is nothing to reach", "say what, give - to read it, or a file with -f")
     piped = words == ["-"] or (not words and given.file is None)
-    text = sys.stdin.read().strip() if piped else " ".join(words)
+    text = read_text().strip() if piped else " ".join(words)
     known = spec.get("intent")
     known = known if isinstance(known, dict) else {}
     if not text and not given.criterion and not given.constraint:
@@ -191,10 +194,10 @@ def from_file(path: str) -> tuple[str | None, dict[str, Any]]:
     import yaml
 
     try:
-        text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+        text = read_text(path)
         # A spec goes over the wire as JSON: dates and the like, which only YAML has, are not of it.
         found = json.loads(json.dumps(yaml.safe_load(text)))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, TypeError, ValueError, RecursionError) as error:
+    except (yaml.YAMLError, TypeError, ValueError, RecursionError) as error:
         raise WrongSettings(f"cannot read the plan in {path}: {error}") from error
     if not isinstance(found, dict):
         raise WrongSettings(f"there is no plan in {path}", "it holds an EfritPlan, or the spec of one")

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from efrit.cli.arguments import build
+from efrit.cli.examples import EXAMPLES
 from efrit.cli.exits import MEANINGS
+from efrit.cli.parser import Version
 
 _INTRODUCTION = """\
 # The command line
@@ -21,16 +23,11 @@ _INTRODUCTION = """\
 ```console
 $ efrit eval '(+ 1 2)'
 3
-$ echo '(emacs-version)' | efrit eval -        # a pipe
-"GNU Emacs …
-$ name=$(efrit submit '(+ 1 2)')               # hand over now,
-$ efrit wait "$name"                           # come back later, from any process
-3
-```
-<!-- play: cluster -->
-```console
-$ kubectl efrit -n team eval -i workshop '(+ 1 2)'
-3
+$ efrit eval - < check.el                 # a pipe
+$ name=$(efrit submit '(long-work)')      # hand over now,
+$ efrit wait "$name"                      # come back later, from any process
+$ kubectl efrit -n team eval '(emacs-version)'
+$ kubectl efrit plan run 'Build a calculator' --build 'make test'   # work of many steps: plans.md
 ```
 
 The result goes to standard output, everything else to standard error. While it waits at a terminal, it shows how
@@ -45,8 +42,8 @@ _PLACES = """
 ## Where it works
 
 A cluster is meant where one is named: by `--context`, `--namespace`, `--kubeconfig`, `--backend cluster` or
-`EFRIT_BACKEND=cluster`, and for `kubectl efrit`; this machine otherwise. kubeconfig, context and namespace are
-found as kubectl finds them.
+`EFRIT_BACKEND=cluster`, for `kubectl efrit`, and in a pod (which it then says); this machine otherwise. kubeconfig,
+context and namespace are found as kubectl finds them.
 
 On this machine the instances are those of `~/.config/efrit/config.json` (`EFRIT_CONFIG`, `--config`); without that
 file there is one, called `default`:
@@ -110,9 +107,20 @@ In a cluster `logs`, `attach` and results above 768 KiB take the right to exec i
 `pods/exec`), results above 32 KiB the right to read Secrets; `attach` runs kubectl. `chat` shows the model's words as
 they are said; without the right to exec, how far the work is, and the answer when it is whole.
 
-## What is going on
+## At a terminal
 
-`efrit top`, in a terminal (`kubectl efrit top` looks the same):
+Durations are written `30s`, `5m`, `1h30m`, or as a number of seconds. `efrit help COMMAND` and `--help` show
+examples. Tables have colours at a terminal; `NO_COLOR=1` turns them off.
+
+`eval "$(efrit completion bash)"` completes commands, options and values (instances, requests, plans, sessions,
+labels, contexts, namespaces); there are scripts for zsh and fish, too. kubectl 1.26 and later completes `kubectl
+efrit` by itself, as long as `kubectl_complete-efrit` (installed with `efrit`) is on the PATH.
+
+A Lisp error names the form in which it happened, by line and column. `efrit logs NAME` prints the backtrace, and what
+the code printed and said.
+
+`efrit top` (`kubectl efrit top` looks the same). Keys: `q` quits, space updates, `p` pauses, `f` hides finished work,
+the arrows scroll, `+` and `-` change the delay:
 
 ```text
 efrit top  08:46:22  local: ~/.config/efrit/config.json
@@ -154,13 +162,17 @@ def _commands(parser: argparse.ArgumentParser, above: str, everywhere: set[str])
             for name, command in action.choices.items():
                 yield f"### {above} {name}\n\n{command.description}\n"
                 own = [each for each in _options(command) if not everywhere & set(each.option_strings)]
-                if own or command.get_default("run"):
-                    yield _table(own)
+                yield _table(own)
+                yield _examples(command.command)
                 yield from _commands(command, f"{above} {name}", everywhere)
 
 
+def _examples(command: str) -> str:
+    return "```console\n" + "".join(f"$ {line}\n" for line in EXAMPLES.get(command, ())) + "```\n"
+
+
 def _options(parser: argparse.ArgumentParser) -> list[argparse.Action]:
-    hidden = (argparse._SubParsersAction, argparse._HelpAction)
+    hidden = (argparse._SubParsersAction, argparse._HelpAction, Version)
     return [each for each in parser._actions if not isinstance(each, hidden)]
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from argparse import Namespace
 from datetime import UTC, datetime
 
 from efrit.cli.asking import tell, work_of
+from efrit.cli.color import wanted
 from efrit.cli.exits import Exit, worst
 from efrit.cli.output import ago, lasted, short, table, unquoted, write
 from efrit.cli.results import completed, exit_of_printed, warn
@@ -32,12 +34,15 @@ async def run_wait(backend: Backend, given: Namespace) -> Exit:
     found: list[RequestState] = []
     exits: list[Exit] = []
     for name in given.name:
-        left = None if limit is None else max(0.0, limit - time.monotonic())
+        remaining = None if limit is None else max(0.0, limit - time.monotonic())
         try:
-            state = await wait(backend, Handle(name), show_for(given.quiet), left)
-        except Left:
-            return Exit.LEFT
+            state = await wait(backend, Handle(name), show_for(given), remaining)
+        except Left as reason:
+            return reason.code
         if state is None:
+            open_names = given.name[given.name.index(name) :]
+            again = given.invocation.command("wait", *open_names)
+            print(f"efrit: {name} is not over after {lasted(given.at_most)}; go on with `{again}`", file=sys.stderr)
             return Exit.NOT_READY
         if given.output:
             state, code = await _completed(backend, state)
@@ -70,8 +75,15 @@ async def run_cancel(backend: Backend, given: Namespace) -> Exit:
 
 async def run_logs(backend: Backend, given: Namespace) -> Exit:
     """`efrit logs`."""
+    printed = False
     async for line in backend.log(Handle(given.name), follow=given.follow):
         print(line, flush=given.follow)
+        printed = True
+    if not printed:
+        state = await backend.get(Handle(given.name))
+        again = given.invocation.command("logs", "--follow", given.name)
+        more = "" if state.final else f"; wait for it with `{again}`"
+        print(f"efrit: {given.name} is {state.reason} and has no log{' yet' if more else ''}{more}", file=sys.stderr)
     return Exit.DONE
 
 
@@ -88,12 +100,24 @@ async def run_result(backend: Backend, given: Namespace) -> Exit:
     return Exit.DONE
 
 
+TABLE_ROWS = 30
+"""Requests a table lists where no limit is given."""
+
+
+async def _newest(backend: Backend, given: Namespace) -> tuple[list[RequestState], int]:
+    """Return the newest requests, newest first, and how many older ones the limit leaves out."""
+    limit = given.limit if given.limit is not None else 0 if given.output else TABLE_ROWS
+    found = list(reversed(await backend.requests(given.instance, limit=limit + 1 if limit else None)))
+    return (found[:limit], len(found) - limit) if 0 < limit < len(found) else (found, 0)
+
+
 async def run_requests(backend: Backend, given: Namespace) -> Exit:
     """`efrit requests`: a table, or all of the named ones."""
+    older = 0
     if given.name:
         states = list(await asyncio.gather(*(backend.get(Handle(name, given.instance)) for name in given.name)))
     else:
-        states = list(await backend.requests(given.instance))
+        states, older = await _newest(backend, given)
     incomplete = False
     if given.output in ("json", "yaml") and given.name:
         printed = [await _completed(backend, state) for state in states]
@@ -101,13 +125,17 @@ async def run_requests(backend: Backend, given: Namespace) -> Exit:
         incomplete = any(state.truncated for state in states)
     if given.output:
         write(given.output, states[0] if len(given.name) == 1 else states)
+    elif states:
+        print(requests_table(states, colored=wanted(sys.stdout)))
     else:
-        print(requests_table(states))
+        print(f"no requests in {backend.place}", file=sys.stderr)
+    if older:
+        print(f"efrit: only the newest {len(states)} requests are listed; --limit 0 lists all", file=sys.stderr)
     return Exit.TRUNCATED if incomplete else Exit.DONE
 
 
-def requests_table(states: list[RequestState]) -> str:
-    """The requests as people read them, oldest first."""
+def requests_table(states: list[RequestState], *, colored: bool = False) -> str:
+    """The requests as people read them."""
     now = datetime.now(UTC)
     head = ("NAME", "INSTANCE", "TYPE", "PHASE", "REASON", "DURATION", "AGE", "CONTENT")
     return table(
@@ -125,4 +153,5 @@ def requests_table(states: list[RequestState]) -> str:
             )
             for each in states
         ],
+        colored=colored,
     )

@@ -1,4 +1,4 @@
-"""`top`: instances, queues and running work, drawn again and again until Ctrl-C."""
+"""`top`: instances, queues and running work, drawn again and again until `q`, Ctrl-C or SIGTERM."""
 
 from __future__ import annotations
 
@@ -7,38 +7,108 @@ import shutil
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from efrit.cli.color import painted_line, wanted
+from efrit.cli.columns import cut
 from efrit.cli.exits import Exit
 from efrit.cli.instances import instances_table
+from efrit.cli.keys import pressed_keys
 from efrit.cli.output import ago, lasted, short, table
+from efrit.cli.streams import is_terminal
+from efrit.client.errors import NoCluster, NotReady
 from efrit.client.interface import Backend, Instance, InstanceStatus, Phase, RequestState
 
 _ENTER, _LEAVE, _HOME, _CLEAR = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l", "\x1b[H", "\x1b[J"
+_SHORTEST_DELAY, _LONGEST_DELAY = 0.1, 3600.0
+_KEYS = "q quit  space update  p pause  f finished work  up/down scroll  +/- delay"
+
+
+@dataclass(frozen=True)
+class View:
+    """What the person has chosen to see. `delay` in seconds; `first` is the first row of requests shown."""
+
+    delay: float
+    paused: bool = False
+    finished: bool = True
+    first: int = 0
+    over: bool = False
+
+
+def after_key(view: View, key: str) -> View:
+    """Return the view after a key was pressed; an unknown key changes nothing."""
+    match key:
+        case "q" | "Q" | "\x03" | "\x04":
+            return replace(view, over=True)
+        case "p":
+            return replace(view, paused=not view.paused)
+        case "f":
+            return replace(view, finished=not view.finished, first=0)
+        case "j" | "down":
+            return replace(view, first=view.first + 1)
+        case "k" | "up":
+            return replace(view, first=max(0, view.first - 1))
+        case "g":
+            return replace(view, first=0)
+        case "+":
+            return replace(view, delay=min(_LONGEST_DELAY, view.delay * 2))
+        case "-":
+            return replace(view, delay=max(_SHORTEST_DELAY, view.delay / 2))
+    return view
 
 
 async def run_top(backend: Backend, given: Namespace) -> Exit:
     """`efrit top`."""
-    if given.once or not sys.stdout.isatty():
-        print(await _look(backend, None))
+    if given.once or not is_terminal(sys.stdout):
+        instances, requests = await _state(backend)
+        print(screen(backend.kind, backend.place, instances, requests, datetime.now(UTC)))
         return Exit.DONE
     sys.stdout.write(_ENTER)
     try:
-        while True:
-            text = await _look(backend, shutil.get_terminal_size())
-            sys.stdout.write(_HOME + text.replace("\n", "\x1b[K\n") + "\x1b[K" + _CLEAR)
-            sys.stdout.flush()
-            await asyncio.sleep(given.delay)
+        async with pressed_keys(sys.stdin) as keys:
+            await _draw(backend, View(given.delay), keys)
     except asyncio.CancelledError:
         return Exit.DONE
     finally:
         sys.stdout.write(_LEAVE)
         sys.stdout.flush()
+    return Exit.DONE
 
 
-async def _look(backend: Backend, size: tuple[int, int] | None) -> str:
-    instances, requests = await asyncio.gather(backend.instances(), backend.requests())
-    return screen(backend.kind, backend.place, instances, requests, datetime.now(UTC), size)
+async def _state(backend: Backend) -> tuple[Sequence[Instance], Sequence[RequestState]]:
+    return await asyncio.gather(backend.instances(), backend.requests())
+
+
+async def _draw(backend: Backend, view: View, keys: asyncio.Queue[str]) -> None:
+    state, problem = await _state(backend), ""
+    while not view.over:
+        size = shutil.get_terminal_size()
+        note = problem or ("paused" if view.paused else _KEYS)
+        text = screen(
+            backend.kind,
+            backend.place,
+            *state,
+            datetime.now(UTC),
+            size,
+            view=view,
+            note=note,
+            colored=wanted(sys.stdout),
+        )
+        sys.stdout.write(_HOME + text.replace("\n", "\x1b[K\n") + "\x1b[K" + _CLEAR)
+        sys.stdout.flush()
+        try:
+            async with asyncio.timeout(view.delay):
+                key = await keys.get()
+        except TimeoutError:
+            key = ""
+        view = after_key(view, key)
+        if key in ("", " ", "r") and not (view.paused and not key):
+            try:
+                state, problem = await _state(backend), ""
+            except (NoCluster, NotReady) as error:
+                # It may be back with the next update; what was seen last stays.
+                problem = f"cannot update: {error.message}"
 
 
 def screen(
@@ -48,22 +118,39 @@ def screen(
     requests: Sequence[RequestState],
     now: datetime,
     size: tuple[int, int] | None = None,
+    *,
+    view: View | None = None,
+    note: str = "",
+    colored: bool = False,
 ) -> str:
-    """One look as text, cut to `size` (columns, lines): what runs, then what waits, then the latest."""
+    """One state as text, cut to `size` (columns, lines): what runs, then what waits, then the latest.
+
+    `note` is the last line of a screen.
+    """
     active = sum(each.status is InstanceStatus.ACTIVE for each in instances)
     waiting = [each for each in requests if not each.final and each.phase is not Phase.RUNNING]
     running = [each for each in requests if each.phase is Phase.RUNNING]
-    done = [each for each in requests if each.final]
+    done = [each for each in requests if each.final] if view is None or view.finished else []
     title = (
         f"efrit top  {now.astimezone():%H:%M:%S}  {kind}: {place}\n"
         f"{active} of {len(instances)} instances active, {len(running)} running, {len(waiting)} waiting"
     )
-    rows = [_row(each, now) for each in (*running, *waiting, *reversed(done))]
+    shown = [*running, *waiting, *reversed(done)]
+    first = 0 if view is None else min(view.first, max(0, len(shown) - 1))
+    rows = [_row(each, now) for each in shown[first:]]
     head = ("NAME", "INSTANCE", "TYPE", "REASON", "TIME", "WHAT")
-    lines = [*title.split("\n"), "", *instances_table(instances).split("\n"), "", *table(head, rows).split("\n")]
+    tables = (
+        instances_table(instances) if instances else "no instances",
+        table(head, rows),
+    )
+    lines = [*title.split("\n"), "", *tables[0].split("\n"), "", *tables[1].split("\n")]
     if size is None:
         return "\n".join(lines)
-    return "\n".join(line[: size[0]] for line in lines[: size[1] - 1])
+    width, height = size
+    body = lines[: max(0, height - (2 if note else 1))]
+    whole = [cut(line, width, "") for line in [*body, *([note] if note else [])]]
+    # Cut first: colours take no columns.
+    return "\n".join(map(painted_line, whole) if colored else whole)
 
 
 def _row(state: RequestState, now: datetime) -> tuple[object, ...]:

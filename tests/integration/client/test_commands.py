@@ -115,7 +115,7 @@ def test_ctrl_c_in_a_pipe_leaves_the_work_and_says_how_to_come_back(efrit: Progr
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=30)
     assert (process.returncode, out) == (130, "")
-    name = err.rpartition("efrit wait ")[2].strip().rstrip("`")
+    name = err.rpartition(" wait ")[2].strip().rstrip("`")
     (efrit.workspace("one") / "leave").touch()
     assert efrit.ok("wait", name) == "over\n"
 

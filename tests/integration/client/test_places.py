@@ -122,9 +122,10 @@ def test_work_whose_directory_is_gone_when_it_runs_is_rejected(fresh: Program) -
     place = home(fresh) / "gone"
     place.mkdir()
     fresh.ok("eval", "1")
-    name = fresh.ok("submit", "(sleep-for 2)").strip()
+    name = fresh.ok("submit", '(while (not (file-exists-p "go-on")) (sleep-for 0.05))').strip()
     behind = fresh.ok("submit", "-C", str(place), '(write-region "" nil "/tmp/never")').strip()
     place.rmdir()
+    (home(fresh) / "go-on").touch()
     fresh.ok("wait", name)
     done = fresh.run("wait", behind)
     assert done.code == 10

@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 
 from efrit.cli import watching
+from efrit.cli.exits import Exit
 from efrit.client.interface import Backend, Handle, RequestType, Work
 
 WORK = Work(RequestType.EVAL, "1")
@@ -48,16 +49,16 @@ class Refusing:
         raise LookupError("no such instance")
 
 
-def hand_over(backend: Any) -> tuple[Handle, bool]:
+def hand_over(backend: Any) -> tuple[Handle, Exit | None]:
     return asyncio.run(watching.hand_over(cast("Backend", backend), WORK))
 
 
 def test_ctrl_c_waits_until_it_is_known_what_it_leaves_behind() -> None:
-    assert hand_over(Slow(ever=True)) == (HANDLE, True)
+    assert hand_over(Slow(ever=True)) == (HANDLE, Exit.LEFT)
 
 
 def test_without_ctrl_c_nothing_is_said_of_it() -> None:
-    assert hand_over(AtOnce()) == (HANDLE, False)
+    assert hand_over(AtOnce()) == (HANDLE, None)
 
 
 def test_ctrl_c_ends_what_nobody_takes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,26 @@
+"""`help`, and commands that were given no second word: the help of what was named, on standard output."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from efrit.cli.exits import Exit
+
+
+def run_help(given: Namespace) -> Exit:
+    """`efrit`, `efrit plan`: as with `--help`."""
+    # The parser that was used may know a single command.
+    return _print(given.parser.program, given.parser.command.split())
+
+
+def run_words(given: Namespace) -> Exit:
+    """`efrit help`."""
+    return _print(given.parser.program, given.words)
+
+
+def _print(program: str, words: list[str]) -> Exit:
+    from efrit.cli.arguments import build
+
+    # Ends the program, with 2 and a suggestion where there is no such command.
+    build(program, words).parse_args([*words, "--help"])
+    return Exit.DONE

@@ -1,0 +1,126 @@
+"""The argument parser: one line for each mistake, with what was probably meant; help with examples.
+
+argparse, with its messages put as kubectl and gh put theirs. Says nothing of any single command.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from typing import Any, NoReturn
+
+from efrit.cli.exits import Exit
+
+
+class Formatter(argparse.HelpFormatter):
+    """As wide as the terminal; examples are left as they are.
+
+    Left to find the width out, argparse imports more than an eval does, for each argument.
+    """
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=_columns() - 2)
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return text if "\n" in text else super()._fill_text(text, width, indent)
+
+
+@cache
+def _columns() -> int:
+    try:
+        return max(40, int(os.environ.get("COLUMNS") or os.get_terminal_size().columns))
+    except (OSError, ValueError):
+        return 80
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose mistakes are one line on standard error, exit code 2."""
+
+    def __init__(self, prog: str | None = None, **more: Any) -> None:
+        super().__init__(prog, formatter_class=Formatter, allow_abbrev=False, **more)
+        #: The name of the program, and of the command below it this parser is for ("plan run").
+        self.program = self.prog
+        self.command = ""
+
+    def format_help(self) -> str:
+        """Return the help, with the examples of the command at its end."""
+        if self.command:
+            from efrit.cli.examples import epilog
+
+            self.epilog = epilog(self.program, self.command)
+        return super().format_help()
+
+    def error(self, message: str) -> NoReturn:
+        """Print `message` with where to find help, and exit."""
+        print(f"efrit: {plain(message)}; see '{self.prog} --help'", file=sys.stderr)
+        raise SystemExit(int(Exit.USAGE))
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As argparse's, but says which option an unknown one was probably meant to be."""
+        given, left = self.parse_known_args(args, namespace)
+        if left:
+            reported = next((word for word in left if word.startswith("-")), left[0])
+            parser = getattr(given, "parser", self)
+            parser.error(_unexpected(reported, parser))
+        return given
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is None or value in action.choices:
+            return
+        known = [str(each) for each in action.choices]
+        if isinstance(action, argparse._SubParsersAction):
+            self.error(f"unknown command '{value}'{_meant(str(value), known)}")
+        option = "/".join(action.option_strings) or action.metavar or action.dest.upper()
+        self.error(f"invalid value '{value}' for {option}: use {', '.join(known)}{_meant(str(value), known)}")
+
+
+def _unexpected(word: str, parser: argparse.ArgumentParser) -> str:
+    if not word.startswith("-"):
+        return f"unexpected argument '{word}'"
+    name = word.partition("=")[0]
+    known = [text for action in parser._actions for text in action.option_strings if text.startswith("--")]
+    return f"unknown option '{name}'{_meant(name, known)}"
+
+
+def _meant(word: str, known: Iterable[str]) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(word, list(known), 1, 0.6)
+    return f" (did you mean '{close[0]}'?)" if close else ""
+
+
+def plain(message: str) -> str:
+    """Return a message of argparse as other programs would put it."""
+    required = "the following arguments are required: "
+    if message.startswith(required):
+        return f"missing argument {message.removeprefix(required).upper()}"
+    return message.removeprefix("argument ")
+
+
+def checked(read: Callable[[str], Any]) -> Callable[[str], Any]:
+    """Return `read` for use as the type of an argument: its ValueErrors become what the user is told."""
+
+    def convert(text: str) -> Any:
+        try:
+            return read(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
+
+    return convert
+
+
+class Version(argparse.Action):
+    """Print the version and exit; it is looked up only then."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str = argparse.SUPPRESS, **more: Any) -> None:
+        super().__init__(option_strings, dest=dest, default=argparse.SUPPRESS, nargs=0, **more)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        """Print it."""
+        from efrit import __version__
+
+        print(f"{parser.prog} {__version__}")
+        parser.exit()

@@ -1,0 +1,148 @@
+"""One run of the program: reads the command line, opens the backend, runs one command, says what went wrong.
+
+Whatever happens ends in an exit code and at most a line or two on standard error, never in a traceback.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import sys
+from argparse import Namespace
+from typing import Any, NoReturn, cast
+
+from efrit.cli import streams
+from efrit.cli.arguments import build
+from efrit.cli.exits import Exit, Terminated, exit_of_error
+from efrit.cli.place import Invocation, notice, place_of, say_it_goes_on
+from efrit.client.backends import backend_of, open_backend
+from efrit.client.errors import ClientError
+from efrit.errors import EfritError
+
+DEBUG_VARIABLE = "EFRIT_DEBUG"
+"""Set to anything, it shows the traceback of an internal error."""
+
+
+def run(program: str, arguments: list[str], *, heeds_ctrl_c: bool = True) -> int:
+    """Run the command that `arguments` name; return the exit code. Raises SystemExit for a wrong command line."""
+    streams.prepare()
+    if heeds_ctrl_c:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, _terminated)
+    try:
+        code = _guarded(program, arguments)
+        streams.flush()
+    except BrokenPipeError:
+        streams.forget_output()
+        return Exit.DONE
+    except OSError as error:
+        streams.forget_output()
+        return _failed(f"efrit: cannot write: {error.strerror}")
+    finally:
+        # What is left to do is Python's own, which would print a traceback.
+        if heeds_ctrl_c:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+    return code
+
+
+def _guarded(program: str, arguments: list[str]) -> int:
+    invocation, given = Invocation(program), Namespace()
+    try:
+        streams.check_arguments(arguments)
+        if arguments[:1] == ["__complete"]:
+            from efrit.cli.completion import run_complete
+
+            return run_complete(program, arguments[1:])
+        given = build(program, arguments).parse_args(arguments)
+        invocation = given.invocation = Invocation.of(program, given)
+        return _command(given)
+    except BrokenPipeError:
+        raise
+    except ClientError as error:
+        return _say(error, invocation)
+    except EfritError as error:
+        return _failed(f"efrit: {error.message}")
+    except KeyboardInterrupt as signalled:
+        if begun := getattr(given, "begun", None):
+            # Between two ways of waiting, neither of which could say it.
+            say_it_goes_on(begun, invocation)
+        return Exit.TERMINATED if isinstance(signalled, Terminated) else Exit.LEFT
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename is not None else ""
+        return _failed(f"efrit: {where}{error.strerror or error}")
+    except Exception as error:  # noqa: BLE001 - a person is to see one line, and how to see more
+        return _internal(error)
+
+
+def _command(given: Namespace) -> int:
+    module, _, function = given.run.partition(":")
+    run = getattr(importlib.import_module(f"efrit.cli.{module}"), function)
+    found = _at_once(given)
+    return int(_run(run, given) if found is None else found)
+
+
+def _at_once(given: Namespace) -> Exit | None:
+    """An eval on this machine is mostly over before an event loop is imported: it is tried without one."""
+    if given.run == "asking:run_eval" and backend_of(place_of(given), os.environ) == "local":
+        from efrit.cli.at_once import run_eval
+
+        return run_eval(place_of(given), given)
+    return None
+
+
+def _run(run: Any, given: Namespace) -> Exit:
+    import asyncio
+    import logging
+
+    if not asyncio.iscoroutinefunction(run):
+        # What needs no backend is an ordinary function.
+        return cast("Exit", run(given))
+    if not os.environ.get(DEBUG_VARIABLE):
+        # What a task leaves behind when it is cut short is of no use to a person.
+        logging.getLogger("asyncio").setLevel(logging.CRITICAL + 1)
+    return asyncio.run(_with_backend(run, given))
+
+
+async def _with_backend(run: Any, given: Namespace) -> Exit:
+    backend = await open_backend(place_of(given), lambda text: notice(given.invocation.in_text(text)))
+    try:
+        given.invocation.tell_choice(given, backend)
+        found: Exit = await run(backend, given)
+        # Only what was really handed over may be archived.
+        streams.flush()
+    except BaseException:
+        await backend.close(handed_over=False)
+        raise
+    await backend.close()
+    return found
+
+
+def _say(error: ClientError, invocation: Invocation) -> Exit:
+    from efrit.cli.color import error_prefix
+
+    print(f"{error_prefix()} {error.message}", file=sys.stderr)
+    if error.advice:
+        print(f"       {invocation.in_text(error.advice)}", file=sys.stderr)
+    return exit_of_error(error)
+
+
+def _failed(text: str) -> Exit:
+    print(text, file=sys.stderr)
+    return Exit.FAILED
+
+
+def _internal(error: Exception) -> Exit:
+    if os.environ.get(DEBUG_VARIABLE):
+        import traceback
+
+        traceback.print_exception(error)
+    text = " ".join(str(error).split())[:300]
+    print(f"efrit: internal error: {type(error).__name__}: {text}", file=sys.stderr)
+    print(f"       this is a bug; {DEBUG_VARIABLE}=1 shows where", file=sys.stderr)
+    return Exit.INTERNAL
+
+
+def _terminated(*_: object) -> NoReturn:
+    # A way out like Ctrl-C: terminals are put right, connections closed.
+    raise Terminated

@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime
 
+import kopf
 import pytest
 
 from efrit.controller.decide.views import ControllerConfig
+from efrit.controller.watch import handlers
 from efrit.controller.watch.kopf_watch import watch
 from efrit.controller.watch.queue import WorkQueue
 from efrit.controller.watch.store import Store
+from efrit.errors import ApiForbidden
 from tests.integration.controller.site import Site
 
-SECONDS = 60
+SECONDS = 120
 
 
 # TLS connections close a moment after their session; here the event loop ends before that.
@@ -37,3 +40,38 @@ async def test_a_watch_that_is_stopped_leaves_no_task_behind(site: Site, monkeyp
 
         assert watching.cancelled()
         assert asyncio.all_tasks() == before
+
+
+def impatient() -> kopf.OperatorSettings:
+    """The controller's settings, but for the minute in which a refusal is tried again."""
+    settings = handlers.settings()
+    settings.networking.error_backoffs = (0.1,)
+    return settings
+
+
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+async def test_a_watch_of_which_one_kind_is_refused_leaves_no_task_behind(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(site.operator().kubeconfig))
+    config = ControllerConfig(bridge_image="bridge", emacs_image="emacs")
+    for role in site.kube.list("roles", site.namespace):
+        rules = [
+            {**rule, "resources": [each for each in rule["resources"] if each != "persistentvolumeclaims"]}
+            for rule in role["rules"]
+        ]
+        rules = [rule for rule in rules if rule["resources"]]
+        site.kube.patch("roles", site.namespace, role["metadata"]["name"], {"rules": rules})
+    before = asyncio.all_tasks()
+
+    store = Store(WorkQueue(), config, lambda: datetime.now(UTC))
+    async with asyncio.timeout(SECONDS):
+        with pytest.raises(ApiForbidden):
+            await watch(store, site.namespace, lambda: None, impatient)
+
+    left = asyncio.all_tasks() - before
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)
+    assert [task.get_name() for task in left] == []

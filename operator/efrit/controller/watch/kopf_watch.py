@@ -26,7 +26,16 @@ FAILING_LOGGERS = (
 """Where kopf logs attempts that failed, and a traceback for each task that a failure passes through."""
 
 
-async def watch(store: Store, namespace: str | None, spawned: Callable[[], None]) -> NoReturn:
+WATCHER_PREFIX = "watcher for "
+"""Of the names of the tasks in which kopf watches a kind; after an @ they end with the namespace."""
+
+
+async def watch(
+    store: Store,
+    namespace: str | None,
+    spawned: Callable[[], None],
+    settings: Callable[[], kopf.OperatorSettings] = handlers.settings,
+) -> NoReturn:
     """Hand every event of a namespace, of the whole cluster with None, to the store until cancelled.
 
     `spawned` is called once kopf has taken SIGTERM and SIGINT for itself. Raises ApiForbidden or ApiNotFound where
@@ -34,7 +43,7 @@ async def watch(store: Store, namespace: str | None, spawned: Callable[[], None]
     """
     tasks = await kopf.spawn_tasks(
         registry=handlers.registry(store),
-        settings=handlers.settings(),
+        settings=settings(),
         clusterwide=namespace is None,
         namespaces=() if namespace is None else (namespace,),
         standalone=True,
@@ -48,8 +57,22 @@ async def watch(store: Store, namespace: str | None, spawned: Callable[[], None]
             task.cancel()
         # Also reads what each of them failed with: asyncio would log that with a traceback of its own.
         await asyncio.gather(*tasks, return_exceptions=True)
+        await _end_watchers(namespace)
     causes = [cause for task in done if not task.cancelled() and (cause := task.exception()) is not None]
     raise failure(namespace, causes[0] if causes else None)
+
+
+async def _end_watchers(namespace: str | None) -> None:
+    """End the watches that kopf leaves behind when one of them fails, beside which the next kopf begins its own."""
+    suffix = f"@{namespace}"
+    left = [
+        task
+        for task in asyncio.all_tasks()
+        if task.get_name().startswith(WATCHER_PREFIX) and task.get_name().endswith(suffix)
+    ]
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)
 
 
 def failure(namespace: str | None, cause: BaseException | None) -> EfritError:

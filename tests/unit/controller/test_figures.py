@@ -19,6 +19,7 @@ from tests.unit.controller.factory import (
     POD_UID,
     Json,
     connected,
+    emacs,
     final_status,
     instance,
     instance_json,
@@ -196,3 +197,29 @@ async def _dense(identity: Identity, every: float) -> None:
 @pytest.mark.parametrize("every", [0.05, 1])
 def test_a_stream_without_pauses_costs_no_early_write(identity: Identity, every: float) -> None:
     _dense(identity, every)
+
+
+@on_virtual_time
+async def _flapping(identity: Identity) -> None:
+    site = Site(identity)
+    async with site.running():
+        for number in range(300):
+            told = emacs(alive=number % 2 == 0, responsive=number % 2 == 0)
+            site.store.bridge_event(ALPHA, POD_UID, stats(emacs=told))
+            await elapse(0.5)
+        spans = [[each for each in site.writes if first <= each < first + seconds(60)] for first in site.writes]
+        assert figures.MAX_WRITES / 2 < max(map(len, spans)) <= figures.MAX_WRITES
+        site.store.bridge_event(ALPHA, POD_UID, stats())
+        await elapse(61)
+        assert site.status["phase"] == "Ready"
+
+
+def test_an_emacs_that_comes_and_goes_costs_a_bounded_number_of_writes(identity: Identity) -> None:
+    _flapping(identity)
+
+
+def test_no_status_waits_longer_because_the_clock_was_set_back(identity: Identity) -> None:
+    many = tuple(NOW + seconds(3600 + number) for number in range(figures.MAX_WRITES))
+
+    assert figures.pause(ready(status_writes=many), NOW) == figures.WRITES_WITHIN
+    assert figures.pause(ready(status_writes=many[1:]), NOW) == seconds(0)

@@ -7,13 +7,16 @@ early, so that what a person reads after it is true. Early writes are few: `EARL
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from efrit.api.instance import QUEUE_HEALTHY, InstanceStatus, QueueStatus
 from efrit.controller.decide.views import InstanceSnapshot
 
 EARLY_WRITES = 3
 """Early writes that may follow on each other; after that, one for each `stats_every`."""
+MAX_WRITES = 30
+WRITES_WITHIN = timedelta(seconds=60)
+"""So many statuses of one instance are written in this time, whatever changes: an Emacs may end once a second."""
 THROTTLED_FIELDS = ("queue", "last_activity_time")
 
 
@@ -52,6 +55,14 @@ def due(snapshot: InstanceSnapshot) -> datetime | None:
     if len(snapshot.early_writes) >= EARLY_WRITES:
         early = max(early, snapshot.early_writes[-EARLY_WRITES] + EARLY_WRITES * config.stats_every)
     return min(regular, early)
+
+
+def pause(snapshot: InstanceSnapshot, now: datetime) -> timedelta:
+    """Return how long no status may be written because many were; zero or less for at once."""
+    if len(snapshot.status_writes) < MAX_WRITES:
+        return timedelta(0)
+    # The clock may have been set back since.
+    return min(snapshot.status_writes[-MAX_WRITES] + WRITES_WITHIN - now, WRITES_WITHIN)
 
 
 def _lasting(status: InstanceStatus) -> InstanceStatus:

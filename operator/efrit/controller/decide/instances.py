@@ -254,6 +254,9 @@ def _status(
     new = _new_status(snapshot, finding, update, why_suspended, idle, now)
     if new == old:
         return []
+    pause = figures.pause(snapshot, now)
+    if pause > timedelta(0):
+        return [LookAgain(pause)]
     if figures.differ_alone(new, old):
         due = figures.due(snapshot)
         if due is not None and due > now:

@@ -172,6 +172,8 @@ class InstanceSnapshot:
     """When its last open request or plan ended; None while it has one, or where this process saw none."""
     early_writes: tuple[datetime, ...] = ()
     """The newest writes of figures that came before their time because work had ended, oldest first."""
+    status_writes: tuple[datetime, ...] = ()
+    """The newest writes of its status by this process, oldest first; at most `figures.MAX_WRITES`."""
     resync: bool = False
     """Whether to apply the children again though nothing seems to differ."""
     applied_digest: str | None = None

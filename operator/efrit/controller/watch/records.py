@@ -75,6 +75,8 @@ class InstanceRecord:
     explained_time: datetime | None = None
     stats_written: datetime | None = None
     early_writes: tuple[datetime, ...] = ()
+    status_writes: tuple[datetime, ...] = ()
+    """The newest writes of its status, oldest first."""
     resync: bool = False
     applied_digest: str | None = None
     child_missing: bool = False

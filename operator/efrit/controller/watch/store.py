@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from efrit.api import EfritInstance, EfritRequest
-from efrit.controller.decide.figures import EARLY_WRITES
+from efrit.controller.decide.figures import EARLY_WRITES, MAX_WRITES
 from efrit.controller.decide.placement import node_is_lost
 from efrit.controller.decide.views import InstanceSnapshot, Key, RequestSnapshot
 from efrit.controller.watch.apply_results import ApplyResults
@@ -148,8 +148,9 @@ class Store(ApplyResults):
         self.forget_instance(instance, uid)
 
     def status_written(self, instance: Key) -> None:
-        """Remember when an instance's figures were last written, and whether that was before their time."""
+        """Remember a write of an instance's status, and whether it came before the time of its figures."""
         entry, now = self._instances[instance], self._clock()
+        entry.status_writes = (*entry.status_writes, now)[-MAX_WRITES:]
         before, entry.stats_written = entry.stats_written, now
         if entry.work_ended is not None and before is not None and now < before + self._config.stats_every:
             entry.early_writes = (*entry.early_writes, now)[-EARLY_WRITES:]
@@ -227,6 +228,7 @@ class Store(ApplyResults):
             stats_written=entry.stats_written,
             work_ended=entry.work_ended,
             early_writes=entry.early_writes,
+            status_writes=entry.status_writes,
             resync=entry.resync,
             applied_digest=entry.applied_digest,
             child_missing=entry.child_missing,

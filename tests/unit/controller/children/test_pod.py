@@ -208,6 +208,12 @@ def test_the_probes_ask_the_bridge() -> None:
     assert given["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": 8443, "scheme": "HTTPS"}
 
 
+def test_a_bridge_that_starts_slowly_is_not_killed_for_it() -> None:
+    probe = bridge()["livenessProbe"]
+
+    assert probe["initialDelaySeconds"] + probe["periodSeconds"] * (probe["failureThreshold"] - 1) >= 120
+
+
 # Emacs.
 
 

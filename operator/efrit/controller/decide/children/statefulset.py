@@ -16,6 +16,8 @@ EMACS = "emacs"
 BRIDGE = "bridge"
 DRAIN_MARGIN_SECONDS = 10
 """For Emacs and the bridge to end after the work has."""
+BRIDGE_START_SECONDS = 120
+"""Before the liveness probe begins: on a node that is short of CPU, a bridge needs more than a minute to start."""
 SCRATCH_SIZE = "10Gi"
 EPHEMERAL_SIZES: Mapping[str, str] = {"queue": "2Gi", "workspace": "10Gi"}
 """A pod that writes more is evicted: enough for any usual work, and no node runs full of one instance."""
@@ -129,6 +131,7 @@ def _bridge(instance: EfritInstance, config: ControllerConfig) -> dict[str, Any]
         "ports": [{"name": "bridge", "containerPort": naming.BRIDGE_PORT, "protocol": "TCP"}],
         "livenessProbe": {
             "httpGet": {"path": "/healthz", **port},
+            "initialDelaySeconds": BRIDGE_START_SECONDS,
             "periodSeconds": 10,
             "timeoutSeconds": 5,
             "failureThreshold": 6,

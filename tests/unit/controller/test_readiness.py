@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from efrit.api import InstanceReason
+from efrit.api import EfritInstance, InstanceReason
 from efrit.controller.decide.readiness import Finding, readiness
 from efrit.controller.decide.views import BridgeView, ClaimView, ContainerView, InstanceSnapshot
-from tests.unit.controller.factory import NOW, away, connected, emacs, pod, ready, seconds, stats
+from tests.unit.controller.factory import NOW, away, connected, emacs, instance, pod, ready, seconds, stats
 
 PENDING_CLAIM = ClaimView("efrit-alpha-queue", "Pending")
 MOUNT_PROBLEM = 'MountVolume.SetUp failed for volume "init" : configmap "my-init" not found'
@@ -38,7 +38,7 @@ def find(given: InstanceSnapshot) -> Finding:
         (
             with_containers(waiting("ImagePullBackOff", "manifest unknown")),
             InstanceReason.IMAGE_PULL_FAILED,
-            "emacs cannot be pulled: manifest unknown. Check spec.emacs.image",
+            "emacs cannot be pulled: manifest unknown. The operator's installation sets it",
         ),
         (with_containers(waiting("InvalidImageName")), InstanceReason.IMAGE_PULL_FAILED, "InvalidImageName"),
         (
@@ -107,6 +107,19 @@ def test_each_state_has_its_reason_and_sentence(given: InstanceSnapshot, reason:
 
     assert finding.reason == reason
     assert words in finding.message
+
+
+def test_an_image_that_the_installation_sets_is_not_searched_for_in_the_instance() -> None:
+    own = instance(spec={"emacs": {"image": "example.org/own:1"}})
+
+    def advice(container: str, given: EfritInstance | None = None) -> str:
+        containers = (waiting("ErrImagePull", "manifest unknown", container),)
+        return find(ready(given, pod=pod(containers=containers), bridge=BridgeView())).message
+
+    assert "check emacsImage of the Helm chart" in advice("emacs")
+    assert "check image of the Helm chart" in advice("bridge", own)
+    assert "spec.emacs.image" not in advice("bridge", own)
+    assert advice("emacs", own).endswith("Check spec.emacs.image and spec.podTemplate.imagePullSecrets.")
 
 
 def test_a_refusal_speaks_before_everything_else() -> None:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from efrit.api import InstanceReason
 from efrit.controller.decide.child_presence import terminating_claims
+from efrit.controller.decide.children.statefulset import BRIDGE, EMACS
 from efrit.controller.decide.queue_volume import disk_problem, disk_sentence
 from efrit.controller.decide.views import ContainerView, InstanceSnapshot
 from efrit.protocol import DiskProblem
@@ -121,10 +122,22 @@ def _image(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
             message = each.waiting_message or each.waiting_reason or ""
             return Finding(
                 InstanceReason.IMAGE_PULL_FAILED,
-                f"The image of container {each.name} cannot be pulled: {message}. Check spec.emacs.image and "
-                "spec.podTemplate.imagePullSecrets.",
+                f"The image of container {each.name} cannot be pulled: {message}. "
+                f"{_image_advice(snapshot, each.name)}",
             )
     return None
+
+
+def _image_advice(snapshot: InstanceSnapshot, container: str) -> str:
+    """Say where the image of a container is set: by the operator's installation, or by the instance."""
+    if container == BRIDGE:
+        return "The operator's installation sets it: check image of the Helm chart, and imagePullSecrets."
+    if container == EMACS and snapshot.instance.spec.emacs.image is None:
+        return (
+            "The operator's installation sets it: check emacsImage of the Helm chart, and imagePullSecrets; or set "
+            "spec.emacs.image."
+        )
+    return "Check spec.emacs.image and spec.podTemplate.imagePullSecrets."
 
 
 def _config(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:

@@ -790,6 +790,46 @@ def test_a_stopping_pod_gets_no_new_request() -> None:
     assert of_kind(decide(snapshot(target=target)), Submit) == []
 
 
+def test_a_request_that_runs_in_a_stopping_pod_is_still_running_and_marked() -> None:
+    target = ready(pod=pod(deleting=True))
+    running = view(state=RequestState.RUNNING, started_time=NOW, attempt=1)
+
+    status = written(decide(snapshot(target=target, bridge_view=running), LATER))
+
+    assert (status["phase"], status["reason"], status["handover"]) == ("Running", "Running", "Possible")
+    assert "Its pod is being stopped" in condition(status, "Complete")[2]
+
+
+def test_a_cancel_that_a_stopping_pod_does_not_get_is_told() -> None:
+    given = request(cancel=True)
+    running = view(state=RequestState.RUNNING, started_time=NOW, attempt=1)
+
+    status = written(decide(snapshot(given, ready(pod=pod(deleting=True)), bridge_view=running), LATER))
+
+    assert "The cancel takes effect when the instance runs again" in condition(status, "Complete")[2]
+
+
+@pytest.mark.parametrize(
+    "target",
+    [ready(pod=pod("new", deleting=True)), ready(pod=None)],
+    ids=["it ran in an earlier pod", "the pod is gone"],
+)
+def test_a_request_of_a_pod_that_has_ended_is_not_running(target: InstanceSnapshot) -> None:
+    running = view(state=RequestState.RUNNING, started_time=NOW, attempt=1)
+
+    status = written(decide(snapshot(target=target, bridge_view=running), LATER))
+
+    assert (status["phase"], status["reason"]) == ("Pending", "InstanceNotReady")
+
+
+def test_a_request_on_the_queue_of_a_stopping_pod_waits_for_the_next() -> None:
+    queued = view(queued_time=NOW)
+
+    status = written(decide(snapshot(target=ready(pod=pod(deleting=True)), bridge_view=queued), LATER))
+
+    assert (status["phase"], status["reason"]) == ("Pending", "InstanceNotReady")
+
+
 def test_the_bridge_of_an_earlier_pod_gets_no_new_request() -> None:
     assert of_kind(decide(snapshot(target=ready(bridge=connected(pod_uid="old")))), Submit) == []
 

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from efrit.api.request import RequestHandover
 from efrit.controller.decide.handover import may_be_handed_over
+from efrit.controller.decide.room import CRAMPED, ROOMY, Room
 from efrit.controller.decide.views import RequestSnapshot
 from efrit.protocol import RequestState
 
@@ -62,6 +63,19 @@ class Case:
         if snapshot.handover is not None:
             return not snapshot.handover.absent
         return snapshot.bridge_view is not None or snapshot.request.status.queue_id is not None
+
+    @property
+    def room(self) -> Room:
+        """How much its status may say."""
+        return CRAMPED if self.snapshot.cramped else ROOMY
+
+    @property
+    def runs_in_stopping_pod(self) -> bool:
+        """Whether the pod that is being stopped said last that it runs the request."""
+        view, target = self.snapshot.bridge_view, self.snapshot.target
+        if view is None or view.state != RequestState.RUNNING or target is None or target.pod is None:
+            return False
+        return target.pod.deleting and target.bridge.pod_uid == target.pod.uid
 
     @property
     def has_begun(self) -> bool:

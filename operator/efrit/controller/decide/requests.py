@@ -15,7 +15,7 @@ from efrit.api import (
     RequestType,
     RetryPolicy,
 )
-from efrit.controller.decide import answers, failed_actions, news
+from efrit.controller.decide import answers, failed_actions
 from efrit.controller.decide.actions import (
     Acknowledge,
     Action,
@@ -31,9 +31,9 @@ from efrit.controller.decide.binding import bind, move_from_lost_node
 from efrit.controller.decide.case import Case
 from efrit.controller.decide.instances import found_ready_before
 from efrit.controller.decide.queue_volume import disk_problem, disk_sentence
-from efrit.controller.decide.room import CRAMPED, ROOMY, Room
+from efrit.controller.decide.running import queue_fields, running, running_in_stopping_pod
 from efrit.controller.decide.views import InstanceSnapshot, RequestSnapshot
-from efrit.controller.decide.waiting import once_it_lasts, open_status, queue_deadline, tell_progress, wait
+from efrit.controller.decide.waiting import once_it_lasts, open_status, queue_deadline, wait
 from efrit.controller.decide.wire import wire_request
 from efrit.protocol import RequestState
 
@@ -112,13 +112,9 @@ def _answered(case: Case) -> list[Action] | None:
         instance_name=request.status.instance_name or named or "",
         # Nothing else withdraws what nobody cancelled. The clock may have been set back since.
         queue_timeout=request.spec.queue_timeout_seconds is not None and not request.spec.cancel,
-        room=_room(case),
+        room=case.room,
         unstored=failed_actions.unstored_result(case),
     )
-
-
-def _room(case: Case) -> Room:
-    return CRAMPED if case.snapshot.cramped else ROOMY
 
 
 def _queue_lost(case: Case) -> list[Action] | None:
@@ -260,6 +256,8 @@ def _target_away(case: Case) -> list[Action] | None:
         # This process is about to connect: a write for every open request would say so after each restart.
         return queue_deadline(case)
     name = target.instance.metadata.name
+    if case.runs_in_stopping_pod:
+        return running_in_stopping_pod(case)
     to_stop = case.snapshot.request.spec.cancel or case.queue_deadline_passed
     # What is left to be stopped here may be on the queue: anything else has ended before.
     note = " It may be on the queue of the instance: it is stopped once the instance runs again." if to_stop else ""
@@ -276,20 +274,15 @@ def _known_to_bridge(case: Case) -> list[Action] | None:
     view, config = case.snapshot.bridge_view, case.snapshot.config
     if view is None:
         return None
-    # A queue knows nothing of one that was lost before it; the status counts that one's attempts, too.
-    attempt = max(view.attempt, case.snapshot.request.status.attempt or 0)
-    times: dict[str, object] = {"attempt": attempt, "queued_time": view.queued_time}
-    if case.snapshot.target is not None:
-        times["queue_id"] = case.snapshot.target.bridge.queue_id
     if view.state == RequestState.RUNNING:
-        started = view.started_time or case.now
-        fields = times | news.while_running(view, _room(case)) | {"start_time": started}
-        due = started + config.running_after
-        running = once_it_lasts(case, due, RequestReason.RUNNING, "Emacs works on it.", fields)
-        return running or tell_progress(case, fields)
+        return running(case, "Emacs works on it.")
     queued = view.queued_time or case.now
     actions = once_it_lasts(
-        case, queued + config.queued_after, RequestReason.QUEUED, "It waits on the instance's queue.", times
+        case,
+        queued + config.queued_after,
+        RequestReason.QUEUED,
+        "It waits on the instance's queue.",
+        queue_fields(case, view),
     )
     return [*actions, *queue_deadline(case)]
 

@@ -12,7 +12,7 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,6 +22,7 @@ NAMESPACE = "efrit-samples"
 REQUESTS = ("three", "check-sources")
 READY_SECONDS = 180
 ANSWER_SECONDS = 120
+FIGURES_SECONDS = 15
 
 
 class DemoError(Exception):
@@ -56,6 +57,7 @@ def main() -> int:
         with phase("The answers"):
             for name in REQUESTS:
                 wait_for(environment, f"efr/{name}", "Complete", ANSWER_SECONDS)
+            wait_for_figures(environment)
         print()
         run(["kubectl", "get", "efi,efr", "-n", NAMESPACE], environment)
         succeeded = [show_answer(environment, name) for name in REQUESTS]
@@ -105,6 +107,23 @@ def wait_for(environment: dict[str, str], what: str, condition: str, seconds: fl
             return
         time.sleep(0.3)
     raise DemoError(f"{what} has no {condition} after {seconds} s: kubectl describe {what} -n {NAMESPACE}")
+
+
+def wait_for_figures(environment: dict[str, str]) -> None:
+    """Wait until the figures of the instance count the answers: they are written a moment after the last one."""
+    deadline = time.monotonic() + FIGURES_SECONDS
+    while time.monotonic() < deadline:
+        text = read(["kubectl", "get", "efi/workshop", "-n", NAMESPACE, "-o", "json"], environment)
+        figures = json.loads(text).get("status", {}).get("queue", {}) if text else {}
+        if are_all_counted(figures):
+            return
+        time.sleep(0.3)
+
+
+def are_all_counted(figures: Mapping[str, int]) -> bool:
+    """Return whether the figures of the queue count every request as processed and none as open."""
+    open_requests = figures.get("pending", 0) + figures.get("processing", 0)
+    return open_requests == 0 and figures.get("processed", 0) >= len(REQUESTS)
 
 
 def show_answer(environment: dict[str, str], name: str) -> bool:

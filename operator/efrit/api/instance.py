@@ -156,7 +156,7 @@ class Queue(Storage):
     max_pending: int = Field(
         default=1000,
         ge=1,
-        le=100_000,
+        le=5000,
         description="Requests the instance takes on, the running one included; more are held back in the cluster.",
     )
     concurrency: int = Field(
@@ -166,7 +166,19 @@ class Queue(Storage):
         description="Sessions that may wait for the model at a time. Evals always run one after the other.",
     )
     archive_seconds: int = Field(
-        default=86_400, ge=60, le=365 * 86_400, description="How long answered requests stay on the volume."
+        default=86_400, ge=60, le=365 * 86_400, description="How long answered requests stay on the volume at most."
+    )
+    archive_requests: int = Field(
+        default=10_000,
+        ge=0,
+        le=50_000,
+        description="Answered requests that stay on the volume at most; the oldest are deleted first.",
+    )
+    archive_bytes: int = Field(
+        default=512 << 20,
+        ge=0,
+        le=1 << 40,
+        description="Bytes of answered requests that stay on the volume at most; the oldest are deleted first.",
     )
 
 

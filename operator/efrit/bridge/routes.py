@@ -68,6 +68,8 @@ _ESCAPED = 6
 _ENVELOPE_BYTES = 64 * 1024
 MOST_STREAMS = 32
 """Readers of the event stream: a controller is one, two while one follows another. As many may follow work logs."""
+LISTED_AT_ONCE = 64
+"""Requests in one part of a list as it is sent."""
 
 
 class Surroundings(Protocol):
@@ -165,7 +167,19 @@ class _Api:
     async def list(self, http: HttpRequest) -> HttpResponse:
         if not self._queue.is_open:
             raise QueueNotReady("the queue is not open yet; try again")
-        return _json(RequestList(queue_id=self._queue.queue_id, requests=tuple(self._queue.views())))
+        return StreamingResponse(self._listed(), media_type="application/json")
+
+    async def _listed(self) -> AsyncIterator[bytes]:
+        """Yield a `RequestList`; all views at a time could take more memory than there is."""
+        head, tail = RequestList(queue_id=self._queue.queue_id).to_json().split("[]")
+        comma, part = "", [head, "["]
+        for view in self._queue.views():
+            part.append(comma + view.to_json())
+            comma = ","
+            if len(part) == LISTED_AT_ONCE:
+                yield "".join(part).encode()
+                part = []
+        yield "".join([*part, "]", tail]).encode()
 
     async def cancel(self, http: HttpRequest) -> HttpResponse:
         rid = _known_id(http)

@@ -39,7 +39,7 @@ _SESSIONS = tuple(kind.value for kind in RequestType if kind.is_session)
 _METADATA = TypeAdapter(dict[str, PlainJson])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Known:
     """What the index holds of a request: enough not to read its files again."""
 

@@ -8,7 +8,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,7 +64,7 @@ from efrit.queue.observe import (
 )
 from efrit.queue.recover import identity, recover
 from efrit.queue.retention import ArchiveLimits
-from efrit.queue.state import Entry, Index, StopOrder
+from efrit.queue.state import Entry, Index, StopOrder, kept_bytes_of, packed_metadata
 from efrit.queue.submit import IdTaken, Submission, commit, submission
 from efrit.queue.totals import Totals, load_totals, save_totals
 from efrit.queue.upkeep import Upkeep
@@ -81,13 +81,18 @@ _LOOK_AT_ONCE = 64
 
 @dataclass(frozen=True)
 class QueueLimits:
-    """What the queue accepts (counts, bytes of content) and keeps in archive/ (seconds, requests, bytes)."""
+    """What the queue accepts (counts, bytes of content) and keeps in archive/ (seconds, requests, bytes).
+
+    `max_kept_bytes` bounds the memory of all requests that are not acknowledged. It has room for the highest
+    `max_pending` of an EfritInstance, each request with as much metadata as is allowed.
+    """
 
     max_pending: int = 1000
     max_request_bytes: int = 65536
     archive_seconds: float = 86400
     archive_requests: int = 10_000
     archive_bytes: int = 512 << 20
+    max_kept_bytes: int = 32 << 20
 
 
 Listener = Callable[[RequestView], None]
@@ -108,7 +113,7 @@ class DurableQueue:
         on_heartbeat: Callable[[], None] = lambda: None,
     ) -> None:
         self.limits = limits or QueueLimits()
-        self.index = Index()
+        self.index = Index(self.limits.max_kept_bytes)
         self.totals = Totals()
         self.queue_id = ""
         self.on_change = on_change
@@ -386,11 +391,21 @@ class DurableQueue:
         entry = self.index.get(request.id)
         if entry is not None:
             return await self._submitted_before(request.id, digest), False
+        self._check_room(request)
+        return await self._store(request, digest)
+
+    def _check_room(self, request: Request) -> None:
         if self.index.open_count >= self.limits.max_pending:
             raise QueueFull(
-                f"{self.index.open_count} requests wait, {self.limits.max_pending} are allowed; try again later"
+                f"{self.index.open_count} requests wait or run, {self.limits.max_pending} are allowed (maxPending); "
+                "try again later"
             )
-        return await self._store(request, digest)
+        kept = self.index.kept_bytes + kept_bytes_of(packed_metadata(request.metadata))
+        if kept > self.limits.max_kept_bytes:
+            raise QueueFull(
+                f"{len(self.index)} requests are not acknowledged and use the {self.limits.max_kept_bytes} bytes of "
+                "memory that the bridge has for them; acknowledge answers, send less metadata, or try again later"
+            )
 
     def _check_size(self, request: Request) -> None:
         size = len(request.content.encode())
@@ -414,7 +429,7 @@ class DurableQueue:
             is_session=request.type.is_session,
             continues=None if request.options.session is None else request.options.session.id,
             digest=digest,
-            metadata=request.metadata,
+            metadata=packed_metadata(request.metadata),
         )
         # Known before it is visible: Emacs may have answered it before the directory sync is done.
         self.index.add(entry)
@@ -512,10 +527,13 @@ class DurableQueue:
             return await self.view(rid)
         raise RequestNotFound(f"no request {rid} waits, runs, is answered or archived here")
 
-    def views(self) -> list[RequestView]:
-        """Everything stored and not acknowledged, oldest first, without answers."""
+    def views(self) -> Iterator[RequestView]:
+        """Yield everything stored and not acknowledged, oldest first, without answers.
+
+        One at a time: all of them could take more memory than there is.
+        """
         entries = [entry for entry in self.index if entry.durable]
-        return [entry.view() for entry in sorted(entries, key=lambda entry: entry.queued_at)]
+        return (entry.view() for entry in sorted(entries, key=lambda entry: entry.queued_at))
 
     # Ending
 

@@ -32,13 +32,16 @@ class ArchiveLimits:
     bytes: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _Item:
-    """The files of one request: when the newest was put there (epoch seconds), and the bytes of all of them."""
+    """The files of one request: when the newest was put there (epoch seconds), and the bytes of all of them.
+
+    `present` has a bit for each of `_names` that is there: the names themselves would be most of the index.
+    """
 
     changed: float
     size: int
-    names: frozenset[str]
+    present: int
 
 
 class ArchiveIndex:
@@ -56,7 +59,7 @@ class ArchiveIndex:
     def holds(self, key: str, name: str) -> bool:
         """Whether this file is counted already."""
         item = self._items.get(key)
-        return item is not None and name in item.names
+        return item is not None and name in _present(key, item)
 
     def put(self, key: str, item: _Item) -> None:
         """Enters `item`, in place of what was known of it."""
@@ -149,7 +152,7 @@ class Retention:
                 self.index.put(key, item)
                 continue
             chosen.append(key)
-            names.extend(item.names)
+            names.extend(_present(key, item))
         delete_archived(self._disk, names)
         return len(chosen)
 
@@ -177,14 +180,13 @@ class Retention:
         return any(self._disk.whatever_is(area, name) is not None for area, name in places)
 
     def _measure(self, key: str, now: float) -> _Item | None:
-        rid = _id(key)
-        names = (key.removeprefix("/"),) if rid is None else (request_file(rid), response_file(rid), log_file(rid))
-        found = {name: held for name in names if (held := self._disk.whatever_is(Area.ARCHIVE, name)) is not None}
+        names = enumerate(_names(key))
+        found = {bit: held for bit, name in names if (held := self._disk.whatever_is(Area.ARCHIVE, name)) is not None}
         if not found:
             return None
         # A rename sets ctime. A time of modification in the future is one that somebody has set.
         changed = max(max(held.st_ctime, held.st_mtime if held.st_mtime <= now else 0.0) for held in found.values())
-        return _Item(changed, sum(held.st_size for held in found.values()), frozenset(found))
+        return _Item(changed, sum(held.st_size for held in found.values()), sum(1 << bit for bit in found))
 
 
 def _key(name: str) -> str:
@@ -195,6 +197,16 @@ def _key(name: str) -> str:
         rid = request
     # A slash is in no id.
     return f"/{name}" if rid is None else rid
+
+
+def _names(key: str) -> tuple[str, ...]:
+    """Return the files of archive/ that may belong to `key`."""
+    rid = _id(key)
+    return (key.removeprefix("/"),) if rid is None else (request_file(rid), response_file(rid), log_file(rid))
+
+
+def _present(key: str, item: _Item) -> list[str]:
+    return [name for bit, name in enumerate(_names(key)) if item.present >> bit & 1]
 
 
 def _id(key: str) -> RequestId | None:

@@ -4,9 +4,9 @@ Built from a scan at start and kept by sightings afterwards. What it says may be
 directories, never ahead of them.
 """
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from efrit.protocol import (
     Digest,
@@ -16,11 +16,15 @@ from efrit.protocol import (
     RequestState,
     RequestView,
     Response,
+    canonical_json,
     from_epoch,
     request_file,
 )
+from efrit.protocol.model import PlainJson
 from efrit.queue.observe import Known, Sighting
 
+ENTRY_BYTES = 2048
+"""What an entry is counted as beside its metadata, in bytes: more than any takes, with its share of a scan."""
 # One scan may miss a file that moves backwards (a retry) between two directories; two do not.
 _SCANS_TO_BELIEVE_GONE = 2
 
@@ -36,6 +40,8 @@ class StopOrder:
 @dataclass(slots=True)
 class Entry:
     """One request. Epoch seconds but for `running_since` (monotonic, when we first saw it run).
+
+    `metadata` is JSON: parsed, the same 4 KiB take up to 110 KiB of memory.
 
     `is_session`: a chat or command; `continues` is the session it goes on with. `progress` is what the first
     `log_bytes` of its work log said last.
@@ -54,7 +60,7 @@ class Entry:
     continues: str | None = None
     attempt: int = 0
     digest: Digest | None = None
-    metadata: dict[str, Any] | None = None
+    metadata: bytes | None = None
     response_bytes: int | None = None
     stop: StopOrder | None = None
     progress: Progress | None = None
@@ -71,7 +77,7 @@ class Entry:
             started_time=None if self.started_at is None else from_epoch(self.started_at),
             response=response,
             response_bytes=self.response_bytes,
-            metadata=self.metadata,
+            metadata=None if self.metadata is None else json.loads(self.metadata),
             progress=self.progress,
         )
 
@@ -83,10 +89,23 @@ class Entry:
                 yield told
 
 
-class Index:
-    """Entries by id, with counts by state."""
+def packed_metadata(metadata: dict[str, PlainJson] | None) -> bytes | None:
+    """Return `metadata` as an entry keeps it."""
+    return None if metadata is None else canonical_json(metadata)
 
-    def __init__(self) -> None:
+
+def kept_bytes_of(metadata: bytes | None) -> int:
+    """Return how many bytes of memory an entry with this metadata is counted as."""
+    return ENTRY_BYTES + len(metadata or b"")
+
+
+class Index:
+    """Entries by id, with counts by state. `max_bytes` bounds what is kept of requests nobody has admitted, too."""
+
+    def __init__(self, max_bytes: int | None = None) -> None:
+        self._max_bytes = max_bytes
+        #: Memory of all entries, as `kept_bytes_of` counts it.
+        self.kept_bytes = 0
         self._entries: dict[RequestId, Entry] = {}
         self._counts = dict.fromkeys(RequestState, 0)
 
@@ -121,12 +140,14 @@ class Index:
         """A new request."""
         self._entries[entry.id] = entry
         self._counts[entry.state] += 1
+        self.kept_bytes += kept_bytes_of(entry.metadata)
 
     def remove(self, rid: RequestId) -> Entry | None:
         """Forgets a request: acknowledged, gone, or never stored."""
         entry = self._entries.pop(rid, None)
         if entry is not None:
             self._counts[entry.state] -= 1
+            self.kept_bytes -= kept_bytes_of(entry.metadata)
         return entry
 
     def oldest_queued(self) -> float | None:
@@ -151,7 +172,7 @@ class Index:
             queued_at = seen.queued_at if seen.queued_at is not None else now
             entry = Entry(seen.id, RequestState.QUEUED, queued_at, seen.request_name)
             if seen.facts is not None:
-                entry.timeout, entry.metadata = seen.facts.timeout, seen.facts.metadata
+                entry.timeout, entry.metadata = seen.facts.timeout, self._bounded(seen.facts.metadata)
                 entry.is_session, entry.continues = seen.facts.is_session, seen.facts.continues
             self.add(entry)
         elif entry.state is seen.state or entry.state.final:
@@ -159,6 +180,12 @@ class Index:
             return None
         self._move(entry, seen, now=now, monotonic=monotonic)
         return entry
+
+    def _bounded(self, metadata: dict[str, PlainJson] | None) -> bytes | None:
+        """Return `metadata` as it is kept; None where there is no memory left for it."""
+        packed = packed_metadata(metadata)
+        over = self._max_bytes is not None and self.kept_bytes + kept_bytes_of(packed) > self._max_bytes
+        return None if over else packed
 
     def _move(self, entry: Entry, seen: Sighting, *, now: float, monotonic: float) -> None:
         assert seen.state is not None  # noqa: S101 - apply() has dealt with it

@@ -182,6 +182,13 @@ MUTANTS = (
         (f"{UNIT}/test_journal.py::test_a_compacted_journal_is_on_the_disk_before_anything_it_replaces_is_dropped",),
     ),
     Mutant(
+        "the bound of the memory for requests that are not acknowledged",
+        QUEUE,
+        "        if kept > self.limits.max_kept_bytes:\n",
+        "        if False:\n",
+        (f"{UNIT}/test_memory.py::test_a_request_that_would_take_more_memory_than_there_is_is_refused_with_what_to_do",),
+    ),
+    Mutant(
         "the fsync of the queue's identity",
         RECOVER,
         '{made}\\n".encode())\n    disk.sync_dir(Area.ROOT)\n',

@@ -88,7 +88,7 @@ def _archived(instance: EfritInstance, uid: str) -> str:
     seconds = instance.spec.queue.archive_seconds
     return (
         f"The whole result is in {naming.QUEUE_DIR}/archive/resp_{uid}.json of pod {naming.child_name(instance)}-0 "
-        f"for at most {seconds} s (spec.queue.archiveSeconds)."
+        f"for at most {seconds} s (spec.queue.archiveSeconds, archiveRequests, archiveBytes)."
     )
 
 

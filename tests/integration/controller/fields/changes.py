@@ -97,6 +97,8 @@ def _emacs() -> Iterator[Change]:
 def _queue() -> Iterator[Change]:
     yield Change("max pending", {"queue": {"maxPending": 7}}, variable(BRIDGE, "EFRIT_MAX_PENDING", "7"))
     yield Change("archive", {"queue": {"archiveSeconds": 90}}, variable(BRIDGE, "EFRIT_ARCHIVE_SECONDS", "90"))
+    yield Change("archived count", {"queue": {"archiveRequests": 8}}, variable(BRIDGE, "EFRIT_ARCHIVE_REQUESTS", "8"))
+    yield Change("archived bytes", {"queue": {"archiveBytes": 9}}, variable(BRIDGE, "EFRIT_ARCHIVE_BYTES", "9"))
 
 
 MODEL: Json = {"model": {"name": "m", "apiKeySecretRef": {"name": "my-key", "key": "k"}}}

@@ -14,7 +14,7 @@ from tests.integration.kube import Json, Kube, until
 
 CHANGED: Json = {
     "emacs": {"daemonName": "renamed", "imagePullPolicy": "Always", "resources": {"limits": {"memory": "1Gi"}}},
-    "queue": {"maxPending": 1, "archiveSeconds": 61},
+    "queue": {"maxPending": 1, "archiveSeconds": 61, "archiveRequests": 0, "archiveBytes": 0},
     "limits": {"requestTimeoutSeconds": 1, "maxRequestBytes": 64, "maxResultBytes": 1024},
     "network": {"egress": [{"ports": [{"port": 99}]}]},
     "podTemplate": {

@@ -171,7 +171,7 @@ def test_the_bridge_is_a_native_sidecar_of_the_operators_image() -> None:
 
 def test_the_bridge_learns_its_limits_from_the_spec() -> None:
     spec = {
-        "queue": {"ephemeral": True, "maxPending": 5, "archiveSeconds": 60},
+        "queue": {"ephemeral": True, "maxPending": 5, "archiveSeconds": 60, "archiveRequests": 3, "archiveBytes": 4},
         "limits": {"maxRequestBytes": 7, "requestTimeoutSeconds": 9},
     }
 
@@ -184,6 +184,8 @@ def test_the_bridge_learns_its_limits_from_the_spec() -> None:
         "EFRIT_MAX_PENDING": "5",
         "EFRIT_MAX_REQUEST_BYTES": "7",
         "EFRIT_ARCHIVE_SECONDS": "60",
+        "EFRIT_ARCHIVE_REQUESTS": "3",
+        "EFRIT_ARCHIVE_BYTES": "4",
         "EFRIT_REQUEST_TIMEOUT": "9",
     }
 

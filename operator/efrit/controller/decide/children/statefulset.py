@@ -123,6 +123,8 @@ def _bridge(instance: EfritInstance, config: ControllerConfig) -> dict[str, Any]
                 "EFRIT_MAX_PENDING": queue.max_pending,
                 "EFRIT_MAX_REQUEST_BYTES": limits.max_request_bytes,
                 "EFRIT_ARCHIVE_SECONDS": queue.archive_seconds,
+                "EFRIT_ARCHIVE_REQUESTS": queue.archive_requests,
+                "EFRIT_ARCHIVE_BYTES": queue.archive_bytes,
                 "EFRIT_REQUEST_TIMEOUT": limits.request_timeout_seconds,
                 # What came without one is a chat or command of somebody else's client.
                 **({"EFRIT_COMMAND_TIMEOUT": limits.command_timeout_seconds} if instance.spec.model else {}),

@@ -5,6 +5,7 @@ the whole of it. Blocking functions for the disk thread.
 """
 
 import contextlib
+import heapq
 import json
 import math
 from collections.abc import Callable, Sequence
@@ -134,6 +135,30 @@ def _forget_sessions(disk: Disk, before: float, kept: Sessions) -> int:
         if id_of_session_file(name) not in kept.continued and _older(disk, Area.SESSIONS, name, before):
             deleted += disk.remove(Area.SESSIONS, name)
     return deleted
+
+
+def prune_sessions(
+    disk: Disk, *, before: float, most: int, kept: Sessions, is_known: Callable[[RequestId], bool]
+) -> int:
+    """Delete the `most` sessions that were left alone longest, of those not touched since `before`; return how many.
+
+    `before` is an epoch time in seconds. None is deleted while there is a request that `is_known` does not know, in
+    requests/ or processing/: it may continue any of them.
+    """
+    for area in (Area.REQUESTS, Area.PROCESSING):
+        for name in disk.names(area):
+            if name.endswith(".json") and ((rid := id_of_request_file(name)) is None or not is_known(rid)):
+                return 0
+    bound = min(before, kept.since)
+    found = []
+    for name in disk.names(Area.SESSIONS):
+        held = disk.whatever_is(Area.SESSIONS, name)
+        if held is None or id_of_session_file(name) in kept.continued:
+            continue
+        changed = max(held.st_ctime, held.st_mtime)
+        if changed < bound:
+            found.append((changed, name))
+    return sum(disk.remove(Area.SESSIONS, name) for _, name in heapq.nsmallest(most, found))
 
 
 def _forget_logs(disk: Disk, before: float, is_live: Callable[[RequestId], bool]) -> int:

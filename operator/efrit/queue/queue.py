@@ -38,7 +38,7 @@ from efrit.protocol import (
     response_file,
 )
 from efrit.queue.answers import Answer, read_answer
-from efrit.queue.archive import MAX_REQUEST_FILE, Sessions, acknowledge, tidy
+from efrit.queue.archive import MAX_REQUEST_FILE, Sessions, acknowledge, prune_sessions, tidy
 from efrit.queue.cancel import (
     decline,
     decline_without_request,
@@ -77,6 +77,7 @@ SCAN_BUSY_SECONDS = 1.0
 SCAN_IDLE_SECONDS = 10.0
 SCAN_BLIND_SECONDS = 0.1
 _LOOK_AT_ONCE = 64
+SESSIONS_AT_ONCE = 16
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,8 @@ class QueueLimits:
     """What the queue accepts (counts, bytes of content) and keeps in archive/ (seconds, requests, bytes).
 
     `max_kept_bytes` bounds the memory of all requests that are not acknowledged. It has room for the highest
-    `max_pending` of an EfritInstance, each request with as much metadata as is allowed.
+    `max_pending` of an EfritInstance, each request with as much metadata as is allowed. `session_seconds` is how long
+    a session stays after its last use even on a full volume.
     """
 
     max_pending: int = 1000
@@ -93,6 +95,7 @@ class QueueLimits:
     archive_requests: int = 10_000
     archive_bytes: int = 512 << 20
     max_kept_bytes: int = 32 << 20
+    session_seconds: float = 3600
 
 
 Listener = Callable[[RequestView], None]
@@ -304,6 +307,7 @@ class DurableQueue:
                 pass
             try:
                 await self._tidy_if_due()
+                await self._prune_sessions_if_short()
             except (StorageError, OSError) as error:
                 self._failed(error, "could not tidy the queue")
             await self._compact_journal_if_due()
@@ -328,13 +332,33 @@ class DurableQueue:
         if now - self._tidied_at < self._sweep_seconds():
             return
         self._tidied_at = now
+        for rid in await self._worker.run(self._tidy_blocking, self._open_sessions()):
+            self._forget(rid)
+
+    def _open_sessions(self) -> Sessions:
+        """Return which sessions open requests may continue."""
         under_way = [entry for entry in self.index if entry.is_session and not entry.state.final]
-        sessions = Sessions(
+        return Sessions(
             continued=frozenset(name for entry in under_way for name in entry.sessions()),
             since=min((entry.queued_at for entry in under_way), default=math.inf),
         )
-        for rid in await self._worker.run(self._tidy_blocking, sessions):
-            self._forget(rid)
+
+    async def _prune_sessions_if_short(self) -> None:
+        if self.upkeep.exhausted:
+            await self._worker.run(
+                self._prune_sessions_blocking, self._open_sessions(), frozenset(self.index.known())
+            )
+
+    def _prune_sessions_blocking(self, sessions: Sessions, known: frozenset[RequestId]) -> None:
+        deleted = prune_sessions(
+            self.disk,
+            before=time.time() - min(self.limits.session_seconds, self.limits.archive_seconds),
+            most=SESSIONS_AT_ONCE,
+            kept=sessions,
+            is_known=known.__contains__,
+        )
+        if deleted:
+            log.warning("the queue's volume is nearly full: deleted the %d sessions left alone longest", deleted)
 
     def _tidy_blocking(self, sessions: Sessions) -> tuple[RequestId, ...]:
         now = time.time()

@@ -71,6 +71,17 @@ class Upkeep:
         return None
 
     @property
+    def short(self) -> bool:
+        """Whether little is left of the volume, so that what can be spared is deleted before its time."""
+        full = self.trouble is not None and self.trouble.full
+        return full or (self.space is not None and self.space.low)
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the volume is short of space and the archive has nothing left to delete for it."""
+        return self.short and self.retention.complete and not self.retention.due(self._clock(), BATCH)
+
+    @property
     def settled(self) -> bool:
         """Whether nothing has failed that is not known to work again."""
         return self._ours is None and self._of_emacs is None
@@ -140,8 +151,7 @@ class Upkeep:
             if not more:
                 self._walk_due = now + max(1.0, min(WALK_SECONDS, self._limits.seconds / 4))
         self.space = self._disk.space()
-        short = self.space.low or (self.trouble is not None and self.trouble.full)
-        extra = BATCH if short and self.retention.complete else 0
+        extra = BATCH if self.short and self.retention.complete else 0
         if self.retention.due(now, extra) and self.retention.prune(now, extra):
             return True
         if not more:

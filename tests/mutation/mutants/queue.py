@@ -182,11 +182,20 @@ MUTANTS = (
         (f"{UNIT}/test_journal.py::test_a_compacted_journal_is_on_the_disk_before_anything_it_replaces_is_dropped",),
     ),
     Mutant(
+        "the sparing of all sessions while there is a request that is not known yet",
+        "operator/efrit/queue/archive.py",
+        "((rid := id_of_request_file(name)) is None or not is_known(rid)):\n                return 0\n",
+        "((rid := id_of_request_file(name)) is None or not is_known(rid)):\n                pass\n",
+        (f"{UNIT}/test_upkeep.py::test_no_session_goes_while_a_request_is_not_known",),
+    ),
+    Mutant(
         "the bound of the memory for requests that are not acknowledged",
         QUEUE,
         "        if kept > self.limits.max_kept_bytes:\n",
         "        if False:\n",
-        (f"{UNIT}/test_memory.py::test_a_request_that_would_take_more_memory_than_there_is_is_refused_with_what_to_do",),
+        (
+            f"{UNIT}/test_memory.py::test_a_request_that_would_take_more_memory_than_there_is_is_refused_with_what_to_do",
+        ),
     ),
     Mutant(
         "the fsync of the queue's identity",

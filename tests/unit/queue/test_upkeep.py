@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,7 +14,7 @@ import pytest
 from efrit.errors import NoSpace, StorageError
 from efrit.protocol import Reason, RequestState
 from efrit.queue import QueueLimits
-from efrit.queue.archive import tidy
+from efrit.queue.archive import Sessions, prune_sessions, tidy
 from efrit.queue.durable import Disk
 from efrit.queue.layout import Area
 from efrit.queue.recover import recover
@@ -61,6 +62,49 @@ class SmallDisk(Disk):
 
     def space(self) -> Space:
         return replace(ROOMY, free_inodes=max(0, self.room - self._used()), total_inodes=10_000)
+
+
+async def test_on_a_full_volume_the_oldest_sessions_go_but_none_that_an_open_request_continues(
+    start: Start, root: Path
+) -> None:
+    disk = SmallDisk(root)
+    running = await start(QueueLimits(session_seconds=0), disk=disk)  # type: ignore[misc]
+    for name in ("continued", "idle"):
+        (root / f"sessions/{name}.ndjson").write_text("{}\n")
+    await running.queue.submit(a_request("chat", type="chat", options={"session": {"id": "continued"}}))
+    since = root / "sessions/touched-since.ndjson"
+    since.write_text("{}\n")
+    # Clocks of files are coarse: a moment later, so that it surely counts as touched since.
+    os.utime(since, (time.time() + 60, time.time() + 60))
+    disk.fill()
+    await running.until(lambda: not (root / "sessions/idle.ndjson").exists(), seconds=60)
+    assert {path.name for path in (root / "sessions").iterdir()} == {"continued.ndjson", "touched-since.ndjson"}
+
+
+async def test_on_a_full_volume_a_session_that_was_used_a_while_ago_stays(start: Start, root: Path) -> None:
+    disk = SmallDisk(root)
+    running = await start(disk=disk)  # type: ignore[misc]
+    (root / "sessions/young.ndjson").write_text("{}\n")
+    disk.fill()
+    await running.until(lambda: running.queue.upkeep.exhausted, seconds=60)
+    await running.queue._prune_sessions_if_short()
+    assert (root / "sessions/young.ndjson").exists()
+
+
+@pytest.mark.parametrize("place", ["requests/foreign.json", "processing/req_new.json"])
+def test_no_session_goes_while_a_request_is_not_known(root: Path, place: str) -> None:
+    disk = Disk(root)
+    disk.open()
+    (root / "sessions/old.ndjson").write_text("{}\n")
+    (root / place).write_text("{}")
+
+    def prune(known: bool) -> int:
+        later = time.time() + 60
+        return prune_sessions(disk, before=later, most=5, kept=Sessions(), is_known=lambda rid: known)
+
+    assert prune(known=False) == 0
+    assert prune(known=True) == 1
+    disk.close()
 
 
 async def full(start: Start, root: Path, *submitted: str, claimed: str | None = None) -> tuple[Running, SmallDisk]:

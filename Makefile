@@ -105,6 +105,10 @@ plan-example: .venv/ready install ## play the plan of docs/plan-example.md on th
 notebook: .venv/ready tools-test ## run docs/sdk.ipynb against an API server and write what it prints into it
 	$(ON_CLUSTER) EFRIT_WRITE_NOTEBOOK=1 $(BIN)/pytest tests/integration/docs/test_notebook.py -k in_a_cluster $(PYTEST_FLAGS)
 
+.PHONY: half-hour
+half-hour: .venv/ready tools-test ## play docs/first-half-hour.md on a fresh home and write it and its picture anew
+	$(ON_CLUSTER) EFRIT_WRITE_HALF_HOUR=1 $(BIN)/pytest tests/integration/docs/test_half_hour.py $(PYTEST_FLAGS)
+
 .PHONY: bench
 bench: .venv/ready ## figures on a cluster whose etcd syncs to disk
 	$(MAKE) install CLUSTER_FLAGS=--fsync

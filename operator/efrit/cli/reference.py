@@ -23,11 +23,16 @@ _INTRODUCTION = """\
 ```console
 $ efrit eval '(+ 1 2)'
 3
-$ efrit eval - < check.el                 # a pipe
-$ name=$(efrit submit '(long-work)')      # hand over now,
-$ efrit wait "$name"                      # come back later, from any process
-$ kubectl efrit -n team eval '(emacs-version)'
-$ kubectl efrit plan run 'Build a calculator' --build 'make test'   # work of many steps: plans.md
+$ echo '(emacs-version)' | efrit eval -        # a pipe
+"GNU Emacs …
+$ name=$(efrit submit '(+ 1 2)')               # hand over now,
+$ efrit wait "$name"                           # come back later, from any process
+3
+```
+<!-- play: cluster -->
+```console
+$ kubectl efrit -n team eval -i workshop '(+ 1 2)'
+3
 ```
 
 The result goes to standard output, everything else to standard error. While it waits at a terminal, it shows how

@@ -80,8 +80,8 @@ test-mutants: .venv/ready tools-test ## takes one safety step at a time out of a
 	$(ON_CLUSTER) $(BIN)/python -m tests.mutation $(GATE) $(STEPS)
 
 .PHONY: conformance
-conformance: .venv/ready ## the official MCP conformance suite and inspector (Node 22 or newer: NODE=path, npm); writes docs/mcp-conformance.md
-	$(BIN)/python -m tests.conformance docs/mcp-conformance.md
+conformance: .venv/ready ## the official MCP conformance suite and inspector (Node 22 or newer: NODE=path, npm); writes docs/dev/mcp-conformance.md
+	$(BIN)/python -m tests.conformance docs/dev/mcp-conformance.md
 
 .PHONY: test-fuzz
 test-fuzz: .venv/ready tools-test ## bad input: every reader, the bridge's HTTP, files dropped before a real Emacs

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import signal
 import subprocess
 import sys
 import threading
@@ -336,3 +337,33 @@ def test_everything_that_is_exported_is_there() -> None:
     assert all(getattr(efrit.client, name) is not None for name in efrit.client.__all__)
     assert {"connect", "connect_async"} <= set(efrit.client.__all__)
     assert efrit.client.Handle is Handle
+
+
+WAITING = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from efrit.client import Client
+from tests.unit.client.test_sdk import async_client
+from tests.unit.mcp.scripted import ScriptedBackend
+
+backend = ScriptedBackend()
+backend.add("default")
+with Client(async_client(backend)) as client:
+    handle = client.submit("(never)")
+    try:
+        for update in client.watch(handle):
+            print("waiting", flush=True)
+    except KeyboardInterrupt:
+        print(client.get(handle).reason, flush=True)
+"""
+
+
+def test_ctrl_c_ends_the_waiting_and_not_the_work() -> None:
+    root = Path(__file__).parents[3]
+    command = [sys.executable, "-c", WAITING, str(root)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "waiting\n"
+        process.send_signal(signal.SIGINT)
+        assert process.stdout.read() == "Running\n"
+        assert process.wait(LONG) == 0

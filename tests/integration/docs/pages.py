@@ -26,7 +26,6 @@ PAGES = {
     "docs/plans.md": "cluster",
     "docs/sdk.md": "laptop",
     "docs/using.md": "cluster",
-    "docs/versions.md": "install",
     "charts/efrit-operator/README.md": "install",
 }
 """The pages with commands for users, and where these run."""

@@ -23,6 +23,9 @@ from tests.integration.docs.shell import play
 from tests.integration.kube import Kube
 from tests.model.running import KEY, Model
 
+# A page is many programs one after the other; on a busy machine each takes seconds.
+pytestmark = pytest.mark.timeout(400)
+
 BIN = Path(sys.executable).parent
 ALL = [block for page, place in PAGES.items() for block in blocks_of(page, place)]
 

@@ -173,7 +173,9 @@ def _commands(parser: argparse.ArgumentParser, above: str, everywhere: set[str])
 
 
 def _examples(command: str) -> str:
-    return "```console\n" + "".join(f"$ {line}\n" for line in EXAMPLES.get(command, ())) + "```\n"
+    examples = "".join(f"$ {line}\n" for line in EXAMPLES.get(command, ()))
+    # Most name what a reader has: the test parses them.
+    return f"<!-- tested: tests/unit/cli/test_command_line.py -->\n```console\n{examples}```\n"
 
 
 def _options(parser: argparse.ArgumentParser) -> list[argparse.Action]:

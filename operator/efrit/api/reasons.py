@@ -18,6 +18,10 @@ class RequestPhase(StrEnum):
         return self in (RequestPhase.SUCCEEDED, RequestPhase.FAILED)
 
 
+UNSTORED_RESULT = "Only the beginning of the result is stored:"
+"""Begins what the message of a request says where the Secret of its result was refused; clients look for it."""
+
+
 class RequestReason(StrEnum):
     """Why a request stands where it stands (`Complete` and `Succeeded` conditions)."""
 

@@ -25,8 +25,10 @@ from efrit.client.errors import (
     Refused,
     RequestNotFound,
     ResultGone,
+    ResultTruncated,
 )
 from efrit.client.interface import Handle, Phase, RequestType, Work
+from efrit.client.words import UNSTORED_RESULT
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 REQUESTS = "/apis/efrit.dev/v1alpha1/namespaces/team/efritrequests"
@@ -191,7 +193,8 @@ LOG = '{"type":"text","text":"größer"}\n'.encode()
 
 async def test_a_work_log_is_read_in_the_pod_however_its_bytes_are_split() -> None:
     async def found(_: web.Request) -> web.Response:
-        return web.json_response(request("Succeeded", startTime="2026-01-31T09:30:00Z"))
+        chat = {"type": "chat", "content": "Hello."}
+        return web.json_response({**request("Succeeded", startTime="2026-01-31T09:30:00Z"), "spec": chat})
 
     middle = LOG.index("ö".encode()) + 1
     pod = shell(b"\x01" + LOG[:middle], b"\x01" + LOG[middle:], b"\x01half a li")
@@ -236,3 +239,27 @@ async def test_attaching_runs_kubectl_in_the_instances_pod() -> None:
         *("exec", "--stdin", "--tty", "efrit-one-0", "--container", "emacs", "--"),
         *("emacsclient", "--tty", "--socket-name=efrit"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("note", "told", "advice"),
+    [
+        (
+            f" {UNSTORED_RESULT} its Secret was refused: exceeded quota. The whole result is in /queue/x of pod p.",
+            "is truncated: its Secret was refused: exceeded quota. The whole result is in /queue/x of pod p.",
+            "read the file",
+        ),
+        ("", "is truncated: Emacs kept the first 9 bytes", "maxResultBytes"),
+    ],
+)
+async def test_why_a_result_has_only_its_beginning_is_told(note: str, told: str, advice: str) -> None:
+    async def cut(request: web.Request) -> web.Response:
+        complete = {"type": "Complete", "status": "True", "reason": "Succeeded", "message": f"It is done.{note}"}
+        status = {"phase": "Succeeded", "result": "beginning", "truncated": True, "conditions": [complete]}
+        return web.json_response({"metadata": {"name": "r"}, "spec": {"type": "eval"}, "status": status})
+
+    async with served({f"{REQUESTS}/r": cut}) as backend:
+        with pytest.raises(ResultTruncated) as caught:
+            await backend.result(Handle("r"))
+    assert (told in caught.value.message, advice in caught.value.advice) == (True, True), caught.value.message
+    assert caught.value.kept == "beginning"

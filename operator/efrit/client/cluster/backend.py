@@ -47,6 +47,7 @@ from efrit.client.interface import (
     Work,
 )
 from efrit.client.placement import least_loaded, unnamed
+from efrit.client.words import UNSTORED_RESULT
 from efrit.client.worklog import entry, words_in
 
 if TYPE_CHECKING:
@@ -318,7 +319,7 @@ class ClusterBackend:
         reference = found.get("status", {}).get("resultRef")
         if not reference:
             if state.truncated:
-                raise _truncated(handle, state.result or "")
+                raise _not_stored(state) or _truncated(handle, state.result or "")
             return state.result or ""
         data = await self._referenced(state, reference)
         if not (sha256 := reference.get("sha256")):
@@ -379,6 +380,18 @@ def _truncated(handle: Handle, kept: str) -> ResultTruncated:
         f"the result of {handle.id} is truncated: Emacs kept the first {len(kept.encode())} bytes",
         "have the work write it to a file, or raise spec.limits.maxResultBytes of the instance",
         kept,
+    )
+
+
+def _not_stored(state: RequestState) -> ResultTruncated | None:
+    """Return what is told of a result whose Secret was refused; None where Emacs itself kept no more."""
+    _, found, why = state.message.partition(UNSTORED_RESULT)
+    if not found:
+        return None
+    return ResultTruncated(
+        f"the result of {state.handle.id} is truncated:{why}",
+        "read the file that is named while it is kept, or run the work again once such a Secret is allowed",
+        state.result or "",
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from efrit.api import EfritInstance, RequestReason
+from efrit.api.reasons import UNSTORED_RESULT
 from efrit.controller.decide.actions import Action, LookAgain
 from efrit.controller.decide.case import Case
 from efrit.controller.decide.children import naming
@@ -74,7 +75,7 @@ def unstored_result(case: Case) -> str | None:
     failure = failure_of(case, "StoreResult")
     if failure is None or failure.refusals < RESULT_ATTEMPTS:
         return None
-    text = f"Only the beginning of the result is stored: its Secret was refused: {_sentence(failure)}"
+    text = f"{UNSTORED_RESULT} its Secret was refused: {_sentence(failure)}"
     target = case.snapshot.target
     return text if target is None else f"{text} {_archived(target.instance, case.snapshot.request.metadata.uid)}"
 

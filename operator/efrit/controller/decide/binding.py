@@ -18,8 +18,18 @@ def bind(case: Case) -> list[Action]:
     ready, asleep = placement.choose(snapshot.candidates), placement.to_wake(snapshot.candidates)
     chosen = ready or next(iter(asleep), None)
     if chosen is None:
-        return wait(case, RequestReason.INSTANCE_NOT_READY, "No ready instance matches: waiting for one.", [])
+        return wait(case, RequestReason.INSTANCE_NOT_READY, _no_match(case), [])
     return _bound(case, chosen)
+
+
+def _no_match(case: Case) -> str:
+    """Return why no instance gets the request: none matches, or none of those that do is ready."""
+    spec, count = case.snapshot.request.spec, len(case.snapshot.candidates)
+    if count:
+        return f"None of the EfritInstances that match is ready ({count} match): waiting for one."
+    if spec.pool_ref is not None:
+        return f"There is no EfritInstance of the pool {spec.pool_ref.name}: waiting for one."
+    return "No EfritInstance has the labels of spec.selector: waiting for one."
 
 
 def move_from_lost_node(case: Case) -> list[Action] | None:

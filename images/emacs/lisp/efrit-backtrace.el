@@ -10,6 +10,7 @@
 
 ;;; Code:
 
+(require 'seq)
 (require 'efrit-print)
 
 (defconst efrit-backtrace-frames 20
@@ -28,30 +29,56 @@ Code that signals and handles more of them is to be no slower for it.")
 (defvar efrit-backtrace--left 0
   "How many conditions of this request are still looked at.")
 
+(defvar efrit-backtrace--form nil
+  "A list of the form that is evaluated for the request, or nil.")
+
+(defconst efrit-backtrace--own 12
+  "How many calls at most are the hook's own, in Lisp that is not compiled.")
+
 (defun efrit-backtrace-begin ()
   "Forget what an earlier request has signalled."
   (setq efrit-backtrace--last nil
+        efrit-backtrace--form nil
         efrit-backtrace--left efrit-backtrace-signals))
+
+(defun efrit-backtrace-evaluate (form)
+  "Return the value of FORM, whose calls are those worth remembering."
+  (setq efrit-backtrace--form (list form))
+  (prog1 (eval form t)
+    (setq efrit-backtrace--form nil)))
 
 (defun efrit-backtrace-note (symbol data)
   "Remember the calls that led to the condition SYMBOL with DATA.
 To be called by `signal-hook-function', which knows no other way to the stack."
-  (when (> efrit-backtrace--left 0)
+  (when (and efrit-backtrace--form (> efrit-backtrace--left 0))
     (setq efrit-backtrace--left (1- efrit-backtrace--left))
     (let ((signal-hook-function nil) (debug-on-signal nil) (inhibit-quit t)
-          ;; The first two are this function and the hook.
-          (left (+ 2 efrit-backtrace-frames)) frames)
+          (left (+ efrit-backtrace--own efrit-backtrace-frames)) frames)
       (condition-case nil
           (catch 'efrit-backtrace
             (mapbacktrace
              (lambda (evaluated function arguments _flags)
-               (when (or (eq function 'efrit-eval--all) (< left 1))
+               (when (or (< left 1)
+                         (and (eq function 'eval)
+                              (eq (car arguments) (car efrit-backtrace--form))))
                  (throw 'efrit-backtrace nil))
                (setq left (1- left))
                (push (list evaluated function arguments) frames))
              #'efrit-backtrace-note))
         (error nil))
-      (setq efrit-backtrace--last (cons symbol (cons data (nthcdr 2 (nreverse frames))))))))
+      (setq efrit-backtrace--last
+            (cons symbol (cons data (efrit-backtrace--without-hook
+                                     (nreverse frames) symbol data)))))))
+
+(defun efrit-backtrace--without-hook (frames symbol data)
+  "Return FRAMES without the calls of the hook, which get SYMBOL and DATA."
+  (let ((rest frames) (found frames) (left efrit-backtrace--own))
+    (while (and rest (> left 0))
+      (pcase-let ((`(,evaluated ,_ ,arguments) (pop rest)))
+        (when (and evaluated (eq (car arguments) symbol) (eq (cadr arguments) data))
+          (setq found rest)))
+      (setq left (1- left)))
+    (seq-take found efrit-backtrace-frames)))
 
 (defun efrit-backtrace-text (condition)
   "Return the calls that led to CONDITION, one a line, or nil if unknown."

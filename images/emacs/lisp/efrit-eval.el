@@ -67,7 +67,7 @@ Nothing is evaluated unless all of it can be read."
   (let (value)
     (pcase-dolist (`(,index . ,form) (efrit-eval--forms content))
       (setq efrit-eval--position (cons content index))
-      (setq value (eval form t)))
+      (setq value (efrit-backtrace-evaluate form)))
     (setq efrit-eval--position nil)
     value))
 

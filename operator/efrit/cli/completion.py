@@ -22,6 +22,7 @@ from efrit.client.interface import Backend
 
 SECONDS = 3.0
 """How long the names of a cluster may take: a person waits at the prompt."""
+SECONDS_VARIABLE = "EFRIT_COMPLETION_SECONDS"
 
 _MOST = 200
 _FILES, _NO_FILES = ":0", ":4"
@@ -205,7 +206,8 @@ def _kind(command: tuple[str, ...], action: argparse.Action) -> str | None:
 def _known(kind: str, given: Namespace) -> list[str]:
     """Return the names there are; none where they cannot be had, for nobody wants to read why at a prompt."""
     try:
-        return asyncio.run(asyncio.wait_for(_ask(kind, given), SECONDS))
+        seconds = float(os.environ.get(SECONDS_VARIABLE) or SECONDS)
+        return asyncio.run(asyncio.wait_for(_ask(kind, given), seconds))
     except Exception:  # noqa: BLE001 - completion offers what it can
         return []
 

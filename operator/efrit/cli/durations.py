@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 _NUMBER = r"\d{1,12}(?:\.\d{1,12})?"
-_PARTS = re.compile(rf"(?:{_NUMBER}(?:ms|s|m|h|d))+", re.ASCII)
-_PART = re.compile(rf"({_NUMBER})(ms|s|m|h|d)", re.ASCII)
-_SECONDS = re.compile(_NUMBER, re.ASCII)
+# Compiled when they are needed: most command lines name no duration.
+_PARTS = rf"(?:{_NUMBER}(?:ms|s|m|h|d))+"
+_PART = rf"({_NUMBER})(ms|s|m|h|d)"
 
 WEEK = 7 * 86_400.0
 YEAR = 365 * 86_400.0
@@ -17,11 +17,11 @@ YEAR = 365 * 86_400.0
 
 def parse(text: str) -> float:
     """Return the seconds of `text`. Raises ValueError."""
-    if _SECONDS.fullmatch(text):
+    if re.fullmatch(_NUMBER, text, re.ASCII):
         return float(text)
-    if not _PARTS.fullmatch(text):
+    if not re.fullmatch(_PARTS, text, re.ASCII):
         raise ValueError(f"{text!r} is not a duration: write 30s, 5m or 1h30m, or a number of seconds")
-    return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
+    return sum(float(number) * _UNITS[unit] for number, unit in re.findall(_PART, text, re.ASCII))
 
 
 def up_to(longest: float) -> Callable[[str], float]:

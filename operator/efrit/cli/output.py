@@ -10,8 +10,6 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
 
-from efrit.cli.color import painted_cell
-from efrit.cli.columns import columns, harmless
 from efrit.client.printed import unquoted as unquoted
 
 
@@ -67,6 +65,10 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]], *, colored: boo
 
     What others wrote moves no cursor: control characters become spaces.
     """
+    # Not needed by an eval, which is to be quick.
+    from efrit.cli.color import painted_cell
+    from efrit.cli.columns import columns
+
     cells = [list(head), *([_cell(each) for each in row] for row in rows)]
     widths = [max(columns(row[column]) for row in cells) for column in range(len(head))]
     lines = []
@@ -81,6 +83,8 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]], *, colored: boo
 def _cell(value: object) -> str:
     if value is None or value == "":
         return "-"
+    from efrit.cli.columns import harmless
+
     return harmless(str(value))
 
 

@@ -13,7 +13,7 @@ from efrit.client.backends import BACKEND_VARIABLE, Place
 from efrit.client.interface import Backend, Handle
 
 _OPTIONS = ("backend", "config", "kubeconfig", "context", "namespace")
-_COMMAND = re.compile(r"\befrit (?=(?:eval|submit|wait|logs|result|requests|instances|start|stop|restart|doctor)\b)")
+_COMMAND = r"\befrit (?=(?:eval|submit|wait|logs|result|requests|instances|start|stop|restart|doctor)\b)"
 
 
 def place_of(given: Namespace) -> Place:
@@ -49,7 +49,7 @@ class Invocation:
 
     def in_text(self, text: str) -> str:
         """Return `text` with every command in it as it has to be typed to reach the same place."""
-        return _COMMAND.sub(lambda _: f"{self.program}{self.options} ", text)
+        return re.sub(_COMMAND, lambda _: f"{self.program}{self.options} ", text)
 
     def tell_choice(self, given: Namespace, backend: Backend) -> None:
         """Say that a cluster was chosen for no other reason than that the program runs in a pod of it."""

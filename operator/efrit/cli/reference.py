@@ -118,7 +118,8 @@ Durations are written `30s`, `5m`, `1h30m`, or as a number of seconds. `efrit he
 examples. Tables have colours at a terminal; `NO_COLOR=1` turns them off.
 
 `eval "$(efrit completion bash)"` completes commands, options and values (instances, requests, plans, sessions,
-labels, contexts, namespaces); there are scripts for zsh and fish, too. kubectl 1.26 and later completes `kubectl
+labels, contexts, namespaces; what takes more than `EFRIT_COMPLETION_SECONDS`, by default 3, is left out); there are
+scripts for zsh and fish, too. kubectl 1.26 and later completes `kubectl
 efrit` by itself, as long as `kubectl_complete-efrit` (installed with `efrit`) is on the PATH.
 
 A Lisp error names the form in which it happened, by line and column. `efrit logs NAME` prints the backtrace, and what

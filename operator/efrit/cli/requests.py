@@ -129,7 +129,7 @@ async def run_requests(backend: Backend, given: Namespace) -> Exit:
         print(requests_table(states, colored=wanted(sys.stdout)))
     else:
         print(f"no requests in {backend.place}", file=sys.stderr)
-    if older:
+    if older and given.limit is None:
         print(f"efrit: only the newest {len(states)} requests are listed; --limit 0 lists all", file=sys.stderr)
     return Exit.TRUNCATED if incomplete else Exit.DONE
 

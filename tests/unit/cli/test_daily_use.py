@@ -75,11 +75,11 @@ def run(function: Any, backend: Listed, **options: Any) -> Exit:
     ("limit", "output", "first", "count", "note"),
     [
         (None, None, "r39", TABLE_ROWS, "only the newest 30 requests are listed; --limit 0 lists all"),
-        (5, None, "r39", 5, "only the newest 5 requests"),
+        (5, None, "r39", 5, ""),
         (0, None, "r39", 40, ""),
         (40, None, "r39", 40, ""),
         (None, "name", "r39", 40, ""),
-        (2, "name", "r39", 2, "only the newest 2"),
+        (2, "name", "r39", 2, ""),
     ],
 )
 def test_requests_are_listed_newest_first_up_to_the_limit(

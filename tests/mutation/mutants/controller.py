@@ -113,6 +113,13 @@ MUTANTS = (
         (f"{UNIT}/test_requests.py::test_an_ephemeral_queue_is_recorded_before_the_request_is_handed_to_it",),
     ),
     Mutant(
+        "a new decision after the write that says why a request is not accepted",
+        REQUESTS,
+        "    if any(isinstance(each, PatchStatus) for each in told):",
+        "    if False:",
+        (f"{UNIT}/test_failed_actions.py",),
+    ),
+    Mutant(
         "the look whether the queue that had a request is gone",
         REQUESTS,
         "    _queue_lost,\n    _stop,",

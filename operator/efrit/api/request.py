@@ -223,7 +223,10 @@ class ResultRef(ApiModel):
         description="Absolute path of a file on the instance's workspace volume.",
     )
     bytes: int = Field(ge=0, description="Size of the whole result in bytes (UTF-8).")
-    sha256: str = Field(max_length=64, description="SHA-256 of the whole result, in hexadecimal.")
+    sha256: str = Field(
+        max_length=64,
+        description="SHA-256 of the whole result, in hexadecimal; empty where only its beginning is stored.",
+    )
 
 
 class RequestError(ApiModel):

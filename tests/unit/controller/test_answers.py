@@ -181,6 +181,17 @@ def test_a_result_cut_by_emacs_says_so() -> None:
 # Large results.
 
 
+def test_a_secret_with_the_beginning_that_emacs_had_room_for_has_no_digest_of_the_whole() -> None:
+    beginning = "x" * (INLINE + 1)
+
+    actions = answer(result=beginning, truncated=True, sha256="a" * 64, result_bytes=9_999_999)
+
+    secret, status = the(actions, StoreResult).manifest, written(actions)
+    assert base64.b64decode(secret["data"]["result"]).decode() == beginning
+    assert (status["resultRef"]["bytes"], status["resultRef"]["sha256"]) == (9_999_999, "")
+    assert status["truncated"] is True
+
+
 def test_a_result_of_exactly_32_kib_stays_inline() -> None:
     actions = large("x" * INLINE)
 

@@ -202,7 +202,8 @@ def _result(request: EfritRequest, response: Response, room: Room) -> tuple[list
     fields: dict[str, Any] = {"result": inline, "truncated": response.truncated or not whole}
     if whole:
         return [], fields
-    reference = {"bytes": response.result_bytes, "sha256": response.sha256 or ""}
+    # The digest is that of the whole, which is stored nowhere when Emacs had to cut it.
+    reference = {"bytes": response.result_bytes, "sha256": "" if response.truncated else response.sha256 or ""}
     if response.result_path is not None:
         fields["result_ref"] = ResultRef(workspace_path=response.result_path, **reference)
         return [], fields

@@ -26,7 +26,7 @@ AUDIT_POLICY = {
 
 @dataclass(frozen=True)
 class Filled:
-    """A volume of an instance that had no bytes or no inodes left. volume: queue or workspace."""
+    """A volume of an instance that had no space left, or failed. volume: queue or workspace."""
 
     instance: str
     volume: str
@@ -66,10 +66,10 @@ def clemency(
         begun[each.word] = min(each.written, begun.get(each.word, each.written))
     for request in submitted:
         status = last.status if (last := final.get(request.uid)) else {}
-        if last is None or not status.get("truncated") or status.get("resultRef"):
+        if last is None or not status.get("truncated"):
             continue
         if request.uid in cut_by_emacs:
-            why = "its workspace was full while it ran"
+            why = "its workspace was full, or failed, while it ran"
             since = begun.get(request.word, request.at)
             allowed = any(
                 each.instance in request.instances
@@ -78,6 +78,8 @@ def clemency(
                 and each.end >= since
                 for each in filled
             )
+        elif status.get("resultRef"):
+            continue
         else:
             why = "the Secret of its result was refused"
             allowed = f"{SECRET_PREFIX}{request.uid}" in refused

@@ -17,6 +17,7 @@ from pathlib import Path
 from tests.chaos.ground import Ground
 from tests.chaos.hand import Hand
 from tests.chaos.history import Answer, Note, ObjectVersion, Ran
+from tests.chaos.leadership import LeaseRecorder, leaderless
 from tests.chaos.light_processes import DAEMONS, DISTURBING, Controller, armed_fault, chosen, is_emacs
 from tests.chaos.operations import OPERATIONS, Operations
 from tests.chaos.plan import Do, FileFate, Plan, Step, Theme
@@ -56,6 +57,7 @@ class Stage(Hand):
         self._shims: Shims | None = None
         self._points: dict[Step, Point] = {}
         self._objects: list[ObjectRecorder] = []
+        self._leases: LeaseRecorder | None = None
         self.operations = Operations(self)
         self.disturbances: list[tuple[float, float]] = []
         """When the controller or its API server was kept from working."""
@@ -77,6 +79,8 @@ class Stage(Hand):
         for plural in ("efritinstances", "statefulsets", "efritplans"):
             self._objects.append(ObjectRecorder(self.ground.plane, plural, self.namespace, self.clock))
             self._objects[-1].start()
+        self._leases = LeaseRecorder(self.ground.plane, "leases", self.namespace, self.clock)
+        self._leases.start()
         server = None
         if plan.theme is Theme.CALLS:
             self._proxy = Proxy(self.ground.plane)
@@ -108,8 +112,8 @@ class Stage(Hand):
             self._proxy.close()
         if hasattr(self, "recorder"):
             self.recorder.close()
-        for each in self._objects:
-            each.close()
+        for watcher in (*self._objects, *filter(None, (self._leases,))):
+            watcher.close()
         if hasattr(self, "site"):
             self.ground.mend()
             self.operations.close()
@@ -305,6 +309,7 @@ class Stage(Hand):
             if struck := point.news():
                 self.hits[point.fault.fate.value] += struck
                 self.note("shim", f"strikes {struck} times: {point.fault}", instance=point.instance, fault=True)
+                self.operations.observe_file_fault(point)
                 if point.fault.program == "emacs" and point.fault.fate in (FileFate.KILL_BEFORE, FileFate.KILL_AFTER):
                     self._lose(point.instance, point.armed_at, self.clock(), str(point.fault))
 
@@ -378,6 +383,11 @@ class Stage(Hand):
         """Return the requests of the other tenant that are not final."""
         tenant = self.operations.tenant
         return tenant.open() if tenant is not None else ()
+
+    @property
+    def leaderless(self) -> tuple[tuple[float, float], ...]:
+        """Return the spans so far in which no controller renewed its Lease; none where other runs share it."""
+        return leaderless(self._leases.renewals, self.clock()) if self._leases is not None else ()
 
     @property
     def objects(self) -> tuple[ObjectVersion, ...]:

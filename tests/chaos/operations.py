@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from tests.chaos.large_results import Filled
 from tests.chaos.plan import Do, Step, Theme
 from tests.chaos.refusals import Quota, Refusal
+from tests.chaos.shims import Point
 from tests.chaos.tenant import Tenant
 from tests.chaos.users import Users
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 VOLUME_OPTIONS = "size=6m,nr_inodes=300,mode=777"
 FILLING = "filling-"
+RESULTS = "/.efrit/results/"
 TENANT_FAULTS = frozenset({Do.DELETE_TENANT, Do.FORBID_TENANT, Do.REFUSE_TENANT, Do.STOP_TENANT, Do.FLOOD_TENANT})
 OPERATIONS = TENANT_FAULTS | {Do.UPGRADE, Do.REFUSE, Do.QUOTA, Do.FILL, Do.KEEP_POD}
 
@@ -73,9 +75,14 @@ class Operations:
 
     @property
     def filled(self) -> tuple[Filled, ...]:
-        """Return which volumes were full, and when."""
+        """Return which volumes were full or failed, and when."""
         still = (Filled(*each, self._stage.clock()) for each in self._full.values())
         return (*self._relieved, *still)
+
+    def observe_file_fault(self, point: Point) -> None:
+        """Take in that a fault of files has struck."""
+        if RESULTS in point.fault.path:
+            self._relieved.append(Filled(point.instance, "workspace", point.armed_at, self._stage.clock()))
 
     def _fill(self, volume: Path, what: str) -> None:
         numbers = itertools.count()

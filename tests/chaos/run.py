@@ -18,6 +18,7 @@ import httpx
 from tests.chaos import collect
 from tests.chaos.history import REMOVED, History, QueueFile
 from tests.chaos.invariants import violations
+from tests.chaos.leadership import seconds_of
 from tests.chaos.light import Stage
 from tests.chaos.plan import Do, Plan, Step, Theme, When
 from tests.chaos.timeline import report
@@ -28,6 +29,8 @@ from tests.integration.kube import Refused
 TICK_SECONDS = 0.02
 LITTER_SECONDS = 3.0
 """How long a temporary file lies before nobody is believed to work on it."""
+LONGEST_WAIT_SECONDS = 240.0
+"""Whether anybody leads or not."""
 CALLS_SECONDS = 4.0
 """How long faults of calls stay armed after the last step."""
 
@@ -186,9 +189,11 @@ class _Look:
 
 
 def _within(stage: Stage, seconds: float, reached: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + seconds
+    """Whether it is reached within so many seconds in which a controller led."""
+    began, before = time.monotonic(), seconds_of(stage.leaderless)
     while not reached():
-        if time.monotonic() > deadline:
+        waited = time.monotonic() - began
+        if waited > LONGEST_WAIT_SECONDS or waited - (seconds_of(stage.leaderless) - before) > seconds:
             return False
         stage.tend()
         time.sleep(5 * TICK_SECONDS)

@@ -158,6 +158,30 @@ def test_i4_a_large_result_that_is_not_what_its_reference_says() -> None:
     assert broken(torn) >= {"I4", "I8"}
 
 
+def cut_by_emacs(**reference: object) -> History:
+    whole, beginning = Digest.of(LARGE + "and more"), Digest.of(LARGE)
+    pointer = {"secretName": "efrit-result-uid-a", "bytes": whole.size, "sha256": "", **reference}
+    return history(
+        submitted=(asked(ends=(End("Succeeded", whole),)),),
+        versions=(OPEN, final(result=LARGE[:32_768], truncated=True, resultRef=pointer)),
+        answers=(answer(result=LARGE, truncated=True, sha256=whole.sha256),),
+        results={UID: beginning},
+        secrets=(("ns", "efrit-result-uid-a"),),
+        clemency=(Clemency("Succeeded", "its workspace was full while it ran", request="a"),),
+    )
+
+
+def test_i4_a_result_that_emacs_cut_is_not_said_to_be_whole() -> None:
+    assert violations(cut_by_emacs()) == []
+    assert broken(cut_by_emacs(sha256=Digest.of(LARGE + "and more").sha256)) == {"I4"}
+
+
+def test_i4_the_beginning_that_is_stored_is_the_one_that_was_answered() -> None:
+    found = cut_by_emacs()
+    torn = {UID: Digest.of(LARGE[:-1])}
+    assert broken(history(**{**vars_of(found), "clemency": found.clemency, "results": torn})) == {"I4"}
+
+
 def vars_of(found: History) -> dict[str, object]:
     return {name: getattr(found, name) for name in ("submitted", "versions", "answers", "results", "secrets")}
 

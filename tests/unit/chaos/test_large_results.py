@@ -76,3 +76,14 @@ def test_refused_secrets_are_read_from_the_audit_log(tmp_path: Path) -> None:
 
 def test_no_audit_log_is_no_refusal(tmp_path: Path) -> None:
     assert refused_secrets(tmp_path / "audit.log", "ns") == frozenset()
+
+
+def test_the_secret_of_the_beginning_that_emacs_kept_does_not_make_the_result_whole() -> None:
+    cut = final(at=5.0, truncated=True, resultRef={"secretName": f"efrit-result-{UID}", "bytes": 9, "sha256": ""})
+    assert not allowed(cut, by_emacs=True)
+    assert allowed(cut, by_emacs=True, full=(FULL,))
+
+
+def test_a_result_that_lies_in_its_secret_whole_needs_no_allowance() -> None:
+    whole = final(at=5.0, truncated=True, resultRef={"secretName": f"efrit-result-{UID}", "bytes": 9, "sha256": "a"})
+    assert not allowed(whole, refused=(f"efrit-result-{UID}",), full=(FULL,))

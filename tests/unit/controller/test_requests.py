@@ -536,6 +536,16 @@ def test_a_request_for_an_instance_that_never_comes_is_rejected() -> None:
     assert "create it" in status["error"]["message"]
 
 
+def test_a_clock_ahead_of_the_api_servers_does_not_shorten_the_wait_for_an_instance() -> None:
+    ahead = NOW + seconds(3600)
+    given = snapshot(seen_time=ahead)
+
+    actions = decide(given, ahead + seconds(10))
+    assert written(actions)["reason"] == "InstanceNotReady"
+    assert the(actions, LookAgain).after == seconds(20)
+    assert written(decide(given, ahead + seconds(30)))["reason"] == "Rejected"
+
+
 def test_a_request_older_than_the_controller_for_an_instance_that_is_gone_has_an_unknown_end() -> None:
     given = snapshot(listed_at_start=True)
 

@@ -280,6 +280,8 @@ class RequestSnapshot:
     handover: Handover | None = None
     ahead: int = 0
     """Open requests of the same target that are not handed over and go first."""
+    seen_time: datetime | None = None
+    """When this process first saw it, by this process's clock."""
     listed_at_start: bool = False
     """The request may be older than this process: another may have handed it over without having written so."""
     gone: bool = False

@@ -150,6 +150,8 @@ class RequestRecord:
     failure: ActionFailure | None = None
     submitting: bool = False
     """Whether a call that hands it over is under way."""
+    seen_time: datetime | None = None
+    """When it was first seen, by the clock of this process."""
     listed_at_start: bool = False
     """Whether it was seen before the first list of its namespace was complete.
 

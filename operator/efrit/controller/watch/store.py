@@ -107,6 +107,7 @@ class Store(ApplyResults):
             self._requests[request.key] = RequestRecord(
                 request,
                 self._told_before(request),
+                seen_time=self._clock(),
                 listed_at_start=not self.is_listed(request.metadata.namespace),
             )
             self._keys[request.metadata.uid] = request.key
@@ -264,6 +265,7 @@ class Store(ApplyResults):
             bridge_view=view,
             handover=entry.handover,
             ahead=self._ahead(self._instances[target_key], target, key) if target_key and target and not view else 0,
+            seen_time=entry.seen_time,
             listed_at_start=entry.listed_at_start,
             gone=entry.gone,
             cramped=entry.cramped,

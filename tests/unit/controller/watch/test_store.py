@@ -125,6 +125,20 @@ async def test_an_older_version_of_an_instance_is_ignored() -> None:
 
 
 @on_virtual_time
+async def test_a_request_is_first_seen_once_whatever_is_told_of_it_later() -> None:
+    world = World()
+    world.store.observe_request(request_json(version="100"))
+    first = world.now()
+    await elapse(5)
+
+    world.store.observe_request(request_json(version="101", cancel=True))
+
+    snapshot = world.store.request_snapshot(WORK)
+    assert snapshot is not None
+    assert snapshot.seen_time == first
+
+
+@on_virtual_time
 async def test_an_older_version_of_a_request_is_ignored_so_that_the_controller_reads_its_own_writes() -> None:
     world = World()
     world.store.observe_request(request_json(version="100"))

@@ -314,11 +314,15 @@ PLANNED = {*(scene.write for scene in SCENES.values()), *AT_STARTUP.values(), *E
 UNCERTAIN = (Fate.KILL_AFTER_COMMIT, Fate.LOST_REPLY, Fate.CONFLICT_409)
 
 
+DISTINCT = tuple(each for each in OF_WRITES if each is not Fate.KILL_AFTER_REPLY)
+"""To be killed after the reply leaves what being killed after the commit leaves: a write that took effect."""
+
+
 def chosen(everything: bool) -> list[tuple[str, Fate]]:
     """Return which scene is played under which fault."""
-    others = [each for each in OF_WRITES if each not in UNCERTAIN]
+    others = [each for each in DISTINCT if each not in UNCERTAIN]
     found = []
     for number, (name, scene) in enumerate(SCENES.items()):
         some = (*UNCERTAIN, others[number % len(others)])
-        found += [(name, fate) for fate in (OF_WRITES if everything or scene.vital else some)]
+        found += [(name, fate) for fate in (OF_WRITES if everything else DISTINCT if scene.vital else some)]
     return found

@@ -16,6 +16,7 @@
 (require 'debug)
 (require 'efrit-settings)
 (require 'efrit-interrupt)
+(require 'efrit-background)
 (require 'efrit-print)
 (require 'efrit-context)
 (require 'efrit-backtrace)
@@ -215,9 +216,11 @@ A debugger comes here with a signal, which may be an order to stop."
 (defun efrit-eval--debug (function &rest arguments)
   "Call `debug', given as FUNCTION, with ARGUMENTS unless a request runs.
 Signals end here where code has set `debugger' to it: whether they are an order
-to stop is decided first.  Called by hand, it would wait for a user."
+to stop is decided first.  Called by hand, it would wait for a user.
+Where nobody is, it would end Emacs."
   (cond ((not (and efrit-eval--running inhibit-interaction))
-         (apply function arguments))
+         (apply (if (efrit-background-attended-p) function #'efrit-background-debugger)
+                arguments))
         (arguments (apply #'efrit-interrupt-debugger arguments))
         (t (signal 'inhibited-interaction nil))))
 

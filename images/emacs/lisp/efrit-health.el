@@ -145,6 +145,10 @@ On a full disk it can still be written over the last one, of the same size.")
   (unless (< -0.001 (- (float-time) efrit-health--written) efrit-health--pause)
     (efrit-health-beat)))
 
+(defun efrit-health-beat-age ()
+  "Return the seconds since the last heartbeat."
+  (- (float-time) efrit-health--written))
+
 (defun efrit-health-begin (claim &optional now)
   "Say that CLAIM is being worked on; with NOW, whenever that was said last."
   (setq efrit-health--current claim)

@@ -34,6 +34,9 @@
 (defvar efrit-interrupt-heard-function #'ignore
   "Called when a signal came that does not mean the request that runs.")
 
+(defvar efrit-interrupt-idle-function #'ignore
+  "Called when a signal came while no request runs: there may be work.")
+
 (defconst efrit-interrupt--reasons '("Cancelled" "TimedOut")
   "What a control file may say.")
 

@@ -45,6 +45,7 @@
 (require 'efrit-recover)
 (require 'efrit-watchdog)
 (require 'efrit-process)
+(require 'efrit-background)
 
 ;; The default would let the signal open a debugger in an idle daemon.
 (setq debug-on-event nil)
@@ -61,7 +62,10 @@
   "Non-nil when something happened in requests/ that was not looked at.")
 
 (defvar efrit-server--tick nil
-  "The regular timer.")
+  "The timer of the next tick.")
+
+(defvar efrit-server--spare-tick nil
+  "The timer that goes off when the tick before it has failed to.")
 
 (defvar efrit-server--soon nil
   "The timer that goes on with the work, if it is set.")
@@ -89,7 +93,7 @@
   `(save-current-buffer
      (save-match-data
        (condition-case err
-           (let ((inhibit-quit t)) ,@body)
+           (let ((inhibit-quit t) (debug-on-event nil)) ,@body)
          (error (efrit-server--log "%s" (error-message-string err)))))))
 
 ;;;; Serving one request
@@ -108,6 +112,7 @@
   "Answer the request of CLAIM with RESULT."
   (let ((answer (efrit-server--answer claim result)))
     (efrit-health-count result)
+    (efrit-background-record (efrit-request-id (efrit-claim-request claim)))
     (setq efrit-server--held (lambda () (efrit-answer-store answer)))
     (efrit-server--release)))
 
@@ -315,11 +320,41 @@ Sessions take turns with requests: a step, a request, a step."
 
 (defun efrit-server--on-tick ()
   "Beat, and have the queue scanned in case an event was lost."
-  (unwind-protect
-      (efrit-server--look-around)
-    ;; After a throw, Emacs would take the timer to be running for ever.
-    (when (timerp efrit-server--tick)
-      (setf (timer--triggered efrit-server--tick) nil))))
+  ;; First: whatever happens in this tick, the next two are set.
+  (efrit-server--set-ticks)
+  (efrit-server--end-if-unwound)
+  (efrit-server--look-around))
+
+(defun efrit-server--end-if-unwound ()
+  "End Emacs when it seems to work and does not.
+After an overflow of the C stack, Emacs goes on at its command loop and takes no
+binding back: whatever was bound while a request ran stays so for good."
+  (when (and efrit-server--busy
+             (not (efrit-background-on-stack-p
+                   '(efrit-server--work efrit-server--load-init-file))))
+    (efrit-server--log "%s overflowed the C stack: ending this Emacs"
+                       (if efrit-health--current
+                           (concat "request " (efrit-request-id (efrit-claim-request
+                                                                 efrit-health--current)))
+                         "code"))
+    (efrit-background-end-emacs)))
+
+(defun efrit-server--set-ticks ()
+  "Set the timers of the next tick and of the one that goes off in its stead.
+Both are set anew for each tick: a throw out of a repeating timer would end it,
+and Emacs lets other timers be late while one that repeats goes off."
+  (dolist (timer (list efrit-server--tick efrit-server--spare-tick))
+    (when (timerp timer) (cancel-timer timer)))
+  (setq efrit-server--tick
+        (run-with-timer efrit-heartbeat-seconds nil #'efrit-server--on-tick)
+        efrit-server--spare-tick
+        (run-with-timer (* 1.5 efrit-heartbeat-seconds) nil #'efrit-server--on-tick)))
+
+(defun efrit-server--ticks-set-p ()
+  "Return non-nil when both ticks are set."
+  (and (efrit-server--timer-set-p efrit-server--tick (* 3 efrit-heartbeat-seconds))
+       (efrit-server--timer-set-p efrit-server--spare-tick
+                                  (* 3 efrit-heartbeat-seconds))))
 
 (defun efrit-server--look-around ()
   "Do what is to be done with every tick."
@@ -330,6 +365,7 @@ Sessions take turns with requests: a step, a request, a step."
     (efrit-health-beat-if-stale)
     (efrit-session-look)
     (efrit-process-look-at-all)
+    (efrit-background-look-at-threads)
     (unless efrit-server--busy
       (efrit-server--settle-strays)
       ;; The list of results is that of the Emacs whose queue this is.
@@ -352,6 +388,10 @@ An answer that is held back is one of our own, though of no session any more."
       ((efrit-queue-trouble file-error)
        (efrit-server--log "%s" (error-message-string err))))))
 
+(defun efrit-server--look-soon ()
+  "Have everything looked at, as soon as what runs is over."
+  (run-with-timer 0 nil #'efrit-server--on-tick))
+
 (defun efrit-server-poke ()
   "Look at everything again; SIGUSR2 calls this when no evaluation hears it."
   (interactive)
@@ -363,20 +403,14 @@ An answer that is held back is one of our own, though of no session any more."
 
 (defun efrit-server--arm ()
   "Set up the tick and the watch where they are missing."
-  (unless (efrit-server--timer-set-p efrit-server--tick
-                                     (* 3 efrit-heartbeat-seconds))
-    (when (timerp efrit-server--tick) (cancel-timer efrit-server--tick))
-    (setq efrit-server--tick
-          (run-with-timer efrit-heartbeat-seconds efrit-heartbeat-seconds
-                          #'efrit-server--on-tick)))
+  (efrit-background-arm)
+  (unless (efrit-server--ticks-set-p) (efrit-server--set-ticks))
   (unless (efrit-server--watching-p)
     (efrit-server--watch)))
 
 (defun efrit-server--timer-set-p (timer seconds)
   "Return non-nil when TIMER will go off, within SECONDS."
   (and (memq timer timer-list)
-       ;; The mark of one that runs, and stays where a throw has ended it.
-       (not (timer--triggered timer))
        ;; After the clock was set back, a timer would sleep that much longer.
        (< (float-time (time-subtract (timer--time timer) nil)) seconds)))
 
@@ -460,6 +494,9 @@ An answer that is held back is one of our own, though of no session any more."
   (add-hook 'kill-emacs-hook #'efrit-server--on-exit)
   (setq efrit-session-wake-function #'efrit-server--wake
         efrit-interrupt-heard-function #'efrit-health-beat
+        efrit-interrupt-idle-function #'efrit-server--look-soon
+        efrit-background-beat-age-function #'efrit-health-beat-age
+        efrit-background-log-function (lambda (line) (efrit-server--log "%s" line))
         efrit-sessions nil
         efrit-server--dirty t
         efrit-server--failures 0
@@ -470,6 +507,7 @@ An answer that is held back is one of our own, though of no session any more."
   (efrit-health-beat)
   (setq efrit-server--up t)
   (efrit-server--arm)
+  (efrit-background-record nil)
   (efrit-server--load-init-file)
   (efrit-server--log "serving %s" efrit-queue-directory)
   (efrit-server--go-on-in 0))
@@ -501,7 +539,7 @@ An answer that is held back is one of our own, though of no session any more."
   (interactive)
   (setq efrit-server--up nil)
   (efrit-server--unwatch)
-  (dolist (timer (list efrit-server--tick efrit-server--soon))
+  (dolist (timer (list efrit-server--tick efrit-server--spare-tick efrit-server--soon))
     (when (timerp timer) (cancel-timer timer)))
   (efrit-watchdog-stop)
   (efrit-eval-uninstall)

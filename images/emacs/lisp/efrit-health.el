@@ -18,6 +18,7 @@
 (require 'efrit-answer)
 (require 'efrit-sessions)
 (require 'efrit-fence)
+(require 'efrit-background)
 
 (defvar efrit-health--counts nil
   "The counters, a plist.")
@@ -93,6 +94,7 @@
       ,@(when efrit-health-init-problem
           `((init_problem . ,(efrit-print-head
                               (efrit-print-clean efrit-health-init-problem) 200))))
+      (attended . ,(if (efrit-background-attended-p) t :false))
       (current . ,(if request (efrit-request-id request) :null))
       (attempt . ,(if claim (efrit-claim-attempt claim) :null))
       (started . ,(if claim (efrit-answer-time (efrit-claim-started claim)) :null))

@@ -6,11 +6,17 @@
 
 ;; Where no bridge watches over Emacs, a small shell does.  It is told of each
 ;; request before that runs, and looks now and then whether its file is still in
-;; processing/; when the time is over it sends SIGUSR2, and again every second.
-;; A tool that a session calls is watched in the same way, bridge or not: its time
-;; is the session's affair.
-;; What the signal means is decided in efrit-interrupt.el.  One helper lives as
-;; long as Emacs: telling it costs a write to a pipe, starting one a fork.
+;; processing/; when the time is over it sends SIGUSR2, and again every second.  An
+;; Emacs that hears none of these signals for the grace time is killed.  A tool that
+;; a session calls is watched in the same way, bridge or not: its time is the
+;; session's affair, and where there is a bridge, the bridge kills.
+;;
+;; Each file is watched by a shell of its own, so that its time counts from its own
+;; start.  Before each signal the shell asks whether Emacs is still its parent's
+;; parent: numbers of processes come back.  One helper lives as long as Emacs:
+;; telling it costs a write to a pipe, starting one a fork.
+;;
+;; What the signal means is decided in efrit-interrupt.el.
 
 ;;; Code:
 
@@ -18,26 +24,51 @@
 
 (defconst efrit-watchdog--script "
 emacs=$1
-while read -r limit file; do
-  waited=0
+self=$$
+parent() {
+  if [ -r /proc/self/stat ]; then
+    read -r stat < \"/proc/$self/stat\" && stat=${stat##*)} && set -- $stat && echo \"$2\"
+  else
+    ps -o ppid= -p \"$self\" | tr -d ' '
+  fi
+}
+tell() {
+  [ \"$(parent)\" = \"$emacs\" ] && kill -s \"$1\" \"$emacs\" || exit 0
+}
+watch() {
+  left=$1 grace=$2 file=$3 nap=50 signals=0
   while [ -e \"$file\" ]; do
-    left=$((limit - waited))
     if [ \"$left\" -le 0 ]; then
-      kill -USR2 \"$emacs\" || exit 0
-      nap=1000
-    else
-      nap=$((waited / 4))
-      [ \"$nap\" -ge 50 ] || nap=50
-      [ \"$nap\" -le 1000 ] || nap=1000
-      [ \"$nap\" -le \"$left\" ] || nap=$left
+      if [ \"$grace\" -gt 0 ] && [ \"$signals\" -ge \"$grace\" ]; then
+        echo \"efrit: killing Emacs $emacs: it did not hear $signals signals\" >&2
+        tell KILL
+      else
+        tell USR2
+      fi
+      signals=$((signals + 1)) nap=1000
+    elif [ \"$nap\" -gt \"$left\" ]; then
+      nap=$left
     fi
     rest=$((nap % 1000 + 1000))
     sleep \"$((nap / 1000)).${rest#1}\" || exit 1
-    waited=$((waited + nap))
+    left=$((left - nap))
+    nap=$((nap + nap / 4))
+    [ \"$nap\" -le 1000 ] || nap=1000
   done
+}
+while read -r limit grace file; do
+  # Most are over by then, and cost no shell.
+  [ ! -e \"$file\" ] || sleep 0.05 || exit 1
+  if [ -e \"$file\" ]; then
+    watch \"$((limit - 50))\" \"$grace\" \"$file\" < /dev/null &
+  fi
 done
 "
-  "The helper: reads lines of milliseconds and a file name.")
+  "The helper: reads lines of milliseconds, signals and a file name.
+So many signals are sent before Emacs is killed; with 0, it never is.")
+
+(defconst efrit-watchdog--grace 5
+  "Signals, one a second, that Emacs may leave unheard before it is killed.")
 
 (defvar efrit-watchdog--process nil
   "The helper, or nil.")
@@ -67,7 +98,8 @@ PATH is its file and SECONDS are as in `efrit-watchdog-signal'."
 
 (defun efrit-watchdog-signal (path seconds)
   "Have Emacs signalled when the file at PATH is still there after SECONDS."
-  (let ((line (format "%d %s\n" (+ 20 (ceiling (* 1000 seconds))) path)))
+  (let ((line (format "%d %d %s\n" (+ 20 (ceiling (* 1000 seconds)))
+                      (if efrit-bridge-p 0 efrit-watchdog--grace) path)))
     (condition-case nil
         (efrit-watchdog--tell line)
       (error

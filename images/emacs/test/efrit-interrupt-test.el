@@ -164,5 +164,47 @@ The signal is repeated, as a bridge does."
         (efrit-test-wait 60 (efrit-test-answer-p "b"))
         (should (equal (alist-get 'reason (efrit-test-answer "b")) "TimedOut"))))))
 
+(ert-deftest efrit-interrupt-code-that-hears-no-signal-is-ended-with-its-emacs-without-a-bridge ()
+  (efrit-test-with-daemon ("EFRIT_BRIDGE=0")
+    (efrit-test-submit "deaf" :options '(:timeout 0.5)
+                       :content "(let ((debug-on-event nil) (inhibit-quit t)) (while t))")
+    (efrit-test-wait 120 (not (process-live-p efrit-test-daemon)))
+    (efrit-test-daemon-start "EFRIT_BRIDGE=0")
+    (should (equal (alist-get 'reason (efrit-test-answer "deaf")) "Interrupted"))
+    (should (equal (efrit-test-value "next" "(+ 1 2)") "3"))))
+
+(ert-deftest efrit-interrupt-each-time-limit-counts-from-its-own-start ()
+  (efrit-test-with-daemon ("EFRIT_BRIDGE=0")
+    ;; The helper watches another file, as of the tool of a session, for long.
+    (efrit-test-eval "a" (format "(progn (write-region \"\" nil %S)
+                                         (efrit-watchdog-signal %S 600))"
+                                 (efrit-files-path "tmp" "other")
+                                 (efrit-files-path "tmp" "other")))
+    (efrit-test-submit "b" :content "(while t)" :options '(:timeout 0.5))
+    (efrit-test-wait 60 (efrit-test-answer-p "b"))
+    (should (equal (alist-get 'reason (efrit-test-answer "b")) "TimedOut"))))
+
+(ert-deftest efrit-interrupt-the-watchdog-signals-nobody-who-has-the-number-of-its-emacs ()
+  ;; A file that is left when Emacs was killed, and a process that is not the parent.
+  (efrit-test-with-queue
+    (let* ((file (concat efrit-workspace-directory "left"))
+           (other (make-process :name "other" :buffer nil :noquery t :sentinel #'ignore
+                                :command '("sleep" "600")))
+           (helper (make-process :name "helper" :buffer nil :noquery t :sentinel #'ignore
+                                 :connection-type 'pipe
+                                 :command (list "/bin/sh" "-c"
+                                                (concat efrit-watchdog--script
+                                                        "wait; echo > \"$2\"")
+                                                "watchdog" (number-to-string (process-id other))
+                                                (concat file "-over")))))
+      (unwind-protect
+          (progn
+            (write-region "" nil file nil 'silent)
+            (process-send-string helper (format "0 1 %s\n" file))
+            (process-send-eof helper)
+            (efrit-test-wait 60 (file-exists-p (concat file "-over")))
+            (should (process-live-p other)))
+        (mapc #'delete-process (list helper other))))))
+
 (provide 'efrit-interrupt-test)
 ;;; efrit-interrupt-test.el ends here

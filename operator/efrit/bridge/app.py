@@ -163,8 +163,8 @@ class Bridge:
     def _request_changed(self, view: RequestView) -> None:
         self._metrics.changed(view)
         self.events.append(view)
-        if view.state is RequestState.RUNNING:
-            self.poke()
+        if view.state in (RequestState.RUNNING, RequestState.ANSWERED):
+            self.supervisor.poke(view)
 
     # What the routes ask for
 

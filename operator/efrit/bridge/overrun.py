@@ -2,8 +2,9 @@
 
 Timed out: order, then interrupt each second, then kill after the grace time. Cancelled: the same without
 waiting for the timeout. An Emacs that nothing occupies and whose heartbeat has stopped is woken up: after its clock
-was set back its timers sleep that much longer. If it stays silent it is killed in the end, because nothing that waits
-would ever be answered.
+was set back its timers sleep that much longer, and code that a request has left behind is stopped by the signal. If
+it stays silent although it could run, it is killed after the grace time; if it cannot run, or a person works in it,
+after the stall time: nothing that waits would ever be answered.
 
 Several may run at once: one eval at most, which occupies Emacs, and sessions, which occupy it while they run a tool
 and otherwise wait for their model. Whatever occupies Emacs within its own time is left in peace: a session that is to
@@ -36,11 +37,17 @@ class Run:
 
 @dataclass(frozen=True)
 class EmacsAlive:
-    """The Emacs that runs them: when we first saw this start of it, its last news, and what it said occupies it."""
+    """The Emacs that runs them: when we first saw this start of it, its last news, and what it said occupies it.
+
+    `unresponsive`: the seconds of the present silence in which it could run and did not answer.
+    `attended`: a person may be working in it.
+    """
 
     since: float
     heard: float
     current: RequestId | None = None
+    unresponsive: float = 0.0
+    attended: bool = False
 
 
 @dataclass(frozen=True)
@@ -131,11 +138,16 @@ def decide(
         return steps
     # Only sessions that wait, or nothing: an Emacs like that gives a sign of life every second.
     silence = now - max(emacs.heard, emacs.since)
-    if silence >= patience.stall:
+    if silence >= patience.stall or _is_hung(emacs, patience):
         return [Kill(None)]
     if not steps and silence >= WAKE_AFTER_SECONDS:
         return [Wake()]
     return steps
+
+
+def _is_hung(emacs: EmacsAlive, patience: Patience) -> bool:
+    """Return whether Emacs, occupied by nothing, could run and heard none of the signals of the grace time."""
+    return not emacs.attended and emacs.unresponsive >= WAKE_AFTER_SECONDS + patience.grace
 
 
 def _last_moment(

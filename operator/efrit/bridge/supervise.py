@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from efrit.bridge.emacs import EmacsProcess
+from efrit.bridge.emacs import EmacsProcess, Sample, could_run
 from efrit.bridge.overrun import (
     Asked,
     EmacsAlive,
@@ -27,7 +27,16 @@ from efrit.bridge.overrun import (
     next_look,
 )
 from efrit.errors import EfritError, ProtocolError
-from efrit.protocol import EmacsState, EmacsStats, Heartbeat, RequestId, request_file, response_file
+from efrit.protocol import (
+    EmacsState,
+    EmacsStats,
+    Heartbeat,
+    RequestId,
+    RequestState,
+    RequestView,
+    request_file,
+    response_file,
+)
 from efrit.queue import DurableQueue
 from efrit.queue.layout import HEARTBEAT, Area
 from efrit.queue.state import Entry
@@ -75,10 +84,17 @@ class Supervisor:
         self._asked: dict[RequestId, Asked] = {}
         self._killed_boot: str | None = None
         self._first_look = True
+        #: Since its last heartbeat: the latest sample of Emacs, when it was made, and how long Emacs could have run.
+        self._sample: tuple[Sample, float] | None = None
+        self._unresponsive = 0.0
+        #: Whose code may be what keeps Emacs busy when nothing runs.
+        self._last_answered: RequestId | None = None
         self.beat = time.monotonic()
 
-    def poke(self) -> None:
-        """Asks for a look at once: a request began, was cancelled, Emacs gave a sign of life."""
+    def poke(self, view: RequestView | None = None) -> None:
+        """Asks for a look at once: the request of `view` changed, or Emacs gave a sign of life."""
+        if view is not None and view.state is RequestState.ANSWERED:
+            self._last_answered = view.id
         self._poked.set()
 
     async def run(self) -> None:
@@ -105,8 +121,10 @@ class Supervisor:
         now = time.monotonic()
         if now - self.beat > _WE_SLEPT_SECONDS and self._heard is not None:
             self._heard = now
+            self._sample, self._unresponsive = None, 0.0
         self.beat = now
         self._read_heartbeat(now)
+        self._note_silence(now)
         runs = self._runs()
         alive = self._alive()
         if alive is not None and not listening(runs, alive, now):
@@ -139,11 +157,23 @@ class Supervisor:
             if self._process.send(signal.SIGUSR2):
                 self._on_signal("SIGUSR2")
         elif self._killed_boot != self._process.boot and not self._may_have_ended(step.id):
-            what = f"request {step.id} did not stop" if step.id else "it has hung without a request"
+            what = f"request {step.id} did not stop" if step.id else self._why_silent(now)
             log.warning("killing Emacs (pid %d): %s", self._process.pid, what)
             self._killed_boot = self._process.boot
             if self._process.send(signal.SIGKILL):
                 self._on_signal("SIGKILL")
+
+    def _why_silent(self, now: float) -> str:
+        silence = now - (self._heard if self._heard is not None else self._boot_seen)
+        after = "" if self._last_answered is None else f"; the last answer was that of {self._last_answered}"
+        return f"silent for {silence:.0f} s while no request ran{after}"
+
+    def _note_silence(self, now: float) -> None:
+        sample = None if self._process is None else self._process.sample()
+        if self._sample is not None and sample is not None:
+            before, moment = self._sample
+            self._unresponsive += could_run(before, sample, now - moment)
+        self._sample = None if sample is None else (sample, now)
 
     def _may_have_ended(self, rid: RequestId | None) -> bool:
         """Whether Emacs may be done with a request that the index takes to be running, and be busy with another.
@@ -174,6 +204,7 @@ class Supervisor:
         if beat is not None and beat != known:
             # One that lay there when we started may be of an Emacs long gone.
             self._heard = None if self._first_look else now
+            self._sample, self._unresponsive = None, 0.0
             if known is None or beat.boot != known.boot:
                 self._new_boot(beat, now, restarted=known is not None)
         self._first_look = False
@@ -216,8 +247,14 @@ class Supervisor:
     def _alive(self) -> EmacsAlive | None:
         if self._process is None:
             return None
-        current = None if self._heartbeat is None else self._heartbeat.current
-        return EmacsAlive(self._boot_seen, self._heard if self._heard is not None else self._boot_seen, current)
+        beat = self._heartbeat
+        return EmacsAlive(
+            self._boot_seen,
+            self._heard if self._heard is not None else self._boot_seen,
+            None if beat is None else beat.current,
+            self._unresponsive,
+            beat is not None and beat.attended,
+        )
 
     def _runs(self) -> list[Run]:
         now = time.monotonic()

@@ -117,7 +117,10 @@ class Stats(WireModel):
 
 
 class Heartbeat(WireModel):
-    """The file Emacs writes once a second; the only thing it tells about itself."""
+    """The file Emacs writes once a second; the only thing it tells about itself.
+
+    `attended` says that a person may be working in this Emacs.
+    """
 
     boot: Name
     pid: Pid
@@ -129,6 +132,7 @@ class Heartbeat(WireModel):
     timeout: Seconds | None = None
     attempt: Attempt | None = None
     sessions: Count = 0
+    attended: bool = False
     problem: str | None = None
     processed: Count = 0
     succeeded: Count = 0

@@ -31,6 +31,13 @@ MUTANTS = (
         (f"{UNIT}/test_supervise.py::test_a_session_is_told_to_stop_once_the_eval_that_occupies_emacs_is_over",),
     ),
     Mutant(
+        "the time that a silent Emacs could run, before it is killed",
+        EMACS,
+        '    if after.state == "S":\n        return seconds\n',
+        '    if after.state != "R":\n        return seconds\n',
+        (f"{UNIT}/test_overrun.py::test_silence_counts_while_emacs_could_run",),
+    ),
+    Mutant(
         "the number of the run in its pause",
         "operator/efrit/bridge/run-emacs.sh",
         "pause=$queue/control/pause_$EFRIT_GENERATION\n",

@@ -11,6 +11,8 @@ SERVER = "images/emacs/lisp/efrit-server.el"
 BEGIN = "images/emacs/lisp/efrit-session-begin.el"
 HISTORY = "images/emacs/lisp/efrit-history.el"
 SECRET = "images/emacs/lisp/efrit-secret.el"
+BACKGROUND = "images/emacs/lisp/efrit-background.el"
+WATCHDOG = "images/emacs/lisp/efrit-watchdog.el"
 SESSIONS = "images/emacs/lisp/efrit-sessions.el"
 CONVERSATION = "images/emacs/lisp/efrit-conversation.el"
 
@@ -157,11 +159,32 @@ MUTANTS = (
         ("ert:efrit-session-fault-a-record-that-cannot-be-written-at-first-changes-no-answer",),
     ),
     Mutant(
-        "the repair of the regular timer after a throw out of it",
+        "the next tick, set before anything is done in this one",
         SERVER,
-        "      (setf (timer--triggered efrit-server--tick) nil))))\n",
-        "      (ignore efrit-server--tick))))\n",
+        "  (efrit-server--set-ticks)\n  (efrit-server--end-if-unwound)\n",
+        "  (efrit-server--end-if-unwound)\n",
         ("ert:efrit-server-a-throw-out-of-the-regular-timer-does-not-end-it",),
+    ),
+    Mutant(
+        "the end of an Emacs that an overflow of the C stack left busy",
+        SERVER,
+        "  (when (and efrit-server--busy\n             (not (efrit-background-on-stack-p",
+        "  (when (and nil efrit-server--busy\n             (not (efrit-background-on-stack-p",
+        ("ert:efrit-background-an-overflow-of-the-c-stack-ends-emacs-and-no-more",),
+    ),
+    Mutant(
+        "the silence of Emacs before code between requests is stopped",
+        BACKGROUND,
+        "(and (efrit-background--silent-p) (efrit-background--running))",
+        "(and (or t (efrit-background--silent-p)) (efrit-background--running))",
+        ("ert:efrit-background-code-that-is-soon-over-is-not-stopped",),
+    ),
+    Mutant(
+        "the question whether Emacs is still the parent, before the watchdog signals it",
+        WATCHDOG,
+        '  [ \\"$(parent)\\" = \\"$emacs\\" ] && kill',
+        '  [ \\"$(parent)\\" != none ] && kill',
+        ("ert:efrit-interrupt-the-watchdog-signals-nobody-who-has-the-number-of-its-emacs",),
     ),
     Mutant(
         "the refusal of a key that text has by chance",

@@ -2,6 +2,7 @@
 
 import pytest
 
+from efrit.bridge.emacs import Sample, could_run
 from efrit.bridge.overrun import (
     Asked,
     EmacsAlive,
@@ -151,3 +152,38 @@ def test_each_session_has_its_own_time() -> None:
     assert decide([SESSION, short], FRESH, {}, PATIENCE, 134.9) == []
     assert decide([SESSION, short], FRESH, {}, PATIENCE, 135) == [Order(T, Reason.TIMED_OUT)]
     assert next_look([SESSION, short], FRESH, {}, 5, 134) == 135
+
+
+# Code that a request has left behind, which keeps Emacs busy between requests.
+
+
+@pytest.mark.parametrize(
+    ("emacs", "expected"),
+    [
+        pytest.param(EmacsAlive(0, 100, unresponsive=7.9), [Wake()], id="its grace time is not over"),
+        pytest.param(EmacsAlive(0, 100, unresponsive=8), [Kill(None)], id="it could run and heard nothing"),
+        pytest.param(EmacsAlive(0, 100, unresponsive=0), [Wake()], id="it is stopped, or waits for its disk"),
+        pytest.param(EmacsAlive(0, 100, unresponsive=9, attended=True), [Wake()], id="a person works in it"),
+        pytest.param(EmacsAlive(0, 100, request_id("s"), unresponsive=9), [], id="a tool occupies it"),
+    ],
+)
+def test_an_emacs_that_is_busy_between_requests_is_signalled_and_then_killed(
+    emacs: EmacsAlive, expected: list[Step]
+) -> None:
+    runs = [SESSION] if emacs.current else []
+    assert decide(runs, emacs, {}, PATIENCE, 110) == expected
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        pytest.param(Sample("S", 1), Sample("S", 1), 2, id="it waits for something"),
+        pytest.param(Sample("R", 1), Sample("R", 3), 2, id="it computes"),
+        pytest.param(Sample("R", 1), Sample("R", 1.5), 2, id="it has enough of a CPU"),
+        pytest.param(Sample("R", 1), Sample("R", 1.125), 0.5, id="others have the CPU"),
+        pytest.param(Sample("R", 1), Sample("T", 1), 0, id="it is stopped"),
+        pytest.param(Sample("S", 1), Sample("D", 1), 0, id="it waits for its disk"),
+    ],
+)
+def test_silence_counts_while_emacs_could_run(before: Sample, after: Sample, expected: float) -> None:
+    assert could_run(before, after, 2) == expected

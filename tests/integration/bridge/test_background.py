@@ -1,0 +1,58 @@
+"""Code that a request leaves behind is stopped or ended with its Emacs, and the next request is answered."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from tests.integration.bridge.conftest import Make
+from tests.integration.bridge.rig import Instance, until
+
+DEAF = "(let ((debug-on-event nil) (inhibit-quit t)) (while t))"
+
+
+def leave(instance: Instance, rid: str, left: str) -> None:
+    """Have a request leave `left` behind, and return once it runs."""
+    begun = instance.workspace / rid
+    form = f'(progn (defun begun () (write-region "" nil "{begun}")) {left} 1)'
+    assert instance.eval(rid, form).result == "1"
+    until(begun.exists)
+
+
+def log(instance: Instance, name: str) -> str:
+    return (instance.place / f"{name}.log").read_text()
+
+
+def logs(instance: Instance, text: str) -> bool:
+    return text in log(instance, "emacs")
+
+
+def test_what_a_request_leaves_running_is_stopped_and_emacs_keeps_its_state(make: Make) -> None:
+    instance = make()
+    pid = instance.emacs_pid()
+    instance.eval("state", "(defvar kept 5)")
+    for number, left in enumerate(
+        ("(run-with-timer 0.05 nil (lambda () (begun) (while t)))", "(make-thread (lambda () (begun) (while t)))")
+    ):
+        leave(instance, f"left{number}", left)
+        assert instance.eval(f"next{number}", "(list kept (+ 1 2))").result == "(5 3)"
+        until(partial(logs, instance, f"left behind by request left{number}"))
+    assert instance.emacs_pid() == pid
+
+
+def test_what_hears_no_signal_is_ended_with_its_emacs_and_the_next_one_answers(make: Make) -> None:
+    instance = make()
+    pid = instance.emacs_pid()
+    leave(instance, "left", f"(run-with-timer 0.05 nil (lambda () (begun) {DEAF}))")
+    assert instance.eval("next", "(+ 1 2)").result == "3"
+    assert instance.emacs_pid() != pid
+    assert "the last answer was that of left" in log(instance, "bridge")
+
+
+def test_an_overflow_of_the_c_stack_ends_emacs_at_once(make: Make) -> None:
+    instance = make()
+    overflow = (
+        "(progn (setq max-lisp-eval-depth 100000000 max-specpdl-size 100000000) (defun f (x) (1+ (f x))) (f 1))"
+    )
+    assert instance.put("over", overflow, options={"timeout": 600}).status_code == 201
+    assert instance.answer("over").reason == "Interrupted"
+    assert instance.eval("next", "(+ 1 2)").result == "3"

@@ -16,6 +16,9 @@
 ;; parent: numbers of processes come back.  One helper lives as long as Emacs:
 ;; telling it costs a write to a pipe, starting one a fork.
 ;;
+;; Before the kill it writes the order to stop, by which the next Emacs knows that the
+;; time of the request was over.
+;;
 ;; What the signal means is decided in efrit-interrupt.el.
 
 ;;; Code:
@@ -35,12 +38,18 @@ parent() {
 tell() {
   [ \"$(parent)\" = \"$emacs\" ] && kill -s \"$1\" \"$emacs\" || exit 0
 }
+order() {
+  id=${1##*/processing/req_}
+  [ \"$id\" != \"$1\" ] || return 0
+  (umask 077; set -C; echo TimedOut > \"${1%/processing/*}/control/cancel_${id%.json}\") 2>/dev/null
+}
 watch() {
   left=$1 grace=$2 file=$3 nap=50 signals=0
   while [ -e \"$file\" ]; do
     if [ \"$left\" -le 0 ]; then
       if [ \"$grace\" -gt 0 ] && [ \"$signals\" -ge \"$grace\" ]; then
         echo \"efrit: killing Emacs $emacs: it did not hear $signals signals\" >&2
+        order \"$file\"
         tell KILL
       else
         tell USR2

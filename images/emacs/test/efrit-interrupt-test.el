@@ -170,7 +170,7 @@ The signal is repeated, as a bridge does."
                        :content "(let ((debug-on-event nil) (inhibit-quit t)) (while t))")
     (efrit-test-wait 120 (not (process-live-p efrit-test-daemon)))
     (efrit-test-daemon-start "EFRIT_BRIDGE=0")
-    (should (equal (alist-get 'reason (efrit-test-answer "deaf")) "Interrupted"))
+    (should (equal (alist-get 'reason (efrit-test-answer "deaf")) "TimedOut"))
     (should (equal (efrit-test-value "next" "(+ 1 2)") "3"))))
 
 (ert-deftest efrit-interrupt-each-time-limit-counts-from-its-own-start ()

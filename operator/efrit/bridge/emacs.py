@@ -3,32 +3,9 @@
 import contextlib
 import os
 import signal
-from dataclasses import dataclass
 from pathlib import Path
 
-_ENOUGH_CPU = 0.25
-_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
-
-
-@dataclass(frozen=True)
-class Sample:
-    """What the kernel says of a process: the letter of its state, as ps has it, and the CPU seconds it has used."""
-
-    state: str
-    cpu: float
-
-
-def could_run(before: Sample, after: Sample, seconds: float) -> float:
-    """Return for how many of the `seconds` between two samples the process could have answered.
-
-    One that waits could have all the time. One that computes could if it had a quarter of a CPU; where it gets less,
-    its time passes that much more slowly. One that is stopped or waits for a disk could not.
-    """
-    if after.state == "S":
-        return seconds
-    if after.state == "R":
-        return min(seconds, max(0.0, after.cpu - before.cpu) / _ENOUGH_CPU)
-    return 0.0
+from efrit.queue.process_sample import Sample, sample
 
 
 class EmacsProcess:
@@ -68,12 +45,7 @@ class EmacsProcess:
 
     def sample(self) -> Sample | None:
         """Return its state and the CPU time it has used; None if it is gone."""
-        try:
-            # The name in brackets may hold anything.
-            fields = (Path("/proc") / str(self.pid) / "stat").read_text().rpartition(")")[2].split()
-            return Sample(fields[0], (int(fields[11]) + int(fields[12])) / _TICKS_PER_SECOND)
-        except (OSError, ValueError, IndexError):
-            return None
+        return sample(self.pid)
 
     def send(self, number: int) -> bool:
         """Sends a signal (0 only asks); False if the process is gone."""

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from efrit.bridge.emacs import EmacsProcess, Sample, could_run
+from efrit.bridge.emacs import EmacsProcess
 from efrit.bridge.overrun import (
     Asked,
     EmacsAlive,
@@ -39,6 +39,7 @@ from efrit.protocol import (
 )
 from efrit.queue import DurableQueue
 from efrit.queue.layout import HEARTBEAT, Area
+from efrit.queue.process_sample import Sample, could_run
 from efrit.queue.state import Entry
 
 log = logging.getLogger(__name__)

@@ -38,7 +38,7 @@ def test_an_emacs_that_was_stopped_by_a_signal_goes_on_and_keeps_its_state(fresh
 
 
 def test_an_emacs_that_code_outside_a_request_keeps_busy_is_ended_and_the_next_one_answers(fresh: Program) -> None:
-    loop = '(lambda () (write-region "" nil "looping") (let ((inhibit-quit t)) (while t)))'
+    loop = '(lambda () (write-region "" nil "looping") (let ((debug-on-event nil) (inhibit-quit t)) (while t)))'
     fresh.ok("eval", f"(progn (run-with-timer 0.1 nil {loop}) 1)")
     pid = pid_of(fresh)
     until(lambda: (fresh.workspace("one") / "looping").exists(), "the loop does not begin")
@@ -46,6 +46,26 @@ def test_an_emacs_that_code_outside_a_request_keeps_busy_is_ended_and_the_next_o
     out, err = process.communicate(timeout=240)
     assert (process.returncode, out) == (0, "3\n"), err
     assert pid_of(fresh) != pid
+
+
+def test_code_that_a_request_left_running_is_interrupted_and_emacs_keeps_its_state(fresh: Program) -> None:
+    loop = '(lambda () (write-region "" nil "looping") (while t))'
+    fresh.ok("eval", f"(progn (setq kept 5) (run-with-timer 0.1 nil {loop}) 1)")
+    pid = pid_of(fresh)
+    until(lambda: (fresh.workspace("one") / "looping").exists(), "the loop does not begin")
+    assert fresh.ok("eval", "kept") == "5\n"
+    assert pid_of(fresh) == pid
+
+
+def test_a_form_of_another_terminal_that_does_not_stop_is_ended_by_who_waits_behind_it(fresh: Program) -> None:
+    fresh.ok("eval", "1")
+    # No watchdog, as on a machine that has no sleep, and nobody who waits for it.
+    deaf = "(progn (efrit-watchdog-stop) (let ((debug-on-event nil) (inhibit-quit t)) (while t)))"
+    name = fresh.ok("submit", "--timeout", "1", deaf).strip()
+    process = fresh.begin("eval", "(+ 1 2)")
+    out, err = process.communicate(timeout=240)
+    assert (process.returncode, out) == (0, "3\n"), err
+    assert fresh.run("wait", name).code == 5
 
 
 @pytest.fixture

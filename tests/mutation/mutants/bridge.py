@@ -32,7 +32,7 @@ MUTANTS = (
     ),
     Mutant(
         "the time that a silent Emacs could run, before it is killed",
-        EMACS,
+        "operator/efrit/queue/process_sample.py",
         '    if after.state == "S":\n        return seconds\n',
         '    if after.state != "R":\n        return seconds\n',
         (f"{UNIT}/test_overrun.py::test_silence_counts_while_emacs_could_run",),

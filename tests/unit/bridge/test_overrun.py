@@ -2,7 +2,6 @@
 
 import pytest
 
-from efrit.bridge.emacs import Sample, could_run
 from efrit.bridge.overrun import (
     Asked,
     EmacsAlive,
@@ -19,6 +18,7 @@ from efrit.bridge.overrun import (
     occupant,
 )
 from efrit.protocol import Reason, request_id
+from efrit.queue.process_sample import Sample, could_run
 
 A = request_id("a")
 PATIENCE = Patience(grace=5, stall=120)

@@ -7,10 +7,12 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from efrit.client.errors import ClientError
 from efrit.client.interface import Finding
+from efrit.client.local.answers import moment
 from efrit.client.local.daemon import LOG, Daemon, emacs_program, lisp_directory
 from efrit.client.local.files import QueueFiles
 from efrit.client.local.model import differences, settings_in
@@ -112,7 +114,20 @@ def _daemon(subject: str, daemon: Daemon) -> Finding:
     silent = time.time() - emacs.beat.timestamp()
     if silent > _SILENT_SECONDS and not processing:
         return Finding(subject, False, f"Emacs {emacs.pid} has been silent for {silent:.0f} s", f"efrit stop {name}")
+    if (overdue := _overdue(daemon.files.heartbeat())) is not None:
+        rid, seconds = overdue
+        detail = f"the request {rid} is {seconds:.0f} s past its time limit and does not stop"
+        return Finding(subject, False, detail, f"efrit cancel {rid}")
     if silent > _SILENT_SECONDS and oldest > _SILENT_SECONDS:
         detail = f"Emacs {emacs.pid} has been busy with one request for {silent:.0f} s, and {pending} wait"
         return Finding(subject, True, detail, "efrit requests, then efrit cancel")
     return Finding(subject, True, f"Emacs {emacs.version} runs as {emacs.pid}: {pending} wait, {processing} run")
+
+
+def _overdue(heartbeat: Mapping[str, Any]) -> tuple[str, float] | None:
+    """Return the request that occupies Emacs beyond its time, and the seconds it is late; None where none does."""
+    rid, timeout, started = heartbeat.get("current"), heartbeat.get("timeout"), moment(heartbeat.get("started"))
+    if not isinstance(rid, str) or not isinstance(timeout, int | float) or started is None:
+        return None
+    late = time.time() - started.timestamp() - timeout
+    return (rid, late) if late > _SILENT_SECONDS else None

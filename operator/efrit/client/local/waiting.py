@@ -47,7 +47,7 @@ async def follow(daemon: Daemon, handle: Handle, patience: Patience) -> AsyncIte
         pause = patience.pause(waited)
         await asyncio.sleep(min(pause, _LOG_PAUSE) if log.any else pause)
         if not files.answered(handle.id):
-            await supervisor.look(state)
+            await supervisor.look()
             moved = files.area_of(handle.id) is Area.PROCESSING
             if moved is (state.phase is Phase.RUNNING) and not log.due(state):
                 continue
@@ -102,11 +102,12 @@ class _Supervisor:
         self._daemon = daemon
         self._handle = handle
         self._looked = time.monotonic()
-        self._running_since: float | None = None
+        #: When each eval was first seen to run, of whoever sent it: it occupies Emacs.
+        self._running: dict[str, float] = {}
         self._health = Health(daemon)
         self._starts = 0
 
-    async def look(self, state: RequestState) -> None:
+    async def look(self) -> None:
         now = time.monotonic()
         if now - self._looked < _SUPERVISE_SECONDS:
             return
@@ -115,13 +116,21 @@ class _Supervisor:
             await self._start_again()
             return
         await asyncio.to_thread(self._health.look, now)
-        if state.phase is not Phase.RUNNING:
-            self._running_since = None
-        elif state.type is RequestType.EVAL:
-            self._running_since = self._running_since or now
-            limit = self._daemon.files.timeout_of(self._handle.id) or self._daemon.instance.timeout
-            if now - self._running_since > limit + OVERRUN_SECONDS:
-                await end(self._daemon, self._handle, Reason.TIMED_OUT)
+        for handle in await asyncio.to_thread(self._overdue, now):
+            await end(self._daemon, handle, Reason.TIMED_OUT)
+
+    def _overdue(self, now: float) -> list[Handle]:
+        """Return the evals that are past their time; one of another client keeps this one waiting as well."""
+        files = self._daemon.files
+        running = {rid: self._running.get(rid, now) for rid in files.running()}
+        self._running = running
+        overdue = []
+        for rid, since in running.items():
+            limit = files.timeout_of(rid) or self._daemon.instance.timeout
+            handle = Handle(rid, self._handle.instance)
+            if now - since > limit + OVERRUN_SECONDS and not _is_session(self._daemon, handle):
+                overdue.append(handle)
+        return overdue
 
     async def _start_again(self) -> None:
         name = self._daemon.instance.id

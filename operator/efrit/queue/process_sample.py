@@ -1,0 +1,40 @@
+"""Whether a process that does not answer could have: its state and CPU time, from one moment to the next."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+_ENOUGH_CPU = 0.25
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What the kernel says of a process: the letter of its state, as ps has it, and the CPU seconds it has used."""
+
+    state: str
+    cpu: float
+
+
+def sample(pid: int) -> Sample | None:
+    """Return the sample of process `pid`; None if it is gone, or the system has no /proc."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as stat:  # noqa: PTH123 - slow to import
+            # The name in brackets may hold anything.
+            fields = stat.read().rpartition(")")[2].split()
+        return Sample(fields[0], (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"))
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def could_run(before: Sample, after: Sample, seconds: float) -> float:
+    """Return for how many of the `seconds` between two samples the process could have answered.
+
+    One that waits could have all the time. One that computes could if it had a quarter of a CPU; where it gets less,
+    its time passes that much more slowly. One that is stopped or waits for a disk could not.
+    """
+    if after.state == "S":
+        return seconds
+    if after.state == "R":
+        return min(seconds, max(0.0, after.cpu - before.cpu) / _ENOUGH_CPU)
+    return 0.0

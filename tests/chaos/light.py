@@ -100,7 +100,7 @@ class Stage(Hand):
         if plan.warm:
             first = plan.instances[0]
             self.make(first)
-            self.site.until_condition(first.name, "Ready", 60, status="True")
+            self.site.until_condition(first.name, "Ready", 180, status="True")
         if self.operations.tenant is not None:
             self.operations.tenant.begin()
         self.clock.start()

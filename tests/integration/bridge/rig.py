@@ -31,7 +31,7 @@ def compiled_lisp(target: Path) -> Path:
     target.mkdir()
     names = [shutil.copy2(source, target) for source in sorted(LISP.glob("*.el"))]
     command = ["emacs", "-Q", "--batch", "-L", str(target), "-f", "batch-byte-compile", *names]
-    subprocess.run(command, check=True, capture_output=True, timeout=60)
+    subprocess.run(command, check=True, capture_output=True, timeout=300)
     return target
 
 

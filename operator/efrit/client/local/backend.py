@@ -251,15 +251,18 @@ class LocalBackend:
         daemon, rid = self._chosen(work)
         if not daemon.serves():
             self._wake(daemon)
-        handle = self._store(daemon, rid, work)
+        handle = Handle(rid, daemon.instance.id)
         patience, began = Patience(self.settings.polling_interval), time.monotonic()
         try:
+            self._store(daemon, rid, work)
             while not daemon.files.answered(rid):
                 waited = time.monotonic() - began
                 if waited > seconds:
                     return handle, None
                 time.sleep(patience.pause(waited))
         except KeyboardInterrupt as pressed:
+            if not daemon.files.knows(rid):
+                raise
             raise AskedToStop(handle) from pressed
         return handle, self._state(daemon, handle)
 

@@ -1,0 +1,50 @@
+"""Ctrl-C while an eval on this machine is handed over: what goes on is named, what was never stored is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from efrit.client.interface import RequestType, Work
+from efrit.client.local.backend import AskedToStop, LocalBackend
+from efrit.client.local.daemon import Daemon
+from efrit.client.local.files import QueueFiles
+
+SUBMIT = QueueFiles.submit
+
+
+@pytest.fixture
+def backend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalBackend:
+    """One instance whose Emacs is played by nobody."""
+    for name in ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR"):
+        monkeypatch.setenv(name, str(tmp_path))
+    monkeypatch.setattr(Daemon, "serves", lambda _: True)
+    return LocalBackend.configured(None, lambda _: None)
+
+
+def _interrupt(monkeypatch: pytest.MonkeyPatch, *, stored: bool) -> None:
+    def submit(files: QueueFiles, *given: Any) -> None:
+        if stored:
+            SUBMIT(files, *given)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(QueueFiles, "submit", submit)
+
+
+def test_work_that_was_stored_as_ctrl_c_came_is_named(
+    backend: LocalBackend, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    _interrupt(monkeypatch, stored=True)
+    with pytest.raises(AskedToStop) as stopped:
+        backend.ask_now(Work(RequestType.EVAL, "1"), 0)
+    assert [each.name for each in tmp_path.rglob("req_*.json")] == [f"req_{stopped.value.handle.id}.json"]
+
+
+def test_work_that_was_never_stored_is_not_said_to_go_on(
+    backend: LocalBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _interrupt(monkeypatch, stored=False)
+    with pytest.raises(KeyboardInterrupt):
+        backend.ask_now(Work(RequestType.EVAL, "1"), 0)

@@ -50,7 +50,7 @@ MUTANTS = (
         "the second reading of the claim journals where they were exchanged during the first",
         CLAIM,
         "      (while (not (equal journal (setq journal (efrit-claim--journal-inode))))\n",
-        "      (while nil\n",
+        "      (while (not (equal journal journal))\n",
         ("ert:efrit-claim-is-known-though-journals-are-exchanged-while-they-are-read",),
     ),
     Mutant(

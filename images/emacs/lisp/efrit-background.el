@@ -121,7 +121,7 @@ The server's own functions do not count."
                                (condition-case nil
                                    (let ((print-length 5) (print-level 3) (print-circle t))
                                      (prin1-to-string function))
-                                 (error "that cannot be printed")))
+                                 (error "Code that cannot be printed")))
                               200)))
             (and owner (format " left behind by request %s" owner)))))
 

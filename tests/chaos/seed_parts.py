@@ -62,7 +62,11 @@ def moment(rng: random.Random, plan: Plan, span: float) -> When:
     """Return when something happens: at a time, when a request runs, or when some are final."""
     at = round(rng.uniform(0.0, span), 2)
     roll = rng.random()
-    runs = [each for each in plan.work if each.kind in (Kind.COUNT, Kind.SLEEP, Kind.LARGE, Kind.HUGE, Kind.LOOP)]
+    runs = [
+        each
+        for each in plan.work
+        if each.kind in (Kind.COUNT, Kind.HOSTILE, Kind.SLEEP, Kind.LARGE, Kind.HUGE, Kind.LOOP)
+    ]
     if roll < 0.35 and runs:
         return When(round(span + 1, 2), running=rng.choice(runs).name)
     if roll < 0.5:

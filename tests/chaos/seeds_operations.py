@@ -76,7 +76,8 @@ def _rollout(seed: int, rng: random.Random) -> Plan:
     span = rng.choice((2.0, 4.0))
     plan = replace(parts.base(seed, rng, Theme.ROLLOUT, count=(8, 20), span=span), warm=True)
     # Longer than a pod of the light tier is left to end: it must not be replaced meanwhile.
-    long = rng.choice([each.name for each in plan.work if each.kind in (Kind.COUNT, Kind.SLEEP)] or [""])
+    kinds = (Kind.COUNT, Kind.HOSTILE, Kind.SLEEP)
+    long = rng.choice([each.name for each in plan.work if each.kind in kinds] or [""])
     seconds = round(rng.uniform(7.0, 9.0), 2)
     work = tuple(replace(e, kind=Kind.SLEEP, seconds=seconds) if e.name == long else e for e in plan.work)
     plan = replace(plan, work=work)
@@ -103,7 +104,9 @@ def _refusals(seed: int, rng: random.Random) -> Plan:
     span = rng.choice((1.0, 2.0))
     plan = parts.base(seed, rng, Theme.REFUSALS, count=(6, 16), span=span)
     large = [
-        replace(each, kind=Kind.LARGE, size=50_000) if each.kind is Kind.COUNT and rng.random() < 0.4 else each
+        replace(each, kind=Kind.LARGE, size=50_000)
+        if each.kind in (Kind.COUNT, Kind.HOSTILE) and rng.random() < 0.4
+        else each
         for each in plan.work
     ]
     plan = replace(plan, work=tuple(large), warm=rng.random() < 0.6)

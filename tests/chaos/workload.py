@@ -7,6 +7,7 @@ Nothing in here knows of faults or asks a cluster.
 from __future__ import annotations
 
 import random
+import zlib
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -25,6 +26,23 @@ TOO_LONG_BYTES = 70_000
 """Longer than an instance takes by default (65536)."""
 
 
+HOSTILE_FORMS = (
+    "(mapc (lambda (b) (with-current-buffer b (setq buffer-read-only t))) (buffer-list))",
+    "(let (kill-buffer-query-functions kill-buffer-hook) (mapc (function kill-buffer) (buffer-list)))",
+    "(prefer-coding-system (quote utf-16))",
+    '(mapatoms (lambda (s) (if (string-prefix-p "efrit-" (symbol-name s)) (fset s (function ignore)))))',
+    # Without a compiler, which would take seconds of the request's time.
+    "(let ((comp-enable-subr-trampolines nil) (native-comp-enable-subr-trampolines nil))"
+    " (mapc (lambda (s) (fset s (function ignore))) (quote (write-region rename-file json-serialize float-time))))",
+    "(setq debugger (quote debug) inhibit-quit t print-length 1 print-level 1 print-escape-newlines t)",
+    "(catch (quote x) (mapc (function cancel-timer) timer-list) (setq timer-list nil) (throw (quote x) 1))",
+)
+"""What an eval does to the Emacs that others use after it."""
+
+HOSTILE_SHARE = 0.12
+"""Of the evals that only count."""
+
+
 class Kind(StrEnum):
     """What an eval does after it has counted."""
 
@@ -36,6 +54,8 @@ class Kind(StrEnum):
     OUTPUT = "output"
     LOOP = "loop"
     """Never ends by itself: its timeout hits, or somebody cancels it."""
+    HOSTILE = "hostile"
+    """Leaves its Emacs in a state that must not change a later answer, nor its own."""
     DIE = "die"
     """Ends its own Emacs."""
     TOO_LONG = "too-long"
@@ -138,6 +158,8 @@ class Work:
                 return f'(dotimes (n {self.size}) (princ "{self.word} ") (message "{self.word} %d" n)) "{self.word}"'
             case Kind.LOOP:
                 return "(while t)"
+            case Kind.HOSTILE:
+                return f'{HOSTILE_FORMS[zlib.crc32(self.word.encode()) % len(HOSTILE_FORMS)]} "{self.word}"'
             case Kind.DIE:
                 return "(kill-emacs)"
             case Kind.TOO_LONG:
@@ -249,6 +271,10 @@ def work(
 
 def _one(rng: random.Random, seed: int, number: int, at: float, made: tuple[InstancePlan, ...]) -> Work:
     kind = rng.choices([kind for kind, _ in USUAL], [weight for _, weight in USUAL])[0]
+    # A random source of its own: everything else of a seed stays what it was.
+    other = random.Random(f"hostile {seed} {number}")  # noqa: S311
+    if kind is Kind.COUNT and other.random() < HOSTILE_SHARE:
+        kind = Kind.HOSTILE
     by_team = made[0].team and rng.random() < 0.25 and kind is not Kind.LOST
     size = {Kind.LARGE: rng.randint(*LARGE_BYTES), Kind.HUGE: rng.randint(*HUGE_BYTES)}
     retried = rng.random() < 0.3 and kind is not Kind.CHAT

@@ -36,7 +36,9 @@ FAILURES counts how often writing that file has failed."
 
 (defun efrit-answer-time (&optional time)
   "Return TIME, by default now, as RFC 3339 with milliseconds in UTC."
-  (format-time-string "%FT%T.%3NZ" time t))
+  ;; Emacs decodes the digits by the coding system of the locale.
+  (let ((locale-coding-system 'utf-8-unix))
+    (format-time-string "%FT%T.%3NZ" time t)))
 
 (defun efrit-answer--status (reason)
   "Return the status of the protocol that stands for REASON."

@@ -15,6 +15,7 @@
 ;; Loading it sets `debugger', which must not happen while ours is bound.
 (require 'debug)
 (require 'efrit-settings)
+(require 'efrit-guard)
 (require 'efrit-interrupt)
 (require 'efrit-background)
 (require 'efrit-print)
@@ -65,10 +66,17 @@ of what else the answer tells; BACKTRACE the calls that led to the error."
 (defun efrit-eval--all (content)
   "Evaluate the forms of CONTENT in order; return the value of the last.
 Nothing is evaluated unless all of it can be read."
-  (let (value)
-    (pcase-dolist (`(,index . ,form) (efrit-eval--forms content))
-      (setq efrit-eval--position (cons content index))
-      (setq value (efrit-backtrace-evaluate form)))
+  (let ((forms (efrit-eval--forms content))
+        ;; Their names may mean something else by the time they are called.
+        (restore efrit-guard-restorer)
+        (evaluate (symbol-function 'efrit-backtrace-evaluate))
+        value)
+    (unwind-protect
+        (pcase-dolist (`(,index . ,form) forms)
+          (setq efrit-eval--position (cons content index))
+          (setq value (funcall evaluate form))
+          (funcall restore))
+      (funcall restore))
     (setq efrit-eval--position nil)
     value))
 
@@ -266,13 +274,16 @@ for the context as well."
 
 (defun efrit-eval-printed-value (content limit)
   "Evaluate CONTENT; return its value as an `efrit-print' of LIMIT bytes."
-  (efrit-print (efrit-eval--all content) limit))
+  (let ((value (efrit-eval--all content)))
+    (efrit-print-reset)
+    (efrit-print value limit)))
 
 (defun efrit-eval-run (id deadline function &optional want-context)
   "Call FUNCTION for the request ID; return an `efrit-result' with its value.
 Whatever FUNCTION does ends here.  DEADLINE, unless nil, is when a signal stops
 it without a control file.  WANT-CONTEXT asks for the context as well."
   (efrit-backtrace-begin)
+  (efrit-print-reset)
   (let* ((start (float-time))
          (efrit-eval--position nil)
          (mark (efrit-eval--mark-messages))
@@ -331,10 +342,18 @@ WANT-CONTEXT and OUTPUT are as in `efrit-eval--guarded'."
 (defun efrit-eval--signal-hook (next)
   "Return a function that calls NEXT, unless nil, and notes the condition.
 It is for `signal-hook-function'."
-  (lambda (symbol data)
-    (when next (funcall next symbol data))
-    (unless (eq symbol 'quit)
-      (efrit-backtrace-note symbol data))))
+  (let ((note (symbol-function 'efrit-backtrace-note)))
+    (lambda (symbol data)
+      (when next (funcall next symbol data))
+      (unless (eq symbol 'quit)
+        (funcall note symbol data)))))
+
+(defun efrit-eval--error-text (condition)
+  "Return what Emacs says of CONDITION, whatever it consists of."
+  (prog1 (condition-case nil
+             (error-message-string condition)
+           (error "An error that has no message"))
+    (efrit-print-reset)))
 
 (defun efrit-eval--outcome (outcome)
   "Return the `efrit-result' that OUTCOME, of `efrit-eval--guarded', amounts to."
@@ -351,9 +370,7 @@ It is for `signal-hook-function'."
       :reason "EvalError"
       :error (concat (efrit-print-head
                       (efrit-print-clean
-                       (condition-case nil
-                           (error-message-string condition)
-                         (error "An error that has no message")))
+                       (efrit-eval--error-text condition))
                       efrit-captured-bytes)
                      (efrit-eval--where))
       :backtrace (let ((calls (efrit-backtrace-text condition)))

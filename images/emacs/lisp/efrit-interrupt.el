@@ -20,6 +20,7 @@
 
 (require 'seq)
 (require 'efrit-settings)
+(require 'efrit-guard)
 (require 'efrit-files)
 
 (defvar efrit-interrupt--id nil
@@ -105,6 +106,7 @@ current and matched stays."
   (setq internal-when-entered-debugger -1)
   (if (eq (car arguments) 'exit)
       (cadr arguments)
+    (funcall efrit-guard-restorer)
     (efrit-interrupt-now-if-ordered)
     (let ((inhibit-quit t) (debug-on-event nil))
       (ignore-errors (funcall efrit-interrupt-heard-function)))
@@ -114,6 +116,7 @@ current and matched stays."
 (defun efrit-interrupt--on-signal (symbol _data)
   "Decide about a quit before any handler sees it; SYMBOL is the condition."
   (when (eq symbol 'quit)
+    (funcall efrit-guard-restorer)
     (efrit-interrupt-now-if-ordered)
     ;; A quit that nobody ordered goes on where it was, by way of the debugger.
     (setq inhibit-debugger nil
@@ -133,8 +136,9 @@ signal stops it without a control file."
          (depth max-lisp-eval-depth)
          (result
           (catch efrit-interrupt--tag
-            (let ((debugger #'efrit-interrupt-debugger)
-                  (signal-hook-function #'efrit-interrupt--on-signal)
+            ;; The functions, not their names, which code may redefine.
+            (let ((debugger (symbol-function 'efrit-interrupt-debugger))
+                  (signal-hook-function (symbol-function 'efrit-interrupt--on-signal))
                   (debug-on-signal t)
                   (debug-on-error nil)
                   (debug-on-quit nil)

@@ -32,6 +32,11 @@
 
 ;;;; Printing
 
+(defun efrit-print-reset ()
+  "Have Emacs forget what an error has left in the buffer it makes strings in.
+The next string that is printed would begin with it."
+  (ignore (prin1-to-string nil)))
+
 (defun efrit-print (value limit)
   "Print VALUE readably in at most LIMIT bytes of UTF-8; return an `efrit-print'.
 Signal `efrit-unprintable' for what is nested too deeply: no part of it would be

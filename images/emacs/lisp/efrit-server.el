@@ -46,6 +46,7 @@
 (require 'efrit-watchdog)
 (require 'efrit-process)
 (require 'efrit-background)
+(require 'efrit-guard)
 
 ;; The default would let the signal open a debugger in an idle daemon.
 (setq debug-on-event nil)
@@ -100,21 +101,46 @@
 
 (defun efrit-server--serve (entry)
   "Claim the request of ENTRY and answer it, or make a session of it."
-  (let ((claim (efrit-claim-take entry)))
+  (let ((claim (efrit-claim-take entry)) settled)
     (when claim
-      (efrit-health-begin claim)
-      (let ((result (efrit-server--result claim)))
-        (if (efrit-session-p result)
-            (efrit-health-end)
-          (efrit-server--finish claim result))))))
+      (unwind-protect
+          (let (result)
+            (efrit-health-begin claim)
+            (setq result (efrit-server--result claim))
+            (if (efrit-session-p result)
+                (efrit-health-end)
+              (efrit-server--finish claim result))
+            (setq settled t))
+        ;; An answer that is made and could not be stored yet is held back.
+        (unless (or settled efrit-server--held)
+          (efrit-server--give-up "a request could not be answered"))))))
 
 (defun efrit-server--finish (claim result)
   "Answer the request of CLAIM with RESULT."
   (let ((answer (efrit-server--answer claim result)))
+    (unless (efrit-server--sound-p answer)
+      (efrit-server--give-up "an answer was no JSON"))
     (efrit-health-count result)
     (efrit-background-record (efrit-request-id (efrit-claim-request claim)))
-    (setq efrit-server--held (lambda () (efrit-answer-store answer)))
+    (setq efrit-server--held (lambda () (efrit-server--store answer)))
     (efrit-server--release)))
+
+(defun efrit-server--sound-p (answer)
+  "Return non-nil when the text of ANSWER is that of an answer to its request."
+  (let ((text (efrit-answer-text answer)))
+    (and (stringp text)
+         (string-prefix-p "{" text)
+         (string-search (format "\"%s\"" (efrit-answer-id answer)) text)
+         (string-search "\"status\":" text))))
+
+(defun efrit-server--store (answer)
+  "Store ANSWER; see `efrit-answer-store'.
+End this Emacs where code has made of that something that stores nothing."
+  (efrit-answer-store answer)
+  (when (and (efrit-fence-holds-p)
+             (efrit-files-isolated
+               (file-exists-p (efrit-claim-processing-path (efrit-answer-id answer)))))
+    (efrit-server--give-up "an answer could not be stored, and no error said so")))
 
 (defun efrit-server--step (session)
   "Do the next step of SESSION, and answer its request when it is over."
@@ -232,6 +258,9 @@ Where no JSON can be made of RESULT, the answer says so."
   (efrit-health-set-problem nil)
   t)
 
+(defconst efrit-server--most-failures 6
+  "Failures in a row, in about six seconds, for which functions are blamed.")
+
 (defun efrit-server--trouble (err)
   "Note that ERR kept the queue from being served, and try again later."
   (let ((message (error-message-string err))
@@ -242,20 +271,60 @@ Where no JSON can be made of RESULT, the answer says so."
           ;; What could not be claimed was forgotten, and is there all the same.
           efrit-server--dirty t)
     (efrit-health-set-problem message)
+    ;; Not every such error is the disk's.
+    (when (and (>= efrit-server--failures efrit-server--most-failures)
+               (efrit-guard-altered-p))
+      (efrit-server--give-up "the queue cannot be written with the functions as they are now"))
     (efrit-server--go-on-in delay)))
+
+;;;; When code has broken the server
+
+(defvar efrit-server--breakdowns 0
+  "How often in a row the work ended in an error that is none of the queue.")
+
+(defconst efrit-server--most-breakdowns 3
+  "After how many such errors this Emacs ends.")
+
+(defun efrit-server--note-breakdown ()
+  "Note that the work ended in an error of the server itself, and try again.
+Code of requests must have broken it: when that goes on, another one is needed."
+  (setq efrit-server--breakdowns (1+ efrit-server--breakdowns))
+  (if (>= efrit-server--breakdowns efrit-server--most-breakdowns)
+      (efrit-server--give-up "it no longer works, whatever requests have done to it")
+    (efrit-server--go-on-in 0.25 #'efrit-server--look-again)))
+
+(defun efrit-server--give-up (why)
+  "End this Emacs, so that another one answers, and log WHY."
+  (let ((end (symbol-function 'efrit-guard-end)))
+    (unwind-protect
+        (ignore-errors (efrit-server--log "This Emacs ends: %s" why))
+      (funcall end))))
+
+(defun efrit-server--restore ()
+  "Put back what code has redefined of the server, and log it."
+  (efrit-guard-restore)
+  (let ((restored (efrit-guard-take-restored)))
+    (when restored
+      (efrit-server--log "put back what the code of a request had redefined: %s" restored))))
 
 ;;;; The work
 
 (defun efrit-server--work ()
   "Answer requests in their order, for a while."
   (unless (or efrit-server--busy (not efrit-server--up))
-    (let ((efrit-server--busy t))
-      (efrit-server--entry
-        (condition-case err
-            (when (efrit-server--release)
-              (efrit-server--work-slice))
-          ((efrit-queue-trouble file-error) (efrit-server--trouble err)))
-        (efrit-server--arm)))))
+    (let ((efrit-server--busy t) whole)
+      (unwind-protect
+          (efrit-server--entry
+            (efrit-server--restore)
+            (condition-case err
+                (when (efrit-server--release)
+                  (efrit-server--work-slice))
+              ((efrit-queue-trouble file-error) (efrit-server--trouble err)))
+            (efrit-server--arm)
+            (setq whole t))
+        (if whole
+            (setq efrit-server--breakdowns 0)
+          (efrit-server--note-breakdown))))))
 
 (defun efrit-server--draining-p ()
   "Return non-nil while nothing new is to be claimed: this Emacs is about to end."
@@ -504,6 +573,7 @@ An answer that is held back is one of our own, though of no session any more."
         efrit-server--held (lambda ()
                              (when (efrit-fence-holds-p)
                                (efrit-health-count-interrupted (efrit-recover)))))
+  (efrit-guard-start)
   (efrit-health-beat)
   (setq efrit-server--up t)
   (efrit-server--arm)
@@ -542,6 +612,7 @@ An answer that is held back is one of our own, though of no session any more."
   (dolist (timer (list efrit-server--tick efrit-server--spare-tick efrit-server--soon))
     (when (timerp timer) (cancel-timer timer)))
   (efrit-watchdog-stop)
+  (efrit-guard-stop)
   (efrit-eval-uninstall)
   (remove-hook 'kill-emacs-hook #'efrit-server--on-exit))
 

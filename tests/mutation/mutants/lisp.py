@@ -15,6 +15,7 @@ BACKGROUND = "images/emacs/lisp/efrit-background.el"
 WATCHDOG = "images/emacs/lisp/efrit-watchdog.el"
 SESSIONS = "images/emacs/lisp/efrit-sessions.el"
 CONVERSATION = "images/emacs/lisp/efrit-conversation.el"
+GUARD = "images/emacs/lisp/efrit-guard.el"
 
 MUTANTS = (
     Mutant(
@@ -234,5 +235,19 @@ MUTANTS = (
         "    (when (< (efrit-conversation--budget conversation) 0)\n",
         "    (when nil\n",
         ("ert:efrit-conversation-many-short-messages-are-within-the-limit",),
+    ),
+    Mutant(
+        "the restoration of what a request has redefined",
+        GUARD,
+        "        (fset (car pair) (cdr pair))\n",
+        "",
+        ("ert:efrit-guard-what-a-request-redefines-is-put-back-before-its-own-answer",),
+    ),
+    Mutant(
+        "the end of an Emacs that cannot answer",
+        GUARD,
+        "      (funcall efrit-guard--kill-emacs 70)",
+        "      (ignore efrit-guard--kill-emacs)",
+        ("ert:efrit-guard-an-emacs-that-cannot-answer-ends-and-the-next-one-answers",),
     ),
 )

@@ -1,0 +1,83 @@
+;;; efrit-evals-test.el --- The table of evals, on an Emacs alone  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: Apache-2.0
+
+;;; Commentary:
+
+;; Plays the rows of tests/evals, which the script that runs the tests leaves beside
+;; this file as JSON: each ends as its row says, and the next eval is answered rightly.
+;; One daemon, which supervises itself, for all that do not end it.
+
+;;; Code:
+
+(require 'efrit-test-queue)
+(require 'efrit-test-daemon)
+
+(defconst efrit-evals-test--file
+  (expand-file-name "evals.json"
+                    (file-name-directory (or load-file-name buffer-file-name
+                                             byte-compile-current-file "./")))
+  "The table.")
+
+(defconst efrit-evals-test--next
+  "(progn (print \"é\") (message \"said\") (list 40 2 (emacs-pid)))"
+  "The eval after each one.")
+
+(defun efrit-evals-test--rows ()
+  "Return the rows of the table as alists, without what does not matter."
+  (with-temp-buffer
+    (insert-file-contents efrit-evals-test--file)
+    (append (json-parse-buffer :object-type 'alist :null-object nil :false-object nil) nil)))
+
+(defun efrit-evals-test--differences (row answer)
+  "Return in which members ANSWER is not what ROW says."
+  (let-alist row
+    (let (different)
+      (pcase-dolist (`(,member . ,value)
+                     `((reason . ,.reason) (result . ,.result) (error_code . ,.error_code)
+                       (output . ,.output) (messages . ,.messages)
+                       (result_bytes . ,.bytes)))
+        (unless (or (null value) (equal value (alist-get member answer)))
+          (push member different)))
+      (unless (eq .truncated (alist-get 'truncated answer)) (push 'truncated different))
+      (pcase-dolist (`(,member . ,part)
+                     `((output . ,.output_part) (messages . ,.messages_part)
+                       (,(if (equal .reason "Succeeded") 'result 'error) . ,.contains)))
+        (unless (or (null part) (string-search part (or (alist-get member answer) "")))
+          (push member different)))
+      different)))
+
+(defun efrit-evals-test--play (row)
+  "Play ROW; return nil, or what was wrong as a list."
+  (let-alist row
+    (let ((next (concat .name "-next")) (pid (process-id efrit-test-daemon)))
+      (apply #'efrit-test-submit .name :content .form
+             (and (> .timeout 0) (list :options (list :timeout .timeout))))
+      (unless .ends (efrit-test-answer .name))
+      (efrit-test-submit next :content efrit-evals-test--next)
+      (when .ends
+        (efrit-test-wait 120 (not (process-live-p efrit-test-daemon)))
+        (efrit-test-daemon-start "EFRIT_BRIDGE=0"))
+      (let* ((answer (efrit-test-answer .name))
+             (after (efrit-test-answer next))
+             (different (efrit-evals-test--differences row answer))
+             (now (process-id efrit-test-daemon)))
+        (when .ends (setq pid now))
+        (cond (different (list .name .form different answer))
+              ((not (and (equal (alist-get 'result after) (format "(40 2 %d)" pid))
+                         (equal (alist-get 'output after) "\n\"é\"\n")
+                         (equal (alist-get 'messages after) "said\n")))
+               (list .name .form 'next after)))))))
+
+(ert-deftest efrit-evals-each-ends-as-the-table-says-and-the-next-is-answered-rightly ()
+  (let ((rows (efrit-evals-test--rows)) wrong)
+    (should (>= (length rows) 250))
+    (efrit-test-with-daemon ("EFRIT_BRIDGE=0")
+      (dolist (row rows)
+        (ert-info ((format "%s: %s" (alist-get 'name row) (alist-get 'form row)))
+          (let ((problem (efrit-evals-test--play row)))
+            (when problem (push problem wrong))))))
+    (should-not wrong)))
+
+(provide 'efrit-evals-test)
+;;; efrit-evals-test.el ends here

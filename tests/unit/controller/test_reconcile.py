@@ -50,6 +50,16 @@ LOST = view(state=RequestState.RUNNING, attempt=1, metadata={"name": "work", "na
 
 
 @dataclass
+class Clock:
+    """The real time, and what a test lets pass."""
+
+    passed: timedelta = timedelta(0)
+
+    def __call__(self) -> datetime:
+        return datetime.now(UTC) + self.passed
+
+
+@dataclass
 class Stage:
     """Everything but kopf: looks are made by hand."""
 
@@ -59,6 +69,7 @@ class Stage:
     api: FakeApi
     bridge: FakeBridge
     bridges: Bridges
+    clock: Clock
     served: bool = True
 
     async def look(self) -> None:
@@ -115,16 +126,14 @@ class Stage:
 
 @pytest.fixture
 async def stage(api: FakeApi, kube: Kube, tmp_path: Path) -> AsyncIterator[Stage]:
-    def clock() -> datetime:
-        return datetime.now(UTC)
-
+    clock = Clock()
     identity, queue = new_identity(clock()), WorkQueue()
     store = Store(queue, CONFIG, clock)
     async with fake_bridge(identity, tmp_path) as bridge:
         bridges = Bridges(identity, store)
         actor = Actor(kube, bridges, store, clock, "pod-1", lambda: True)
         reconciler = Reconciler(store, queue, actor, kube, bridges, identity, clock, lambda _: made.served)
-        made = Stage(reconciler, store, queue, api, bridge, bridges)
+        made = Stage(reconciler, store, queue, api, bridge, bridges, clock)
         await bridges.connect(bridge.wanted())
         try:
             yield made
@@ -151,7 +160,8 @@ async def test_a_request_goes_from_hand_over_to_acknowledgement(stage: Stage) ->
 
 async def test_a_request_does_not_end_for_an_instance_that_only_the_watch_does_not_know(stage: Stage) -> None:
     stage.api.put("/apis/efrit.dev/v1alpha1/namespaces/team/efritinstances/alpha", instance_json())
-    stage.store.observe_request(stage.api.put(WORK, request_json(created=datetime.now(UTC) - timedelta(hours=1))))
+    stage.observe()
+    stage.clock.passed = timedelta(hours=1)
 
     await stage.look()
 
@@ -160,7 +170,8 @@ async def test_a_request_does_not_end_for_an_instance_that_only_the_watch_does_n
 
 
 async def test_a_request_ends_where_its_instance_really_does_not_exist(stage: Stage) -> None:
-    stage.store.observe_request(stage.api.put(WORK, request_json(created=datetime.now(UTC) - timedelta(hours=1))))
+    stage.observe()
+    stage.clock.passed = timedelta(hours=1)
 
     await stage.look()
 

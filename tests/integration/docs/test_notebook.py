@@ -26,7 +26,7 @@ WRITE = "EFRIT_WRITE_NOTEBOOK"
 def played(env: dict[str, str], cwd: Path, *left_out: str) -> list[str | None]:
     command = [sys.executable, "-W", "error", str(PLAYER), str(NOTEBOOK), *left_out]
     done = subprocess.run(command, env=env, cwd=cwd, capture_output=True, text=True, timeout=SECONDS)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
     return list(json.loads(done.stdout))
 
 

@@ -44,12 +44,12 @@ def test_the_notebook_prints_on_this_machine_what_it_shows(on_this_machine: Prog
     assert outputs == [None if "cluster" in cell["metadata"].get("tags", ()) else shown(cell) for cell in cells]
 
 
-def test_the_notebook_prints_in_a_cluster_what_it_shows(in_a_cluster: Program, tmp_path: Path) -> None:
+def test_the_notebook_prints_in_a_cluster_what_it_shows(in_a_namespace_of_its_own: Program, tmp_path: Path) -> None:
     """With EFRIT_WRITE_NOTEBOOK set, writes what it prints into the notebook first (`make notebook`)."""
-    config = yaml.safe_load(Path(in_a_cluster.env["KUBECONFIG"]).read_text())
-    config["contexts"][0]["context"]["namespace"] = in_a_cluster.where[1]
+    config = yaml.safe_load(Path(in_a_namespace_of_its_own.env["KUBECONFIG"]).read_text())
+    config["contexts"][0]["context"]["namespace"] = in_a_namespace_of_its_own.where[1]
     (tmp_path / "kubeconfig").write_text(yaml.safe_dump(config))
-    env = {**in_a_cluster.env, "KUBECONFIG": str(tmp_path / "kubeconfig"), "EFRIT_BACKEND": "cluster"}
+    env = {**in_a_namespace_of_its_own.env, "KUBECONFIG": str(tmp_path / "kubeconfig"), "EFRIT_BACKEND": "cluster"}
     outputs = played(env, tmp_path)
     notebook = json.loads(NOTEBOOK.read_text())
     if os.environ.get(WRITE):

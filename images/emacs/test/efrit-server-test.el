@@ -255,10 +255,13 @@
                           (catch 'out (sleep-for 600))
                           (advice-remove 'efrit-health-beat-if-stale #'thrower)")
     (should (efrit-server-test--beats-p 5))
-    ;; With no request under way, nothing but the timer itself can notice.
-    (efrit-test-eval "d" "(defun leaver ()
+    ;; With no request under way, nothing but the timers themselves can notice: both of
+    ;; them, and those that they set.
+    (efrit-test-eval "d" "(defvar throws-left 4)
+                          (defun leaver ()
                             (unless efrit-server--busy
-                              (advice-remove 'efrit-health-beat-if-stale #'leaver)
+                              (when (= (cl-decf throws-left) 0)
+                                (advice-remove 'efrit-health-beat-if-stale #'leaver))
                               (throw 'top-level 1)))
                           (advice-add 'efrit-health-beat-if-stale :before #'leaver)")
     (should (efrit-server-test--beats-p 5))))

@@ -143,7 +143,8 @@ class Work:
             return f"what is {self.word}?"
         # The pid tells two runs in one Emacs from two Emacsen.
         note = f'(format "{self.word} %d %.3f\\n" (emacs-pid) (float-time))'
-        count = f'(write-region {note} nil "{self.counter}" t 0)'
+        # An earlier request of the same Emacs may have preferred another coding for the files of later ones.
+        count = f'(let ((coding-system-for-write (quote utf-8-unix))) (write-region {note} nil "{self.counter}" t 0))'
         return f"(progn {count} {self._rest()})"
 
     def _rest(self) -> str:

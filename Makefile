@@ -13,10 +13,14 @@ PYTEST_FLAGS ?=
 # Test files side by side: most of a test's time is waiting for another process.
 SIDE_BY_SIDE = -n 2 --dist loadfile
 RELEASE ?= efrit-operator
+CRDS = charts/efrit-operator/crd-files
 NAMESPACE ?= efrit-system
 
 # A test run decides nothing by chance: sets have one order, properties the same examples (tests/conftest.py).
 test test-%: export PYTHONHASHSEED := 0
+
+# The tests start hundreds of Python programs; without bytecode each one would compile all it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help
 help: ## list the targets
@@ -135,16 +139,14 @@ check-python: .venv/ready
 check-crds: .venv/ready
 	@scratch=$$(mktemp -d); trap 'rm -rf "$$scratch"' EXIT; \
 	$(BIN)/python -m efrit.api.crd "$$scratch"; \
-	for folder in crds charts/efrit-operator/crd-files; do \
-	  diff -ru "$$folder" "$$scratch" || { echo "$$folder is not what the models say: run \`make crds\`" >&2; exit 1; }; \
-	done; \
+	diff -ru $(CRDS) "$$scratch" || { echo "$(CRDS) is not what the models say: run \`make crds\`" >&2; exit 1; }; \
 	$(BIN)/python -m efrit.api.docs "$$scratch/api.md"; \
 	diff -u docs/api.md "$$scratch/api.md" || { echo "docs/api.md is not what the models say: run \`make crds\`" >&2; exit 1; }; \
 	$(BIN)/python -m efrit.cli.reference "$$scratch/cli.md"; \
 	diff -u docs/cli.md "$$scratch/cli.md" || { echo "docs/cli.md is not what the program says: run \`make docs\`" >&2; exit 1; }
 
 .PHONY: check-lisp
-check-lisp: tools-test ## byte-compile without warnings, checkdoc
+check-lisp: tools-test ## byte-compile without warnings, checkdoc, package-lint, an installation as a package
 	images/emacs/test/run --lint
 
 .PHONY: check-chart
@@ -156,9 +158,13 @@ format: .venv/ready ## format the Python code
 	$(BIN)/ruff format operator tests samples charts
 	$(BIN)/ruff check --fix operator tests samples charts
 
+.PHONY: emacs-package
+emacs-package: ## the Lisp as a package for package-install-file: dist/efrit-VERSION.tar
+	images/emacs/package dist
+
 .PHONY: crds
 crds: .venv/ready ## write the CRDs and docs/api.md from the models
-	$(BIN)/python -m efrit.api.crd crds charts/efrit-operator/crd-files
+	$(BIN)/python -m efrit.api.crd $(CRDS)
 	$(BIN)/python -m efrit.api.docs docs/api.md
 
 .PHONY: docs

@@ -42,6 +42,8 @@ def main() -> int:
         phases.append((title, time.monotonic() - start))
 
     try:
+        with phase("Programs"):
+            run([*RIG, "tools"])
         with phase("Images"):
             run([*RIG, "images"], quiet=True)
         with phase("Cluster"):

@@ -5,6 +5,7 @@ A tier takes minutes, and may be ended by another one's failure before it sums u
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 
@@ -50,3 +51,8 @@ def pytest_configure(config: pytest.Config) -> None:
     terminal = config.pluginmanager.get_plugin("terminalreporter")
     if isinstance(terminal, pytest.TerminalReporter):
         config.pluginmanager.register(Failures(terminal))
+
+
+def pytest_collection_finish() -> None:
+    """Keep what was collected, which lives as long as the process, out of every later garbage collection."""
+    gc.freeze()

@@ -14,8 +14,6 @@ class EfritError(Exception):
     """Anything this package reports on purpose. `code` is stable, the message is for people."""
 
     code: ClassVar[str] = "Internal"
-    #: True where the same call may succeed later without anybody changing it.
-    retryable: ClassVar[bool] = False
 
     @property
     def message(self) -> str:
@@ -55,8 +53,8 @@ class InvalidTree(ProtocolError):
     """A task tree that is not one: not JSON, an impossible task, two of one id."""
 
 
-class InvalidPosition(ProtocolError):
-    """What the repository of a plan answered cannot be understood."""
+class InvalidPlanRecord(ProtocolError):
+    """A request of a plan, or an answer of its repository, cannot be read."""
 
 
 class RequestTooLarge(InvalidRequest):
@@ -73,7 +71,6 @@ class QueueFull(QueueError):
     """As many requests wait as the instance allows. `retry_after` says when to ask again, in seconds."""
 
     code = "QueueFull"
-    retryable = True
 
     def __init__(self, message: str, retry_after: float = 1.0) -> None:
         super().__init__(message)
@@ -96,21 +93,18 @@ class NotAnswered(QueueError):
     """The request cannot be acknowledged: it has no answer yet."""
 
     code = "NotAnswered"
-    retryable = True
 
 
 class QueueNotReady(QueueError):
     """The queue is not open yet, or is being closed."""
 
     code = "NotReady"
-    retryable = True
 
 
 class StorageError(QueueError):
     """The volume failed (EIO, EROFS, ...). The step was taken back as far as the volume let us."""
 
     code = "StorageError"
-    retryable = True
 
 
 class NoSpace(StorageError):
@@ -139,14 +133,12 @@ class TooManyStreams(BridgeError):
     """As many readers follow the event stream as one bridge allows."""
 
     code = "TooManyStreams"
-    retryable = True
 
 
 class BridgeUnreachable(BridgeError):
     """No answer from the bridge: connection refused, reset or timed out."""
 
     code = "Unreachable"
-    retryable = True
 
 
 _BY_CODE: dict[str, type[EfritError]] = {
@@ -177,13 +169,17 @@ class NotLeading(EfritError):
     """Another controller may hold the lease by now: whatever was decided is its to do."""
 
     code = "NotLeading"
-    retryable = True
 
 
 class ApiError(EfritError):
-    """A call to the Kubernetes API server failed."""
+    """A call to the Kubernetes API server failed; `sentence` is the API server's own, `status` that of the answer."""
 
     code = "Api"
+
+    def __init__(self, message: str, sentence: str = "", *, status: int | None = None) -> None:
+        super().__init__(message)
+        self.sentence = sentence or message
+        self.status = status
 
 
 class ApiNotFound(ApiError):
@@ -196,7 +192,6 @@ class ApiConflict(ApiError):
     """409: the object has changed, exists already, or is another one by now."""
 
     code = "ApiConflict"
-    retryable = True
 
 
 class ApiExists(ApiConflict):
@@ -206,13 +201,9 @@ class ApiExists(ApiConflict):
 
 
 class ApiRefused(ApiError):
-    """400, 403, 413, 415, 422: asking again will not help; `sentence` is the API server's own."""
+    """400, 403, 413, 415, 422: asking again will not help."""
 
     code = "ApiRefused"
-
-    def __init__(self, message: str, sentence: str = "") -> None:
-        super().__init__(message)
-        self.sentence = sentence or message
 
 
 class ApiForbidden(ApiRefused):
@@ -227,35 +218,46 @@ class ApiTooLarge(ApiRefused):
     code = "ApiTooLarge"
 
 
+class ApiCommandFailed(ApiError):
+    """A command in a container ended with an error; the message is its standard error."""
+
+    code = "ApiCommandFailed"
+
+
 class ApiUnavailable(ApiError):
     """No answer, 429 or 5xx: ask again later; `retry_after` is how many seconds later, where that is known."""
 
     code = "ApiUnavailable"
-    retryable = True
 
-    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
-        super().__init__(message)
+    def __init__(
+        self, message: str, sentence: str = "", *, status: int | None = None, retry_after: float | None = None
+    ) -> None:
+        super().__init__(message, sentence, status=status)
         self.retry_after = retry_after
 
 
+class ApiUnreachable(ApiUnavailable):
+    """No answer from the API server: connection refused, reset or timed out."""
+
+    code = "ApiUnreachable"
+
+
+class ApiUnauthorized(ApiUnavailable):
+    """401: the API server does not accept the credentials; a new token may be on its way."""
+
+    code = "ApiUnauthorized"
+
+
 class ApiFailed(ApiUnavailable):
-    """500: a hiccup, or a webhook that is down and stays down; `sentence` is the API server's own."""
+    """500: a hiccup, or a webhook that is down and stays down."""
 
     code = "ApiFailed"
 
-    def __init__(self, message: str, sentence: str = "", *, retry_after: float | None = None) -> None:
-        super().__init__(message, retry_after=retry_after)
-        self.sentence = sentence or message
-
 
 class ApiNamespaceTerminating(ApiUnavailable):
-    """Nothing can be created in a namespace that is being deleted or is gone; `sentence` is the API server's own."""
+    """Nothing can be created in a namespace that is being deleted or is gone."""
 
     code = "ApiNamespaceTerminating"
-
-    def __init__(self, message: str, sentence: str = "", *, retry_after: float | None = None) -> None:
-        super().__init__(message, retry_after=retry_after)
-        self.sentence = sentence or message
 
 
 class WatchEnded(EfritError):

@@ -17,10 +17,11 @@ from typing import Any
 
 import httpx
 
-from tests.bench import cluster, laptop, mcp, plans, turns
+from efrit.kube import resources
+from tests.bench import cluster, evals, laptop, mcp, plans, turns
 from tests.bench.quantile import quantile
-from tests.e2e.kube import Kube
-from tests.e2e.model import ModelService
+from tests.support.cluster_kube import Kube
+from tests.support.model_service import ModelService
 
 NAMESPACE = "efrit-bench"
 INSTANCE = "bench"
@@ -30,8 +31,8 @@ STARTS = int(os.environ.get("STARTS", "5"))
 JOBS = int(os.environ.get("JOBS", "5"))
 EMACS_IMAGE = os.environ.get("BENCH_EMACS_IMAGE", "localhost/efrit/emacs:30-dev")
 
-REQUESTS = f"{cluster.GROUP}/namespaces/{NAMESPACE}/efritrequests"
-INSTANCES = f"{cluster.GROUP}/namespaces/{NAMESPACE}/efritinstances"
+REQUESTS = resources.REQUESTS.path(NAMESPACE)
+INSTANCES = resources.INSTANCES.path(NAMESPACE)
 JOBS_PATH = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
 
 Row = tuple[str, str, str]
@@ -248,6 +249,9 @@ def main() -> int:
     more, of_turns = turns.measure()
     rows += more
     figures["turns"] = of_turns
+    more, of_evals = evals.measure()
+    rows += more
+    figures["evals"] = of_evals
     more, of_mcp = asyncio.run(mcp.measure())
     rows += more
     figures |= of_mcp

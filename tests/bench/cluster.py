@@ -17,7 +17,8 @@ from typing import Any
 import httpx
 import yaml
 
-GROUP = "/apis/efrit.dev/v1alpha1"
+from efrit.kube.resources import INSTANCES, REQUESTS
+
 FINAL = ("Succeeded", "Failed")
 
 
@@ -55,17 +56,13 @@ async def call(api: httpx.AsyncClient, method: str, where: str, body: Any = None
 
 def instance(name: str, **spec: Any) -> dict[str, Any]:
     """Return an EfritInstance."""
-    return {"apiVersion": "efrit.dev/v1alpha1", "kind": "EfritInstance", "metadata": {"name": name}, "spec": spec}
+    return INSTANCES.manifest({"name": name}, spec=spec)
 
 
 def request(name: str, target: str, content: str = "(+ 1 2)", **spec: Any) -> dict[str, Any]:
     """Return an EfritRequest for an eval."""
-    return {
-        "apiVersion": "efrit.dev/v1alpha1",
-        "kind": "EfritRequest",
-        "metadata": {"name": name},
-        "spec": {"instanceRef": {"name": target}, "type": "eval", "content": content, **spec},
-    }
+    whole = {"instanceRef": {"name": target}, "type": "eval", "content": content, **spec}
+    return REQUESTS.manifest({"name": name}, spec=whole)
 
 
 class Watch:

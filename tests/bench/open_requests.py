@@ -16,8 +16,9 @@ from efrit.api import EfritRequest
 from efrit.controller.act.identity import new_identity
 from efrit.controller.decide.instances import decide_instance
 from efrit.controller.decide.requests import decide_request
-from efrit.controller.watch.queue import WorkKey, WorkQueue
-from efrit.controller.watch.store import Store
+from efrit.controller.model.keys import WorkKey
+from efrit.controller.store.store import Store
+from efrit.controller.work_queue import WorkQueue
 from efrit.protocol import Reset
 from tests.unit.controller import factory
 from tests.unit.controller.factory import CONFIG, NAMESPACE, POD_UID, QUEUE_ID, Json
@@ -38,17 +39,17 @@ class World:
         self.version = 1000
         self.names = [f"i{number}" for number in range(instances)]
         for name in self.names:
-            self.store.observe_instance(self.instance(name))
-            self.store.observe_statefulset(_statefulset(name))
-            self.store.observe_pod(_pod(name))
+            self.store.instances.observe(self.instance(name))
+            self.store.children.observe_statefulset(_statefulset(name))
+            self.store.children.observe_pod(_pod(name))
         for number in range(REQUESTS):
             target = None if number < unbound else self.names[number % instances]
             chosen: Json = {} if target else {"selector": {"matchLabels": {"no": "such"}}}
-            self.store.observe_request(factory.request_json(f"r{number}", target=target, created=_now(), **chosen))
+            self.store.requests.observe(factory.request_json(f"r{number}", target=target, created=_now(), **chosen))
         for name in self.names:
             key = (NAMESPACE, name)
-            self.store.bridge_event(key, POD_UID, Reset(queue_id=QUEUE_ID, epoch="e"))
-            self.store.bridge_event(key, POD_UID, factory.stats(pending=PENDING))
+            self.store.bridges.event(key, POD_UID, Reset(queue_id=QUEUE_ID, epoch="e"))
+            self.store.bridges.event(key, POD_UID, factory.stats(pending=PENDING))
 
     def instance(self, name: str, processed: int = 0, **more: object) -> Json:
         self.version += 1
@@ -77,10 +78,10 @@ class World:
         self.looks += 1
         where = (key.namespace, key.name)
         if key.kind == EfritRequest.kind:
-            request = self.store.request_snapshot(where)
+            request = self.store.requests.snapshot(where)
             if request is not None:
                 decide_request(request, _now())
-        elif (instance := self.store.instance_snapshot(where)) is not None:
+        elif (instance := self.store.instances.snapshot(where)) is not None:
             decide_instance(instance, self.identity, _now())
 
 
@@ -104,17 +105,20 @@ def _statefulset(name: str) -> Json:
 def _news(world: World) -> Iterator[tuple[str, Callable[[], None]]]:
     def all_figures() -> None:
         for name in world.names:
-            world.store.observe_instance(world.instance(name, processed=1))
+            world.store.instances.observe(world.instance(name, processed=1))
 
     first = world.names[0]
     key = (NAMESPACE, first)
     yield "figures of all instances written", all_figures
-    yield "figures of one instance written", lambda: world.store.observe_instance(world.instance(first, processed=2))
+    yield "figures of one instance written", lambda: world.store.instances.observe(world.instance(first, processed=2))
     yield (
         "figures of one bridge come",
-        lambda: world.store.bridge_event(key, POD_UID, factory.stats(pending=PENDING, processed=3)),
+        lambda: world.store.bridges.event(key, POD_UID, factory.stats(pending=PENDING, processed=3)),
     )
-    yield "one instance falls asleep", lambda: world.store.observe_instance(world.instance(first, suspendedIdle=True))
+    yield (
+        "one instance falls asleep",
+        lambda: world.store.instances.observe(world.instance(first, suspendedIdle=True)),
+    )
 
 
 async def _run() -> None:

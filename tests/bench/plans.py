@@ -13,6 +13,7 @@ from typing import Any
 
 import httpx
 
+from efrit.kube.resources import PLANS, REQUESTS
 from tests.bench import cluster
 from tests.bench.quantile import quantile
 from tests.plans.script import Player, Script
@@ -75,12 +76,7 @@ def _ms(values: list[float], share: float) -> str:
 
 def _plan(name: str, instance: str, **spec: Any) -> dict[str, Any]:
     intent = {"description": f"A book. (scenario=bench-{name})"}
-    return {
-        "apiVersion": "efrit.dev/v1alpha1",
-        "kind": "EfritPlan",
-        "metadata": {"name": name},
-        "spec": {"intent": intent, "instanceRef": {"name": instance}, **spec},
-    }
+    return PLANS.manifest({"name": name}, spec={"intent": intent, "instanceRef": {"name": instance}, **spec})
 
 
 async def gaps(
@@ -88,8 +84,8 @@ async def gaps(
 ) -> tuple[list[float], list[dict[str, Any]]]:
     """Run a plan to its end: seconds of each step from one question to the next, and every status it had."""
     name = plan["metadata"]["name"]
-    plans = f"{cluster.GROUP}/namespaces/{namespace}/efritplans"
-    requests = f"{cluster.GROUP}/namespaces/{namespace}/efritrequests"
+    plans = PLANS.path(namespace)
+    requests = REQUESTS.path(namespace)
     statuses: list[dict[str, Any]] = []
 
     def over(found: Any) -> bool:

@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.bench.quantile import quantile
-from tests.integration.bridge.rig import Instance, compiled_lisp
 from tests.model.running import KEY, Model, running
+from tests.support.bridge_instance import Instance
+from tests.support.compiled_lisp import compiled_lisp
 
 TURNS = 100
 SESSIONS = 10

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager
 from tests.chaos.stage import ONE, Stage
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.processes import Daemon
-from tests.integration.kube import until
+from tests.support.kube import until
 
 WAITING = 10
 

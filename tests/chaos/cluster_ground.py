@@ -10,12 +10,16 @@ import os
 import secrets
 import time
 from collections.abc import Callable
+from functools import partial
 from types import TracebackType
+from typing import TypeVar
 
 import httpx
 
 from tests.chaos.cluster_host import Host, HostPod, Role
-from tests.integration.kube import MERGE, Json, Kube, Refused, until
+from tests.support.kube import MERGE, Json, Kube, Refused, until
+
+T = TypeVar("T")
 
 RELEASE = os.environ.get("RELEASE", "efrit-operator")
 SYSTEM = os.environ.get("NAMESPACE", "efrit-system")
@@ -137,8 +141,8 @@ class ClusterGround:
         patiently(lambda: self.kube.call("PATCH", DEPLOYMENT, {"spec": {"replicas": replicas}}, content_type=MERGE))
         for pod in patiently(self.operator_pods) or []:
             if any(each["restartCount"] for each in pod["status"].get("containerStatuses", [])):
-                name = pod["metadata"]["name"]
-                patiently(lambda name=name: self.kube.call("DELETE", f"/api/v1/namespaces/{SYSTEM}/pods/{name}"))
+                path = f"/api/v1/namespaces/{SYSTEM}/pods/{pod['metadata']['name']}"
+                patiently(partial(self.kube.call, "DELETE", path))
         self.wait_rolled_out(replicas)
 
     def wait_rolled_out(self, replicas: int = 1) -> None:
@@ -171,7 +175,7 @@ class ClusterGround:
         self.kube.call("PATCH", DEPLOYMENT, body, content_type=STRATEGIC)
 
 
-def patiently(call: Callable[[], Json | list[Json] | bool], seconds: float = READY_SECONDS) -> object:
+def patiently(call: Callable[[], T], seconds: float = READY_SECONDS) -> T | None:
     """Return what the API server answers, trying again while it is away; None for what is not there."""
     deadline = time.monotonic() + seconds
     while True:

@@ -25,7 +25,7 @@ from tests.chaos.light import Stage
 from tests.chaos.plan import Do, Plan, Step
 from tests.chaos.recorder import Recorder
 from tests.chaos.workload import COUNTER
-from tests.integration.kube import Json, Refused, until
+from tests.support.kube import Json, Refused, until
 
 READY_SECONDS = 240.0
 ROLES = {

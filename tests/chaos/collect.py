@@ -19,8 +19,8 @@ from tests.chaos.light import GRACE_SECONDS, Stage
 from tests.chaos.operator_invariants import CREATED_BEFORE_SECONDS
 from tests.chaos.plan import Do, Theme
 from tests.chaos.workload import Kind
-from tests.integration.controller.pod import Pod
-from tests.integration.kube import Json, Refused
+from tests.support.kube import Json, Refused
+from tests.support.pod import Pod
 
 SETTLE_SECONDS = 20.0
 """Until a controller leads again after whatever has disturbed it: a lease is at most 15 s old."""
@@ -102,7 +102,7 @@ def collect(
         quiet_at=quiet_at,
         ended_at=ended_at,
         # On a busy machine a controller may take long to start; that is no fault of it.
-        patience=stage.plan.patience + seconds_of(stage.leaderless),
+        patience=stage.plan.patience + seconds_of(stage.unserved),
     )
 
 
@@ -111,7 +111,7 @@ def _undisturbed(stage: Stage, ended_at: float) -> tuple[tuple[float, float], ..
     if stage.shares_controller:
         return ()
     spans, begin = [], 0.0 if stage.plan.warm else SETTLE_SECONDS
-    for disturbed, over in sorted([*stage.disturbances, *stage.leaderless]):
+    for disturbed, over in sorted([*stage.disturbances, *stage.unserved]):
         if disturbed > begin:
             spans.append((begin, disturbed))
         begin = max(begin, over + SETTLE_SECONDS)

@@ -9,9 +9,8 @@ import pytest
 
 from tests.chaos.stage import Stage
 from tests.cluster.control_plane import ControlPlane
-from tests.integration.conftest import audit_log, kube, plane
-from tests.integration.controller.conftest import lisp
-from tests.integration.kube import Kube
+from tests.support.fixtures import audit_log, kube, lisp, plane
+from tests.support.kube import Kube
 
 __all__ = ["audit_log", "kube", "lisp", "plane"]
 

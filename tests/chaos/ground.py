@@ -18,10 +18,10 @@ from tests.chaos.large_results import AUDIT_POLICY
 from tests.cluster import programs
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.processes import Daemon
-from tests.integration.bridge.rig import compiled_lisp
-from tests.integration.conftest import install_crds
-from tests.integration.controller.processes import Process
-from tests.integration.kube import Kube
+from tests.support.compiled_lisp import compiled_lisp
+from tests.support.custom_resources import install_crds
+from tests.support.kube import Kube
+from tests.support.processes import Process
 
 COLLECTORS = "namespace-controller,garbage-collector-controller"
 

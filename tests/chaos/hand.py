@@ -18,7 +18,7 @@ from tests.chaos.ground import Ground
 from tests.chaos.history import Loss, Note, Submitted
 from tests.chaos.plan import Do, Plan, Step
 from tests.chaos.workload import InstancePlan, SuspendedPlan, Work
-from tests.integration.kube import Json, Refused
+from tests.support.kube import Json, Refused
 
 SUSPENDED = "suspended"
 """Resumed at once, an instance may keep its pod."""

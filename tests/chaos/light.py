@@ -17,7 +17,7 @@ from pathlib import Path
 from tests.chaos.ground import Ground
 from tests.chaos.hand import Hand
 from tests.chaos.history import Answer, Note, ObjectVersion, Ran
-from tests.chaos.leadership import LeaseRecorder, leaderless
+from tests.chaos.leadership import LeaseRecorder, ListProbe, merged, silent
 from tests.chaos.light_processes import DAEMONS, DISTURBING, Controller, armed_fault, chosen, is_emacs
 from tests.chaos.operations import OPERATIONS, Operations
 from tests.chaos.plan import Do, FileFate, Plan, Step, Theme
@@ -25,10 +25,10 @@ from tests.chaos.proxy import Armed, Proxy
 from tests.chaos.recorder import ObjectRecorder, Recorder
 from tests.chaos.shims import Point, Shims
 from tests.chaos.workload import COUNTER
-from tests.integration.conftest import new_namespace
-from tests.integration.controller.pod import Pod
-from tests.integration.controller.site import Site
-from tests.integration.kube import Json, Refused
+from tests.support.custom_resources import new_namespace
+from tests.support.kube import Json, Refused
+from tests.support.pod import Pod
+from tests.support.site import Site
 
 GRACE_SECONDS = 4
 """How long a request waits for an instance that does not exist."""
@@ -42,8 +42,11 @@ class Stage(Hand):
 
     shares_controller = False
     """Whether other runs have the same controller, and disturb it without a word."""
-    tidy_seconds = 25.0
-    """How long after the end of everything it may take until all is put away."""
+    tidy_seconds = 45.0
+    """How long after the end of everything it may take until all is put away.
+
+    What an admission policy refuses a moment after it was taken away is tried again after half a minute.
+    """
 
     def __init__(self, ground: Ground, plan: Plan) -> None:
         super().__init__(plan)
@@ -58,6 +61,7 @@ class Stage(Hand):
         self._points: dict[Step, Point] = {}
         self._objects: list[ObjectRecorder] = []
         self._leases: LeaseRecorder | None = None
+        self._probe: ListProbe | None = None
         self.operations = Operations(self)
         self.disturbances: list[tuple[float, float]] = []
         """When the controller or its API server was kept from working."""
@@ -81,6 +85,8 @@ class Stage(Hand):
             self._objects[-1].start()
         self._leases = LeaseRecorder(self.ground.plane, "leases", self.namespace, self.clock)
         self._leases.start()
+        self._probe = ListProbe(self.ground.kube, self.namespace, self.clock)
+        self._probe.start()
         server = None
         if plan.theme is Theme.CALLS:
             self._proxy = Proxy(self.ground.plane)
@@ -112,8 +118,9 @@ class Stage(Hand):
             self._proxy.close()
         if hasattr(self, "recorder"):
             self.recorder.close()
-        for watcher in (*self._objects, *filter(None, (self._leases,))):
-            watcher.close()
+        for watcher in (*self._objects, self._leases, self._probe):
+            if watcher is not None:
+                watcher.close()
         if hasattr(self, "site"):
             self.ground.mend()
             self.operations.close()
@@ -385,9 +392,12 @@ class Stage(Hand):
         return tenant.open() if tenant is not None else ()
 
     @property
-    def leaderless(self) -> tuple[tuple[float, float], ...]:
-        """Return the spans so far in which no controller renewed its Lease; none where other runs share it."""
-        return leaderless(self._leases.renewals, self.clock()) if self._leases is not None else ()
+    def unserved(self) -> tuple[tuple[float, float], ...]:
+        """Return the spans so far in which no controller renewed its Lease, or the API server answered no lists."""
+        if self._leases is None or self._probe is None:
+            return ()
+        now = self.clock()
+        return merged([*silent(self._leases.renewals, now), *silent(self._probe.answers, now)])
 
     @property
     def objects(self) -> tuple[ObjectVersion, ...]:

@@ -11,7 +11,7 @@ import httpx
 
 from tests.chaos.plan import CallFault, Do
 from tests.chaos.rules import Fault, final_status
-from tests.integration.controller.operator import Operator
+from tests.support.operator import Operator
 
 DISTURBING = frozenset(
     {Do.KILL_CONTROLLER, Do.STOP_CONTROLLER, Do.KILL_API, Do.STOP_API, Do.KILL_ETCD, Do.STOP_ETCD, Do.CALL}

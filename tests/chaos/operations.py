@@ -66,7 +66,7 @@ class Operations:
         if path in self._volumes:
             return
         path.mkdir(parents=True)
-        command = ["mount", "-t", "tmpfs", "-o", VOLUME_OPTIONS, "efrit-test", path]
+        command = ["mount", "-t", "tmpfs", "-o", VOLUME_OPTIONS, "efrit-test", str(path)]
         subprocess.run(command, check=True, timeout=20)
         self._volumes.append(path)
         proof = path.with_name(f"{path.name}-proof")

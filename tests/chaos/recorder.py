@@ -21,7 +21,7 @@ import httpx
 
 from tests.chaos.history import FINAL_PHASES, REMOVED, ObjectVersion, Version
 from tests.cluster.control_plane import ControlPlane
-from tests.integration.kube import Kube
+from tests.support.kube import Kube
 
 RETRY_SECONDS = 0.1
 GONE = 410

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from dataclasses import dataclass
 
-from tests.integration.kube import Json, Kube, Refused
+from tests.support.kube import Json, Kube, Refused
 
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 RESULT_TYPE = "efrit.dev/result"

@@ -24,7 +24,7 @@ from tests.chaos.plan import Do, Plan, Step, Theme, When
 from tests.chaos.timeline import report
 from tests.chaos.users import Users
 from tests.chaos.violation import Violation
-from tests.integration.kube import Refused
+from tests.support.kube import Refused
 
 TICK_SECONDS = 0.02
 LITTER_SECONDS = 3.0
@@ -190,10 +190,10 @@ class _Look:
 
 def _within(stage: Stage, seconds: float, reached: Callable[[], bool]) -> bool:
     """Whether it is reached within so many seconds in which a controller led."""
-    began, before = time.monotonic(), seconds_of(stage.leaderless)
+    began, before = time.monotonic(), seconds_of(stage.unserved)
     while not reached():
         waited = time.monotonic() - began
-        if waited > LONGEST_WAIT_SECONDS or waited - (seconds_of(stage.leaderless) - before) > seconds:
+        if waited > LONGEST_WAIT_SECONDS or waited - (seconds_of(stage.unserved) - before) > seconds:
             return False
         stage.tend()
         time.sleep(5 * TICK_SECONDS)

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 
 from tests.cluster.control_plane import ControlPlane, Ports
 from tests.cluster.processes import Daemon
-from tests.integration.kube import until
+from tests.support.kube import until
 
 CHUNK = 65_536
 

@@ -55,8 +55,10 @@ RARE = {98: Theme.FROZEN, 99: Theme.AWAY}
 """Themes that take minutes, by the last two digits of a seed."""
 
 
-FIXED = tuple(range(len(CYCLE)))
-"""The seeds of every test run: a list, not a time, so that two runs of one commit play the same."""
+FIXED = (*range(len(CYCLE)), 3127, 4043)
+"""The seeds of every test run: a list, not a time, so that two runs of one commit play the same.
+
+Those behind the first round broke a promise once."""
 
 
 def theme_of(seed: int) -> Theme:

@@ -143,19 +143,19 @@ def _volumes(seed: int, rng: random.Random) -> Plan:
     return parts.finish(plan, steps)
 
 
-TENANT_FAULTS = (
-    (Do.DELETE_TENANT, 4),
-    (Do.FORBID_TENANT, 4),
-    (Do.REFUSE_TENANT, 2),
-    (Do.STOP_TENANT, 2),
-    (Do.FLOOD_TENANT, 2),
-)
+TENANT_FAULTS = {
+    Do.DELETE_TENANT: 4,
+    Do.FORBID_TENANT: 4,
+    Do.REFUSE_TENANT: 2,
+    Do.STOP_TENANT: 2,
+    Do.FLOOD_TENANT: 2,
+}
 
 
 def _tenants(seed: int, rng: random.Random) -> Plan:
     span = rng.choice((1.0, 2.0, 4.0))
     plan = parts.base(seed, rng, Theme.TENANTS, count=(6, 16), span=span)
-    kinds, weights = zip(*TENANT_FAULTS, strict=True)
+    kinds, weights = list(TENANT_FAULTS), list(TENANT_FAULTS.values())
     # No end: it lasts until this tenant's work is done, some of which comes only then.
     steps = [Step(rng.choices(kinds, weights)[0], When(round(rng.uniform(0.0, 0.5), 2)))]
     late = tuple(

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.chaos.plan import FileFate, FileFault
 from tests.chaos.storage.shim import Action, Recorder
-from tests.integration.controller.pod import Pod
+from tests.support.pod import Pod
 
 PROGRAMS = {"bridge": "python*", "emacs": "emacs*", "any": "*"}
 ACTIONS = {

@@ -17,8 +17,8 @@ from tests.chaos.invariants import OPEN_AREAS, violations
 from tests.chaos.proxy import Armed, Proxy
 from tests.chaos.recorder import Recorder
 from tests.cluster.control_plane import ControlPlane
-from tests.integration.controller.site import Site
-from tests.integration.kube import Json, Kube, until
+from tests.support.kube import Json, Kube, until
+from tests.support.site import Site
 
 T = TypeVar("T")
 

@@ -12,8 +12,8 @@ import httpx
 
 from tests.chaos.ground import Ground
 from tests.chaos.refusals import Refusal
-from tests.integration.controller.node import Node
-from tests.integration.kube import Json, Refused, until
+from tests.support.kube import Json, Refused, until
+from tests.support.node import Node
 
 INSTANCE = "other"
 LARGE_BYTES = 60_000

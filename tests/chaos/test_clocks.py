@@ -9,7 +9,8 @@ import pytest
 
 from efrit.protocol import Reason
 from tests.chaos.storage.shim import Recorder
-from tests.integration.bridge.rig import Instance, compiled_lisp, until
+from tests.support.bridge_instance import Instance, until
+from tests.support.compiled_lisp import compiled_lisp
 
 HOUR = 3600
 

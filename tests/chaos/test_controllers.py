@@ -11,8 +11,8 @@ from tests.chaos.proxy import Armed, Fate, Fault, Proxy
 from tests.chaos.stage import Stage, succeeded, unbegun
 from tests.chaos.writes import SCENES
 from tests.cluster.control_plane import ControlPlane
-from tests.integration.controller.operator import Operator
-from tests.integration.kube import Json
+from tests.support.kube import Json
+from tests.support.operator import Operator
 
 SHORT_LEASE = {"EFRIT_LEASE_SECONDS": "6"}
 FOR_GOOD_SECONDS = 600.0

@@ -11,14 +11,14 @@ import pytest
 from tests.chaos.proxy import Proxy
 from tests.chaos.rules import Fate, Fault
 from tests.cluster.control_plane import ControlPlane
-from tests.integration.controller import plans
-from tests.integration.controller.operator import Operator
-from tests.integration.controller.plans import begin
-from tests.integration.controller.site import FINAL, Site
-from tests.integration.controller.test_sessions import secret, with_model
-from tests.integration.kube import Json, Kube, until
 from tests.model.running import Model, running
 from tests.plans.script import Script
+from tests.support import plans
+from tests.support.kube import Json, Kube, until
+from tests.support.model_access import secret, with_model
+from tests.support.operator import Operator
+from tests.support.plans import begin
+from tests.support.site import FINAL, Site
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -17,8 +17,8 @@ import pytest
 
 from tests.chaos.proxy import FOR_EVER, Fate, Fault, Proxy
 from tests.cluster.control_plane import ControlPlane
-from tests.integration.controller.chart import token
-from tests.integration.kube import Json, Kube, Refused, until
+from tests.support.chart import token
+from tests.support.kube import Json, Kube, Refused, until
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
 

@@ -16,7 +16,7 @@ from tests.chaos.second_server import SecondServer, second_server
 from tests.chaos.stage import ASLEEP, ONE, Stage, unbegun
 from tests.chaos.writes import phase_of
 from tests.cluster.control_plane import ControlPlane
-from tests.integration.kube import Kube
+from tests.support.kube import Kube
 
 
 @pytest.fixture(scope="module")

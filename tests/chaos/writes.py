@@ -17,7 +17,7 @@ from tests.chaos.history import Digest, End
 from tests.chaos.proxy import Armed, Fate, Fault
 from tests.chaos.rules import FINAL
 from tests.chaos.stage import ASLEEP, CLAIMLESS, EPHEMERAL, ONE, Stage, unbegun
-from tests.integration.kube import Refused
+from tests.support.kube import Refused
 
 
 class Write(NamedTuple):

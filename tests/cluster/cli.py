@@ -135,7 +135,7 @@ def _change(options: argparse.Namespace) -> int:
             programs.announce()
         case "tools" if options.test:
             programs.ensure_debian_packages(programs.DEBIAN_TEST)
-            programs.ensure_go_programs((*programs.FOR_CONTROL_PLANE, *programs.FOR_CHECK))
+            programs.ensure_go_programs((*programs.FOR_CONTROL_PLANE, *programs.FOR_CHECK, "kind"))
             programs.announce()
         case "tools":
             choose().tools()

@@ -6,6 +6,8 @@ never meets an old binary. Building again with a warm Go build cache takes secon
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import hashlib
 import json
 import os
@@ -13,7 +15,7 @@ import platform
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from tests.cluster.paths import HERE, cache
@@ -130,7 +132,9 @@ def ensure_go_programs(names: Iterable[str]) -> None:
 
 def _build(name: str, target: str, flags: str, where: Path) -> None:
     directory().mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=directory(), prefix=".building-") as scratch:
+    with _one_builder(name), tempfile.TemporaryDirectory(dir=directory(), prefix=".building-") as scratch:
+        if (directory() / name).exists():
+            return  # another process has built it meanwhile
         run(
             ["go", "install", "-ldflags", flags, target],
             doing=f"building {name} ({target}; minutes the first time, then cached)",
@@ -143,6 +147,18 @@ def _build(name: str, target: str, flags: str, where: Path) -> None:
             raise RigError(f"`go install {target}` left no program.")
         # One rename makes it appear whole: a build that is interrupted leaves nothing behind.
         built.rename(directory() / name)
+
+
+@contextlib.contextmanager
+def _one_builder(name: str) -> Iterator[None]:
+    """Hold the lock of this program: processes that miss the same one build it once. It ends with the process."""
+    with (directory() / f".{name}.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(f"another process is building {name}: waiting for it")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _require_go() -> None:

@@ -18,7 +18,7 @@ from mcp.shared.message import ServerMessageMetadata
 
 from efrit.mcp import settings as options
 from efrit.mcp.app import speak
-from efrit.mcp.http import app_around, listen, security_of
+from efrit.mcp.http import app_for, listen, transport_security
 from tests.conformance import contents
 
 Context = ServerRequestContext[Any, Any]
@@ -36,7 +36,7 @@ async def _serve(settings: options.Settings) -> None:
     if settings.http is None:
         await speak(make_fixtures(remembers=True))
         return
-    app = app_around(make_fixtures(remembers=False), None, security_of(settings.http), _nothing)
+    app = app_for(make_fixtures(remembers=False), None, transport_security(settings.http), _nothing)
     await listen(app, settings.http)
 
 

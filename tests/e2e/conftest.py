@@ -10,8 +10,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.e2e.kube import MERGE, Json, Kube, kubectl, until
-from tests.e2e.model import ModelService
+from tests.support.cluster_kube import MERGE, Json, Kube, kubectl, until
+from tests.support.model_service import ModelService
 
 RELEASE = os.environ.get("RELEASE", "efrit-operator")
 SYSTEM = os.environ.get("NAMESPACE", "efrit-system")

@@ -15,7 +15,7 @@ from tests.chaos.cluster_host import Host, HostPod, Role
 from tests.cluster import cli
 from tests.e2e.conftest import RELEASE, SYSTEM
 from tests.e2e.instance import Instance
-from tests.e2e.kube import kubectl, until
+from tests.support.cluster_kube import kubectl, until
 
 Death = Callable[[], None]
 """Lets it die once more."""

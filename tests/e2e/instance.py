@@ -6,8 +6,9 @@ import json
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
-from tests.e2e.kube import DEADLINE_SECONDS, Json, Kube, kubectl, until
+from tests.support.cluster_kube import DEADLINE_SECONDS, Json, Kube, kubectl, until
 
 QUEUE = "/var/lib/efrit/queue"
 SMALL = {"storage": {"size": "64Mi"}}
@@ -107,11 +108,11 @@ class Instance:
 
     # Requests
 
-    def send(self, content: str, **spec: object) -> Request:
+    def send(self, content: str, **spec: Any) -> Request:
         """Create an eval for this instance."""
         return send(self.kube, self.namespace, content, instanceRef={"name": self.name}, **spec)
 
-    def run(self, content: str, **spec: object) -> Json:
+    def run(self, content: str, **spec: Any) -> Json:
         """Send an eval and return its final status."""
         return self.send(content, **spec).wait()
 
@@ -161,7 +162,7 @@ class Request:
         return until(there, story, seconds)
 
 
-def send(kube: Kube, namespace: str, content: str, *, name: str | None = None, **spec: object) -> Request:
+def send(kube: Kube, namespace: str, content: str, *, name: str | None = None, **spec: Any) -> Request:
     """Create an eval; the target is part of `spec`."""
     metadata = {"name": name} if name else {"generateName": "e-"}
     whole = {"type": "eval", "content": content, **spec}

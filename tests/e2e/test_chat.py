@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.e2e.instance import Instance, Request
-from tests.e2e.kube import Json, Kube, until
-from tests.e2e.model import ModelService
+from tests.support.cluster_kube import Json, Kube, until
+from tests.support.model_service import ModelService
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -8,9 +8,9 @@ import os
 import pytest
 
 from tests.e2e.instance import Instance
-from tests.e2e.kube import Kube, until
-from tests.e2e.model import ModelService
-from tests.integration.client.program import Program, Terminal
+from tests.support.cluster_kube import Kube, until
+from tests.support.efrit_program import Program, Terminal
+from tests.support.model_service import ModelService
 
 pytestmark = pytest.mark.timeout(300)
 

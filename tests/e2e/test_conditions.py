@@ -13,14 +13,14 @@ import pytest
 
 from tests.e2e.conftest import NewNamespace
 from tests.e2e.instance import Instance, Request
-from tests.e2e.kube import Json, Kube, kubectl, until
+from tests.support.cluster_kube import Json, Kube, kubectl, until
 
 pytestmark = pytest.mark.timeout(240)
 
 CLASS = "efrit-e2e-absent"
 QUOTA = "nothing-left"
 ABSENT_IMAGE = "localhost/efrit/absent:1"
-NO_TERMS = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}}
+NO_TERMS: Json = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}}
 MODEL = {"name": "some-model", "apiKeySecretRef": {"name": "absent-key", "key": "api-key"}}
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.e2e.conftest import NewNamespace, stopped_operator
 from tests.e2e.instance import Instance
-from tests.e2e.kube import Kube, kubectl, until
+from tests.support.cluster_kube import Kube, kubectl, until
 
 SECONDS = 60
 
@@ -28,15 +28,20 @@ def test_namespaces_go_within_a_minute_while_the_operator_is_stopped_even_while_
         for each in (idle, busy):
             kube.delete("Namespace", None, each.namespace)
         for each in (idle, busy):
-            until(
-                lambda each=each: kube.find("Namespace", None, each.namespace) is None,
-                lambda each=each: (
-                    f"namespace of {each.name} is still there\n"
-                    + kubectl("get", "ns", each.namespace, "-o", "yaml", check=False)
-                    + kubectl("get", "all,pvc,efi,efr", "-n", each.namespace, check=False)
-                ),
-                SECONDS,
-            )
+            _until_gone(kube, each)
+
+
+def _until_gone(kube: Kube, instance: Instance) -> None:
+    namespace = instance.namespace
+    until(
+        lambda: kube.find("Namespace", None, namespace) is None,
+        lambda: (
+            f"namespace of {instance.name} is still there\n"
+            + kubectl("get", "ns", namespace, "-o", "yaml", check=False)
+            + kubectl("get", "all,pvc,efi,efr", "-n", namespace, check=False)
+        ),
+        SECONDS,
+    )
 
 
 @pytest.mark.timeout(240)

@@ -8,7 +8,7 @@ import hashlib
 import pytest
 
 from tests.e2e.instance import Instance
-from tests.e2e.kube import Kube, until
+from tests.support.cluster_kube import Kube, until
 
 OLDEST = "localhost/efrit/emacs:28-dev"
 

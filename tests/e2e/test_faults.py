@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e.conftest import SYSTEM, operator_pods, wait_operator
 from tests.e2e.instance import Batch, Instance
-from tests.e2e.kube import Kube, kubectl, until
+from tests.support.cluster_kube import Kube, kubectl, until
 
 pytestmark = pytest.mark.timeout(300)
 

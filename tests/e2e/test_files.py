@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.instance import QUEUE, Instance
-from tests.e2e.kube import Json, Kube, kubectl, until
 from tests.e2e.test_eval import OLDEST
+from tests.support.cluster_kube import Json, Kube, kubectl, until
 
 LISP = Path(__file__).resolve().parents[2] / "images" / "emacs" / "lisp"
 
@@ -64,19 +64,23 @@ def test_a_daemon_without_operator_and_bridge_answers_files(
     def story() -> str:
         return kubectl("describe", "pod", *where, check=False) + kubectl("logs", *where, check=False)
 
+    def response(identifier: str) -> Json:
+        read: Json = json.loads(until(lambda: shell(READ, queue, identifier) or None, story))
+        return read
+
     kubectl("wait", "pod", *where, "--for=condition=Ready", "--timeout=60s")
     queue = "/home/efrit/.local/state/efrit/instances/default/queue"
     until(lambda: shell('[ -d "$1/requests" ] && echo yes || :', queue) or None, story)
     for way in (BY_RENAME, BY_WRITING):
         identifier = f"efrit_1735939200_{len(way)}"
         shell(way, queue, identifier, given=json.dumps({"id": identifier, **REQUEST}))
-        check(json.loads(until(lambda i=identifier: shell(READ, queue, i) or None, story)), identifier)
+        check(response(identifier), identifier)
     # Nobody is there to interrupt an endless loop but the daemon's own watchdog.
     endless = {"id": "endless", "type": "eval", "content": "(while t)", "options": {"timeout": 1}}
     shell(BY_RENAME, queue, "endless", given=json.dumps(endless))
-    assert json.loads(until(lambda: shell(READ, queue, "endless") or None, story))["status"] == "timeout"
+    assert response("endless")["status"] == "timeout"
     shell(BY_RENAME, queue, "after", given=json.dumps({"id": "after", **REQUEST}))
-    check(json.loads(until(lambda: shell(READ, queue, "after") or None, story)), "after")
+    check(response("after"), "after")
     kube.delete("Pod", shared_namespace, name, gracePeriodSeconds=0)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.e2e.conftest import RELEASE, SYSTEM, operator_pods, wait_operator
 from tests.e2e.instance import Batch, Instance
-from tests.e2e.kube import Kube, kubectl, run, until
+from tests.support.cluster_kube import Kube, kubectl, run, until
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -21,9 +21,9 @@ from mcp.types import CallToolResult, TextResourceContents
 from tests.cluster.certificates import Authority
 from tests.e2e.conftest import RELEASE, SYSTEM
 from tests.e2e.instance import Instance
-from tests.e2e.kube import Kube, kubectl, run
-from tests.e2e.model import ModelService
 from tests.e2e.test_helm import CHART, installed
+from tests.support.cluster_kube import Kube, kubectl, run
+from tests.support.model_service import ModelService
 
 __all__ = ["installed"]
 
@@ -59,7 +59,8 @@ class Door:
 
 def known(result: CallToolResult) -> dict[str, Any]:
     assert result.structured_content is not None, result.content
-    return result.structured_content
+    content: dict[str, Any] = result.structured_content
+    return content
 
 
 def account(namespace: str, name: str, rights: dict[str, str]) -> str:
@@ -120,7 +121,7 @@ def door(
 async def test_a_session_starts_an_instance_works_in_it_and_stops_it(door: Door) -> None:
     told: list[str] = []
 
-    async def progress(_: float, __: float | None, message: str | None) -> None:
+    async def progress(progress: float, total: float | None, message: str | None) -> None:
         told.append(message or "")
 
     async with door.client() as client:

@@ -13,9 +13,9 @@ import pytest
 
 from tests.e2e.conftest import RELEASE, SYSTEM
 from tests.e2e.instance import Instance
-from tests.e2e.kube import Json, Kube, kubectl, until
-from tests.e2e.model import SECRET as SERVER_SECRET
-from tests.e2e.model import ModelService
+from tests.support.cluster_kube import Json, Kube, kubectl, until
+from tests.support.model_service import SECRET as SERVER_SECRET
+from tests.support.model_service import ModelService
 
 pytestmark = pytest.mark.timeout(300)
 

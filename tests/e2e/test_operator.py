@@ -6,7 +6,7 @@ import re
 
 from tests.e2e.conftest import RELEASE, SYSTEM, wait_operator
 from tests.e2e.instance import Instance
-from tests.e2e.kube import Kube, kubectl, until
+from tests.support.cluster_kube import Kube, kubectl, until
 
 
 def read(kube: Kube, what: str) -> str:

@@ -10,10 +10,10 @@ import pytest
 from tests.e2e import deaths
 from tests.e2e.conftest import SYSTEM, operator_pods, wait_operator
 from tests.e2e.instance import Instance
-from tests.e2e.kube import Kube, kubectl
-from tests.e2e.model import ModelService
-from tests.integration.client.program import Program
 from tests.plans import played, program, story
+from tests.support.cluster_kube import Kube, kubectl
+from tests.support.efrit_program import Program
+from tests.support.model_service import ModelService
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 
 import pytest
 
 from tests.e2e.instance import Instance, Request, send
-from tests.e2e.kube import Kube, RefusedError, until
+from tests.support.cluster_kube import Json, Kube, RefusedError, until
 
 LABELS = {"team": "writers"}
 
@@ -23,6 +24,10 @@ def pair(kube: Kube, shared_namespace: str) -> list[Instance]:
 def stray(kube: Kube, shared_namespace: str) -> Request:
     """A request for an instance that does not exist, sent early: it is given half a minute to come."""
     return send(kube, shared_namespace, "1", instanceRef={"name": "nobody"})
+
+
+def _is_queued(request: Request) -> bool:
+    return bool(request.status().get("phase") == "Queued")
 
 
 def test_requests_for_a_selector_go_to_the_least_loaded_of_its_instances(
@@ -70,7 +75,7 @@ def test_a_higher_priority_runs_earlier(pair: list[Instance]) -> None:
     write = '(write-region "{0} " nil "/workspace/order" t)'
     requests = [instance.send(write.format("low")), instance.send(write.format("high"), priority=10)]
     for each in requests:
-        until(lambda each=each: each.status().get("phase") == "Queued", f"{each.name} is not Queued")
+        until(partial(_is_queued, each), f"{each.name} is not Queued")
     busy.cancel()
     assert [each.wait()["phase"] for each in requests] == ["Succeeded", "Succeeded"]
     assert instance.shell("cat /workspace/order") == "high low "
@@ -99,7 +104,7 @@ def test_a_request_that_is_too_large_is_rejected_with_what_to_change(pair: list[
     ],
 )
 def test_a_request_that_cannot_be_meant_is_refused_at_once(
-    kube: Kube, shared_namespace: str, spec: dict[str, object], sentence: str
+    kube: Kube, shared_namespace: str, spec: Json, sentence: str
 ) -> None:
     with pytest.raises(RefusedError, match=sentence):
         send(kube, shared_namespace, "1", **spec)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.e2e.instance import Batch, Instance
-from tests.e2e.kube import Kube
+from tests.support.cluster_kube import Kube
 
 IDLE_SECONDS = 10
 

@@ -1,7 +1,7 @@
 """The table of evals: what each form must end with, and that the next one is answered rightly.
 
-The rows are in *.toml here. images/emacs/test/efrit-evals-test.el plays them on an Emacs alone. As a program this
-prints them as JSON, which that test reads.
+The rows are in *.toml here. images/emacs/test/efrit-evals-test.el plays them on an Emacs alone,
+tests/integration/bridge behind a bridge. As a program this prints them as JSON, which the former reads.
 """
 
 from __future__ import annotations

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.fuzz.litter import Outside, outside
-from tests.fuzz.rights import ORDINARY
-from tests.integration.bridge.rig import Instance, compiled_lisp
+from tests.support.bridge_instance import Instance
+from tests.support.compiled_lisp import compiled_lisp
+from tests.support.file_modes import ORDINARY
 
 
 @pytest.fixture(scope="session")

@@ -8,13 +8,13 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from efrit.api.request import RequestStatus
-from efrit.controller.decide.actions import PatchStatus, StoreResult
 from efrit.controller.decide.requests import decide_request
+from efrit.controller.model.actions import PatchStatus, StoreResult
 from efrit.errors import ProtocolError
 from efrit.protocol import Reason, RequestState, RequestView, Response
 from tests.fuzz import documents
 from tests.fuzz.litter import Outside
-from tests.integration.bridge.rig import Instance, until
+from tests.support.bridge_instance import Instance, until
 from tests.unit.controller.factory import NOW, of_kind, ready, request, seconds, snapshot
 
 

@@ -20,7 +20,7 @@ from efrit.bridge.routes import make_app
 from efrit.bridge.settings import Settings
 from efrit.protocol import ErrorBody, Request
 from tests.fuzz import documents
-from tests.unit.bridge.certificates import TOKEN, make_secrets
+from tests.support.certificates import TOKEN, make_secrets
 
 CODES = {
     401: {"Unauthorized"}, 404: {"NotFound"}, 405: {"MethodNotAllowed"}, 409: {"Conflict", "NotAnswered"},

@@ -12,9 +12,8 @@ import pytest
 from efrit.bridge.connection import MOST_CONNECTIONS
 from efrit.bridge.routes import MOST_STREAMS
 from efrit.protocol import ErrorBody
-from tests.integration.bridge.rig import Instance, until
-from tests.unit.bridge.certificates import TOKEN
-from tests.unit.bridge.conftest import trusting
+from tests.support.bridge_instance import Instance, until
+from tests.support.certificates import TOKEN, trusting
 
 AUTH = f"Host: bridge\r\nAuthorization: Bearer {TOKEN}\r\n"
 BODY = json.dumps({"id": "raw", "type": "eval", "content": "1"})

@@ -17,9 +17,9 @@ from efrit.protocol import RequestList, RequestView, Stats, parse_event, request
 from efrit.queue.layout import Area
 from tests.fuzz import documents
 from tests.fuzz.litter import IDS, Litter, drop, litter, named, outside, requests, responses
-from tests.fuzz.rights import modes_hold
-from tests.unit.bridge.certificates import make_secrets
-from tests.unit.queue.hands import EmacsHand, a_request
+from tests.support.certificates import make_secrets
+from tests.support.file_modes import modes_hold
+from tests.support.queue_hands import EmacsHand, a_request
 
 _any_bytes = st.binary(max_size=200)
 _journals = st.lists(

@@ -15,7 +15,7 @@ from efrit.protocol import Reason, Response, id_of_request_file
 from efrit.queue.archive import MAX_REQUEST_FILE
 from efrit.queue.observe import facts_of
 from tests.fuzz.litter import Litter, Outside, drop, requests
-from tests.integration.bridge.rig import Instance, until
+from tests.support.bridge_instance import Instance, until
 
 BRIDGE_LIMIT_BYTES = 192 << 20
 """What a bridge's container may use."""

@@ -1,7 +1,7 @@
 """The mutation gate: takes one safety step at a time out of a copy of the product; a test must fail each time.
 
     python -m tests.mutation [--tested] [WORDS]    those whose step has all the words; all of them without
-    python -m tests.mutation --table               write which tests guard which step into docs/reliability.md
+    python -m tests.mutation --table               write which tests guard which step into docs/dev/fault-tests.md
 
 The tests are first run on the untouched copy: one that fails by itself would guard nothing. With --tested that was
 done just before, as in `make test`, whose other tiers have them all.
@@ -22,7 +22,7 @@ from tests.mutation.mutant import Misplaced, Mutant
 from tests.mutation.mutants import MUTANTS
 
 RUNNERS = 2
-PAGE = REPOSITORY / "docs" / "reliability.md"
+PAGE = REPOSITORY / "docs" / "dev" / "fault-tests.md"
 MARKS = ("<!-- mutants: made by `python -m tests.mutation --table` -->\n", "<!-- /mutants -->")
 
 

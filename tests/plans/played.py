@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.integration.client.program import Program
 from tests.plans import story
+from tests.support.efrit_program import Program
 
 EXAMPLE = os.environ.get("EFRIT_PLAN_EXAMPLE", "")
 """The directory of the documentation, where its example is to be made anew (`make plan-example`)."""

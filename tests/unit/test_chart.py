@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+
+from efrit.api.crd import RESOURCES
+from tests.support import yaml_documents
 
 ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "charts" / "efrit-operator"
-CRDS = sorted((ROOT / "crds").glob("*.yaml"))
+CRDS = sorted((ROOT / "charts/efrit-operator/crd-files").glob("*.yaml"))
 VALUE_SETS = sorted(path.name.removesuffix("-values.yaml") for path in (CHART / "ci").glob("*-values.yaml"))
 
 Manifest = dict[str, Any]
@@ -27,8 +29,8 @@ CONTROLLER_RULES = [
     (["efrit.dev"], ["efritinstances", "efritplans"], ["get", "list", "watch", "delete"]),
     (["efrit.dev"], ["efritrequests"], ["get", "list", "watch", "create", "patch", "delete"]),
     (["efrit.dev"], ["efritinstances/status", "efritrequests/status", "efritplans/status"], ["patch"]),
-    (["apps"], ["statefulsets"], ["get", "list", "watch", "create", "patch", "delete"]),
-    ([""], ["pods"], ["get", "list", "watch"]),
+    (["apps"], ["statefulsets"], ["list", "watch", "create", "patch"]),
+    ([""], ["pods"], ["list", "watch"]),
     ([""], ["persistentvolumeclaims"], ["get", "list", "watch", "create", "patch"]),
     ([""], ["secrets"], ["create", "patch"]),
     ([""], ["serviceaccounts"], ["list", "create", "patch"]),
@@ -63,7 +65,7 @@ def text_of(*arguments: str) -> str:
 
 
 def render_all(*arguments: str) -> list[Manifest]:
-    return [document for document in yaml.safe_load_all(text_of(*arguments)) if document]
+    return [document for document in yaml_documents.load_all(text_of(*arguments)) if document]
 
 
 def render(*arguments: str) -> list[Manifest]:
@@ -105,7 +107,7 @@ def environment(manifests: list[Manifest]) -> dict[str, str]:
 
 
 def test_the_controller_gets_its_whole_configuration_by_environment() -> None:
-    version = yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
+    version = yaml_documents.load((CHART / "Chart.yaml").read_text())["appVersion"]
     got = environment(render())
     resources = json.loads(got.pop("EFRIT_BRIDGE_RESOURCES"))
     assert got == {
@@ -228,7 +230,7 @@ def test_in_its_own_namespace_the_controller_reaches_its_lease_and_its_identity_
             "apiGroups": ["coordination.k8s.io"],
             "resources": ["leases"],
             "resourceNames": ["efrit"],
-            "verbs": ["get", "update", "patch"],
+            "verbs": ["get", "patch"],
         },
         {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create"]},
         {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["efrit-keys"], "verbs": ["get"]},
@@ -263,20 +265,19 @@ def test_editors_change_instances_and_requests_but_not_their_status() -> None:
 
 @pytest.mark.parametrize("path", CRDS, ids=lambda path: path.stem)
 def test_the_chart_ships_the_definitions_byte_by_byte(path: Path) -> None:
-    assert (CHART / "crd-files" / path.name).read_bytes() == path.read_bytes()
     assert path.read_text() in text_of("--set", "crds.keep=false")
 
 
 @pytest.mark.parametrize("path", CRDS, ids=lambda path: path.stem)
 def test_a_kept_definition_differs_by_its_annotation_only(path: Path) -> None:
-    wanted = yaml.safe_load(path.read_text())
+    wanted = yaml_documents.load(path.read_text())
     rendered = only(render(), "CustomResourceDefinition", wanted["metadata"]["name"])
     assert rendered["metadata"].pop("annotations") == {"helm.sh/resource-policy": "keep"}
     assert rendered == wanted
 
 
 def test_no_definition_is_shipped_that_the_models_do_not_make() -> None:
-    assert sorted(p.name for p in (CHART / "crd-files").iterdir()) == [p.name for p in CRDS]
+    assert [path.name for path in CRDS] == sorted(f"efrit.dev_{resource.plural}.yaml" for resource in RESOURCES)
     assert "CustomResourceDefinition" not in kinds(of_set("bare"))
 
 
@@ -385,8 +386,13 @@ def test_the_chart_may_be_part_of_another_one(tmp_path: Path) -> None:
 
 
 def test_the_chart_is_of_the_version_of_the_package() -> None:
-    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    chart = yaml_documents.load((CHART / "Chart.yaml").read_text())
     assert f'version = "{chart["appVersion"]}"' in (ROOT / "pyproject.toml").read_text()
+
+
+def test_the_emacs_package_is_of_the_version_of_the_package() -> None:
+    chart = yaml_documents.load((CHART / "Chart.yaml").read_text())
+    assert f";; Version: {chart['appVersion']}\n" in (ROOT / "images/emacs/lisp/efrit.el").read_text()
 
 
 def test_the_values_table_and_the_schema_follow_values_yaml() -> None:

@@ -16,7 +16,7 @@ CHART = "charts/efrit-operator"
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    for part in ("charts", "crds", "tests/cluster"):
+    for part in ("charts", "tests/cluster"):
         shutil.copytree(ROOT / part, tmp_path / part, ignore=shutil.ignore_patterns("__pycache__"))
     return tmp_path
 
@@ -59,13 +59,6 @@ def test_the_chart_as_it_is_passes(copy: Path) -> None:
             "# -- New.\nnovelty: 1\n\n# -- Controllers.",
             "values.schema.json does not know novelty",
             id="value that the schema does not know",
-        ),
-        pytest.param(
-            "crds/efrit.dev_efritrequests.yaml",
-            "scope: Namespaced",
-            "scope: Cluster",
-            "FAILED: copies of the definitions",
-            id="stale definition",
         ),
         pytest.param(
             f"{CHART}/templates/service.yaml",

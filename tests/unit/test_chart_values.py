@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from efrit.bridge.settings import Settings as BridgeSettings
 from efrit.controller.settings import Settings as ControllerSettings
 from efrit.environment import FromEnvironment
 from tests.cluster.paths import REPOSITORY
+from tests.support import yaml_documents
 
 CHART = REPOSITORY / "charts" / "efrit-operator"
 SOURCES = REPOSITORY / "operator" / "efrit"
@@ -29,7 +29,7 @@ def leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
         yield path
 
 
-VALUES = [".".join(path) for path in leaves(yaml.safe_load((CHART / "values.yaml").read_text()))]
+VALUES = [".".join(path) for path in leaves(yaml_documents.load((CHART / "values.yaml").read_text()))]
 
 
 @pytest.mark.parametrize("value", VALUES)
@@ -41,7 +41,7 @@ def test_every_value_is_read_by_a_template(value: str) -> None:
 
 def test_every_variable_of_the_deployment_is_a_setting_of_the_controller() -> None:
     given = set(re.findall(r"name: (EFRIT_[A-Z_]+)", (CHART / "templates" / "_env.tpl").read_text()))
-    read = {f"EFRIT_{name.upper()}" for name in ControllerSettings.model_fields}
+    read = {f"EFRIT_{name.upper()}" for name in ControllerSettings.__struct_fields__}
 
     assert given
     assert given <= read
@@ -53,7 +53,7 @@ def test_every_variable_of_the_deployment_is_a_setting_of_the_controller() -> No
 def test_every_setting_is_read_by_its_program(settings: type[FromEnvironment], directory: Path) -> None:
     sources = "\n".join(each.read_text() for each in directory.rglob("*.py"))
     unread = [
-        name for name in settings.model_fields if not re.search(rf"\b(?:settings|self|given)\.{name}\b", sources)
+        name for name in settings.__struct_fields__ if not re.search(rf"\b(?:settings|self|given)\.{name}\b", sources)
     ]
 
     assert unread == []

@@ -9,8 +9,10 @@ import io
 import json
 import os
 import signal
+import socket
 import subprocess
 import tarfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -74,6 +76,38 @@ def test_every_go_program_has_a_pinned_version() -> None:
 def test_a_program_that_is_not_built_is_named_in_the_error() -> None:
     with pytest.raises(RigError, match="kubectl is not built yet"):
         programs.program("kubectl")
+
+
+def test_two_processes_that_miss_a_program_build_it_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(programs, "directory", lambda: tmp_path)
+    monkeypatch.setattr(programs, "_require_go", lambda: None)
+    builds = []
+
+    def install(_command: list[str], *, env: dict[str, str], **_rest: object) -> str:
+        builds.append(env["GOBIN"])
+        (Path(env["GOBIN"]) / "helm").touch()
+        return ""
+
+    monkeypatch.setattr(programs, "run", install)
+    with (tmp_path / ".helm.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with ThreadPoolExecutor() as pool:
+            second = pool.submit(programs.ensure_go_programs, ["helm"])
+            wait_until(lambda: waits_for_lock(tmp_path / ".helm.lock"), "a waiter", timeout=10, pause=0.01)
+            assert not builds
+            (tmp_path / "helm").touch()  # the first has built it
+            fcntl.flock(lock, fcntl.LOCK_UN)
+            second.result(timeout=10)
+    assert not builds
+    (tmp_path / "helm").unlink()
+    programs.ensure_go_programs(["helm"])
+    assert len(builds) == 1
+
+
+def waits_for_lock(path: Path) -> bool:
+    """Tell whether somebody waits for the lock of this file, by the kernel's list."""
+    inode = f":{path.stat().st_ino} "
+    return any("->" in line and inode in line for line in Path("/proc/locks").read_text().splitlines())
 
 
 def test_a_failing_command_shows_the_end_of_what_it_wrote() -> None:
@@ -178,8 +212,25 @@ def test_a_layer_has_the_same_bytes_each_time_and_the_archive_names_it(tmp_path:
     assert config["rootfs"]["diff_ids"] == [f"sha256:{hashlib.sha256(image.layer()).hexdigest()}"]
 
 
+@pytest.fixture
+def device_socket(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Where a kubelet of this machine would have its socket: the real place may have another cluster's."""
+    path = tmp_path / "kubelet.sock"
+    monkeypatch.setattr(teardown, "DEVICE_SOCKET", path)
+    return path
+
+
+@pytest.mark.usefixtures("device_socket")
 def test_nothing_of_a_cluster_that_never_was_is_found_on_the_machine() -> None:
     assert teardown.leftovers(LAYOUT) == []
+
+
+def test_a_kubelets_socket_is_left_over_once_nobody_listens(device_socket: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as kubelet:
+        kubelet.bind(str(device_socket))
+        kubelet.listen()
+        assert teardown.leftovers(LAYOUT) == []
+    assert teardown.leftovers(LAYOUT) == [f"file {device_socket}"]
 
 
 def test_a_forwarder_whose_network_is_gone_is_still_recognised(tmp_path: Path) -> None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import pytest
-from pydantic import Field
+from msgspec import Meta
 
 from efrit.environment import FromEnvironment
 from efrit.errors import ConfigurationError
 
 
-class Sample(FromEnvironment):
+class Sample(FromEnvironment, frozen=True, kw_only=True):
     needed: str
-    port: int = Field(default=1, ge=1)
+    port: Annotated[int, Meta(ge=1)] = 1
 
 
 def test_a_field_is_read_from_its_variable() -> None:
@@ -29,8 +31,8 @@ def test_other_variables_are_ignored() -> None:
 def test_what_is_wrong_is_said_of_every_variable_at_once() -> None:
     with pytest.raises(ConfigurationError) as caught:
         Sample.load({"EFRIT_PORT": "0"})
-    assert "EFRIT_NEEDED: Field required" in str(caught.value)
-    assert "EFRIT_PORT: Input should be greater than or equal to 1" in str(caught.value)
+    assert "EFRIT_NEEDED: it must be set" in str(caught.value)
+    assert "EFRIT_PORT: Expected int >= 1" in str(caught.value)
 
 
 def test_the_process_environment_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:

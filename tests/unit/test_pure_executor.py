@@ -20,20 +20,22 @@ MATCHING = re.compile(
 
 # What a file of the conversation's code path matches, and on what.
 KNOWN = {
-    "efrit-history.el": (1, "whether the last line of its own file is whole"),
-    "efrit-prompt.el": (1, "the names of Emacs' own buffers begin with a space"),
+    "efrit-session-history.el": (1, "whether the last line of its own file is whole"),
+    "efrit-session-prompt.el": (1, "the names of Emacs' own buffers begin with a space"),
     "efrit-model-retry.el": (1, "retry-after: a number or a date"),
     "efrit-model.el": (1, "content-type"),
-    "efrit-tools-context.el": (1, "the name of a major mode's command"),
+    "efrit-model-curl.el": (8, "the head of an HTTP response, and the line that curl prints of itself"),
+    "efrit-model-sse.el": (4, "the fields of server-sent events"),
+    "efrit-tools-buffers.el": (1, "the name of a major mode's command"),
     "efrit-tools-find.el": (6, "the syntax of glob patterns, and absolute paths"),
     "efrit-tools-shell.el": (1, "whether output ends its last line"),
     "efrit-tools-text.el": (1, "where the text to be replaced is, as given"),
     "efrit-session.el": (1, "the end of the line with the status, in a block it has recorded itself"),
-    "efrit-world.el": (1, "whether a text ends its last line"),
+    "efrit-text.el": (1, "whether a text ends its last line"),
 }
 PATH = sorted(
     [*LISP.glob("efrit-session*.el"), *LISP.glob("efrit-tool*.el"), *LISP.glob("efrit-model*.el")]
-    + [LISP / f"efrit-{name}.el" for name in ("history", "prompt", "progress", "todo", "world", "do")]
+    + [LISP / f"efrit-{name}.el" for name in ("text", "do")]
 )
 
 ADVICE = re.compile(
@@ -60,7 +62,7 @@ def test_what_is_said_is_not_looked_into(path: Path) -> None:
 
 
 def test_the_prompts_tell_how_it_works_and_give_no_advice() -> None:
-    text = (LISP / "efrit-prompt.el").read_text()
+    text = (LISP / "efrit-session-prompt.el").read_text()
     prompts = re.findall(r'\(defconst efrit-prompt-\w+\s+"((?:[^"\\]|\\.)*)"', text)
     assert len(prompts) == 3
     for prompt in prompts:
@@ -68,9 +70,8 @@ def test_the_prompts_tell_how_it_works_and_give_no_advice() -> None:
 
 
 def test_the_descriptions_of_tools_give_no_advice() -> None:
-    text = (LISP / "efrit-tool.el").read_text()
-    rows = text[text.index("(defconst efrit-tool--rows") : text.index('"The tools as (NAME KIND')]
-    described = re.findall(r'"((?:[^"\\]|\\.)*)"', rows)
+    offered = (LISP.parent / "test/tools-offered.jsonl").read_text()
+    described = re.findall(r'"description":"((?:[^"\\]|\\.)*)"', offered)
     assert len(described) > 40
     for words in described:
         assert not ADVICE.findall(words), words

@@ -22,14 +22,19 @@
 (require 'efrit-settings)
 (require 'efrit-json)
 (require 'efrit-files)
-(require 'efrit-claim)
-(require 'efrit-request)
-(require 'efrit-sessions)
+(require 'efrit-queue-claim)
+(require 'efrit-queue-request)
+(require 'efrit-session-scheduler)
 
 (defcustom efrit-do-timeout 3600
   "Seconds that work begun by hand may take."
-  :group 'efrit
+  :group 'efrit-do
   :type 'number)
+
+(defcustom efrit-do-buffer-size 1000000
+  "Most characters that are kept in the buffer that shows the work."
+  :group 'efrit-do
+  :type 'natnum)
 
 (defvar efrit-do--session nil
   "The session that was begun by hand and is under way, or nil.")
@@ -59,6 +64,7 @@
     (define-key map "s" #'efrit-status)
     map)
   "Keys for the commands of Efrit; bind it to a prefix of your own.")
+;;;###autoload (autoload 'efrit-command-map "efrit-do" nil nil 'keymap)
 (fset 'efrit-command-map efrit-command-map)
 
 ;;;; The commands
@@ -89,7 +95,7 @@
   (setq efrit-do--waiting nil)
   (if (null efrit-do--session)
       (message "Efrit does nothing")
-    (setf (efrit-session-ordered efrit-do--session) "Cancelled")
+    (efrit-session-ordered-to-end efrit-do--session "Cancelled")
     (funcall efrit-session-wake-function)))
 
 ;;;###autoload
@@ -131,8 +137,8 @@ It waits while another is under way."
     (setq efrit-do--last (or id name)
           efrit-do--session
           (efrit-session-start
-           (efrit-request--make :id name :type type :content text :session id
-                                :timeout efrit-do-timeout)
+           (efrit-request-make :id name :type type :content text :session id
+                               :timeout efrit-do-timeout)
            nil #'efrit-do--end #'efrit-do--line))
     (unless (timerp efrit-do--timer)
       (setq efrit-do--timer (run-with-timer 1 1 #'efrit-do--tick)))
@@ -171,6 +177,8 @@ It waits while another is under way."
   (or (get-buffer "*efrit*")
       (with-current-buffer (get-buffer-create "*efrit*")
         (special-mode)
+        ;; Nobody edits here, and what is undone would be kept a second time.
+        (buffer-disable-undo)
         (setq-local window-point-insertion-type t)
         (visual-line-mode)
         (current-buffer))))
@@ -181,7 +189,21 @@ It waits while another is under way."
     (let ((inhibit-read-only t))
       (save-excursion
         (goto-char (point-max))
-        (insert text)))))
+        (insert text))
+      (efrit-do--forget-oldest))))
+
+(defun efrit-do--forget-oldest ()
+  "Delete the oldest lines of the current buffer when it has grown too long."
+  (when (> (buffer-size) efrit-do-buffer-size)
+    (save-excursion
+      ;; A quarter at a time: not every piece of text moves all of the buffer.
+      (let ((oldest (- (point-max) (/ (* 3 efrit-do-buffer-size) 4))))
+        (goto-char oldest)
+        (forward-line 1)
+        ;; A line may be too long, or have no end.
+        (unless (and (bolp) (<= (point) (+ oldest 2000)))
+          (goto-char oldest))
+        (delete-region (point-min) (point))))))
 
 (defun efrit-do--line (line)
   "Show LINE of the work log."

@@ -15,14 +15,14 @@
 ;; Loading it sets `debugger', which must not happen while ours is bound.
 (require 'debug)
 (require 'efrit-settings)
-(require 'efrit-guard)
-(require 'efrit-interrupt)
-(require 'efrit-background)
+(require 'efrit-eval-guard)
+(require 'efrit-eval-interrupt)
+(require 'efrit-eval-background)
 (require 'efrit-print)
-(require 'efrit-context)
-(require 'efrit-backtrace)
+(require 'efrit-eval-context)
+(require 'efrit-eval-backtrace)
 
-(cl-defstruct (efrit-result (:constructor efrit-result--make))
+(cl-defstruct (efrit-result (:constructor efrit-result-make))
   "What came of a request.
 REASON is one of the protocol's; VALUE an `efrit-print' or nil; ERROR-CODE the
 symbol of the condition; CONTEXT an alist or nil; SECONDS the time it took.
@@ -47,7 +47,10 @@ of what else the answer tells; BACKTRACE the calls that led to the error."
 
 (defun efrit-eval--forms (content)
   "Return the top-level forms of the string CONTENT, each as (INDEX . FORM)."
-  (let ((position 0) (end (length content)) (case-fold-search nil) forms)
+  (let ((position 0) (end (length content)) (case-fold-search nil)
+        ;; They are meant for the file of a buffer, and would rename what is read.
+        (read-symbol-shorthands nil)
+        forms)
     (while
         (progn
           ;; To the reader, the end after a comment is an error like any other.
@@ -69,6 +72,7 @@ Nothing is evaluated unless all of it can be read."
   (let ((forms (efrit-eval--forms content))
         ;; Their names may mean something else by the time they are called.
         (restore efrit-guard-restorer)
+        (put-back (funcall efrit-guard-recorder))
         (evaluate (symbol-function 'efrit-backtrace-evaluate))
         value)
     (unwind-protect
@@ -76,6 +80,7 @@ Nothing is evaluated unless all of it can be read."
           (setq efrit-eval--position (cons content index))
           (setq value (funcall evaluate form))
           (funcall restore))
+      (funcall put-back)
       (funcall restore))
     (setq efrit-eval--position nil)
     value))
@@ -182,6 +187,9 @@ LOST bytes more have been left out before."
   "Return a marker at the end of *Messages*.
 Emacs joins a message that repeats the line before it; an empty line between
 two requests keeps the messages of one out of the other."
+  ;; Emacs would end a line that was left unfinished only with the next message.
+  (let ((inhibit-message t) (message-log-max t) (clear-message-function nil))
+    (ignore-errors (message nil)))
   (with-current-buffer (messages-buffer)
     (save-restriction
       (widen)
@@ -325,6 +333,10 @@ WANT-CONTEXT and OUTPUT are as in `efrit-eval--guarded'."
         ;; It is in *Messages* and in the answer.  The daemon's output, which others
         ;; read, would have it as it is, with a key in it that is no answer's.
         (inhibit-message t)
+        ;; Emacs calls it all the same, and there is nothing to clear.
+        (clear-message-function nil)
+        ;; Left set, it would keep events from Emacs, that of the next request among them.
+        (throw-on-input nil)
         ;; A dialog box that cannot be shown would answer for the user.
         (use-dialog-box nil)
         (message-log-max (if (natnump message-log-max) (max 1000 message-log-max) 1000))
@@ -359,14 +371,14 @@ It is for `signal-hook-function'."
   "Return the `efrit-result' that OUTCOME, of `efrit-eval--guarded', amounts to."
   (pcase outcome
     (`(interrupted . ,reason)
-     (efrit-result--make :reason reason
-                         :error (if (equal reason "TimedOut")
-                                    "The time of the request was over"
-                                  "The request was cancelled while it ran")))
+     (efrit-result-make :reason reason
+                        :error (if (equal reason "TimedOut")
+                                   "The time of the request was over"
+                                 "The request was cancelled while it ran")))
     (`(value ,value ,context)
-     (efrit-result--make :reason "Succeeded" :value value :context context))
+     (efrit-result-make :reason "Succeeded" :value value :context context))
     (`(error ,condition ,context)
-     (efrit-result--make
+     (efrit-result-make
       :reason "EvalError"
       :error (concat (efrit-print-head
                       (efrit-print-clean
@@ -378,7 +390,7 @@ It is for `signal-hook-function'."
       :error-code (car-safe condition)
       :context context))
     (_
-     (efrit-result--make
+     (efrit-result-make
       :reason "EvalError"
       :error-code (if (eq (cdr-safe outcome) 'inhibited-interaction)
                       'inhibited-interaction 'no-catch)

@@ -15,18 +15,22 @@
 
 ;;;; Isolation from the rest of Emacs
 
-(defconst efrit-files--name-coding (or file-name-coding-system default-file-name-coding-system)
+(defconst efrit-files--name-coding
+  (let ((coding (or file-name-coding-system default-file-name-coding-system)))
+    (when (and coding (not (coding-system-p 'efrit-file-name)))
+      (define-coding-system-alias 'efrit-file-name coding))
+    (and coding 'efrit-file-name))
   "The coding system of file names at the start, in which our paths were read.")
 
 (defmacro efrit-files-with-own-coding (&rest body)
   "Run BODY, which names files or starts programs, with our own coding systems."
   (declare (indent 0) (debug t))
-  `(let ((coding-system-for-read 'utf-8-unix)
-         (coding-system-for-write 'utf-8-unix)
+  `(let ((coding-system-for-read 'efrit-utf-8)
+         (coding-system-for-write 'efrit-utf-8)
          (file-name-coding-system efrit-files--name-coding)
          (default-file-name-coding-system efrit-files--name-coding)
-         (locale-coding-system 'utf-8-unix)
-         (default-process-coding-system '(utf-8-unix . utf-8-unix))
+         (locale-coding-system 'efrit-utf-8)
+         (default-process-coding-system '(efrit-utf-8 . efrit-utf-8))
          (inhibit-eol-conversion nil)
          (coding-system-require-warning nil))
      ,@body))
@@ -39,11 +43,11 @@ Interrupts wait until BODY is done."
          (inhibit-quit t)
          (inhibit-message t)
          (file-name-handler-alist nil)
-         (coding-system-for-read 'utf-8-unix)
-         (coding-system-for-write 'no-conversion)
+         (coding-system-for-read 'efrit-utf-8)
+         (coding-system-for-write 'efrit-bytes)
          (file-name-coding-system efrit-files--name-coding)
          (default-file-name-coding-system efrit-files--name-coding)
-         (locale-coding-system 'utf-8-unix)
+         (locale-coding-system 'efrit-utf-8)
          (inhibit-eol-conversion nil)
          (coding-system-require-warning nil)
          (write-region-inhibit-fsync nil)
@@ -112,10 +116,20 @@ Without NAME, the directory itself; a PART may be a file of the queue too."
   (and (null (file-attribute-type attributes))
        (eq (aref (file-attribute-modes attributes) 0) ?-)))
 
+(defmacro efrit-files-with-buffer (&rest body)
+  "Run BODY in a temporary buffer, which is killed while another is current.
+Killing the current one would call the `buffer-predicate' of the frame."
+  (declare (indent 0) (debug t))
+  (let ((outer (make-symbol "outer")))
+    `(let ((,outer (current-buffer)))
+       (with-temp-buffer
+         (unwind-protect (progn ,@body)
+           (when (buffer-live-p ,outer) (set-buffer ,outer)))))))
+
 (defun efrit-files-read (path)
   "Return the text of the file at PATH; bytes that are no UTF-8 stay raw."
   ;; A new buffer each time: code makes what it likes of one that lasts.
-  (with-temp-buffer
+  (efrit-files-with-buffer
     (set-buffer-multibyte t)
     (insert-file-contents path)
     (buffer-string)))
@@ -125,7 +139,7 @@ Without NAME, the directory itself; a PART may be a file of the queue too."
 (defun efrit-files-bytes (text)
   "Return TEXT as UTF-8 bytes, a unibyte string ready to be written or hashed."
   ;; Without the copy, ASCII would stay multibyte, and be hashed in another encoding.
-  (if (multibyte-string-p text) (encode-coding-string text 'utf-8-unix) text))
+  (if (multibyte-string-p text) (encode-coding-string text 'efrit-utf-8) text))
 
 (defun efrit-files-sha256 (text)
   "Return the SHA-256 of TEXT in UTF-8, in hexadecimal."
@@ -187,13 +201,14 @@ BOOT makes the temporary name.  Return non-nil when PATH is ours."
 
 (defun efrit-files-sync-directories (&rest directories)
   "Have the names in DIRECTORIES reach the disk.
-Emacs can sync no directory; a program can, at the price of a process."
+Emacs can sync no directory; a program can, at the price of a process.
+Signal `efrit-sync-failed' when it fails."
   (let* ((process-environment (cons "PATH=/usr/bin:/bin:/usr/sbin:/sbin" process-environment))
          (status (apply #'call-process "/bin/sh" nil nil nil "-c"
                         "command -v sync >/dev/null || exit 0; exec sync \"$@\"" "sync"
                         directories)))
     (unless (equal status 0)
-      (signal 'file-error (cons "Syncing directories" directories)))))
+      (signal 'efrit-sync-failed (cons "Syncing directories" directories)))))
 
 (defun efrit-files-delete (path)
   "Delete the file at PATH if it is there."

@@ -22,7 +22,7 @@
 (defun efrit-json-text (value)
   "Return VALUE as JSON: text, which Emacs 30 would give as bytes."
   (let ((json (json-serialize value :null-object :null :false-object :false)))
-    (if (multibyte-string-p json) json (decode-coding-string json 'utf-8-unix t))))
+    (if (multibyte-string-p json) json (decode-coding-string json 'efrit-utf-8 t))))
 
 (defun efrit-json-clean (text)
   "Return TEXT without what JSON cannot hold, or Emacs 28 not read from it."

@@ -17,7 +17,7 @@
 (require 'efrit-json)
 (require 'efrit-secret)
 (require 'efrit-print)
-(require 'efrit-curl)
+(require 'efrit-model-curl)
 (require 'efrit-model-reply)
 
 (cl-defstruct (efrit-model-error (:constructor efrit-model-error--make) (:copier nil))

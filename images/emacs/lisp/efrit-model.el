@@ -15,10 +15,10 @@
 (require 'cl-lib)
 (require 'efrit-settings)
 (require 'efrit-files)
-(require 'efrit-interrupt)
+(require 'efrit-eval-interrupt)
 (require 'efrit-secret)
-(require 'efrit-sse)
-(require 'efrit-curl)
+(require 'efrit-model-sse)
+(require 'efrit-model-curl)
 (require 'efrit-model-body)
 (require 'efrit-model-reply)
 (require 'efrit-model-retry)
@@ -98,7 +98,7 @@ Whoever asks should call this now and then."
                                     ((memq 'file-error (get (car err) 'error-conditions))
                                      "no-curl")
                                     (t "protocol"))
-                              (error-message-string err))))))
+                              (efrit-error-text err))))))
 
 (defun efrit-model--key ()
   "Return the key to send, nil for a server of one's own that takes none."

@@ -49,7 +49,7 @@ COMMIT, about TEXT, is the step that this is done for; a clone gets it too."
 move %s away and begin the plan again" clone (directory-file-name root)))
     (efrit-plan-git-unlock clone)
     (efrit-plan-environment--add clone "")
-    (let ((message (encode-coding-string (efrit-plan-log--message commit text) 'utf-8-unix t)))
+    (let ((message (encode-coding-string (efrit-plan-log-message commit text) 'utf-8-unix t)))
       ;; A crash between the two commits leaves the first: what it missed belongs to it.
       (efrit-plan-environment--commit-clone clone message
                                             (efrit-plan-environment--made-p clone commit)))
@@ -84,7 +84,7 @@ AGAIN is non-nil when the head is this commit already."
 If it was empty, that is COMMIT about TEXT."
   (unless (efrit-plan-environment--head clone)
     (efrit-plan-git-input clone
-                          (encode-coding-string (efrit-plan-log--message commit text) 'utf-8-unix t)
+                          (encode-coding-string (efrit-plan-log-message commit text) 'utf-8-unix t)
                           "commit" "-q" "--no-verify" "--cleanup=verbatim" "--allow-empty" "-F" "-"))
   (efrit-plan-git-line clone "rev-parse" "HEAD"))
 
@@ -224,7 +224,7 @@ MOST characters of the diff are told."
         (when (string-match "\\`[-0-9]+\t[-0-9]+\t" entry)
           (let ((name (substring entry (match-end 0))))
             ;; Of a file that was renamed, the old name and the new follow.
-            (push (efrit-world-clean (if (string-empty-p name)
+            (push (efrit-json-clean (if (string-empty-p name)
                                          (or (progn (pop entries) (pop entries)) "")
                                        name))
                   names)))))
@@ -235,7 +235,7 @@ MOST characters of the diff are told."
 MOST characters of the diff are told."
   `((changed . ,(vconcat names))
     ,@(efrit-plan-environment-statistics statistics)
-    (diff . ,(efrit-world-clean (substring diff 0 (min most (length diff)))))
+    (diff . ,(efrit-json-clean (substring diff 0 (min most (length diff)))))
     (truncated . ,(if (or (> (length diff) most) (string-prefix-p "[" diff)) t :false))))
 
 (defun efrit-plan-environment-statistics (said)

@@ -11,7 +11,7 @@
 ;;; Code:
 
 (require 'cl-lib)
-(require 'efrit-process)
+(require 'efrit-tools-process)
 (require 'efrit-tools-shell)
 (require 'efrit-plan-json)
 
@@ -58,7 +58,7 @@ BYTES of its output are kept."
     `((command . ,command)
       (exitCode . ,(if (efrit-process-why program) :null (efrit-process-status program)))
       (timedOut . ,(if timed-out t :false))
-      (output . ,(efrit-world-clean (efrit-capture-text (efrit-process-out program))))
+      (output . ,(efrit-json-clean (efrit-capture-text (efrit-process-out program))))
       (seconds . ,(/ (round (* 1000 (max 0.0 (- (float-time) start)))) 1000.0)))))
 
 (provide 'efrit-plan-facts)

@@ -14,7 +14,8 @@
 (require 'cl-lib)
 (require 'subr-x)
 (require 'efrit-settings)
-(require 'efrit-world)
+(require 'efrit-json)
+(require 'efrit-text)
 
 ;;;; Errors
 
@@ -27,7 +28,7 @@
 
 (defun efrit-plan-fail (condition format &rest arguments)
   "Signal CONDITION with the sentence that FORMAT makes of ARGUMENTS."
-  (signal condition (list (efrit-world-clean (apply #'format format arguments)))))
+  (signal condition (list (efrit-json-clean (apply #'format format arguments)))))
 
 ;;;; The program
 
@@ -234,7 +235,7 @@ directory away and begin the plan again"))
 
 (defun efrit-plan-git-failed (root what status errors)
   "Signal that git WHAT ended with STATUS and ERRORS in the repository ROOT."
-  (let* ((said (string-trim (efrit-world-cut (decode-coding-string errors 'utf-8-unix) 2000)))
+  (let* ((said (string-trim (efrit-text-cut (decode-coding-string errors 'utf-8-unix) 2000)))
          (trouble (efrit-plan-git-trouble said)))
     (efrit-plan-fail
      (or (car trouble) 'efrit-plan-git-failed)

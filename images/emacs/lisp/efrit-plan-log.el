@@ -17,7 +17,7 @@
 (define-error 'efrit-plan-changed "EfritPlan" 'efrit-plan-error)
 (define-error 'efrit-plan-out-of-order "EfritPlan" 'efrit-plan-error)
 
-(cl-defstruct (efrit-plan-commit (:constructor efrit-plan-commit--make))
+(cl-defstruct (efrit-plan-commit (:constructor efrit-plan-commit-make))
   "A commit of a plan.
 HASH, TIME (ISO 8601) and SUBJECT are git's; UID, STEP, KIND, TASK, OUTCOME (or
 nil), INPUT-TOKENS, OUTPUT-TOKENS and SECONDS those of its trailers."
@@ -39,7 +39,7 @@ nil), INPUT-TOKENS, OUTPUT-TOKENS and SECONDS those of its trailers."
         line
       (concat (substring line 0 (1- efrit-plan-log--subject)) "…"))))
 
-(defun efrit-plan-log--message (commit text)
+(defun efrit-plan-log-message (commit text)
   "Return the message of COMMIT, which is about TEXT."
   (let ((subject (efrit-plan-commit-subject commit))
         (text (string-trim (replace-regexp-in-string
@@ -94,8 +94,8 @@ At most MOST of them, unless nil.  Those made by hand have no step."
                         (let ((text (cdr (assoc name said))))
                           (and text (string-match-p "\\`[0-9]+\\'" text)
                                (string-to-number text))))))
-    (efrit-plan-commit--make
-     :hash hash :time (efrit-plan-log--time (string-to-number time)) :subject (efrit-world-clean subject)
+    (efrit-plan-commit-make
+     :hash hash :time (efrit-plan-log--time (string-to-number time)) :subject (efrit-json-clean subject)
      :uid (cdr (assoc "Efrit-Plan" said))
      :step (and (assoc "Efrit-Plan" said) (funcall count "Efrit-Step"))
      :kind (cdr (assoc "Efrit-Kind" said))
@@ -150,7 +150,7 @@ When the head is another one meanwhile, it is an error, and nothing is made."
                   process-environment))
          (hash (string-trim-right
                 (apply #'efrit-plan-git-input root
-                       (encode-coding-string (efrit-plan-log--message commit text) 'utf-8-unix t)
+                       (encode-coding-string (efrit-plan-log-message commit text) 'utf-8-unix t)
                        "commit-tree" tree "-F" "-"
                        (and head (list "-p" head))))))
     (efrit-plan-git root "update-ref" "-m" (format "efrit: step %d" (efrit-plan-commit-step commit))

@@ -29,7 +29,7 @@
 
 (autoload 'efrit-plan-clone "efrit-plan-clone")
 (autoload 'efrit-plan-facts-run "efrit-plan-facts")
-(autoload 'efrit-plan-past "efrit-plan-past")
+(autoload 'efrit-plan-history-read "efrit-plan-history")
 
 ;;;; Being called
 
@@ -156,7 +156,7 @@ Return its value as JSON."
 (defun efrit-plan--commit (arguments kind subject)
   "Return the commit of KIND that ARGUMENTS ask for, with the line SUBJECT."
   (let ((usage (efrit-plan-json-option arguments 'usage 'object)))
-    (efrit-plan-commit--make
+    (efrit-plan-commit-make
      :subject subject :kind kind
      :uid (efrit-plan--uid arguments)
      :step (efrit-plan-json-get arguments 'step 'count 0)
@@ -311,7 +311,8 @@ COMMIT, about TEXT, is the beginning of the plan."
    (lambda (arguments root)
      (if (efrit-plan--ours-p root arguments)
          (efrit-plan-json-packed
-          (efrit-json-text (efrit-plan-past root (efrit-plan-json-option arguments 'limit 'count))))
+          (efrit-json-text
+           (efrit-plan-history-read root (efrit-plan-json-option arguments 'limit 'count))))
        '((missing . t))))))
 
 ;;;; Changing

@@ -14,6 +14,7 @@
 ;;; Code:
 
 (require 'cl-lib)
+(require 'efrit-files)
 
 (defvar print-unreadable-function)      ; Emacs 29
 (defvar print-symbols-bare)             ; Emacs 29
@@ -26,7 +27,7 @@
 (defconst efrit-print--most-objects 100000
   "Objects in a value beyond which C code would need long to prepare.")
 
-(cl-defstruct (efrit-print (:constructor efrit-print--make))
+(cl-defstruct (efrit-print (:constructor efrit-print-make))
   "A printed value: TEXT, its whole BYTES as far as printed, TRUNCATED or not."
   text bytes truncated)
 
@@ -61,9 +62,9 @@ what Emacs prints."
                   (_ (efrit-print--slowly value limit)))))
          (bytes (string-bytes text))
          (over (> bytes limit)))
-    (efrit-print--make :text (if over (efrit-print-head text limit) text)
-                       :bytes bytes
-                       :truncated (or over (eq verdict 'long-string)))))
+    (efrit-print-make :text (if over (efrit-print-head text limit) text)
+                      :bytes bytes
+                      :truncated (or over (eq verdict 'long-string)))))
 
 (defun efrit-print--too-deep (levels)
   "Signal that a value is nested deeper than LEVELS."
@@ -73,7 +74,7 @@ what Emacs prints."
   "Print VALUE one character at a time until LIMIT bytes are passed."
   ;; Without `print-circle' nothing is prepared; C code refuses level 200.
   (let ((print-circle nil) (printed 0))
-    (with-temp-buffer
+    (efrit-files-with-buffer
       (catch 'efrit-print--full
         (condition-case err
             (prin1 value
@@ -191,12 +192,12 @@ Otherwise `deep' or `unknown'."
   "Return the longest head of TEXT, which is clean, of at most LIMIT bytes."
   (if (<= (string-bytes text) limit)
       text
-    (let* ((bytes (encode-coding-string text 'utf-8-unix t))
+    (let* ((bytes (encode-coding-string text 'efrit-utf-8 t))
            (end limit))
       ;; A byte 10xxxxxx continues a character.
       (while (and (> end 0) (= (logand (aref bytes end) #xc0) #x80))
         (setq end (1- end)))
-      (decode-coding-string (substring bytes 0 end) 'utf-8-unix t))))
+      (decode-coding-string (substring bytes 0 end) 'efrit-utf-8 t))))
 
 (provide 'efrit-print)
 ;;; efrit-print.el ends here

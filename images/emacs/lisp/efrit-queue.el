@@ -7,14 +7,14 @@
 ;; The first step of the flow: requests/ -> a table in memory -> the next one.
 ;; Each file is read once, when it is first seen; a scan only lists names, so a
 ;; thousand waiting requests cost no more than their listing.  The table is a
-;; copy: the rename in efrit-claim.el decides whether a request is still there.
+;; copy: the rename in efrit-queue-claim.el decides whether a request is still there.
 
 ;;; Code:
 
 (require 'cl-lib)
 (require 'efrit-settings)
 (require 'efrit-files)
-(require 'efrit-request)
+(require 'efrit-queue-request)
 (require 'efrit-queue-line)
 
 (cl-defstruct (efrit-entry (:constructor efrit-entry--make))

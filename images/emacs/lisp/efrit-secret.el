@@ -31,21 +31,33 @@ Signal `efrit-error' when there is none."
             (list (format "%s takes a key, and none is set: %s" efrit-model-base-url
                           (if efrit-bridge-p "set spec.model.apiKeySecretRef"
                             "set EFRIT_MODEL_API_KEY_FILE to a file that holds it")))))
-  (let ((key (efrit-secret--trim (efrit-secret--file-text))))
-    ;; Anything else would end the header it is sent in, or begin another.
-    (unless (let ((case-fold-search nil))
-              (string-match-p "\\`[!-~]+\\'" key))
-      (signal 'efrit-error
-              (list (format (if (string-empty-p key)
-                                "The file %s holds no key"
-                              "The key in %s has characters other than printable ASCII")
-                            efrit-model-api-key-file))))
-    (when (< (length key) efrit-secret--fewest-characters)
-      (signal 'efrit-error
-              (list (format "The key in %s has fewer than %d characters: put a longer one there"
-                            efrit-model-api-key-file efrit-secret--fewest-characters))))
+  (let* ((key (efrit-secret--trim (efrit-secret--file-text)))
+         (problem (efrit-secret--problem key)))
+    (when problem
+      (signal 'efrit-error (list (format (cdr problem) efrit-model-api-key-file))))
     (efrit-secret--remember key)
     key))
+
+(defun efrit-secret--problem (key)
+  "Return why KEY is none, as a word and a format for the name of its file, or nil."
+  (cond ((string-empty-p key) '("Empty" . "The file %s holds no key"))
+        ;; Anything else would end the header it is sent in, or begin another.
+        ((not (let ((case-fold-search nil)) (string-match-p "\\`[!-~]+\\'" key)))
+         '("Invalid" . "The key in %s has characters other than printable ASCII"))
+        ((< (length key) efrit-secret--fewest-characters)
+         (cons "TooShort"
+               (format "The key in %%s has fewer than %d characters: put a longer one there"
+                       efrit-secret--fewest-characters)))))
+
+(defun efrit-secret-state ()
+  "Return what the file of the key holds, in a word; nil when no model takes one.
+The word is \"Usable\", \"Unreadable\", \"Empty\", \"Invalid\" or \"TooShort\":
+nothing else of the key is told."
+  (when (and (efrit-settings-model-p) efrit-model-api-key-file)
+    (condition-case nil
+        (or (car (efrit-secret--problem (efrit-secret--trim (efrit-secret--file-text))))
+            "Usable")
+      (error "Unreadable"))))
 
 (defun efrit-secret-learn ()
   "Have the key redacted as it is now, if there is one.
@@ -57,7 +69,7 @@ Code that has run may have read one that came after the last call of the model."
   "Return the bytes of the key's file."
   (condition-case err
       (efrit-files-isolated
-        (with-temp-buffer
+        (efrit-files-with-buffer
           (set-buffer-multibyte nil)
           (insert-file-contents-literally efrit-model-api-key-file nil
                                           0 efrit-secret--most-bytes)

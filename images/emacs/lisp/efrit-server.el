@@ -29,24 +29,28 @@
 ;; Loaded when first used, they would depend on what a request has left of file names.
 (require 'cl-extra)
 (require 'cl-seq)
+(require 'mule-util)
+(require 'efrit)
 (require 'efrit-settings)
 (require 'efrit-files)
-(require 'efrit-fence)
-(require 'efrit-request)
+(require 'efrit-queue-fence)
+(require 'efrit-eval-limits)
+(require 'efrit-queue-request)
 (require 'efrit-queue)
-(require 'efrit-claim)
-(require 'efrit-interrupt)
+(require 'efrit-queue-claim)
+(require 'efrit-eval-interrupt)
 (require 'efrit-eval)
 (require 'efrit-secret)
-(require 'efrit-sessions)
-(require 'efrit-answer)
-(require 'efrit-results)
-(require 'efrit-health)
-(require 'efrit-recover)
-(require 'efrit-watchdog)
-(require 'efrit-process)
-(require 'efrit-background)
-(require 'efrit-guard)
+(require 'efrit-session-scheduler)
+(require 'efrit-queue-answer)
+(require 'efrit-queue-results)
+(require 'efrit-server-health)
+(require 'efrit-queue-recover)
+(require 'efrit-eval-watchdog)
+(require 'efrit-tools-process)
+(require 'efrit-eval-background)
+(require 'efrit-eval-guard)
+(require 'efrit-server-self-check)
 
 ;; The default would let the signal open a debugger in an idle daemon.
 (setq debug-on-event nil)
@@ -55,9 +59,14 @@
 
 (defvar efrit-server--up nil
   "Non-nil once the server has started.")
+(put 'efrit-server--up 'efrit-guard-lasting t)
 
 (defvar efrit-server--busy nil
   "Non-nil while the server works; what comes in meanwhile waits.")
+
+(defvar efrit-server--worker nil
+  "The thread in which the server works, or nil.
+The binding of `efrit-server--busy' is that thread's own.")
 
 (defvar efrit-server--dirty nil
   "Non-nil when something happened in requests/ that was not looked at.")
@@ -97,6 +106,23 @@
            (let ((inhibit-quit t) (debug-on-event nil)) ,@body)
          (error (efrit-server--log "%s" (error-message-string err)))))))
 
+(defmacro efrit-server--working (&rest body)
+  "Run BODY as work of the server, and no other work in any thread meanwhile."
+  (declare (indent 0) (debug t))
+  `(let ((efrit-server--busy t) (outer efrit-server--worker))
+     (unwind-protect
+         (progn (setq efrit-server--worker (efrit-interrupt-thread))
+                ,@body)
+       (setq efrit-server--worker outer))))
+
+(defun efrit-server--busy-p ()
+  "Return non-nil while the server works, in whatever thread.
+Timers and events come in any thread that waits, those of a request included."
+  (or efrit-server--busy
+      (and efrit-server--worker
+           (thread-live-p efrit-server--worker)
+           (not (eq efrit-server--worker (efrit-interrupt-thread))))))
+
 ;;;; Serving one request
 
 (defun efrit-server--serve (entry)
@@ -121,6 +147,7 @@
     (unless (efrit-server--sound-p answer)
       (efrit-server--give-up "an answer was no JSON"))
     (efrit-health-count result)
+    (efrit-self-check-request-ended)
     (efrit-background-record (efrit-request-id (efrit-claim-request claim)))
     (setq efrit-server--held (lambda () (efrit-server--store answer)))
     (efrit-server--release)))
@@ -144,10 +171,11 @@ End this Emacs where code has made of that something that stores nothing."
 
 (defun efrit-server--step (session)
   "Do the next step of SESSION, and answer its request when it is over."
-  (let ((claim (efrit-session-claim session)))
+  (let ((claim (efrit-session-claim session)) (acts (eq (efrit-session-state session) 'act)))
     ;; A tool may occupy Emacs for long: whoever watches must know which request that is.
-    (when claim
-      (efrit-health-begin claim (eq (efrit-session-state session) 'act)))
+    (when claim (efrit-health-begin claim acts))
+    ;; Ahead of the step, which may be left by a throw.
+    (when acts (efrit-self-check-request-ended))
     (cond ((not (efrit-session-step session)) (efrit-health-end))
           (claim (efrit-server--finish claim (efrit-session-result session)))
           ((efrit-session-on-end session)
@@ -166,10 +194,10 @@ An error here is one of the server, or of code that has changed the server."
     (error
      (efrit-server--log "%s: %s" (efrit-request-id (efrit-claim-request claim))
                         (error-message-string err))
-     (efrit-result--make :reason "EvalError" :error-code (car err)
-                         :error (concat "The server failed: "
-                                        (efrit-print-clean
-                                         (error-message-string err)))))))
+     (efrit-result-make :reason "EvalError" :error-code (car err)
+                        :error (concat "The server failed: "
+                                       (efrit-print-clean
+                                        (error-message-string err)))))))
 
 (defun efrit-server--dispatch (claim)
   "Return the `efrit-result' for CLAIM, according to its type, or its session."
@@ -178,13 +206,13 @@ An error here is one of the server, or of code that has changed the server."
          (problem (efrit-request-problem request))
          (ordered (efrit-interrupt-ordered id)))
     (cond (problem
-           (efrit-result--make :reason "Rejected" :error problem))
+           (efrit-result-make :reason "Rejected" :error problem))
           ((efrit-server--directory-problem request)
-           (efrit-result--make :reason "Rejected"
-                               :error (efrit-server--directory-problem request)))
+           (efrit-result-make :reason "Rejected"
+                              :error (efrit-server--directory-problem request)))
           (ordered
-           (efrit-result--make :reason ordered
-                               :error "The request was stopped before it ran"))
+           (efrit-result-make :reason ordered
+                              :error "The request was stopped before it ran"))
           (t
            ;; What is not known cannot be kept out of what is told, and the key may
            ;; be another one by the time of the answer.
@@ -192,14 +220,15 @@ An error here is one of the server, or of code that has changed the server."
            (pcase (efrit-request-type request)
              ("eval" (efrit-server--eval request))
              ("status"
-              (efrit-result--make :reason "Succeeded"
-                                  :value (efrit-server--status)))
+              (efrit-result-make :reason "Succeeded"
+                                 :value (efrit-server--status)))
              (_ (efrit-server--converse claim request)))))))
 
 (defun efrit-server--directory-problem (request)
   "Return why REQUEST cannot begin in the directory it names, or nil."
   (let ((directory (efrit-request-directory request)))
-    (unless (or (null directory) (file-accessible-directory-p directory))
+    (unless (or (null directory)
+                (efrit-files-with-own-coding (file-accessible-directory-p directory)))
       (format "There is no directory %s where this Emacs runs: name another one"
               (file-name-unquote directory)))))
 
@@ -207,12 +236,12 @@ An error here is one of the server, or of code that has changed the server."
   "Return the session for REQUEST of CLAIM, or an `efrit-result' that says why not."
   (let ((problem (efrit-session-problem request)))
     (cond ((not (efrit-settings-model-p))
-           (efrit-result--make
+           (efrit-result-make
             :reason "ModelNotConfigured"
             :error (concat "This instance has no model: only eval and status are answered; "
                            (if efrit-bridge-p "set spec.model"
                              "set EFRIT_MODEL_NAME and restart it (efrit restart)"))))
-          (problem (efrit-result--make :reason "Rejected" :error problem))
+          (problem (efrit-result-make :reason "Rejected" :error problem))
           (t (efrit-session-start request claim)))))
 
 (defun efrit-server--eval (request)
@@ -227,8 +256,8 @@ An error here is one of the server, or of code that has changed the server."
 
 (defun efrit-server--status ()
   "Return the stats as an `efrit-print'."
-  (let ((text (decode-coding-string (efrit-files-bytes (efrit-health-stats)) 'utf-8)))
-    (efrit-print--make :text text :bytes (string-bytes text))))
+  (let ((text (decode-coding-string (efrit-files-bytes (efrit-health-stats)) 'efrit-utf-8)))
+    (efrit-print-make :text text :bytes (string-bytes text))))
 
 (defun efrit-server--answer (claim result)
   "Return the answer that gives RESULT to CLAIM.
@@ -242,9 +271,9 @@ Where no JSON can be made of RESULT, the answer says so."
                         (error-message-string err))
      (efrit-answer-make
       claim
-      (efrit-result--make :reason "EvalError" :error-code 'efrit-error
-                          :error "The request ran, but no answer could be made of its result"
-                          :seconds (efrit-result-seconds result))))))
+      (efrit-result-make :reason "EvalError" :error-code 'efrit-error
+                         :error "The request ran, but no answer could be made of its result"
+                         :seconds (efrit-result-seconds result))))))
 
 ;;;; When the disk fails
 
@@ -272,6 +301,8 @@ Where no JSON can be made of RESULT, the answer says so."
           efrit-server--dirty t)
     (efrit-health-set-problem message)
     ;; Not every such error is the disk's.
+    (when (and (> efrit-server--failures 1) (efrit-limits-error-p message))
+      (efrit-server--give-up "a limit of this process keeps it from the queue"))
     (when (and (>= efrit-server--failures efrit-server--most-failures)
                (efrit-guard-altered-p))
       (efrit-server--give-up "the queue cannot be written with the functions as they are now"))
@@ -307,28 +338,48 @@ Code of requests must have broken it: when that goes on, another one is needed."
     (when restored
       (efrit-server--log "put back what the code of a request had redefined: %s" restored))))
 
+;;;; Whether answers are right
+
+(defun efrit-server--check-self ()
+  "Check between requests that an answer would be right, when it is time for that."
+  (when (efrit-self-check-due-p)
+    ;; Code that waits must not begin a request in the midst of it.
+    (efrit-server--working
+      (efrit-server--restore)
+      (let ((problem (efrit-self-check)) (limit (efrit-limits-lowered)))
+        ;; Sessions would be lost with it.
+        (when (and limit (null efrit-sessions))
+          (efrit-server--give-up
+           (format "a limit of this process is lower than at its start: %s" limit)))
+        (when problem
+          (efrit-server--log "the self-check failed, so nothing is claimed until another Emacs serves: %s"
+                             problem))))))
+
 ;;;; The work
 
 (defun efrit-server--work ()
   "Answer requests in their order, for a while."
-  (unless (or efrit-server--busy (not efrit-server--up))
-    (let ((efrit-server--busy t) whole)
-      (unwind-protect
-          (efrit-server--entry
-            (efrit-server--restore)
-            (condition-case err
-                (when (efrit-server--release)
-                  (efrit-server--work-slice))
-              ((efrit-queue-trouble file-error) (efrit-server--trouble err)))
-            (efrit-server--arm)
-            (setq whole t))
-        (if whole
-            (setq efrit-server--breakdowns 0)
-          (efrit-server--note-breakdown))))))
+  (unless (or (efrit-server--busy-p) (not efrit-server--up))
+    ;; Ahead of all that binds variables, which code may watch.
+    (efrit-guard-restore)
+    (efrit-server--working
+      (let (whole)
+        (unwind-protect
+            (efrit-server--entry
+              (efrit-server--restore)
+              (condition-case err
+                  (when (efrit-server--release)
+                    (efrit-server--work-slice))
+                ((efrit-queue-trouble file-error) (efrit-server--trouble err)))
+              (efrit-server--arm)
+              (setq whole t))
+          (if whole
+              (setq efrit-server--breakdowns 0)
+            (efrit-server--note-breakdown)))))))
 
 (defun efrit-server--draining-p ()
   "Return non-nil while nothing new is to be claimed: this Emacs is about to end."
-  (or (efrit-fence-paused-p) (not (efrit-fence-holds-p))))
+  (or (efrit-fence-paused-p) (not (efrit-fence-holds-p)) (efrit-self-check-holds-p)))
 
 (defun efrit-server--work-slice ()
   "Answer requests until none waits or a slice of time is over.
@@ -338,6 +389,8 @@ Sessions take turns with requests: a step, a request, a step."
              (when efrit-server--dirty
                (setq efrit-server--dirty nil)
                (efrit-queue-scan))
+             ;; At the next tick, a request that comes before it would be answered wrongly.
+             (when (efrit-self-check-requested-p) (efrit-server--check-self))
              (setq session (efrit-session-next)
                    entry (and (not (efrit-server--draining-p))
                               (efrit-queue-next (efrit-sessions-under-way))))
@@ -372,10 +425,10 @@ Sessions take turns with requests: a step, a request, a step."
   "Take the file notification EVENT as a hint."
   (efrit-server--entry
     (pcase-let ((`(,_ ,action . ,files) event))
-      (cond ((or efrit-server--busy efrit-server--held (eq action 'stopped))
+      (cond ((or (efrit-server--busy-p) efrit-server--held (eq action 'stopped))
              (setq efrit-server--dirty t))
             (t (mapc #'efrit-server--note files)))
-      (unless (or efrit-server--busy (eq action 'deleted))
+      (unless (or (efrit-server--busy-p) (eq action 'deleted))
         ;; What arrived together must be known before the first is chosen.
         (when (and (input-pending-p) (efrit-queue-scan-cheap-p))
           (setq efrit-server--dirty t))
@@ -385,11 +438,14 @@ Sessions take turns with requests: a step, a request, a step."
   "Take note of FILE, a part of a file notification."
   (when (stringp file)
     (let ((name (file-name-nondirectory file)))
-      (when (efrit-queue-name-p name) (efrit-queue-look name)))))
+      (cond ((efrit-queue-name-p name) (efrit-queue-look name))
+            ;; Emacs decodes names as user code says: it may be any file's.
+            ((not (string-match-p "\\`[[:ascii:]]*\\'" name)) (setq efrit-server--dirty t))))))
 
 (defun efrit-server--on-tick ()
   "Beat, and have the queue scanned in case an event was lost."
-  ;; First: whatever happens in this tick, the next two are set.
+  (unless (efrit-server--busy-p) (efrit-guard-restore))
+  ;; Whatever happens in this tick, the next two are set.
   (efrit-server--set-ticks)
   (efrit-server--end-if-unwound)
   (efrit-server--look-around))
@@ -400,11 +456,12 @@ After an overflow of the C stack, Emacs goes on at its command loop and takes no
 binding back: whatever was bound while a request ran stays so for good."
   (when (and efrit-server--busy
              (not (efrit-background-on-stack-p
-                   '(efrit-server--work efrit-server--load-init-file))))
+                   '(efrit-server--work efrit-server--load-init-file
+                     efrit-server--check-self))))
     (efrit-server--log "%s overflowed the C stack: ending this Emacs"
-                       (if efrit-health--current
+                       (if efrit-health-current
                            (concat "request " (efrit-request-id (efrit-claim-request
-                                                                 efrit-health--current)))
+                                                                 efrit-health-current)))
                          "code"))
     (efrit-background-end-emacs)))
 
@@ -429,13 +486,17 @@ and Emacs lets other timers be late while one that repeats goes off."
   "Do what is to be done with every tick."
   (efrit-server--entry
     (efrit-eval-leave-recursion)
-    (unless efrit-server--busy
-      (efrit-files-make-directories))
+    (unless (efrit-server--busy-p)
+      (efrit-files-make-directories)
+      (efrit-server--check-self))
     (efrit-health-beat-if-stale)
+    (when (and (efrit-health-limited-p) (not (efrit-server--busy-p)))
+      (efrit-server--give-up "a limit of this process keeps it from the heartbeat"))
+    (efrit-health-look-at-key)
     (efrit-session-look)
     (efrit-process-look-at-all)
     (efrit-background-look-at-threads)
-    (unless efrit-server--busy
+    (unless (efrit-server--busy-p)
       (efrit-server--settle-strays)
       ;; The list of results is that of the Emacs whose queue this is.
       (when (efrit-fence-holds-p) (efrit-results-look))
@@ -452,8 +513,10 @@ An answer that is held back is one of our own, though of no session any more."
     (condition-case err
         (efrit-health-count-interrupted
          (efrit-recover-strays
-          (mapcar (lambda (claim) (efrit-request-id (efrit-claim-request claim)))
-                  (delq nil (mapcar #'efrit-session-claim efrit-sessions)))))
+          (append
+           (efrit-claim-give-back-stranded)
+           (mapcar (lambda (claim) (efrit-request-id (efrit-claim-request claim)))
+                   (delq nil (mapcar #'efrit-session-claim efrit-sessions))))))
       ((efrit-queue-trouble file-error)
        (efrit-server--log "%s" (error-message-string err))))))
 
@@ -490,7 +553,8 @@ An answer that is held back is one of our own, though of no session any more."
 (defun efrit-server--watching-p ()
   "Return non-nil when the watch is on the directory that is there now."
   (and efrit-server--watch
-       (file-notify-valid-p (car efrit-server--watch))
+       (let ((file-name-handler-alist nil))
+         (file-notify-valid-p (car efrit-server--watch)))
        (equal (cdr efrit-server--watch) (efrit-server--requests-inode))))
 
 (defun efrit-server--watch ()
@@ -513,21 +577,20 @@ An answer that is held back is one of our own, though of no session any more."
 (defun efrit-server--unwatch ()
   "Watch requests/ no longer."
   (when efrit-server--watch
-    (ignore-errors (file-notify-rm-watch (car efrit-server--watch)))
+    (let ((file-name-handler-alist nil))
+      (ignore-errors (file-notify-rm-watch (car efrit-server--watch))))
     (setq efrit-server--watch nil)))
 
-;;;; For who attaches to the daemon
-
-(dolist (command '(efrit-do efrit-chat efrit-continue efrit-cancel efrit-status))
-  (autoload command "efrit-do" nil t))
-(autoload 'efrit-command-map "efrit-do" nil nil 'keymap)
-
-;;;; For who drives a plan
-
-(dolist (function '(efrit-plan-begin efrit-plan-look efrit-plan-facts efrit-plan-history
-                                     efrit-plan-commit-act efrit-plan-commit-adapt
-                                     efrit-plan-amend))
-  (autoload function "efrit-plan"))
+(defun efrit-server-handle-notification (event)
+  "Handle the file notification EVENT of any watch.
+What code has put into `file-name-handler-alist' has no say about our own."
+  (interactive "e")
+  (let ((file-name-handler-alist
+         (unless (and efrit-server--watch
+                      (equal (car-safe (car-safe (cdr-safe event)))
+                             (car efrit-server--watch)))
+           file-name-handler-alist)))
+    (file-notify-handle-event event)))
 
 ;;;; Starting and stopping
 
@@ -560,6 +623,7 @@ An answer that is held back is one of our own, though of no session any more."
   ;; whether to steal them would be an error, and nobody else edits here.
   (when efrit-bridge-p (setq create-lockfiles nil))
   (define-key special-event-map [sigusr2] #'efrit-server-poke)
+  (define-key special-event-map [file-notify] #'efrit-server-handle-notification)
   (add-hook 'kill-emacs-hook #'efrit-server--on-exit)
   (setq efrit-session-wake-function #'efrit-server--wake
         efrit-interrupt-heard-function #'efrit-health-beat
@@ -574,22 +638,27 @@ An answer that is held back is one of our own, though of no session any more."
                              (when (efrit-fence-holds-p)
                                (efrit-health-count-interrupted (efrit-recover)))))
   (efrit-guard-start)
+  (efrit-limits-start)
+  (efrit-health-look-at-key)
+  (efrit-self-check-start)
   (efrit-health-beat)
   (setq efrit-server--up t)
   (efrit-server--arm)
   (efrit-background-record nil)
   (efrit-server--load-init-file)
+  (efrit-server--entry (efrit-server--check-self))
   (efrit-server--log "serving %s" efrit-queue-directory)
   (efrit-server--go-on-in 0))
 
 (defun efrit-server--load-init-file ()
   "Load `efrit-init-file'."
   (when efrit-init-file
-    (let ((efrit-server--busy t) (inhibit-interaction t))
-      (condition-case err
-          (load efrit-init-file nil t)
-        (error (efrit-server--note-init-problem
-                (format "%s: %s" efrit-init-file (error-message-string err))))))))
+    (efrit-server--working
+      (let ((inhibit-interaction t))
+        (condition-case err
+            (load efrit-init-file nil t)
+          (error (efrit-server--note-init-problem
+                  (format "%s: %s" efrit-init-file (error-message-string err)))))))))
 
 (defun efrit-server--note-init-problem (problem)
   "Log PROBLEM, the error of an init file, and have the heartbeat tell it."
@@ -599,11 +668,12 @@ An answer that is held back is one of our own, though of no session any more."
 
 (defun efrit-server--on-exit ()
   "Log which request the end of Emacs interrupts."
-  (when (and efrit-server--busy efrit-health--current)
+  (when (and efrit-server--busy efrit-health-current)
     (efrit-server--log "Emacs ends while request %s runs"
                        (efrit-request-id
-                        (efrit-claim-request efrit-health--current)))))
+                        (efrit-claim-request efrit-health-current)))))
 
+;;;###autoload
 (defun efrit-server-stop ()
   "Stop serving the queue; what waits keeps waiting."
   (interactive)

@@ -14,16 +14,17 @@
 (require 'cl-lib)
 (require 'efrit-settings)
 (require 'efrit-json)
-(require 'efrit-history)
-(require 'efrit-progress)
+(require 'efrit-session-history)
+(require 'efrit-session-progress)
 (require 'efrit-tool)
+(require 'efrit-tool-call)
 (require 'efrit-tools-eval)
 (require 'efrit-session)
 (require 'efrit-session-end)
 
 ;;;; The next call
 
-(defun efrit-session--act (session)
+(defun efrit-session-step-act (session)
   "Run the next call of the model of SESSION, or tell it the results of all."
   (let* ((history (efrit-session-history session))
          (call (car (efrit-session-calls session)))
@@ -31,27 +32,15 @@
     (cond ((null call)
            (efrit-history-add history "message" nil
                               :message (efrit-history-results-message history))
-           (setf (efrit-session-state session) 'ask))
+           (efrit-session-message-recorded session))
           ((efrit-history-result history call)
-           (efrit-session--take-recorded session call))
+           (efrit-session-result-found
+            session (efrit-session-block-result (efrit-history-result history call))))
           ;; Begun by an Emacs that has ended.
-          ((and begun (not (efrit-session--control-p (alist-get 'name call))))
-           (efrit-session--leave-call session call))
+          ((and begun (not (efrit-tool-ends (alist-get 'name call))))
+           (efrit-session-leave-call session call))
           ((and (not begun) (efrit-session--break session call)))
           (t (efrit-session--begin-call session call)))))
-
-(defun efrit-session--control-p (name)
-  "Return non-nil when the tool NAME does nothing but end the request."
-  (member name '("session_complete" "request_user_input")))
-
-(defun efrit-session--take-recorded (session call)
-  "Have SESSION go on with the result that CALL had from an earlier Emacs."
-  (pop (efrit-session-calls session))
-  (setf (efrit-session-current session) call
-        (efrit-session-outcome session)
-        (efrit-session--block-result
-         (efrit-history-result (efrit-session-history session) call))
-        (efrit-session-state session) 'acted))
 
 (defun efrit-session--signature (call)
   "Return what is equal for two calls of the same tool with the same input as CALL."
@@ -70,15 +59,15 @@
          (calls (efrit-history-calls (efrit-session-history session)))
          (budget (plist-get (efrit-session-budget session) :tool-calls)))
     (cond ((and budget (>= calls budget))
-           (efrit-session--end session "BudgetExhausted"
-                               :error "The budget of tool calls is used up (maxToolCalls)")
+           (efrit-session-end session "BudgetExhausted"
+                              :error "The budget of tool calls is used up (maxToolCalls)")
            t)
           ((and (null budget) (>= calls efrit-max-tool-calls))
-           (efrit-session--end session "CircuitBroken"
-                               :error (format "More than %d tool calls" efrit-max-tool-calls))
+           (efrit-session-end session "CircuitBroken"
+                              :error (format "More than %d tool calls" efrit-max-tool-calls))
            t)
           ((> repeats efrit-max-repeated-calls)
-           (efrit-session--end
+           (efrit-session-end
             session "CircuitBroken"
             :error (format "More than %d times the same call of %s in a row"
                            efrit-max-repeated-calls (car signature)))
@@ -93,42 +82,32 @@
     (efrit-history-add (efrit-session-history session) "begun" nil
                        :call (alist-get 'id call))
     ;; What did not begin is no repetition.
-    (setf (efrit-session-last-call session) signature
-          (efrit-session-repeats session) repeats)
+    (efrit-session-count-call session signature repeats)
     (setf (efrit-progress-tool-calls progress)
           (efrit-history-calls (efrit-session-history session)))
     (when (string-blank-p (efrit-session-text session)) (efrit-progress-say progress name))
     (efrit-progress-note progress "tool" :name name :call (alist-get 'id call)
                          :input (alist-get 'input call))
     (efrit-progress-tell progress)
-    (pop (efrit-session-calls session))
-    (setf (efrit-session-current session) call
-          (efrit-session-outcome session) nil
-          (efrit-session-stop session) nil
-          (efrit-world-deadline (efrit-session-world session)) (efrit-session--wall session)
-          (efrit-session-state session) 'acting)
+    (efrit-session-call-started session)
+    (setf (efrit-tool-context-deadline (efrit-session-context session))
+          (efrit-session-wall session))
     (efrit-session--start-tool session name (alist-get 'input call))))
 
 (defun efrit-session--start-tool (session name input)
   "Start the tool NAME of SESSION with INPUT."
-  (let ((done (lambda (result)
-                (when (and (eq (efrit-session-state session) 'acting)
-                           (null (efrit-session-outcome session)))
-                  (setf (efrit-session-outcome session) result)
-                  (efrit-session--come-to session 'acting 'acted))))
-        (world (efrit-session-world session)))
-    (setf (efrit-session-stop session)
-          (cond ((efrit-session--unreadable session)
-                 (funcall done (efrit-session--unreadable session))
-                 nil)
-                ((efrit-session--control-p name)
-                 (funcall done (efrit-session--control name input world))
-                 nil)
-                ((not (efrit-session--unified-p session))
-                 (efrit-tool-start name input world done))
-                ((equal name "") (funcall done (efrit-session--not-unified)) nil)
-                (t (funcall done (efrit-tools-eval-call #'efrit-tools-eval-sexp input world))
-                   nil)))))
+  (let ((done (lambda (result) (efrit-session-call-finished session result)))
+        (context (efrit-session-context session)))
+    (efrit-session-call-stoppable
+     session
+     (cond ((efrit-session--unreadable session)
+            (funcall done (efrit-session--unreadable session))
+            nil)
+           ((not (efrit-session-unified-p session))
+            (efrit-tool-start name input context done))
+           ((equal name "") (funcall done (efrit-session--not-unified)) nil)
+           (t (funcall done (efrit-tools-eval-call #'efrit-tools-eval-sexp input context))
+              nil)))))
 
 (defun efrit-session--unreadable (session)
   "Return the result of the call of SESSION when its input was no JSON object."
@@ -147,32 +126,24 @@
    (concat "Nothing was run: the answer must be one JSON object with a string `elisp' "
            "and `session.status' continue, complete or need-input")))
 
-(defun efrit-session--control (name input world)
-  "Return the result of the tool NAME, which ends the request, called with INPUT.
-WORLD is that of the session."
-  (or (efrit-tool-refusal name input world)
-      (efrit-tool-result-make
-       "success"
-       (alist-get (if (equal name "session_complete") 'message 'question) input))))
-
 ;;;; What came of it
 
-(defun efrit-session--take-outcome (session)
+(defun efrit-session-take-outcome (session)
   "Record what came of the call of SESSION, and go on or end as it said."
   (let* ((call (efrit-session-current session))
-         (name (alist-get 'name call))
+         (ends (efrit-tool-ends (alist-get 'name call)))
          (result (efrit-session-outcome session))
          (content (efrit-tool-result-content result))
          (success (equal (efrit-tool-result-status result) "success")))
-    (efrit-session--record-outcome session)
-    (cond ((efrit-session--unified-p session)
+    (efrit-session-record-outcome session)
+    (cond ((efrit-session-unified-p session)
            (efrit-session--take-unified-outcome session result))
-          ((and success (equal name "request_user_input"))
-           (efrit-session--need-input session content))
-          ((and success (or (equal name "session_complete")
+          ((and success (eq ends 'need-input))
+           (efrit-session-need-input session content))
+          ((and success (or (eq ends 'complete)
                             (eq t (alist-get 'final (alist-get 'input call)))))
-           (efrit-session--complete session content))
-          (t (setf (efrit-session-state session) 'act)))))
+           (efrit-session-complete session content))
+          (t (efrit-session-result-recorded session)))))
 
 ;;;; Of answers with Lisp
 
@@ -193,11 +164,11 @@ WORLD is that of the session."
          (about (efrit-session-unified session))
          (question (alist-get 'question about)))
     (pcase (and (equal status "success") (alist-get 'status about))
-      ("complete" (efrit-session--complete session content))
+      ("complete" (efrit-session-complete session content))
       ("need-input"
-       (efrit-session--need-input session (if (stringp question) question content)))
-      (_ (efrit-session--say session
-                             (efrit-session--unified-outcome session status content))))))
+       (efrit-session-need-input session (if (stringp question) question content)))
+      (_ (efrit-session-say session
+                            (efrit-session--unified-outcome session status content))))))
 
 (provide 'efrit-session-act)
 ;;; efrit-session-act.el ends here

@@ -16,9 +16,9 @@
 (require 'efrit-settings)
 (require 'efrit-json)
 (require 'efrit-print)
-(require 'efrit-history)
-(require 'efrit-progress)
-(require 'efrit-prompt)
+(require 'efrit-session-history)
+(require 'efrit-session-progress)
+(require 'efrit-session-prompt)
 (require 'efrit-model)
 (require 'efrit-tool)
 (require 'efrit-session)
@@ -26,20 +26,18 @@
 
 ;;;; Asking
 
-(defun efrit-session--ask (session)
+(defun efrit-session-step-ask (session)
   "Ask the model, unless the budget of SESSION has no room for it."
   (let* ((history (efrit-session-history session))
          (progress (efrit-session-progress session))
          (spent (efrit-session--spent session)))
     (if spent
-        (efrit-session--end session "BudgetExhausted" :error spent)
-      (setf (efrit-session-turn-started session) (float-time)
-            (efrit-session-streamed session) nil
-            (efrit-session-state session) 'asking
-            (efrit-progress-step progress) (1+ (efrit-history-turns history)))
+        (efrit-session-end session "BudgetExhausted" :error spent)
+      (efrit-session-turn-started session)
+      (setf (efrit-progress-step progress) (1+ (efrit-history-turns history)))
       (efrit-progress-note progress "turn" :step (efrit-progress-step progress))
       (efrit-progress-tell progress)
-      (setf (efrit-session-call session) (efrit-session--call-model session)))))
+      (efrit-session-model-called session (efrit-session--call-model session)))))
 
 (defun efrit-session--spent (session)
   "Return which part of the budget of SESSION leaves no room for a turn, or nil."
@@ -57,32 +55,28 @@
   (efrit-model-ask
    (efrit-session--body session)
    :on-text (lambda (text) (efrit-session--note-text session text))
-   :on-done (lambda (reply)
-              (setf (efrit-session-reply session) reply)
-              (efrit-session--come-to session 'asking 'reply))
-   :on-error (lambda (failure)
-               (setf (efrit-session-failure session) failure)
-               (efrit-session--come-to session 'asking 'failed))
+   :on-done (lambda (reply) (efrit-session-reply-received session reply))
+   :on-error (lambda (failure) (efrit-session-model-failed session failure))
    :on-retry (lambda (failure delay) (efrit-session--note-retry session failure delay))
-   :deadline (efrit-session--wall session)))
+   :deadline (efrit-session-wall session)))
 
 (defun efrit-session--body (session)
   "Return what is sent to the model for SESSION."
   (let ((messages (efrit-history-to-send (efrit-session-history session))))
     `((system . ,(efrit-session--system session))
-      ,@(cond ((efrit-session--unified-p session) nil)
+      ,@(cond ((efrit-session-unified-p session) nil)
               ((eq (efrit-session-kind session) 'command)
-               `((tools . ,(efrit-tools-offered (efrit-session-world session)))))
+               `((tools . ,(efrit-tools-offered (efrit-session-context session)))))
               ;; The calls in what was said before must be known, and none may be made.
               ((efrit-session--calls-in-p messages)
-               `((tools . ,(efrit-tools-offered (efrit-session-world session)))
+               `((tools . ,(efrit-tools-offered (efrit-session-context session)))
                  (tool_choice . ((type . "none"))))))
       (messages . ,messages))))
 
 (defun efrit-session--system (session)
   "Return the system prompt of SESSION."
   (cond ((eq (efrit-session-kind session) 'chat) efrit-prompt-chat)
-        ((efrit-session--unified-p session) efrit-prompt-elisp)
+        ((efrit-session-unified-p session) efrit-prompt-elisp)
         (t efrit-prompt-tools)))
 
 (defun efrit-session--calls-in-p (messages)
@@ -94,13 +88,13 @@
 
 (defun efrit-session--note-text (session text)
   "Tell that the model of SESSION has said TEXT."
-  (push text (efrit-session-streamed session))
+  (efrit-session-text-streamed session text)
   (efrit-progress-note (efrit-session-progress session) "text"
                        :text (efrit-print-clean text)))
 
 (defun efrit-session--note-retry (session failure delay)
   "Tell that the model of SESSION is asked again after DELAY because of FAILURE."
-  (setf (efrit-session-streamed session) nil)
+  (efrit-session-turn-retried session)
   (efrit-session--count-failure session failure)
   (efrit-progress-note (efrit-session-progress session) "retry"
                        :kind (efrit-model-error-kind failure)
@@ -109,12 +103,11 @@
 
 (defun efrit-session--count-failure (session failure)
   "Count FAILURE among the errors of the model of SESSION."
-  (cl-incf (alist-get (intern (efrit-model-error-kind failure))
-                      (efrit-session-model-errors session) 0)))
+  (efrit-session-count-model-error session (intern (efrit-model-error-kind failure))))
 
 ;;;; What the model says
 
-(defun efrit-session--take-reply (session)
+(defun efrit-session-take-reply (session)
   "Record the reply of the model to SESSION; what it says is done next."
   (let* ((reply (efrit-session-reply session))
          ;; The API says a blank text at times, and takes none back.
@@ -128,13 +121,10 @@
                          :tokens tokens
                          :stop_reason (efrit-model-reply-stop-reason reply)
                          :unreadable (efrit-session--unreadable-record reply)))
-    (setf (efrit-session-said session) (cons content (efrit-model-reply-stop-reason reply))
-          (efrit-session-unreadable session) (efrit-model-reply-unreadable reply)
-          (efrit-session-reply session) nil
-          (efrit-session-streamed session) nil
-          (efrit-session-state session) 'said)
-    (cl-incf (efrit-session-model-calls session))
-    (efrit-session--count-usage session usage tokens)))
+    (efrit-session-reply-recorded session content (efrit-model-reply-stop-reason reply)
+                                  (efrit-model-reply-unreadable reply))
+    (efrit-session-count-model-call session usage)
+    (cl-incf (efrit-progress-tokens (efrit-session-progress session)) tokens)))
 
 (defun efrit-session--unreadable-record (reply)
   "Return the inputs in REPLY that are no JSON objects, as a value for JSON."
@@ -142,7 +132,7 @@
                      `((call . ,call) (input . ,(efrit-json-clean input))))
                    (efrit-model-reply-unreadable reply))))
 
-(defun efrit-session--recorded-unreadable (record)
+(defun efrit-session-recorded-unreadable (record)
   "Return what `efrit-session--unreadable-record' made of a reply, from its RECORD."
   (mapcar (lambda (entry) (cons (alist-get 'call entry) (alist-get 'input entry)))
           (alist-get 'unreadable record)))
@@ -152,14 +142,7 @@
   (and (equal (alist-get 'type block) "text")
        (string-blank-p (alist-get 'text block))))
 
-(defun efrit-session--count-usage (session usage tokens)
-  "Add USAGE, of TOKENS in all, to what SESSION has used."
-  (cl-loop for (key number) on usage by #'cddr
-           do (setf (plist-get (efrit-session-usage session) key)
-                    (+ (or number 0) (or (plist-get (efrit-session-usage session) key) 0))))
-  (cl-incf (efrit-progress-tokens (efrit-session-progress session)) tokens))
-
-(defun efrit-session--take-said (session)
+(defun efrit-session-take-said (session)
   "Do what the model of SESSION has said."
   (efrit-session--take-content session (car (efrit-session-said session))
                                (cdr (efrit-session-said session))))
@@ -173,48 +156,46 @@
                                (alist-get 'text block) ""))
                          content "")))
     (unless (string-blank-p text)
-      (setf (efrit-session-text session) text)
+      (efrit-session-keep-text session text)
       (efrit-progress-say (efrit-session-progress session) text))
     (cond ((equal stop-reason "refusal")
-           (efrit-session--end session "ModelError" :code "refusal"
-                               :error "The model refused to answer"))
-          ((equal stop-reason "pause_turn") (setf (efrit-session-state session) 'ask))
+           (efrit-session-end session "ModelError" :code "refusal"
+                              :error "The model refused to answer"))
+          ((equal stop-reason "pause_turn") (efrit-session-turn-paused session))
           ((equal stop-reason "max_tokens") (efrit-session--take-cut session calls))
-          ((eq (efrit-session-kind session) 'chat) (efrit-session--complete session text))
-          ((efrit-session--unified-p session) (efrit-session--take-unified session text))
-          (calls (setf (efrit-session-calls session) calls
-                       (efrit-session-state session) 'act))
+          ((eq (efrit-session-kind session) 'chat) (efrit-session-complete session text))
+          ((efrit-session-unified-p session) (efrit-session--take-unified session text))
+          (calls (efrit-session-calls-found session calls))
           ((efrit-session--todos-open-p session)
-           (efrit-session--end session "Partial"
-                               :error "The model ended its turn before all todos were completed"))
-          (t (efrit-session--complete session text)))))
+           (efrit-session-end session "Partial"
+                              :error "The model ended its turn before all todos were completed"))
+          (t (efrit-session-complete session text)))))
 
 (defun efrit-session--take-cut (session calls)
   "Go on with SESSION after an answer cut at its limit of tokens, with CALLS in it."
   (if (or (null calls) (eq (efrit-session-kind session) 'chat))
-      (efrit-session--end session "Partial"
-                          :error "The model's answer was cut at its limit of tokens (maxTokens)")
+      (efrit-session-end session "Partial"
+                         :error "The model's answer was cut at its limit of tokens (maxTokens)")
     ;; The last call may lack its end: none is run, and the model is told.
     (dolist (call calls)
       (unless (efrit-history-result (efrit-session-history session) call)
-        (efrit-session--record session call "refused"
-                               "It was not run: the answer was cut at its limit of tokens.")))
-    (setf (efrit-session-calls session) nil
-          (efrit-session-state session) 'act)))
+        (efrit-session-record session call "refused"
+                              "It was not run: the answer was cut at its limit of tokens.")))
+    (efrit-session-calls-found session nil)))
 
 (defun efrit-session--todos-open-p (session)
   "Return non-nil when the model of SESSION has todos that are not done with."
   (seq-some (lambda (todo)
               (not (member (alist-get 'status todo) '("completed" "cancelled"))))
-            (efrit-world-todos (efrit-session-world session))))
+            (efrit-tool-context-todos (efrit-session-context session))))
 
-(defun efrit-session--take-failure (session)
+(defun efrit-session-take-failure (session)
   "End SESSION, whose model could not be asked."
   (let ((failure (efrit-session-failure session)))
     (efrit-session--count-failure session failure)
-    (efrit-session--end session "ModelError"
-                        :code (efrit-model-error-kind failure)
-                        :error (efrit-print-clean (efrit-model-error-message failure)))))
+    (efrit-session-end session "ModelError"
+                       :code (efrit-model-error-kind failure)
+                       :error (efrit-print-clean (efrit-model-error-message failure)))))
 
 ;;;; Answers with Lisp
 
@@ -225,15 +206,13 @@
          (about (and (consp json) (alist-get 'session json)))
          (status (and (consp about) (alist-get 'status about))))
     (if (and (stringp elisp) (member status '("continue" "complete" "need-input")))
-        (setf (efrit-session-unified session) about
-              (efrit-session-calls session)
-              `(((type . "tool_use") (id . "elisp") (name . "eval_sexp")
-                 (input . ((expr . ,elisp)))))
-              (efrit-session-state session) 'act)
-      (setf (efrit-session-unified session) nil
-            (efrit-session-calls session)
-            `(((type . "tool_use") (id . "elisp") (name . "") (input . nil)))
-            (efrit-session-state session) 'act))))
+        (efrit-session-calls-found
+         session
+         `(((type . "tool_use") (id . "elisp") (name . "eval_sexp")
+            (input . ((expr . ,elisp)))))
+         about)
+      (efrit-session-calls-found
+       session `(((type . "tool_use") (id . "elisp") (name . "") (input . nil)))))))
 
 (provide 'efrit-session-ask)
 ;;; efrit-session-ask.el ends here

@@ -15,22 +15,23 @@
 
 (require 'efrit-settings)
 (require 'efrit-json)
-(require 'efrit-history)
-(require 'efrit-progress)
-(require 'efrit-prompt)
-(require 'efrit-world)
+(require 'efrit-session-history)
+(require 'efrit-session-progress)
+(require 'efrit-session-prompt)
+(require 'efrit-text)
+(require 'efrit-tool)
 (require 'efrit-session)
 (require 'efrit-session-ask)
 (require 'efrit-session-act)
 (require 'efrit-session-end)
 
-(defun efrit-session--begin (session)
+(defun efrit-session-step-begin (session)
   "Begin with the request of SESSION, or do what is left to do for it."
   (let* ((history (efrit-session-history session))
          (known (equal (efrit-history-request history)
                        (efrit-session-request-id session))))
     (cond ((and known (efrit-history-ended history))
-           (efrit-session--give session (efrit-history-ended history)))
+           (efrit-session-give session (efrit-history-ended history)))
           ;; Behind a message of this request only: the last one may be an earlier answer.
           ((and known (efrit-history-asked history)) (efrit-session--resume session))
           (t (efrit-session--open session)))))
@@ -46,7 +47,7 @@
                        :snapshot snapshot
                        :message (efrit-session--question session snapshot))
     (efrit-progress-note (efrit-session-progress session) "snapshot" :world snapshot)
-    (setf (efrit-session-state session) 'ask)))
+    (efrit-session-message-recorded session)))
 
 (defun efrit-session--question (session snapshot)
   "Return the message with what the request of SESSION asks, and SNAPSHOT.
@@ -56,7 +57,7 @@ question among them that which was asked now."
          (content (efrit-session-content session))
          (open (efrit-history-open-calls history))
          (question (seq-find (lambda (call)
-                               (equal (alist-get 'name call) "request_user_input"))
+                               (eq (efrit-tool-ends (alist-get 'name call)) 'need-input))
                              open)))
     (efrit-secret-learn)
     `((role . "user")
@@ -65,10 +66,10 @@ question among them that which was asked now."
            (mapcar (lambda (call)
                      (cond ((not (memq call open)) (efrit-history-result history call))
                            ((eq call question)
-                            (efrit-session--result-block call "success"
-                                                         (efrit-json-clean content)))
-                           (t (apply #'efrit-session--result-block call
-                                     (efrit-session--left-call history call)))))
+                            (efrit-session-result-block call "success"
+                                                        (efrit-json-clean content)))
+                           (t (apply #'efrit-session-result-block call
+                                     (efrit-session-left-call history call)))))
                    (efrit-history-last-calls history))
            (unless question (list (efrit-history-text content)))
            (when (eq (efrit-session-kind session) 'command)
@@ -80,7 +81,7 @@ question among them that which was asked now."
 
 (defun efrit-session--snapshot-text (snapshot)
   "Return the JSON of SNAPSHOT, cut where it is too long."
-  (efrit-world-cut (efrit-json-text `((context . ,snapshot))) efrit-session--snapshot-bytes))
+  (efrit-text-cut (efrit-json-text `((context . ,snapshot))) efrit-session--snapshot-bytes))
 
 (defun efrit-session--resume (session)
   "Go on with SESSION where an Emacs that has ended left it."
@@ -91,13 +92,12 @@ question among them that which was asked now."
           (efrit-progress-tool-calls progress) (efrit-history-calls history)
           (efrit-progress-tokens progress) (efrit-history-tokens history))
     (if (null reply)
-        (setf (efrit-session-state session) 'ask)
-      (setf (efrit-session-said session)
-            (cons (alist-get 'content (alist-get 'message reply))
-                  ;; Version 0.1 did not record it.
-                  (or (alist-get 'stop_reason reply) "end_turn"))
-            (efrit-session-unreadable session) (efrit-session--recorded-unreadable reply)
-            (efrit-session-state session) 'said))))
+        (efrit-session-message-recorded session)
+      (efrit-session-reply-recorded session
+                                    (alist-get 'content (alist-get 'message reply))
+                                    ;; Version 0.1 did not record it.
+                                    (or (alist-get 'stop_reason reply) "end_turn")
+                                    (efrit-session-recorded-unreadable reply)))))
 
 (provide 'efrit-session-begin)
 ;;; efrit-session-begin.el ends here

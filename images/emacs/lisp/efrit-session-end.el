@@ -18,18 +18,19 @@
 (require 'efrit-print)
 (require 'efrit-eval)
 (require 'efrit-model)
-(require 'efrit-history)
-(require 'efrit-progress)
+(require 'efrit-session-history)
+(require 'efrit-session-progress)
+(require 'efrit-tool)
 (require 'efrit-session)
 
 ;;;; Done
 
-(defun efrit-session--complete (session text)
+(defun efrit-session-complete (session text)
   "End SESSION, whose work is done: TEXT is its result."
-  (setf (efrit-session-text session) text)
+  (efrit-session-keep-text session text)
   (efrit-session--finish session "Succeeded" "Success" "complete"))
 
-(defun efrit-session--need-input (session question)
+(defun efrit-session-need-input (session question)
   "End the request of SESSION with QUESTION for the user."
   (efrit-session--finish session "InputRequired" "Partial" "need-input"
                          :question question
@@ -37,31 +38,31 @@
 
 ;;;; Ended early
 
-(cl-defun efrit-session--end (session reason &key error code)
+(cl-defun efrit-session-end (session reason &key error code)
   "End SESSION early for REASON, told in ERROR and CODE; what was done is kept."
   (let ((streamed (string-join (reverse (efrit-session-streamed session)))))
     (unless (string-blank-p streamed)
-      (setf (efrit-session-text session) streamed))
+      (efrit-session-keep-text session streamed))
     (efrit-session--finish session reason
                            (if (or (> (efrit-history-calls (efrit-session-history session)) 0)
                                    (not (string-blank-p (efrit-session-text session))))
                                "Partial" "Failure")
                            "continue" :error error :code code)))
 
-(defun efrit-session--stop (session)
+(defun efrit-session-end-by-order (session)
   "End SESSION as it was ordered."
   (let ((reason (efrit-session-ordered session)))
     (when (efrit-session-call session) (efrit-model-abort (efrit-session-call session)))
     (let ((stop (efrit-session-stop session)))
-      (setf (efrit-session-stop session) nil)
+      (efrit-session-call-stoppable session nil)
       (when stop (funcall stop)))
     (when (and (eq (efrit-session-state session) 'acted) (efrit-session-outcome session))
       ;; Without its record the call counts as interrupted; the end must not wait for it.
       (condition-case err
-          (efrit-session--record-outcome session)
-        (efrit-record-failed (efrit-session--note-record-error session err)))
-      (setf (efrit-session-outcome session) nil))
-    (efrit-session--end
+          (efrit-session-record-outcome session)
+        (efrit-record-failed (efrit-session-record-failed session err)))
+      (efrit-session-outcome-kept session))
+    (efrit-session-end
      session reason
      :error (concat
              (pcase reason
@@ -72,47 +73,47 @@
                   (format "; its session could not be recorded: %s"
                           (efrit-session-record-error session)))))))
 
-(defun efrit-session--record-outcome (session)
+(defun efrit-session-record-outcome (session)
   "Record what came of the call of SESSION.
 A question stays open: its result is what the user answers."
   (let* ((call (efrit-session-current session))
          (result (efrit-session-outcome session))
          (status (efrit-tool-result-status result)))
     (unless (or (efrit-history-result (efrit-session-history session) call)
-                (and (equal (alist-get 'name call) "request_user_input")
+                (and (eq (efrit-tool-ends (alist-get 'name call)) 'need-input)
                      (equal status "success")))
-      (efrit-session--record session call status (efrit-tool-result-content result)))))
+      (efrit-session-record session call status (efrit-tool-result-content result)))))
 
-(defun efrit-session--fail (session err)
+(defun efrit-session-fail (session err)
   "End SESSION because of ERR, an error of the server itself."
   (ignore-errors
     (when (efrit-session-call session) (efrit-model-abort (efrit-session-call session))))
-  (setf (efrit-session-result session)
-        (efrit-result--make
-         :reason "ModelError" :error-code (car err)
-         :outcome (if (> (efrit-history-calls (efrit-session-history session)) 0)
-                      "Partial" "Failure")
-         :error (concat "The server failed: "
-                        (efrit-print-clean (error-message-string err)))
-         :extra (efrit-session--extra session "continue" nil))
-        (efrit-session-state session) 'over))
+  (efrit-session-server-failed
+   session
+   (efrit-result-make
+    :reason "ModelError" :error-code (car err)
+    :outcome (if (> (efrit-history-calls (efrit-session-history session)) 0)
+                 "Partial" "Failure")
+    :error (concat "The server failed: "
+                   (efrit-print-clean (error-message-string err)))
+    :extra (efrit-session--extra session "continue" nil))))
 
 ;;;; The result
 
 (cl-defun efrit-session--finish (session reason outcome status &key error code question)
   "End SESSION for REASON with OUTCOME; STATUS is what becomes of the session.
 ERROR, CODE and QUESTION are told as well."
-  (setf (efrit-session-ending session)
-        (list :request (efrit-session-request-id session)
-              :reason reason :outcome outcome
-              :error (if error (efrit-json-clean error) :null) :code (or code :null)
-              :text (efrit-json-clean (efrit-session-text session))
-              :seconds (max 0.0 (- (float-time) (efrit-session-started session)))
-              :told (efrit-session--extra session status question))
-        (efrit-session-state session) 'ending)
-  (efrit-session--record-end session))
+  (efrit-session-end-decided
+   session
+   (list :request (efrit-session-request-id session)
+         :reason reason :outcome outcome
+         :error (if error (efrit-json-clean error) :null) :code (or code :null)
+         :text (efrit-json-clean (efrit-session-text session))
+         :seconds (max 0.0 (- (float-time) (efrit-session-started session)))
+         :told (efrit-session--extra session status question)))
+  (efrit-session-record-end session))
 
-(defun efrit-session--record-end (session)
+(defun efrit-session-record-end (session)
   "Record the end of SESSION, which is decided, and give its answer.
 Where it cannot be recorded and the time is over, the answer is given all the
 same: what the request came to is known."
@@ -126,26 +127,26 @@ same: what the request came to is known."
     (efrit-progress-tell progress)
     (efrit-progress-note progress "end" :reason (plist-get ending :reason)
                          :outcome (plist-get ending :outcome))
-    (efrit-session--give session (or (efrit-history-ended history)
-                                     (efrit-json-object ending)))))
+    (efrit-session-give session (or (efrit-history-ended history)
+                                    (efrit-json-object ending)))))
 
-(defun efrit-session--give (session end)
+(defun efrit-session-give (session end)
   "Give the request of SESSION the answer that END says, the record of its end."
   (let-alist end
-    (setf (efrit-session-result session)
-          (efrit-result--make :reason .reason :outcome .outcome
-                              :value (efrit-session--value session .text)
-                              :error (and (stringp .error) .error)
-                              :error-code (and (stringp .code) .code)
-                              :seconds .seconds :extra .told)
-          (efrit-session-state session) 'over)))
+    (efrit-session-answered
+     session
+     (efrit-result-make :reason .reason :outcome .outcome
+                        :value (efrit-session--value session .text)
+                        :error (and (stringp .error) .error)
+                        :error-code (and (stringp .code) .code)
+                        :seconds .seconds :extra .told))))
 
 (defun efrit-session--value (session text)
   "Return TEXT, the result of SESSION, as an `efrit-print'."
   (let* ((limit (or (efrit-session-limit session) efrit-max-result-bytes))
          (head (efrit-print-head text limit)))
-    (efrit-print--make :text head :bytes (string-bytes text)
-                       :truncated (< (string-bytes head) (string-bytes text)))))
+    (efrit-print-make :text head :bytes (string-bytes text)
+                      :truncated (< (string-bytes head) (string-bytes text)))))
 
 (defun efrit-session--extra (session status question)
   "Return what an answer tells of SESSION: its STATUS, a QUESTION, its figures."

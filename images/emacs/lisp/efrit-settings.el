@@ -17,6 +17,36 @@
   :group 'processes
   :prefix "efrit-")
 
+(defgroup efrit-queue nil
+  "The queue that is served, and what belongs to it."
+  :group 'efrit
+  :prefix "efrit-")
+
+(defgroup efrit-eval nil
+  "Evaluations and their results."
+  :group 'efrit
+  :prefix "efrit-")
+
+(defgroup efrit-model nil
+  "The model that chats and commands ask."
+  :group 'efrit
+  :prefix "efrit-model-")
+
+(defgroup efrit-session nil
+  "Chats and commands."
+  :group 'efrit
+  :prefix "efrit-")
+
+(defgroup efrit-tools nil
+  "What a command may do."
+  :group 'efrit
+  :prefix "efrit-")
+
+(defgroup efrit-do nil
+  "Chats and commands by hand."
+  :group 'efrit
+  :prefix "efrit-do-")
+
 ;;;; Reading the environment
 
 (defun efrit-settings--env (name)
@@ -24,7 +54,7 @@
   (let ((value (getenv name)))
     (and value (not (string-empty-p value)) value)))
 
-(defun efrit-settings--env-number (name default)
+(defun efrit-settings-env-number (name default)
   "Return environment variable NAME as a positive number, else DEFAULT."
   (let* ((text (efrit-settings--env name))
          (value (and text
@@ -36,6 +66,13 @@
   "Return environment variable NAME as an absolute directory, else DEFAULT."
   (let ((value (or (efrit-settings--env name) default)))
     (and value (file-name-as-directory (expand-file-name value "~/")))))
+
+;;;; Coding systems
+
+;; `define-coding-system-alias' takes any name: under names of our own, their meaning stays.
+(unless (coding-system-p 'efrit-utf-8)
+  (define-coding-system-alias 'efrit-utf-8 'utf-8-unix)
+  (define-coding-system-alias 'efrit-bytes 'no-conversion))
 
 ;;;; Where things are
 
@@ -49,79 +86,95 @@
                                  (concat (efrit-settings--state-directory)
                                          "/efrit/instances/default/queue"))
   "Directory of the queue; its parts must lie on one file system."
+  :group 'efrit-queue
   :type 'directory)
 
 (defcustom efrit-workspace-directory
   (efrit-settings--env-directory "EFRIT_WORKSPACE" nil)
   "Directory every evaluation starts in, and where large results go.
 With nil, evaluations start in the home directory and large results are cut."
+  :group 'efrit-queue
   :type '(choice (const :tag "None" nil) directory))
 
 (defcustom efrit-instance-id (efrit-settings--env "EFRIT_INSTANCE_ID")
   "Name of this instance; a request that names another one is rejected.
 With nil, the name in a request does not matter."
+  :group 'efrit-queue
   :type '(choice (const :tag "Any" nil) string))
 
 (defcustom efrit-init-file (efrit-settings--env "EFRIT_INIT_FILE")
   "File loaded once the server is up; an error in it is logged, never fatal."
+  :group 'efrit-queue
   :type '(choice (const :tag "None" nil) file))
 
 (defcustom efrit-bridge-p (equal (efrit-settings--env "EFRIT_BRIDGE") "1")
   "Non-nil when another process enforces the time limits of requests."
+  :group 'efrit-queue
   :type 'boolean)
 
 ;;;; Limits
 
 (defcustom efrit-request-timeout
-  (efrit-settings--env-number "EFRIT_REQUEST_TIMEOUT" 30)
+  (efrit-settings-env-number "EFRIT_REQUEST_TIMEOUT" 30)
   "Seconds an eval may run when it does not say."
+  :group 'efrit-eval
   :type 'number)
 
 (defcustom efrit-command-timeout
-  (efrit-settings--env-number "EFRIT_COMMAND_TIMEOUT" 600)
+  (efrit-settings-env-number "EFRIT_COMMAND_TIMEOUT" 600)
   "Seconds a chat or a command may run when it does not say."
+  :group 'efrit-session
   :type 'number)
 
 (defcustom efrit-max-result-bytes
-  (truncate (efrit-settings--env-number "EFRIT_MAX_RESULT_BYTES" 1048576))
+  (truncate (efrit-settings-env-number "EFRIT_MAX_RESULT_BYTES" 1048576))
   "Most bytes of a printed value that are kept; a request may ask for less."
+  :group 'efrit-eval
   :type 'natnum)
 
 (defcustom efrit-inline-result-bytes 786432
   "A longer result goes to a file of the workspace instead of the answer."
+  :group 'efrit-eval
   :type 'natnum)
 
 (defcustom efrit-result-head-bytes 32768
   "How much of a result kept in a file is repeated in the answer."
+  :group 'efrit-eval
   :type 'natnum)
 
 (defcustom efrit-captured-bytes 8192
   "Most bytes kept of what was printed, and of what `message' said."
+  :group 'efrit-eval
   :type 'natnum)
 
 (defcustom efrit-max-request-file-bytes 8388608
   "A request file larger than this is rejected without being read."
+  :group 'efrit-queue
   :type 'natnum)
 
 (defcustom efrit-settle-seconds 2.0
   "How long after its last change an unreadable request file is rejected.
 A client that writes in place shows half a file first."
+  :group 'efrit-queue
   :type 'number)
 
 (defcustom efrit-heartbeat-seconds
-  (efrit-settings--env-number "EFRIT_HEARTBEAT_SECONDS" 1)
+  (efrit-settings-env-number "EFRIT_HEARTBEAT_SECONDS" 1)
   "Seconds between two heartbeats, and between two rescans of the queue."
+  :group 'efrit-queue
   :type 'number)
 
 (defcustom efrit-gc-cons-threshold (* 32 1024 1024)
   "Bytes of Lisp data made between two garbage collections.
 The server collects while it is idle, so that a request seldom waits for it."
+  :group 'efrit-queue
   :type 'natnum)
 
 ;;;; The model
 
 (defcustom efrit-model-name (efrit-settings--env "EFRIT_MODEL_NAME")
   "Name of the model that chats and commands ask; with nil there is none."
+  :group 'efrit-model
   :type '(choice (const :tag "None" nil) string))
 
 (defconst efrit-model-default-base-url "https://api.anthropic.com"
@@ -130,50 +183,61 @@ The server collects while it is idle, so that a request seldom waits for it."
 (defcustom efrit-model-base-url
   (or (efrit-settings--env "EFRIT_MODEL_BASE_URL") efrit-model-default-base-url)
   "Where the model's API is, without the path of the call."
+  :group 'efrit-model
   :type 'string)
 
 (defcustom efrit-model-max-tokens
-  (truncate (efrit-settings--env-number "EFRIT_MODEL_MAX_TOKENS" 8192))
+  (truncate (efrit-settings-env-number "EFRIT_MODEL_MAX_TOKENS" 8192))
   "Longest answer of one turn of the model, in tokens."
+  :group 'efrit-model
   :type 'natnum)
 
 (defcustom efrit-model-api-key-file (efrit-settings--env "EFRIT_MODEL_API_KEY_FILE")
   "File with the key of the model's API; it is read for each call."
+  :group 'efrit-model
   :type '(choice (const :tag "None" nil) file))
 
 (defcustom efrit-model-protocol
   (or (efrit-settings--env "EFRIT_MODEL_PROTOCOL") "tools")
   "How the model acts in a command: by calling tools, or by answers with Lisp."
+  :group 'efrit-model
   :type '(choice (const "tools") (const "elisp")))
 
 (defcustom efrit-model-proxy (efrit-settings--env "EFRIT_MODEL_PROXY")
   "URL of the proxy to the model's API; with nil, what curl takes from its own."
+  :group 'efrit-model
   :type '(choice (const :tag "None" nil) string))
 
 ;; The API pings while the model thinks, so silence means that it is gone.
 (defcustom efrit-model-idle-seconds
-  (efrit-settings--env-number "EFRIT_MODEL_IDLE_SECONDS" 120)
+  (efrit-settings-env-number "EFRIT_MODEL_IDLE_SECONDS" 120)
   "Seconds without a byte from the model's API after which it is asked again."
+  :group 'efrit-model
   :type 'number)
 
 (defcustom efrit-model-connect-seconds 10
   "Seconds that connecting to the model's API may take."
+  :group 'efrit-model
   :type 'number)
 
 (defcustom efrit-model-max-attempts 6
   "How often the model is asked for one turn when that fails."
+  :group 'efrit-model
   :type 'natnum)
 
 (defcustom efrit-model-first-delay 0.5
   "Seconds before the model is asked again; every time they double."
+  :group 'efrit-model
   :type 'number)
 
 (defcustom efrit-model-most-delay 60
   "Most seconds before the model is asked again, even if its API wants more."
+  :group 'efrit-model
   :type 'number)
 
 (defcustom efrit-model-max-reply-bytes 16777216
   "Most bytes of the stream of one turn of the model."
+  :group 'efrit-model
   :type 'natnum)
 
 (defun efrit-settings-model-p ()
@@ -181,8 +245,9 @@ The server collects while it is idle, so that a request seldom waits for it."
   (and efrit-model-name efrit-model-base-url t))
 
 (defcustom efrit-concurrency
-  (truncate (efrit-settings--env-number "EFRIT_CONCURRENCY" 4))
+  (truncate (efrit-settings-env-number "EFRIT_CONCURRENCY" 4))
   "How many sessions with the model may be under way at once."
+  :group 'efrit-session
   :type 'natnum)
 
 ;;;; What a command may do
@@ -192,21 +257,25 @@ The server collects while it is idle, so that a request seldom waits for it."
   (split-string (or (efrit-settings--env name) "") "," t "[ \t]+"))
 
 (defcustom efrit-max-tool-calls
-  (truncate (efrit-settings--env-number "EFRIT_MAX_TOOL_CALLS" 30))
+  (truncate (efrit-settings-env-number "EFRIT_MAX_TOOL_CALLS" 30))
   "Tool calls after which a command is ended; its budget may say otherwise."
+  :group 'efrit-tools
   :type 'natnum)
 
 (defcustom efrit-max-repeated-calls
-  (truncate (efrit-settings--env-number "EFRIT_MAX_REPEATED_CALLS" 3))
+  (truncate (efrit-settings-env-number "EFRIT_MAX_REPEATED_CALLS" 3))
   "How often the same call may follow itself before a command is ended."
+  :group 'efrit-tools
   :type 'natnum)
 
 (defcustom efrit-tools-allow (efrit-settings--env-words "EFRIT_TOOLS_ALLOW")
   "Names of the tools a command may use; with nil, all."
+  :group 'efrit-tools
   :type '(repeat string))
 
 (defcustom efrit-tools-deny (efrit-settings--env-words "EFRIT_TOOLS_DENY")
   "Names of the tools a command may not use."
+  :group 'efrit-tools
   :type '(repeat string))
 
 ;;;; The error tree
@@ -217,8 +286,16 @@ The server collects while it is idle, so that a request seldom waits for it."
 (define-error 'efrit-claim-failed "The claim could not be recorded" 'efrit-queue-trouble)
 (define-error 'efrit-answer-failed "The answer could not be stored" 'efrit-queue-trouble)
 (define-error 'efrit-record-failed "The session could not be recorded" 'efrit-error)
+(define-error 'efrit-sync-failed "Directories could not be synced" '(efrit-error file-error))
 (define-error 'efrit-bad-request "Not a usable request" 'efrit-error)
 (define-error 'efrit-unreadable-request "Not a JSON object" 'efrit-bad-request)
+
+(defun efrit-error-text (err)
+  "Return the message of ERR, without the name of the tree for an `efrit-error'.
+What such an error says is a sentence of ours: it needs neither name nor quotes."
+  (pcase err
+    (`(efrit-error ,(and (pred stringp) message)) message)
+    (_ (error-message-string err))))
 
 (provide 'efrit-settings)
 ;;; efrit-settings.el ends here

@@ -1,184 +1,184 @@
-;;; efrit-tool.el --- The tools a model may call  -*- lexical-binding: t; -*-
+;;; efrit-tool.el --- Define the tools a model may call  -*- lexical-binding: t; -*-
 
 ;; SPDX-License-Identifier: Apache-2.0
 
 ;;; Commentary:
 
-;; One table says what each tool is called, takes and does.  It is filtered by
-;; the state of the session and by what the instance allows, and each input is
-;; checked against its schema before the handler sees it.  What a tool's input or
-;; result means is the model's affair: nothing here reads it.
+;; `efrit-define-tool' says in one place what a tool is called, takes and does; all
+;; else that is known of tools is made of that.  Tools are in the files efrit-tools-*,
+;; one for each subject.  Which of them are offered follows from the state of the
+;; session and from what the instance allows.  What a tool's input or result means is
+;; the model's affair: nothing here reads it.
 
 ;;; Code:
 
 (require 'cl-lib)
 (require 'seq)
 (require 'efrit-settings)
-(require 'efrit-world)
-(require 'efrit-todo)
-(require 'efrit-tools-planning)
-(require 'efrit-tools-eval)
-(require 'efrit-tools-shell)
-(require 'efrit-tools-files)
-(require 'efrit-tools-find)
-(require 'efrit-tools-context)
+(require 'efrit-tool-context)
 
-;;;; The table
+;;;; What a tool is
 
 (cl-defstruct (efrit-tool (:constructor efrit-tool--make))
-  "A tool.  KIND is `planning', `query', `execution' or `control'.
-SCHEMA is the JSON schema of its input.  HANDLER is called with the input and the
-world and returns an `efrit-tool-result'; a tool that is LATER is not waited for:
-its handler also takes a function for the result, and returns one that stops it.
-The handler of a control tool is nil: the session does what it says."
-  name kind description schema handler later)
+  "A tool; see `efrit-define-tool' for KIND and ONLY, and :ends for ENDING.
+SUBJECT is the feature that defines it.  SCHEMA is the JSON schema of its input.
+HANDLER is called with the input and the `efrit-tool-context' and returns an
+`efrit-tool-result'; a tool that is LATER is not waited for: its handler also
+takes a function for the result, and returns one that stops it."
+  name kind subject description schema handler later ending only)
 
-(defconst efrit-tool--rows
-  `(("todo_add" planning efrit-tools-todo-add
-     "Append a todo to the list of this session. Tools that change things are offered \
-once the list has one. Returns the todo as JSON."
-     (content string "What is to be done" :required t)
-     (priority string "How urgent it is" :enum ["low" "medium" "high"]))
-    ("todo_update" execution efrit-tools-todo-update
-     "Change a todo of the list. Returns the todo as JSON."
-     (id integer "The id of the todo" :required t)
-     (status string "Its new status" :enum ,efrit-todo-statuses)
-     (content string "Its new text")
-     (priority string "Its new priority" :enum ["low" "medium" "high"]))
-    ("todo_status" query efrit-tools-todo-status
-     "Return all todos, and how many have each status, as JSON.")
-    ("todo_next" query efrit-tools-todo-next
-     "Return the todo that is in progress, or else the first that is pending, as JSON.")
-    ("todo_get_instructions" query efrit-tools-todo-get-instructions
-     "Return the state of the session, the tools offered in it and the todos, as JSON. \
-Can be called once.")
-    ("eval_sexp" execution efrit-tools-eval-sexp
-     "Evaluate Emacs Lisp in the running Emacs, starting in the workspace and in the \
-buffer *scratch*. What it defines and changes stays. Nobody is there to answer a \
-prompt: asking is an error. Returns the printed value of the last expression, then \
-what was printed and what was said by `message'."
-     (expr string "One or more Lisp expressions" :required t))
-    ("shell_exec" execution (later efrit-tools-shell-exec)
-     "Run a shell command (bash, or sh where there is none) with nothing to read on \
-standard input. Its whole process group is stopped when its time is over. Returns \
-standard output, standard error and exit status; of long output both ends."
-     (command string "The command" :required t)
-     (timeout number "Seconds it may run; 120 when not given" :minimum 0.1)
-     (directory string "Where it runs; a relative path starts in the workspace, which \
-is where it runs when this is not given"))
-    ("file_read" query efrit-tools-file-read
-     "Return the lines of a file, each with its number and a tab before it."
-     (path string "The file; a relative path starts in the workspace" :required t)
-     (offset integer "The first line; 1 when not given" :minimum 1)
-     (limit integer "How many lines; 2000 when not given" :minimum 1))
-    ("file_write" execution efrit-tools-file-write
-     "Make a text the content of a file, which is made if need be, with its directories. \
-The change is made in the buffer that visits the file, can be undone there, and is \
-saved."
-     (path string "The file; a relative path starts in the workspace" :required t)
-     (content string "The whole content" :required t))
-    ("file_edit" execution efrit-tools-file-edit
-     "Put one text in place of another in a file. Unless replace_all is true, the old \
-text must be there exactly once. The change is made in the buffer that visits the file, \
-can be undone there, and is saved."
-     (path string "The file; a relative path starts in the workspace" :required t)
-     (old string "The text to replace, exactly" :required t)
-     (new string "The text to put in its place" :required t)
-     (replace_all boolean "true to replace it wherever it is"))
-    ("file_search" query (later efrit-tools-find-search)
-     "Return the lines of files that match a regular expression, as path:line:text. \
-Binary files and .git directories are left out."
-     (pattern string "An extended regular expression (POSIX, as of grep -E)" :required t)
-     (path string "A file, or a directory with all below; the workspace when not given")
-     (glob string "The files to search, as in glob_files; all when not given"))
-    ("glob_files" query (later efrit-tools-find-glob)
-     "Return the paths of the files that match a pattern, sorted. .git directories are \
-left out."
-     (pattern string "*, ?, [a-z], {a,b}, and ** for any directories; without a slash \
-it is matched against file names at any depth, else against paths below the directory"
-              :required t)
-     (path string "The directory; the workspace when not given"))
-    ("directory_files" query efrit-tools-directory-files
-     "Return the entries of a directory with type, size and time, as JSON."
-     (path string "The directory; the workspace when not given"))
-    ("buffer_contents" query efrit-tools-buffer-contents
-     "Return the text of a buffer."
-     (buffer string "The name of the buffer" :required t)
-     (offset integer "The first line; 1 when not given" :minimum 1)
-     (limit integer "How many lines; 2000 when not given" :minimum 1))
-    ("buffer_create" planning efrit-tools-buffer-create
-     "Make a new buffer with a text."
-     (name string "The name of the buffer" :required t)
-     (content string "The text; empty when not given")
-     (mode string "The major mode, as the name of its command"))
-    ("buffer_edit" execution efrit-tools-buffer-edit
-     "Put one text in place of another in a buffer. Unless replace_all is true, the old \
-text must be there exactly once. The change can be undone there; no file is saved."
-     (buffer string "The name of the buffer" :required t)
-     (old string "The text to replace, exactly" :required t)
-     (new string "The text to put in its place" :required t)
-     (replace_all boolean "true to replace it wherever it is"))
-    ("warnings_buffer" query efrit-tools-warnings-buffer
-     "Return the text of the buffer *Warnings*.")
-    ("current_context" query efrit-tools-current-context
-     "Return the state of Emacs as JSON: the buffers, and of the one in the selected \
-window its mode, file, point, mark and directory.")
-    ("session_complete" control nil
-     "End the session: the work is done."
-     (message string "The result, for whoever asked" :required t))
-    ("request_user_input" control nil
-     "End the session for now with a question; the answer continues it."
-     (question string "The question, for whoever asked" :required t)))
-  "The tools as (NAME KIND HANDLER DESCRIPTION PROPERTY...).
-A handler may be (later FUNCTION); a property is (NAME TYPE DESCRIPTION . PLIST)
-with :required, :enum and :minimum.")
+(defconst efrit-tool-kinds '(planning query execution control)
+  "What a tool may be: one that plans, looks, changes things, or ends the request.")
+
+(defconst efrit-tool-subjects
+  '(efrit-tools-planning efrit-tools-eval efrit-tools-shell efrit-tools-files
+    efrit-tools-find efrit-tools-buffers efrit-tools-control)
+  "The features that define tools, in the order in which their tools are offered.")
+
+(defvar efrit-tool--defined nil
+  "All tools, in the order in which they were defined.")
+
+(defun efrit-tool-table ()
+  "Return all tools, in the order in which they are offered."
+  (seq-sort-by (lambda (tool)
+                 (or (seq-position efrit-tool-subjects (efrit-tool-subject tool))
+                     (length efrit-tool-subjects)))
+               #'< efrit-tool--defined))
+
+(defun efrit-tool-find (name)
+  "Return the tool called NAME, or nil."
+  (seq-find (lambda (tool) (equal (efrit-tool-name tool) name)) efrit-tool--defined))
+
+(defun efrit-tool-ends (name)
+  "Return what a call of the tool NAME makes of the session, or nil.
+That is `complete' or `need-input'; nil means that the session goes on."
+  (let ((tool (efrit-tool-find name)))
+    (and tool (efrit-tool-ending tool))))
+
+;;;; The schema of an input
+
+(defconst efrit-tool--types '(string integer number boolean)
+  "The types of JSON that a property may have.")
 
 (defun efrit-tool--property (row)
   "Return the JSON schema of the property ROW as a pair (NAME . SCHEMA)."
   (pcase-let ((`(,name ,type ,description . ,more) row))
     (cons name `((type . ,(symbol-name type))
                  (description . ,description)
-                 ,@(and (plist-get more :enum) `((enum . ,(plist-get more :enum))))
+                 ,@(and (plist-get more :enum)
+                        `((enum . ,(efrit-tool--enum (plist-get more :enum)))))
                  ,@(and (plist-get more :minimum)
                         `((minimum . ,(plist-get more :minimum))))))))
 
-(defun efrit-tool--schema (rows)
-  "Return the JSON schema of an input with the properties ROWS."
+(defun efrit-tool--enum (values)
+  "Return VALUES, a vector or a constant that has one."
+  (if (symbolp values) (symbol-value values) values))
+
+(defconst efrit-tool--final
+  '(final boolean "true on the call that is the last step of the work")
+  "The property that every tool takes which is a step of the work.")
+
+(defun efrit-tool--schema (rows kind)
+  "Return the JSON schema of an input with the properties ROWS, of a tool of KIND."
   `((type . "object")
-    (properties . ,(mapcar #'efrit-tool--property rows))
+    (properties . ,(mapcar #'efrit-tool--property
+                           (if (eq kind 'control)
+                               rows
+                             (append rows (list efrit-tool--final)))))
     (required . ,(vconcat (mapcar (lambda (row) (symbol-name (car row)))
                                   (seq-filter (lambda (row)
                                                 (plist-get (cdddr row) :required))
                                               rows))))))
 
-(defconst efrit-tool--final
-  (efrit-tool--property
-   '(final boolean "true on the call that is the last step of the work"))
-  "The property that every tool takes which is a step of the work.")
+;;;; Defining one
 
-(defun efrit-tool--from-row (row)
-  "Return the tool that ROW describes."
-  (pcase-let* ((`(,name ,kind ,handler ,description . ,rows) row)
-               (schema (efrit-tool--schema rows)))
-    (unless (eq kind 'control)
-      (setf (alist-get 'properties schema)
-            (append (alist-get 'properties schema) (list efrit-tool--final))))
-    (efrit-tool--make :name name :kind kind :description description :schema schema
-                      :handler (if (consp handler) (cadr handler) handler)
-                      :later (consp handler))))
+(defun efrit-tool--property-problem (row)
+  "Return what is missing from the property ROW, or nil."
+  (pcase row
+    (`(,(and name (pred symbolp)) ,type ,description . ,more)
+     (cond ((not (memq type efrit-tool--types))
+            (format "the type of %s must be one of %s" name efrit-tool--types))
+           ((not (and (stringp description) (not (string-blank-p description))))
+            (format "%s has no description" name))
+           ((seq-difference (efrit-tool--keywords more) '(:required :enum :minimum))
+            (format "%s has unknown keywords" name))))
+    (_ (format "%S is not (NAME TYPE DESCRIPTION . PLIST)" row))))
 
-(defconst efrit-tool-table (mapcar #'efrit-tool--from-row efrit-tool--rows)
-  "All tools, in the order in which they are offered.")
+(defun efrit-tool--keywords (plist)
+  "Return the keywords of PLIST."
+  (cl-loop for (key) on plist by #'cddr collect key))
 
-(defun efrit-tool-find (name)
-  "Return the tool called NAME, or nil."
-  (seq-find (lambda (tool) (equal (efrit-tool-name tool) name)) efrit-tool-table))
+(defun efrit-tool--definition-problem (arguments description options)
+  "Return what is missing from a definition, or nil.
+ARGUMENTS, DESCRIPTION and OPTIONS are as in `efrit-define-tool'."
+  (let ((kind (plist-get options :kind)) (ends (plist-get options :ends)))
+    (cond ((not (memq (length arguments) '(2 3)))
+           "its arguments must be (INPUT CONTEXT) or (INPUT CONTEXT DONE)")
+          ((not (and (stringp description) (not (string-blank-p description))))
+           "it has no description")
+          ((not (memq kind efrit-tool-kinds))
+           (format ":kind must be one of %s" efrit-tool-kinds))
+          ((not (eq (eq kind 'control) (and (memq ends '(complete need-input)) t)))
+           ":ends, complete or need-input, is for the kind control and no other")
+          ((seq-difference (efrit-tool--keywords options) '(:kind :input :ends :only))
+           "it has an unknown keyword")
+          (t (seq-some #'efrit-tool--property-problem (plist-get options :input))))))
+
+(defun efrit-tool--options (body)
+  "Return the keywords at the beginning of BODY and the rest, as a pair."
+  (let (options)
+    (while (keywordp (car body))
+      (setq options (append options (list (pop body) (pop body)))))
+    (cons options body)))
+
+(defmacro efrit-define-tool (name arguments description &rest body)
+  "Define the tool NAME, a symbol with underscores, which the model may call.
+Its handler, efrit-tools-NAME with hyphens, has ARGUMENTS and BODY.
+
+ARGUMENTS are either (INPUT CONTEXT): BODY returns an `efrit-tool-result', or an
+`efrit-print' to be told with what was printed and said.  Or they are
+\(INPUT CONTEXT DONE): BODY calls DONE with the result, then or later, and
+returns a function that stops it.
+
+DESCRIPTION is what the model reads.  BODY begins with keywords:
+:kind   one of `efrit-tool-kinds'; the kind execution alone changes things
+:input  the properties of the input, each (NAME TYPE DESCRIPTION . PLIST);
+        PLIST may have :required, :enum (a vector, or a constant), :minimum
+:ends   what the kind control makes of the session: complete or need-input
+:only   a function of the context that returns whether the tool is offered"
+  (declare (indent 2) (debug (symbolp (&rest symbolp) stringp def-body)))
+  (pcase-let* ((`(,options . ,body) (efrit-tool--options body))
+               (problem (efrit-tool--definition-problem arguments description options))
+               (handler (intern (concat "efrit-tools-"
+                                        (string-replace "_" "-" (symbol-name name))))))
+    (when problem (error "The tool %s: %s" name problem))
+    `(progn
+       (defun ,handler ,arguments
+         ,(format "Carry out a call of the tool %s; see `efrit-define-tool'." name)
+         ,@(or body '(nil)))
+       (efrit-tool--define
+        (efrit-tool--make
+         :name ,(symbol-name name) :kind ',(plist-get options :kind)
+         :subject (and load-file-name (intern (file-name-base load-file-name)))
+         :description ,description
+         :schema (efrit-tool--schema ',(plist-get options :input)
+                                     ',(plist-get options :kind))
+         :handler #',handler :later ,(= (length arguments) 3)
+         :ending ',(plist-get options :ends) :only ,(plist-get options :only))))))
+
+(defun efrit-tool--define (tool)
+  "Have TOOL among the tools that are defined, in the place of one of its name."
+  (let ((place (seq-position efrit-tool--defined (efrit-tool-name tool)
+                             (lambda (other name) (equal (efrit-tool-name other) name)))))
+    (if place
+        (setf (nth place efrit-tool--defined) tool)
+      (setq efrit-tool--defined (append efrit-tool--defined (list tool))))))
 
 ;;;; What is offered
 
-(defun efrit-tool-state (world)
-  "Return the state WORLD is in: `initial' or `todos-created'."
-  (if (efrit-world-todos world) 'todos-created 'initial))
+(defun efrit-tool-state (context)
+  "Return the state CONTEXT is in: `initial' or `todos-created'."
+  (if (efrit-tool-context-todos context) 'todos-created 'initial))
 
 (defun efrit-tool--allowed-p (tool)
   "Return non-nil when the instance allows TOOL."
@@ -187,146 +187,35 @@ with :required, :enum and :minimum.")
         (and (or (null efrit-tools-allow) (member name efrit-tools-allow))
              (not (member name efrit-tools-deny))))))
 
-(defun efrit-tool--in-state-p (tool world)
-  "Return non-nil when the state of WORLD has a place for TOOL."
-  (cond ((equal (efrit-tool-name tool) "todo_get_instructions")
-         (not (efrit-world-instructions-given world)))
-        ((eq (efrit-tool-kind tool) 'execution)
-         (or (eq (efrit-tool-state world) 'todos-created)
-             ;; Where no todo can be made, the first state would never end.
-             (not (efrit-tool--allowed-p (efrit-tool-find "todo_add")))))
-        (t t)))
+(defun efrit-tool--in-state-p (tool context)
+  "Return non-nil when the state of CONTEXT has a place for TOOL."
+  (and (or (null (efrit-tool-only tool)) (funcall (efrit-tool-only tool) context))
+       (or (not (eq (efrit-tool-kind tool) 'execution))
+           (eq (efrit-tool-state context) 'todos-created)
+           ;; Where no todo can be made, the first state would never end.
+           (not (efrit-tool--allowed-p (efrit-tool-find "todo_add"))))))
 
-(defun efrit-tool--offered (world)
-  "Return the tools that are offered to the model in WORLD."
+(defun efrit-tool--offered (context)
+  "Return the tools that are offered to the model in CONTEXT."
   (seq-filter (lambda (tool)
-                (and (efrit-tool--allowed-p tool) (efrit-tool--in-state-p tool world)))
-              efrit-tool-table))
+                (and (efrit-tool--allowed-p tool) (efrit-tool--in-state-p tool context)))
+              (efrit-tool-table)))
 
-(defun efrit-tool-names-offered (world)
-  "Return the names of the tools that are offered in WORLD."
-  (mapcar #'efrit-tool-name (efrit-tool--offered world)))
+(defun efrit-tool-names-offered (context)
+  "Return the names of the tools that are offered in CONTEXT."
+  (mapcar #'efrit-tool-name (efrit-tool--offered context)))
 
-(defun efrit-tool-available-p (name world)
-  "Return non-nil when the tool called NAME is offered in WORLD."
-  (and (member name (efrit-tool-names-offered world)) t))
+(defun efrit-tool-available-p (name context)
+  "Return non-nil when the tool called NAME is offered in CONTEXT."
+  (and (member name (efrit-tool-names-offered context)) t))
 
-(defun efrit-tools-offered (world)
-  "Return the tools that are offered in WORLD, as a value for the model's API."
+(defun efrit-tools-offered (context)
+  "Return the tools that are offered in CONTEXT, as a value for the model's API."
   (vconcat (mapcar (lambda (tool)
                      `((name . ,(efrit-tool-name tool))
                        (description . ,(efrit-tool-description tool))
                        (input_schema . ,(efrit-tool-schema tool))))
-                   (efrit-tool--offered world))))
-
-;;;; Checking an input
-
-(defun efrit-tool--type-p (type value)
-  "Return non-nil when the JSON VALUE is of TYPE, the name of a JSON type."
-  (pcase type
-    ("string" (stringp value))
-    ("boolean" (memq value '(t :false)))
-    ("integer" (or (integerp value) (and (floatp value) (= value (ffloor value)))))
-    ("number" (numberp value))))
-
-(defun efrit-tool--value-problem (name schema value)
-  "Return what is wrong with VALUE, of the property NAME with SCHEMA, or nil."
-  (let ((type (alist-get 'type schema))
-        (enum (alist-get 'enum schema))
-        (minimum (alist-get 'minimum schema)))
-    (cond ((not (efrit-tool--type-p type value))
-           (format "%s must be of type %s" name type))
-          ((and enum (not (seq-contains-p enum value)))
-           (format "%s must be one of: %s" name (string-join enum ", ")))
-          ((and minimum (< value minimum))
-           (format "%s must be at least %s" name minimum)))))
-
-(defun efrit-tool--input-problems (tool input)
-  "Return what is wrong with INPUT for TOOL, a list of strings."
-  (let ((properties (alist-get 'properties (efrit-tool-schema tool)))
-        (required (alist-get 'required (efrit-tool-schema tool))))
-    (if (not (and (listp input) (seq-every-p #'consp input)))
-        (list "the input must be an object")
-      (append
-       (cl-loop for name across required
-                unless (assq (intern name) input)
-                collect (format "%s is missing" name))
-       (cl-loop for (name . value) in input
-                for schema = (alist-get name properties)
-                for problem = (if schema
-                                  (efrit-tool--value-problem name schema value)
-                                (format "%s is no field; the fields are: %s" name
-                                        (mapconcat (lambda (property)
-                                                     (symbol-name (car property)))
-                                                   properties ", ")))
-                when problem collect problem)))))
-
-(defun efrit-tool--without-nulls (input)
-  "Return INPUT without the fields that are null, which is as if they were absent."
-  (if (listp input)
-      (seq-remove (lambda (field) (eq (cdr-safe field) :null)) input)
-    input))
-
-(defun efrit-tool--prepared (input)
-  "Return INPUT, which is good, with the values that handlers take."
-  (mapcar (lambda (field)
-            (let ((value (cdr field)))
-              (cons (car field)
-                    (cond ((eq value :false) nil)
-                          ((floatp value) (if (= value (ffloor value))
-                                              (truncate value)
-                                            value))
-                          (t value)))))
-          (efrit-tool--without-nulls input)))
-
-(defun efrit-tool-refusal (name input world)
-  "Return the result that refuses to call the tool NAME with INPUT in WORLD.
-Return nil when the call is good."
-  (let* ((tool (efrit-tool-find name))
-         (problem
-          (cond ((not (efrit-tool-available-p name world))
-                 (format "The tool %s %s; offered now: %s" name
-                         (if tool "is not offered now" "does not exist")
-                         (string-join (efrit-tool-names-offered world) ", ")))
-                (t (let ((problems (efrit-tool--input-problems
-                                    tool (efrit-tool--without-nulls input))))
-                     (and problems
-                          (format "The input of %s is not usable: %s" name
-                                  (string-join problems "; "))))))))
-    (and problem (efrit-tool-result-make "refused" problem))))
-
-;;;; Calling
-
-(defun efrit-tool-start (name input world done)
-  "Call the tool NAME with INPUT for WORLD.
-DONE is called exactly once with an `efrit-tool-result', before this returns or
-later.  Return nil, or a function that stops the call at once."
-  (let* ((once (efrit-tool--once done))
-         (outcome (or (efrit-tool-refusal name input world)
-                      (efrit-tool--call (efrit-tool-find name)
-                                        (efrit-tool--prepared input) world once))))
-    (if (efrit-tool-result-p outcome)
-        (progn (funcall once outcome) nil)
-      outcome)))
-
-(defun efrit-tool--once (done)
-  "Return a function that calls DONE with its argument, the first time only."
-  (let ((called nil))
-    (lambda (result)
-      (unless called
-        (setq called t)
-        (funcall done result)))))
-
-(defun efrit-tool--call (tool input world done)
-  "Call TOOL with INPUT, which is good, for WORLD.
-Return its result, or a function that stops it when DONE will be told of that."
-  (let ((handler (efrit-tool-handler tool)))
-    (condition-case err
-        (cond ((null handler) (efrit-tool-result-make "success" ""))
-              ((efrit-tool-later tool) (funcall handler input world done))
-              (t (efrit-tools-eval-call handler input world)))
-      ;; No call ends without a result.
-      (error (efrit-tool-error "%s" (error-message-string err))))))
+                   (efrit-tool--offered context))))
 
 (provide 'efrit-tool)
 ;;; efrit-tool.el ends here

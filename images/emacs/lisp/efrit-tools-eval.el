@@ -14,14 +14,16 @@
 (require 'cl-lib)
 (require 'efrit-files)
 (require 'efrit-eval)
-(require 'efrit-watchdog)
-(require 'efrit-world)
+(require 'efrit-eval-watchdog)
+(require 'efrit-json)
+(require 'efrit-tool-context)
+(require 'efrit-tool)
 
 ;;;; Within its time
 
-(defun efrit-tools-eval--marker (world)
-  "Return the file that is there while a call for WORLD runs."
-  (efrit-files-path "tmp" (concat "call_" (efrit-world-request-id world))))
+(defun efrit-tools-eval--marker (context)
+  "Return the file that is there while a call for CONTEXT runs."
+  (efrit-files-path "tmp" (concat "call_" (efrit-tool-context-request-id context))))
 
 (defun efrit-tools-eval--mark (marker seconds)
   "Make the file MARKER and have Emacs signalled when it is there after SECONDS."
@@ -32,32 +34,32 @@
       (efrit-files-write marker "")))
   (efrit-watchdog-signal marker seconds))
 
-(defun efrit-tools-eval-run (world function)
-  "Call FUNCTION for WORLD, guarded; return an `efrit-result' with its value."
-  (let ((id (efrit-world-request-id world))
-        (left (efrit-world-seconds-left world))
-        (marker (efrit-tools-eval--marker world)))
+(defun efrit-tools-eval-run (context function)
+  "Call FUNCTION for CONTEXT, guarded; return an `efrit-result' with its value."
+  (let ((id (efrit-tool-context-request-id context))
+        (left (efrit-tool-context-seconds-left context))
+        (marker (efrit-tools-eval--marker context)))
     (unwind-protect
         (progn
           (when left (efrit-tools-eval--mark marker (max 0 left)))
-          (efrit-eval-run id (efrit-world-deadline world) function))
+          (efrit-eval-run id (efrit-tool-context-deadline context) function))
       (when left (efrit-files-isolated (efrit-files-delete marker))))))
 
 ;;;; What came of it
 
-(defun efrit-tools-eval-call (handler input world)
-  "Call HANDLER with INPUT and WORLD, guarded; return an `efrit-tool-result'.
+(defun efrit-tools-eval-call (handler input context)
+  "Call HANDLER with INPUT and CONTEXT, guarded; return an `efrit-tool-result'.
 HANDLER returns such a result, or an `efrit-print' to be told with what was
 printed and said."
-  (let* ((result (efrit-tools-eval-run world
-                                       (lambda () (funcall handler input world))))
+  (let* ((result (efrit-tools-eval-run context
+                                       (lambda () (funcall handler input context))))
          (value (efrit-result-value result)))
     (if (efrit-tool-result-p value)
         value
       ;; Each part of it has been cut.
-      (efrit-tool-result--make
+      (efrit-tool-result-uncut
        :status (efrit-tools-eval--status result)
-       :content (efrit-world-clean (efrit-tools-eval--content result))))))
+       :content (efrit-json-clean (efrit-tools-eval--content result))))))
 
 (defun efrit-tools-eval--status (result)
   "Return the status of a tool that RESULT, an `efrit-result', amounts to."
@@ -95,8 +97,13 @@ printed and said."
 
 ;;;; eval_sexp
 
-(defun efrit-tools-eval-sexp (input _world)
-  "Evaluate the expression of INPUT; return an `efrit-print' of its value."
+(efrit-define-tool eval_sexp (input _context)
+  "Evaluate Emacs Lisp in the running Emacs, starting in the workspace and in the \
+buffer *scratch*. What it defines and changes stays. Nobody is there to answer a \
+prompt: asking is an error. Returns the printed value of the last expression, then \
+what was printed and what was said by `message'."
+  :kind execution
+  :input ((expr string "One or more Lisp expressions" :required t))
   (efrit-eval-printed-value (alist-get 'expr input) efrit-tool-result-bytes))
 
 (provide 'efrit-tools-eval)

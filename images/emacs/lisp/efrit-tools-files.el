@@ -12,7 +12,8 @@
 ;;; Code:
 
 (require 'cl-lib)
-(require 'efrit-world)
+(require 'efrit-tool-context)
+(require 'efrit-tool)
 (require 'efrit-tools-text)
 
 (defvar vc-follow-symlinks)
@@ -23,8 +24,12 @@
 
 ;;;; Reading
 
-(defun efrit-tools-file-read (input _world)
-  "Return the lines of the file that INPUT names."
+(efrit-define-tool file_read (input _context)
+  "Return the lines of a file, each with its number and a tab before it."
+  :kind query
+  :input ((path string "The file; a relative path starts in the workspace" :required t)
+          (offset integer "The first line; 1 when not given" :minimum 1)
+          (limit integer "How many lines; 2000 when not given" :minimum 1))
   (let* ((path (efrit-tools-files--existing (alist-get 'path input)))
          (buffer (find-buffer-visiting path))
          (lines (lambda ()
@@ -50,7 +55,7 @@
 
 (defun efrit-tools-files--existing (path)
   "Return PATH as an absolute name; it is an error unless that is a file."
-  (let ((path (efrit-world-path path)))
+  (let ((path (efrit-tool-path path)))
     (efrit-tools-files--check path)
     (unless (file-exists-p path) (error "There is no file %s" path))
     path))
@@ -126,9 +131,14 @@ Return the value of FUNCTION."
 
 ;;;; Changing
 
-(defun efrit-tools-file-write (input _world)
-  "Make the content of INPUT that of the file it names."
-  (let* ((path (efrit-world-path (alist-get 'path input)))
+(efrit-define-tool file_write (input _context)
+  "Make a text the content of a file, which is made if need be, with its directories. \
+The change is made in the buffer that visits the file, can be undone there, and is \
+saved."
+  :kind execution
+  :input ((path string "The file; a relative path starts in the workspace" :required t)
+          (content string "The whole content" :required t))
+  (let* ((path (efrit-tool-path (alist-get 'path input)))
          (content (alist-get 'content input))
          (new (not (file-exists-p path))))
     (efrit-tools-files--check path)
@@ -142,8 +152,15 @@ Return the value of FUNCTION."
     (efrit-tool-success "%s %s: %d characters" (if new "Made" "Replaced")
                         path (length content))))
 
-(defun efrit-tools-file-edit (input _world)
-  "Put one text in place of another in the file, all as INPUT says."
+(efrit-define-tool file_edit (input _context)
+  "Put one text in place of another in a file. Unless replace_all is true, the old \
+text must be there exactly once. The change is made in the buffer that visits the file, \
+can be undone there, and is saved."
+  :kind execution
+  :input ((path string "The file; a relative path starts in the workspace" :required t)
+          (old string "The text to replace, exactly" :required t)
+          (new string "The text to put in its place" :required t)
+          (replace_all boolean "true to replace it wherever it is"))
   (let* ((path (efrit-tools-files--existing (alist-get 'path input)))
          (lines (efrit-tools-files--change
                  path (lambda () (efrit-tools-text-edit input path)))))

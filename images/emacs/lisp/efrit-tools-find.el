@@ -12,9 +12,11 @@
 
 (require 'cl-lib)
 (require 'seq)
-(require 'efrit-world)
-(require 'efrit-capture)
-(require 'efrit-process)
+(require 'efrit-json)
+(require 'efrit-tool-context)
+(require 'efrit-tool)
+(require 'efrit-tools-capture)
+(require 'efrit-tools-process)
 (require 'efrit-tools-shell)
 
 (defconst efrit-tools-find--seconds 60
@@ -86,36 +88,22 @@ A GLOB without a slash is for the last part of the path alone."
 (defun efrit-tools-find--start (input)
   "Return where a search begins according to INPUT, as an argument for find."
   (let ((path (or (alist-get 'path input) ".")))
-    (cond ((string-match-p "\\`[/~]" path) (directory-file-name (efrit-world-path path)))
+    (cond ((string-match-p "\\`[/~]" path) (directory-file-name (efrit-tool-path path)))
           ((member path '("." "./" "")) ".")
           (t (concat "./" (directory-file-name path))))))
 
-(defun efrit-tools-find--run (world done script start &rest arguments)
-  "Run SCRIPT with START and ARGUMENTS for WORLD; DONE is called with the result.
+(defun efrit-tools-find--run (context done script start &rest arguments)
+  "Run SCRIPT with START and ARGUMENTS for CONTEXT; DONE is called with the result.
 Return a function that stops it."
-  (unless (file-exists-p (efrit-world-path start))
+  (unless (file-exists-p (efrit-tool-path start))
     (signal 'file-missing (list "No such file or directory" start)))
   (efrit-tools-shell-start
-   world `("/bin/sh" "-c" ,script "sh" ,start ,@arguments) done
-   :directory (efrit-world-path ".")
+   context `("/bin/sh" "-c" ,script "sh" ,start ,@arguments) done
+   :directory (efrit-tool-path ".")
    :seconds efrit-tools-find--seconds
    :out (efrit-capture-beginning (* 4 efrit-tool-result-bytes))
    :err (efrit-capture-ends (/ efrit-tool-result-bytes 8))
    :tell #'efrit-tools-find--result))
-
-(defun efrit-tools-find-glob (input world done)
-  "Find the files of INPUT for WORLD; DONE is called with the result."
-  (let ((start (efrit-tools-find--start input)))
-    (efrit-tools-find--run world done efrit-tools-find--glob-script start
-                           (efrit-tools-find--regexp (alist-get 'pattern input) start))))
-
-(defun efrit-tools-find-search (input world done)
-  "Find the lines of INPUT for WORLD; DONE is called with the result."
-  (let ((start (efrit-tools-find--start input))
-        (glob (alist-get 'glob input)))
-    (efrit-tools-find--run world done efrit-tools-find--search-script start
-                           (if glob (efrit-tools-find--regexp glob start) "")
-                           (alist-get 'pattern input))))
 
 ;;;; What came of it
 
@@ -142,7 +130,7 @@ Return a function that stops it."
   (let* ((bytes (efrit-capture-head capture))
          (end (and (efrit-capture-overflowed-p capture)
                    (seq-position (reverse bytes) ?\n))))
-    (efrit-world-clean
+    (efrit-json-clean
      (decode-coding-string (if end (substring bytes 0 (- (length bytes) end)) bytes)
                            'utf-8-unix))))
 
@@ -164,6 +152,66 @@ Return a function that stops it."
                       (<= (setq bytes (+ bytes (string-bytes line)))
                           efrit-tool-result-bytes))
                     lines)))
+
+;;;; The tools
+
+(efrit-define-tool file_search (input context done)
+  "Return the lines of files that match a regular expression, as path:line:text. \
+Binary files and .git directories are left out."
+  :kind query
+  :input ((pattern string "An extended regular expression (POSIX, as of grep -E)" :required t)
+          (path string "A file, or a directory with all below; the workspace when not given")
+          (glob string "The files to search, as in glob_files; all when not given"))
+  (let ((start (efrit-tools-find--start input))
+        (glob (alist-get 'glob input)))
+    (efrit-tools-find--run context done efrit-tools-find--search-script start
+                           (if glob (efrit-tools-find--regexp glob start) "")
+                           (alist-get 'pattern input))))
+
+(efrit-define-tool glob_files (input context done)
+  "Return the paths of the files that match a pattern, sorted. .git directories are \
+left out."
+  :kind query
+  :input ((pattern string "*, ?, [a-z], {a,b}, and ** for any directories; without a slash \
+it is matched against file names at any depth, else against paths below the directory"
+                   :required t)
+          (path string "The directory; the workspace when not given"))
+  (let ((start (efrit-tools-find--start input)))
+    (efrit-tools-find--run context done efrit-tools-find--glob-script start
+                           (efrit-tools-find--regexp (alist-get 'pattern input) start))))
+
+;;;; One directory
+
+(defconst efrit-tools-find--most-files 1000
+  "Entries of a directory that are listed.")
+
+(efrit-define-tool directory_files (input _context)
+  "Return the entries of a directory with type, size and time, as JSON."
+  :kind query
+  :input ((path string "The directory; the workspace when not given"))
+  (let* ((directory (efrit-tool-path (or (alist-get 'path input) ".")))
+         (names (directory-files directory nil directory-files-no-dot-files-regexp))
+         (listed (seq-take names efrit-tools-find--most-files)))
+    (efrit-tool-json
+     `((directory . ,(efrit-json-clean directory))
+       (entries . ,(vconcat (mapcar (lambda (name)
+                                      (efrit-tools-find--entry name directory))
+                                    listed)))
+       (left_out . ,(- (length names) (length listed)))))))
+
+(defun efrit-tools-find--entry (name directory)
+  "Return what is known of the entry NAME of DIRECTORY, for JSON."
+  (let* ((attributes (file-attributes (expand-file-name name directory)))
+         (type (file-attribute-type attributes)))
+    `((name . ,(efrit-json-clean name))
+      (type . ,(cond ((stringp type) "link")
+                     (type "directory")
+                     (t "file")))
+      (size . ,(or (file-attribute-size attributes) :null))
+      (modified . ,(if attributes
+                       (format-time-string
+                        "%FT%TZ" (file-attribute-modification-time attributes) t)
+                     :null)))))
 
 (provide 'efrit-tools-find)
 ;;; efrit-tools-find.el ends here

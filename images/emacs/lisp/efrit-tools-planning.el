@@ -4,25 +4,32 @@
 
 ;;; Commentary:
 
-;; The handlers of the tools todo_*: the list as JSON, nothing added.
+;; The tools todo_*: the list as JSON, nothing added.
 
 ;;; Code:
 
-(require 'efrit-world)
-(require 'efrit-todo)
+(require 'efrit-tool-context)
+(require 'efrit-tool)
+(require 'efrit-tools-todo)
 
-(declare-function efrit-tool-state "efrit-tool" (world))
-(declare-function efrit-tool-names-offered "efrit-tool" (world))
-
-(defun efrit-tools-todo-add (input world)
-  "Add the todo of INPUT to WORLD."
+(efrit-define-tool todo_add (input context)
+  "Append a todo to the list of this session. Tools that change things are offered \
+once the list has one. Returns the todo as JSON."
+  :kind planning
+  :input ((content string "What is to be done" :required t)
+          (priority string "How urgent it is" :enum ["low" "medium" "high"]))
   (efrit-tool-json
-   (efrit-todo-add world (alist-get 'content input) (alist-get 'priority input))))
+   (efrit-todo-add context (alist-get 'content input) (alist-get 'priority input))))
 
-(defun efrit-tools-todo-update (input world)
-  "Change the todo of WORLD that INPUT names."
+(efrit-define-tool todo_update (input context)
+  "Change a todo of the list. Returns the todo as JSON."
+  :kind execution
+  :input ((id integer "The id of the todo" :required t)
+          (status string "Its new status" :enum efrit-todo-statuses)
+          (content string "Its new text")
+          (priority string "Its new priority" :enum ["low" "medium" "high"]))
   (let* ((id (alist-get 'id input))
-         (todo (efrit-todo-update world id
+         (todo (efrit-todo-update context id
                                   :status (alist-get 'status input)
                                   :content (alist-get 'content input)
                                   :priority (alist-get 'priority input))))
@@ -31,23 +38,28 @@
       (efrit-tool-error "There is no todo %d; there are: %s" id
                         (mapconcat (lambda (other)
                                      (number-to-string (alist-get 'id other)))
-                                   (efrit-world-todos world) ", ")))))
+                                   (efrit-tool-context-todos context) ", ")))))
 
-(defun efrit-tools-todo-status (_input world)
-  "Return the todos of WORLD and how many have each status."
-  (efrit-tool-json `((counts . ,(efrit-todo-counts world))
-                     (todos . ,(vconcat (efrit-world-todos world))))))
+(efrit-define-tool todo_status (_input context)
+  "Return all todos, and how many have each status, as JSON."
+  :kind query
+  (efrit-tool-json `((counts . ,(efrit-todo-counts context))
+                     (todos . ,(vconcat (efrit-tool-context-todos context))))))
 
-(defun efrit-tools-todo-next (_input world)
-  "Return the todo of WORLD whose turn it is by the order of the list."
-  (efrit-tool-json `((todo . ,(or (efrit-todo-next world) :null)))))
+(efrit-define-tool todo_next (_input context)
+  "Return the todo that is in progress, or else the first that is pending, as JSON."
+  :kind query
+  (efrit-tool-json `((todo . ,(or (efrit-todo-next context) :null)))))
 
-(defun efrit-tools-todo-get-instructions (_input world)
-  "Return the state of WORLD, its todos and the tools that are offered in it."
-  (setf (efrit-world-instructions-given world) t)
-  (efrit-tool-json `((state . ,(symbol-name (efrit-tool-state world)))
-                     (tools . ,(vconcat (efrit-tool-names-offered world)))
-                     (todos . ,(vconcat (efrit-world-todos world))))))
+(efrit-define-tool todo_get_instructions (_input context)
+  "Return the state of the session, the tools offered in it and the todos, as JSON. \
+Can be called once."
+  :kind query
+  :only (lambda (context) (not (efrit-tool-context-instructions-given context)))
+  (setf (efrit-tool-context-instructions-given context) t)
+  (efrit-tool-json `((state . ,(symbol-name (efrit-tool-state context)))
+                     (tools . ,(vconcat (efrit-tool-names-offered context)))
+                     (todos . ,(vconcat (efrit-tool-context-todos context))))))
 
 (provide 'efrit-tools-planning)
 ;;; efrit-tools-planning.el ends here

@@ -12,8 +12,9 @@
 
 (require 'cl-lib)
 (require 'seq)
-(require 'efrit-process)
-(require 'efrit-world)
+(require 'efrit-tools-process)
+(require 'efrit-tool-context)
+(require 'efrit-tool)
 
 (defconst efrit-tools-shell--seconds 120
   "Seconds a command may run when its call does not say.")
@@ -24,13 +25,13 @@
 ;;;; Any program
 
 (cl-defun efrit-tools-shell-start
-    (world command done &key directory seconds out err tell)
-  "Run COMMAND, a list of strings, for WORLD; return a function that stops it.
+    (context command done &key directory seconds out err tell)
+  "Run COMMAND, a list of strings, for CONTEXT; return a function that stops it.
 DONE is called with the result that TELL makes of the `efrit-process'.
 DIRECTORY is absolute, SECONDS the most it may take; OUT and ERR are captures."
   (unless (file-accessible-directory-p directory)
     (signal 'file-missing (list "No directory that can be entered" directory)))
-  (let* ((left (efrit-world-seconds-left world))
+  (let* ((left (efrit-tool-context-seconds-left context))
          (program (efrit-process-start
                    command
                    :directory directory
@@ -76,14 +77,20 @@ OUT and ERR are captures.  Emacs answers its events meanwhile.  Return the
 
 ;;;; shell_exec
 
-(defun efrit-tools-shell-exec (input world done)
-  "Run the command of INPUT for WORLD; DONE is called with the result.
-Return a function that stops it."
+(efrit-define-tool shell_exec (input context done)
+  "Run a shell command (bash, or sh where there is none) with nothing to read on \
+standard input. Its whole process group is stopped when its time is over. Returns \
+standard output, standard error and exit status; of long output both ends."
+  :kind execution
+  :input ((command string "The command" :required t)
+          (timeout number "Seconds it may run; 120 when not given" :minimum 0.1)
+          (directory string "Where it runs; a relative path starts in the workspace, which \
+is where it runs when this is not given"))
   (efrit-tools-shell-start
-   world
+   context
    (list (efrit-tools-shell-program) "-c" (alist-get 'command input))
    done
-   :directory (efrit-world-path (or (alist-get 'directory input) "."))
+   :directory (efrit-tool-path (or (alist-get 'directory input) "."))
    :seconds (or (alist-get 'timeout input) efrit-tools-shell--seconds)
    :out (efrit-capture-ends (* 3 (/ efrit-tool-result-bytes 4)))
    :err (efrit-capture-ends (/ efrit-tool-result-bytes 4))

@@ -12,7 +12,8 @@
 
 (require 'cl-lib)
 (require 'seq)
-(require 'efrit-world)
+(require 'efrit-json)
+(require 'efrit-tool-context)
 
 (defconst efrit-tools-text--most-lines 2000
   "Lines that are given back when a call does not say.")
@@ -53,7 +54,7 @@ what is left out."
   "Return the line at point, cut, with NUMBER before it unless that is nil."
   (let* ((end (line-end-position))
          (over (- end (point) efrit-tools-text--longest-line))
-         (text (efrit-world-clean
+         (text (efrit-json-clean
                 (buffer-substring-no-properties (point) (- end (max 0 over))))))
     (concat (and number (format "%6d\t" number))
             text

@@ -95,6 +95,26 @@
       (should (equal (directory-files root nil directory-files-no-dot-files-regexp)
                      '("größe" "queue" "workspace"))))))
 
+(ert-deftest efrit-coding-a-request-begins-in-its-directory-whatever-is-set ()
+  (efrit-coding-test--with-daemon ()
+    (let ((number 0))
+      (dolist (change '("(prefer-coding-system 'iso-latin-1-dos)"
+                        "(setq file-name-coding-system 'utf-16)"
+                        "(setq default-file-name-coding-system 'utf-16 file-name-coding-system nil)"))
+        (ert-info (change)
+          (setq number (1+ number))
+          (efrit-test-eval (format "d%d" number) change)
+          (let ((answer (efrit-test-eval (format "there%d" number) "(+ 1 2)"
+                                         :directory (directory-file-name efrit-workspace-directory))))
+            (should (equal (alist-get 'result answer) "3"))))))))
+
+(ert-deftest efrit-coding-a-request-is-noticed-at-once-though-the-names-of-events-are-not-decoded ()
+  ;; No tick comes to help.
+  (efrit-test-with-daemon ("EFRIT_HEARTBEAT_SECONDS=6000")
+    (efrit-test-eval "change" "(setq default-file-name-coding-system 'utf-16 file-name-coding-system nil)")
+    (dotimes (number 3)
+      (should (equal (efrit-test-value (format "after%d" number) "(+ 1 2)") "3")))))
+
 (ert-deftest efrit-coding-a-command-reads-and-writes-as-before ()
   (efrit-test-with-model-daemon nil
     (efrit-test-value "e" "(progn (prefer-coding-system 'utf-16)

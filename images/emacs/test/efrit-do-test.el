@@ -7,6 +7,7 @@
 (require 'efrit-test-queue)
 (require 'efrit-test-daemon)
 (require 'efrit-test-model)
+(require 'efrit-do)
 
 (defvar efrit-do-test--number 0
   "How many evals were sent.")
@@ -58,6 +59,33 @@
      "(progn (efrit-do \"Number one. (scenario=thinking-time)\") (efrit-chat \"Good day, who are you? (scenario=chat)\") t)")
     (should (string-match-p "1 wait" (efrit-do-test--value "(efrit-status)")))
     (efrit-do-test--until-shown "I am a model that reads from a script")))
+
+(defmacro efrit-do-test--with-buffer (size &rest body)
+  "Run BODY with a new buffer that shows the work and keeps SIZE characters."
+  (declare (indent 1) (debug t))
+  `(let ((efrit-do-buffer-size ,size))
+     (when (get-buffer "*efrit*") (kill-buffer "*efrit*"))
+     (unwind-protect (progn ,@body)
+       (when (get-buffer "*efrit*") (kill-buffer "*efrit*")))))
+
+(ert-deftest efrit-do-the-buffer-keeps-the-newest-lines-and-nothing-to-undo ()
+  (efrit-do-test--with-buffer 1000
+    (dotimes (number 2000)
+      (efrit-do--show (format "line %d\n" number))
+      (with-current-buffer "*efrit*"
+        (should (<= (buffer-size) 1000))))
+    (with-current-buffer "*efrit*"
+      (should (eq buffer-undo-list t))
+      (should (> (buffer-size) 700))
+      (should (string-match-p "\\`line [0-9]+\n" (buffer-string)))
+      (should (string-suffix-p "line 1998\nline 1999\n" (buffer-string))))))
+
+(ert-deftest efrit-do-the-buffer-is-bounded-where-no-line-ends ()
+  (efrit-do-test--with-buffer 1000
+    (dotimes (_ 20)
+      (efrit-do--show (make-string 5000 ?x))
+      (with-current-buffer "*efrit*"
+        (should (<= 700 (buffer-size) 1000))))))
 
 (ert-deftest efrit-do-without-a-model-says-what-to-set ()
   (efrit-test-with-daemon nil

@@ -9,7 +9,7 @@
 ;;; Code:
 
 (require 'efrit-test-http)
-(require 'efrit-sse)
+(require 'efrit-model-sse)
 (require 'efrit-model-reply)
 
 (defun efrit-model-reply-test--read (events &optional on-text)

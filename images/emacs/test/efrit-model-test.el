@@ -10,7 +10,7 @@
 
 (require 'efrit-test-http)
 (require 'efrit-model)
-(require 'efrit-interrupt)
+(require 'efrit-eval-interrupt)
 
 (defvar efrit-model-test--told nil
   "What was told of the last call, in a list whose first element says nothing.")

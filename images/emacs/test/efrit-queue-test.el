@@ -10,9 +10,10 @@
 
 (require 'efrit-test-queue)
 (require 'efrit-queue)
-(require 'efrit-claim)
-(require 'efrit-answer)
-(require 'efrit-health)
+(require 'efrit-queue-claim)
+(require 'efrit-queue-answer)
+(require 'efrit-server-health)
+(require 'efrit-server)
 
 (defmacro efrit-queue-test--with (&rest body)
   "Run BODY with an empty queue and nothing remembered of another."
@@ -86,7 +87,7 @@
     (let ((claim (efrit-queue-test--claim)))
       (make-directory (efrit-files-path "archive" "req_a.json/inner") t)
       (should (efrit-answer-store
-               (efrit-answer-make claim (efrit-result--make :reason "Succeeded"))))
+               (efrit-answer-make claim (efrit-result-make :reason "Succeeded"))))
       (should (efrit-test-answer-p "a"))
       (should (file-regular-p (efrit-files-path "archive" "req_a.json"))))))
 
@@ -161,7 +162,7 @@ They continue SESSION, unless that is nil."
     (let ((id (format "%s-%d" type (+ turn i))))
       (efrit-queue--enter
        (efrit-entry--make :name (concat id ".json") :turn (+ turn i) :modified 0
-                          :request (efrit-request--make :id id :type type :session session))))))
+                          :request (efrit-request-make :id id :type type :session session))))))
 
 (defun efrit-queue-test--next (&optional under-way)
   "Return the id of the next request while the sessions UNDER-WAY are; forget it."
@@ -297,6 +298,40 @@ They continue SESSION, unless that is nil."
     (efrit-queue-scan)
     (should (efrit-queue-test--claim))))
 
+(ert-deftest efrit-claim-that-cannot-be-given-back-is-given-back-later-and-runs ()
+  (efrit-queue-test--with
+    (efrit-test-submit "one")
+    (efrit-queue-scan)
+    (let ((move (symbol-function 'efrit-files-move))
+          (journal (symbol-function 'efrit-claim--journal))
+          (efrit-fence-generation 1)
+          (fails t)
+          (interrupted 0))
+      (cl-letf (((symbol-function 'efrit-files-move)
+                 (lambda (from to)
+                   (if (and fails (string-search "/requests/" to))
+                       (signal 'file-error '("Renaming" "Input/output error"))
+                     (funcall move from to))))
+                ;; The line is there, and may be lost.
+                ((symbol-function 'efrit-claim--journal)
+                 (lambda (id attempt)
+                   (funcall journal id attempt)
+                   (when fails
+                     (signal 'file-error '("Write error" "No space left on device")))))
+                ((symbol-function 'efrit-health-count-interrupted)
+                 (lambda (number) (setq interrupted (+ interrupted number)))))
+        (should-error (efrit-queue-test--claim) :type 'efrit-claim-failed)
+        (should (equal (efrit-test-names "processing") '("req_one.json")))
+        ;; It is nobody's, and yet it has not been interrupted.
+        (dotimes (_ 3) (efrit-server--settle-strays))
+        (should (equal interrupted 0))
+        (setq fails nil)
+        (efrit-server--settle-strays)))
+    (should (equal (efrit-test-names "requests") '("req_one.json")))
+    (should-not (efrit-test-names "processing"))
+    (efrit-queue-scan)
+    (should (efrit-queue-test--claim))))
+
 (ert-deftest efrit-claim-of-a-file-that-changed-meanwhile-reads-it-again ()
   (efrit-queue-test--with
     (efrit-test-submit "one" :content "1")
@@ -400,7 +435,7 @@ They continue SESSION, unless that is nil."
     (efrit-queue-scan)
     (let* ((answer (efrit-answer-make
                     (efrit-queue-test--claim)
-                    (efrit-result--make :reason "EvalError" :error "x")))
+                    (efrit-result-make :reason "EvalError" :error "x")))
            (linked nil)
            (note (lambda (&rest _) (setq linked (efrit-test-names "tmp")))))
       (advice-add 'add-name-to-file :before note)
@@ -423,7 +458,7 @@ They continue SESSION, unless that is nil."
                         (efrit-answer-store
                          (efrit-answer-make
                           (efrit-queue-test--claim)
-                          (efrit-result--make :reason "Succeeded"
+                          (efrit-result-make :reason "Succeeded"
                                               :value (efrit-print "0123456789" 100))))))
                      ;; The claim, the list of results, the result, the answer.
                      '(t t t t))))))
@@ -443,7 +478,7 @@ They continue SESSION, unless that is nil."
           (efrit-answer-store
            (efrit-answer-make
             (efrit-queue-test--claim)
-            (efrit-result--make :reason "Succeeded"
+            (efrit-result-make :reason "Succeeded"
                                 :value (efrit-print "0123456789" 100))))
         (advice-remove 'efrit-files-sync-directories note))
       (should (equal synced '((("one.txt") nil)))))))
@@ -453,7 +488,7 @@ They continue SESSION, unless that is nil."
     (efrit-files-isolated (efrit-files-sync-directories (efrit-files-path "tmp")))
     (should-error (efrit-files-isolated
                     (efrit-files-sync-directories (efrit-files-path "nowhere")))
-                  :type 'file-error)))
+                  :type 'efrit-sync-failed)))
 
 (ert-deftest efrit-answer-a-workspace-without-a-place-for-results-cuts-them ()
   (efrit-queue-test--with
@@ -462,7 +497,7 @@ They continue SESSION, unless that is nil."
     (let* ((efrit-inline-result-bytes 5)
            (answer (efrit-answer-make
                     (efrit-queue-test--claim)
-                    (efrit-result--make :reason "Succeeded" :value (efrit-print "0123456789" 100)))))
+                    (efrit-result-make :reason "Succeeded" :value (efrit-print "0123456789" 100)))))
       (write-region "in the way" nil (concat efrit-workspace-directory ".efrit") nil 'silent)
       (should (efrit-answer-store answer))
       (let ((stored (efrit-test-json "responses" "resp_a.json")))
@@ -475,7 +510,7 @@ They continue SESSION, unless that is nil."
     (efrit-test-submit "a")
     (efrit-queue-scan)
     (let ((answer (efrit-answer-make (efrit-queue-test--claim)
-                                     (efrit-result--make :reason "Succeeded"))))
+                                     (efrit-result-make :reason "Succeeded"))))
       (efrit-test-write "archive" "resp_a.json" "{}")
       (should-not (efrit-answer-store answer))
       (should-not (efrit-test-answer-p "a"))
@@ -488,7 +523,7 @@ They continue SESSION, unless that is nil."
     (let* ((efrit-inline-result-bytes 5)
            (answer (efrit-answer-make
                     (efrit-queue-test--claim)
-                    (efrit-result--make :reason "Succeeded" :value (efrit-print "0123456789" 100)))))
+                    (efrit-result-make :reason "Succeeded" :value (efrit-print "0123456789" 100)))))
       (cl-letf (((symbol-function 'efrit-answer--write-result)
                  (lambda (_) (signal 'file-error '("Write error" "Input/output error" "x")))))
         (dotimes (_ (1- efrit-answer--most-failures))
@@ -505,7 +540,7 @@ They continue SESSION, unless that is nil."
     (let* ((efrit-inline-result-bytes 5)
            (answer (efrit-answer-make
                     (efrit-queue-test--claim)
-                    (efrit-result--make :reason "Succeeded" :messages "hello"
+                    (efrit-result-make :reason "Succeeded" :messages "hello"
                                         :value (efrit-print "0123456789" 100))))
            (write (symbol-function 'efrit-files-write)))
       (cl-letf (((symbol-function 'efrit-files-write)
@@ -532,7 +567,7 @@ They continue SESSION, unless that is nil."
     (let* ((efrit-inline-result-bytes 5)
            (answer (efrit-answer-make
                     (efrit-queue-test--claim)
-                    (efrit-result--make :reason "Succeeded" :value (efrit-print "0123456789" 100)))))
+                    (efrit-result-make :reason "Succeeded" :value (efrit-print "0123456789" 100)))))
       (cl-letf (((symbol-function 'efrit-answer--write-result)
                  (lambda (_) (signal 'file-error '("Write error" "Input/output error" "x")))))
         (should-error (efrit-answer-store answer) :type 'efrit-answer-failed))
@@ -547,7 +582,7 @@ They continue SESSION, unless that is nil."
       (efrit-answer-store
        (efrit-answer-make
         (efrit-queue-test--claim)
-        (efrit-result--make :reason "Succeeded" :value (efrit-print "0123456789" 100)))))
+        (efrit-result-make :reason "Succeeded" :value (efrit-print "0123456789" 100)))))
     (let ((answer (efrit-test-json "responses" "resp_one.json")))
       (should (equal (alist-get 'result answer) "\"0123"))
       (should (eq (alist-get 'truncated answer) t))
@@ -559,7 +594,7 @@ They continue SESSION, unless that is nil."
     (efrit-queue-scan)
     (let ((answer (efrit-answer-make
                    (efrit-queue-test--claim)
-                   (efrit-result--make :reason "EvalError" :error "x"))))
+                   (efrit-result-make :reason "EvalError" :error "x"))))
       (delete-directory (efrit-files-path "responses"))
       (efrit-test-write "" "responses" "in the way")
       (should-error (efrit-answer-store answer) :type 'efrit-answer-failed)

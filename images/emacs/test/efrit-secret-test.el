@@ -63,6 +63,21 @@
         (should (equal (symbol-name (caar (aref (alist-get 'list read) 3)))
                        "K-[API key]"))))))
 
+(ert-deftest efrit-secret-the-state-of-the-key-is-told-in-a-word ()
+  (pcase-dolist (`(,text . ,state)
+                 '(("sk-test-1" . "Usable") ("sk-test-1\n" . "Usable") ("sk-1234\n" . "TooShort")
+                   ("x" . "TooShort") ("" . "Empty") ("\r\n" . "Empty")
+                   ("two words" . "Invalid") ("a b" . "Invalid") ("schlüssel" . "Invalid")))
+    (efrit-secret-test--with-file text
+      (let ((efrit-model-name "m"))
+        (should (equal (cons text (efrit-secret-state)) (cons text state))))))
+  (let ((efrit-model-api-key-file "/nonexistent/key"))
+    (let ((efrit-model-name "m")) (should (equal (efrit-secret-state) "Unreadable")))
+    ;; Nobody asks a model here.
+    (let ((efrit-model-name nil)) (should-not (efrit-secret-state))))
+  (let ((efrit-model-name "m") (efrit-model-api-key-file nil))
+    (should-not (efrit-secret-state))))
+
 (ert-deftest efrit-secret-without-a-key-text-stays-the-same-object ()
   (efrit-secret-test--with-file "unread"
     (let ((text "unread"))

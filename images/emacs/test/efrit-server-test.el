@@ -242,6 +242,19 @@
       (efrit-test-wait 60
         (not (equal before (ignore-errors (alist-get 'time (efrit-test-heartbeat)))))))))
 
+(ert-deftest efrit-server-the-heartbeat-tells-what-the-key-of-the-model-is-worth ()
+  (let ((file (make-temp-file "efrit-key-" nil nil "short\n")))
+    (unwind-protect
+        (efrit-test-with-daemon ((concat "EFRIT_MODEL_API_KEY_FILE=" file) "EFRIT_MODEL_NAME=m"
+                                 "EFRIT_HEARTBEAT_SECONDS=0.2")
+          (should (equal (alist-get 'model_key (efrit-test-heartbeat)) "TooShort"))
+          ;; A replaced key is noticed though nothing runs.
+          (write-region "long-enough\n" nil file nil 'silent)
+          (efrit-test-wait 60 (equal (alist-get 'model_key (efrit-test-heartbeat)) "Usable"))
+          (delete-file file)
+          (efrit-test-wait 60 (equal (alist-get 'model_key (efrit-test-heartbeat)) "Unreadable")))
+      (when (file-exists-p file) (delete-file file)))))
+
 (ert-deftest efrit-server-a-throw-out-of-the-regular-timer-does-not-end-it ()
   (efrit-test-with-daemon ("EFRIT_HEARTBEAT_SECONDS=0.2")
     ;; Past its advice; the timer leaves the recursive edit by a throw.
@@ -433,7 +446,7 @@
          (efrit-test-daemon--lisp (file-name-as-directory sources)))
     (unwind-protect
         (progn
-          (dolist (file (directory-files compiled t "\\`efrit-.*\\.el\\'"))
+          (dolist (file (directory-files compiled t "\\`efrit.*\\.el\\'"))
             (copy-file file efrit-test-daemon--lisp))
           (efrit-test-with-daemon ()
             (should (equal (alist-get 'result (efrit-test-eval "a" "(+ 1 2)")) "3"))))

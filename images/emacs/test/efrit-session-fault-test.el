@@ -15,7 +15,7 @@
 (require 'efrit-test-queue)
 (require 'efrit-test-daemon)
 (require 'efrit-test-model)
-(require 'efrit-history)
+(require 'efrit-session-history)
 
 (defconst efrit-session-fault-test--injector
   "(progn

@@ -12,7 +12,7 @@
 (require 'efrit-test-queue)
 (require 'efrit-test-daemon)
 (require 'efrit-test-model)
-(require 'efrit-sessions)
+(require 'efrit-session-scheduler)
 
 (defun efrit-session-test--ask (id type content &rest options)
   "Submit the request ID of TYPE with CONTENT and OPTIONS, a plist."
@@ -284,7 +284,7 @@ input = {message = \"Done.\"}
 
 (ert-deftest efrit-session-a-call-whose-input-is-no-object-is-told-and-not-run ()
   (let ((efrit-session-wake-function #'ignore)
-        (session (efrit-session--make :kind 'command :state 'acting
+        (session (efrit-session-make :kind 'command :state 'acting
                                       :current '((id . "a"))
                                       :unreadable '(("a" . "{oops")))))
     (efrit-session--start-tool session "eval_sexp" nil)
@@ -338,7 +338,9 @@ input = {message = \"Done.\"}
       (let ((answer (efrit-session-test--answer "c" "chat" efrit-session-test--hello)))
         (should (equal (alist-get 'reason answer) "ModelError"))
         (should (equal (alist-get 'error_code answer) "no-key"))
-        (should (string-search "fewer than 8 characters" (alist-get 'error answer)))))))
+        (should (string-prefix-p "The key in " (alist-get 'error answer)))
+        (should (string-suffix-p " has fewer than 8 characters: put a longer one there"
+                                 (alist-get 'error answer)))))))
 
 (ert-deftest efrit-session-a-question-ends-the-request-and-its-answer-continues ()
   (efrit-test-with-model-daemon nil

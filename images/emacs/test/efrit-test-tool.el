@@ -4,28 +4,28 @@
 
 ;;; Commentary:
 
-;; What the tests of tools share: a world in its second state, a call that is
+;; What the tests of tools share: a context in its second state, a call that is
 ;; waited for, and what it came to.  No behaviour is tested here.
 
 ;;; Code:
 
 (require 'efrit-test-queue)
-(require 'efrit-tool)
+(require 'efrit-tool-call)
 
-(defun efrit-test-world (&rest members)
-  "Return a world with one todo; MEMBERS as in `efrit-world-make'."
-  (let ((world (apply #'efrit-world-make
+(defun efrit-test-context (&rest members)
+  "Return a context with one todo; MEMBERS as in `efrit-tool-context-make'."
+  (let ((context (apply #'efrit-tool-context-make
                       `(,@(unless (plist-member members :request-id) '(:request-id "r"))
                         ,@members))))
-    (efrit-todo-add world "work")
-    world))
+    (efrit-todo-add context "work")
+    context))
 
-(defun efrit-test-call (name input &optional world)
-  "Call the tool NAME with INPUT, a plist, in WORLD; return its result.
+(defun efrit-test-call (name input &optional context)
+  "Call the tool NAME with INPUT, a plist, in CONTEXT; return its result.
 Fail when the result comes twice or never."
   (let ((results nil))
     (unwind-protect
-        (efrit-tool-start name (efrit-test-input input) (or world (efrit-test-world))
+        (efrit-tool-start name (efrit-test-input input) (or context (efrit-test-context))
                           (lambda (result) (push result results)))
       ;; The workspace of this test will be deleted.
       (with-current-buffer "*scratch*" (setq default-directory "/")))

@@ -46,7 +46,7 @@
 (ert-deftest efrit-tools-eval-after-the-deadline-nothing-runs ()
   (efrit-test-with-queue
     (let ((result (efrit-test-call "eval_sexp" '(:expr "(setq efrit-tools-eval-test--ran t)")
-                                   (efrit-test-world :deadline (- (float-time) 1)))))
+                                   (efrit-test-context :deadline (- (float-time) 1)))))
       (should (equal (efrit-tool-result-status result) "timeout"))
       (should-not (boundp 'efrit-tools-eval-test--ran)))))
 
@@ -55,17 +55,17 @@
     (unwind-protect
         (progn
           (efrit-test-call "eval_sexp" '(:expr "1")
-                           (efrit-test-world :deadline (+ (float-time) 60)))
+                           (efrit-test-context :deadline (+ (float-time) 60)))
           (should-not (efrit-test-names "tmp")))
       (efrit-watchdog-stop))))
 
 (defun efrit-tools-eval-test--code (expr seconds)
   "Return code that calls eval_sexp with EXPR for request inner within SECONDS.
 Its value is a list of the status and the content."
-  (format "(require 'efrit-tool)
-           (let ((world (efrit-world-make :request-id \"inner\" :deadline %s)) results)
-             (efrit-todo-add world \"work\")
-             (efrit-tool-start \"eval_sexp\" '((expr . %S)) world
+  (format "(require 'efrit-tool-call)
+           (let ((context (efrit-tool-context-make :request-id \"inner\" :deadline %s)) results)
+             (efrit-todo-add context \"work\")
+             (efrit-tool-start \"eval_sexp\" '((expr . %S)) context
                                (lambda (result) (push result results)))
              (mapcan (lambda (result) (list (efrit-tool-result-status result)
                                             (efrit-tool-result-content result)))

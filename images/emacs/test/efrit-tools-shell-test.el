@@ -116,7 +116,7 @@
   (efrit-test-with-queue
     (should (equal (efrit-tool-result-status
                     (efrit-test-call "shell_exec" '(:command "sleep 600")
-                                     (efrit-test-world :deadline (+ (float-time) 0.3))))
+                                     (efrit-test-context :deadline (+ (float-time) 0.3))))
                    "timeout"))))
 
 (ert-deftest efrit-tools-shell-stopping-it-ends-the-group-and-tells-what-came ()
@@ -124,7 +124,7 @@
     (let* (results
            (stop (efrit-tool-start
                   "shell_exec" '((command . "echo some; sleep 600 & echo $! > child; wait"))
-                  (efrit-test-world) (lambda (result) (push result results))))
+                  (efrit-test-context) (lambda (result) (push result results))))
            (pid (efrit-tools-shell-test--pid "child")))
       (should-not results)
       (funcall stop)
@@ -161,7 +161,7 @@
   (efrit-test-with-queue
     (let ((results nil) (count 0))
       (dotimes (_ 5)
-        (efrit-tool-start "shell_exec" '((command . "sleep 0.5; echo x")) (efrit-test-world)
+        (efrit-tool-start "shell_exec" '((command . "sleep 0.5; echo x")) (efrit-test-context)
                           (lambda (result) (push result results))))
       (should-not results)
       (efrit-test-wait 20 (progn (setq count (1+ count)) (= (length results) 5)))
@@ -172,9 +172,9 @@
 (defun efrit-tools-shell-test--code (command timeout)
   "Return code that starts COMMAND with TIMEOUT; `its-status' will be its status."
   (format "(setq its-status nil)
-           (let ((world (efrit-world-make :request-id \"inner\")))
-             (efrit-todo-add world \"work\")
-             (efrit-tool-start \"shell_exec\" '((command . %S) (timeout . %s)) world
+           (let ((context (efrit-tool-context-make :request-id \"inner\")))
+             (efrit-todo-add context \"work\")
+             (efrit-tool-start \"shell_exec\" '((command . %S) (timeout . %s)) context
                                (lambda (result)
                                  (setq its-status (efrit-tool-result-status result))))
              'started)"
@@ -213,7 +213,7 @@
       (ert-info ((format "%S" code))
         (let (results)
           (efrit-tool-start "shell_exec" '((command . "sleep 0.3") (timeout . 60))
-                            (efrit-test-world) (lambda (result) (push result results)))
+                            (efrit-test-context) (lambda (result) (push result results)))
           (eval code t)
           ;; A server does this at its tick.
           (efrit-test-wait 20 (progn (efrit-process-look-at-all) results))

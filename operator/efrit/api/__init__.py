@@ -1,4 +1,4 @@
-"""The custom resources as pydantic models: the single source of crds/, the chart's CRDs and the docs.
+"""The custom resources as pydantic models: the single source of the chart's CRDs and the docs.
 
 Nothing here does I/O or knows how a resource is acted on.
 """
@@ -9,29 +9,32 @@ from efrit.lazily import attributes_of
 
 if TYPE_CHECKING:
     from efrit.api.conditions import Condition, ConditionStatus, condition_of, with_condition
+    from efrit.api.group import API_VERSION, GROUP, VERSION
     from efrit.api.instance import EfritInstance, InstanceSpec, InstanceStatus, OperatingMode
-    from efrit.api.meta import GROUP, VERSION, ObjectMeta
+    from efrit.api.meta import ObjectMeta
     from efrit.api.plan import EfritPlan, PlanSpec, PlanStatus
     from efrit.api.reasons import (
         FINAL_PHASES,
         InstanceReason,
+        ModelReason,
         PlanPhase,
         PlanReason,
         QueueReason,
         RequestPhase,
         RequestReason,
+        SelfCheckReason,
         UpdateReason,
     )
     from efrit.api.request import (
         EfritRequest,
-        Outcome,
         RequestSpec,
         RequestStatus,
-        RequestType,
         RetryPolicy,
     )
+    from efrit.protocol.enums import Outcome, RequestType
 
 __all__ = [
+    "API_VERSION",
     "FINAL_PHASES",
     "GROUP",
     "VERSION",
@@ -43,6 +46,7 @@ __all__ = [
     "InstanceReason",
     "InstanceSpec",
     "InstanceStatus",
+    "ModelReason",
     "ObjectMeta",
     "OperatingMode",
     "Outcome",
@@ -57,6 +61,7 @@ __all__ = [
     "RequestStatus",
     "RequestType",
     "RetryPolicy",
+    "SelfCheckReason",
     "UpdateReason",
     "condition_of",
     "with_condition",
@@ -67,10 +72,11 @@ __getattr__ = attributes_of(
     {
         "conditions": "Condition ConditionStatus condition_of with_condition",
         "instance": "EfritInstance InstanceSpec InstanceStatus OperatingMode",
-        "meta": "GROUP VERSION ObjectMeta",
+        "group": "API_VERSION GROUP VERSION",
+        "meta": "ObjectMeta",
         "plan": "EfritPlan PlanSpec PlanStatus",
-        "reasons": "FINAL_PHASES InstanceReason PlanPhase PlanReason QueueReason RequestPhase RequestReason "
-        "UpdateReason",
+        "reasons": "FINAL_PHASES InstanceReason ModelReason PlanPhase PlanReason QueueReason RequestPhase "
+        "RequestReason SelfCheckReason UpdateReason",
         "request": "EfritRequest Outcome RequestSpec RequestStatus RequestType RetryPolicy",
     },
 )

@@ -1,4 +1,4 @@
-"""Writes crds/ from the models: `python -m efrit.api.crd DIR…` (one YAML file per resource in each DIR).
+"""Writes the chart's CRDs from the models: `python -m efrit.api.crd DIR` (one YAML file per resource).
 
 Turns pydantic's JSON schema into the structural OpenAPI schema that a CustomResourceDefinition takes: references
 are put in place, optional fields lose their null, unsupported keywords go, CEL rules of the models come in.
@@ -14,9 +14,10 @@ from typing import Any, TypeGuard
 import yaml
 from pydantic import BaseModel
 
+from efrit.api.group import GROUP, VERSION
 from efrit.api.instance import EfritInstance
 from efrit.api.kubernetes import kubernetes_schema
-from efrit.api.meta import GROUP, VERSION, ApiModel, Resource
+from efrit.api.meta import ApiModel, Resource
 from efrit.api.plan import EfritPlan
 from efrit.api.pod_template import KUBERNETES_TYPE
 from efrit.api.request import EfritRequest
@@ -188,11 +189,11 @@ def render(resource: type[Resource]) -> str:
 
 
 def main() -> None:
-    """Write every CRD into each directory named on the command line."""
-    for directory in map(Path, sys.argv[1:]):
-        directory.mkdir(parents=True, exist_ok=True)
-        for resource in RESOURCES:
-            (directory / f"{GROUP}_{resource.plural}.yaml").write_text(render(resource))
+    """Write every CRD into the directory named on the command line."""
+    directory = Path(sys.argv[1])
+    directory.mkdir(parents=True, exist_ok=True)
+    for resource in RESOURCES:
+        (directory / f"{GROUP}_{resource.plural}.yaml").write_text(render(resource))
 
 
 if __name__ == "__main__":

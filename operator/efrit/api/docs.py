@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from efrit.api.crd import RESOURCES, definition
-from efrit.api.meta import GROUP, VERSION, Resource
+from efrit.api.group import GROUP, VERSION
+from efrit.api.meta import Resource
 
 INTRODUCTION = f"""# The resources
 

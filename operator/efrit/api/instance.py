@@ -20,6 +20,8 @@ from efrit.api.request import MAX_TIMEOUT_SECONDS, LocalReference, ObjectName
 
 READY = "Ready"
 QUEUE_HEALTHY = "QueueHealthy"
+MODEL_READY = "ModelReady"
+SELF_CHECK_PASSED = "SelfCheckPassed"
 EMACS_RESPONSIVE = "EmacsResponsive"
 SUSPENDED = "Suspended"
 UPDATED = "Updated"
@@ -387,7 +389,8 @@ class InstanceStatus(ApiModel):
         default=(),
         max_length=16,
         description="Ready (summary), QueueHealthy, EmacsResponsive, Suspended, "
-        "Updated (the pod has the current template).",
+        "Updated (the pod has the current template); with spec.model, ModelReady (its key can be used); once a "
+        "self-check of Emacs has failed, SelfCheckPassed (it tells the last restart for that).",
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
     )
     queue: QueueStatus | None = Field(default=None, description=QueueStatus.__doc__)

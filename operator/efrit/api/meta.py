@@ -13,9 +13,6 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
 from pydantic.alias_generators import to_camel
 
-GROUP = "efrit.dev"
-VERSION = "v1alpha1"
-
 
 def rfc3339(moment: datetime) -> str:
     """Render an aware moment as Kubernetes writes `metav1.Time`: whole seconds, UTC, a `Z`."""

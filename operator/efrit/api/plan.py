@@ -10,7 +10,8 @@ from pydantic import Field
 from efrit.api.conditions import Condition
 from efrit.api.meta import ApiModel, PrinterColumn, Resource, Rule, Time
 from efrit.api.reasons import PlanPhase
-from efrit.api.request import MAX_TIMEOUT_SECONDS, Budget, LocalReference, Outcome
+from efrit.api.request import MAX_TIMEOUT_SECONDS, Budget, LocalReference
+from efrit.protocol.enums import Outcome
 
 MAX_AMENDMENTS = 64
 MAX_TREE_NODES = 400

@@ -2,67 +2,22 @@
 
 from enum import StrEnum
 
+from efrit.protocol.enums import UNSTORED_RESULT, PlanPhase, PlanReason, RequestPhase
+from efrit.protocol.enums import Reason as RequestReason
 
-class RequestPhase(StrEnum):
-    """Where a request stands, for selectors and the printer column."""
-
-    PENDING = "Pending"
-    QUEUED = "Queued"
-    RUNNING = "Running"
-    SUCCEEDED = "Succeeded"
-    FAILED = "Failed"
-
-    @property
-    def final(self) -> bool:
-        """Whether a request in this phase never changes again."""
-        return self in (RequestPhase.SUCCEEDED, RequestPhase.FAILED)
-
-
-UNSTORED_RESULT = "Only the beginning of the result is stored:"
-"""Begins what the message of a request says where the Secret of its result was refused; clients look for it."""
-
-
-class RequestReason(StrEnum):
-    """Why a request stands where it stands (`Complete` and `Succeeded` conditions)."""
-
-    PENDING = "Pending"
-    INSTANCE_NOT_READY = "InstanceNotReady"
-    INSTANCE_SUSPENDED = "InstanceSuspended"
-    INSTANCE_UPDATING = "InstanceUpdating"
-    BACKPRESSURE = "Backpressure"
-    QUEUED = "Queued"
-    RUNNING = "Running"
-
-    SUCCEEDED = "Succeeded"
-    PARTIAL = "Partial"
-    INPUT_REQUIRED = "InputRequired"
-    EVAL_ERROR = "EvalError"
-    MODEL_ERROR = "ModelError"
-    MODEL_NOT_CONFIGURED = "ModelNotConfigured"
-    BUDGET_EXHAUSTED = "BudgetExhausted"
-    CIRCUIT_BROKEN = "CircuitBroken"
-    TIMED_OUT = "TimedOut"
-    CANCELLED = "Cancelled"
-    INTERRUPTED = "Interrupted"
-    REJECTED = "Rejected"
-
-    @property
-    def final(self) -> bool:
-        """Whether a request with this reason will never change again."""
-        return self not in _OPEN_REASONS
-
-
-_OPEN_REASONS = frozenset(
-    {
-        RequestReason.PENDING,
-        RequestReason.INSTANCE_NOT_READY,
-        RequestReason.INSTANCE_SUSPENDED,
-        RequestReason.INSTANCE_UPDATING,
-        RequestReason.BACKPRESSURE,
-        RequestReason.QUEUED,
-        RequestReason.RUNNING,
-    }
-)
+__all__ = [
+    "FINAL_PHASES",
+    "UNSTORED_RESULT",
+    "InstanceReason",
+    "ModelReason",
+    "PlanPhase",
+    "PlanReason",
+    "QueueReason",
+    "RequestPhase",
+    "RequestReason",
+    "SelfCheckReason",
+    "UpdateReason",
+]
 
 
 class InstanceReason(StrEnum):
@@ -89,6 +44,7 @@ class InstanceReason(StrEnum):
     DISK_FAILING = "DiskFailing"
     RESPONDING = "Responding"
     NOT_RESPONDING = "NotResponding"
+    SELF_CHECK_FAILED = "SelfCheckFailed"
     TERMINATING = "Terminating"
 
 
@@ -117,38 +73,25 @@ class QueueReason(StrEnum):
     UNKNOWN = "Unknown"
 
 
-class PlanPhase(StrEnum):
-    """Where a plan stands, for selectors and the printer column."""
+class SelfCheckReason(StrEnum):
+    """Whether the Emacs of an instance passes its self-check (`SelfCheckPassed`)."""
 
-    PENDING = "Pending"
-    RUNNING = "Running"
-    SUSPENDED = "Suspended"
-    SUCCEEDED = "Succeeded"
-    FAILED = "Failed"
+    PASSED = "Passed"
+    SELF_CHECK_FAILED = "SelfCheckFailed"
+    SELF_CHECK_OVERDUE = "SelfCheckOverdue"
+    UNKNOWN = "Unknown"
 
-    @property
-    def final(self) -> bool:
-        """Whether a plan in this phase never changes again."""
-        return self in (PlanPhase.SUCCEEDED, PlanPhase.FAILED)
+
+class ModelReason(StrEnum):
+    """Whether the key of an instance's model can be used (`ModelReady`)."""
+
+    KEY_READ = "KeyRead"
+    KEY_UNREADABLE = "KeyUnreadable"
+    KEY_EMPTY = "KeyEmpty"
+    KEY_INVALID = "KeyInvalid"
+    KEY_TOO_SHORT = "KeyTooShort"
+    UNKNOWN = "Unknown"
 
 
 FINAL_PHASES = frozenset(each.value for each in (*RequestPhase, *PlanPhase) if each.final)
 """The phases of a request or a plan that never changes again, as an object has them."""
-
-
-class PlanReason(StrEnum):
-    """Why a plan stands where it stands (`Complete` and `Succeeded` conditions)."""
-
-    PENDING = "Pending"
-    RUNNING = "Running"
-    SUSPENDED = "Suspended"
-    CANCELLING = "Cancelling"
-    BLOCKED = "Blocked"
-
-    SUCCEEDED = "Succeeded"
-    PARTIAL = "Partial"
-    TASK_FAILED = "TaskFailed"
-    BUDGET_EXHAUSTED = "BudgetExhausted"
-    CANCELLED = "Cancelled"
-    WORKSPACE_FAILED = "WorkspaceFailed"
-    REJECTED = "Rejected"

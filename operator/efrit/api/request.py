@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from efrit.api.conditions import Condition
 from efrit.api.meta import ApiModel, MicroTime, PrinterColumn, Resource, Rule
 from efrit.api.reasons import RequestPhase
+from efrit.protocol.enums import Outcome, RequestType, SessionStatus
 
 # A character may take six bytes in etcd, an object 1.5 MiB: what is left is for the metadata and the status.
 MAX_CONTENT_CHARS = 245_760
@@ -25,35 +26,11 @@ ObjectName = Annotated[
 ]
 
 
-class RequestType(StrEnum):
-    """What is asked for; the execution mode follows from it and is never guessed."""
-
-    EVAL = "eval"
-    CHAT = "chat"
-    COMMAND = "command"
-
-
-class Outcome(StrEnum):
-    """How the work ended. Partial is never called success."""
-
-    SUCCESS = "Success"
-    PARTIAL = "Partial"
-    FAILURE = "Failure"
-
-
 class RetryPolicy(StrEnum):
     """Whether work whose end is unknown may be run again."""
 
     NEVER = "Never"
     IF_INTERRUPTED = "IfInterrupted"
-
-
-class SessionStatus(StrEnum):
-    """Whether the model wants to go on."""
-
-    CONTINUE = "continue"
-    COMPLETE = "complete"
-    NEED_INPUT = "need-input"
 
 
 class LocalReference(ApiModel):
@@ -112,7 +89,7 @@ class RequestSpec(ApiModel):
     selector: InstanceSelector | None = Field(
         default=None, description="The least loaded ready instance with these labels does the work."
     )
-    type: RequestType = Field(
+    type: Literal[RequestType.EVAL, RequestType.CHAT, RequestType.COMMAND] = Field(
         description="eval runs Lisp, chat asks the model, command lets the model work with tools until it is done."
     )
     content: str = Field(

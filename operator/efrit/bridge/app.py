@@ -11,6 +11,8 @@ import sys
 import time
 from dataclasses import asdict
 
+from msgspec import structs
+
 from efrit.bridge import health
 from efrit.bridge.auth import Tokens
 from efrit.bridge.events import EventLog
@@ -31,29 +33,24 @@ from efrit.queue.upkeep import DiskTrouble
 log = logging.getLogger("efrit.bridge")
 
 _REFRESH_SECONDS = 1.0
-# They change by themselves; news of them would be news every second.
-_CLOCKS = {"uptime_seconds": 0.0}
 # The age of the oldest waiting request is news now and then: a queue that stands still shows in it alone.
 _AGE_STEP_SECONDS = 10.0
-# Of a volume, whether it takes work is news, and not how much each request has left of it.
-_DISK_FIGURES = {"free_bytes": 0, "free_inodes": 0, "message": ""}
-_EMACS_CLOCKS = {"heartbeat_age_seconds": None, "busy_seconds": None}
 
 
 def without_clocks(stats: Stats) -> Stats:
     """`stats` as far as they are news: equal for two moments between which only time has passed."""
-    return stats.model_copy(
-        update={
-            **_CLOCKS,
-            "oldest_pending_seconds": stats.oldest_pending_seconds // _AGE_STEP_SECONDS,
-            "emacs": stats.emacs.model_copy(update=_EMACS_CLOCKS),
-            "disk": None if stats.disk is None else stats.disk.model_copy(update=_DISK_FIGURES),
-        }
+    return structs.replace(
+        stats,
+        uptime_seconds=0.0,
+        oldest_pending_seconds=stats.oldest_pending_seconds // _AGE_STEP_SECONDS,
+        emacs=structs.replace(stats.emacs, heartbeat_age_seconds=None, busy_seconds=None),
+        # Of a volume, whether it takes work is news, and not how much each request has left of it.
+        disk=None if stats.disk is None else structs.replace(stats.disk, free_bytes=0, free_inodes=0, message=""),
     )
 
 
 def disk_stats(space: Space | None, trouble: DiskTrouble | None) -> DiskStats | None:
-    """What is told of the volume; None before it was looked at."""
+    """Return the figures of the volume; None before it was looked at."""
     if space is None and trouble is None:
         return None
     figures = {} if space is None else {name: min(value, MOST) for name, value in asdict(space).items()}
@@ -107,7 +104,7 @@ class Bridge:
         return int(self._socket.getsockname()[1])
 
     async def run(self) -> None:
-        """Serves until `stop`. Raises what made it impossible to go on."""
+        """Serve until `stop`. Raises what made it impossible to go on."""
         serving = asyncio.create_task(self._server.serve([self._socket]), name="http")
         working = asyncio.create_task(self._work(), name="work")
         try:
@@ -121,7 +118,7 @@ class Bridge:
             await self.queue.close()
 
     def stop(self) -> None:
-        """Ends the event streams, then the server, then everything."""
+        """End the event streams, then the server, then everything."""
         self.events.close()
         self.queue.logs.ring_all()
         self._server.stop()
@@ -169,11 +166,11 @@ class Bridge:
     # What the routes ask for
 
     def poke(self) -> None:
-        """Makes the supervisor look at once."""
+        """Have the supervisor look at once."""
         self.supervisor.poke()
 
     def stats(self) -> Stats:
-        """Figures as of now."""
+        """Return the figures as of now."""
         index, totals = self.queue.index, self.queue.totals
         oldest = index.oldest_queued()
         now = time.monotonic()
@@ -198,7 +195,7 @@ class Bridge:
         return self._metrics.render(self.stats())
 
     def unhealthy(self) -> list[str]:
-        """Loops that are stuck."""
+        """Return the loops that are stuck."""
         beats = {
             "the queue": self.queue.beat,
             "the supervisor": self.supervisor.beat,
@@ -213,7 +210,7 @@ class Bridge:
 
 
 async def serve(settings: Settings) -> None:
-    """Runs one bridge until SIGTERM or SIGINT."""
+    """Run one bridge until SIGTERM or SIGINT."""
     bridge = Bridge(settings)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -27,7 +27,7 @@ class Tokens:
             raise ConfigurationError(f"{self._files[0]} holds no token: mount the instance's Secret there")
 
     def refresh(self) -> None:
-        """Reads the files again if they changed; keeps the old tokens while there is none to be read."""
+        """Read the files again if they changed; keep the old tokens while there is none to be read."""
         if not self._stamps.changed():
             return
         found = tuple(filter(None, map(_read, self._files)))

@@ -19,7 +19,7 @@ class EmacsProcess:
 
     @classmethod
     def find(cls, pid: int, boot: str) -> "EmacsProcess | None":
-        """Process `pid` if it is an Emacs of somebody we may signal, else None."""
+        """Return process `pid` if it is an Emacs of somebody we may signal, else None."""
         try:
             pidfd = os.pidfd_open(pid)
         except ProcessLookupError:
@@ -34,7 +34,7 @@ class EmacsProcess:
         return found
 
     def close(self) -> None:
-        """Lets go of the process; it runs on."""
+        """Let go of the process; it runs on."""
         if self.pidfd >= 0:
             os.close(self.pidfd)
             self.pidfd = -1
@@ -48,7 +48,7 @@ class EmacsProcess:
         return sample(self.pid)
 
     def send(self, number: int) -> bool:
-        """Sends a signal (0 only asks); False if the process is gone."""
+        """Send a signal (0 only asks); return False if the process is gone."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             if self.pidfd >= 0:
                 signal.pidfd_send_signal(self.pidfd, number)

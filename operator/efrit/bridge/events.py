@@ -11,6 +11,8 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from efrit.errors import InvalidEvent
 from efrit.protocol import EventId, EventName, RequestView, Reset, Stats
 from efrit.queue import LONG_ANSWER_BYTES
@@ -32,7 +34,7 @@ class _Record:
 def inlined(view: RequestView) -> RequestView:
     """`view` as it goes into an event: without an answer that is too long."""
     if view.response is not None and (view.response_bytes or 0) > INLINE_BYTES:
-        return view.model_copy(update={"response": None})
+        return replace(view, response=None)
     return view
 
 
@@ -55,7 +57,7 @@ class EventLog:
         self.closed = False
 
     def append(self, event: RequestView | Stats) -> None:
-        """Tells every reader."""
+        """Tell every reader."""
         name: EventName = "stats" if isinstance(event, Stats) else "request"
         payload = inlined(event) if isinstance(event, RequestView) else event
         self._seq += 1
@@ -67,7 +69,7 @@ class EventLog:
         self._wake()
 
     def close(self) -> None:
-        """Ends every stream."""
+        """End every stream."""
         self.closed = True
         self._wake()
 
@@ -76,7 +78,7 @@ class EventLog:
         self._news = asyncio.Event()
 
     def position(self, last_event_id: str | None) -> int | None:
-        """The sequence number a reader that knows `last_event_id` has reached; None: it must start anew."""
+        """Return the sequence number that a reader has reached; None: it must start anew."""
         try:
             known = EventId.parse(last_event_id or "")
         except InvalidEvent:
@@ -97,7 +99,7 @@ class EventLog:
         stats: Callable[[], Stats],
         keepalive: float = KEEPALIVE_SECONDS,
     ) -> AsyncIterator[bytes]:
-        """The bytes of one reader's stream, until `close`."""
+        """Yield the bytes of one reader's stream, until `close`."""
         position = self.position(last_event_id)
         if position is not None:
             # No id: it says nothing about how far the reader has come.

@@ -16,12 +16,14 @@ def liveness(beats: dict[str, float], now: float) -> list[str]:
 
 
 def readiness(*, queue_open: bool, emacs: EmacsStats) -> list[str]:
-    """What keeps the instance from taking work."""
+    """Return what keeps the instance from taking work."""
     problems = []
     if not queue_open:
         problems.append("the queue is not open")
     if not emacs.alive:
         problems.append("Emacs is not running")
+    elif emacs.self_check_problem is not None:
+        problems.append(f"Emacs fails its self-check: {emacs.self_check_problem}")
     elif not emacs.responsive:
         problems.append("Emacs does not respond")
     return problems

@@ -18,7 +18,7 @@ _SCRIPT = Path(__file__).with_name("run-emacs.sh")
 
 
 def install(source: Path, shared: Path) -> int:
-    """Copies `source`/*.el and *.elc to `shared`/lisp and writes `shared`/run-emacs; how many changed.
+    """Copy `source`/*.el and *.elc to `shared`/lisp, write `shared`/run-emacs; return how many changed.
 
     Raises `ConfigurationError` if there is no Lisp at `source` or `shared` cannot be written.
     """
@@ -51,7 +51,7 @@ def _listed(source: Path) -> list[Path]:
 
 
 def _put(source: Path, target: Path, mode: int) -> bool:
-    """Makes `target` a copy of `source`, its time included; False if it was one."""
+    """Make `target` a copy of `source`, its time included; return False if it was one."""
     data, found = source.read_bytes(), source.stat()
     try:
         same = target.read_bytes() == data and target.stat().st_mode & 0o777 == mode

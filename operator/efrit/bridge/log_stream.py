@@ -22,7 +22,7 @@ _LOOK_SECONDS = 1.0
 
 
 def offset_in(last_event_id: str | None) -> int:
-    """The offset a reader has come to; 0 for none, and for what is no offset."""
+    """Return the offset a reader has come to; 0 for none, and for what is no offset."""
     text = last_event_id or ""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else 0
 
@@ -30,7 +30,7 @@ def offset_in(last_event_id: str | None) -> int:
 async def follow(
     queue: DurableQueue, rid: RequestId, last_event_id: str | None, *, closed: Callable[[], bool]
 ) -> AsyncIterator[bytes]:
-    """The bytes of one reader's stream, until the request is over and its log is told, or until `closed`."""
+    """Yield the bytes of one reader's stream, until the request is over and its log is told, or until `closed`."""
     try:
         async for part in _follow(queue, rid, offset_in(last_event_id), closed):
             yield part

@@ -3,7 +3,8 @@
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from efrit.protocol import Reason, RequestState, RequestView, Stats, Usage, kind_label
+from efrit.protocol import RequestState, RequestView, Stats, Usage, kind_label
+from efrit.protocol.enums import FINAL_REASONS
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 DIRECTIONS = ("input", "output", "cache_read", "cache_write")
@@ -50,13 +51,13 @@ class Metrics:
         self._errors = Counter("efrit_model_errors", "Calls to the model that failed.", ["kind"], registry=registry)
         for direction in DIRECTIONS:
             self._tokens.labels(direction)
-        for reason in Reason:
+        for reason in FINAL_REASONS:
             self._processed.labels(reason.value)
         for name in ("SIGUSR2", "SIGKILL"):
             self._interrupts.labels(name)
 
     def changed(self, view: RequestView) -> None:
-        """Counts an answer; other changes of state are seen in the gauges."""
+        """Count an answer; other changes of state are seen in the gauges."""
         response = view.response
         if view.state is not RequestState.ANSWERED or response is None:
             return
@@ -76,15 +77,15 @@ class Metrics:
             self._errors.labels(kind_label(kind)).inc(count)
 
     def restarted(self) -> None:
-        """Counts a start of Emacs."""
+        """Count a start of Emacs."""
         self._restarts.inc()
 
     def signalled(self, name: str) -> None:
-        """Counts a signal sent."""
+        """Count a signal that was sent."""
         self._interrupts.labels(name).inc()
 
     def render(self, stats: Stats) -> bytes:
-        """The text Prometheus reads."""
+        """Return the text that Prometheus reads."""
         self._requests.labels("queued").set(stats.pending)
         self._requests.labels("running").set(stats.processing)
         self._requests.labels("answered").set(stats.unacknowledged)

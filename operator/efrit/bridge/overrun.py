@@ -3,8 +3,9 @@
 Timed out: order, then interrupt each second, then kill after the grace time. Cancelled: the same without
 waiting for the timeout. An Emacs that nothing occupies and whose heartbeat has stopped is woken up: after its clock
 was set back its timers sleep that much longer, and code that a request has left behind is stopped by the signal. If
-it stays silent although it could run, it is killed after the grace time; if it cannot run, or a person works in it,
-after the stall time: nothing that waits would ever be answered.
+it stays silent although it could run, it is killed after the grace time, and six seconds after its last heartbeat at
+the latest; if it cannot run, or a person works in it, after the stall time: nothing that waits would ever be
+answered. One whose self-check fails (`efrit.queue.self_check`) is killed while nothing occupies it.
 
 Several may run at once: one eval at most, which occupies Emacs, and sessions, which occupy it while they run a tool
 and otherwise wait for their model. Whatever occupies Emacs within its own time is left in peace: a session that is to
@@ -15,10 +16,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from efrit.protocol import Reason, RequestId
+from efrit.queue.process_sample import HUNG_SECONDS, WAKE_SECONDS
+from efrit.queue.self_check import RestartCause
 
 INTERRUPT_EVERY_SECONDS = 1.0
-WAKE_AFTER_SECONDS = 3.0
-"""Silence of an Emacs that nothing occupies, which gives a sign of life every second."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class EmacsAlive:
     """The Emacs that runs them: when we first saw this start of it, its last news, and what it said occupies it.
 
     `unresponsive`: the seconds of the present silence in which it could run and did not answer.
-    `attended`: a person may be working in it.
+    `attended`: a person may be working in it. `cause`: why its self-check speaks for a restart.
     """
 
     since: float
@@ -48,6 +49,7 @@ class EmacsAlive:
     current: RequestId | None = None
     unresponsive: float = 0.0
     attended: bool = False
+    cause: RestartCause | None = None
 
 
 @dataclass(frozen=True)
@@ -88,16 +90,17 @@ class Wake:
 
 @dataclass(frozen=True)
 class Kill:
-    """Send SIGKILL; recovery answers what ran. `id` None: nothing occupied it and it hung."""
+    """Send SIGKILL; recovery answers what ran. `id` None: nothing occupied it; it hung, or `cause` says why."""
 
     id: RequestId | None
+    cause: RestartCause | None = None
 
 
 Step = Order | Interrupt | Wake | Kill
 
 
 def occupant(runs: Sequence[Run], emacs: EmacsAlive, now: float) -> Run | None:
-    """What occupies Emacs within its own time; None: nothing does that must be left in peace."""
+    """Return what occupies Emacs within its own time; None: nothing does that must be left in peace."""
     # Evals run one after the other: one in processing/ occupies Emacs, whatever the heartbeat has come to say.
     occupying = [run for run in runs if not run.session] or [run for run in runs if run.id == emacs.current]
     in_time = (run for run in occupying if run.stop_since is None and now - max(run.since, emacs.since) < run.timeout)
@@ -116,7 +119,7 @@ def decide(
     patience: Patience,
     now: float,
 ) -> list[Step]:
-    """What to do now. `asked` says when each run was told to stop, while Emacs could listen."""
+    """Return what to do now. `asked` says when each run was told to stop, while Emacs could listen."""
     if emacs is None:
         # Its successor answers for it, by the orders that lie in control/ already.
         return []
@@ -136,18 +139,20 @@ def decide(
                 steps.append(Interrupt(run.id))
     if any(not run.session or run.id == emacs.current for run in runs):
         return steps
+    if emacs.cause is not None:
+        return [Kill(None, emacs.cause)]
     # Only sessions that wait, or nothing: an Emacs like that gives a sign of life every second.
     silence = now - max(emacs.heard, emacs.since)
     if silence >= patience.stall or _is_hung(emacs, patience):
         return [Kill(None)]
-    if not steps and silence >= WAKE_AFTER_SECONDS:
+    if not steps and silence >= WAKE_SECONDS:
         return [Wake()]
     return steps
 
 
 def _is_hung(emacs: EmacsAlive, patience: Patience) -> bool:
-    """Return whether Emacs, occupied by nothing, could run and heard none of the signals of the grace time."""
-    return not emacs.attended and emacs.unresponsive >= WAKE_AFTER_SECONDS + patience.grace
+    """Return whether Emacs, occupied by nothing, could run and heard none of the signals."""
+    return not emacs.attended and emacs.unresponsive >= min(HUNG_SECONDS, WAKE_SECONDS + patience.grace)
 
 
 def _last_moment(
@@ -166,7 +171,7 @@ def _last_moment(
 def next_look(
     runs: Sequence[Run], emacs: EmacsAlive | None, asked: Mapping[RequestId, Asked], grace: float, now: float
 ) -> float | None:
-    """The time at which `decide` may have something to do for `runs`; None: nothing is due."""
+    """Return the time at which `decide` may have something to do for `runs`; None: nothing is due."""
     if emacs is None:
         return None
     heard = listening(runs, emacs, now)

@@ -76,7 +76,7 @@ class Surroundings(Protocol):
     """What the routes need of the bridge besides queue, events and tokens."""
 
     def stats(self) -> Stats:
-        """Figures as of now."""
+        """Return the figures as of now."""
 
     def metrics(self) -> bytes:
         """Text for Prometheus."""
@@ -88,16 +88,16 @@ class Surroundings(Protocol):
         """Why the instance should get no work."""
 
     def poke(self) -> None:
-        """A request was cancelled: look at once."""
+        """Look at once: a request was cancelled."""
 
 
 def status_of(error: EfritError) -> int:
-    """The HTTP status of an error of ours."""
+    """Return the HTTP status of an error of ours."""
     return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
 
 
 def make_app(queue: DurableQueue, events: EventLog, tokens: Tokens, surroundings: Surroundings) -> Starlette:
-    """The ASGI application."""
+    """Return the ASGI application."""
     api = _Api(queue, events, surroundings)
     health = _Health(surroundings)
 

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Runs the Emacs daemon of this instance and starts it again when it ends, however it ended: a request may
 # call kill-emacs, and the bridge kills an Emacs that cannot be interrupted. Gives up, so that the kubelet
-# backs off, when Emacs ends within 2 seconds of its start 5 times running.
+# backs off, when Emacs ends within 2 seconds of its start 5 times running without having begun a request: several
+# requests that end Emacs may wait.
 #
 # Told to stop, it first lets the running request end: Emacs claims nothing while its pause is there. Whoever
 # stops the pod bounds the wait by its grace period.
@@ -40,6 +41,9 @@ stop() {
 }
 trap stop TERM INT
 
+# Emacs appends a line for each request that it begins.
+claimed() { { wc -c < "$queue/claims.log"; } 2>/dev/null; }
+
 # With an init file the site's own setup is wanted too; Emacs loads the file once it serves.
 quick=-Q
 if [ -n "${EFRIT_INIT_FILE:-}" ]; then quick=; fi
@@ -54,6 +58,7 @@ short=0
 while [ -z "$stopping" ]; do
     rm -f "$queue/control/pause" "$queue"/control/pause_*
     started=$(date +%s)
+    before=$(claimed)
     # Both names of one switch, old and new: compiling in the background would compete with the requests.
     # shellcheck disable=SC2086
     emacs --fg-daemon="${EFRIT_DAEMON_NAME:-efrit}" $quick \
@@ -70,7 +75,11 @@ while [ -z "$stopping" ]; do
     done
     child=
     if [ -n "$stopping" ]; then break; fi
-    if [ $(($(date +%s) - started)) -le 2 ]; then short=$((short + 1)); else short=0; fi
+    if [ $(($(date +%s) - started)) -le 2 ] && [ "$(claimed)" = "$before" ]; then
+        short=$((short + 1))
+    else
+        short=0
+    fi
     echo "run-emacs: Emacs ended with status $status" >&2
     if [ "$short" -ge 5 ]; then
         echo "run-emacs: Emacs ended $short times right after its start: giving up" >&2

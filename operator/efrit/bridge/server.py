@@ -38,23 +38,23 @@ class Server(uvicorn.Server):
         self._stop = asyncio.Event()
 
     def stop(self) -> None:
-        """Ends `serve`."""
+        """End `serve`."""
         self.should_exit = True
         self._stop.set()
 
     async def main_loop(self) -> None:
-        """Waits for `stop`."""
+        """Wait for `stop`."""
         # uvicorn ticks to renew the Date header and to notice signals; we have neither.
         await self._stop.wait()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leaves the process's signal handlers alone."""
+        """Leave the process's signal handlers alone."""
         yield
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A listening socket; an empty `host` means every address, IPv6 too where there is IPv6."""
+    """Return a listening socket; an empty `host` means every address, IPv6 too where there is IPv6."""
     opened = _open(host, port)
     # asyncio does this only for sockets that name their protocol; without it every answer waits 40 ms.
     opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -17,6 +17,7 @@ from efrit.bridge.overrun import (
     Asked,
     EmacsAlive,
     Interrupt,
+    Kill,
     Order,
     Patience,
     Run,
@@ -28,18 +29,21 @@ from efrit.bridge.overrun import (
 )
 from efrit.errors import EfritError, ProtocolError
 from efrit.protocol import (
+    EmacsRestart,
     EmacsState,
     EmacsStats,
     Heartbeat,
     RequestId,
     RequestState,
     RequestView,
+    from_epoch,
     request_file,
     response_file,
 )
 from efrit.queue import DurableQueue
 from efrit.queue.layout import HEARTBEAT, Area
 from efrit.queue.process_sample import Sample, could_run
+from efrit.queue.self_check import RestartCause, SelfCheck, SelfCheckMonitor
 from efrit.queue.state import Entry
 
 log = logging.getLogger(__name__)
@@ -48,6 +52,7 @@ FRESH_SECONDS = 5.0
 _TICK_SECONDS = 1.0
 # A gap this long between two ticks means that we were stopped: silence meanwhile proves nothing.
 _WE_SLEPT_SECONDS = 5.0
+_LONGEST_PROBLEM = 300
 
 
 @dataclass(frozen=True)
@@ -90,16 +95,18 @@ class Supervisor:
         self._unresponsive = 0.0
         #: Whose code may be what keeps Emacs busy when nothing runs.
         self._last_answered: RequestId | None = None
+        self._self_check = SelfCheckMonitor(self._settings.stall)
+        self._restarted: EmacsRestart | None = None
         self.beat = time.monotonic()
 
     def poke(self, view: RequestView | None = None) -> None:
-        """Asks for a look at once: the request of `view` changed, or Emacs gave a sign of life."""
+        """Ask for a look at once: the request of `view` changed, or Emacs gave a sign of life."""
         if view is not None and view.state is RequestState.ANSWERED:
             self._last_answered = view.id
         self._poked.set()
 
     async def run(self) -> None:
-        """Supervises until cancelled."""
+        """Supervise until cancelled."""
         try:
             while True:
                 await self._tick()
@@ -158,11 +165,26 @@ class Supervisor:
             if self._process.send(signal.SIGUSR2):
                 self._on_signal("SIGUSR2")
         elif self._killed_boot != self._process.boot and not self._may_have_ended(step.id):
-            what = f"request {step.id} did not stop" if step.id else self._why_silent(now)
-            log.warning("killing Emacs (pid %d): %s", self._process.pid, what)
+            log.warning("killing Emacs (pid %d): %s", self._process.pid, self._why(step, now))
             self._killed_boot = self._process.boot
             if self._process.send(signal.SIGKILL):
                 self._on_signal("SIGKILL")
+                if step.cause is not None:
+                    self._note_restart(step.cause, now)
+
+    def _note_restart(self, cause: RestartCause, now: float) -> None:
+        self._self_check.ended(now)
+        self._restarted = EmacsRestart(
+            reason=cause.reason,
+            message=cause.message[:_LONGEST_PROBLEM],
+            time=from_epoch(time.time()),
+            count=self._self_check.restarts,
+        )
+
+    def _why(self, step: Kill, now: float) -> str:
+        if step.cause is not None:
+            return f"{step.cause.reason}: {step.cause.message}"
+        return f"request {step.id} did not stop" if step.id else self._why_silent(now)
 
     def _why_silent(self, now: float) -> str:
         silence = now - (self._heard if self._heard is not None else self._boot_seen)
@@ -208,6 +230,8 @@ class Supervisor:
             self._sample, self._unresponsive = None, 0.0
             if known is None or beat.boot != known.boot:
                 self._new_boot(beat, now, restarted=known is not None)
+            if not self._first_look:
+                self._self_check.observe(_self_check(beat), now)
         self._first_look = False
         if self._process is None and beat is not None and self._killed_boot != beat.boot:
             self._hold(beat)
@@ -255,6 +279,7 @@ class Supervisor:
             None if beat is None else beat.current,
             self._unresponsive,
             beat is not None and beat.attended,
+            self._self_check.cause(time.monotonic()),
         )
 
     def _runs(self) -> list[Run]:
@@ -274,7 +299,7 @@ class Supervisor:
         return self._settings.command_timeout if entry.is_session else self._settings.request_timeout
 
     def stats(self, now: float) -> EmacsStats:
-        """What we tell about Emacs; `now` is monotonic."""
+        """Return the figures of Emacs; `now` is monotonic."""
         beat, alive = self._heartbeat, self._process is not None
         runs = self._runs() if self._queue.is_open else []
         current = None if beat is None else beat.current
@@ -285,9 +310,10 @@ class Supervisor:
         fresh = age is not None and age < FRESH_SECONDS
         patience = self._settings.kill_grace + FRESH_SECONDS
         in_time = any(now - run.since < run.timeout + patience for run in busy)
+        problem = self._self_check.problem if alive else None
         return EmacsStats(
             alive=alive,
-            responsive=alive and (fresh or in_time),
+            responsive=alive and (fresh or in_time) and problem is None,
             pid=beat.pid if beat is not None and alive else None,
             version=None if beat is None else beat.emacs_version,
             boot=None if beat is None else beat.boot,
@@ -295,4 +321,15 @@ class Supervisor:
             busy_seconds=None if first is None else max(0.0, now - first.since),
             current=None if first is None else first.id,
             sessions=sum(run.session for run in runs),
+            model_key=None if beat is None else beat.model_key,
+            self_check_problem=None if problem is None else problem[:_LONGEST_PROBLEM],
+            restarted=self._restarted,
         )
+
+
+def _self_check(beat: Heartbeat) -> SelfCheck:
+    idle, report = beat.state is EmacsState.IDLE, beat.self_check
+    if report is None:
+        return SelfCheck(beat.boot, idle)
+    problem = report.problem or "it does not say why"
+    return SelfCheck(beat.boot, idle, report.time, report.passed, problem, worked=beat.processed > 0)

@@ -26,7 +26,7 @@ class Certificate:
             ) from error
 
     def refresh(self) -> None:
-        """Loads the files again if they changed; keeps serving the old certificate if they do not fit."""
+        """Load the files again if they changed; keep serving the old certificate if they do not fit."""
         if not self._stamps.changed():
             return
         try:

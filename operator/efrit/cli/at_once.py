@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 
-from efrit.cli.asking import print_result, work_of
-from efrit.cli.exits import Exit, Terminated
+from efrit.cli.exit_codes import Exit, Terminated
 from efrit.cli.place import notice, say_it_goes_on
 from efrit.cli.results import completed_now
+from efrit.cli.run import print_result, work_of
 from efrit.client.backends import Place
 from efrit.client.interface import RequestType
 from efrit.client.local.backend import AskedToStop, LocalBackend

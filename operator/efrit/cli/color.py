@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from typing import TextIO
 
-GREEN, YELLOW, RED, DIM, BOLD = "32", "33", "31", "2", "1"
+GREEN, YELLOW, RED, DIM = "32", "33", "31", "2"
 
 _OF_WORD = {
     **dict.fromkeys(("active", "Ready", "Succeeded", "ok", "success", "Success"), GREEN),
@@ -29,6 +29,7 @@ _OF_WORD = {
             "BudgetExhausted",
             "CircuitBroken",
             "NotResponding",
+            "SelfCheckFailed",
             "CrashLooping",
             "DiskFull",
             "DiskFailing",

@@ -13,8 +13,8 @@ from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from efrit.cli.arguments import COMMANDS, Command, build
-from efrit.cli.exits import Exit
+from efrit.cli.commands import COMMANDS, Command, build
+from efrit.cli.exit_codes import Exit
 from efrit.cli.parser import Parser
 from efrit.cli.place import place_of
 from efrit.client.backends import backend_of, open_backend

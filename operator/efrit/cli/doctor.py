@@ -7,7 +7,7 @@ from argparse import Namespace
 
 from efrit import __version__
 from efrit.cli.color import painted_cell, wanted
-from efrit.cli.exits import Exit
+from efrit.cli.exit_codes import Exit
 from efrit.cli.output import write
 from efrit.client.interface import Backend
 

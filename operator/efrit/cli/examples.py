@@ -1,4 +1,4 @@
-"""Examples of each command, for `--help` and docs/cli.md. A test parses every one."""
+"""Examples of each command, for `--help` and docs/cli.md. Tests play every one."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from efrit.cli.exits import Exit
+from efrit.cli.exit_codes import Exit
 
 
 def run_help(given: Namespace) -> Exit:
@@ -19,7 +19,7 @@ def run_words(given: Namespace) -> Exit:
 
 
 def _print(program: str, words: list[str]) -> Exit:
-    from efrit.cli.arguments import build
+    from efrit.cli.commands import build
 
     # Ends the program, with 2 and a suggestion where there is no such command.
     build(program, words).parse_args([*words, "--help"])

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from efrit.cli.color import wanted
-from efrit.cli.exits import Exit
+from efrit.cli.exit_codes import Exit
 from efrit.cli.output import ago, lasted, table, write
 from efrit.client.errors import NotReady
 from efrit.client.interface import Backend, Instance, Removed, Setup, Started, Stopped

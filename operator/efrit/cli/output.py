@@ -67,7 +67,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]], *, colored: boo
     """
     # Not needed by an eval, which is to be quick.
     from efrit.cli.color import painted_cell
-    from efrit.cli.columns import columns
+    from efrit.cli.terminal_text import columns
 
     cells = [list(head), *([_cell(each) for each in row] for row in rows)]
     widths = [max(columns(row[column]) for row in cells) for column in range(len(head))]
@@ -83,7 +83,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]], *, colored: boo
 def _cell(value: object) -> str:
     if value is None or value == "":
         return "-"
-    from efrit.cli.columns import harmless
+    from efrit.cli.terminal_text import harmless
 
     return harmless(str(value))
 

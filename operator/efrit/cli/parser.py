@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any, NoReturn
 
-from efrit.cli.exits import Exit
+from efrit.cli.exit_codes import Exit
 
 
 class Formatter(argparse.HelpFormatter):

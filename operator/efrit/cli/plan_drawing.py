@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from efrit.cli.columns import columns, cut, harmless
 from efrit.cli.output import ago, lasted
+from efrit.cli.terminal_text import columns, cut, harmless
 from efrit.client.plans import PlanState, Task
 
 _LEAST_TEXT = 12

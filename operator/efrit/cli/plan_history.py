@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 
-from efrit.cli.columns import harmless, without_controls
-from efrit.cli.exits import Exit
+from efrit.cli.exit_codes import Exit
 from efrit.cli.output import write
 from efrit.cli.plan_watching import printable
+from efrit.cli.terminal_text import harmless, without_controls
 from efrit.client.errors import Refused
 from efrit.client.interface import Backend
-from efrit.errors import InvalidPosition
+from efrit.errors import InvalidPlanRecord
 
 
 async def run_log(backend: Backend, given: Namespace) -> Exit:
@@ -43,6 +43,6 @@ async def run_report(backend: Backend, given: Namespace) -> Exit:
         else:
             for line in report.lines(history):
                 print(printable(without_controls(line)))
-    except InvalidPosition as error:
+    except InvalidPlanRecord as error:
         raise Refused(f"the history of {given.name} cannot be read: {error.message}") from error
     return Exit.DONE

@@ -13,9 +13,9 @@ import sys
 from datetime import UTC, datetime
 from typing import Protocol, TextIO
 
-from efrit.cli.columns import draws_unicode
 from efrit.cli.plan_drawing import ASCII, UNICODE, Style, changes, screen, whole
 from efrit.cli.streams import is_terminal
+from efrit.cli.terminal_text import draws_unicode
 from efrit.client.plans import Plans, PlanState
 
 _ENTER, _LEAVE, _HOME, _CLEAR = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l", "\x1b[H", "\x1b[J"

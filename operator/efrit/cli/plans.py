@@ -11,12 +11,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from efrit.cli.color import wanted
-from efrit.cli.columns import harmless
-from efrit.cli.exits import Exit, exit_of_plan
+from efrit.cli.exit_codes import Exit, exit_of_plan
 from efrit.cli.output import ago, short, table, write
 from efrit.cli.plan_drawing import whole
 from efrit.cli.plan_watching import Left, printable, style_of, watch
 from efrit.cli.streams import is_terminal, read_text
+from efrit.cli.terminal_text import harmless
 from efrit.client.errors import WrongSettings
 from efrit.client.interface import Backend
 from efrit.client.plans import Change, Intent, NewPlan, PlanState

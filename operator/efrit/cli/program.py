@@ -13,8 +13,8 @@ from argparse import Namespace
 from typing import Any, NoReturn, cast
 
 from efrit.cli import streams
-from efrit.cli.arguments import build
-from efrit.cli.exits import Exit, Terminated, exit_of_error
+from efrit.cli.commands import build
+from efrit.cli.exit_codes import Exit, Terminated, exit_of_error
 from efrit.cli.place import Invocation, notice, place_of, say_it_goes_on
 from efrit.client.backends import backend_of, open_backend
 from efrit.client.errors import ClientError
@@ -84,7 +84,7 @@ def _command(given: Namespace) -> int:
 
 def _at_once(given: Namespace) -> Exit | None:
     """An eval on this machine is mostly over before an event loop is imported: it is tried without one."""
-    if given.run == "asking:run_eval" and backend_of(place_of(given), os.environ) == "local":
+    if given.run == "run:run_eval" and backend_of(place_of(given), os.environ) == "local":
         from efrit.cli.at_once import run_eval
 
         return run_eval(place_of(given), given)
@@ -93,7 +93,11 @@ def _at_once(given: Namespace) -> Exit | None:
 
 def _run(run: Any, given: Namespace) -> Exit:
     import asyncio
+    import gc
     import logging
+
+    # This may go on for hours; `app` has switched it off for the start.
+    gc.enable()
 
     if not asyncio.iscoroutinefunction(run):
         # What needs no backend is an ordinary function.

@@ -7,9 +7,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from efrit.cli.arguments import build
+from efrit.cli.commands import build
 from efrit.cli.examples import EXAMPLES
-from efrit.cli.exits import MEANINGS
+from efrit.cli.exit_codes import MEANINGS
 from efrit.cli.parser import Version
 
 _INTRODUCTION = """\
@@ -51,7 +51,8 @@ A cluster is meant where one is named: by `--context`, `--namespace`, `--kubecon
 context and namespace are found as kubectl finds them.
 
 On this machine the instances are those of `~/.config/efrit/config.json` (`EFRIT_CONFIG`, `--config`); without that
-file there is one, called `default`:
+file there is one, called `default`. A file named with `--config` has to exist, but `efrit start`
+writes it:
 
 ```json
 {
@@ -175,8 +176,9 @@ def _commands(parser: argparse.ArgumentParser, above: str, everywhere: set[str])
 
 def _examples(command: str) -> str:
     examples = "".join(f"$ {line}\n" for line in EXAMPLES.get(command, ()))
-    # Most name what a reader has: the test parses them.
-    return f"<!-- tested: tests/unit/cli/test_command_line.py -->\n```console\n{examples}```\n"
+    # Most name what a reader has: the tests put what they have in its place.
+    test = "test_plans.py" if command.split()[0] == "plan" else "test_examples.py"
+    return f"<!-- tested: tests/integration/docs/{test} -->\n```console\n{examples}```\n"
 
 
 def _options(parser: argparse.ArgumentParser) -> list[argparse.Action]:

@@ -8,14 +8,14 @@ import time
 from argparse import Namespace
 from datetime import UTC, datetime
 
-from efrit.cli.asking import tell, work_of
 from efrit.cli.color import wanted
-from efrit.cli.exits import Exit, worst
+from efrit.cli.exit_codes import Exit, worst
 from efrit.cli.output import ago, lasted, short, table, unquoted, write
 from efrit.cli.results import completed, exit_of_printed, warn
-from efrit.cli.watching import Left, show_for, wait
+from efrit.cli.run import tell, work_of
+from efrit.cli.wait import Left, show_for, wait
 from efrit.client.errors import ResultTruncated
-from efrit.client.interface import Backend, Handle, RequestState, RequestType
+from efrit.client.interface import MOST_LISTED, Backend, Handle, RequestState, RequestType
 
 
 async def run_submit(backend: Backend, given: Namespace) -> Exit:
@@ -106,9 +106,10 @@ TABLE_ROWS = 30
 
 async def _newest(backend: Backend, given: Namespace) -> tuple[list[RequestState], int]:
     """Return the newest requests, newest first, and how many older ones the limit leaves out."""
-    limit = given.limit if given.limit is not None else 0 if given.output else TABLE_ROWS
-    found = list(reversed(await backend.requests(given.instance, limit=limit + 1 if limit else None)))
-    return (found[:limit], len(found) - limit) if 0 < limit < len(found) else (found, 0)
+    limit = (0 if given.output else TABLE_ROWS) if given.limit is None else given.limit
+    limit = limit or MOST_LISTED
+    found = list(reversed(await backend.requests(given.instance, limit=limit + 1)))
+    return found[:limit], max(0, len(found) - limit)
 
 
 async def run_requests(backend: Backend, given: Namespace) -> Exit:
@@ -129,8 +130,9 @@ async def run_requests(backend: Backend, given: Namespace) -> Exit:
         print(requests_table(states, colored=wanted(sys.stdout)))
     else:
         print(f"no requests in {backend.place}", file=sys.stderr)
-    if older and given.limit is None:
-        print(f"efrit: only the newest {len(states)} requests are listed; --limit 0 lists all", file=sys.stderr)
+    if older and not given.limit:
+        more = "--limit N lists more" if len(states) >= MOST_LISTED else "--limit 0 lists all"
+        print(f"efrit: only the newest {len(states)} requests are listed; {more}", file=sys.stderr)
     return Exit.TRUNCATED if incomplete else Exit.DONE
 
 

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 
-from efrit.cli.exits import Exit, exit_of
+from efrit.cli.exit_codes import Exit, exit_of
 from efrit.client.errors import ClientError
 from efrit.client.interface import RequestState
 from efrit.client.whole_result import completed, is_partial, with_beginning

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from efrit.cli.color import painted_line, wanted
-from efrit.cli.columns import cut
-from efrit.cli.exits import Exit
+from efrit.cli.exit_codes import Exit
 from efrit.cli.instances import instances_table
 from efrit.cli.keys import pressed_keys
 from efrit.cli.output import ago, lasted, short, table
 from efrit.cli.streams import is_terminal
+from efrit.cli.terminal_text import cut
 from efrit.client.errors import NoCluster, NotReady
 from efrit.client.interface import Backend, Instance, InstanceStatus, Phase, RequestState
 

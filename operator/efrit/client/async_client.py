@@ -11,12 +11,14 @@ import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack, cast
 
 from efrit.client.backends import Place, open_backend
 from efrit.client.errors import Refused, WaitTimeout
 from efrit.client.interface import (
+    MOST_LISTED,
     Backend,
     Budget,
     Finding,
@@ -240,9 +242,14 @@ class AsyncClient:
             async for line in lines:
                 yield line
 
-    async def requests(self, instance: str | None = None) -> Sequence[RequestState]:
-        """Return what is known of requests, oldest first: the open ones and those still kept."""
-        return await (await self.backend()).requests(instance)
+    async def requests(self, instance: str | None = None, *, limit: int = MOST_LISTED) -> Sequence[RequestState]:
+        """Return the newest `limit` requests, oldest first: the open ones and those still kept.
+
+        Raises `Refused` where `limit` is less than one.
+        """
+        if limit < 1:
+            raise Refused(f"limit is {limit}", "ask for one request or more")
+        return await (await self.backend()).requests(instance, limit=limit)
 
     def session(self, id: str | None = None, **options: Unpack[WorkOptions]) -> AsyncSession:  # noqa: A002
         """Return a session with the model: a new one, or the one called `id`. Nothing is sent yet.
@@ -348,8 +355,13 @@ def _handle(request: Handle | str) -> Handle:
 
 
 def _work(backend: str, kind: RequestType | str, content: str, options: WorkOptions) -> Work:
+    if not isinstance(content, str):
+        raise Refused(f"the content is of type {type(content).__name__}", "give it as a string")
     given: dict[str, Any] = {**options}
     if isinstance(budget := given.get("budget"), Mapping):
+        names = [each.name for each in fields(Budget)]
+        if unknown := [str(name) for name in budget if name not in names]:
+            raise Refused(f"a budget has no {', '.join(unknown)}", f"use {', '.join(names)}")
         given["budget"] = Budget(**budget)
     if (directory := given.get("directory")) is not None or backend == "local":
         given["directory"] = os.path.abspath(os.path.expanduser(directory or "."))  # noqa: PTH100, PTH111 - keeps `..`

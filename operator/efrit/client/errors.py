@@ -64,7 +64,6 @@ class NotReady(ClientError):
     """It cannot be done now, and may be later: an instance that does not come up, a full queue."""
 
     code = "NotReady"
-    retryable = True
 
 
 class RestartNeeded(NotReady):

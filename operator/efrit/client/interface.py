@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from efrit.client.errors import Refused
 from efrit.client.printed import unquoted
-from efrit.client.words import Outcome, Phase, Reason, RequestType, SessionStatus
+from efrit.protocol.enums import Outcome, PlanReason, Reason, RequestType, SessionStatus
+from efrit.protocol.enums import RequestPhase as Phase
 
 if TYPE_CHECKING:
     from efrit.client.plans import Plans
@@ -31,6 +32,7 @@ __all__ = [
     "InstanceStatus",
     "Outcome",
     "Phase",
+    "PlanReason",
     "Progress",
     "Reason",
     "Removed",
@@ -51,6 +53,9 @@ __all__ = [
 
 ANY_INSTANCE = "*"
 """In place of an instance's name: the least loaded one. No instance can be called so."""
+
+MOST_LISTED = 10_000
+"""Requests that a list of all of them has at most: whoever wants more says how many."""
 
 
 class InstanceStatus(StrEnum):

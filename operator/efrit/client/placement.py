@@ -22,7 +22,7 @@ def unnamed(names: Iterable[str]) -> str:
     if len(known) == 1:
         return known[0]
     if not known:
-        raise NoInstance("there is no instance", "start one with `efrit start NAME`")
+        raise NoInstance("there is no instance", f"start one with `efrit start {DEFAULT}`")
     raise NoInstance(
         f"no instance is named, and none of {', '.join(known[:10])} is called {DEFAULT}",
         "name one with --instance, or * for the least loaded one",

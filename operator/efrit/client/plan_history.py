@@ -37,7 +37,7 @@ async def history_of(backend: Backend, plan: PlanState, limit: int | None = None
 
 
 def _work(plan: PlanState, instance: str, limit: int | None) -> Work:
-    from efrit.plan.calls import form
+    from efrit.plan.lisp_calls import form
 
     asked = {"plan": plan.name, "uid": plan.uid} | ({} if limit is None else {"limit": limit})
     return Work(
@@ -53,7 +53,7 @@ def _work(plan: PlanState, instance: str, limit: int | None) -> Work:
 
 
 def _history_in(plan: PlanState, result: str) -> dict[str, Any]:
-    from efrit.plan.calls import unpacked, value_of
+    from efrit.plan.lisp_calls import unpacked, value_of
 
     try:
         answer = value_of(result)

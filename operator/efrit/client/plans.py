@@ -12,7 +12,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Protocol
 
-from efrit.client.words import Outcome, PlanPhase, PlanReason
+from efrit.protocol.enums import Outcome, PlanPhase, PlanReason
 
 __all__ = [
     "Change",

@@ -13,6 +13,7 @@ from efrit.client.async_client import AsyncClient, AsyncSession, PlaceOptions, W
 from efrit.client.async_plans import AsyncPlans, PlanOptions
 from efrit.client.event_loop import EventLoop
 from efrit.client.interface import (
+    MOST_LISTED,
     Finding,
     Handle,
     Instance,
@@ -134,9 +135,9 @@ class Client:
         """Yield the lines of its work log (JSON objects); with `follow`, until it is over."""
         return self._running.iterate(self._client.log(request, follow=follow))
 
-    def requests(self, instance: str | None = None) -> Sequence[RequestState]:
-        """Return what is known of requests, oldest first: the open ones and those still kept."""
-        return self._running.run(self._client.requests, instance)
+    def requests(self, instance: str | None = None, *, limit: int = MOST_LISTED) -> Sequence[RequestState]:
+        """Return the newest `limit` requests, oldest first: the open ones and those still kept."""
+        return self._running.run(self._client.requests, instance, limit=limit)
 
     def session(self, id: str | None = None, **options: Unpack[WorkOptions]) -> Session:  # noqa: A002
         """Return a session with the model: a new one, or the one called `id`. Nothing is sent yet.

@@ -1,4 +1,4 @@
-"""The controller process: settings, lease, watchers, work queue, janitor, probes. Crash-only.
+"""The controller process: settings, lease, watchers, work queue, resync, probes. Crash-only.
 
 Whatever dies takes the process with it; the Deployment starts it again, and everything it knew is in the cluster
 and on the queues.
@@ -23,15 +23,15 @@ from efrit.controller.act.identity import load_identity
 from efrit.controller.act.kube import Kube
 from efrit.controller.child_check import ChildCheck
 from efrit.controller.health import Health, serve
-from efrit.controller.janitor import Janitor
 from efrit.controller.lease import Lease
 from efrit.controller.namespaces import Namespaces
 from efrit.controller.reconcile import PULSE, Reconciler
+from efrit.controller.resync import Resync
 from efrit.controller.retry import retry_while_unavailable
 from efrit.controller.settings import Settings
+from efrit.controller.store.store import Store
 from efrit.controller.watch import kopf_watch
-from efrit.controller.watch.queue import WorkQueue
-from efrit.controller.watch.store import Store
+from efrit.controller.work_queue import WorkQueue
 from efrit.errors import ConfigurationError, EfritError, first_leaf
 
 log = logging.getLogger("efrit.controller")
@@ -133,10 +133,10 @@ class _Process:
         bridges = self._bridges = Bridges(identity, store)
         actor = Actor(self._kube, bridges, store, _now, settings.pod_name, lambda: self._lease.held)
         namespaces = self._namespaces(store)
-        reconciler = Reconciler(store, queue, actor, self._kube, bridges, identity, _now, namespaces.is_served)
+        reconciler = Reconciler(store, actor, identity, _now, namespaces.is_served)
         async with asyncio.TaskGroup() as group:
             group.create_task(namespaces.run(), name="namespaces")
-            group.create_task(queue.run(reconciler.look, settings.workers), name="work-queue")
+            group.create_task(queue.run(reconciler.reconcile, settings.workers), name="work-queue")
             group.create_task(_beat(queue, store, bridges), name="pulse")
             await namespaces.tried.wait()
             self._health.pulse = lambda: reconciler.pulse
@@ -145,8 +145,8 @@ class _Process:
         settings = self._settings
         scopes: tuple[str | None, ...] = settings.watch_namespaces or (None,)
 
-        def janitor(scope: str | None) -> Janitor:
-            return Janitor(self._kube, store, scope, settings.sweep_seconds, settings.resync_seconds)
+        def resync(scope: str | None) -> Resync:
+            return Resync(self._kube, store, scope, settings.sweep_seconds, settings.resync_seconds)
 
         async def watch(scope: str | None) -> None:
             await kopf_watch.watch(store, scope, lambda: _stop_on_signals(self._stop))
@@ -154,7 +154,7 @@ class _Process:
         async def check(scope: str | None) -> None:
             await ChildCheck(self._kube, store, scope, len(scopes), settings.secret_check_seconds).run()
 
-        return Namespaces(scopes, janitor, watch, check, store.look_at_namespace)
+        return Namespaces(scopes, resync, watch, check, store.requeue_namespace)
 
 
 def _report(failure: BaseException) -> None:

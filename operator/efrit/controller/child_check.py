@@ -11,15 +11,17 @@ import logging
 import random
 from typing import NoReturn
 
-from efrit.controller.act.kube import METADATA_LIST, Kube
+from efrit.controller.act.kube import Kube
 from efrit.controller.decide.child_presence import missing
-from efrit.controller.decide.children import naming
-from efrit.controller.watch.store import Store
+from efrit.controller.model import names
+from efrit.controller.store.store import Store
 from efrit.errors import ApiError, ApiForbidden
+from efrit.kube.client import METADATA_LIST
+from efrit.kube.resources import NETWORK_POLICIES, SERVICE_ACCOUNTS, Resource
 
 log = logging.getLogger(__name__)
 
-LISTED = (("v1", "ServiceAccount"), ("networking.k8s.io/v1", "NetworkPolicy"))
+LISTED = (SERVICE_ACCOUNTS, NETWORK_POLICIES)
 LIST_SECONDS = 5.0
 SCOPES_PER_SECOND = 2
 """Namespaces that are listed in a second, at most."""
@@ -50,7 +52,7 @@ class ChildCheck:
         self._scope = scope
         self._scopes = scopes
         self._secret_every = secret_every
-        self._listed: tuple[tuple[str, str], ...] = LISTED
+        self._listed: tuple[Resource, ...] = LISTED
 
     async def run(self) -> None:
         """Check until cancelled."""
@@ -63,23 +65,21 @@ class ChildCheck:
 
         A kind that may not be listed is left out from now on, and comes back with the resync alone.
         """
-        for api_version, kind in self._listed:
+        for resource in self._listed:
             # Taken before the list: what is applied meanwhile may be in neither.
-            instances = self._store.applied_instances(self._scope)
+            instances = self._store.children.applied_instances(self._scope)
             if not instances:
                 return
             found = set()
-            pages = self._kube.pages(
-                api_version, kind, self._scope, accept=METADATA_LIST, labelSelector=naming.POD_SELECTOR
-            )
+            pages = self._kube.pages(resource, self._scope, accept=METADATA_LIST, labelSelector=names.CHILD_SELECTOR)
             try:
                 async for obj in pages:
                     found.add((obj["metadata"]["namespace"], obj["metadata"]["name"]))
             except ApiForbidden as error:
-                self._listed = tuple(each for each in self._listed if each[1] != kind)
-                log.warning("a deleted %s is remade at the next resync only: %s", kind, error)
+                self._listed = tuple(listed for listed in self._listed if listed != resource)
+                log.warning("a deleted %s is remade at the next resync only: %s", resource.kind, error)
                 continue
-            self._store.children_missing(missing(kind, instances, found))
+            self._store.children.missing(missing(resource.kind, instances, found))
 
     async def _list_again_and_again(self) -> NoReturn:
         loop = asyncio.get_running_loop()
@@ -96,10 +96,10 @@ class ChildCheck:
 
     async def _check_secrets(self) -> NoReturn:
         while True:
-            keys = [each.key for each in self._store.applied_instances(self._scope)]
+            keys = [each.key for each in self._store.children.applied_instances(self._scope)]
             pause = secret_pause(len(keys), self._scopes, self._secret_every)
             for key in keys:
                 await asyncio.sleep(pause)
-                self._store.check_secret(key)
+                self._store.children.check_secret(key)
             if not keys:
                 await asyncio.sleep(min(self._secret_every, LIST_SECONDS))

@@ -17,10 +17,10 @@ from typing import Any
 from efrit.api.meta import rfc3339_micro
 from efrit.controller.act.kube import Kube
 from efrit.errors import ApiError, ApiNotFound
+from efrit.kube.client import MERGE_PATCH
+from efrit.kube.resources import LEASES
 
 log = logging.getLogger(__name__)
-
-MERGE = "application/merge-patch+json"
 
 
 class _Taken(Exception):  # noqa: N818 - reads as what happened
@@ -32,7 +32,6 @@ class Lease:
 
     def __init__(self, kube: Kube, namespace: str, name: str, identity: str, seconds: float) -> None:
         self._kube = kube
-        self._where = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
         self._namespace = namespace
         self._name = name
         self._identity = identity
@@ -100,24 +99,19 @@ class Lease:
         try:
             lease = await self._kube.call("GET", self._path)
         except ApiNotFound:
-            manifest = {
-                "apiVersion": "coordination.k8s.io/v1",
-                "kind": "Lease",
-                "metadata": {"name": self._name, "namespace": self._namespace},
-                "spec": self._spec({}),
-            }
-            await self._kube.call("POST", self._where, body=manifest)
+            manifest = LEASES.manifest({"name": self._name, "namespace": self._namespace}, spec=self._spec({}))
+            await self._kube.call("POST", LEASES.path(self._namespace), body=manifest)
             return
         spec = lease.get("spec", {})
         if spec.get("holderIdentity") not in (None, "", self._identity) and (ours or not self._run_out(lease)):
             raise _Taken
         # The resource version makes taking over a race that one process wins.
         body = {"metadata": {"resourceVersion": lease["metadata"]["resourceVersion"]}, "spec": self._spec(spec)}
-        await self._kube.call("PATCH", self._path, body=body, content_type=MERGE)
+        await self._kube.call("PATCH", self._path, body=body, content_type=MERGE_PATCH)
 
     @property
     def _path(self) -> str:
-        return f"{self._where}/{self._name}"
+        return LEASES.path(self._namespace, self._name)
 
     def _run_out(self, lease: dict[str, Any]) -> bool:
         """Whether its holder has not renewed it for as long as it lasts, before our own eyes."""
@@ -151,7 +145,7 @@ class Lease:
                 "metadata": {"resourceVersion": lease["metadata"]["resourceVersion"]},
                 "spec": {"holderIdentity": None},
             }
-            await self._kube.call("PATCH", self._path, body=body, content_type=MERGE)
+            await self._kube.call("PATCH", self._path, body=body, content_type=MERGE_PATCH)
         except ApiError as error:
             log.warning("the lease could not be given back, it runs out by itself: %s", error)
 

@@ -6,11 +6,13 @@ from prometheus_client import Counter, Gauge, Histogram
 
 RECONCILE_SECONDS = Histogram(
     "efrit_reconcile_seconds",
-    "Time of one look at an object, actions included.",
+    "Time of one reconciliation of an object, actions included.",
     ["kind"],
     buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10),
 )
-RECONCILE_FAILURES = Counter("efrit_reconcile_failures_total", "Looks that failed and come again.", ["kind"])
+RECONCILE_FAILURES = Counter(
+    "efrit_reconcile_failures_total", "Reconciliations that failed and will be retried.", ["kind"]
+)
 STATUS_WRITES = Counter("efrit_status_writes_total", "Status patches the API server accepted.", ["kind"])
 REQUESTS_FINISHED = Counter("efrit_requests_finished_total", "Requests that became final.", ["reason"])
 REQUEST_SECONDS = Histogram(
@@ -28,7 +30,7 @@ OPEN_PLANS = Gauge("efrit_open_plans", "Plans known that are not final.")
 OPEN_REQUESTS = Gauge("efrit_open_requests", "Requests known that are not final.")
 INSTANCES = Gauge("efrit_instances", "Instances known.")
 BRIDGES = Gauge("efrit_bridge_connections", "Bridges a stream is open or wanted to.")
-WORK_QUEUE_DEPTH = Gauge("efrit_work_queue_depth", "Keys that wait for a look.")
+WORK_QUEUE_DEPTH = Gauge("efrit_work_queue_depth", "Keys waiting for reconciliation.")
 NAMESPACE_SERVED = Gauge(
     "efrit_namespace_served",
     "1 while a namespace of watchNamespaces is listed and watched, 0 while the API server refuses that.",

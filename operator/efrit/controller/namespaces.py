@@ -1,7 +1,7 @@
 """Serves each namespace on its own: lists it, watches it, sweeps it, tries again where the API server refuses that.
 
 A namespace of `watchNamespaces` may be missing, deleted, or without rights for the controller: the others go on, and
-it comes into service by itself. Stands between app.py and the janitor and the watch of each namespace. What ends for
+it comes into service by itself. Stands between app.py and the resync and the watch of each namespace. What ends for
 any other reason ends the process.
 """
 
@@ -94,7 +94,7 @@ class Namespaces:
         async with asyncio.TaskGroup() as group:
             group.create_task(_awaited(self._watch(scope)), name=f"watch {scope or '*'}")
             group.create_task(_awaited(self._check(scope)), name=f"child check {scope or '*'}")
-            group.create_task(lists.run(), name=f"janitor {scope or '*'}")
+            group.create_task(lists.run(), name=f"resync {scope or '*'}")
 
     async def _list(self, lists: Lists) -> None:
         # Between two attempts others have their turn: one may not answer for a long time.

@@ -1,4 +1,4 @@
-"""The program `efrit-mcp`: opens the backend, serves it over stdio or HTTP, lets go of it at the end."""
+"""The program `efrit-mcp`: open the backend, serve it over stdio or HTTP, close it at the end."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from mcp.server.stdio import stdio_server
 from efrit.client.backends import open_backend
 from efrit.errors import EfritError
 from efrit.mcp import settings as options
-from efrit.mcp.failures import in_words
-from efrit.mcp.fresh import FreshBackend
+from efrit.mcp.error_text import error_text
+from efrit.mcp.reloading_backend import ReloadingBackend
 from efrit.mcp.server import make_server
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs until the client closes stdin, or until it is told to stop."""
+    """Run until the client closes stdin or the process gets a signal to stop."""
     settings = options.read(arguments)
-    # Stdout is the protocol's.
+    # Stdout carries the protocol.
     logging.basicConfig(
         stream=sys.stderr,
         level=logging.INFO if settings.verbose else logging.WARNING,
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     except EfritError as error:
-        sys.exit(f"efrit-mcp: {in_words(error)}")
+        sys.exit(f"efrit-mcp: {error_text(error)}")
 
 
 async def _serve(settings: options.Settings) -> None:
@@ -43,21 +43,21 @@ async def _serve(settings: options.Settings) -> None:
 
         await serve_http(settings, settings.http)
         return
-    fresh = FreshBackend(lambda: open_backend(settings.place))
-    # What is wrong with the settings is told at once, not with the first call.
-    backend = await fresh.current()
+    reloading = ReloadingBackend(lambda: open_backend(settings.place))
+    # Wrong settings are reported at once, not by the first call.
+    backend = await reloading.current()
     try:
         server = make_server(
-            lambda _: fresh.current(), settings.access, plans=backend.kind == "cluster", one_client=True
+            lambda _: reloading.current(), settings.access, plans=backend.kind == "cluster", one_client=True
         )
         await speak(server)
     finally:
         with anyio.CancelScope(shield=True):
-            await fresh.close()
+            await reloading.close()
 
 
 async def speak(server: Server[Any]) -> None:
-    """Speaks over stdin and stdout until stdin ends."""
+    """Serve on stdin and stdout until stdin ends."""
     async with stdio_server() as (incoming, outgoing):
         await server.run(incoming, outgoing, server.create_initialization_options())
 

@@ -1,8 +1,7 @@
-"""The HTTP transport: TLS, who may come in at all, and which namespace they come to.
+"""The HTTP transport: TLS, authentication, and one endpoint for each namespace.
 
-`/mcp` is the server's own namespace, `/namespaces/NAME/mcp` any other. Every request stands for itself, so any
-replica may answer it: there are no sessions. A request passes Host and Origin, then its token, before the protocol
-sees it.
+`/mcp` is the server's own namespace, `/namespaces/NAME/mcp` any other. There are no sessions, so any replica can
+answer any request. The Host and Origin headers and the bearer token are checked before the protocol sees a request.
 """
 
 from __future__ import annotations
@@ -33,22 +32,23 @@ from starlette.types import Receive, Scope, Send
 
 from efrit.client.backends import Place, open_backend
 from efrit.client.backends import backend_of as kind_of_backend
-from efrit.client.cluster.api import Api, configuration
+from efrit.client.cluster.api import Api, load_connection
 from efrit.client.errors import NotReady
 from efrit.client.interface import Backend
 from efrit.errors import ConfigurationError, EfritError, Unauthorized
-from efrit.mcp.catalogue import Access
-from efrit.mcp.failures import in_words
-from efrit.mcp.fresh import FreshBackend
-from efrit.mcp.guard import GuardedBackend
-from efrit.mcp.review import ApiServerReviewer, Caller, Reviewer
+from efrit.mcp.access import Access
+from efrit.mcp.access_review import ApiServerReviewer, Caller, Reviewer
+from efrit.mcp.authorized_backend import AuthorizedBackend
+from efrit.mcp.error_text import error_text
+from efrit.mcp.reloading_backend import ReloadingBackend
 from efrit.mcp.server import make_server
 from efrit.mcp.settings import LOOPBACK, Http, Settings
+from efrit.mcp.tools.call import GRACE_SECONDS
 
 log = logging.getLogger(__name__)
 
-SECONDS_TO_FINISH = 5
-CERTIFICATE_SECONDS = 10.0
+SHUTDOWN_SECONDS = 5
+CERTIFICATE_CHECK_SECONDS = 10.0
 NAMESPACE = r"/namespaces/{namespace:str}/mcp"
 _CALLER = "efrit.caller"
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -58,27 +58,27 @@ OpenBackend = Callable[[str | None], Awaitable[Backend]]
 
 @dataclass
 class Backends:
-    """One backend for each namespace somebody may use, opened when it is first needed."""
+    """One backend for each namespace, opened when it is first needed."""
 
     open: OpenBackend
-    _by_namespace: dict[str | None, FreshBackend] = field(default_factory=dict)
+    _by_namespace: dict[str | None, ReloadingBackend] = field(default_factory=dict)
     _lock: anyio.Lock = field(default_factory=anyio.Lock)
 
     async def of(self, namespace: str | None) -> Backend:
-        """The backend of a namespace; None is the server's own."""
+        """Return the backend of a namespace; None is the server's own."""
         async with self._lock:
             if namespace not in self._by_namespace:
-                self._by_namespace[namespace] = FreshBackend(lambda: self.open(namespace))
+                self._by_namespace[namespace] = ReloadingBackend(lambda: self.open(namespace))
             return await self._by_namespace[namespace].current()
 
     async def close(self) -> None:
-        """Closes them all."""
+        """Close every backend."""
         for backend in self._by_namespace.values():
             await backend.close()
 
 
-class Door:
-    """Lets a request through to the protocol, or turns it away. `reviewer` None: everybody is let through."""
+class Endpoint:
+    """Passes allowed requests to the protocol and rejects others. Without a `reviewer`, every caller is allowed."""
 
     def __init__(
         self, inner: StreamableHTTPSessionManager, security: TransportSecuritySettings, reviewer: Reviewer | None
@@ -88,31 +88,31 @@ class Door:
         self._reviewer = reviewer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Host, Origin, token, then the protocol."""
+        """Check Host, Origin and token, then pass the request on."""
         request = Request(scope, receive)
         if not _NAME.fullmatch(request.path_params.get("namespace", "default")):
-            await PlainTextResponse("There is no such namespace.\n", 404)(scope, receive, send)
+            await PlainTextResponse("Not a valid name of a namespace.\n", 404)(scope, receive, send)
             return
-        refusal = await self._security.validate_request(request) or await self._identify(request)
-        if refusal is None and request.method != "POST":
-            # Without sessions a GET would open a stream on which nothing is ever sent.
-            refusal = PlainTextResponse("Send each message by POST.\n", 405, headers={"Allow": "POST"})
-        if refusal is not None:
-            await refusal(scope, receive, send)
+        rejection = await self._security.validate_request(request) or await self._authenticate(request)
+        if rejection is None and request.method != "POST":
+            # Without sessions, the stream that a GET opens would stay empty.
+            rejection = PlainTextResponse("Send each message by POST.\n", 405, headers={"Allow": "POST"})
+        if rejection is not None:
+            await rejection(scope, receive, send)
         else:
             await self._inner.handle_request(scope, receive, send)
 
-    async def _identify(self, request: Request) -> PlainTextResponse | None:
+    async def _authenticate(self, request: Request) -> PlainTextResponse | None:
         if self._reviewer is None:
             return None
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         try:
-            caller = await self._reviewer.who(token.strip()) if scheme.lower() == "bearer" else None
+            caller = await self._reviewer.authenticate(token.strip()) if scheme.lower() == "bearer" else None
         except EfritError as error:
-            return PlainTextResponse(in_words(error), 503, headers={"Retry-After": "1"})
+            return PlainTextResponse(error_text(error), 503, headers={"Retry-After": "1"})
         if caller is None:
             return PlainTextResponse(
-                "A bearer token of this cluster is needed, for example from kubectl create token.\n",
+                "A bearer token of this cluster is required; kubectl create token makes one.\n",
                 401,
                 headers={"WWW-Authenticate": 'Bearer realm="efrit"'},
             )
@@ -129,39 +129,39 @@ def make_app(
     namespace: str | None = None,
     plans: bool = False,
     state_keys: list[bytes] | None = None,
-    patience: float = 60.0,
+    grace_seconds: float = GRACE_SECONDS,
 ) -> Starlette:
-    """The application. `namespace` is the server's own: the one of `/mcp`; `plans`: it is a cluster's."""
+    """Return the application. `namespace` is the server's own, at `/mcp`; `plans`: the backends have plans."""
     own = namespace or "default"
 
-    async def backend_of(ctx: ServerRequestContext[Any, Any]) -> Backend:
-        request = _http(ctx)
+    async def backend_of(context: ServerRequestContext[Any, Any]) -> Backend:
+        request = _http_request(context)
         named = request.path_params.get("namespace")
         if reviewer is None:
             return await backends.of(None)
         caller: Caller = request.scope[_CALLER]
-        return GuardedBackend(reviewer, caller, named or own, lambda: backends.of(named or own))
+        return AuthorizedBackend(reviewer, caller, named or own, lambda: backends.of(named or own))
 
-    def principal(ctx: ServerRequestContext[Any, Any]) -> str | None:
-        caller: Caller | None = _http(ctx).scope.get(_CALLER)
-        where = _http(ctx).path_params.get("namespace") or own
+    def principal(context: ServerRequestContext[Any, Any]) -> str | None:
+        caller: Caller | None = _http_request(context).scope.get(_CALLER)
+        where = _http_request(context).path_params.get("namespace") or own
         return f"{caller.name} {caller.uid} {where}" if caller is not None else None
 
     server = make_server(
-        backend_of, access, plans=plans, patience=patience, state_keys=state_keys, principal=principal
+        backend_of, access, plans=plans, grace_seconds=grace_seconds, state_keys=state_keys, principal=principal
     )
-    return app_around(server, reviewer, security, backends.close)
+    return app_for(server, reviewer, security, backends.close)
 
 
-def app_around(
+def app_for(
     server: Server[Any],
     reviewer: Reviewer | None,
     security: TransportSecuritySettings,
-    at_the_end: Callable[[], Awaitable[None]],
+    on_shutdown: Callable[[], Awaitable[None]],
 ) -> Starlette:
-    """The application around any server of the protocol: what is in front of it, and who it is told calls."""
+    """Return the application that serves any MCP server, with the same checks in front of it."""
     manager = StreamableHTTPSessionManager(server, stateless=True, security_settings=security)
-    door = Door(manager, security, reviewer)
+    endpoint = Endpoint(manager, security, reviewer)
 
     async def alive(_: Request) -> JSONResponse:
         return JSONResponse({"status": "ok"})
@@ -169,31 +169,31 @@ def app_around(
     async def ready(_: Request) -> JSONResponse:
         try:
             if reviewer is not None:
-                await reviewer.who("is anybody there")
+                await reviewer.authenticate("readiness probe")
         except EfritError as error:
-            return JSONResponse({"status": in_words(error)}, 503)
+            return JSONResponse({"status": error_text(error)}, 503)
         return JSONResponse({"status": "ok"})
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         async with manager.run():
             yield
-        await at_the_end()
+        await on_shutdown()
 
-    routes = [Route("/healthz", alive), Route("/readyz", ready), Route("/mcp", door)]
+    routes = [Route("/healthz", alive), Route("/readyz", ready), Route("/mcp", endpoint)]
     if reviewer is not None:
-        routes.append(Route(NAMESPACE, door))
+        routes.append(Route(NAMESPACE, endpoint))
     return Starlette(routes=routes, lifespan=lifespan)
 
 
-def _http(ctx: ServerRequestContext[Any, Any]) -> Request:
-    if not isinstance(ctx.request, Request):
-        raise Unauthorized("a call that came without an HTTP request has no caller")
-    return ctx.request
+def _http_request(context: ServerRequestContext[Any, Any]) -> Request:
+    if not isinstance(context.request, Request):
+        raise Unauthorized("a call without an HTTP request has no caller")
+    return context.request
 
 
-def security_of(http: Http) -> TransportSecuritySettings:
-    """Which Host and Origin headers are accepted: on loopback its own names, elsewhere those that were named."""
+def transport_security(http: Http) -> TransportSecuritySettings:
+    """Return the accepted Host and Origin headers: the configured ones, and on loopback also its own names."""
     hosts, origins = list(http.allowed_hosts), list(http.allowed_origins)
     if http.host in LOOPBACK:
         names = ["127.0.0.1", "localhost", "[::1]"]
@@ -203,10 +203,10 @@ def security_of(http: Http) -> TransportSecuritySettings:
 
 
 async def serve_http(settings: Settings, http: Http) -> None:
-    """Serves until the process is told to stop; work goes on without it."""
+    """Serve until the process gets a signal to stop; running work continues."""
     place = settings.place
 
-    async def opened(namespace: str | None) -> Backend:
+    async def open_namespace(namespace: str | None) -> Backend:
         return await open_backend(
             Place(place.backend, place.config, place.kubeconfig, place.context, namespace or place.namespace)
         )
@@ -215,14 +215,14 @@ async def serve_http(settings: Settings, http: Http) -> None:
     api: Api | None = None
     own = place.namespace
     if http.authenticated:
-        found, own, _ = await configuration(place.kubeconfig, place.context, place.namespace)
-        api = Api(found)
+        kube_config, own, _ = await load_connection(place.kubeconfig, place.context, place.namespace)
+        api = Api(kube_config)
         reviewer = ApiServerReviewer(api, http.audiences)
     keys = [_read_key(http.state_key)] if http.state_key is not None else None
     app = make_app(
-        Backends(opened),
+        Backends(open_namespace),
         reviewer,
-        security_of(http),
+        transport_security(http),
         settings.access,
         namespace=own,
         plans=kind_of_backend(place, os.environ) == "cluster",
@@ -235,30 +235,30 @@ async def serve_http(settings: Settings, http: Http) -> None:
             await api.close()
 
 
-def bound(host: str, port: int) -> list[socket.socket]:
+def listening_sockets(host: str, port: int) -> list[socket.socket]:
     """Return a listening socket for each address of `host`. Raises `NotReady`."""
-    made: list[socket.socket] = []
+    sockets: list[socket.socket] = []
     try:
         addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         for family, _, _, _, address in addresses:
             try:
-                made.append(socket.create_server(address[:2], family=family, backlog=2048))
+                sockets.append(socket.create_server(address[:2], family=family, backlog=2048))
             except OSError as error:
-                # A name may stand for an address of a family this machine has not.
+                # A name may resolve to an address family this machine does not have.
                 if error.errno not in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT) or len(addresses) == 1:
                     raise
-        if made:
-            return made
+        if sockets:
+            return sockets
         raise OSError(errno.EADDRNOTAVAIL, os.strerror(errno.EADDRNOTAVAIL))
     except OSError as error:
-        for each in made:
-            each.close()
+        for opened in sockets:
+            opened.close()
         why = error.strerror or str(error)
         raise NotReady(f"cannot listen on {host}:{port}: {why}", "choose another --port or --host") from error
 
 
 async def listen(app: Starlette, http: Http) -> None:
-    """Listens where `http` says, until it is cancelled or the process is told to stop. Raises `NotReady`."""
+    """Serve on the address in `http` until cancelled or the process gets a signal. Raises `NotReady`."""
     config = uvicorn.Config(
         app,
         host=http.host,
@@ -268,50 +268,50 @@ async def listen(app: Starlette, http: Http) -> None:
         server_header=False,
         ssl_certfile=http.certificate,
         ssl_keyfile=http.key,
-        timeout_graceful_shutdown=SECONDS_TO_FINISH,
+        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
     )
     config.load()
     server = uvicorn.Server(config)
-    # uvicorn's own attempt ends the process from within a task, with a traceback.
-    sockets = bound(http.host, http.port)
+    # If uvicorn opens the socket and fails, it ends the process from a task, with a traceback.
+    sockets = listening_sockets(http.host, http.port)
     async with anyio.create_task_group() as group:
         if config.ssl is not None and http.certificate is not None and http.key is not None:
             config.ssl.minimum_version = ssl.TLSVersion.TLSv1_2
-            group.start_soon(_keep_certificate, config.ssl, http.certificate, http.key)
+            group.start_soon(_reload_certificate, config.ssl, http.certificate, http.key)
         serving = asyncio.create_task(server.serve(sockets))
         try:
             await asyncio.shield(serving)
         except asyncio.CancelledError:
-            # uvicorn closes its sockets only when it ends by itself.
+            # uvicorn closes its sockets only when it shuts down by itself.
             server.should_exit = True
             await serving
             raise
         group.cancel_scope.cancel()
 
 
-async def _keep_certificate(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
-    """Loads a changed certificate for the connections that come after; keeps the old one if it does not fit."""
+async def _reload_certificate(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
+    """Load a changed certificate for new connections; keep the old one if the new one is unusable."""
     seen = _stamps(certificate, key)
     while True:
-        await anyio.sleep(CERTIFICATE_SECONDS)
+        await anyio.sleep(CERTIFICATE_CHECK_SECONDS)
         if (now := _stamps(certificate, key)) == seen:
             continue
         seen = now
         try:
-            # A pair that does not fit would leave the live context without a usable key.
+            # A mismatched pair would leave the live context without a usable key.
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
             context.load_cert_chain(certificate, key)
         except (OSError, ssl.SSLError) as error:
-            log.error("the new certificate is unusable (%s): the old one stays", error)
+            log.error("the new certificate is unusable, keeping the old one: %s", error)
 
 
 def _stamps(*files: Path) -> list[tuple[int, int] | None]:
     def stamp(file: Path) -> tuple[int, int] | None:
         try:
-            known = file.stat()
+            status = file.stat()
         except OSError:
             return None
-        return known.st_mtime_ns, known.st_ino
+        return status.st_mtime_ns, status.st_ino
 
     return [stamp(file) for file in files]
 

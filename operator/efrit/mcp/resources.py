@@ -1,7 +1,7 @@
-"""What can be read by URI: instances, requests, whole results and work logs; where there are plans, those too.
+"""The resources: instances, requests, whole results, work logs and, if the backend has plans, plans.
 
-Listed in one fixed order, a page at a time; a page begins after the last URI of the one before, so that what comes or
-goes meanwhile repeats nothing.
+They are listed in the order of their URIs, one page at a time. A page begins after the last URI of the page before,
+so that nothing is repeated if resources come or go meanwhile.
 """
 
 from __future__ import annotations
@@ -12,56 +12,62 @@ from dataclasses import dataclass
 
 from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS, Resource, ResourceTemplate, TextResourceContents
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 
 from efrit.client.errors import Forbidden, NotFound
-from efrit.client.interface import Backend, Handle
-from efrit.mcp.calls import Calls
-from efrit.mcp.failures import in_words
-from efrit.mcp.plan_calls import PlanCalls, described
-from efrit.mcp.plan_waiting import where
-from efrit.mcp.waiting import sentence
+from efrit.client.interface import Backend, Handle, Instance
+from efrit.client.plans import Plans
+from efrit.mcp.error_text import error_text
+from efrit.mcp.outputs.instances import instance_list
+from efrit.mcp.outputs.plans import plan_list, plan_output
+from efrit.mcp.outputs.requests import request_output
+from efrit.mcp.plan_progress import plan_position
+from efrit.mcp.progress import request_position
 
 INSTANCES = "efrit://instances"
 PLANS = "efrit://plans"
 JSON = "application/json"
 HTML = "text/html"
+TEXT = "text/plain"
+JSON_LINES = "application/x-ndjson"
 PAGE = 100
-MOST_COMPLETIONS = 100
+MAX_COMPLETIONS = 100
 
 _URI = re.compile(
     r"efrit://(?:(instances)(?:/([A-Za-z0-9_-][A-Za-z0-9._-]*))?|requests/([A-Za-z0-9_-][A-Za-z0-9._-]*)(?:/(log|result))?"
     r"|(plans)(?:/([a-z0-9][-a-z0-9]{0,62})(?:/(report))?)?)"
 )
 
-TEMPLATES = (
+_INSTANCE = TypeAdapter(Instance)
+
+_TEMPLATES = (
     ResourceTemplate(
         uri_template="efrit://instances/{instance_id}",
         name="instance",
         title="Instance",
-        description="One Efrit instance: whether it runs and why, its figures.",
+        description="One Efrit instance: its status, reason and statistics.",
         mime_type=JSON,
     ),
     ResourceTemplate(
         uri_template="efrit://requests/{request_id}",
         name="request",
         title="Request",
-        description="A request as it is now, and its answer once it is final.",
+        description="Current state of a request, with its answer once it is final.",
         mime_type=JSON,
     ),
     ResourceTemplate(
         uri_template="efrit://requests/{request_id}/result",
         name="result",
         title="Whole result",
-        description="The whole result of a finished request, a large one too.",
-        mime_type="text/plain",
+        description="Whole result of a finished request, however large.",
+        mime_type=TEXT,
     ),
     ResourceTemplate(
         uri_template="efrit://requests/{request_id}/log",
         name="log",
         title="Work log",
-        description="What a chat or command did, turn by turn: a JSON object a line.",
-        mime_type="application/x-ndjson",
+        description="Work log of a chat or command, turn by turn: one JSON object per line.",
+        mime_type=JSON_LINES,
     ),
 )
 
@@ -70,22 +76,22 @@ _PLAN_TEMPLATES = (
         uri_template="efrit://plans/{plan_id}",
         name="plan",
         title="Plan",
-        description="A plan as it is now: its tree, the last commits, what was seen last, what it has cost.",
+        description="Current state of a plan: its tree, last commits, last observations and cost.",
         mime_type=JSON,
     ),
     ResourceTemplate(
         uri_template="efrit://plans/{plan_id}/report",
         name="report",
         title="Report of a plan",
-        description="One page with tree, commits, costs and times, made from the plan's repository alone.",
+        description="HTML page with tree, commits, costs and times, made from the plan's repository.",
         mime_type=HTML,
     ),
 )
 
 
 def templates(plans: bool) -> tuple[ResourceTemplate, ...]:
-    """Those a server tells of, always in the same order."""
-    return (*TEMPLATES, *_PLAN_TEMPLATES) if plans else TEMPLATES
+    """Return the templates a server lists, always in the same order."""
+    return (*_TEMPLATES, *_PLAN_TEMPLATES) if plans else _TEMPLATES
 
 
 @dataclass(frozen=True)
@@ -97,110 +103,119 @@ class Page:
 
 
 def request_uri(request_id: str, part: str = "") -> str:
-    """The URI of a request, or of its `result` or `log`."""
+    """Return the URI of a request, or of its `result` or `log`."""
     return f"efrit://requests/{request_id}" + (f"/{part}" if part else "")
 
 
 def request_at(uri: str) -> Handle | None:
-    """The request whose state is at `uri`; None where it is something else."""
+    """Return the request whose state is at `uri`, or None if it is another resource."""
     match = _URI.fullmatch(uri)
     return Handle(match[3]) if match is not None and match[3] is not None and match[4] is None else None
 
 
 async def page(backend: Backend, cursor: str | None, *, plans: bool = False) -> Page:
-    """The resources after `cursor`; with `plans`, those too."""
-    listed = [
+    """Return the resources after `cursor`; with `plans`, those of plans too. Raises MCPError for a wrong cursor."""
+    resources = [
         Resource(
             uri=INSTANCES,
             name="instances",
             title="Instances",
-            description="All Efrit instances and what they are doing.",
+            description="All Efrit instances and their status.",
             mime_type=JSON,
         )
     ]
     for instance in await backend.instances():
-        about = f"{instance.status}: {instance.message or instance.reason}"
-        uri = f"{INSTANCES}/{instance.id}"
-        listed.append(Resource(uri=uri, name=instance.id, title=instance.id, description=about, mime_type=JSON))
+        position = f"{instance.status}: {instance.message or instance.reason}"
+        resources.append(_resource(f"{INSTANCES}/{instance.id}", instance.id, instance.id, position))
     for state in await backend.requests():
-        uri = request_uri(state.handle.id)
-        kind = state.type.value if state.type is not None else "request"
-        listed.append(
-            Resource(uri=uri, name=state.handle.id, title=kind, description=sentence(state), mime_type=JSON)
-        )
+        title = state.type.value if state.type is not None else "request"
+        resources.append(_resource(request_uri(state.handle.id), state.handle.id, title, request_position(state)))
     if plans:
-        listed += await _plans(backend)
-    listed.sort(key=lambda each: each.uri)
+        resources += await _plan_resources(backend)
+    resources.sort(key=lambda resource: resource.uri)
     if cursor is not None:
         if _URI.fullmatch(cursor) is None:
-            raise MCPError(INVALID_PARAMS, "this cursor is none of ours: list from the beginning")
-        listed = [each for each in listed if each.uri > cursor]
-    return Page(listed[:PAGE], listed[PAGE - 1].uri if len(listed) > PAGE else None)
+            raise MCPError(INVALID_PARAMS, "unknown cursor: list again from the beginning")
+        resources = [resource for resource in resources if resource.uri > cursor]
+    return Page(resources[:PAGE], resources[PAGE - 1].uri if len(resources) > PAGE else None)
 
 
-async def _plans(backend: Backend) -> list[Resource]:
+async def _plan_resources(backend: Backend) -> list[Resource]:
     try:
-        found = await backend.planning().plans()
+        states = await backend.planning().plans()
     except (Forbidden, NotFound):
         # Who may see instances and requests need not see plans, and an older cluster has none.
         return []
-    listed = [Resource(uri=PLANS, name="plans", title="Plans", description="All plans.", mime_type=JSON)]
-    for each in found:
-        uri = f"{PLANS}/{each.name}"
-        listed.append(Resource(uri=uri, name=each.name, title=each.name, description=where(each), mime_type=JSON))
-    return listed
+    return [
+        _resource(PLANS, "plans", "Plans", "All plans."),
+        *(_resource(f"{PLANS}/{state.name}", state.name, state.name, plan_position(state)) for state in states),
+    ]
 
 
-async def read(backend: Backend, calls: Calls, uri: str) -> TextResourceContents:
-    """What is at `uri`. Raises MCPError where there is nothing."""
+def _resource(uri: str, name: str, title: str, description: str) -> Resource:
+    return Resource(uri=uri, name=name, title=title, description=description, mime_type=JSON)
+
+
+async def read(backend: Backend, uri: str) -> TextResourceContents:
+    """Return the contents at `uri`. Raises MCPError if there are none."""
     match = _URI.fullmatch(uri)
     if match is None:
-        raise missing(uri, "there are efrit://instances and efrit://requests/ID")
+        raise missing(uri, "URIs begin with efrit://instances or efrit://requests/ID")
     instances, instance, request, part, plans, plan, report = match.groups()
     try:
         if plans:
-            return await _read_plan(PlanCalls(backend), uri, plan, report)
-        if instances and instance is None:
-            return TextResourceContents(uri=uri, mime_type=JSON, text=_json(await calls.list_instances()))
-        if instance is not None:
-            return TextResourceContents(uri=uri, mime_type=JSON, text=_json(await calls.describe_instance(instance)))
-        handle = Handle(request)
-        if part == "result":
-            return TextResourceContents(uri=uri, mime_type="text/plain", text=await backend.result(handle))
-        if part == "log":
-            lines = [line.rstrip("\n") + "\n" async for line in backend.log(handle)]
-            return TextResourceContents(uri=uri, mime_type="application/x-ndjson", text="".join(lines))
-        state = await backend.get(handle)
-        return TextResourceContents(uri=uri, mime_type=JSON, text=_json(await calls.described(state)))
+            text, mime_type = await _plan_text(backend.planning(), plan, report is not None)
+        elif instances:
+            text, mime_type = await _instance_text(backend, instance)
+        else:
+            text, mime_type = await _request_text(backend, Handle(request), part)
     except NotFound as error:
-        raise missing(uri, in_words(error)) from None
+        raise missing(uri, error_text(error)) from None
+    return TextResourceContents(uri=uri, mime_type=mime_type, text=text)
 
 
-async def _read_plan(calls: PlanCalls, uri: str, plan: str | None, report: str | None) -> TextResourceContents:
-    if plan is None:
-        return TextResourceContents(uri=uri, mime_type=JSON, text=_json(await calls.list_plans()))
+async def _instance_text(backend: Backend, name: str | None) -> tuple[str, str]:
+    if name is None:
+        return _json(instance_list(await backend.instances())), JSON
+    return _INSTANCE.dump_json(await backend.instance(name), exclude_none=True).decode(), JSON
+
+
+async def _request_text(backend: Backend, handle: Handle, part: str | None) -> tuple[str, str]:
+    if part == "result":
+        return await backend.result(handle), TEXT
+    if part == "log":
+        lines = [line.rstrip("\n") + "\n" async for line in backend.log(handle)]
+        return "".join(lines), JSON_LINES
+    return _json(await request_output(backend, await backend.get(handle))), JSON
+
+
+async def _plan_text(plans: Plans, name: str | None, report: bool) -> tuple[str, str]:
+    if name is None:
+        return _json(plan_list(await plans.plans())), JSON
     if report:
-        return TextResourceContents(uri=uri, mime_type=HTML, text=await calls.report(plan))
-    return TextResourceContents(uri=uri, mime_type=JSON, text=_json(described(await calls.get(plan))))
+        from efrit.plan import report as plan_report
+
+        return plan_report.html(await plans.plan_history(name)), HTML
+    return _json(plan_output(await plans.plan(name))), JSON
 
 
-async def complete(backend: Backend, argument: str, begun: str) -> list[str]:
-    """Names that begin so, for an argument of a template."""
+async def complete(backend: Backend, argument: str, prefix: str) -> list[str]:
+    """Return the names that begin with `prefix`, for an argument of a template."""
     if argument == "instance_id":
-        names = [each.id for each in await backend.instances()]
+        names = [instance.id for instance in await backend.instances()]
     elif argument == "request_id":
-        names = [each.handle.id for each in await backend.requests()]
+        names = [state.handle.id for state in await backend.requests()]
     elif argument == "plan_id" and backend.kind == "cluster":
-        names = [each.name for each in await backend.planning().plans()]
+        names = [state.name for state in await backend.planning().plans()]
     else:
         names = []
-    return sorted(name for name in names if name.startswith(begun))
+    return sorted(name for name in names if name.startswith(prefix))
 
 
-def _json(answer: BaseModel) -> str:
-    return answer.model_dump_json(exclude_none=True)
+def _json(output: BaseModel) -> str:
+    return output.model_dump_json(exclude_none=True)
 
 
 def missing(uri: str, why: str) -> MCPError:
-    """The protocol's error where there is nothing."""
+    """Return the protocol's error for a URI without a resource."""
     return MCPError(INVALID_PARAMS, f"no resource {uri}: {why}", {"uri": uri})

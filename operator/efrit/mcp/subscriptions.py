@@ -1,6 +1,7 @@
-"""Requests whose changes a client wants to hear of between its calls, on the one connection it has.
+"""Subscriptions to requests: notifications of changes between calls, on a connection with one client.
 
-It is told that a request has changed, not how: it reads the resource again. Nothing is told of other resources.
+A notification says that a request has changed, not how: the client reads the resource again. Other resources have no
+notifications.
 """
 
 from __future__ import annotations
@@ -16,20 +17,20 @@ from efrit.client.errors import NotFound
 from efrit.client.interface import Backend, RequestState
 from efrit.errors import EfritError
 from efrit.mcp import resources
-from efrit.mcp.failures import in_words
-from efrit.mcp.waiting import watching
+from efrit.mcp.error_text import error_text
+from efrit.mcp.progress import updates_of
 
 log = logging.getLogger(__name__)
 
-MOST = 100
-"""Requests one client follows at once."""
+MAX_SUBSCRIPTIONS = 100
+"""Requests one client can follow at once."""
 
-Tell = Callable[[str], Awaitable[None]]
-"""Tells the client that what is at a URI has changed."""
+Notify = Callable[[str], Awaitable[None]]
+"""Notifies the client that the resource at a URI has changed."""
 
 
 class Subscriptions:
-    """Those of one connection, by URI; each ends with its request."""
+    """The subscriptions of one connection, by URI; each ends when its request is final."""
 
     def __init__(self) -> None:
         self._group: TaskGroup | None = None
@@ -37,47 +38,49 @@ class Subscriptions:
 
     @asynccontextmanager
     async def running(self, _: object) -> AsyncIterator[None]:
-        """As long as the server runs; all of them end with it."""
+        """Run subscriptions for as long as the server runs."""
         async with anyio.create_task_group() as self._group:
             yield
             self._group.cancel_scope.cancel()
 
-    async def begin(self, backend: Backend, uri: str, tell: Tell) -> None:
-        """Follow what is at `uri` from now on. Raises MCPError where nothing there can be followed."""
+    async def begin(self, backend: Backend, uri: str, notify: Notify) -> None:
+        """Start to follow the request at `uri`. Raises MCPError if it cannot be followed."""
         handle = resources.request_at(uri)
         if handle is None:
-            raise resources.missing(uri, "changes are told of efrit://requests/ID alone")
-        if uri not in self._open and len(self._open) >= MOST:
-            raise resources.missing(uri, f"no more than {MOST} requests are followed at once")
+            raise resources.missing(uri, "only efrit://requests/ID can be subscribed to")
+        if uri not in self._open and len(self._open) >= MAX_SUBSCRIPTIONS:
+            raise resources.missing(
+                uri, f"at most {MAX_SUBSCRIPTIONS} requests can be followed at once; unsubscribe from one"
+            )
         try:
             state = await backend.get(handle)
         except NotFound as error:
-            raise resources.missing(uri, in_words(error)) from None
+            raise resources.missing(uri, error_text(error)) from None
         self.end(uri)
         if not state.final and self._group is not None:
             scope = self._open[uri] = anyio.CancelScope()
-            self._group.start_soon(self._follow, backend, state, uri, tell, scope)
+            self._group.start_soon(self._follow, backend, state, uri, notify, scope)
 
     def end(self, uri: str) -> None:
-        """Follow it no longer."""
+        """Stop to follow the request at `uri`."""
         if (scope := self._open.pop(uri, None)) is not None:
             scope.cancel()
 
     async def _follow(
-        self, backend: Backend, known: RequestState, uri: str, tell: Tell, scope: anyio.CancelScope
+        self, backend: Backend, reported: RequestState, uri: str, notify: Notify, scope: anyio.CancelScope
     ) -> None:
         with scope:
             try:
-                async with watching(backend, known.handle) as updates:
+                async with updates_of(backend, reported.handle) as updates:
                     async for update in updates:
-                        # The first is the state as it is, which may be what the client knows.
-                        if update.state is not None and update.state != known:
-                            known = update.state
-                            await tell(uri)
+                        # The first update repeats the current state, which the client may know.
+                        if update.state is not None and update.state != reported:
+                            reported = update.state
+                            await notify(uri)
             except EfritError as error:
-                log.warning("%s is followed no longer: %s", uri, in_words(error))
+                log.warning("subscription to %s ended: %s", uri, error_text(error))
             except Exception:
-                # It is one of many, and the server has calls to answer.
-                log.exception("%s is followed no longer", uri)
+                # A defect here must not end the server, which has other calls to answer.
+                log.exception("subscription to %s ended", uri)
             if self._open.get(uri) is scope:
                 del self._open[uri]

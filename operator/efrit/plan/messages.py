@@ -1,7 +1,7 @@
-"""The words for the model: what is asked of who acts, assesses and navigates, within the room a request has.
+"""The messages to the model, for act, assess and adapt, each within the bytes that a request may have.
 
-Pure. Nothing here decides or reads an answer (`replies`). A message gives what is fixed whole, and the rest each its
-share: what is short is never cut for the sake of what is long.
+Pure. Nothing here decides or reads an answer (`model_output`). The fixed part of a message is always whole; the
+sections share the remaining bytes: a short section is never cut in favour of a long one.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from efrit.api.plan import Intent, TaskState
+from efrit.plan.model_output import Malformed, Observation, Observations, schema_text
 from efrit.plan.operations import Answer, Refused
 from efrit.plan.outline import outline
-from efrit.plan.replies import Malformed, Observation, Observations, schema_text
 from efrit.plan.tree import FAILED_FOR_GOOD, Task, path_to, raised
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What every message is about: the visited task in its tree, and what the user wants."""
+    """What every message is about: the visited task in its tree, and the user's intent."""
 
     directory: str
-    """The environment, where the work lies."""
+    """The environment, which holds the work."""
     intent: Intent
     amendments: Sequence[str]
     tree: Task
@@ -32,10 +32,10 @@ class Scene:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What an act left behind."""
+    """The result of an act."""
 
     outcome: str
-    said: str
+    report: str
     changed: Sequence[str] = ()
     diff: str = ""
 
@@ -44,7 +44,7 @@ class Work:
 class _Section:
     title: str
     render: Callable[[int], str]
-    """The text within so many bytes."""
+    """Return the text within so many bytes."""
 
 
 _ACT = """\
@@ -92,50 +92,52 @@ Answer again about the same task, with one whole JSON object of the schema you w
 
 
 def act(scene: Scene, room: int) -> str:
-    """What the one who acts is told; `room` in bytes, here and below."""
-    return _fitted(_ACT.format(directory=scene.directory), [*_the_task(scene), *_the_rest(scene)], room)
+    """Return the message for an act, of at most `room` bytes."""
+    return _fitted(_ACT.format(directory=scene.directory), [*_task_sections(scene), *_plan_sections(scene)], room)
 
 
 def assess(scene: Scene, work: Work | None, facts: Mapping[str, Any], room: int) -> str:
-    """What the assessor is told; `work` is None for a parent, which is not acted on."""
-    sections = _the_task(scene)
+    """Return the message to the assessor, of at most `room` bytes; `work` is None for a parent, which has no act."""
+    sections = _task_sections(scene)
     if work is not None:
         sections += [
-            _text("How the act ended", f"{work.outcome}. {work.said}"),
+            _text("How the act ended", f"{work.outcome}. {work.report}"),
             _listed("Files it changed", work.changed),
             _text("What it changed", work.diff),
         ]
-    sections.append(_text("What the commands of the project say", told_facts(facts)))
+    sections.append(_text("What the commands of the project say", facts_text(facts)))
     head = _ASSESS.format(directory=scene.directory, schema=schema_text(Observations))
-    return _fitted(head, [*sections, *_the_rest(scene)], room)
+    return _fitted(head, [*sections, *_plan_sections(scene)], room)
 
 
 def adapt(scene: Scene, observations: Sequence[Observation], room: int) -> str:
-    """What the navigator is told."""
+    """Return the message to the navigator, of at most `room` bytes."""
     head = _ADAPT.format(verdicts=_verdicts(scene.task), root=scene.tree.id, schema=schema_text(Answer))
-    seen = _listed("What was observed", [_told(each) for each in observations])
-    return _fitted(head, [*_the_task(scene), seen, *_the_rest(scene)], room)
+    observed = _listed("What was observed", list(map(_observation_line, observations)))
+    return _fitted(head, [*_task_sections(scene), observed, *_plan_sections(scene)], room)
 
 
 def repair(malformed: Malformed) -> str:
-    """What a model is told whose answer could not be read, in the same session."""
+    """Return the message to a model whose answer could not be read, in the same session."""
     return _AGAIN.format(problems=_bullets(malformed.sentences))
 
 
-def refusal(refused: Refused) -> str:
-    """What the navigator is told whose answer was not carried out, in the same session."""
-    return _REFUSED.format(problems=_bullets(refused.sentences))
+def second_chance(problem: Malformed | Refused) -> str:
+    """Return the message to the navigator whose answer could not be read, or was not carried out."""
+    if isinstance(problem, Malformed):
+        return repair(problem)
+    return _REFUSED.format(problems=_bullets(problem.sentences))
 
 
-def told_facts(facts: Mapping[str, Any]) -> str:
-    """The results of the assess commands as text; of any shape, as they come from outside."""
+def facts_text(facts: Mapping[str, Any]) -> str:
+    """Return the results of the assess commands as text; their shape is unchecked, as they come from outside."""
     parts = []
     for perspective, results in facts.items():
-        for each in results if isinstance(results, list) else ():
-            if not isinstance(each, dict):
+        for result in results if isinstance(results, list) else ():
+            if not isinstance(result, dict):
                 continue
-            ended = "timed out" if each.get("timedOut") else f"exit code {json.dumps(each.get('exitCode'))}"
-            parts.append(f"[{perspective}] $ {each.get('command')}\n{ended}\n{each.get('output') or ''}".rstrip())
+            ended = "timed out" if result.get("timedOut") else f"exit code {json.dumps(result.get('exitCode'))}"
+            parts.append(f"[{perspective}] $ {result.get('command')}\n{ended}\n{result.get('output') or ''}".rstrip())
     return "\n\n".join(parts)
 
 
@@ -146,26 +148,26 @@ def _verdicts(task: Task) -> str:
             ". THIS TIME it would be given up and left to its parent, unless you decompose, remove"
             f"{'' if task.failure_threshold >= FAILED_FOR_GOOD else ' or retry'} it in this answer"
         )
-    said = [f"done: the task is finished{'' if task.is_atomic else ' and so is everything below it'}", failed]
+    lines = [f"done: the task is finished{'' if task.is_atomic else ' and so is everything below it'}", failed]
     if not task.is_atomic:
         if any(child.state is TaskState.FAILED for child in task.children):
-            said.append("(a task below it was given up: retry, decompose or remove it, or do without)")
+            lines.append("(a task below it was given up: retry, decompose or remove it, or do without)")
         else:
-            said.append("open: it is not finished yet; your operations add what is still to be done below it")
-    return f"Your verdict on {task.id}:\n{_bullets(said)}"
+            lines.append("open: it is not finished yet; your operations add what is still to be done below it")
+    return f"Your verdict on {task.id}:\n{_bullets(lines)}"
 
 
-def _the_task(scene: Scene) -> list[_Section]:
+def _task_sections(scene: Scene) -> list[_Section]:
     task = scene.task
-    way = [f"{each.id}: {each.description}" for each in path_to(scene.tree, task.id)[1:-1]]
+    parents = [f"{parent.id}: {parent.description}" for parent in path_to(scene.tree, task.id)[1:-1]]
     return [
         _text(f"The task {task.id} ({task.type.value})", task.description),
         _listed("What earlier attempts at it taught", task.lessons),
-        _listed("What it is a part of, from above", way),
+        _listed("What it is a part of, from above", parents),
     ]
 
 
-def _the_rest(scene: Scene) -> list[_Section]:
+def _plan_sections(scene: Scene) -> list[_Section]:
     return [
         _text("The intent", scene.intent.description),
         _listed("Acceptance criteria", scene.intent.acceptance_criteria),
@@ -175,7 +177,7 @@ def _the_rest(scene: Scene) -> list[_Section]:
     ]
 
 
-def _told(observation: Observation) -> str:
+def _observation_line(observation: Observation) -> str:
     evidence = f" ({observation.evidence})" if observation.evidence else ""
     return f"[{observation.perspective}] {observation.statement}{evidence}"
 
@@ -185,7 +187,7 @@ def _bullets(lines: Sequence[str]) -> str:
 
 
 def _text(title: str, text: str) -> _Section:
-    # The API server refuses a NUL, whoever wrote it. What stands for it is longer, and so counts before the cut.
+    # The API server refuses a NUL. The replacement is longer, so it is made before the cut.
     return _Section(title, lambda room: cut(text.strip().replace("\0", "\ufffd"), room))
 
 
@@ -197,16 +199,16 @@ _EVERYTHING = 1 << 40
 
 
 def _fitted(head: str, sections: Sequence[_Section], room: int) -> str:
-    """Head and sections, the short ones whole, the long ones cut to equal shares of what is left."""
-    whole = {at: text for at, each in enumerate(sections) if (text := each.render(_EVERYTHING))}
-    left = room - len(head.encode()) - sum(len(_titled(sections[at].title, "").encode()) for at in whole)
-    size = {at: len(text.encode()) for at, text in whole.items()}
+    """Return head and sections, the short ones whole, the long ones cut to equal shares of what is left."""
+    whole = {index: text for index, section in enumerate(sections) if (text := section.render(_EVERYTHING))}
+    left = room - len(head.encode()) - sum(len(_titled(sections[index].title, "").encode()) for index in whole)
+    size = {index: len(text.encode()) for index, text in whole.items()}
     texts: dict[int, str] = {}
-    for waiting, at in zip(range(len(whole), 0, -1), sorted(whole, key=size.__getitem__), strict=True):
-        share = max(left // waiting, 0)
-        texts[at] = whole[at] if size[at] <= share else sections[at].render(share)
-        left -= len(texts[at].encode())
-    return "".join([head, *(_titled(sections[at].title, texts[at]) for at in sorted(texts))])
+    for remaining, index in zip(range(len(whole), 0, -1), sorted(whole, key=size.__getitem__), strict=True):
+        share = max(left // remaining, 0)
+        texts[index] = whole[index] if size[index] <= share else sections[index].render(share)
+        left -= len(texts[index].encode())
+    return "".join([head, *(_titled(sections[index].title, texts[index]) for index in sorted(texts))])
 
 
 def _titled(title: str, text: str) -> str:
@@ -214,7 +216,7 @@ def _titled(title: str, text: str) -> str:
 
 
 def cut(text: str, room: int) -> str:
-    """Head and tail of `text` within `room` bytes, with a note of what is missing between."""
+    """Return head and tail of `text` within `room` bytes, with a note of what is missing between."""
     data = text.encode("utf-8", "replace")
     if len(data) <= room:
         return data.decode()

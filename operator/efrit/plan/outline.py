@@ -1,6 +1,6 @@
-"""A tree within bounds: what is nearest to the current task first, as lines of text or for the status.
+"""A tree within bounds: the tasks nearest to the current one first, as lines of text or for the status.
 
-Pure. `view` and `messages` build on it; nothing here knows what the lines are for.
+Pure. `view` and `messages` use it.
 """
 
 from __future__ import annotations
@@ -12,56 +12,60 @@ from itertools import count
 from efrit.api.plan import TaskState
 from efrit.plan.tree import Task, path_to, walk
 
-# What a task off the way costs against its neighbour; one that is done tells least of what comes.
-_A_LEVEL = 8
-_DONE = 4
+# The distance of a task off the path, against that of its neighbour; a done task says least about what comes.
+_LEVEL_DISTANCE = 8
+_DONE_FACTOR = 4
 _LONGEST_LINES = (4_000, 400, 160, 60)
 
 
 def nearest(tree: Task, current: str | None) -> Iterator[Task]:
-    """Every task, the way from the root to `current` first, then what is around it; never one before its parent."""
-    way = {task.id for task in path_to(tree, current)} if current else set()
-    turns = count()
-    waiting = [(0, next(turns), tree)]
-    while waiting:
-        cost, _, task = heapq.heappop(waiting)
+    """Yield every task: the path from the root to `current` first, then by distance; a parent before its children."""
+    path = {task.id for task in path_to(tree, current)} if current else set()
+    # Tasks of one distance come in the order of the tree, and are never compared themselves.
+    order = count()
+    queue = [(0, next(order), tree)]
+    while queue:
+        distance_above, _, task = heapq.heappop(queue)
         yield task
-        here = next((at for at, child in enumerate(task.children) if child.id in way), None)
-        if here is None:
-            here = next((at for at, child in enumerate(task.children) if child.is_pending), 0)
-        for at, child in enumerate(task.children):
-            away = 0 if child.id in way else _A_LEVEL + abs(at - here)
-            if child.state is TaskState.DONE and child.id not in way:
-                away *= _DONE
-            heapq.heappush(waiting, (cost + away, next(turns), child))
+        center = next((index for index, child in enumerate(task.children) if child.id in path), None)
+        if center is None:
+            center = next((index for index, child in enumerate(task.children) if child.is_pending), 0)
+        for index, child in enumerate(task.children):
+            distance = 0 if child.id in path else _LEVEL_DISTANCE + abs(index - center)
+            if child.state is TaskState.DONE and child.id not in path:
+                distance *= _DONE_FACTOR
+            heapq.heappush(queue, (distance_above + distance, next(order), child))
 
 
 def hidden(tree: Task, shown: set[str]) -> dict[str, dict[TaskState, int]]:
-    """By id of a shown task, how many tasks below it are not shown, by state; `shown` has every parent of its."""
-    found: dict[str, dict[TaskState, int]] = {}
+    """Return, by id of a shown task, the numbers of tasks below it that are not shown, by state.
 
-    def look(task: Task, above: str) -> None:
+    `shown` has the parents of all its tasks.
+    """
+    counts: dict[str, dict[TaskState, int]] = {}
+
+    def visit(task: Task, ancestor: str) -> None:
         if task.id in shown:
-            above = task.id
+            ancestor = task.id
         else:
-            of = found.setdefault(above, dict.fromkeys(TaskState, 0))
-            of[task.state] += 1
+            by_state = counts.setdefault(ancestor, dict.fromkeys(TaskState, 0))
+            by_state[task.state] += 1
         for child in task.children:
-            look(child, above)
+            visit(child, ancestor)
 
-    look(tree, tree.id)
-    return found
+    visit(tree, tree.id)
+    return counts
 
 
 def outline(tree: Task, current: str | None, room: int) -> str:
-    """The tree as indented lines of at most `room` bytes: descriptions are cut first, then what is far is counted."""
+    """Return the tree as lines of at most `room` bytes: descriptions are cut first, then distant tasks counted."""
     lengths = {task.id: len(task.description) for task, _ in walk(tree)}
-    everything = set(lengths)
+    all_ids = set(lengths)
     for longest in _LONGEST_LINES:
         # Not worth rendering: the descriptions alone are too long.
         if sum(min(length, longest) for length in lengths.values()) > room:
             continue
-        text = _lines(tree, current, everything, longest)
+        text = _lines(tree, current, all_ids, longest)
         if len(text.encode()) <= room:
             return text
     shown = _first_that_fit(tree, current, room)
@@ -69,7 +73,7 @@ def outline(tree: Task, current: str | None, room: int) -> str:
         text = _lines(tree, current, set(shown), _LONGEST_LINES[-1])
         if len(text.encode()) <= room:
             return text
-        # What is left out is counted, and that takes room, too.
+        # The counts of what is left out take bytes, too.
         shown = shown[: len(shown) * 9 // 10]
     return ""
 
@@ -98,20 +102,20 @@ def _lines(tree: Task, current: str | None, shown: set[str], longest: int) -> st
             continue
         lines.append(_line(task, depth, current, longest))
         if below := left_out.get(task.id):
-            told = ", ".join(f"{number} {state}" for state, number in below.items() if number)
-            lines.append(f"{'  ' * depth}  (left out here: {told})")
+            states = ", ".join(f"{number} {state}" for state, number in below.items() if number)
+            lines.append(f"{'  ' * depth}  (left out here: {states})")
     return "\n".join(lines)
 
 
 def _facts(task: Task) -> str:
-    told = [task.type.value, task.state.value]
+    facts = [task.type.value, task.state.value]
     if task.failure_threshold:
-        told.append(f"threshold {task.failure_threshold:g}")
-    return f"({', '.join(told)})"
+        facts.append(f"threshold {task.failure_threshold:g}")
+    return f"({', '.join(facts)})"
 
 
 def one_line(text: str, longest: int) -> str:
-    """`text` without line breaks and control characters, cut to `longest` characters with an ellipsis."""
+    """Return `text` without line breaks and control characters, cut to `longest` characters with an ellipsis."""
     plain = text if text.isprintable() else "".join(char if char.isprintable() else " " for char in text)
     flat = " ".join(plain.split())
     return flat if len(flat) <= longest else flat[: max(longest - 1, 0)].rstrip() + "…"

@@ -1,7 +1,7 @@
-"""A plan's whole story for people: one page of HTML, its tree as SVG, or lines for a terminal.
+"""A plan's history for people: one page of HTML, its tree as SVG, or lines for a terminal.
 
 Pure and made from the history alone, which git keeps: the same history always gives the same bytes.
-Everything in it was written by somebody else and is escaped; a page loads and runs nothing.
+All texts come from outside and are escaped; a page loads and runs nothing.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
+from efrit.plan.history import History, HistoryCommit, parse_history
 from efrit.plan.outline import one_line, outline
-from efrit.plan.story import Story, ToldCommit, parse_story
 from efrit.plan.tree import Task, counts, walk
 
 _ROW, _INDENT, _MARGIN = 24, 22, 14
@@ -30,7 +30,7 @@ code { font-size: .9em }
 .bar { background: var(--pending); height: .5rem; min-width: 1px }
 """
 
-# Given to the picture itself, so that it looks the same outside of the page.
+# Part of the picture itself, so that it looks the same outside of the page.
 _PICTURE_STYLE = """
 text { font: 13px system-ui, sans-serif; fill: currentColor }
 .id { font-family: ui-monospace, monospace; font-weight: 600 }
@@ -39,82 +39,84 @@ text { font: 13px system-ui, sans-serif; fill: currentColor }
 """
 
 
-def html(history: Mapping[str, Any]) -> str:
-    """One self-contained page. Raises `InvalidPosition`."""
-    story = parse_story(history)
-    title = _text(f"Plan {story.plan}")
+def html(answer: Mapping[str, Any]) -> str:
+    """Return one self-contained page. Raises `InvalidPlanRecord`."""
+    history = parse_history(answer)
+    title = _text(f"Plan {history.plan}")
     parts = [
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{title}</title>',
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">",
         f"<style>{_STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>",
-        f'<p class="intent">{_paragraph(story.intent.description)}</p>',
-        _list("Acceptance criteria", story.intent.acceptance_criteria),
-        _list("Constraints", story.intent.constraints),
-        _list("Amendments", story.amendments),
-        f"<h2>Summary</h2>\n{_table(('', ''), _summary(story))}",
-        f'<h2>Tree</h2>\n<div class="tree">\n{_picture(story.tree)}\n</div>' if story.tree is not None else "",
-        f"<h2>Commits</h2>\n{_table(_COMMIT_HEAD, map(_commit_row, story.commits))}",
-        f"<h2>Costs by task</h2>\n{_costs(story)}",
+        f'<p class="intent">{_paragraph(history.intent.description)}</p>',
+        _list("Acceptance criteria", history.intent.acceptance_criteria),
+        _list("Constraints", history.intent.constraints),
+        _list("Amendments", history.amendments),
+        f"<h2>Summary</h2>\n{_table(('', ''), _summary(history))}",
+        f'<h2>Tree</h2>\n<div class="tree">\n{_picture(history.tree)}\n</div>' if history.tree is not None else "",
+        f"<h2>Commits</h2>\n{_table(_COMMIT_HEAD, map(_commit_row, history.commits))}",
+        f"<h2>Costs by task</h2>\n{_costs(history)}",
         "</body>\n</html>\n",
     ]
     return "\n".join(part for part in parts if part)
 
 
-def svg(history: Mapping[str, Any]) -> str:
-    """The tree as a picture. Raises `InvalidPosition`."""
-    story = parse_story(history)
-    return _picture(story.tree) + "\n" if story.tree is not None else '<svg xmlns="http://www.w3.org/2000/svg"/>\n'
+def svg(answer: Mapping[str, Any]) -> str:
+    """Return the tree as a picture. Raises `InvalidPlanRecord`."""
+    history = parse_history(answer)
+    return (
+        _picture(history.tree) + "\n" if history.tree is not None else '<svg xmlns="http://www.w3.org/2000/svg"/>\n'
+    )
 
 
-def lines(history: Mapping[str, Any]) -> list[str]:
-    """The same for a terminal, without colours. Raises `InvalidPosition`."""
-    story = parse_story(history)
-    told = [f"Plan {one_line(story.plan, 63)}", one_line(story.intent.description, 400), ""]
-    for title, each in (
-        ("Acceptance criteria", story.intent.acceptance_criteria),
-        ("Constraints", story.intent.constraints),
-        ("Amendments", story.amendments),
+def lines(answer: Mapping[str, Any]) -> list[str]:
+    """Return the history as lines for a terminal, without colours. Raises `InvalidPlanRecord`."""
+    history = parse_history(answer)
+    report = [f"Plan {one_line(history.plan, 63)}", one_line(history.intent.description, 400), ""]
+    for title, texts in (
+        ("Acceptance criteria", history.intent.acceptance_criteria),
+        ("Constraints", history.intent.constraints),
+        ("Amendments", history.amendments),
     ):
-        if each:
-            told += [title, *(f"  - {one_line(text, 400)}" for text in each), ""]
-    told += [f"{name}: {value}" for name, value in _summary(story)]
-    if story.tree is not None:
-        told += ["", "Tree", *(f"  {line}" for line in outline(story.tree, None, _EVERYTHING).split("\n"))]
-    told += ["", "Commits"]
-    for commit in story.commits:
+        if texts:
+            report += [title, *(f"  - {one_line(text, 400)}" for text in texts), ""]
+    report += [f"{name}: {value}" for name, value in _summary(history)]
+    if history.tree is not None:
+        report += ["", "Tree", *(f"  {line}" for line in outline(history.tree, None, _EVERYTHING).split("\n"))]
+    report += ["", "Commits"]
+    for commit in history.commits:
         step, when, subject, outcome, tokens, seconds = _commit_row(commit)
-        told.append(
+        report.append(
             f"  {step:>4}  {when:<20}  {tokens:>9}  {seconds:>9}  {subject}{f' ({outcome})' if outcome else ''}"
         )
-    told += ["", "Costs by task"]
-    for task, cost in story.by_task.items():
-        told.append(f"  {one_line(task, 63)}: {cost.tokens} tokens, {cost.seconds:g} s, {cost.acts} acts")
-    return told
+    report += ["", "Costs by task"]
+    for task, cost in history.by_task.items():
+        report.append(f"  {one_line(task, 63)}: {cost.tokens} tokens, {cost.seconds:g} s, {cost.acts} acts")
+    return report
 
 
-def _summary(story: Story) -> list[tuple[str, str]]:
-    told = []
-    if story.tree is not None:
-        states = counts(story.tree)
-        told.append(("Root", story.tree.state.value))
-        told.append(("Tasks", ", ".join(f"{number} {name}" for name, number in states.items() if name != "tasks")))
-    kinds = [commit.kind for commit in story.commits]
-    told.append(("Commits", f"{len(kinds)}, of these {kinds.count('act')} acts and {kinds.count('adapt')} adapts"))
+def _summary(history: History) -> list[tuple[str, str]]:
+    rows = []
+    if history.tree is not None:
+        states = counts(history.tree)
+        rows.append(("Root", history.tree.state.value))
+        rows.append(("Tasks", ", ".join(f"{number} {name}" for name, number in states.items() if name != "tasks")))
+    kinds = [commit.kind for commit in history.commits]
+    rows.append(("Commits", f"{len(kinds)}, of these {kinds.count('act')} acts and {kinds.count('adapt')} adapts"))
     sent, received = (
-        sum(getattr(each, name) for each in story.commits) for name in ("input_tokens", "output_tokens")
+        sum(getattr(commit, name) for commit in history.commits) for name in ("input_tokens", "output_tokens")
     )
-    told.append(("Tokens", f"{sent} in, {received} out"))
-    told.append(("Work", f"{story.total.seconds:g} s"))
-    if story.lasted is not None:
-        told.append(("From the first commit to the last", f"{story.lasted:g} s"))
-    return told
+    rows.append(("Tokens", f"{sent} in, {received} out"))
+    rows.append(("Work", f"{history.total.seconds:g} s"))
+    if history.duration is not None:
+        rows.append(("From the first commit to the last", f"{history.duration:g} s"))
+    return rows
 
 
 _COMMIT_HEAD = ("Step", "Time", "Subject", "Outcome", "Tokens", "Seconds")
 _NUMBERS = {"Step", "Tokens", "Seconds", "Acts"}
 
 
-def _commit_row(commit: ToldCommit) -> tuple[str, ...]:
+def _commit_row(commit: HistoryCommit) -> tuple[str, ...]:
     return (
         "" if commit.step is None else str(commit.step),
         "" if commit.time is None else commit.time.strftime("%Y-%m-%d %H:%M:%S"),
@@ -125,13 +127,13 @@ def _commit_row(commit: ToldCommit) -> tuple[str, ...]:
     )
 
 
-def _costs(story: Story) -> str:
-    costs = story.by_task
-    dearest = max((cost.tokens for cost in costs.values()), default=0) or 1
+def _costs(history: History) -> str:
+    costs = history.by_task
+    highest = max((cost.tokens for cost in costs.values()), default=0) or 1
     rows = "".join(
         f'<tr><td><code>{_text(task)}</code></td><td class="n">{cost.acts}</td><td class="n">{cost.tokens}</td>'
         f'<td class="n">{cost.seconds:g}</td>'
-        f'<td><div class="bar" style="width: {100 * max(cost.tokens, 0) // dearest}%"></div></td></tr>\n'
+        f'<td><div class="bar" style="width: {100 * max(cost.tokens, 0) // highest}%"></div></td></tr>\n'
         for task, cost in costs.items()
     )
     head = _head(("Task", "Acts", "Tokens", "Seconds", ""))
@@ -139,9 +141,9 @@ def _costs(story: Story) -> str:
 
 
 def _picture(tree: Task) -> str:
-    """One row for each task, joined to its parent."""
+    """Return a picture with a row for each task, joined to its parent."""
     rows: dict[str, int] = {}
-    marks, ways, widest = [], [], 0
+    marks, connections, widest = [], [], 0
     parents = {child.id: task.id for task, _ in walk(tree) for child in task.children}
     for row, (task, depth) in enumerate(walk(tree)):
         rows[task.id] = row
@@ -158,12 +160,12 @@ def _picture(tree: Task) -> str:
         )
         if task.id in parents:
             above = _MARGIN + rows[parents[task.id]] * _ROW + 6
-            ways.append(f'<path class="way" d="M{x - _INDENT} {above}V{y}H{x - 6}"/>')
+            connections.append(f'<path class="way" d="M{x - _INDENT} {above}V{y}H{x - 6}"/>')
         widest = max(widest, x + 13 + 9 * (len(task.id) + len(label) + len(threshold) + 1))
     height = 2 * _MARGIN + (len(rows) - 1) * _ROW
     size = f'width="{widest}" height="{height}" viewBox="0 0 {widest} {height}"'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {size}>\n<style>{_PICTURE_STYLE}</style>'
-    return "\n".join([head, *ways, *marks, "</svg>"])
+    return "\n".join([head, *connections, *marks, "</svg>"])
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -187,7 +189,7 @@ def _kind(name: str) -> str:
 def _list(title: str, items: Sequence[str]) -> str:
     if not items:
         return ""
-    return f"<h2>{title}</h2>\n<ul>\n" + "".join(f"<li>{_text(each)}</li>\n" for each in items) + "</ul>"
+    return f"<h2>{title}</h2>\n<ul>\n" + "".join(f"<li>{_text(item)}</li>\n" for item in items) + "</ul>"
 
 
 def _paragraph(text: str) -> str:
@@ -195,5 +197,5 @@ def _paragraph(text: str) -> str:
 
 
 def _text(text: str) -> str:
-    """Escaped; what is no character of a page or a picture is replaced."""
+    """Return the text escaped; characters that a page or a picture cannot have are replaced."""
     return escape("".join(char if char.isprintable() else " " for char in text))

@@ -13,8 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from efrit.api.plan import TaskState, TaskType
 from efrit.errors import InvalidTree
+from efrit.protocol.json_limits import MOST_PARTS, too_heavy
 from efrit.protocol.model import explain
-from efrit.protocol.weight import MOST_PARTS, too_heavy
 
 ROOT = "root"
 """Id of the root of every tree; its description is the intent's."""

@@ -9,6 +9,19 @@ from typing import TYPE_CHECKING
 from efrit.lazily import attributes_of
 
 if TYPE_CHECKING:
+    from efrit.protocol.enums import (
+        PROTOCOL_VERSION,
+        EmacsState,
+        EventName,
+        Outcome,
+        Reason,
+        RequestState,
+        RequestType,
+        ResponseStatus,
+        RestartReason,
+        RetryPolicy,
+        SessionStatus,
+    )
     from efrit.protocol.events import Event, EventId, LogEnd, Reset, parse_event
     from efrit.protocol.fields import RequestIdField, SessionId
     from efrit.protocol.ids import (
@@ -26,26 +39,16 @@ if TYPE_CHECKING:
     from efrit.protocol.request import Budget, Digest, Request, RequestOptions, SessionOption, digest
     from efrit.protocol.response import Response, failure
     from efrit.protocol.session import Progress, Session, Usage, kind_label
-    from efrit.protocol.states import (
-        PROTOCOL_VERSION,
-        EmacsState,
-        EventName,
-        Outcome,
-        Reason,
-        RequestState,
-        RequestType,
-        ResponseStatus,
-        RetryPolicy,
-        SessionStatus,
-    )
-    from efrit.protocol.times import Timestamp, as_utc, from_epoch, rfc3339
+    from efrit.protocol.times import as_utc, from_epoch, rfc3339
     from efrit.protocol.view import (
         DiskProblem,
         DiskStats,
+        EmacsRestart,
         EmacsStats,
         ErrorBody,
         ErrorDetail,
         Heartbeat,
+        ModelKey,
         RequestList,
         RequestView,
         Stats,
@@ -58,6 +61,7 @@ __all__ = [
     "Digest",
     "DiskProblem",
     "DiskStats",
+    "EmacsRestart",
     "EmacsState",
     "EmacsStats",
     "ErrorBody",
@@ -67,6 +71,7 @@ __all__ = [
     "EventName",
     "Heartbeat",
     "LogEnd",
+    "ModelKey",
     "Outcome",
     "Progress",
     "Reason",
@@ -81,13 +86,13 @@ __all__ = [
     "Reset",
     "Response",
     "ResponseStatus",
+    "RestartReason",
     "RetryPolicy",
     "Session",
     "SessionId",
     "SessionOption",
     "SessionStatus",
     "Stats",
-    "Timestamp",
     "Usage",
     "as_utc",
     "canonical_json",
@@ -119,11 +124,14 @@ __getattr__ = attributes_of(
         "request": "Budget Digest Request RequestOptions SessionOption digest",
         "response": "Response failure",
         "session": "Progress Session Usage kind_label",
-        "states": (
+        "enums": (
             "PROTOCOL_VERSION EmacsState EventName Outcome Reason RequestState RequestType "
-            "ResponseStatus RetryPolicy SessionStatus"
+            "ResponseStatus RestartReason RetryPolicy SessionStatus"
         ),
-        "times": "Timestamp as_utc from_epoch rfc3339",
-        "view": "DiskProblem DiskStats EmacsStats ErrorBody ErrorDetail Heartbeat RequestList RequestView Stats",
+        "times": "as_utc from_epoch rfc3339",
+        "view": (
+            "DiskProblem DiskStats EmacsRestart EmacsStats ErrorBody ErrorDetail Heartbeat ModelKey RequestList "
+            "RequestView Stats"
+        ),
     },
 )

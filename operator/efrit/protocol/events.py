@@ -7,12 +7,12 @@ that has one: a client cut off in between asks again with its old id, or none, a
 import re
 from typing import Annotated, NamedTuple, Self
 
-from pydantic import Field
+from msgspec import Meta
 
 from efrit.errors import InvalidEvent
+from efrit.protocol.enums import Outcome, Reason
 from efrit.protocol.fields import RequestIdField
 from efrit.protocol.model import WireModel
-from efrit.protocol.states import Outcome, Reason
 from efrit.protocol.view import QueueId, RequestView, Stats
 
 _EPOCH = r"[A-Za-z0-9]{1,64}"
@@ -38,14 +38,14 @@ class EventId(NamedTuple):
         return cls(match[1], int(match[2]))
 
 
-class Reset(WireModel):
+class Reset(WireModel, frozen=True, kw_only=True):
     """Forget what you knew of this queue: all of it follows."""
 
     queue_id: QueueId
-    epoch: Annotated[str, Field(pattern=rf"^{_EPOCH}$")]
+    epoch: Annotated[str, Meta(pattern=rf"^{_EPOCH}\Z")]
 
 
-class LogEnd(WireModel):
+class LogEnd(WireModel, frozen=True, kw_only=True):
     """The last event of a work log: how the request ended; None where nobody knows any more."""
 
     id: RequestIdField

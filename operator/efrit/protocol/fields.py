@@ -2,20 +2,16 @@
 
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from msgspec import Meta
 
-from efrit.protocol.ids import MAX_ID_LENGTH, RequestId, is_request_id
+from efrit.protocol.ids import MAX_ID_LENGTH, RequestId
 
+ID_PATTERN = r"^(?!\.{1,2}\Z)[A-Za-z0-9._-]{1,128}\Z"
+ID_RULE = f"use 1 to {MAX_ID_LENGTH} of A-Z a-z 0-9 . _ - (not . or ..)"
+"""What `ID_PATTERN` asks for, in words."""
 
-def _check(text: str) -> str:
-    # pydantic turns a ValueError into a field error and lets everything else through.
-    if not is_request_id(text):
-        raise ValueError(f"use 1 to {MAX_ID_LENGTH} of A-Z a-z 0-9 . _ - (not . or ..)")
-    return text
+RequestIdField = Annotated[RequestId, Meta(pattern=ID_PATTERN)]
+"""`RequestId` as a model field: checked where a model is read."""
 
-
-RequestIdField = Annotated[RequestId, AfterValidator(_check)]
-"""`RequestId` as a model field: checked at the border of every model."""
-
-SessionId = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,128}$")]
+SessionId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,128}\Z")]
 """Id of a session with the model, made by Emacs; safe as the beginning of a file name."""

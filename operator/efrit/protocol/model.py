@@ -1,98 +1,179 @@
-"""The base of every wire model, and how one becomes JSON text."""
+"""The base of every wire model: how JSON text becomes one, and one becomes JSON text."""
 
 import json
 import math
-from collections.abc import Callable
-from typing import Annotated, Any, Self
+import re
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from functools import cache
+from typing import Annotated, Any, Self, TypeVar, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, ValidationError
+import msgspec
+from msgspec import Meta, Struct
+from msgspec.structs import force_setattr, replace
 
 from efrit.errors import ProtocolError
-from efrit.protocol.weight import MOST_PARTS, too_heavy
+from efrit.protocol.fields import ID_PATTERN, ID_RULE
+from efrit.protocol.json_limits import MOST_PARTS, too_heavy
+from efrit.protocol.times import as_written, rfc3339
 
-_MOST_PROBLEMS = 5
 _LONGEST_PROBLEM = 300
+_LOCATED = re.compile(r"(?P<problem>.*?)(?: - at (?:`key` in )?`\$\.?(?P<where>.*)`)?", re.DOTALL)
+_DEEPEST = 64
+
+T = TypeVar("T")
 
 
-def explain(error: ValidationError) -> str:
-    """One line a person understands: `options.timeout: Input should be greater than 0; …`.
+def explain(error: Exception) -> str:
+    """Return one line a person understands: `options.timeout: Expected float > 0.0`."""
+    if isinstance(error, UnicodeDecodeError):
+        return "it is not UTF-8"
+    if isinstance(error, RecursionError):
+        return "it is nested too deep"
+    match = _LOCATED.fullmatch(str(error))
+    if match is None:
+        return str(error)[:_LONGEST_PROBLEM]
+    problem = match["problem"].replace(f"Expected `str` matching regex {ID_PATTERN!r}", ID_RULE)
+    problem = problem.replace(" | ", " or ").replace("`", "")
+    if len(problem) > _LONGEST_PROBLEM:
+        problem = problem[:_LONGEST_PROBLEM] + "…"
+    where = (match["where"] or "").removeprefix("extra")
+    return f"{where}: {problem}" if where else problem
 
-    Names of keys are the sender's: of them, and of the problems, only so many are repeated.
+
+def read(kind: type[T], value: Any) -> T:
+    """Return the `kind` that `value`, parsed JSON, stands for. Raises `ValueError`.
+
+    A number in a string is a number, 3.0 is 3: other writers of JSON are not as strict as ours.
     """
-    parts = []
-    problems = error.errors(include_url=False, include_input=False, include_context=False)
-    for item in problems[:_MOST_PROBLEMS]:
-        where = ".".join(str(step) for step in item["loc"])
-        part = f"{where}: {item['msg']}" if where else item["msg"]
-        parts.append(part if len(part) <= _LONGEST_PROBLEM else part[:_LONGEST_PROBLEM] + "…")
-    if len(problems) > _MOST_PROBLEMS:
-        parts.append(f"and {len(problems) - _MOST_PROBLEMS} problems more")
-    return "; ".join(parts)
+    return msgspec.convert(value, kind, strict=False)
 
 
 def canonical_json(value: Any) -> bytes:
-    """JSON with sorted keys and no spaces, UTF-8; equal values give equal bytes."""
+    """Return JSON with sorted keys and no spaces, UTF-8; equal values give equal bytes."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-_DEEPEST = 64
-
-
-def _plain(value: JsonValue) -> JsonValue:
-    waiting = [(value, 1)]
-    while waiting:
-        each, depth = waiting.pop()
-        # The parser takes NaN and 1e999; both would be written as null, which is another value.
-        if isinstance(each, float) and not math.isfinite(each):
+def check_carried(values: Iterable[Any]) -> None:
+    """Raise `ValueError` for JSON values that are not the same after they were carried on, written and read again."""
+    remaining = [(value, 1) for value in values]
+    while remaining:
+        value, depth = remaining.pop()
+        if isinstance(value, float) and not math.isfinite(value):
             raise ValueError("a number must be finite")
         # What carries it is itself carried: no reader on the way may find it too deep.
         if depth > _DEEPEST:
             raise ValueError(f"it must not be nested deeper than {_DEEPEST}")
-        inner = each.values() if isinstance(each, dict) else each if isinstance(each, list) else ()
-        waiting += [(member, depth + 1) for member in inner]
-    return value
+        inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        remaining += [(member, depth + 1) for member in inner]
 
 
-PlainJson = Annotated[JsonValue, AfterValidator(_plain)]
-"""Any JSON value that is still the same after it was carried on, written and read again."""
-
-Count = Annotated[int, Field(ge=0, le=2**53)]
+Count = Annotated[int, Meta(ge=0, le=2**53)]
 """A number of things or bytes that every JSON reader holds exactly."""
 
-Attempt = Annotated[int, Field(ge=0, le=2**31 - 1)]
+Attempt = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 """How often a request was begun; 0 before its first run."""
 
-Seconds = Annotated[float, Field(ge=0, le=1e12)]
+Seconds = Annotated[float, Meta(ge=0, le=1e12)]
 """A duration; bounded, so that no sum of them becomes infinite."""
 
 
-class WireModel(BaseModel):
-    """Immutable; unknown keys are ignored, so that an older reader understands a newer writer."""
+class WireModel(Struct, frozen=True, kw_only=True):
+    """Immutable; unknown keys are ignored, so that an older reader understands a newer writer.
 
-    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
+    Bounds of fields are checked where a model is read; what `__post_init__` checks, where it is made, too.
+    """
+
+    def __post_init__(self) -> None:
+        """Bring moments to UTC, to the millisecond. Raises `ValueError` for values that cannot be carried on."""
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if isinstance(value, datetime):
+                force_setattr(self, name, as_written(value))
+            elif isinstance(value, dict):
+                check_carried(value.values())
 
     def to_json(self) -> str:
-        """Compact JSON, nulls written out."""
-        return self.model_dump_json()
+        """Return compact JSON, nulls written out."""
+        return json.dumps(self.to_dict(), separators=(",", ":"), ensure_ascii=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON object that this is on the wire."""
+        return {name: _plain(getattr(self, name)) for name in self.__struct_fields__}
 
     @classmethod
     def parse(cls, data: bytes | str) -> Self:
-        """The model in `data` (JSON). Raises the `ProtocolError` this kind of model names."""
-        if too_heavy(data if isinstance(data, bytes) else data.encode("utf-8", "surrogatepass")):
+        """Return the model in `data` (JSON). Raises the `ProtocolError` this kind of model names."""
+        raw = data if isinstance(data, bytes) else data.encode("utf-8", "surrogatepass")
+        if too_heavy(raw):
             raise cls._error()(f"it has more than {MOST_PARTS} parts")
         try:
-            return cls.model_validate_json(data)
-        except ValidationError as error:
+            return cls.from_dict(msgspec.json.decode(raw))
+        except (ValueError, RecursionError) as error:
             raise cls._error()(explain(error)) from None
+
+    @classmethod
+    def from_dict(cls, value: Any) -> Self:
+        """Return the model in `value`, parsed JSON. Raises `ValueError`."""
+        return read(cls, _prepared(cls, value))
+
+    @classmethod
+    def complete(cls, value: dict[str, Any]) -> dict[str, Any]:
+        """Return `value`, a JSON object, with what its writer has left to be concluded."""
+        return value
 
     @classmethod
     def _error(cls) -> Callable[[str], ProtocolError]:
         return ProtocolError
 
 
-class PassThroughModel(WireModel):
-    """Immutable; unknown keys are kept and written again: what we carry is not ours to shorten."""
+class PassThroughModel(WireModel, frozen=True, kw_only=True):
+    """Immutable; unknown keys are kept in `extra` and written again: what we carry is not ours to shorten."""
 
-    model_config = ConfigDict(extra="allow")
+    extra: dict[str, Any] = {}
 
-    __pydantic_extra__: dict[str, PlainJson]
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON object that this is on the wire, unknown keys last."""
+        fields = super().to_dict()
+        unknown: dict[str, Any] = fields.pop("extra")
+        return fields | unknown
+
+    def with_unknown(self, **values: Any) -> Self:
+        """Return this with `values` among its unknown keys."""
+        return replace(self, extra={**self.extra, **values})
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, WireModel):
+        return value.to_dict()
+    if isinstance(value, datetime):
+        return rfc3339(value)
+    return [_plain(member) for member in value] if isinstance(value, tuple) else value
+
+
+def _prepared(kind: type[WireModel], value: Any) -> Any:
+    """Return parsed JSON as `kind` takes it: completed, unknown keys that are kept put under `extra`."""
+    if isinstance(value, list):
+        return [_prepared(kind, member) for member in value]
+    if not isinstance(value, dict):
+        return value
+    models = _models_of(kind)
+    known, unknown = {}, {}
+    for key, member in kind.complete(value).items():
+        if key in models and key != "extra":
+            model = models[key]
+            known[key] = member if model is None else _prepared(model, member)
+        else:
+            unknown[key] = member
+    return {**known, "extra": unknown} if "extra" in models else known
+
+
+@cache
+def _models_of(kind: type[WireModel]) -> dict[str, type[WireModel] | None]:
+    """Return the fields of `kind` with the model that each holds, alone, as an option, or many of."""
+    found: dict[str, type[WireModel] | None] = {}
+    for field in msgspec.structs.fields(kind):
+        types = (field.type, *get_args(field.type))
+        models = [each for each in types if isinstance(each, type) and issubclass(each, WireModel)]
+        found[field.name] = models[0] if models else None
+    return found

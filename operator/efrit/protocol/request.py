@@ -5,117 +5,134 @@ Options left out stay out of the JSON: the Emacs that runs the request fills in 
 
 import hashlib
 from collections.abc import Callable
-from typing import Any, Self
+from datetime import datetime
+from functools import cache
+from typing import Annotated, Any
 
-from pydantic import Field, model_validator
+from msgspec import Meta
+from msgspec.structs import fields
 
 from efrit.errors import InvalidRequest, ProtocolError
+from efrit.protocol.enums import PROTOCOL_VERSION, RequestType, RetryPolicy
 from efrit.protocol.fields import RequestIdField, SessionId
-from efrit.protocol.model import PassThroughModel, PlainJson, canonical_json
-from efrit.protocol.states import PROTOCOL_VERSION, RequestType, RetryPolicy
-from efrit.protocol.times import Timestamp
+from efrit.protocol.model import PassThroughModel, canonical_json
 
 Digest = str
 """Lower-case hex sha256, 64 characters."""
 
 
-class Budget(PassThroughModel):
+_Number = Annotated[int, Meta(ge=1, le=2**31 - 1)]
+_Seconds = Annotated[float, Meta(gt=0, le=604_800)]
+
+
+class _Sparse(PassThroughModel, frozen=True, kw_only=True):
+    """What is not set stays out of the JSON; unknown keys stay in it, with null too."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON object that this is on the wire."""
+        unset = {name for name in self.__struct_fields__ if getattr(self, name) is None}
+        return {name: value for name, value in super().to_dict().items() if name not in unset}
+
+
+class Budget(_Sparse, frozen=True):
     """How far a command may go: counts, tokens in and out together, seconds of one turn. None: as far as it likes."""
 
-    max_tool_calls: int | None = Field(default=None, ge=1, le=2**31 - 1)
-    max_iterations: int | None = Field(default=None, ge=1, le=2**31 - 1)
-    max_tokens: int | None = Field(default=None, ge=1, le=2**53)
-    iteration_timeout: float | None = Field(default=None, gt=0, le=604_800)
+    max_tool_calls: _Number | None = None
+    max_iterations: _Number | None = None
+    max_tokens: Annotated[int, Meta(ge=1, le=2**53)] | None = None
+    iteration_timeout: _Seconds | None = None
 
 
-class SessionOption(PassThroughModel):
+class SessionOption(PassThroughModel, frozen=True, kw_only=True):
     """The session a chat or command continues; Emacs knows which there are."""
 
     id: SessionId
 
 
-class RequestOptions(PassThroughModel):
+class RequestOptions(_Sparse, frozen=True, kw_only=True):
     """How to run it. Seconds and bytes; None means the instance's own default.
 
     `directory`: an absolute path where Emacs runs, in which the work begins instead of the workspace.
     """
 
-    timeout: float | None = Field(default=None, gt=0, le=604_800)
+    timeout: _Seconds | None = None
     return_context: bool = False
-    priority: int = Field(default=0, ge=-1_000_000, le=1_000_000)
+    priority: Annotated[int, Meta(ge=-1_000_000, le=1_000_000)] = 0
     retry: RetryPolicy = RetryPolicy.NEVER
-    max_attempts: int = Field(default=1, ge=1, le=100)
-    max_result_bytes: int | None = Field(default=None, ge=1)
+    max_attempts: Annotated[int, Meta(ge=1, le=100)] = 1
+    max_result_bytes: Annotated[int, Meta(ge=1)] | None = None
     budget: Budget | None = None
     session: SessionOption | None = None
-    directory: str | None = Field(default=None, max_length=4096, pattern=r"^/")
+    directory: Annotated[str, Meta(max_length=4096, pattern="^/")] | None = None
 
 
-class Request(PassThroughModel):
+class Request(_Sparse, frozen=True, kw_only=True):
     """One piece of work. `id` is chosen by the client and makes submitting it idempotent."""
 
-    version: str = Field(default=PROTOCOL_VERSION, pattern=r"^1\.")
+    version: Annotated[str, Meta(pattern=r"^1\.")] = PROTOCOL_VERSION
     id: RequestIdField
     type: RequestType
     content: str
     options: RequestOptions = RequestOptions()
-    timestamp: Timestamp | None = None
+    timestamp: datetime | None = None
     instance_id: str | None = None
-    metadata: dict[str, PlainJson] | None = None
+    metadata: dict[str, Any] | None = None
 
-    def to_json(self) -> str:
-        """Compact JSON without those of our keys that are not set; unknown keys stay, with null too."""
-        options: dict[str, Any] = _unset(self.options)
-        if self.options.budget is not None:
-            options["budget"] = _unset(self.options.budget)
-        return self.model_dump_json(exclude={**_unset(self), "options": options})
+    def __post_init__(self) -> None:
+        """Raise `ValueError` for what not every Emacs can read."""
+        super().__post_init__()
+        options = self.options
+        remaining: list[Any] = [self.content, self.version, self.instance_id, self.metadata, options.directory]
+        remaining += [part.extra for part in (self, options, options.budget, options.session) if part is not None]
+        while remaining:
+            value = remaining.pop()
+            if isinstance(value, str) and "\0" in value:
+                raise ValueError("a NUL character is not read by every Emacs: in a Lisp string, write \\0")
+            if isinstance(value, int) and not -(2**63) <= value < 2**63:
+                raise ValueError("an integer beyond 64 bits is not read by every Emacs")
+            if isinstance(value, dict):
+                remaining += [*value, *value.values()]
+            elif isinstance(value, list):
+                remaining += value
 
     def digest(self) -> Digest:
-        """sha256 of the canonical JSON of what would be executed; see `digest`."""
+        """Return the sha256 of the canonical JSON of what would be executed; see `digest`."""
         return digest(self)
-
-    @model_validator(mode="after")
-    def _every_emacs_can_read_it(self) -> Self:
-        waiting: list[Any] = [self.content, self.version, self.instance_id, self.metadata, self.options.directory]
-        waiting += [self.model_extra, self.options.model_extra]
-        waiting += [part.model_extra for part in (self.options.budget, self.options.session) if part is not None]
-        while waiting:
-            each = waiting.pop()
-            if isinstance(each, str) and "\0" in each:
-                raise ValueError("a NUL character is not read by every Emacs: in a Lisp string, write \\0")
-            if isinstance(each, int) and not -(2**63) <= each < 2**63:
-                raise ValueError("an integer beyond 64 bits is not read by every Emacs")
-            if isinstance(each, dict):
-                waiting += [*each, *each.values()]
-            elif isinstance(each, list):
-                waiting += each
-        return self
 
     @classmethod
     def _error(cls) -> Callable[[str], ProtocolError]:
         return InvalidRequest
 
 
-def _unset(model: PassThroughModel) -> dict[str, bool]:
-    return {name: True for name in type(model).model_fields if getattr(model, name) is None}
-
-
 def digest(request: Request) -> Digest:
-    """sha256 over type, content, options and instance_id.
+    """Return the sha256 over type, content, options and instance_id.
 
     Options at their default are left out: `{}` and `{"priority": 0}` are the same work, and an option
     added in a later version does not change the digest of a request that was stored before it.
     """
-    parts: dict[str, Any] = request.model_dump(
-        mode="json", include={"type", "content", "instance_id"}, exclude_none=True
-    )
-    options = request.options.model_dump(mode="json", exclude_defaults=True)
-    parts["options"] = {key: _whole(value) for key, value in options.items()}
+    parts: dict[str, Any] = {"type": request.type, "content": request.content}
+    if request.instance_id is not None:
+        parts["instance_id"] = request.instance_id
+    parts["options"] = _whole(_without_defaults(request.options))
     return hashlib.sha256(canonical_json(parts)).hexdigest()
 
 
+def _without_defaults(model: PassThroughModel) -> dict[str, Any]:
+    changed: dict[str, Any] = dict(model.extra)
+    for name, default in _defaults(type(model)).items():
+        value = getattr(model, name)
+        if value != default:
+            changed[name] = _without_defaults(value) if isinstance(value, PassThroughModel) else value
+    return changed
+
+
+@cache
+def _defaults(kind: type[PassThroughModel]) -> dict[str, Any]:
+    return {field.name: field.default for field in fields(kind) if field.name != "extra"}
+
+
 def _whole(value: Any) -> Any:
-    """30.0 as 30: clients that know one kind of number only must get the same digest."""
+    """Return 30.0 as 30: clients that know one kind of number only must get the same digest."""
     if isinstance(value, dict):
-        return {key: _whole(each) for key, each in value.items()}
+        return {key: _whole(member) for key, member in value.items()}
     return int(value) if isinstance(value, float) and value.is_integer() else value

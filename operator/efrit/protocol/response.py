@@ -1,31 +1,24 @@
 """An answer as it lies in responses/ and travels to the controller."""
 
 from collections.abc import Callable
-from typing import Annotated, Any, Self
+from datetime import datetime
+from typing import Annotated, Any
 
-from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator, model_validator
+from msgspec import Meta
 
 from efrit.errors import InvalidResponse, ProtocolError
+from efrit.protocol.answer_rules import concluded, contradicts_itself
+from efrit.protocol.enums import PROTOCOL_VERSION, Outcome, Reason, ResponseStatus
 from efrit.protocol.fields import RequestIdField
 from efrit.protocol.ids import RequestId
-from efrit.protocol.model import Attempt, Count, PassThroughModel, PlainJson
+from efrit.protocol.model import Attempt, Count, PassThroughModel, WireModel
 from efrit.protocol.session import Progress, Session, Usage
-from efrit.protocol.states import PROTOCOL_VERSION, Outcome, Reason, ResponseStatus
-from efrit.protocol.times import Timestamp
 
 RESULTS = ".efrit/results"
 """Where in its workspace Emacs leaves results that are too long for an answer."""
 
 
-def _or_none(value: Any, read: ValidatorFunctionWrapHandler) -> Any:
-    """What `read` makes of it, None where it fails: no answer is lost for its figures."""
-    try:
-        return read(value)
-    except ValidationError:
-        return None
-
-
-class Response(PassThroughModel):
+class Response(PassThroughModel, frozen=True, kw_only=True):
     """The one answer to one request.
 
     `execution_time` in seconds; `sha256` and `result_bytes` speak of the full printed result, which
@@ -34,55 +27,60 @@ class Response(PassThroughModel):
 
     id: RequestIdField
     version: str = PROTOCOL_VERSION
-    timestamp: Timestamp | None = None
+    timestamp: datetime | None = None
     status: ResponseStatus
     result: str | None = None
     error: str | None = None
-    execution_time: float = Field(default=0.0, ge=0, le=1e9)
-    context: dict[str, PlainJson] | None = None
+    execution_time: Annotated[float, Meta(ge=0, le=1e9)] = 0.0
+    context: dict[str, Any] | None = None
     reason: Reason
     outcome: Outcome
     attempt: Attempt = 0
-    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
+    sha256: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")] | None = None
     output: str = ""
     messages: str = ""
     truncated: bool = False
     result_bytes: Count = 0
-    result_path: Annotated[str, Field(max_length=1024)] | None = None
+    result_path: Annotated[str, Meta(max_length=1024)] | None = None
     error_code: str | None = None
-    started: Timestamp | None = None
+    started: datetime | None = None
     session: Session | None = None
-    progress: Annotated[Progress | None, WrapValidator(_or_none)] = None
-    usage: Annotated[Usage | None, WrapValidator(_or_none)] = None
+    progress: Progress | None = None
+    usage: Usage | None = None
 
-    @model_validator(mode="before")
-    @classmethod
-    def _fill_in_for_plain_writers(cls, data: Any) -> Any:
-        """A 1.0.0 writer that knows no `reason` and `outcome` says enough with `status`."""
-        if not isinstance(data, dict):
-            return data
-        filled = dict(data)
-        if filled.get("reason") is None:
-            plain = {"success": Reason.SUCCEEDED, "timeout": Reason.TIMED_OUT}
-            filled["reason"] = plain.get(str(filled.get("status")), Reason.EVAL_ERROR)
-        if filled.get("outcome") is None:
-            filled["outcome"] = Outcome.SUCCESS if filled["reason"] == Reason.SUCCEEDED else Outcome.FAILURE
-        return {key: value for key, value in filled.items() if value is not None}
-
-    @model_validator(mode="after")
-    def _does_not_contradict_itself(self) -> Self:
-        succeeded = self.reason is Reason.SUCCEEDED
-        # Partial work may end with any reason: it is never called success.
-        unlikely = Outcome.FAILURE if succeeded else Outcome.SUCCESS
-        if (self.status is ResponseStatus.SUCCESS) is not succeeded or self.outcome is unlikely:
+    def __post_init__(self) -> None:
+        """Raise `ValueError` for an answer that contradicts itself."""
+        super().__post_init__()
+        if not self.reason.final:
+            raise ValueError(f"reason {self.reason} ends no request")
+        if contradicts_itself(self.status, self.reason, self.outcome):
             raise ValueError(f"status {self.status}, reason {self.reason} and outcome {self.outcome} contradict")
         if self.result_path is not None and not _is_result_file(self.result_path, self.id):
             raise ValueError(f"result_path must be /…/{RESULTS}/{self.id}.txt")
-        return self
+
+    @classmethod
+    def complete(cls, value: dict[str, Any]) -> dict[str, Any]:
+        """Return `value` as `concluded`, without figures that cannot be read: no answer is lost for them."""
+        filled = concluded(value)
+        for key, kind in _FIGURES.items():
+            if key in filled and not _is_readable(kind, filled[key]):
+                del filled[key]
+        return filled
 
     @classmethod
     def _error(cls) -> Callable[[str], ProtocolError]:
         return InvalidResponse
+
+
+_FIGURES: dict[str, type[WireModel]] = {"progress": Progress, "usage": Usage}
+
+
+def _is_readable(kind: type[WireModel], value: Any) -> bool:
+    try:
+        kind.from_dict(value)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_result_file(path: str, rid: RequestId) -> bool:
@@ -95,7 +93,7 @@ def _is_result_file(path: str, rid: RequestId) -> bool:
     )
 
 
-def failure(rid: RequestId, reason: Reason, error: str, *, timestamp: Timestamp, attempt: int = 0) -> Response:
+def failure(rid: RequestId, reason: Reason, error: str, *, timestamp: datetime, attempt: int = 0) -> Response:
     """The answer to a request that did not end by itself: `reason` says why, `error` says it in words."""
     return Response(
         id=rid,

@@ -5,13 +5,13 @@ In answers and in the lines of a work log. Texts have no bounds here: whoever te
 
 from typing import Annotated
 
-from pydantic import Field
+from msgspec import Meta, field
 
+from efrit.protocol.enums import SessionStatus
 from efrit.protocol.fields import SessionId
 from efrit.protocol.model import Count, PassThroughModel, WireModel
-from efrit.protocol.states import SessionStatus
 
-ErrorKind = Annotated[str, Field(max_length=64)]
+ErrorKind = Annotated[str, Meta(max_length=64)]
 """Why a call to the model failed: an HTTP status, or a word of efrit-model.el."""
 
 
@@ -24,7 +24,7 @@ def kind_label(kind: str) -> str:
     return kind if status or kind in _WORDS else "other"
 
 
-class Session(PassThroughModel):
+class Session(PassThroughModel, frozen=True, kw_only=True):
     """Where a session stands; `question` is there with `need-input`."""
 
     id: SessionId
@@ -32,7 +32,7 @@ class Session(PassThroughModel):
     question: str | None = None
 
 
-class Progress(WireModel):
+class Progress(WireModel, frozen=True, kw_only=True):
     """How far it has come. `tokens`: in and out, together. `session` is the id to continue it with."""
 
     step: Count | None = None
@@ -42,7 +42,7 @@ class Progress(WireModel):
     session: SessionId | None = None
 
 
-class Usage(PassThroughModel):
+class Usage(PassThroughModel, frozen=True, kw_only=True):
     """What was used of the model; `model_errors` counts failed calls by kind."""
 
     input_tokens: Count = 0
@@ -50,4 +50,4 @@ class Usage(PassThroughModel):
     cache_read_tokens: Count = 0
     cache_write_tokens: Count = 0
     model_calls: Count = 0
-    model_errors: Annotated[dict[ErrorKind, Count], Field(max_length=64)] = Field(default_factory=dict)
+    model_errors: Annotated[dict[ErrorKind, Count], Meta(max_length=64)] = field(default_factory=dict)

@@ -1,9 +1,6 @@
 """Time on the wire: RFC 3339 in UTC with a `Z`, to the millisecond. Pure; reads no clock."""
 
 from datetime import UTC, datetime
-from typing import Annotated
-
-from pydantic import AfterValidator, PlainSerializer
 
 _FIRST = datetime.min.replace(tzinfo=UTC)
 _LAST = datetime.max.replace(tzinfo=UTC)
@@ -16,7 +13,6 @@ def as_utc(moment: datetime) -> datetime:
     try:
         return moment.astimezone(UTC)
     except OverflowError:
-        # A ValueError is what pydantic tells as the field's problem.
         raise ValueError("in UTC it must lie within the years 1 to 9999") from None
 
 
@@ -33,13 +29,7 @@ def from_epoch(seconds: float) -> datetime:
         return _LAST if seconds > 0 else _FIRST
 
 
-def _as_written(moment: datetime) -> datetime:
+def as_written(moment: datetime) -> datetime:
     """`moment` in UTC to the millisecond, so that it equals itself once it was written and read."""
     utc = as_utc(moment)
     return utc.replace(microsecond=utc.microsecond // 1000 * 1000)
-
-
-Timestamp = Annotated[
-    datetime, AfterValidator(_as_written), PlainSerializer(rfc3339, return_type=str, when_used="json")
-]
-"""A moment as a model field: aware, UTC, written by `rfc3339`."""

@@ -1,28 +1,28 @@
 """What a bridge tells about its queue: one request, the whole queue, its Emacs, and its errors."""
 
+from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Self
+from typing import Annotated, Any
 
-from pydantic import Field, model_validator
+from msgspec import Meta
 
+from efrit.protocol.enums import EmacsState, RequestState, RestartReason
 from efrit.protocol.fields import RequestIdField
-from efrit.protocol.model import Attempt, Count, PlainJson, Seconds, WireModel
+from efrit.protocol.model import Attempt, Count, Seconds, WireModel
 from efrit.protocol.response import Response
 from efrit.protocol.session import Progress
-from efrit.protocol.states import EmacsState, RequestState
-from efrit.protocol.times import Timestamp
 
-QueueId = Annotated[str, Field(max_length=64)]
+QueueId = Annotated[str, Meta(max_length=64)]
 """The queue's own random id; empty while it is not open yet."""
 
-Name = Annotated[str, Field(max_length=64)]
+Name = Annotated[str, Meta(max_length=64)]
 """A version or the id of a start of Emacs."""
 
 # Linux numbers processes below 2^22; a larger number does not even fit the system call.
-Pid = Annotated[int, Field(gt=1, le=2**22)]
+Pid = Annotated[int, Meta(gt=1, le=2**22)]
 
 
-class RequestView(WireModel):
+class RequestView(WireModel, frozen=True, kw_only=True):
     """One request as the bridge sees it.
 
     `attempt` is 0 until it first runs. `response` is None before the answer, in lists, and in events
@@ -33,31 +33,57 @@ class RequestView(WireModel):
     id: RequestIdField
     state: RequestState
     attempt: Attempt = 0
-    queued_time: Timestamp | None = None
-    started_time: Timestamp | None = None
+    queued_time: datetime | None = None
+    started_time: datetime | None = None
     response: Response | None = None
     response_bytes: Count | None = None
-    metadata: dict[str, PlainJson] | None = None
+    metadata: dict[str, Any] | None = None
     progress: Progress | None = None
 
-    @model_validator(mode="after")
-    def _has_its_own_answer(self) -> Self:
+    def __post_init__(self) -> None:
+        """Raise `ValueError` for the answer to another request."""
+        super().__post_init__()
         if self.response is not None and self.response.id != self.id:
             raise ValueError(f"it carries the answer to {self.response.id}")
-        return self
 
 
-class RequestList(WireModel):
+class RequestList(WireModel, frozen=True, kw_only=True):
     """Everything not acknowledged yet, without the answers."""
 
     queue_id: QueueId
     requests: tuple[RequestView, ...] = ()
 
 
-class EmacsStats(WireModel):
+class ModelKey(StrEnum):
+    """What Emacs finds in the file of the model's key; nothing else of the key is told (`efrit-secret-state`)."""
+
+    USABLE = "Usable"
+    UNREADABLE = "Unreadable"
+    EMPTY = "Empty"
+    INVALID = "Invalid"
+    TOO_SHORT = "TooShort"
+
+
+ProblemText = Annotated[str, Meta(max_length=300)]
+"""What a self-check has found."""
+
+
+class EmacsRestart(WireModel, frozen=True, kw_only=True):
+    """The last time an Emacs was ended for its self-check; `count` says how often that was in a row."""
+
+    reason: RestartReason
+    message: ProblemText
+    time: datetime
+    count: Count = 1
+
+
+class EmacsStats(WireModel, frozen=True, kw_only=True):
     """The Emacs beside the bridge. Ages in seconds; `busy_seconds` is None when it runs nothing.
 
     `sessions` are under way with a model; `current` is what occupies Emacs, which one that waits does not.
+    `model_key` is None where no model takes a key, or Emacs has not told.
+    `self_check_problem` is why the self-check of the present Emacs fails; `restarted` is the last restart for that
+    reason that this bridge knows of.
     """
 
     alive: bool = False
@@ -69,6 +95,9 @@ class EmacsStats(WireModel):
     busy_seconds: Seconds | None = None
     current: RequestIdField | None = None
     sessions: Count = 0
+    model_key: ModelKey | None = None
+    self_check_problem: ProblemText | None = None
+    restarted: EmacsRestart | None = None
 
 
 class DiskProblem(StrEnum):
@@ -78,7 +107,7 @@ class DiskProblem(StrEnum):
     FAILING = "Failing"
 
 
-class DiskStats(WireModel):
+class DiskStats(WireModel, frozen=True, kw_only=True):
     """The volume of a queue: what is left of it, in bytes and inodes, and why it takes no work, since when.
 
     `total_inodes` is 0 where the file system does not count them.
@@ -89,11 +118,11 @@ class DiskStats(WireModel):
     free_inodes: Count = 0
     total_inodes: Count = 0
     problem: DiskProblem | None = None
-    message: Annotated[str, Field(max_length=500)] = ""
-    since: Timestamp | None = None
+    message: Annotated[str, Meta(max_length=500)] = ""
+    since: datetime | None = None
 
 
-class Stats(WireModel):
+class Stats(WireModel, frozen=True, kw_only=True):
     """Figures of one queue.
 
     `pending`, `processing`, `unacknowledged` count what is there now; `processed` = `succeeded` +
@@ -116,23 +145,33 @@ class Stats(WireModel):
     disk: DiskStats | None = None
 
 
-class Heartbeat(WireModel):
+class SelfCheckReport(WireModel, frozen=True, kw_only=True):
+    """The last self-check of an Emacs: a known form was answered rightly, or `problem` says how not."""
+
+    passed: bool
+    time: datetime
+    problem: str | None = None
+
+
+class Heartbeat(WireModel, frozen=True, kw_only=True):
     """The file Emacs writes once a second; the only thing it tells about itself.
 
-    `attended` says that a person may be working in this Emacs.
+    `attended` says that a person may be working in this Emacs; then `self_check` is None.
     """
 
     boot: Name
     pid: Pid
-    time: Timestamp
+    time: datetime
     emacs_version: Name | None = None
     state: EmacsState = EmacsState.IDLE
     current: RequestIdField | None = None
-    started: Timestamp | None = None
+    started: datetime | None = None
     timeout: Seconds | None = None
     attempt: Attempt | None = None
     sessions: Count = 0
     attended: bool = False
+    model_key: ModelKey | None = None
+    self_check: SelfCheckReport | None = None
     problem: str | None = None
     processed: Count = 0
     succeeded: Count = 0
@@ -141,14 +180,14 @@ class Heartbeat(WireModel):
     total_processing_seconds: Seconds = 0.0
 
 
-class ErrorDetail(WireModel):
+class ErrorDetail(WireModel, frozen=True, kw_only=True):
     """`code` is one of those in `efrit.errors`."""
 
     code: str
     message: str
 
 
-class ErrorBody(WireModel):
+class ErrorBody(WireModel, frozen=True, kw_only=True):
     """The body of every answer that is not 2xx."""
 
     error: ErrorDetail

@@ -3,12 +3,12 @@
 Blocking functions for the disk thread.
 """
 
-import hashlib
 import stat
 from dataclasses import dataclass
 
 from efrit.errors import InvalidResponse
 from efrit.protocol import Reason, RequestId, Response, failure, from_epoch, response_file
+from efrit.protocol.answer_rules import is_another_result
 from efrit.queue.durable import Disk, publish
 from efrit.queue.layout import Area
 
@@ -52,8 +52,8 @@ def read_answer(disk: Disk, area: Area, rid: RequestId) -> Answer | None:
 
 
 def _check_result(response: Response) -> None:
-    whole = response.result is not None and not response.truncated and response.result_path is None
-    if whole and response.sha256 not in (None, hashlib.sha256((response.result or "").encode()).hexdigest()):
+    whole = not response.truncated and response.result_path is None
+    if is_another_result(response.result, response.sha256, whole=whole):
         raise InvalidResponse("its result is not the one its sha256 speaks of")
 
 

@@ -19,7 +19,7 @@ from efrit.protocol import (
     request_file,
     response_file,
 )
-from efrit.protocol.weight import too_heavy
+from efrit.protocol.json_limits import too_heavy
 from efrit.queue.durable import Disk, publish
 from efrit.queue.layout import Area, cancel_file, id_of_progress_file, log_file, progress_file, withdrawn_file
 from efrit.queue.submit import VIA_BRIDGE

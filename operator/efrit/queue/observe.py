@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pydantic import TypeAdapter
+import msgspec
+from msgspec import structs
 
 from efrit.protocol import (
     RequestId,
@@ -22,8 +23,8 @@ from efrit.protocol import (
     request_file,
     response_file,
 )
-from efrit.protocol.model import PlainJson
-from efrit.protocol.weight import too_heavy
+from efrit.protocol.json_limits import too_heavy
+from efrit.protocol.model import check_carried
 from efrit.queue.answers import Answer, read_answer
 from efrit.queue.archive import MAX_REQUEST_FILE
 from efrit.queue.durable import Disk
@@ -36,7 +37,6 @@ MAX_METADATA_BYTES = 4096
 """Of a request's own metadata: it is kept in memory and told with every change of the request."""
 # No set: what a file of somebody else's has for its type may not be hashable.
 _SESSIONS = tuple(kind.value for kind in RequestType if kind.is_session)
-_METADATA = TypeAdapter(dict[str, PlainJson])
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,11 @@ def _usable_metadata(value: Any) -> dict[str, Any] | None:
     """`value` if it can be told to a client; a file of somebody else's may hold any."""
     try:
         text = canonical_json(value)
-        return _METADATA.validate_json(text) if len(text) <= MAX_METADATA_BYTES else None
+        if not isinstance(value, dict) or len(text) > MAX_METADATA_BYTES:
+            return None
+        metadata: dict[str, Any] = msgspec.json.decode(text)
+        check_carried(metadata.values())
+        return metadata
     except (ValueError, RecursionError):
         return None
 
@@ -171,7 +175,7 @@ def _bounded(answer: Answer) -> Answer:
     """Without its long parts if it is long: after a restart a thousand answers are seen at once."""
     if answer.size <= LONG_ANSWER_BYTES:
         return answer
-    short = answer.response.model_copy(update={"result": None, "context": None, "output": "", "messages": ""})
+    short = structs.replace(answer.response, result=None, context=None, output="", messages="")
     return replace(answer, response=short)
 
 

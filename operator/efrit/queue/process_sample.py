@@ -5,6 +5,13 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
+WAKE_SECONDS = 3.0
+"""Silence of an Emacs that no request occupies after which it is signalled; it gives a sign of life every second."""
+
+HUNG_SECONDS = 6.0
+"""The longest such silence in which it could run: then it hangs and is ended. With the second until that is noticed
+and two for the start of another one, the next request is answered within ten seconds."""
+
 _ENOUGH_CPU = 0.25
 
 

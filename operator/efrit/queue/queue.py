@@ -51,7 +51,6 @@ from efrit.queue.cancel import (
 from efrit.queue.durable import Disk, is_full, naming_failures
 from efrit.queue.journal import ClaimJournal
 from efrit.queue.layout import Area, withdrawn_file
-from efrit.queue.logs import WorkLogs
 from efrit.queue.observe import (
     MAX_METADATA_BYTES,
     Differences,
@@ -69,6 +68,7 @@ from efrit.queue.submit import IdTaken, Submission, commit, submission
 from efrit.queue.totals import Totals, load_totals, save_totals
 from efrit.queue.upkeep import Upkeep
 from efrit.queue.watch import Touched, Watcher
+from efrit.queue.work_log_tailer import WorkLogs
 from efrit.queue.worker import GroupCommit, Worker
 
 log = logging.getLogger(__name__)

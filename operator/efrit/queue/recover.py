@@ -82,7 +82,8 @@ def _answer_what_was_archived_without(disk: Disk, now: datetime) -> int:
     found = 0
     for name in disk.names(Area.ARCHIVE):
         rid = id_of_request_file(name)
-        if rid is None or rid in answered or _has_answer(disk, rid):
+        # An answer that has no request beside it is of a bridge, too.
+        if rid is None or request_file(rid) != name or rid in answered or _has_answer(disk, rid):
             continue
         data = disk.read(Area.ARCHIVE, name, limit=MAX_REQUEST_FILE)
         # Other clients may take their answers away; nothing was confirmed to them.

@@ -7,6 +7,7 @@ directories, never ahead of them.
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from efrit.protocol import (
     Digest,
@@ -20,7 +21,6 @@ from efrit.protocol import (
     from_epoch,
     request_file,
 )
-from efrit.protocol.model import PlainJson
 from efrit.queue.observe import Known, Sighting
 
 ENTRY_BYTES = 2048
@@ -89,7 +89,7 @@ class Entry:
                 yield told
 
 
-def packed_metadata(metadata: dict[str, PlainJson] | None) -> bytes | None:
+def packed_metadata(metadata: dict[str, Any] | None) -> bytes | None:
     """Return `metadata` as an entry keeps it."""
     return None if metadata is None else canonical_json(metadata)
 
@@ -181,7 +181,7 @@ class Index:
         self._move(entry, seen, now=now, monotonic=monotonic)
         return entry
 
-    def _bounded(self, metadata: dict[str, PlainJson] | None) -> bytes | None:
+    def _bounded(self, metadata: dict[str, Any] | None) -> bytes | None:
         """Return `metadata` as it is kept; None where there is no memory left for it."""
         packed = packed_metadata(metadata)
         over = self._max_bytes is not None and self.kept_bytes + kept_bytes_of(packed) > self._max_bytes

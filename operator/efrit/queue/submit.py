@@ -35,7 +35,7 @@ class Submission:
 
 def submission(request: Request) -> Submission:
     """`request` as it will lie in requests/, marked as ours."""
-    marked = request.model_copy(update={"via": VIA_BRIDGE})
+    marked = request.with_unknown(via=VIA_BRIDGE)
     return Submission(request.id, marked.to_json().encode())
 
 

@@ -2,7 +2,8 @@
 
 from typing import Annotated, Self
 
-from pydantic import Field, model_validator
+from msgspec import Meta
+from msgspec.structs import replace as with_changes
 
 from efrit.errors import ProtocolError
 from efrit.protocol import Reason, Response
@@ -11,23 +12,23 @@ from efrit.queue.durable import Disk, replace
 from efrit.queue.layout import TOTALS, Area
 
 # Well below what the wire allows: there is always room to count one more.
-_Figure = Annotated[int, Field(ge=0, le=2**50)]
+_Figure = Annotated[int, Meta(ge=0, le=2**50)]
 
 
-class Totals(WireModel):
+class Totals(WireModel, frozen=True, kw_only=True):
     """`as_of_ns` is the time the newest counted answer was written: what is older was counted before."""
 
     processed: _Figure = 0
     succeeded: _Figure = 0
     interrupted: _Figure = 0
-    seconds: Annotated[float, Field(ge=0, le=1e11)] = 0.0
+    seconds: Annotated[float, Meta(ge=0, le=1e11)] = 0.0
     as_of_ns: int = 0
 
-    @model_validator(mode="after")
-    def _adds_up(self) -> Self:
+    def __post_init__(self) -> None:
+        """Raise `ValueError` for figures that do not add up."""
+        super().__post_init__()
         if self.succeeded + self.interrupted > self.processed:
             raise ValueError("more answers of a kind than answers")
-        return self
 
     @property
     def failed(self) -> int:
@@ -41,14 +42,13 @@ class Totals(WireModel):
 
     def counting(self, response: Response, written_ns: int) -> Self:
         """These totals with one more answer."""
-        return self.model_copy(
-            update={
-                "processed": self.processed + 1,
-                "succeeded": self.succeeded + (response.reason is Reason.SUCCEEDED),
-                "interrupted": self.interrupted + (response.reason is Reason.INTERRUPTED),
-                "seconds": self.seconds + response.execution_time,
-                "as_of_ns": max(self.as_of_ns, written_ns),
-            }
+        return with_changes(
+            self,
+            processed=self.processed + 1,
+            succeeded=self.succeeded + (response.reason is Reason.SUCCEEDED),
+            interrupted=self.interrupted + (response.reason is Reason.INTERRUPTED),
+            seconds=self.seconds + response.execution_time,
+            as_of_ns=max(self.as_of_ns, written_ns),
         )
 
 

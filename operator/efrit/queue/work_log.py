@@ -10,7 +10,7 @@ from typing import Any
 
 from efrit.errors import ProtocolError
 from efrit.protocol import Progress, RequestId
-from efrit.protocol.weight import too_heavy
+from efrit.protocol.json_limits import too_heavy
 from efrit.queue.durable import Disk
 from efrit.queue.layout import Area, log_file, progress_file
 

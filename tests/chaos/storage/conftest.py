@@ -9,7 +9,7 @@ import pytest
 
 from tests.chaos.storage.recording import Recording
 from tests.chaos.storage.scenarios import record_all
-from tests.integration.bridge.rig import compiled_lisp
+from tests.support.compiled_lisp import compiled_lisp
 
 MEMORY = Path("/dev/shm")
 

@@ -21,7 +21,7 @@ from efrit.protocol import Reason, RequestState, Response
 from tests.chaos.storage.recording import GO, WAIT, WatchedInstance, counting
 from tests.chaos.storage.scenarios import LARGE
 from tests.chaos.storage.shim import Recorder
-from tests.integration.bridge.rig import until
+from tests.support.bridge_instance import until
 
 SECONDS = 60
 MOMENT = 0.3
@@ -143,7 +143,7 @@ class Bench:
         raise AssertionError("the totals were not stored")
 
 
-Act = Callable[[], None]
+Act = Callable[[], object]
 Phase = Callable[[Bench], Act]
 """Prepares, and returns what is to be done once the fault is armed; that returns when the outcome is there."""
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.chaos.storage.recording import WatchedInstance, counting
 from tests.chaos.storage.shim import Action, Recorder
-from tests.integration.bridge.rig import until
+from tests.support.bridge_instance import until
 
 LONG_JOURNAL = b"!" * (1 << 20) + b"\n"
 BRIDGE, EMACS = 0, 1

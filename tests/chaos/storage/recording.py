@@ -18,7 +18,7 @@ from typing import Any
 from efrit.protocol import Response
 from tests.chaos.storage.disk_model import Content, Tree
 from tests.chaos.storage.shim import Operation, Recorder
-from tests.integration.bridge.rig import Instance, until
+from tests.support.bridge_instance import Instance, until
 
 COUNTER = "counter"
 GO = "go"

@@ -21,7 +21,7 @@ from tests.chaos.storage.recording import (
     without_head,
 )
 from tests.chaos.storage.shim import Action, Recorder
-from tests.integration.bridge.rig import until
+from tests.support.bridge_instance import until
 
 Scenario = Callable[[Client], None]
 LARGE = 900_000

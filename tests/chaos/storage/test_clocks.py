@@ -12,7 +12,7 @@ from efrit.protocol import Reason
 from tests.chaos.storage.phases import Bench
 from tests.chaos.storage.recording import GO, WatchedInstance, counting
 from tests.chaos.storage.shim import Recorder
-from tests.integration.bridge.rig import until
+from tests.support.bridge_instance import until
 
 HOUR = 3600
 SECONDS = 60

@@ -15,7 +15,7 @@ from tests.chaos.storage.recording import WatchedInstance
 from tests.chaos.storage.replay import leftovers
 from tests.chaos.storage.shim import Action, Recorder
 from tests.chaos.storage.steps import Plan, known, plans, steps
-from tests.integration.bridge.rig import until
+from tests.support.bridge_instance import until
 
 PLANS = plans(known())
 KILLS = (Action.KILL_BEFORE, Action.KILL_AFTER)

@@ -19,7 +19,7 @@ from tests.chaos.storage.phases import Bench
 from tests.chaos.storage.recording import GO, WAIT, WatchedInstance, counting
 from tests.chaos.storage.replay import leftovers
 from tests.chaos.storage.shim import Recorder
-from tests.integration.bridge.rig import until
+from tests.support.bridge_instance import until
 
 SECONDS = 60
 

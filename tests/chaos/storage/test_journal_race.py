@@ -15,7 +15,7 @@ import pytest
 from efrit.protocol import Reason
 from tests.chaos.storage.race import EARLY, EMACS, LONG_JOURNAL, SECONDS, Race
 from tests.chaos.storage.recording import counting
-from tests.integration.bridge.rig import until
+from tests.support.bridge_instance import until
 
 # The calls of an exchange, as (operation, name in the queue), in their order.
 EXCHANGE = (

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tests.integration.api.schema import PATTERNS, Node, minimal, ours, text
-from tests.integration.kube import Json
+from tests.support.kube import Json
+from tests.support.manifest_schema import PATTERNS, Node, minimal, ours, text
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from typing import Any
 
 from efrit.api import RequestSpec, RequestStatus
 from efrit.api.pod_template import BOUND_SOURCES, RESERVED_MOUNTS, RESERVED_VOLUMES
-from tests.integration.api.schema import BASES, definitions, root
-from tests.integration.kube import Json
+from tests.support.kube import Json
+from tests.support.manifest_schema import BASES, definitions, root
 
 INSTANCES, REQUESTS = "efritinstances", "efritrequests"
 

@@ -8,8 +8,8 @@ from typing import Any
 from efrit.api import PlanStatus
 from efrit.api.plan import MAX_AMENDMENTS
 from tests.integration.api.examples import Example, Rule, group
-from tests.integration.api.schema import BASES
-from tests.integration.kube import Json
+from tests.support.kube import Json
+from tests.support.manifest_schema import BASES
 
 PLANS = "efritplans"
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from tests.integration.api.bounds import Bound, bounds
-from tests.integration.api.schema import BASES, holding
-from tests.integration.kube import Json, Kube, Refused
+from tests.support.kube import Json, Kube, Refused
+from tests.support.manifest_schema import BASES, holding
 
 
 @pytest.fixture(scope="module")

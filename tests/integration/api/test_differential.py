@@ -17,31 +17,24 @@ from pydantic import ValidationError
 
 from efrit.api import EfritInstance, EfritPlan, EfritRequest
 from efrit.controller.act.identity import new_identity
-from efrit.controller.act.kube import UNREADABLE
-from efrit.controller.decide.actions import (
-    Action,
-    ApplyChildren,
-    CreateRequest,
-    PatchStatus,
-    StoreResult,
-    Submit,
-)
-from efrit.controller.decide.children import build
 from efrit.controller.decide.instances import decide_instance
-from efrit.controller.decide.plan_views import PlanSnapshot
 from efrit.controller.decide.plans import decide_plan
 from efrit.controller.decide.requests import decide_request
+from efrit.controller.manifests import build
+from efrit.controller.model.actions import Action, ApplyChildren, CreateRequest, PatchStatus, StoreResult, Submit
+from efrit.controller.model.snapshots import PlanSnapshot
+from efrit.kube.errors import UNREADABLE
+from efrit.kube.resources import resource_of
 from efrit.protocol import Request, RequestState
-from tests.integration.api.schema import BASES, holding, ours
-from tests.integration.api.strategies import manifests, odd_values
-from tests.integration.conftest import new_namespace
-from tests.integration.kube import ROOTS, Json, Kube, Refused
+from tests.support.custom_resources import new_namespace
+from tests.support.kube import Json, Kube, Refused
+from tests.support.manifest_schema import BASES, holding, ours
+from tests.support.manifest_strategies import manifests, odd_values
 from tests.unit.controller import factory
 from tests.unit.controller.factory import CONFIG, NOW, seconds
 
 EXAMPLES = int(os.environ.get("EFRIT_FUZZ_EXAMPLES", "0"))
 IDENTITY = new_identity(NOW)
-PLURALS = {kind: plural for plural, (_, kind) in ROOTS.items()}
 APPLY = "application/apply-patch+yaml"
 TOLD = (400, 403, 409, 413, 422)
 """Answers that the controller tells as a condition."""
@@ -155,7 +148,7 @@ def test_every_plan_that_is_taken_on_is_read_and_begun(kube: Kube, room: str) ->
                 match action:
                     case CreateRequest(manifest=made):
                         # As the controller would, but that a dry run has no plan of this UID.
-                        kube.create("efritrequests", room, made, dryRun="All", fieldValidation="Strict")
+                        kube.create("efritrequests", room, dict(made), dryRun="All", fieldValidation="Strict")
                     case PatchStatus(status=status):
                         whole = {**existing, "status": status}
                         kube.replace("efritplans", room, whole, "status", dryRun="All", fieldValidation="Strict")
@@ -219,7 +212,7 @@ def _children_are_made_or_refused(kube: Kube, instance: EfritInstance) -> None:
         if manifest["kind"] in ("Secret", "ServiceAccount"):
             continue
         meta = manifest["metadata"]
-        path = kube.path(PLURALS[manifest["kind"]], meta["namespace"], meta["name"])
+        path = resource_of(manifest).path(meta["namespace"], meta["name"])
         query = {"fieldManager": "efrit-operator", "force": "true", "dryRun": "All"}
         try:
             kube.call("PATCH", path, manifest, content_type=APPLY, **query)
@@ -240,7 +233,7 @@ def _request_is_decided_about(request: EfritRequest) -> None:
             base,
             replace(base, gone=True),
             *(replace(base, bridge_view=each) for each in (queued, running, answer)),
-            replace(base, bridge_view=answer, cramped=True),
+            replace(base, bridge_view=answer, reduced_status=True),
         ):
             for action in _is_json(decide_request(snapshot, NOW)):
                 if isinstance(action, Submit):

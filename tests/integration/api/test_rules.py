@@ -18,9 +18,9 @@ from tests.integration.api.examples import (
     status_fields,
 )
 from tests.integration.api.plan_examples import FINAL_PLAN, OTHER_PLAN, plan_examples, plan_status_fields
-from tests.integration.api.schema import BASES
-from tests.integration.conftest import new_namespace
-from tests.integration.kube import Json, Kube, Refused
+from tests.support.custom_resources import new_namespace
+from tests.support.kube import Json, Kube, Refused
+from tests.support.manifest_schema import BASES
 
 EXAMPLES = [*examples(), *plan_examples()]
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.cluster import programs
 from tests.cluster.control_plane import ControlPlane
-from tests.integration.kube import Json, Kube, Refused
+from tests.support.kube import Json, Kube, Refused
 
 REQUEST: Json = {"spec": {"instanceRef": {"name": "one"}, "type": "eval", "content": "(+ 1 2)"}}
 PLAN: Json = {"spec": {"instanceRef": {"name": "one"}, "intent": {"description": "Build it."}}}

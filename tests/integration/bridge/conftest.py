@@ -5,14 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.bridge.rig import Instance, compiled_lisp
+from tests.support.bridge_instance import Instance
 
 Make = Callable[..., Instance]
-
-
-@pytest.fixture(scope="session")
-def lisp(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return compiled_lisp(tmp_path_factory.mktemp("lisp") / "compiled")
 
 
 @pytest.fixture

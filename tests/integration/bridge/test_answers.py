@@ -5,7 +5,7 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 
 from efrit.protocol import Reason, RequestState, ResponseStatus
-from tests.integration.bridge.rig import Instance, until
+from tests.support.bridge_instance import Instance, until
 
 
 def test_an_eval_is_answered_with_its_printed_value(shared: Instance) -> None:

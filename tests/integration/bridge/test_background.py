@@ -5,8 +5,15 @@ from __future__ import annotations
 from functools import partial
 
 from tests.integration.bridge.conftest import Make
-from tests.integration.bridge.rig import Instance, until
+from tests.support.bridge_instance import Instance, until
 
+LEFT = (
+    "(run-with-timer 0.05 nil (lambda () (begun) (while t)))",
+    "(run-with-idle-timer 0.05 nil (lambda () (begun) (while t)))",
+    '(make-process :name "l" :command \'("/bin/echo" "x") :filter (lambda (&rest _) (begun) (while t)))',
+    '(make-process :name "l" :command \'("/bin/true") :sentinel (lambda (&rest _) (begun) (while t)))',
+    "(make-thread (lambda () (begun) (while t)))",
+)
 DEAF = "(let ((debug-on-event nil) (inhibit-quit t)) (while t))"
 
 
@@ -30,9 +37,7 @@ def test_what_a_request_leaves_running_is_stopped_and_emacs_keeps_its_state(make
     instance = make()
     pid = instance.emacs_pid()
     instance.eval("state", "(defvar kept 5)")
-    for number, left in enumerate(
-        ("(run-with-timer 0.05 nil (lambda () (begun) (while t)))", "(make-thread (lambda () (begun) (while t)))")
-    ):
+    for number, left in enumerate(LEFT):
         leave(instance, f"left{number}", left)
         assert instance.eval(f"next{number}", "(list kept (+ 1 2))").result == "(5 3)"
         until(partial(logs, instance, f"left behind by request left{number}"))

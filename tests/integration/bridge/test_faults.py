@@ -7,7 +7,7 @@ import pytest
 
 from efrit.protocol import Reason, RequestState
 from tests.integration.bridge.conftest import Make
-from tests.integration.bridge.rig import Instance, until
+from tests.support.bridge_instance import Instance, until
 
 # debug-on-event nil takes away what an interrupt works with.
 UNSTOPPABLE = "(let ((inhibit-quit t) (debug-on-event nil)) (while t))"

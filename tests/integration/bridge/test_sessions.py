@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from efrit.protocol import Outcome, Progress, Reason, RequestState, SessionStatus
-from tests.integration.bridge.rig import Instance, until
+from efrit.protocol import ModelKey, Outcome, Progress, Reason, RequestState, SessionStatus
 from tests.model.running import KEY, Model, running
+from tests.support.bridge_instance import Instance, until
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def test_a_command_tells_how_far_it_has_come_and_its_log_is_kept_with_it(talking
     told: list[Progress] = []
     for _, name, view in talking.events():
         if name == "request" and view["id"] == "twelve":
-            told += [Progress.model_validate(view["progress"])] if view["progress"] else []
+            told += [Progress.from_dict(view["progress"])] if view["progress"] else []
             if view["state"] == "answered":
                 break
     answer = talking.answer("twelve")
@@ -145,3 +145,54 @@ def test_a_tool_that_hangs_is_stopped_and_an_eval_runs_next(talking: Instance) -
     assert talking.answer("hangs", 30).reason is Reason.CANCELLED
     assert talking.eval("next", "(+ 1 1)").result == "2"
     assert talking.emacs_pid() == pid
+
+
+def test_a_key_that_is_too_short_is_told_without_the_key_and_evals_go_on(
+    tmp_path: Path, lisp: Path, model: Model
+) -> None:
+    key = tmp_path / "api-key"
+    key.write_text("sk-1\n")
+    env = {"EFRIT_MODEL_NAME": "m", "EFRIT_MODEL_BASE_URL": model.url, "EFRIT_MODEL_API_KEY_FILE": str(key)}
+    with Instance(tmp_path / "instance", lisp, env) as instance:
+        until(lambda: instance.stats().emacs.model_key is ModelKey.TOO_SHORT)
+        assert "sk-1" not in instance.client.get("/v1/stats").text
+        ask(instance, "refused", "Good day, who are you? (scenario=chat)", "chat")
+        refused = instance.answer("refused", 60)
+        assert (refused.reason, refused.error_code) == (Reason.MODEL_ERROR, "no-key")
+        assert "fewer than 8 characters" in (refused.error or "")
+        instance.put("eval", '"sk-1"')
+        assert instance.answer("eval").result == '"sk-1"'
+        key.write_text(KEY)
+        until(lambda: instance.stats().emacs.model_key is ModelKey.USABLE)
+        ask(instance, "taken", "Good day, who are you? (scenario=chat)", "chat")
+        assert instance.answer("taken", 60).reason is Reason.SUCCEEDED
+
+
+FAIL_FOUR_TIMES = """
+(cl-progv '(comp-enable-subr-trampolines native-comp-enable-subr-trampolines) '(nil nil)
+  (defvar faults 4)
+  (advice-add 'write-region :around
+              (lambda (write start end path &rest rest)
+                (if (not (and (stringp path) (string-match-p "/sessions/" path) (< 0 faults)))
+                    (apply write start end path rest)
+                  (setq faults (1- faults))
+                  (signal 'file-error (list "Writing" "No space left on device" path))))))
+"""
+
+
+def test_a_chat_whose_records_cannot_be_written_at_first_gets_its_own_answer(
+    tmp_path: Path, lisp: Path, model: Model
+) -> None:
+    key = tmp_path / "api-key"
+    key.write_text(KEY)
+    env = {"EFRIT_MODEL_NAME": "m", "EFRIT_MODEL_BASE_URL": model.url, "EFRIT_MODEL_API_KEY_FILE": str(key)}
+    with Instance(tmp_path / "instance", lisp, env) as instance:
+        ask(instance, "first", "Good day, who are you? (scenario=chat)", "chat")
+        first = instance.answer("first", 60)
+        assert first.session is not None
+        assert instance.eval("inject", FAIL_FOUR_TIMES).reason is Reason.SUCCEEDED
+        ask(instance, "second", "What did I just learn?", "chat", session={"id": first.session.id})
+        assert instance.eval("meanwhile", "(+ 1 2)").result == "3"
+        second = instance.answer("second", 60)
+        assert (second.reason, second.result) == (Reason.SUCCEEDED, "You said: What did I just learn?")
+        assert instance.eval("left", "faults").result == "0"

@@ -8,11 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.bridge.conftest import lisp
-from tests.integration.bridge.rig import Instance
 from tests.model.running import KEY, Model, running
-
-__all__ = ["lisp"]
+from tests.support.bridge_instance import Instance
 
 # Ten times as eager as otherwise, so that a model that is down is given up within seconds.
 INIT = "(setq efrit-model-first-delay 0.05 efrit-model-idle-seconds 6)\n"

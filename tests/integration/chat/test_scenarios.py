@@ -8,11 +8,11 @@ import re
 import pytest
 
 from efrit.protocol import Response
-from tests.integration.bridge.rig import Instance
 from tests.integration.chat.conftest import begin, clear
 from tests.model.__main__ import SCENARIOS
 from tests.model.running import Model
 from tests.model.scenario import Request, Scenario, read_folder
+from tests.support.bridge_instance import Instance
 
 # These take minutes if nobody stops them: test_stops.py.
 TO_BE_STOPPED = ("slow", "slow-command", "sleeping-eval", "sleeping-shell")
@@ -55,7 +55,7 @@ def told(model: Model, scenario: Scenario) -> str:
 
 
 def check(request: Request, response: Response, calls: str) -> None:
-    story = f"{response.model_dump_json(exclude_none=True)}\n{calls}"
+    story = f"{response.to_json()}\n{calls}"
     assert response.reason == request.reason, story
     if request.result is not None:
         assert re.search(request.result, response.result or ""), story

@@ -9,12 +9,12 @@ import psutil
 import pytest
 
 from efrit.protocol import RequestState
-from tests.integration.bridge.rig import Instance, until
 from tests.integration.chat.conftest import begin, clear
 from tests.integration.chat.test_scenarios import TO_BE_STOPPED
 from tests.model.__main__ import SCENARIOS
 from tests.model.running import KEY, Model
 from tests.model.scenario import read_folder
+from tests.support.bridge_instance import Instance, until
 
 EVERY = read_folder(SCENARIOS)
 
@@ -104,7 +104,7 @@ def test_a_key_that_was_changed_is_read_anew(instances: dict[str, Instance], mod
         response = instance.answer("refused", 30)
         assert response.reason == "ModelError"
         assert "invalid x-api-key" in (response.error or "")
-        assert "second-key" not in response.model_dump_json()
+        assert "second-key" not in response.to_json()
     finally:
         file.write_text(f"{KEY}\n")
         model.reset()

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.bridge.rig import Instance
 from tests.integration.chat.conftest import begin
 from tests.model.running import KEY, Model
-from tests.unit.bridge.certificates import write_certificate
+from tests.support.bridge_instance import Instance
+from tests.support.certificates import write_certificate
 
 HELLO = "Good day, who are you? (scenario=chat)"
 

@@ -13,13 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.client.program import Program
-from tests.integration.controller.conftest import lisp
-from tests.integration.controller.site import Site
-from tests.integration.controller.test_sessions import secret, with_model
 from tests.model.running import KEY, Model, running
-
-__all__ = ["lisp"]
+from tests.support.efrit_program import Program
+from tests.support.model_access import secret, with_model
+from tests.support.site import Site
 
 WORLD = ("PATH", "LANG", "COVERAGE_PROCESS_START", "XDG_CACHE_HOME")
 

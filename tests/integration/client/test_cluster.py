@@ -11,10 +11,12 @@ import pytest
 import yaml
 
 from tests.cluster.control_plane import ControlPlane
-from tests.integration.client.program import Program
-from tests.integration.conftest import new_namespace
-from tests.integration.controller.chart import token
-from tests.integration.kube import Kube
+from tests.model.running import Model
+from tests.support.chart import token
+from tests.support.custom_resources import new_namespace
+from tests.support.efrit_program import Program
+from tests.support.kube import Json, Kube, until
+from tests.support.model_access import with_model
 
 
 @pytest.fixture
@@ -59,6 +61,39 @@ def test_doctor_tells_an_account_which_rights_it_lacks(powerless: Program) -> No
     done = powerless.run("doctor")
     assert done.code == 1
     assert "you may not create efritrequests" in done.out
+
+
+def test_a_key_that_is_too_short_is_a_condition_that_doctor_repeats_and_evals_go_on(
+    in_a_cluster: Program, kube: Kube, namespace_of: str, model: Model
+) -> None:
+    data = {"k": base64.b64encode(b"sk-1\n").decode()}
+    kube.create("secrets", namespace_of, {"metadata": {"name": "short"}, "type": "Opaque", "data": data})
+    spec = {"model": with_model(model, "short")}
+    kube.create("efritinstances", namespace_of, {"metadata": {"name": "short"}, "spec": spec})
+
+    def refused() -> Json | None:
+        status = kube.get("efritinstances", namespace_of, "short").get("status", {})
+        found: Json | None = next(
+            (each for each in status.get("conditions", ()) if each["type"] == "ModelReady"), None
+        )
+        return found if found is not None and found["status"] == "False" else None
+
+    def warnings() -> list[Json]:
+        return [each for each in kube.list("events", namespace_of) if each["reason"] == "KeyTooShort"]
+
+    try:
+        condition = until(refused, "the condition ModelReady of the instance short is not False")
+        assert condition["reason"] == "KeyTooShort"
+        assert condition["message"].startswith("The model's key (Secret short, key k) has fewer than 8 characters")
+        done = in_a_cluster.run("doctor")
+        assert (done.code, condition["message"] in done.out) == (1, True), done
+        assert in_a_cluster.ok("eval", "--instance", "short", "(+ 1 2)") == "3\n"
+        events = until(warnings, "no Event tells of the key")
+        assert {each["type"] for each in events} == {"Warning"}
+        assert "sk-1" not in json.dumps([kube.get("efritinstances", namespace_of, "short"), events])
+    finally:
+        kube.delete("efritinstances", namespace_of, "short")
+        kube.delete("secrets", namespace_of, "short")
 
 
 def test_the_namespace_is_the_contexts_own_unless_another_is_named(

@@ -6,8 +6,8 @@ import signal
 
 import yaml
 
-from tests.integration.client.program import Program, Terminal
-from tests.integration.kube import until
+from tests.support.efrit_program import Program, Terminal
+from tests.support.kube import until
 
 
 def counted(efrit: Program, name: str) -> int:
@@ -154,9 +154,9 @@ def test_what_is_not_there_is_told_with_exit_code_8(efrit: Program) -> None:
         done = efrit.run(*words)
         assert (done.code, done.out) == (8, ""), words
         assert "there is no request nothing" in done.err
-    for words in (("eval", "-i", "nobody", "1"), ("stop", "nobody"), ("stats", "nobody")):
-        done = efrit.run(*words)
-        assert (done.code, done.out) == (8, ""), words
+    for command in ("eval -i nobody 1", "stop nobody", "stats nobody"):
+        done = efrit.run(*command.split())
+        assert (done.code, done.out) == (8, ""), command
         assert "nobody" in done.err
 
 

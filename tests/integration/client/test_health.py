@@ -8,12 +8,13 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.integration.client.conftest import laptop
-from tests.integration.client.program import Program
-from tests.integration.kube import until
+from tests.support.efrit_program import Program
+from tests.support.kube import until
 
 
 @pytest.fixture
@@ -22,9 +23,13 @@ def fresh() -> Iterator[Program]:
         yield made
 
 
-def pid_of(program: Program) -> int:
+def heartbeat_of(program: Program) -> dict[str, Any]:
     heartbeat = Path(program.env["HOME"]) / ".local/state/efrit/instances/one/queue/heartbeat"
-    return int(json.loads(heartbeat.read_text())["pid"])
+    return dict(json.loads(heartbeat.read_text()))
+
+
+def pid_of(program: Program) -> int:
+    return int(heartbeat_of(program)["pid"])
 
 
 def test_an_emacs_that_was_stopped_by_a_signal_goes_on_and_keeps_its_state(fresh: Program) -> None:
@@ -48,13 +53,36 @@ def test_an_emacs_that_code_outside_a_request_keeps_busy_is_ended_and_the_next_o
     assert pid_of(fresh) != pid
 
 
-def test_code_that_a_request_left_running_is_interrupted_and_emacs_keeps_its_state(fresh: Program) -> None:
-    loop = '(lambda () (write-region "" nil "looping") (while t))'
-    fresh.ok("eval", f"(progn (setq kept 5) (run-with-timer 0.1 nil {loop}) 1)")
+@pytest.mark.parametrize(
+    "left",
+    [
+        "(run-with-timer 0.1 nil #'looping)",
+        "(run-with-idle-timer 0.1 nil #'looping)",
+        '(make-process :name "l" :command \'("/bin/echo" "x") :filter #\'looping)',
+        '(make-process :name "l" :command \'("/bin/true") :sentinel #\'looping)',
+        "(make-thread #'looping)",
+    ],
+)
+def test_code_that_a_request_left_running_is_interrupted_and_emacs_keeps_its_state(fresh: Program, left: str) -> None:
+    place = fresh.workspace("one") / "looping"
+    loop = f'(defun looping (&rest _) (write-region "" nil "{place}") (while t))'
+    fresh.ok("eval", f"(progn (setq kept 5) {loop} {left} 1)")
     pid = pid_of(fresh)
     until(lambda: (fresh.workspace("one") / "looping").exists(), "the loop does not begin")
     assert fresh.ok("eval", "kept") == "5\n"
     assert pid_of(fresh) == pid
+
+
+def test_an_emacs_that_would_answer_wrongly_is_ended_by_who_waits_and_the_next_one_answers(fresh: Program) -> None:
+    quiet = "(setq comp-enable-subr-trampolines nil native-comp-enable-subr-trampolines nil)"
+    wrong = '(advice-add \'prin1-to-string :override (lambda (&rest _) "7"))'
+    fresh.ok("eval", f"(progn {quiet} (run-with-timer 0.1 nil (lambda () {wrong})) 1)")
+    pid = pid_of(fresh)
+    until(lambda: (heartbeat_of(fresh)["self_check"] or {}).get("passed") is False, "the self-check does not fail")
+    told = fresh.run("doctor")
+    assert (told.code, "fails its self-check: a known form was answered" in told.out) == (1, True), told
+    assert fresh.ok("eval", "(+ 1 2)") == "3\n"
+    assert pid_of(fresh) != pid
 
 
 def test_a_form_of_another_terminal_that_does_not_stop_is_ended_by_who_waits_behind_it(fresh: Program) -> None:
@@ -66,6 +94,48 @@ def test_a_form_of_another_terminal_that_does_not_stop_is_ended_by_who_waits_beh
     out, err = process.communicate(timeout=240)
     assert (process.returncode, out) == (0, "3\n"), err
     assert fresh.run("wait", name).code == 5
+
+
+HOSTILE = (
+    "(prefer-coding-system 'utf-16)",
+    "(prefer-coding-system 'utf-8-with-signature)",
+    "(setq file-name-coding-system 'utf-16)",
+    "(mapc (lambda (b) (with-current-buffer b (read-only-mode 1))) (buffer-list))",
+    '(setenv "PATH" "")',
+    "(progn (require 'debug) (setq debugger 'debug))",
+    "(fset 'json-serialize #'ignore)",
+    '(mapatoms (lambda (s) (when (string-prefix-p "efrit-" (symbol-name s)) (fset s #\'ignore))))',
+    "(run-with-timer 0 nil (lambda () (throw 'nowhere 1)))",
+    "(mapc #'cancel-timer (append timer-list timer-idle-list))",
+    "(setq timer-list 5)",
+    "(unload-feature 'efrit-print t)",
+    '(mapatoms (lambda (s) (when (string-prefix-p "efrit-" (symbol-name s)) (set s nil))))',
+    '(add-variable-watcher \'standard-output (lambda (&rest _) (error "No")))',
+    "(add-variable-watcher 'default-directory (lambda (&rest _) (while t)))",
+    "(define-coding-system-alias 'utf-8-unix 'utf-16)",
+)
+
+
+def test_what_one_eval_leaves_behind_changes_no_later_answer(fresh: Program) -> None:
+    # An Emacs that compiles natively would compile for each primitive that is redefined.
+    fresh.ok("eval", "(setq comp-enable-subr-trampolines nil native-comp-enable-subr-trampolines nil)")
+    pid = pid_of(fresh)
+    for form in HOSTILE:
+        assert fresh.ok("eval", f"(progn {form} 7)") == "7\n", form
+        assert fresh.ok("eval", '(list "größe" 3)') == '("größe" 3)\n', form
+    assert pid_of(fresh) == pid
+
+
+OVERFLOW = "(progn (setq max-lisp-eval-depth 100000000 max-specpdl-size 100000000) (defun f (x) (1+ (f x))) (f 1))"
+
+
+@pytest.mark.parametrize("form", ["(advice-add 'write-region :override #'ignore)", OVERFLOW])
+def test_an_emacs_that_was_made_unable_to_answer_ends_and_the_next_one_answers(fresh: Program, form: str) -> None:
+    fresh.ok("eval", "1")
+    pid = pid_of(fresh)
+    assert fresh.run("eval", form).code == 7
+    assert fresh.ok("eval", "(+ 1 2)") == "3\n"
+    assert pid_of(fresh) != pid
 
 
 @pytest.fixture

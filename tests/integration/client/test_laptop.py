@@ -17,8 +17,8 @@ import pytest
 
 from tests.cluster.paths import REPOSITORY
 from tests.integration.client.conftest import laptop
-from tests.integration.client.program import Program, Terminal
-from tests.integration.kube import until
+from tests.support.efrit_program import Program, Terminal
+from tests.support.kube import until
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.integration.client.conftest import laptop
-from tests.integration.client.program import Done, Program
-from tests.integration.kube import Kube
+from tests.support.efrit_program import Done, Program
+from tests.support.kube import Kube
 
 LONG = 3_000_000
 """Characters: more than an answer holds and than Emacs once kept."""

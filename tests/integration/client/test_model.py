@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.integration.client.conftest import laptop, model_environment
-from tests.integration.client.program import Program, Terminal
 from tests.model.running import Model, running
+from tests.support.efrit_program import Program, Terminal
 
 CHAT = "Good day, who are you? (scenario=chat)"
 ANSWER = "Hello. I am a model that reads from a script.\n"

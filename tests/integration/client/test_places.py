@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.client.conftest import laptop
-from tests.integration.client.program import Program
+from tests.support.efrit_program import Program
 
 
 @pytest.fixture
@@ -196,6 +196,15 @@ def test_a_start_that_fails_leaves_no_configuration(fresh: Program) -> None:
     assert fresh.run("start", "twoo").code == 9
     assert not Path(fresh.env["EFRIT_CONFIG"]).exists()
     assert known(fresh) == ["default"]
+
+
+def test_a_start_on_the_queue_of_another_instance_is_refused(fresh: Program) -> None:
+    fresh.ok("eval", "1")
+    queue = home(fresh) / ".local/state/efrit/instances/default/queue"
+    done = fresh.run("start", "other", "--queue-dir", str(queue))
+    assert done.code == 2
+    assert "default and other cannot both have the queue_dir" in done.err
+    assert "other" not in fresh.ok("instances")
 
 
 def test_rm_removes_a_stopped_instance_and_its_queue_and_keeps_its_workspace(fresh: Program) -> None:

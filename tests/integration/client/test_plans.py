@@ -13,10 +13,11 @@ import yaml
 
 from efrit.client.backends import Place, open_backend
 from efrit.client.plans import Change, Intent, NewPlan
-from tests.integration.client.program import Program, Terminal
-from tests.integration.kube import Json, Kube, until
+from efrit.kube.resources import PLANS
 from tests.model.running import Model
 from tests.plans.script import Script
+from tests.support.efrit_program import Program, Terminal
+from tests.support.kube import Json, Kube, until
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -29,8 +30,7 @@ def team(in_a_cluster: Program) -> str:
 def manifest(name: str, intent: Json, *tasks: str, **spec: object) -> str:
     given = [{"name": each, "description": f"Do {each}."} for each in tasks]
     whole = {"intent": intent, "instanceRef": {"name": "one"}, "tasks": given, **spec}
-    document = {"apiVersion": "efrit.dev/v1alpha1", "kind": "EfritPlan", "metadata": {"name": name}, "spec": whole}
-    return yaml.safe_dump(document)
+    return yaml.safe_dump(PLANS.manifest({"name": name}, spec=whole))
 
 
 def written(model: Model, name: str) -> Script:

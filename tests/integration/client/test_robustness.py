@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.integration.client.conftest import laptop
-from tests.integration.client.program import PROGRAM, SECONDS, Program, Terminal
-from tests.integration.kube import until
+from tests.support.efrit_program import PROGRAM, SECONDS, Program, Terminal
+from tests.support.kube import until
 
 
 @pytest.fixture(scope="module")
@@ -80,6 +80,23 @@ def test_what_a_shell_hands_over_ends_with_a_code_and_a_sentence(
     assert (done[0], b"Traceback" in done[2]) == (code, False), done
     assert out is None or done[1] == out, done
     assert err in done[2] if err else done[2] == b"", done
+
+
+@pytest.mark.parametrize(
+    ("words", "variable", "named"),
+    [
+        ("", "", "{home}/.kube/config"),
+        ("", "/nothing", "/nothing"),
+        ("", "/nothing:/nowhere", "/nothing:/nowhere"),
+        ("--kubeconfig /none", "", "/none"),
+    ],
+)
+def test_a_kubeconfig_that_is_not_there_is_named_once(efrit: Program, words: str, variable: str, named: str) -> None:
+    env = {"KUBECONFIG": variable} if variable else {}
+    code, out, err = shell(efrit, f"efrit {words} --namespace team instances", b"", **env)
+    first, advice = err.decode().splitlines()
+    assert (code, out, first) == (9, b"", f"efrit: there is no kubeconfig {named.format(home=efrit.env['HOME'])}")
+    assert "set KUBECONFIG" in advice
 
 
 def test_json_stays_json_where_the_locale_has_only_ascii(efrit: Program) -> None:

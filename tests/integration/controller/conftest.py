@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -10,22 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.control_plane import ControlPlane
-from tests.cluster.paths import REPOSITORY
-from tests.cluster.progress import run
-from tests.integration.conftest import install_crds
-from tests.integration.controller.site import Site
-from tests.integration.kube import Kube
-
-
-@pytest.fixture(scope="session")
-def lisp(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The Lisp files with their compiled ones, as the operator's image has them."""
-    directory = tmp_path_factory.mktemp("lisp")
-    for source in sorted((REPOSITORY / "images" / "emacs" / "lisp").glob("*.el")):
-        shutil.copy2(source, directory)
-    files = sorted(directory.glob("*.el"))
-    run(["emacs", "-Q", "--batch", "-L", directory, "-f", "batch-byte-compile", *files], doing="compiling the Lisp")
-    return directory
+from tests.support.custom_resources import install_crds
+from tests.support.kube import Kube
+from tests.support.site import Site
 
 
 @pytest.fixture

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.integration.controller.site import Site
-from tests.integration.kube import Json, until
+from tests.support.kube import Json, until
+from tests.support.site import Site
 
 LOOP = "(while t)"
 
@@ -183,7 +184,7 @@ def test_higher_priority_runs_first_and_equal_ones_in_order(shared: Site) -> Non
     asked = [("p-low", -5), ("p-first", 0), ("p-second", 0), ("p-high", 5)]
     for name, priority in asked:
         shared.ask(shared.count(name), name, priority=priority)
-        until(lambda wanted=name: _queued(shared, wanted), f"{name} is not on the queue")
+        until(partial(_queued, shared, name), f"{name} is not on the queue")
     shared.cancel(blocker)
     for name, _ in asked:
         shared.answer(name)

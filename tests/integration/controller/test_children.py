@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tests.integration.controller.site import Site
-from tests.integration.kube import Json, until
+from tests.support.kube import Json, until
+from tests.support.site import Site
 
-NEVER = {"EFRIT_RESYNC_SECONDS": "86400"}
+NEVER: Json = {"EFRIT_RESYNC_SECONDS": "86400"}
 """What is remade in these tests is not remade by the resync."""
 CLAIM = "efrit-one-queue"
 
@@ -13,6 +13,13 @@ CLAIM = "efrit-one-queue"
 def _uid(site: Site, plural: str, name: str) -> str | None:
     found = site.kube.find(plural, site.namespace, name)
     return found["metadata"]["uid"] if found is not None else None
+
+
+def _until_remade(site: Site, plural: str, name: str, before: str) -> None:
+    until(
+        lambda: _uid(site, plural, name) not in (None, before),
+        lambda: f"the child of {plural} is not remade\n{site.logs()}",
+    )
 
 
 def test_a_deleted_child_is_remade_and_the_pod_left_alone(site: Site) -> None:
@@ -31,10 +38,7 @@ def test_a_deleted_child_is_remade_and_the_pod_left_alone(site: Site) -> None:
         # Nobody plays the protection of claims here: it is gone at once.
         site.kube.patch(plural, site.namespace, name, {"metadata": {"finalizers": None}})
         site.kube.delete(plural, site.namespace, name)
-        until(
-            lambda plural=plural, name=name, before=before: _uid(site, plural, name) not in (None, before),
-            lambda plural=plural: f"the child of {plural} is not remade\n{site.logs()}",
-        )
+        _until_remade(site, plural, name, before)
     assert site.node.pod("one") is pod
     assert site.answer(site.ask("'served"))["result"] == "served"
 

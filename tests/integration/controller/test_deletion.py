@@ -10,9 +10,9 @@ import pytest
 
 from tests.cluster import programs
 from tests.cluster.control_plane import ControlPlane
-from tests.integration.controller.processes import Process
-from tests.integration.controller.site import Site
-from tests.integration.kube import Json, Kube, until
+from tests.support.kube import Json, Kube, until
+from tests.support.processes import Process
+from tests.support.site import Site
 
 CONTROLLERS = "namespace-controller,garbage-collector-controller"
 
@@ -43,7 +43,7 @@ def collectors_of(plane: ControlPlane, directory: Path) -> Iterator[Process]:
         "--kube-api-qps=200",
         "--kube-api-burst=400",
     ]
-    process = Process(command, {}, directory / "log", directory)
+    process = Process([str(word) for word in command], {}, directory / "log", directory)
     try:
         yield process
     finally:

@@ -7,14 +7,14 @@ from datetime import UTC, datetime
 
 import pytest
 from kubernetes.aio import config as kube_config
-from kubernetes.aio.client import ApiClient, Configuration
+from kubernetes.aio.client import Configuration
 
 from efrit.controller.act.event_recorder import EventRecorder
-from efrit.controller.act.explain import explain
 from efrit.controller.act.kube import Kube
-from efrit.controller.decide.actions import Record
-from tests.integration.controller.site import Site
-from tests.integration.kube import Json
+from efrit.controller.act.warning_events import explain
+from efrit.controller.model.actions import Record
+from tests.support.kube import Json
+from tests.support.site import Site
 
 UID = "11111111-2222-3333-4444-555555555555"
 
@@ -25,7 +25,7 @@ async def controllers(site: Site) -> AsyncIterator[Kube]:
     configuration = Configuration()
     path = str(site.operator().kubeconfig)
     await kube_config.load_kube_config(config_file=path, client_configuration=configuration)
-    kube = Kube(ApiClient(configuration))
+    kube = Kube(configuration)
     yield kube
     await kube.close()
 

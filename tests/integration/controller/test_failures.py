@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
+from functools import partial
 
-from tests.integration.controller.operator import GRACE_SECONDS
-from tests.integration.controller.site import Site
-from tests.integration.kube import Json, until
+from tests.support.kube import Json, until
+from tests.support.operator import GRACE_SECONDS
+from tests.support.site import Site
 
 LOOP = "(while t)"
 
@@ -16,6 +17,10 @@ def _gate(site: Site, word: str) -> str:
     """Return Lisp that counts, then waits for the file `<word>.go` in the workspace."""
     wait = f'(while (not (file-exists-p "{word}.go")) (sleep-for 0.02))'
     return f"(progn {site.count(word)} {wait} '{word})"
+
+
+def _have_run(site: Site, times: int) -> bool:
+    return len(site.counted()) >= times
 
 
 def _open_gate(site: Site, word: str) -> None:
@@ -34,7 +39,7 @@ def test_a_controller_killed_amid_fifty_requests_answers_each_once(site: Site) -
     for number, name in enumerate(names):
         site.ask(site.count(name), name)
         if number in (15, 35):
-            until(lambda ran=number - 10: len(site.counted()) >= ran, "the work does not proceed")
+            until(partial(_have_run, site, number - 10), "the work does not proceed")
             operator.kill()
             operator.start(leading=False)
     statuses = site.answers()
@@ -190,6 +195,20 @@ def test_a_queue_on_a_claim_outlives_its_pod(site: Site) -> None:
     assert site.answer(waiting)["result"] == '"waiting"'
     assert site.node.pod("one").uid != old
     assert site.counted() == ["running", "waiting"]
+
+
+def test_what_runs_in_a_pod_that_drains_can_be_cancelled(site: Site) -> None:
+    site.operator().start()
+    site.node.grace_seconds = 600
+    site.instance()
+    running = site.ask(_gate(site, "running"))
+    site.until_status(running, phase="Running")
+    site.kube.delete("pods", site.namespace, "efrit-one-0")
+    until(lambda: site.condition("one", "Ready")["status"] == "False", "the pod does not stop")
+    site.cancel(running)
+    assert site.answer(running)["reason"] == "Cancelled"
+    assert site.answer(site.ask("'after"))["result"] == "after"
+    assert site.counted() == ["running"]
 
 
 def _queued(site: Site) -> list[object]:

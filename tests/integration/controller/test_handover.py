@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.integration.controller.site import Site
-from tests.integration.kube import Json, until
+from tests.support.kube import Json, until
+from tests.support.site import Site
 
 SUSPEND = {"spec": {"operatingMode": "Suspended"}}
 RESUME = {"spec": {"operatingMode": "Running"}}
@@ -59,7 +59,7 @@ def test_what_was_handed_over_is_marked_and_goes_on_after_a_suspension_and_a_res
     operator.start()
     site.instance()
     # It runs again first: the next Emacs must not be faster than the cancel.
-    again = {"retryPolicy": "IfInterrupted", "maxAttempts": 2, "priority": 10}
+    again: Json = {"retryPolicy": "IfInterrupted", "maxAttempts": 2, "priority": 10}
     blocker = site.ask("(while t)", timeoutSeconds=600, **again)
     site.until_status(blocker, LONG, phase="Running")
     queued = site.ask(site.count("queued"))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from tests.integration.controller import plans
-from tests.integration.controller.site import Site
-from tests.integration.kube import Json, until
+from tests.support import plans
+from tests.support.kube import Json, until
+from tests.support.site import Site
 
 IDLE_SECONDS = 10
 """The least that the API accepts."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.integration.controller.site import Site
-from tests.integration.kube import Json, until
+from tests.support.kube import Json, until
+from tests.support.site import Site
 
 LOOP = "(while t)"
 IMPOSSIBLE: Json = {
@@ -107,7 +107,7 @@ def test_idle_instances_sleep_or_go_and_work_wakes_the_sleeper(site: Site) -> No
 
 def test_a_selector_finds_a_ready_instance_with_its_labels(site: Site) -> None:
     site.operator().start()
-    chosen = {"selector": {"matchLabels": {"team": "a"}}}
+    chosen: Json = {"selector": {"matchLabels": {"team": "a"}}}
     early = site.ask("'early", to=None, **chosen)
     site.until_status(early, reason="InstanceNotReady")
     site.instance("a1", labels={"team": "a"})

@@ -9,13 +9,13 @@ from datetime import UTC, datetime
 import kopf
 import pytest
 
-from efrit.controller.decide.views import ControllerConfig
+from efrit.controller.model.config import ControllerConfig
+from efrit.controller.store.store import Store
 from efrit.controller.watch import handlers
 from efrit.controller.watch.kopf_watch import WATCHER_PREFIX, watch
-from efrit.controller.watch.queue import WorkQueue
-from efrit.controller.watch.store import Store
+from efrit.controller.work_queue import WorkQueue
 from efrit.errors import ApiForbidden
-from tests.integration.controller.site import Site
+from tests.support.site import Site
 
 SECONDS = 120
 
@@ -38,7 +38,7 @@ async def _stopped(site: Site) -> None:
         store = Store(WorkQueue(), config, lambda: datetime.now(UTC))
         watching = asyncio.create_task(watch(store, site.namespace, lambda: None))
         async with asyncio.timeout(SECONDS):
-            while not store.instance_keys():
+            while not store.instances.keys():
                 assert not watching.done()
                 await asyncio.sleep(0.01)
         watching.cancel()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.integration.controller.operator import Operator
-from tests.integration.controller.site import Site
-from tests.integration.kube import Refused, until
+from tests.support.kube import Refused, until
+from tests.support.operator import Operator
+from tests.support.site import Site
 
 SECONDS = 60
 

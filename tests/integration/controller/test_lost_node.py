@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.integration.controller.site import Site
-from tests.integration.kube import until
+from tests.support.kube import until
+from tests.support.site import Site
 
 LONG = 120
 TEAM = {"team": "a"}

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 import pytest
 
 from tests.cluster.control_plane import ControlPlane
-from tests.integration.conftest import new_namespace
-from tests.integration.controller import chart
-from tests.integration.controller.operator import Operator
-from tests.integration.controller.processes import Process
-from tests.integration.controller.site import Site
 from tests.integration.controller.test_deletion import NO_CLAIMS, collectors_of
-from tests.integration.kube import Kube, until
+from tests.support import chart
+from tests.support.custom_resources import new_namespace
+from tests.support.kube import Kube, until
+from tests.support.operator import Operator
+from tests.support.processes import Process
+from tests.support.site import Site
 
 SECONDS = 120
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.control_plane import ControlPlane
-from tests.integration.controller import plans
-from tests.integration.controller.plans import begin, end, subjects
-from tests.integration.controller.site import FINAL, Site
-from tests.integration.controller.test_sessions import secret, with_model
-from tests.integration.kube import Kube, until
 from tests.model.running import Model, running
 from tests.plans.script import Script
+from tests.support import plans
+from tests.support.kube import Kube, until
+from tests.support.model_access import secret, with_model
+from tests.support.plans import begin, end, subjects
+from tests.support.site import FINAL, Site
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.integration.controller.site import Site
-from tests.integration.kube import Json, Refused, until
+from tests.support.kube import Json, Refused, until
+from tests.support.site import Site
 
 LARGE = "(make-string 100000 ?x)"
 QUOTAS = "/api/v1/namespaces/{}/resourcequotas"

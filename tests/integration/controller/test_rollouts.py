@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tests.integration.controller.operator import Operator
-from tests.integration.controller.pod import Pod
-from tests.integration.controller.site import Site
-from tests.integration.kube import Json, until
+from tests.support.kube import Json, until
+from tests.support.operator import Operator
+from tests.support.pod import Pod
+from tests.support.site import Site
 
 SECONDS = 180.0
 GATE = '(progn (while (not (file-exists-p "go")) (sleep-for 0.02)) \'done)'
@@ -108,8 +108,7 @@ def test_a_release_that_its_first_instance_does_not_survive_is_not_rolled_out_fu
         site.until_condition(name, "Ready", SECONDS, status="True")
     operator.kill()
     site.node.broken_images.add(BROKEN)
-    limits = {"EFRIT_ROLLOUT_MAX_CONCURRENT": "1", "EFRIT_ROLLOUT_PROGRESS_DEADLINE_SECONDS": "3"}
-    operator.start(EFRIT_OPERATOR_IMAGE=BROKEN, **limits)
+    operator.start(EFRIT_OPERATOR_IMAGE=BROKEN, EFRIT_ROLLOUT_PROGRESS_DEADLINE_SECONDS="3")
 
     def reasons() -> list[str]:
         return sorted(site.condition(name, "Updated").get("reason", "") for name in names)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,9 +10,10 @@ from typing import Any
 import pytest
 
 from tests.cluster.control_plane import ControlPlane
-from tests.integration.controller.site import FINAL, Site
-from tests.integration.kube import Json, Kube, until
-from tests.model.running import KEY, Model, running
+from tests.model.running import Model, running
+from tests.support.kube import Json, Kube, until
+from tests.support.model_access import secret, with_model
+from tests.support.site import FINAL, Site
 
 SELECTED: Json = {"to": None, "selector": {"matchLabels": {"role": "talker"}}}
 
@@ -22,15 +22,6 @@ SELECTED: Json = {"to": None, "selector": {"matchLabels": {"role": "talker"}}}
 def model() -> Iterator[Model]:
     with running() as made:
         yield made
-
-
-def secret(kube: Kube, namespace: str, name: str) -> None:
-    data = {"k": base64.b64encode(KEY.encode()).decode()}
-    kube.create("secrets", namespace, {"metadata": {"name": name}, "type": "Opaque", "data": data})
-
-
-def with_model(model: Model, key: str = "key") -> Json:
-    return {"name": "m", "baseURL": model.url, "apiKeySecretRef": {"name": key, "key": "k"}}
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,7 @@
 """The pages for users: their examples, where each is played, and what it is to print.
 
 A comment before a fenced block says what is done with it:
-`<!-- play: laptop -->` (or `cluster`, `install`) where its commands run, if not where the page does;
+`<!-- play: laptop -->` (or `cluster`, `install`, `kind`) where its commands run, if not where the page does;
 `<!-- file: NAME -->` the block is a file of this name for the commands after it;
 `<!-- tested: PATH -->` the test that runs these commands, because they cannot be played on a page.
 """

@@ -10,12 +10,12 @@ import pytest
 
 from tests.cluster.paths import REPOSITORY
 from tests.integration.client.conftest import laptop
-from tests.integration.client.program import Program
 from tests.integration.docs.half_hour import HOME, PARTS, comparable, page, picture, transcript
 from tests.integration.docs.pages import Block, Command
 from tests.integration.docs.shell import play
 from tests.integration.docs.test_pages import on_path
 from tests.model.running import KEY, Model
+from tests.support.efrit_program import Program
 
 PAGE = REPOSITORY / "docs/first-half-hour.md"
 PICTURE = REPOSITORY / "docs/first-half-hour.svg"

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from tests.cluster.paths import REPOSITORY
-from tests.integration.client.program import Program
+from tests.support.efrit_program import Program
 
 pytestmark = pytest.mark.timeout(400)
 

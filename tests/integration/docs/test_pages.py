@@ -17,11 +17,11 @@ from tests.cluster import programs
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.paths import REPOSITORY
 from tests.integration.client.conftest import laptop
-from tests.integration.client.program import Program
 from tests.integration.docs.pages import COMMANDS, PAGES, Block, blocks_of, matches, played_in
 from tests.integration.docs.shell import play
-from tests.integration.kube import Kube
 from tests.model.running import KEY, Model
+from tests.support.efrit_program import Program
+from tests.support.kube import Kube
 
 # A page is many programs one after the other; on a busy machine each takes seconds.
 pytestmark = pytest.mark.timeout(400)

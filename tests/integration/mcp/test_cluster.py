@@ -26,18 +26,15 @@ from tests.cluster import programs
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.paths import REPOSITORY
 from tests.cluster.progress import run
-from tests.integration.conftest import new_namespace
-from tests.integration.controller.chart import token
-from tests.integration.controller.conftest import lisp
-from tests.integration.controller.site import Site
-from tests.integration.controller.test_sessions import secret, with_model
-from tests.integration.kube import Kube, until
-from tests.integration.mcp.test_review import RBAC, account, allow
+from tests.integration.mcp.test_access_review import RBAC, account, allow
 from tests.integration.mcp.test_stdio import QUESTION, RENAME, known
 from tests.model.running import Model
 from tests.plans.script import Script
-
-__all__ = ["lisp"]
+from tests.support.chart import token
+from tests.support.custom_resources import new_namespace
+from tests.support.kube import Kube, until
+from tests.support.model_access import secret, with_model
+from tests.support.site import Site
 
 VERBS = ["get", "list", "watch", "create", "patch"]
 RESOURCES = ["efritinstances", "efritrequests", "efritplans"]
@@ -156,7 +153,7 @@ async def test_a_session_starts_evals_commands_reads_figures_and_stops(served: S
     (workspace / "sub/four.el").write_text("(defun unrelated () 'older-names)\n")
     told: list[str] = []
 
-    async def progress(_: float, __: float | None, message: str | None) -> None:
+    async def progress(progress: float, total: float | None, message: str | None) -> None:
         told.append(message or "")
 
     async with served.client(served.ann) as client:
@@ -244,7 +241,7 @@ async def test_an_agent_runs_a_plan_follows_its_steps_and_reads_what_it_left(ser
     script.done("write", "root")
     told: list[str] = []
 
-    async def progress(_: float, __: float | None, message: str | None) -> None:
+    async def progress(progress: float, total: float | None, message: str | None) -> None:
         told.append(message or "")
 
     plan = {

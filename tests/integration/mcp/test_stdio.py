@@ -27,7 +27,8 @@ MODES = pytest.mark.parametrize("mode", ["legacy", "auto"])
 
 def known(result: CallToolResult) -> dict[str, Any]:
     assert result.structured_content is not None, result.content
-    return result.structured_content
+    content: dict[str, Any] = result.structured_content
+    return content
 
 
 def evaluate(content: str, **more: Any) -> dict[str, Any]:
@@ -54,7 +55,7 @@ async def test_a_session_starts_evals_commands_reads_figures_and_stops(
     (laptop.workspace / "sub/four.el").write_text("(defun unrelated () 'older-names)\n")
     told: list[str] = []
 
-    async def progress(_: float, __: float | None, message: str | None) -> None:
+    async def progress(progress: float, total: float | None, message: str | None) -> None:
         told.append(message or "")
 
     async with serve(mode=mode) as client:

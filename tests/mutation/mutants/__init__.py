@@ -1,7 +1,7 @@
 """Every safety step of the product, one mutant each, by the part it is in."""
 
 from tests.mutation.mutant import Mutant
-from tests.mutation.mutants import admission, bridge, controller, lisp, plan, planning, queue
+from tests.mutation.mutants import admission, bridge, controller, lisp, mcp, plan, planning, queue
 
 MUTANTS: tuple[Mutant, ...] = (
     *queue.MUTANTS,
@@ -11,4 +11,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *controller.MUTANTS,
     *admission.MUTANTS,
     *planning.MUTANTS,
+    *mcp.MUTANTS,
 )

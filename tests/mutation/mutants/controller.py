@@ -3,19 +3,21 @@
 from tests.mutation.mutant import Mutant
 
 REQUESTS = "operator/efrit/controller/decide/requests.py"
-ANSWERS = "operator/efrit/controller/decide/answers.py"
+FINAL_STATUS = "operator/efrit/controller/decide/final_status.py"
 ACTOR = "operator/efrit/controller/act/actor.py"
-KUBE = "operator/efrit/controller/act/kube.py"
-JANITOR = "operator/efrit/controller/janitor.py"
+KUBE = "operator/efrit/kube/client.py"
+RESYNC = "operator/efrit/controller/resync.py"
 ROLLOUT = "operator/efrit/controller/decide/rollout.py"
 LEASE = "operator/efrit/controller/lease.py"
 HANDOVER = "operator/efrit/controller/decide/handover.py"
-HANDOVERS = "operator/efrit/controller/watch/handovers.py"
+INSTANCES = "operator/efrit/controller/store/instances.py"
+HANDOVERS = "operator/efrit/controller/store/handovers.py"
 
 UNIT = "tests/unit/controller"
 
 IDLE = "operator/efrit/controller/decide/idle.py"
 RACES = f"{UNIT}/test_idle_race.py"
+SELF_CHECK = f"{UNIT}/test_self_check.py"
 
 MUTANTS = (
     Mutant(
@@ -48,9 +50,9 @@ MUTANTS = (
     ),
     Mutant(
         "the pause of the hand-over to an instance that is about to stop",
-        "operator/efrit/controller/watch/store.py",
-        "        self._instances[instance].handover_paused = True",
-        "        self._instances[instance].handover_paused = False",
+        INSTANCES,
+        "        self._index.instances[instance].handover_paused = True",
+        "        self._index.instances[instance].handover_paused = False",
         (RACES,),
     ),
     Mutant(
@@ -70,7 +72,7 @@ MUTANTS = (
     Mutant(
         "the comparison of a Secret that is there already with the result",
         "operator/efrit/controller/act/result_secret.py",
-        '            await kube.test("v1", "Secret", meta["namespace"], meta["name"], expected)',
+        '            await kube.test(SECRETS, meta["namespace"], meta["name"], expected)',
         "            pass",
         (
             f"{UNIT}/act/test_actor.py::test_a_secret_that_somebody_else_created_in_advance_is_not_taken_for_the_result",
@@ -85,22 +87,22 @@ MUTANTS = (
     ),
     Mutant(
         "the pause between two writes of progress",
-        "operator/efrit/controller/decide/waiting.py",
-        "    if snapshot.progress_told is not None:",
+        "operator/efrit/controller/decide/open_status.py",
+        "    if snapshot.progress_written is not None:",
         "    if False:",
         (f"{UNIT}/test_progress.py::test_progress_is_written_once_a_second_at_most",),
     ),
     Mutant(
         "the order: an answer is acknowledged after its status is confirmed",
         REQUESTS,
-        "    return answers.answered(\n        request,",
+        "    return final_status.answered(\n        request,",
         "    early = [Acknowledge(snapshot.target.instance.key, request.metadata.uid)] if snapshot.target else []\n"
-        "    return early + answers.answered(\n        request,",
+        "    return early + final_status.answered(\n        request,",
         (f"{UNIT}/test_requests.py::test_an_answer_is_not_acknowledged_before_it_is_stored",),
     ),
     Mutant(
         "the order: a large result is stored before the status that names it",
-        ANSWERS,
+        FINAL_STATUS,
         "    actions.append(_finish(request, status, reason, told, outcome, now))",
         "    actions.insert(0, _finish(request, status, reason, told, outcome, now))",
         (f"{UNIT}/test_requests.py::test_a_large_answer_is_stored_before_the_status_that_names_it",),
@@ -172,6 +174,13 @@ MUTANTS = (
         (f"{UNIT}/test_rollout.py::test_a_release_that_fails_is_not_rolled_out_further",),
     ),
     Mutant(
+        "the two instances that try a release before all others",
+        ROLLOUT,
+        "    untried = snapshot.rollout.succeeded == 0",
+        "    untried = False",
+        (f"{UNIT}/test_rollout.py::test_a_release_that_nobody_has_survived_yet_reaches_two_instances",),
+    ),
+    Mutant(
         "the wait for a claim that is being deleted before an instance starts",
         "operator/efrit/controller/decide/instances.py",
         "    if not waits_for_claims and _statefulset_due(",
@@ -189,38 +198,38 @@ MUTANTS = (
     ),
     Mutant(
         "the difference between a conflict and an object that exists",
-        KUBE,
-        'return ApiExists(text) if reason == "AlreadyExists" else ApiConflict(text)',
-        "return ApiExists(text)",
+        "operator/efrit/kube/errors.py",
+        '(ApiExists if reason == "AlreadyExists" else ApiConflict)',
+        "ApiExists",
         (f"{UNIT}/act/test_actor.py::test_a_conflict_that_is_no_other_object_does_not_count_as_a_stored_result",),
     ),
     Mutant(
         "the question whether an instance is really not there",
-        "operator/efrit/controller/reconcile.py",
-        "        if snapshot.target is None and await self._instance_is_there(snapshot.request, actions):",
-        "        if False and await self._instance_is_there(snapshot.request, actions):",
+        REQUESTS,
+        "    return [ConfirmMissing(target)] if ends else []",
+        "    return []",
         (f"{UNIT}/test_reconcile.py::test_a_request_does_not_end_for_an_instance_that_only_the_watch_does_not_know",),
     ),
     Mutant(
         "the instance a deletion is about",
-        "operator/efrit/controller/watch/store.py",
+        INSTANCES,
         "        if entry is None or (entry.instance is not None and entry.instance.metadata.uid != uid):",
         "        if entry is None:",
-        (f"{UNIT}/watch/test_store.py::test_news_of_an_earlier_instance_of_the_name_are_ignored",),
+        (f"{UNIT}/store/test_store.py::test_news_of_an_earlier_instance_of_the_name_are_ignored",),
     ),
     Mutant(
         "the versions of children",
-        "operator/efrit/controller/watch/records.py",
+        "operator/efrit/controller/store/records.py",
         "        if int(version) <= self.children_seen.get(place, 0):",
         "        if False:",
-        (f"{UNIT}/watch/test_store.py::test_late_news_of_a_child_change_nothing",),
+        (f"{UNIT}/store/test_store.py::test_late_news_of_a_child_change_nothing",),
     ),
     Mutant(
         "the sweep of children that no event told of",
-        JANITOR,
-        "        self._store.forget_children(children - await self._take_in_children())",
-        "        self._store.forget_children(set())",
-        (f"{UNIT}/test_janitor.py::test_a_pod_no_event_told_of_is_found",),
+        RESYNC,
+        "        self._store.children.forget(children - await self._take_in_children())",
+        "        self._store.children.forget(set())",
+        (f"{UNIT}/test_resync.py::test_a_pod_no_event_told_of_is_found",),
     ),
     Mutant(
         "the isolation of a namespace that the API server refuses",
@@ -233,15 +242,15 @@ MUTANTS = (
     ),
     Mutant(
         "the search for what has gone from a namespace before it is served again",
-        JANITOR,
+        RESYNC,
         "        if self._store.is_listed(self._scope):",
         "        if False:",
-        (f"{UNIT}/test_janitor.py::test_a_namespace_listed_again_is_rid_of_what_has_gone_and_leaves_others_alone",),
+        (f"{UNIT}/test_resync.py::test_a_namespace_listed_again_is_rid_of_what_has_gone_and_leaves_others_alone",),
     ),
     Mutant(
         "the hold of work in a namespace that is not served",
         "operator/efrit/controller/reconcile.py",
-        "        if not self._is_served(key.namespace):",
+        "        if not self._is_served(work.namespace):",
         "        if False:",
         (f"{UNIT}/test_reconcile.py::test_a_key_of_a_namespace_that_is_not_served_is_not_looked_at",),
     ),
@@ -257,7 +266,7 @@ MUTANTS = (
     Mutant(
         "the thought that a lost node may have begun a request",
         "operator/efrit/controller/decide/binding.py",
-        "    if request.spec.session is not None or case.may_be_handed_over:",
+        "    if request.spec.session is not None or context.may_be_handed_over:",
         "    if request.spec.session is not None:",
         (f"{UNIT}/test_binding.py::test_any_other_request_stays",),
     ),
@@ -266,12 +275,12 @@ MUTANTS = (
         HANDOVERS,
         "        if not is_open or target.handover_id != handover_id:",
         "        if False:",
-        (f"{UNIT}/watch/test_handovers.py::test_nothing_is_handed_over_under_an_id_that_is_not_stored",),
+        (f"{UNIT}/store/test_handovers.py::test_nothing_is_handed_over_under_an_id_that_is_not_stored",),
     ),
     Mutant(
         "the marks of all requests that an instance may have, before it is closed",
         HANDOVERS,
-        "        return not any(self._unmarked(entry, self._requests[key], instance) for key in entry.open_requests)",
+        "        return not any(self._unmarked(entry, requests[key], instance) for key in entry.open_requests)",
         "        return True",
         (f"{UNIT}/test_handover_model.py",),
     ),
@@ -297,10 +306,17 @@ MUTANTS = (
         (f"{UNIT}/act/test_actor.py",),
     ),
     Mutant(
+        "the wait for a busy API server whose pause kopf cannot read",
+        "operator/efrit/controller/watch/kopf_watch.py",
+        "        if pause is None:\n",
+        "        if True:\n",
+        (f"{UNIT}/watch/test_kopf_watch.py::test_a_busy_api_server_that_names_a_date_ends_no_watch",),
+    ),
+    Mutant(
         "the UID a deletion is on condition of",
         KUBE,
-        'preconditions = {"uid": uid} | ',
-        "preconditions: dict[str, str] = {} | ",
+        'conditions = {"uid": uid, "resourceVersion": resource_version}',
+        'conditions = {"resourceVersion": resource_version}',
         (f"{UNIT}/act/test_actor.py",),
     ),
     Mutant(
@@ -319,10 +335,10 @@ MUTANTS = (
     ),
     Mutant(
         "the controller's rescan of open requests",
-        JANITOR,
-        "                self._store.observe_request(obj)\n        for (namespace, name), uid in before.items():",
+        RESYNC,
+        "                self._store.requests.observe(obj)\n        for (namespace, name), uid in before.items():",
         "                pass\n        for (namespace, name), uid in before.items():",
-        (f"{UNIT}/test_janitor.py::test_an_open_request_no_event_told_of_is_found",),
+        (f"{UNIT}/test_resync.py::test_an_open_request_no_event_told_of_is_found",),
     ),
     Mutant(
         "the end of the work of a controller that lost its lease",
@@ -340,9 +356,23 @@ MUTANTS = (
     ),
     Mutant(
         "the controller's search for requests that are gone",
-        JANITOR,
+        RESYNC,
         "            if listed.get((namespace, name)) != uid:",
         "            if False:",
-        (f"{UNIT}/test_janitor.py::test_a_request_that_is_gone_without_an_event_must_be_verified",),
+        (f"{UNIT}/test_resync.py::test_a_request_that_is_gone_without_an_event_must_be_verified",),
+    ),
+    Mutant(
+        "the look whether the status tells of a restart already, before there is an event of it",
+        "operator/efrit/controller/decide/self_check.py",
+        "rfc3339(restart.time) in told.message",
+        "False",
+        (f"{SELF_CHECK}::test_a_restart_is_one_event_however_often_the_bridge_is_lost",),
+    ),
+    Mutant(
+        "the reason SelfCheckFailed of an instance that is not Ready",
+        "operator/efrit/controller/decide/readiness.py",
+        "    if stats.emacs.self_check_problem is not None:\n",
+        "    if False:\n",
+        (f"{SELF_CHECK}::test_an_emacs_that_fails_its_self_check_is_not_ready_and_said_to_be_so",),
     ),
 )

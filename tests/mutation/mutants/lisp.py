@@ -3,19 +3,22 @@
 from tests.mutation.mutant import Mutant
 
 FILES = "images/emacs/lisp/efrit-files.el"
-CLAIM = "images/emacs/lisp/efrit-claim.el"
-ANSWER = "images/emacs/lisp/efrit-answer.el"
-RESULTS = "images/emacs/lisp/efrit-results.el"
-RECOVER = "images/emacs/lisp/efrit-recover.el"
+CLAIM = "images/emacs/lisp/efrit-queue-claim.el"
+ANSWER = "images/emacs/lisp/efrit-queue-answer.el"
+RESULTS = "images/emacs/lisp/efrit-queue-results.el"
+RECOVER = "images/emacs/lisp/efrit-queue-recover.el"
 SERVER = "images/emacs/lisp/efrit-server.el"
 BEGIN = "images/emacs/lisp/efrit-session-begin.el"
-HISTORY = "images/emacs/lisp/efrit-history.el"
+HISTORY = "images/emacs/lisp/efrit-session-history.el"
 SECRET = "images/emacs/lisp/efrit-secret.el"
-BACKGROUND = "images/emacs/lisp/efrit-background.el"
-WATCHDOG = "images/emacs/lisp/efrit-watchdog.el"
-SESSIONS = "images/emacs/lisp/efrit-sessions.el"
-CONVERSATION = "images/emacs/lisp/efrit-conversation.el"
-GUARD = "images/emacs/lisp/efrit-guard.el"
+BACKGROUND = "images/emacs/lisp/efrit-eval-background.el"
+WATCHDOG = "images/emacs/lisp/efrit-eval-watchdog.el"
+SESSIONS = "images/emacs/lisp/efrit-session-scheduler.el"
+STATE = "images/emacs/lisp/efrit-session-state.el"
+CONVERSATION = "images/emacs/lisp/efrit-session-conversation.el"
+GUARD = "images/emacs/lisp/efrit-eval-guard.el"
+LIMITS = "images/emacs/lisp/efrit-eval-limits.el"
+SELF_CHECK = "images/emacs/lisp/efrit-server-self-check.el"
 
 MUTANTS = (
     Mutant(
@@ -35,10 +38,17 @@ MUTANTS = (
     Mutant(
         "the refusal to run what could not be journaled",
         CLAIM,
-        "         (efrit-claim--give-back to from)\n"
+        "         (efrit-claim--take-back id to from)\n"
         "         (signal 'efrit-claim-failed (list id (error-message-string err)))",
         '         (message "%s %s %s %s" id err from to)',
         ("ert:efrit-claim-that-cannot-be-journaled-is-given-back",),
+    ),
+    Mutant(
+        "the next try to give back a request whose claim could not be recorded",
+        CLAIM,
+        "    (file-error (push (cons id (cons from to)) efrit-claim--stranded))))",
+        "    (file-error (ignore id))))",
+        ("ert:efrit-claim-that-cannot-be-given-back-is-given-back-later-and-runs",),
     ),
     Mutant(
         "the mark after a torn line of the claim journal",
@@ -113,8 +123,8 @@ MUTANTS = (
     Mutant(
         "the restraint of an Emacs that the queue was taken from",
         SERVER,
-        "  (or (efrit-fence-paused-p) (not (efrit-fence-holds-p))))",
-        "  (efrit-fence-paused-p))",
+        "  (or (efrit-fence-paused-p) (not (efrit-fence-holds-p)) (efrit-self-check-holds-p)))",
+        "  (or (efrit-fence-paused-p) (efrit-self-check-holds-p)))",
         ("ert:efrit-fence-an-emacs-of-an-older-run-leaves-what-waits-alone",),
     ),
     Mutant(
@@ -190,23 +200,37 @@ MUTANTS = (
     Mutant(
         "the refusal of a key that text has by chance",
         SECRET,
-        "    (when (< (length key) efrit-secret--fewest-characters)\n",
-        "    (when (< (length key) 0)\n",
+        "        ((< (length key) efrit-secret--fewest-characters)\n",
+        "        ((< (length key) 0)\n",
         ("ert:efrit-secret-a-key-that-text-has-by-chance-is-refused",),
     ),
     Mutant(
         "the hash of a result's bytes instead of its text, whose encoding a request may change",
         FILES,
-        "(encode-coding-string text 'utf-8-unix) text))",
-        "(encode-coding-string text 'utf-8-unix t) text))",
+        "(encode-coding-string text 'efrit-utf-8) text))",
+        "(encode-coding-string text 'efrit-utf-8 t) text))",
         ("ert:efrit-coding-answers-are-right-whatever-a-request-has-set",),
     ),
     Mutant(
         "the pause of one session while it cannot be recorded",
         SESSIONS,
-        "    (efrit-record-failed (efrit-session--note-record-error session err))\n",
+        "    (efrit-record-failed (efrit-session-record-failed session err))\n",
         "    (efrit-record-failed (signal 'file-error (cdr err)))\n",
         ("ert:efrit-session-fault-a-session-that-cannot-be-written-holds-back-nobody-else",),
+    ),
+    Mutant(
+        "the refusal of an event that the state of a session has no place for",
+        STATE,
+        "            (signal 'efrit-session-out-of-order\n",
+        "            (identity\n",
+        ("ert:efrit-session-state-every-other-event-is-refused-and-changes-nothing",),
+    ),
+    Mutant(
+        "the look whether a session still waits for the reply that has come",
+        STATE,
+        "  (when (efrit-session-next-state session 'reply-received)\n",
+        "  (when (or t session)\n",
+        ("ert:efrit-session-state-every-other-event-is-refused-and-changes-nothing",),
     ),
     Mutant(
         "the next try of an answer that could not be stored",
@@ -239,9 +263,47 @@ MUTANTS = (
     Mutant(
         "the restoration of what a request has redefined",
         GUARD,
-        "        (fset (car pair) (cdr pair))\n",
+        "            (fset (car pair) (cdr pair))\n",
         "",
         ("ert:efrit-guard-what-a-request-redefines-is-put-back-before-its-own-answer",),
+    ),
+    Mutant(
+        "the restoration of the variables that a request has changed",
+        GUARD,
+        "                (set (car pair) (cdr pair))\n",
+        "",
+        (
+            "ert:efrit-guard-puts-back-all-variables-where-one-has-changed-that-never-does",
+            "ert:efrit-guard-binds-again-what-was-unbound",
+        ),
+    ),
+    Mutant(
+        "the removal of watchers of the variables that the server binds",
+        GUARD,
+        "      (funcall remove-watchers)\n",
+        "      (ignore remove-watchers)\n",
+        ("ert:efrit-guard-removes-watchers-of-the-variables-that-the-server-binds",),
+    ),
+    Mutant(
+        "the repair of the lists of timers",
+        GUARD,
+        "      (funcall repair-timers))))",
+        "      (ignore repair-timers))))",
+        ("ert:efrit-guard-leaves-nothing-but-timers-in-the-lists-of-timers",),
+    ),
+    Mutant(
+        "the end of an Emacs whose limits a request has lowered",
+        LIMITS,
+        "        (when (or (null before) (< (cdar limits) (cdr before)))",
+        "        (when (and (null before) (< (cdar limits) 0))",
+        ("ert:efrit-limits-finds-one-that-is-lower-and-minds-no-other",),
+    ),
+    Mutant(
+        "the self-check after a tool of a session",
+        SERVER,
+        "    (when acts (efrit-self-check-request-ended))\n",
+        "",
+        ("ert:efrit-self-check-comes-before-the-next-claim-once-a-tool-of-a-session-has-run",),
     ),
     Mutant(
         "the end of an Emacs that cannot answer",
@@ -249,5 +311,40 @@ MUTANTS = (
         "      (funcall efrit-guard--kill-emacs 70)",
         "      (ignore efrit-guard--kill-emacs)",
         ("ert:efrit-guard-an-emacs-that-cannot-answer-ends-and-the-next-one-answers",),
+    ),
+    Mutant(
+        "the refusal to claim anything after a self-check that failed",
+        SERVER,
+        " (efrit-self-check-holds-p)))",
+        "))",
+        ("ert:efrit-self-check-that-fails-is-told-by-the-heartbeat-and-nothing-is-claimed",),
+    ),
+    Mutant(
+        "the self-check between a request and the next claim",
+        SERVER,
+        "(when (efrit-self-check-requested-p) ",
+        "(when nil ",
+        ("ert:efrit-self-check-comes-before-the-next-claim-once-a-request-has-ended",),
+    ),
+    Mutant(
+        "the function objects by which a self-check compares",
+        SELF_CHECK,
+        "(same (symbol-function 'string=))",
+        "(same 'string=)",
+        ("ert:efrit-self-check-is-not-misled-by-redefinitions-of-what-compares",),
+    ),
+    Mutant(
+        "the second failure before a self-check is told to have failed",
+        SELF_CHECK,
+        "(defconst efrit-self-check--most-failures 2",
+        "(defconst efrit-self-check--most-failures 1",
+        ("ert:efrit-self-check-one-failure-holds-claims-and-two-are-told",),
+    ),
+    Mutant(
+        "the one thread at a time in which requests run",
+        SERVER,
+        "           (not (eq efrit-server--worker (efrit-interrupt-thread))))))",
+        "           (eq efrit-server--worker 'nobody))))",
+        ("ert:efrit-background-a-thread-that-a-request-waits-for-runs-no-other-request",),
     ),
 )

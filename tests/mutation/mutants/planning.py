@@ -5,7 +5,8 @@ from tests.mutation.mutant import Mutant
 PLAN = "operator/efrit/api/plan.py"
 DECIDE = "operator/efrit/controller/decide/plans.py"
 ACTOR = "operator/efrit/controller/act/plan_actor.py"
-WATCH = "operator/efrit/controller/watch/plans.py"
+REPLAY = "operator/efrit/plan/replay.py"
+STORE = "operator/efrit/controller/store/plans.py"
 RULES = "tests/integration/api/test_rules.py"
 UNIT = "tests/unit/controller"
 
@@ -65,10 +66,17 @@ MUTANTS = (
         (f"{UNIT}/act/test_plan_actor.py::test_where_the_whole_cannot_be_had_its_beginning_has_to_do",),
     ),
     Mutant(
+        "the check whether a recorded request answers the question of a plan",
+        REPLAY,
+        "    check_answer(request, question.part)\n",
+        "",
+        ("tests/unit/plan/test_replay.py::test_a_request_that_is_no_answer_to_the_question_ends_the_plan",),
+    ),
+    Mutant(
         "the forgetting of requests that a list does not have",
-        WATCH,
+        STORE,
         "        record.requests = {name: each for name, each in record.requests.items() if name in names}\n",
         "",
-        (f"{UNIT}/watch/test_plans.py::test_a_list_forgets_what_is_not_there_any_more",),
+        (f"{UNIT}/store/test_plans.py::test_a_list_forgets_what_is_not_there_any_more",),
     ),
 )

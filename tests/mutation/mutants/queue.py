@@ -27,7 +27,7 @@ MUTANTS = (
         "operator/efrit/queue/archive.py",
         "if id_of_session_file(name) not in kept.continued and ",
         "if ",
-        ("tests/unit/queue/test_work_logs.py::test_the_session_of_an_open_request_stays_until_that_is_over",),
+        ("tests/unit/queue/test_work_log_tailer.py::test_the_session_of_an_open_request_stays_until_that_is_over",),
     ),
     Mutant(
         "the sparing of sessions begun under a command that is under way",
@@ -35,7 +35,7 @@ MUTANTS = (
         "    before = min(before, kept.since)\n",
         "",
         (
-            "tests/unit/queue/test_work_logs.py::"
+            "tests/unit/queue/test_work_log_tailer.py::"
             "test_no_session_is_swept_that_was_touched_since_the_first_command_under_way_came",
         ),
     ),

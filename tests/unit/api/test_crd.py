@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from pydantic import Field
 
 from efrit.api import EfritInstance
 from efrit.api.crd import RESOURCES, definition, main, render, structural
 from efrit.api.meta import ApiModel, Resource
 from efrit.api.pod_template import BOUND_SOURCES
+from tests.support import yaml_documents
 
 Schema = dict[str, Any]
 
@@ -150,25 +150,25 @@ def test_every_definition_is_plain_json_and_survives_yaml(resource: type[Resourc
     crd = definition(resource)
 
     assert json.loads(json.dumps(crd)) == crd
-    assert yaml.safe_load(render(resource)) == crd
+    assert yaml_documents.load(render(resource)) == crd
 
 
 @pytest.mark.parametrize("resource", RESOURCES)
 def test_the_checked_in_definitions_are_those_of_the_models(resource: type[Resource]) -> None:
     root = Path(__file__).parents[3]
 
-    assert (root / "crds" / f"efrit.dev_{resource.plural}.yaml").read_text() == render(resource)
+    assert (root / "charts/efrit-operator/crd-files" / f"efrit.dev_{resource.plural}.yaml").read_text() == render(
+        resource
+    )
 
 
-def test_the_command_writes_every_definition_into_each_directory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sys.argv", ["crd", str(tmp_path / "a"), str(tmp_path / "b")])
+def test_the_command_writes_every_definition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["crd", str(tmp_path / "new")])
 
     main()
 
     names = sorted(f"efrit.dev_{resource.plural}.yaml" for resource in RESOURCES)
-    assert [sorted(each.name for each in (tmp_path / part).iterdir()) for part in "ab"] == [names, names]
+    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == names
 
 
 # The conversion by itself.

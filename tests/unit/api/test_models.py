@@ -14,21 +14,17 @@ from efrit.api import (
     EfritInstance,
     EfritRequest,
     InstanceReason,
-    Outcome,
+    ModelReason,
     QueueReason,
     RequestPhase,
     RequestReason,
     RetryPolicy,
+    SelfCheckReason,
     condition_of,
     with_condition,
 )
 from efrit.api.meta import Rule, rfc3339, rfc3339_micro
-from efrit.api.request import RequestType, SessionStatus
-from efrit.protocol import Outcome as WireOutcome
-from efrit.protocol import Reason as WireReason
-from efrit.protocol import RequestType as WireType
 from efrit.protocol import RetryPolicy as WireRetryPolicy
-from efrit.protocol import SessionStatus as WireSessionStatus
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
 LATER = NOW + timedelta(seconds=60)
@@ -205,31 +201,16 @@ def test_writing_a_condition_twice_changes_nothing() -> None:
 # Reasons, phases, rules.
 
 
-def test_every_reason_of_the_wire_is_a_reason_of_the_resource() -> None:
-    assert {each.value for each in WireReason} <= {each.value for each in RequestReason}
+def test_a_request_is_of_no_type_that_the_queue_alone_has() -> None:
+    with pytest.raises(ValidationError, match=r"spec\.type"):
+        EfritRequest.model_validate({**REQUEST, "spec": {**REQUEST["spec"], "type": "status"}})
 
 
-def test_every_reason_of_the_wire_is_final() -> None:
-    assert all(RequestReason(each.value).final for each in WireReason)
+def test_the_policies_of_resource_and_wire_have_the_same_words() -> None:
+    assert {each.name for each in RetryPolicy} == {each.name for each in WireRetryPolicy}
 
 
-def test_a_session_stands_where_the_wire_says_it_does() -> None:
-    assert {each.value for each in WireSessionStatus} == {each.value for each in SessionStatus}
-
-
-@pytest.mark.parametrize(
-    ("of_api", "of_wire"), [(Outcome, WireOutcome), (RequestType, WireType), (RetryPolicy, WireRetryPolicy)]
-)
-def test_the_vocabularies_of_resource_and_wire_have_the_same_words(of_api: Any, of_wire: Any) -> None:
-    assert {each.name for each in of_api} <= {each.name for each in of_wire}
-
-
-def test_outcomes_and_types_are_spelled_alike_on_both_sides() -> None:
-    assert {each.value for each in Outcome} == {each.value for each in WireOutcome}
-    assert {each.value for each in RequestType} == {each.value for each in WireType} - {"status"}
-
-
-@pytest.mark.parametrize("reasons", [RequestReason, InstanceReason, QueueReason])
+@pytest.mark.parametrize("reasons", [RequestReason, InstanceReason, QueueReason, ModelReason, SelfCheckReason])
 def test_reasons_are_camel_case_words(reasons: Any) -> None:
     assert all(each.value.isalpha() and each.value[0].isupper() for each in reasons)
     assert all(each.value.lower() == each.name.replace("_", "").lower() for each in reasons)

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
@@ -15,8 +14,8 @@ import pytest
 from efrit.bridge.app import Bridge
 from efrit.bridge.settings import Settings
 from efrit.queue import Disk
-from tests.unit.bridge.certificates import TOKEN, make_secrets
-from tests.unit.queue.hands import EmacsHand
+from tests.support.certificates import TOKEN, make_secrets, trusting
+from tests.support.queue_hands import EmacsHand
 
 
 @dataclass
@@ -52,10 +51,6 @@ def secrets(tmp_path: Path) -> Path:
     return make_secrets(tmp_path / "secrets")
 
 
-def trusting(secrets: Path) -> ssl.SSLContext:
-    return ssl.create_default_context(cafile=str(secrets / "tls.crt"))
-
-
 @pytest.fixture
 async def serve(tmp_path: Path, secrets: Path) -> AsyncIterator[Serve]:
     """Starts bridges on one queue directory, one after the other."""
@@ -72,7 +67,7 @@ async def serve(tmp_path: Path, secrets: Path) -> AsyncIterator[Serve]:
                     base_url=f"https://127.0.0.1:{bridge.port}",
                     verify=trusting(secrets),
                     headers={"authorization": f"Bearer {TOKEN}"},
-                    timeout=30,
+                    timeout=httpx.Timeout(30, pool=None),  # many at once wait for a connection by turns
                 )
             )
             return Served(bridge, task, client, EmacsHand(root), secrets)

@@ -6,7 +6,8 @@ import contextlib
 import pytest
 
 from efrit.bridge import connection
-from tests.unit.bridge.conftest import Serve, trusting
+from tests.support.certificates import trusting
+from tests.unit.bridge.conftest import Serve
 
 BEGUN = {
     "nothing": b"",

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 from httpx_sse import ServerSentEvent, aconnect_sse
+from msgspec.structs import replace
 
 from efrit.bridge.app import without_clocks
 from efrit.bridge.events import INLINE_BYTES, EventLog
@@ -218,13 +219,13 @@ async def test_a_slow_reader_is_reset_in_its_open_stream() -> None:
 
 def test_passing_time_alone_is_no_news() -> None:
     one = Stats(queue_id="q", pending=1, oldest_pending_seconds=3, uptime_seconds=5)
-    later = one.model_copy(update={"oldest_pending_seconds": 8.0, "uptime_seconds": 10.0})
+    later = replace(one, oldest_pending_seconds=8.0, uptime_seconds=10.0)
 
     assert without_clocks(one) == without_clocks(later)
 
 
 def test_a_request_that_waits_and_waits_is_news_now_and_then() -> None:
     one = Stats(queue_id="q", pending=1, oldest_pending_seconds=8)
-    later = one.model_copy(update={"oldest_pending_seconds": 12.0})
+    later = replace(one, oldest_pending_seconds=12.0)
 
     assert without_clocks(one) != without_clocks(later)

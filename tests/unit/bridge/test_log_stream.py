@@ -8,7 +8,7 @@ import pytest
 from httpx_sse import ServerSentEvent
 
 from efrit.bridge.log_stream import offset_in
-from efrit.protocol import LogEnd, Outcome, Reason
+from efrit.protocol import LogEnd, Outcome, Reason, request_id
 from tests.unit.bridge.conftest import Serve, Served, stop
 from tests.unit.bridge.test_event_stream import Reader, reading
 
@@ -39,7 +39,9 @@ async def test_lines_reach_a_reader_as_they_are_appended_and_the_stream_ends_wit
             assert reader.events[-1].id == str(size)
             assert lines(reader.events)[-1]["text"] == word
         served.emacs.answer("a", status="error", reason="BudgetExhausted", outcome="Partial")
-        assert await until_end(reader) == LogEnd(id="a", reason=Reason.BUDGET_EXHAUSTED, outcome=Outcome.PARTIAL)
+        assert await until_end(reader) == LogEnd(
+            id=request_id("a"), reason=Reason.BUDGET_EXHAUSTED, outcome=Outcome.PARTIAL
+        )
         await served.until(lambda: reader.ended)
 
 
@@ -67,7 +69,7 @@ async def test_an_id_that_is_none_of_ours_starts_from_the_beginning(served: Serv
     await begin(served)
     served.emacs.tell("a", "turn", step=1)
     served.emacs.answer("a")
-    response = await served.client.get(PATH, headers={"last-event-id": last_id.encode()})
+    response = await served.client.get(PATH, headers={b"last-event-id": last_id.encode()})
     assert response.text.count('"step": 1') == 1
 
 

@@ -17,8 +17,9 @@ from efrit.bridge.overrun import (
     next_look,
     occupant,
 )
-from efrit.protocol import Reason, request_id
+from efrit.protocol import Reason, RequestId, RestartReason, request_id
 from efrit.queue.process_sample import Sample, could_run
+from efrit.queue.self_check import RestartCause
 
 A = request_id("a")
 PATIENCE = Patience(grace=5, stall=120)
@@ -160,8 +161,8 @@ def test_each_session_has_its_own_time() -> None:
 @pytest.mark.parametrize(
     ("emacs", "expected"),
     [
-        pytest.param(EmacsAlive(0, 100, unresponsive=7.9), [Wake()], id="its grace time is not over"),
-        pytest.param(EmacsAlive(0, 100, unresponsive=8), [Kill(None)], id="it could run and heard nothing"),
+        pytest.param(EmacsAlive(0, 100, unresponsive=5.9), [Wake()], id="its grace time is not over"),
+        pytest.param(EmacsAlive(0, 100, unresponsive=6), [Kill(None)], id="it could run and heard nothing"),
         pytest.param(EmacsAlive(0, 100, unresponsive=0), [Wake()], id="it is stopped, or waits for its disk"),
         pytest.param(EmacsAlive(0, 100, unresponsive=9, attended=True), [Wake()], id="a person works in it"),
         pytest.param(EmacsAlive(0, 100, request_id("s"), unresponsive=9), [], id="a tool occupies it"),
@@ -171,6 +172,44 @@ def test_an_emacs_that_is_busy_between_requests_is_signalled_and_then_killed(
     emacs: EmacsAlive, expected: list[Step]
 ) -> None:
     runs = [SESSION] if emacs.current else []
+    assert decide(runs, emacs, {}, PATIENCE, 110) == expected
+
+
+START_SECONDS = 2.0
+"""In which another Emacs serves."""
+
+
+@pytest.mark.parametrize("grace", [0.0, 2.0, 5.0, 30.0, 600.0])
+@pytest.mark.parametrize("late", [0.0, 0.5, 0.99])
+def test_a_hung_emacs_is_killed_early_enough_for_the_next_to_answer_within_ten_seconds(
+    grace: float, late: float
+) -> None:
+    """The last heartbeat is at 100, Emacs could run all the time, and the supervisor looks each second."""
+    looks = (100 + late + second for second in range(30))
+    killed = next(
+        now
+        for now in looks
+        if Kill(None) in decide([], EmacsAlive(0, 100, unresponsive=now - 100), {}, Patience(grace, 120), now)
+    )
+    assert 3 <= killed - 100 < 10 - START_SECONDS
+
+
+CAUSE = RestartCause(RestartReason.SELF_CHECK_FAILED, "wrong")
+
+
+@pytest.mark.parametrize(
+    ("runs", "current", "expected"),
+    [
+        pytest.param([], None, [Kill(None, CAUSE)], id="nothing runs"),
+        pytest.param([SESSION], None, [Kill(None, CAUSE)], id="only sessions that wait"),
+        pytest.param([SESSION], S, [], id="a tool occupies it"),
+        pytest.param([Run(A, 100, 30)], None, [], id="an eval runs"),
+    ],
+)
+def test_an_emacs_whose_self_check_fails_is_killed_unless_something_occupies_it(
+    runs: list[Run], current: RequestId | None, expected: list[Step]
+) -> None:
+    emacs = EmacsAlive(0, 109.5, current, cause=CAUSE)
     assert decide(runs, emacs, {}, PATIENCE, 110) == expected
 
 

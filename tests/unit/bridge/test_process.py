@@ -18,8 +18,8 @@ def test_the_bridge_cannot_be_looked_into_by_others_of_its_user() -> None:
     assert done.stdout.strip() == "0"
 
 
-def test_the_bridge_carries_no_kubernetes_libraries_around() -> None:
-    heavy = ("kopf", "kubernetes", "aiohttp", "httpx")
+def test_the_bridge_carries_no_libraries_of_the_controller_around() -> None:
+    heavy = ("kopf", "kubernetes", "aiohttp", "httpx", "pydantic")
     program = f"import sys, efrit.bridge.app; print([n for n in {heavy} if n in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=20)
     assert done.stdout.strip() == "[]"

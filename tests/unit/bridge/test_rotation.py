@@ -12,8 +12,8 @@ from cryptography.x509 import load_der_x509_certificate
 from efrit.bridge.auth import Tokens
 from efrit.bridge.tls import Certificate
 from efrit.errors import ConfigurationError
-from tests.unit.bridge.certificates import TOKEN, put, write_certificate
-from tests.unit.bridge.conftest import Served, trusting
+from tests.support.certificates import TOKEN, put, trusting, write_certificate
+from tests.unit.bridge.conftest import Served
 
 
 async def eventually(ask: Callable[[], Awaitable[int]], wanted: int) -> None:

@@ -74,6 +74,17 @@ def test_an_emacs_that_has_lived_is_started_again(start: Starter, place: Path) -
     until(lambda: len(lines(place)) >= 8, 15)
 
 
+def test_an_emacs_that_requests_have_ended_is_started_again(start: Starter, place: Path) -> None:
+    queue = place / "queue"
+    queue.mkdir()
+    process = start(
+        f"echo a 1 x >> {queue}/claims.log; [ $(wc -l < {place}/log) -ge 8 ] && exec sleep 60; exit 3",
+        EFRIT_QUEUE_DIR=str(queue),
+    )
+    until(lambda: process.poll() is not None or len(lines(place)) >= 8)
+    assert process.poll() is None
+
+
 def test_a_signal_is_handed_on_and_ends_it(start: Starter, place: Path) -> None:
     process = start(
         f"trap 'echo got-term >> {place}/log; exit 0' TERM; touch {place}/up; while :; do sleep 0.05; done"

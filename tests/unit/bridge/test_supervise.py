@@ -13,13 +13,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from efrit.bridge.emacs import EmacsProcess, is_emacs
 from efrit.bridge.supervise import Supervisor, SupervisorSettings
 from efrit.protocol import RequestState
 from efrit.queue import DurableQueue
 from efrit.queue.layout import Area
-from tests.unit.queue.hands import EmacsHand, a_request
+from tests.support.queue_hands import EmacsHand, a_request
 
 # Notes each SIGUSR2 and lives on, as an Emacs whose form cannot be interrupted.
 STUBBORN = """
@@ -84,10 +85,12 @@ class Supervised:
     signals: list[str] = field(default_factory=list)
     restarts: list[float] = field(default_factory=list)
 
-    def beat(self, pid: int, boot: str = "boot1", number: int = 0, current: str | None = None) -> None:
+    def beat(
+        self, pid: int, boot: str = "boot1", number: int = 0, current: str | None = None, **others: object
+    ) -> None:
         text = {"boot": boot, "pid": pid, "time": "2026-01-03T18:30:00.000Z", "processed": number, "current": current}
         part = self.root / "tmp/heartbeat"
-        part.write_text(json.dumps({**text, "emacs_version": "28.2", "state": "idle"}))
+        part.write_text(json.dumps({**text, "emacs_version": "28.2", "state": "idle", **others}))
         part.rename(self.root / "heartbeat")
 
     async def until(self, condition: Callable[[], object], seconds: float = 5) -> None:
@@ -97,7 +100,7 @@ class Supervised:
             await asyncio.sleep(0.005)
 
     def stats(self) -> dict[str, object]:
-        return self.supervisor.stats(time.monotonic()).model_dump()
+        return structs.asdict(self.supervisor.stats(time.monotonic()))
 
 
 @pytest.fixture
@@ -120,6 +123,17 @@ async def supervised(tmp_path: Path) -> AsyncIterator[Supervised]:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     await queue.close()
+
+
+async def test_what_emacs_finds_of_the_models_key_is_in_the_stats(
+    supervised: Supervised, look_alike: Callable[[], LookAlike]
+) -> None:
+    emacs = look_alike()
+    supervised.beat(emacs.pid)
+    await supervised.until(lambda: supervised.stats()["alive"])
+    assert supervised.stats()["model_key"] is None
+    supervised.beat(emacs.pid, number=1, model_key="TooShort")
+    await supervised.until(lambda: supervised.stats()["model_key"] == "TooShort")
 
 
 async def test_an_overrunning_request_is_ordered_interrupted_each_second_and_killed(
@@ -247,6 +261,47 @@ async def test_a_hung_emacs_without_a_request_is_killed_in_the_end(
     supervised.beat(emacs.pid)
     await supervised.until(lambda: emacs.process.poll() is not None, 8)
     assert supervised.signals == ["SIGKILL"]
+
+
+def report(number: int = 0, problem: str | None = None) -> dict[str, object]:
+    """What a heartbeat says of check number so and so."""
+    return {"passed": problem is None, "time": f"2026-01-03T18:30:{number:02}.000Z", "problem": problem}
+
+
+async def test_an_idle_emacs_whose_self_check_fails_is_killed_and_the_stats_say_why(
+    supervised: Supervised, look_alike: Callable[[], LookAlike]
+) -> None:
+    first, second = look_alike(), look_alike()
+    supervised.beat(first.pid, self_check=report())
+    await supervised.until(lambda: supervised.stats()["responsive"])
+    assert (supervised.stats()["self_check_problem"], supervised.stats()["restarted"]) == (None, None)
+    supervised.beat(first.pid, self_check=report(1, "an answer was wrong " + "x" * 400))
+    await supervised.until(lambda: first.process.poll() is not None)
+    assert supervised.signals == ["SIGKILL"]
+    supervised.beat(second.pid, "boot2", self_check=report(2))
+    await supervised.until(lambda: supervised.stats()["responsive"])
+    restarted = supervised.supervisor.stats(time.monotonic()).restarted
+    assert restarted is not None
+    assert (restarted.reason, restarted.count) == ("SelfCheckFailed", 1)
+    assert restarted.message.startswith("an answer was wrong")
+    assert supervised.stats()["self_check_problem"] is None
+    assert second.process.poll() is None
+
+
+async def test_emacs_is_spared_while_a_request_runs_though_its_self_check_fails(
+    supervised: Supervised, look_alike: Callable[[], LookAlike]
+) -> None:
+    emacs, hand = look_alike(), EmacsHand(supervised.root)
+    supervised.beat(emacs.pid)
+    await supervised.queue.submit(a_request("a", options={"timeout": 60}))
+    hand.claim("a")
+    await supervised.until(lambda: supervised.queue.index.count(RequestState.RUNNING))
+    supervised.beat(emacs.pid, current="a", state="busy", self_check=report(1, "wrong"))
+    await supervised.until(lambda: supervised.stats()["self_check_problem"] == "wrong")
+    assert supervised.stats()["responsive"] is False
+    beat = supervised.supervisor.beat
+    await supervised.until(lambda: supervised.supervisor.beat > beat)
+    assert supervised.signals == []
 
 
 async def test_a_process_that_is_not_emacs_is_left_alone(supervised: Supervised) -> None:

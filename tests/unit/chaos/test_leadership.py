@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from tests.chaos.leadership import leaderless, seconds_of
+from tests.chaos.leadership import merged, seconds_of, silent
 
 
 def test_a_leader_that_renews_its_lease_leads_all_the_time() -> None:
-    assert leaderless([0.0, 5.0, 10.0, 15.0], 20.0) == ()
+    assert silent([0.0, 5.0, 10.0, 15.0], 20.0) == ()
 
 
 def test_a_gap_between_renewals_is_without_a_leader() -> None:
-    assert leaderless([2.0, 7.0, 40.0, 45.0], 50.0) == ((7.0, 40.0),)
+    assert silent([2.0, 7.0, 40.0, 45.0], 50.0) == ((7.0, 40.0),)
 
 
 def test_before_the_first_renewal_and_after_the_last_nobody_leads_either() -> None:
-    assert leaderless([30.0], 60.0) == ((0.0, 30.0), (30.0, 60.0))
+    assert silent([30.0], 60.0) == ((0.0, 30.0), (30.0, 60.0))
 
 
 def test_what_was_renewed_in_any_order_is_put_in_order() -> None:
-    assert leaderless([9.0, 1.0, 5.0], 12.0) == ()
+    assert silent([9.0, 1.0, 5.0], 12.0) == ()
 
 
 def test_what_comes_after_the_end_is_not_counted() -> None:
-    assert leaderless([1.0, 30.0], 20.0) == ((1.0, 20.0),)
+    assert silent([1.0, 30.0], 20.0) == ((1.0, 20.0),)
 
 
 def test_spans_are_added_up() -> None:
     assert seconds_of(((0.0, 2.5), (10.0, 11.0))) == 3.5
+
+
+def test_spans_that_overlap_are_one() -> None:
+    assert merged([(30.0, 50.0), (2.0, 20.0), (15.0, 18.0), (20.0, 25.0)]) == ((2.0, 25.0), (30.0, 50.0))

@@ -84,8 +84,9 @@ def test_work_is_for_instances_there_are_or_for_nowhere_on_purpose() -> None:
 
 def test_a_plan_tells_all_of_itself() -> None:
     text = PLANS[0].describe()
-    for each in (*PLANS[0].work, *PLANS[0].instances):
-        assert f"{each.name} at {each.at:.2f} s" in text
+    made = [(each.name, each.at) for each in PLANS[0].work] + [(each.name, each.at) for each in PLANS[0].instances]
+    for name, at in made:
+        assert f"{name} at {at:.2f} s" in text
     assert text.count("!!") == len(PLANS[0].faults)
 
 

@@ -6,11 +6,12 @@ import argparse
 import shlex
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from efrit import __version__
-from efrit.cli.arguments import COMMANDS, Command, build
+from efrit.cli.commands import COMMANDS, Command, build
 from efrit.cli.examples import EXAMPLES
 from efrit.cli.parser import Parser
 from efrit.cli.program import run
@@ -162,3 +163,17 @@ def test_an_error_nobody_foresaw_is_one_line_with_an_exit_code_of_its_own(
     monkeypatch.setenv("EFRIT_DEBUG", "1")
     assert ended("version") == 70
     assert "Traceback" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["instances", "requests", "stats", "stop default", "wait r1", "eval 1"])
+def test_a_missing_configuration_file_that_was_named_is_refused(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("EFRIT_BACKEND", "local")
+    path = tmp_path / "nope" / "x.json"
+    assert ended(f"--config {path} {command}") == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert f"there is no configuration file {path}\n" in printed.err
+    assert f"efrit --config {path} start default" in printed.err
+    assert not path.parent.exists()

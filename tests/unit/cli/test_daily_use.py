@@ -4,22 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
 import os
 from argparse import Namespace
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from efrit.cli import color
-from efrit.cli.exits import Exit
+from efrit.cli.exit_codes import Exit
 from efrit.cli.keys import pressed_keys, split
 from efrit.cli.output import table
 from efrit.cli.place import Invocation
 from efrit.cli.requests import TABLE_ROWS, run_logs, run_requests, run_wait
+from efrit.cli.run import print_result
 from efrit.cli.top import View, after_key, screen
-from efrit.client.interface import Backend, Handle, Outcome, Phase, Reason, RequestState, RequestType, Update
+from efrit.client.interface import (
+    MOST_LISTED,
+    Backend,
+    Handle,
+    Outcome,
+    Phase,
+    Reason,
+    RequestState,
+    RequestType,
+    Update,
+)
+from efrit.client.local.backend import LocalBackend
+from efrit.client.local.settings import load
 
 NOW = datetime(2026, 1, 31, 9, 30, tzinfo=UTC)
 
@@ -61,11 +76,12 @@ class Listed:
         await asyncio.Event().wait()
 
     async def log(self, handle: Handle, *, follow: bool = False) -> AsyncIterator[str]:
-        for line in ():
+        lines: tuple[str, ...] = ()
+        for line in lines:
             yield line
 
 
-def run(function: Any, backend: Listed, **options: Any) -> Exit:
+def run(function: Any, backend: Listed | LocalBackend, **options: Any) -> Exit:
     given = Namespace(**{"output": None, "name": [], "instance": None, "limit": None, "quiet": False, **options})
     given.invocation = Invocation("kubectl efrit", " --context 'my team' --namespace a")
     return cast("Exit", asyncio.run(function(cast("Backend", backend), given)))
@@ -90,6 +106,39 @@ def test_requests_are_listed_newest_first_up_to_the_limit(
     lines = told.out.splitlines()[0 if output else 1 :]
     assert (lines[0].split()[0], len(lines)) == (first, count)
     assert note in told.err if note else told.err == ""
+
+
+@pytest.mark.parametrize(
+    ("limit", "output", "count", "note"),
+    [
+        (0, "name", MOST_LISTED, f"only the newest {MOST_LISTED} requests are listed; --limit N lists more"),
+        (None, "name", MOST_LISTED, f"only the newest {MOST_LISTED} requests are listed; --limit N lists more"),
+        (MOST_LISTED + 1, "name", MOST_LISTED + 1, ""),
+    ],
+)
+def test_a_list_of_all_requests_is_bounded_and_says_so(
+    limit: int | None, output: str, count: int, note: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(run_requests, Listed(MOST_LISTED + 1), limit=limit, output=output) is Exit.DONE
+    told = capsys.readouterr()
+    assert len(told.out.splitlines()) == count
+    assert note in told.err if note else told.err == ""
+
+
+@pytest.mark.parametrize("limit", [0, None])
+def test_all_requests_of_this_machine_are_listed(
+    limit: int | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    queue = tmp_path / "queue"
+    (queue / "archive").mkdir(parents=True)
+    for number in range(250):
+        answer = {"id": f"r{number}", "version": "1.0.0", "status": "success", "result": "3"}
+        (queue / f"archive/resp_r{number}.json").write_text(json.dumps(answer))
+    settings = tmp_path / "config.json"
+    settings.write_text(json.dumps({"instances": {"default": {"queue_dir": str(queue)}}}))
+    assert run(run_requests, LocalBackend(load(settings)), limit=limit, output="name") is Exit.DONE
+    told = capsys.readouterr()
+    assert (len(told.out.splitlines()), told.err) == (250, "")
 
 
 def test_no_requests_are_said_to_be_none(capsys: pytest.CaptureFixture[str]) -> None:
@@ -268,3 +317,26 @@ def test_keys_come_without_enter_and_the_terminal_is_put_right() -> None:
     assert termios.tcgetattr(slave) == before
     os.close(master)
     os.close(slave)
+
+
+@pytest.mark.parametrize("output", ["name", None])
+def test_a_failure_is_told_on_standard_error_where_only_the_name_is_printed(
+    output: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = RequestState(
+        Handle("r1", "one"), Phase.FAILED, Reason.EVAL_ERROR, message="error: x", outcome=Outcome.FAILURE
+    )
+    assert print_result(state, None, Namespace(output=output, raw=False)) is Exit.FAILED
+    printed = capsys.readouterr()
+    assert printed.out == ("r1\n" if output else "")
+    assert printed.err == "efrit: r1 ended EvalError: error: x\n"
+
+
+def test_json_holds_the_failure_and_standard_error_is_empty(capsys: pytest.CaptureFixture[str]) -> None:
+    state = RequestState(
+        Handle("r1", "one"), Phase.FAILED, Reason.EVAL_ERROR, message="error: x", outcome=Outcome.FAILURE
+    )
+    assert print_result(state, None, Namespace(output="json", raw=False)) is Exit.FAILED
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["message"] == "error: x"
+    assert printed.err == ""

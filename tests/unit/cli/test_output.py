@@ -1,10 +1,11 @@
 """How things look."""
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
-from efrit.cli.exits import MEANINGS, Exit, exit_of, worst
+from efrit.cli.exit_codes import MEANINGS, Exit, exit_of, worst
 from efrit.cli.output import ago, lasted, name_of, plain, short, table, unquoted
 from efrit.cli.top import screen
 from efrit.client.interface import (
@@ -105,7 +106,7 @@ def test_names_and_short_texts() -> None:
 
 
 def test_top_shows_running_work_then_waiting_then_the_latest_and_fits_the_screen() -> None:
-    common = {"type": RequestType.COMMAND, "content": "Do it", "created": NOW}
+    common: dict[str, Any] = {"type": RequestType.COMMAND, "content": "Do it", "created": NOW}
     requests = [
         RequestState(Handle("old", "one"), Phase.SUCCEEDED, Reason.SUCCEEDED, outcome=Outcome.SUCCESS, **common),
         RequestState(Handle("new", "one"), Phase.FAILED, Reason.EVAL_ERROR, outcome=Outcome.FAILURE, **common),

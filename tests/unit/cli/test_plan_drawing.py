@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from efrit.cli.columns import columns, cut, draws_unicode, harmless
-from efrit.cli.exits import Exit, exit_of_plan
+from efrit.cli.exit_codes import Exit, exit_of_plan
 from efrit.cli.output import name_of, plain
-from efrit.cli.plan_drawing import ASCII, UNICODE, changes, screen, tree_lines, whole
+from efrit.cli.plan_drawing import ASCII, UNICODE, Style, changes, screen, tree_lines, whole
+from efrit.cli.terminal_text import columns, cut, draws_unicode, harmless
 from efrit.client.plans import (
     Cost,
     Counts,
@@ -253,12 +253,11 @@ states = st.builds(
 @settings(max_examples=60, deadline=None)
 @given(states, st.sampled_from([UNICODE, ASCII]), st.integers(1, 120), st.integers(1, 60))
 def test_any_status_fits_any_terminal_and_moves_no_cursor(
-    state: PlanState, style: object, width: int, height: int
+    state: PlanState, style: Style, width: int, height: int
 ) -> None:
-    assert style in (UNICODE, ASCII)
-    lines = screen(state, style, NOW, (width, height))  # type: ignore[arg-type]
+    lines = screen(state, style, NOW, (width, height))
     assert len(lines) <= max(height - 1, 1)
-    for line in (*lines, *whole(state, style, NOW)):  # type: ignore[arg-type]
+    for line in (*lines, *whole(state, style, NOW)):
         assert line.isprintable(), ascii(line)
     assert all(columns(line) <= width for line in lines)
 

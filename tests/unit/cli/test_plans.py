@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from efrit.cli import plan_history, plans
-from efrit.cli.arguments import build
-from efrit.cli.exits import Exit
+from efrit.cli.commands import build
+from efrit.cli.exit_codes import Exit
 from efrit.client.errors import Refused, WrongSettings
 from efrit.client.local.backend import LocalBackend
 from efrit.client.plans import Change, Intent, NewPlan, Outcome, PlanPhase, PlanReason, PlanState
+from efrit.kube.resources import PLANS
 from tests.unit.cli.test_plan_drawing import PLAN
 from tests.unit.mcp.scripted_plans import HISTORY
 
@@ -65,7 +66,8 @@ class FewPlans:
 
 
 def parsed(*words: str) -> Namespace:
-    return build().parse_args(["plan", *words])
+    arguments: Namespace = build().parse_args(["plan", *words])
+    return arguments
 
 
 async def run(backend: FewPlans, *words: str) -> Exit:
@@ -103,7 +105,7 @@ SPEC = {"intent": {"description": "From the file.", "constraints": ["None."]}, "
 
 @pytest.mark.parametrize("whole", [True, False])
 def test_a_file_holds_a_whole_plan_or_its_spec(tmp_path: Path, whole: bool) -> None:
-    manifest = {"apiVersion": "efrit.dev/v1alpha1", "kind": "EfritPlan", "metadata": {"name": "calc"}, "spec": SPEC}
+    manifest = PLANS.manifest({"name": "calc"}, spec=SPEC)
     (tmp_path / "plan.yaml").write_text(json.dumps(manifest if whole else SPEC))
     new = plans.new_plan(parsed("run", "-f", str(tmp_path / "plan.yaml")))
     assert (new.name, new.intent, new.spec) == ("calc" if whole else None, None, SPEC)

@@ -7,15 +7,15 @@ from hypothesis import HealthCheck, given, settings
 from pydantic import ValidationError
 
 from efrit.api.plan import EfritPlan
-from efrit.cli.columns import columns
 from efrit.cli.output import plain
 from efrit.cli.plan_drawing import ASCII, UNICODE, changes, screen, whole
 from efrit.cli.plans import plans_table
+from efrit.cli.terminal_text import columns
 from efrit.client.cluster.plan_states import plan_of
 from efrit.client.plans import PlanState
-from efrit.mcp.plan_calls import described
-from efrit.mcp.plan_waiting import sentences
-from tests.integration.api.strategies import manifests
+from efrit.mcp.outputs.plans import plan_output
+from efrit.mcp.plan_progress import plan_changes
+from tests.support.manifest_strategies import manifests
 
 NOW = datetime(2026, 1, 31, 9, 30, tzinfo=UTC)
 
@@ -41,5 +41,5 @@ def test_any_plan_is_read_drawn_and_told(found: dict[str, Any]) -> None:
     assert all(line.isprintable() for line in changes(None, state))
     assert plain(state)["name"] == state.name
     assert plans_table([state], NOW).count("\n") == 1
-    assert described(state).plan_id == state.name
-    assert all(sentences(None, state))
+    assert plan_output(state).plan_id == state.name
+    assert all(plan_changes(None, state))

@@ -37,7 +37,18 @@ def test_another_backend_is_refused() -> None:
 
 def test_an_eval_on_this_machine_loads_nothing_heavy() -> None:
     """Each of these costs more than the eval; a new import at the top of some module would bring it in unseen."""
-    heavy = ("pydantic", "asyncio", "kubernetes", "yaml", "httpx", "subprocess", "secrets", "logging")
+    heavy = (
+        "pydantic",
+        "asyncio",
+        "kubernetes",
+        "yaml",
+        "httpx",
+        "subprocess",
+        "secrets",
+        "logging",
+        "shutil",
+        "lzma",
+    )
     modules = "efrit.cli.app, efrit.cli.at_once, efrit.queue.archive"
     script = f"import sys, {modules}; print([each for each in {heavy} if each in sys.modules])"
     done = subprocess.run([sys.executable, "-S", "-c", script], capture_output=True, text=True, env=_environment())
@@ -55,4 +66,4 @@ def test_what_a_package_exports_is_found_when_it_is_asked_for(package: object) -
 
 def test_a_name_that_a_package_does_not_export_is_an_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        _ = efrit.protocol.nothing  # type: ignore[attr-defined]
+        _ = efrit.protocol.nothing

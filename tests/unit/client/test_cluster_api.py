@@ -12,9 +12,9 @@ import pytest
 from aiohttp import WSMsgType, web
 from kubernetes.aio.client import Configuration
 
-from efrit.client.cluster.api import Api
+from efrit.client.cluster.api import Api, client_error
 from efrit.client.cluster.backend import ClusterBackend
-from efrit.client.cluster.states import request_name
+from efrit.client.cluster.convert import request_name
 from efrit.client.errors import (
     ClientError,
     Conflict,
@@ -28,7 +28,20 @@ from efrit.client.errors import (
     ResultTruncated,
 )
 from efrit.client.interface import Handle, Phase, RequestType, Work
-from efrit.client.words import UNSTORED_RESULT
+from efrit.errors import (
+    ApiCommandFailed,
+    ApiError,
+    ApiExists,
+    ApiFailed,
+    ApiForbidden,
+    ApiNamespaceTerminating,
+    ApiNotFound,
+    ApiTooLarge,
+    ApiUnauthorized,
+    ApiUnavailable,
+    ApiUnreachable,
+)
+from efrit.protocol.enums import UNSTORED_RESULT
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 REQUESTS = "/apis/efrit.dev/v1alpha1/namespaces/team/efritrequests"
@@ -89,6 +102,32 @@ async def test_a_refusal_becomes_the_clients_own_error(status: int, error: type[
             await backend.get(Handle("r"))
 
 
+@pytest.mark.parametrize(
+    ("error", "expected", "message", "advice"),
+    [
+        (ApiNotFound("GET x: 404: no", "no", status=404), NotFound, "no", ""),
+        (ApiCommandFailed("no such file"), NotFound, "no such file", ""),
+        (ApiExists("POST x: 409: no", "no", status=409), Conflict, "no", ""),
+        (ApiUnauthorized("GET x", "no", status=401), Forbidden, "the cluster does not know you: no", "log in again"),
+        (ApiForbidden("GET x", "no", status=403), Forbidden, "no", "ask for a role"),
+        (ApiNamespaceTerminating("POST x", "no", status=403), Forbidden, "no", "choose a namespace"),
+        (ApiNamespaceTerminating("POST x", "no", status=404), NotFound, "no", ""),
+        (ApiTooLarge("POST x", "no", status=500), Refused, "no", ""),
+        (ApiUnreachable("GET x", "no"), NoCluster, "no", "kubectl cluster-info"),
+        (ApiUnavailable("GET x", "no"), NotReady, "no", "try again"),
+        (ApiFailed("GET x", "no", status=500), NotReady, "the API server answers 500: no", "try again"),
+    ],
+)
+def test_every_error_of_the_api_server_says_what_to_do(
+    error: ApiError, expected: type[ClientError], message: str, advice: str
+) -> None:
+    translated = client_error(error)
+    assert type(translated) is expected
+    assert translated.message == message
+    assert advice in translated.advice
+    assert bool(advice) == bool(translated.advice)
+
+
 async def test_a_server_that_does_not_answer_is_no_cluster() -> None:
     backend = ClusterBackend(Api(Configuration(host="http://127.0.0.1:1")), "team", "a test")
     try:
@@ -128,6 +167,41 @@ async def test_a_watch_that_breaks_is_begun_again_and_nothing_is_missed_or_told_
     assert watches == ["1", "2"]
 
 
+async def test_an_event_of_a_large_object_is_read_from_the_watch() -> None:
+    lists = 0
+
+    async def answer(asked: web.Request) -> web.StreamResponse:
+        nonlocal lists
+        if "watch" not in asked.query:
+            lists += 1
+            assert lists == 1, "listed again"
+            return web.json_response({"metadata": {"resourceVersion": "1"}, "items": [request("Running")]})
+        done = request("Succeeded", "2", outcome="Success", result="7")
+        done["spec"]["content"] = "x" * 1_048_576
+        stream = web.StreamResponse()
+        await stream.prepare(asked)
+        await stream.write(json.dumps({"type": "BOOKMARK", "object": {}}).encode() + b"\n")
+        await stream.write(json.dumps({"type": "MODIFIED", "object": done}).encode() + b"\n")
+        return stream
+
+    async with served({REQUESTS: answer}) as backend:
+        seen = [update.state async for update in backend.watch(Handle("r"))]
+    assert [state.phase for state in seen if state] == [Phase.RUNNING, Phase.SUCCEEDED]
+
+
+async def test_a_version_that_is_too_old_to_watch_from_is_listed_again() -> None:
+    lists = iter([request("Running"), request("Succeeded", "4", outcome="Success", result="7")])
+
+    async def answer(asked: web.Request) -> web.StreamResponse:
+        if "watch" in asked.query:
+            return web.json_response({"message": "too old resource version"}, status=410)
+        return web.json_response({"metadata": {"resourceVersion": "1"}, "items": [next(lists)]})
+
+    async with served({REQUESTS: answer}) as backend:
+        seen = [update.state async for update in backend.watch(Handle("r"))]
+    assert [state.phase for state in seen if state] == [Phase.RUNNING, Phase.SUCCEEDED]
+
+
 async def test_a_request_deleted_while_it_is_watched_is_told() -> None:
     async def answer(asked: web.Request) -> web.StreamResponse:
         if "watch" not in asked.query:
@@ -160,7 +234,7 @@ async def test_a_create_whose_answer_was_lost_is_the_same_request_when_it_has_a_
     work = Work(RequestType.EVAL, "1", instance="one", key="k")
     name = request_name(work, "")
     instances = REQUESTS.replace("efritrequests", "efritinstances")
-    routes = {REQUESTS: create, f"{REQUESTS}/{name}": read, f"{instances}/one": instance}
+    routes: dict[str, Answer] = {REQUESTS: create, f"{REQUESTS}/{name}": read, f"{instances}/one": instance}
     async with served(routes) as backend:
         with pytest.raises(NotReady):
             await backend.submit(work)
@@ -181,8 +255,8 @@ def shell(*messages: bytes, fail: str = "") -> Answer:
         status = {"status": "Failure", "message": fail} if fail else {"status": "Success"}
         await socket.send_bytes(b"\x03" + json.dumps(status, separators=(",", ":")).encode())
         await socket.close()
-        async for message in socket:
-            assert message.type is not WSMsgType.ERROR
+        async for received in socket:
+            assert received.type is not WSMsgType.ERROR
         return socket
 
     return answer
@@ -228,7 +302,20 @@ async def test_a_result_on_the_workspace_is_read_in_the_pod_and_compared_with_wh
 async def test_what_fails_in_a_pod_is_not_found() -> None:
     async with served({EXEC: shell(b"\x02no", fail="exit 1")}) as backend:
         with pytest.raises(NotFound, match="no"):
-            await backend.api.read("team", "efrit-one-0", "emacs", ["false"])
+            await backend.api.exec_output("team", "efrit-one-0", "emacs", ["false"])
+
+
+async def test_what_a_command_in_a_pod_writes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("efrit.kube.client.MAX_OUTPUT_BYTES", 8)
+    async with served({EXEC: shell(b"\x0112345678")}) as backend:
+        assert await backend.api.exec_output("team", "efrit-one-0", "emacs", ["cat"]) == b"12345678"
+    async with served({EXEC: shell(b"\x0112345", b"\x016789")}) as backend:
+        with pytest.raises(Refused, match="more than 8 bytes"):
+            await backend.api.exec_output("team", "efrit-one-0", "emacs", ["cat"])
+    async with served({EXEC: shell(*[b"\x02" + b"e" * 60_000] * 3, fail="exit 1")}) as backend:
+        with pytest.raises(NotFound) as caught:
+            await backend.api.exec_output("team", "efrit-one-0", "emacs", ["cat"])
+    assert len(caught.value.message) == 65_536
 
 
 async def test_attaching_runs_kubectl_in_the_instances_pod() -> None:

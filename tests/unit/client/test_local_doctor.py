@@ -1,18 +1,22 @@
-"""What `efrit doctor` says of the key of the model's API."""
+"""What `efrit doctor` says of the key of the model's API, and of an Emacs that runs and does nothing."""
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from efrit.client.interface import Finding
+from efrit.client.local import doctor
 from efrit.client.local.doctor import examine
-from efrit.client.local.model_probe import FEWEST_KEY_CHARACTERS
-from efrit.client.local.settings import LocalSettings
-
-SECRET = Path(__file__).parents[3] / "images/emacs/lisp/efrit-secret.el"
+from efrit.client.local.settings import LocalInstance, LocalSettings, load, load_named
+from efrit.protocol import from_epoch, rfc3339
 
 
 def model_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: bytes) -> Finding:
@@ -40,7 +44,80 @@ def test_a_key_of_eight_characters_is_taken(tmp_path: Path, monkeypatch: pytest.
     assert "does not answer" in model_finding(tmp_path, monkeypatch, b"sk-12345\n").detail
 
 
-def test_emacs_and_doctor_agree_on_the_shortest_key() -> None:
-    match = re.search(r"efrit-secret--fewest-characters (\d+)", SECRET.read_text())
-    assert match is not None
-    assert int(match[1]) == FEWEST_KEY_CHARACTERS
+@pytest.fixture
+def look_alike() -> Iterator[int]:
+    """The id of a process that is called emacs."""
+    process = subprocess.Popen(
+        ["emacs-look-alike", "-S", "-c", "import sys; print(flush=True); sys.stdin.read()"],
+        executable=sys.executable,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    yield process.pid
+    process.communicate()
+
+
+def instance_finding(tmp_path: Path, pid: int, silent: float = 0.0, **told: object) -> Finding:
+    """Return what is said of an instance whose Emacs has told `told` of itself, `silent` seconds ago."""
+    queue = tmp_path / "queue"
+    for name in ("tmp", "requests", "processing", "responses", "archive", "control", "progress", "sessions"):
+        (queue / name).mkdir(parents=True)
+    beat = {"boot": "b", "pid": pid, "time": rfc3339(from_epoch(time.time() - silent)), "emacs_version": "30.1"}
+    (queue / "heartbeat").write_text(json.dumps({**beat, **told}))
+    one = LocalInstance("one", queue, "efrit-one", tmp_path)
+    settings = LocalSettings(tmp_path / "none.json", {"one": one})
+    return next(finding for finding in examine(settings) if finding.subject == "instance one")
+
+
+def test_an_emacs_in_good_order_is_called_so(tmp_path: Path, look_alike: int) -> None:
+    finding = instance_finding(tmp_path, look_alike)
+    assert (finding.ok, finding.detail) == (True, f"Emacs 30.1 runs as {look_alike}: 0 wait, 0 run")
+
+
+def test_an_emacs_that_is_silent_while_nothing_runs_is_not_called_good(
+    tmp_path: Path, look_alike: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A heartbeat from before its Emacs began, but for a little, is that of another.
+    monkeypatch.setattr(doctor, "_SILENT_SECONDS", 1.0)
+    finding = instance_finding(tmp_path, look_alike, silent=1.5)
+    assert not finding.ok
+    assert re.fullmatch(rf"Emacs {look_alike} has been silent for \d+ s", finding.detail)
+    assert finding.remedy == "efrit stop one"
+
+
+def test_a_form_past_its_time_that_does_not_stop_is_named(tmp_path: Path, look_alike: int) -> None:
+    began = rfc3339(from_epoch(time.time() - 60))
+    finding = instance_finding(tmp_path, look_alike, current="deaf", timeout=30, started=began)
+    assert not finding.ok
+    assert re.fullmatch(r"the request deaf is \d+ s past its time limit and does not stop", finding.detail)
+    assert finding.remedy == "efrit cancel deaf"
+
+
+def test_a_missing_configuration_file_that_was_named_is_found(tmp_path: Path) -> None:
+    (finding,) = (each for each in examine(load_named(tmp_path / "x.json")) if each.subject == "configuration")
+    assert not finding.ok
+    assert finding.detail == f"there is no {tmp_path / 'x.json'}"
+
+
+def test_unknown_keys_of_the_configuration_are_found_with_the_key_meant(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    queue = str(tmp_path / "queue")
+    path.write_text(
+        json.dumps({"instances": {"a": {"queue_dir": queue, "timeot": 5}}, "max_requests": 3, "xyzzy": 1})
+    )
+    findings = [each for each in examine(load(path)) if each.subject == "configuration" and not each.ok]
+    assert [(each.detail, each.remedy) for each in findings] == [
+        (f"{path}: unknown key 'max_requests' is ignored", "did you mean 'max_concurrent_requests'?"),
+        (f"{path}: unknown key 'xyzzy' is ignored", "remove it"),
+        (f"{path}: unknown key 'instances.a.timeot' is ignored", "did you mean 'timeout'?"),
+    ]
+
+
+def test_of_very_many_unknown_keys_the_first_are_found_and_the_rest_is_counted(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps({"instances": {}} | {f"xyzzy{number}": 1 for number in range(1000)}))
+    findings = [each for each in examine(load(path)) if each.subject == "configuration" and not each.ok]
+    assert len(findings) == 21
+    assert findings[-1].detail == f"{path}: 980 more unknown keys are ignored"

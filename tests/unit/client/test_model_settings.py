@@ -1,20 +1,15 @@
 """The settings of a model on this machine, and what an answer to a probe means."""
 
-import re
+import asyncio
+import os
 from pathlib import Path
 
 import pytest
 
-from efrit.api.instance import Model
-from efrit.client.local.daemon import lisp_directory
-from efrit.client.local.model import DEFAULT_BASE_URL, differences, settings_in
-from efrit.client.local.model_probe import probe, verdict
-
-
-def test_the_base_url_has_one_default() -> None:
-    lisp = (lisp_directory() / "efrit-settings.el").read_text()
-    (in_lisp,) = re.findall(r'\(defconst efrit-model-default-base-url "([^"]+)"', lisp)
-    assert {in_lisp, Model.model_fields["base_url"].default} == {DEFAULT_BASE_URL}
+from efrit.client.errors import NoEmacs
+from efrit.client.local.backend import LocalBackend
+from efrit.client.local.model import differences, settings_in
+from efrit.client.local.model_probe import key_problem, probe, verdict
 
 
 def test_only_the_variables_of_the_model_that_are_set_count() -> None:
@@ -54,8 +49,33 @@ def test_an_answer_that_is_no_json_is_shown_as_it_is() -> None:
 
 def test_a_key_file_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     environment = {"EFRIT_MODEL_NAME": "m", "EFRIT_MODEL_API_KEY_FILE": str(tmp_path / "key")}
-    assert "cannot be read" in probe(environment).detail
+    assert probe(environment).detail == f"the key in {tmp_path / 'key'} cannot be read: No such file or directory"
     (tmp_path / "key").write_text("\n")
     assert "has fewer than 8 characters" in probe(environment).detail
     (tmp_path / "key").write_text("a text of words")
     assert "holds no key" in probe(environment).detail
+
+
+def test_a_key_file_that_is_missing_is_told_by_a_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR"):
+        monkeypatch.setenv(name, str(tmp_path))
+    monkeypatch.delenv("EFRIT_CONFIG", raising=False)
+    monkeypatch.setenv("EFRIT_EMACS", str(tmp_path / "no-emacs"))
+    monkeypatch.setenv("EFRIT_MODEL_API_KEY_FILE", str(tmp_path / "key"))
+    notices: list[str] = []
+    with pytest.raises(NoEmacs):
+        asyncio.run(LocalBackend.configured(None, notices.append).start("default"))
+    assert notices == [
+        f"default cannot ask a model: the key in {tmp_path / 'key'} cannot be read: No such file or directory; "
+        "correct EFRIT_MODEL_API_KEY_FILE"
+    ]
+
+
+def test_a_start_tells_nothing_of_a_key_that_is_usable_or_not_set_and_reads_no_pipe(tmp_path: Path) -> None:
+    key = tmp_path / "key"
+    key.write_text("sk-12345\n")
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    assert key_problem({}) is None
+    assert key_problem({"EFRIT_MODEL_API_KEY_FILE": str(key)}) is None
+    assert key_problem({"EFRIT_MODEL_API_KEY_FILE": str(pipe)}) is None

@@ -70,6 +70,12 @@ def test_work_that_names_no_instance_goes_to_default_or_to_the_only_one(names: l
     assert unnamed(names) == chosen
 
 
+def test_where_there_is_none_the_command_that_makes_one_is_named() -> None:
+    with pytest.raises(NoInstance) as raised:
+        unnamed([])
+    assert raised.value.advice == "start one with `efrit start default`"
+
+
 @pytest.mark.parametrize(
     ("names", "told"), [([], "there is no instance"), (["b", "a"], "none of a, b is called default")]
 )

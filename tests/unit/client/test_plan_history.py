@@ -9,7 +9,7 @@ from efrit.client.errors import ClientError, NotReady, PlanNotFound, Refused
 from efrit.client.interface import Outcome, Reason, RequestType
 from efrit.client.plan_history import history_of
 from efrit.client.plans import Intent, PlanPhase, PlanReason, PlanState
-from efrit.plan.calls import form
+from efrit.plan.lisp_calls import form
 from tests.unit.mcp.scripted import ScriptedBackend, broken, evaluated
 from tests.unit.mcp.scripted_plans import HISTORY, answer
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from efrit.api.plan import EfritPlan
+from efrit.client.cluster.convert import DIGEST
 from efrit.client.cluster.plan_states import named_target, plan_digest, plan_manifest, plan_name, plan_of, plan_spec
-from efrit.client.cluster.states import DIGEST
 from efrit.client.errors import Refused
 from efrit.client.plans import Intent, NewPlan, PlanPhase, PlanReason
 

@@ -47,6 +47,23 @@ def backend() -> ScriptedBackend:
     return made
 
 
+def test_the_newest_requests_are_listed_and_a_limit_below_one_is_refused(
+    client: Client, backend: ScriptedBackend
+) -> None:
+    names = [client.submit("(+ 1 2)").id for _ in range(3)]
+    assert [state.handle.id for state in client.requests(limit=2)] == names[1:]
+    with pytest.raises(Refused, match="limit is 0"):
+        client.requests(limit=0)
+
+
+def test_content_that_is_no_text_and_an_unknown_budget_are_refused(client: Client) -> None:
+    with pytest.raises(Refused, match="the content is of type int"):
+        client.submit(3)  # type: ignore[arg-type]
+    with pytest.raises(Refused, match="a budget has no max_tokns") as refused:
+        client.submit("x", type="command", budget={"max_tokns": 5})
+    assert refused.value.advice == "use max_tool_calls, max_iterations, max_tokens, iteration_timeout"
+
+
 def async_client(backend: ScriptedBackend) -> AsyncClient:
     async def opened() -> Backend:
         return backend

@@ -8,12 +8,16 @@ import pytest
 
 from efrit.client.errors import InstanceNotFound, WrongSettings
 from efrit.client.local.settings import (
+    INSTANCE_KEYS,
+    KEYS,
     add_instance,
     config_path,
     daemon_name,
     load,
+    load_named,
     new_instance,
     remove_instance,
+    unknown_keys,
     xdg_directory,
 )
 
@@ -102,6 +106,15 @@ def test_an_instance_added_to_no_file_leaves_the_default_one(tmp_path: Path) -> 
     assert list(load(path).instances) == ["default", "new"]
 
 
+def test_a_start_writes_the_file_that_was_named_and_missing(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "config.json"
+    named = load_named(path)
+    with pytest.raises(WrongSettings, match="there is no configuration file"):
+        named.instance("default")
+    assert list(add_instance(named, new_instance("default")).known()) == ["default"]
+    assert list(load_named(path).known()) == ["default"]
+
+
 def test_the_file_is_where_the_environment_says() -> None:
     assert config_path({"EFRIT_CONFIG": "/a/b.json", "XDG_CONFIG_HOME": "/c"}) == Path("/a/b.json")
     assert config_path({"XDG_CONFIG_HOME": "/c"}) == Path("/c/efrit/config.json")
@@ -133,6 +146,29 @@ def test_two_queues_never_share_a_daemon_name(tmp_path: Path) -> None:
     assert daemon_name("a", tmp_path / "link") == daemon_name("a", tmp_path / "x")
 
 
+def test_two_instances_with_one_queue_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path)
+    queues = {"a": tmp_path / "q", "b": tmp_path / "link" / "q"}
+    path = written(tmp_path, {"instances": {name: {"queue_dir": str(queue)} for name, queue in queues.items()}})
+    with pytest.raises(WrongSettings, match="a and b cannot both have the queue_dir"):
+        load(path)
+
+
 @pytest.mark.parametrize(("value", "found"), [("/s", "/s"), ("relative", "/default"), ("", "/default")])
 def test_a_base_directory_that_is_not_absolute_is_ignored(value: str, found: str) -> None:
     assert xdg_directory({"XDG_STATE_HOME": value}, "XDG_STATE_HOME", "/default") == Path(found)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [(key, {key: []}) for key in KEYS]
+    + [(f"instances.a.{key}", {"instances": {"a": {key: []}}}) for key in INSTANCE_KEYS],
+)
+def test_every_known_key_is_read(key: str, value: object, tmp_path: Path) -> None:
+    with pytest.raises(WrongSettings, match=f": {key} must be "):
+        load(written(tmp_path, value))
+
+
+def test_the_documented_file_has_no_unknown_key(tmp_path: Path) -> None:
+    assert unknown_keys(written(tmp_path, SEED)) == []
+    assert unknown_keys(tmp_path / "nothing.json") == []

@@ -18,7 +18,7 @@ def test_a_scenario_passes_when_no_check_of_it_fails_or_warns() -> None:
 
 
 def test_failures_and_warnings_are_both_told() -> None:
-    checks = [
+    checks: list[dict[str, object]] = [
         {"id": "one", "status": "FAILURE", "errorMessage": "gone"},
         {"id": "two", "status": "WARNING", "details": {"message": "odd"}},
     ]

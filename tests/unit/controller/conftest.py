@@ -8,7 +8,7 @@ import pytest
 
 from efrit.controller.act.identity import new_identity
 from efrit.controller.act.kube import Kube
-from efrit.controller.decide.children import Identity
+from efrit.controller.manifests import Identity
 from tests.unit.controller.factory import NOW
 from tests.unit.controller.fake_api import FakeApi, fake_api
 

@@ -12,19 +12,12 @@ from typing import Any, TypeVar
 
 from efrit.api import EfritInstance, EfritPlan, EfritRequest
 from efrit.api.instance import HandoverState, InstanceHandover
-from efrit.controller.decide.actions import PatchStatus
-from efrit.controller.decide.children import Children
-from efrit.controller.decide.children.claims import build_claims
-from efrit.controller.decide.views import (
-    BridgeView,
-    ClaimView,
-    ContainerView,
-    ControllerConfig,
-    InstanceSnapshot,
-    PodView,
-    RequestSnapshot,
-    StatefulSetView,
-)
+from efrit.controller.manifests import Children
+from efrit.controller.manifests.claims import build_claims
+from efrit.controller.model.actions import PatchStatus
+from efrit.controller.model.config import ControllerConfig
+from efrit.controller.model.snapshots import InstanceSnapshot, RequestSnapshot
+from efrit.controller.model.views import BridgeView, ClaimView, ContainerView, PodView, StatefulSetView
 from efrit.protocol import EmacsStats, Reason, RequestState, RequestView, Response, Stats, request_id
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -274,7 +267,7 @@ def response(uid: str = "uid-work", *, reason: Reason = Reason.SUCCEEDED, **fiel
         "started": NOW - seconds(2),
         "execution_time": 1.5,
     }
-    return Response.model_validate({"id": uid, **(defaults | fields)})
+    return Response.from_dict({"id": uid, **(defaults | fields)})
 
 
 def view(

@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from aiohttp import web
-from kubernetes.aio.client import ApiClient, Configuration
+from kubernetes.aio.client import Configuration
 
 from efrit.controller.act.kube import Kube
 
@@ -203,7 +203,7 @@ async def fake_api() -> AsyncIterator[tuple[FakeApi, Kube]]:
     await site.start()
     port = runner.addresses[0][1]
     api.url = f"http://127.0.0.1:{port}"
-    kube = Kube(ApiClient(Configuration(host=api.url)))
+    kube = Kube(Configuration(host=api.url))
     try:
         yield api, kube
     finally:

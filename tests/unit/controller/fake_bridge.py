@@ -12,9 +12,9 @@ from pathlib import Path
 
 from aiohttp import web
 
-from efrit.controller.decide.actions import ConnectBridge
-from efrit.controller.decide.children.credentials import Identity, credentials, token
-from efrit.controller.decide.views import Key
+from efrit.controller.model.actions import ConnectBridge
+from efrit.controller.model.credentials import Identity, credentials, token
+from efrit.controller.model.keys import Key
 from efrit.protocol import Event, RequestView, Reset
 from tests.unit.controller.factory import POD_UID, QUEUE_ID, stats
 

@@ -7,17 +7,15 @@ What may happen next is `World.steps`; each step is a function of the world alon
 from __future__ import annotations
 
 import copy
-from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from efrit.controller.decide.actions import CancelWork, PatchStatus, Submit
 from efrit.controller.decide.handover import is_away, next_handover
 from efrit.controller.decide.requests import decide_request
-from efrit.controller.watch.records import InstanceRecord
-from efrit.controller.watch.store import Store
+from efrit.controller.model.actions import CancelWork, PatchStatus, Submit
+from efrit.controller.store.store import Store
 from efrit.protocol import Reason, RequestState, RequestView, Reset
 from tests.unit.controller.factory import (
     CONFIG,
@@ -125,8 +123,8 @@ class World:
 
     def fingerprint(self) -> tuple[object, ...]:
         """Return what tells this world from others, as far as it matters."""
-        record = self.store._requests.get(WORK)
-        target = self.store._instances[INSTANCE]
+        record = self.store._index.requests.get(WORK)
+        target = self.store._index.instances[INSTANCE]
         known = target.instance.status.handover if target.instance else None
         stored = self.instance["status"].get("handover", {})
         mine = target.handover_id
@@ -159,27 +157,27 @@ class World:
 
     def create(self) -> None:
         self.created = True
-        self.store.observe_request(self.request)
+        self.store.requests.observe(self.request)
 
     def cancel(self) -> None:
         self._write_request(spec={"cancel": True})
 
     def pod_comes(self) -> None:
         self.pod, self.starts = True, self.starts + 1
-        self.store.observe_statefulset(statefulset_json())
-        self.store.observe_pod(_pod())
+        self.store.children.observe_statefulset(statefulset_json())
+        self.store.children.observe_pod(_pod())
 
     def pod_goes(self) -> None:
         self.pod = self.connected = False
-        self.store.forget_pod(_pod())
-        self.store.bridge_closed(INSTANCE)
+        self.store.children.forget_pod(_pod())
+        self.store.bridges.closed(INSTANCE)
 
     def connect(self) -> None:
         """The bridge tells the whole picture."""
         self.connected = True
         known = [self._told()] if self.delivered or self.declined else []
         for event in (Reset(queue_id=QUEUE_ID, epoch="e"), *known, stats()):
-            self.store.bridge_event(INSTANCE, POD_UID, event)
+            self.store.bridges.event(INSTANCE, POD_UID, event)
 
     def arrive(self) -> None:
         """What was sent reaches the queue."""
@@ -195,28 +193,28 @@ class World:
         self.store = Store(_NoQueue(), CONFIG, _now)  # type: ignore[arg-type]
         self.connected = False
         if self.pod:
-            self.store.observe_statefulset(statefulset_json())
-            self.store.observe_pod(_pod())
-        self.store.observe_instance(self.instance)
+            self.store.children.observe_statefulset(statefulset_json())
+            self.store.children.observe_pod(_pod())
+        self.store.instances.observe(self.instance)
         if self.created:
-            self.store.observe_request(self.request)
+            self.store.requests.observe(self.request)
         self.store.first_list_complete(None)
 
     def decide_request(self) -> None:
         """Decide about the request and carry it out; a hand-over only begins here."""
-        snapshot = self.store.request_snapshot(WORK)
+        snapshot = self.store.requests.snapshot(WORK)
         for action in decide_request(snapshot, LATER):
             match action:
                 case Submit():
-                    if not self.store.submit_begins(INSTANCE, WORK, UID, action.handover_id):
+                    if not self.store.handovers.submit_begins(INSTANCE, WORK, UID, action.handover_id):
                         return
                     self.submitting, self.on_the_way = action, True
                 case CancelWork():
                     self.declined = True
-                    self.store.request_view(INSTANCE, self._told())
+                    self.store.bridges.view(INSTANCE, self._told())
                 case PatchStatus():
                     if action.resource_version != self.request["metadata"]["resourceVersion"]:
-                        self.store.observe_request(self.request)
+                        self.store.requests.observe(self.request)
                         return
                     self._write_request(status=dict(action.status))
 
@@ -227,14 +225,14 @@ class World:
             return
         if self.on_the_way:
             self.arrive()
-        self.store.request_view(INSTANCE, self._told())
-        self.store.submit_ended(INSTANCE, WORK, UID)
+        self.store.bridges.view(INSTANCE, self._told())
+        self.store.handovers.submit_ended(INSTANCE, WORK, UID)
         self.submitting = None
 
     def lost(self) -> None:
         """The bridge does not answer; the request may have arrived, or arrive later."""
-        self.store.handed_over(INSTANCE, WORK, UID)
-        self.store.submit_ended(INSTANCE, WORK, UID)
+        self.store.handovers.handed_over(INSTANCE, WORK, UID)
+        self.store.handovers.submit_ended(INSTANCE, WORK, UID)
         self.submitting = None
 
     def decide_instance(self) -> None:
@@ -242,7 +240,7 @@ class World:
         patch = self._instance_patch()
         if patch is not None:
             self._apply(patch)
-            self.store.observe_instance(self.instance)
+            self.store.instances.observe(self.instance)
 
     def write_is_lost(self) -> None:
         """The write is done, and nobody says so."""
@@ -263,16 +261,16 @@ class World:
         patch, *rest = self.delayed
         self.delayed = tuple(rest)
         self._apply(patch)
-        self.store.observe_instance(self.instance)
+        self.store.instances.observe(self.instance)
 
     # Inside.
 
     def _instance_patch(self) -> PatchStatus | None:
-        snapshot = self.store.instance_snapshot(INSTANCE, deciding=True)
+        snapshot = self.store.instances.snapshot(INSTANCE, deciding=True)
         new, old = next_handover(snapshot), snapshot.instance.status.handover
         if new == old or new is None:
             return None
-        if is_away(snapshot) and not self.store.close_begins(INSTANCE):
+        if is_away(snapshot) and not self.store.handovers.close_begins(INSTANCE):
             return None
         meta = snapshot.instance.metadata
         status = {"handover": new.to_wire()}
@@ -294,7 +292,7 @@ class World:
             "spec": {**self.request["spec"], **(spec or {})},
             "status": self.request["status"] if status is None else status,
         }
-        self.store.observe_request(self.request)
+        self.store.requests.observe(self.request)
 
     def _told(self) -> RequestView:
         if self.delivered:
@@ -309,18 +307,19 @@ def first_world() -> World:
     return replace(world, restarts=0)
 
 
-def _copied(store: Any) -> Any:
-    made = copy.copy(store)
-    made._instances = defaultdict(InstanceRecord)
-    for key, record in store._instances.items():
-        made._instances[key] = entry = copy.copy(record)
+def _copied(store: Store) -> Store:
+    made = Store(_NoQueue(), CONFIG, _now)  # type: ignore[arg-type]
+    new, old = made._index, store._index
+    for key, record in old.instances.items():
+        new.instances[key] = entry = copy.copy(record)
         for name in ("claims", "views", "open_requests", "children_seen"):
             setattr(entry, name, copy.copy(getattr(record, name)))
-        entry.line = copy.deepcopy(record.line)
-    made._requests = {key: copy.copy(record) for key, record in store._requests.items()}
-    for name in ("_keys", "_unclaimed", "_listed"):
-        setattr(made, name, copy.copy(getattr(store, name)))
-    made._unbound = defaultdict(set, {key: set(value) for key, value in store._unbound.items()})
+        entry.backlog = copy.deepcopy(record.backlog)
+    new.requests.update({key: copy.copy(record) for key, record in old.requests.items()})
+    for name in ("request_keys", "orphans", "_listed"):
+        setattr(new, name, copy.copy(getattr(old, name)))
+    new.unbound.update({key: set(value) for key, value in old.unbound.items()})
+    new.queue, new.started, new.rollouts = old.queue, old.started, old.rollouts
     return made
 
 

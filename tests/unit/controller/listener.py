@@ -1,4 +1,4 @@
-"""A sink that remembers what it was told and lets a test wait for it."""
+"""A store that records the calls of actions and lets a test wait for them."""
 
 from __future__ import annotations
 
@@ -6,30 +6,47 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+KINDS = {"EfritInstance": "instances", "EfritRequest": "requests", "EfritPlan": "plans"}
+ALLOWED = ("handovers.submit_begins", "handovers.close_begins")
+
+
+class _Part:
+    """One part of the store."""
+
+    def __init__(self, listener: Listener, name: str) -> None:
+        self._listener = listener
+        self._name = name
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        return self._listener.call(f"{self._name}.{name}")
+
 
 class Listener:
-    """Takes every call of the `Sink` protocol; `told` is a list of (name, arguments)."""
+    """Takes every call of a part of the store; `told` is a list of (part and method, arguments).
+
+    `returns` has what a method returns, None where it says nothing.
+    """
 
     def __init__(self) -> None:
+        self.returns: dict[str, Any] = {}
         self.told: list[tuple[str, tuple[Any, ...]]] = []
         self._news = asyncio.Condition()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def submit_begins(self, *arguments: Any) -> bool:
-        return True
-
-    def close_begins(self, *arguments: Any) -> bool:
-        return True
-
-    def __getattr__(self, name: str) -> Callable[..., None]:
+    def __getattr__(self, name: str) -> _Part:
         if name.startswith("_"):
             raise AttributeError(name)
+        return _Part(self, name)
 
-        def take_in(*arguments: Any, **named: Any) -> None:
+    def call(self, name: str) -> Callable[..., Any]:
+        def take_in(*arguments: Any, **named: Any) -> Any:
+            if name in ALLOWED:
+                return True
             self.told.append((name, (*arguments, *named.values())))
             task = asyncio.ensure_future(self._notify())
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
+            return self.returns.get(name)
 
         return take_in
 
@@ -37,12 +54,19 @@ class Listener:
         async with self._news:
             self._news.notify_all()
 
-    def of(self, name: str) -> list[tuple[Any, ...]]:
+    def of(self, kind: str) -> _Part:
+        """The part of a kind of objects."""
+        return _Part(self, KINDS[kind])
+
+    def requeue_after(self, *arguments: Any) -> None:
+        self.call("requeue_after")(*arguments)
+
+    def calls_of(self, name: str) -> list[tuple[Any, ...]]:
         """The arguments of every call of this name."""
         return [arguments for called, arguments in self.told if called == name]
 
     async def hears(self, name: str, count: int = 1) -> tuple[Any, ...]:
         """Wait until a call has come this often; return the arguments of the last of them."""
         async with self._news:
-            await asyncio.wait_for(self._news.wait_for(lambda: len(self.of(name)) >= count), 30)
-        return self.of(name)[count - 1]
+            await asyncio.wait_for(self._news.wait_for(lambda: len(self.calls_of(name)) >= count), 30)
+        return self.calls_of(name)[count - 1]

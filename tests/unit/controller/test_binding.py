@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from efrit.controller.decide.requests import decide_request
-from efrit.controller.decide.views import Handover, InstanceSnapshot, RequestSnapshot
-from efrit.controller.watch.queue import WorkQueue
-from efrit.controller.watch.store import Store
+from efrit.controller.model.snapshots import Handover, InstanceSnapshot, RequestSnapshot
+from efrit.controller.store.store import Store
+from efrit.controller.work_queue import WorkQueue
 from tests.unit.controller.factory import (
     CONFIG,
     NOW,
@@ -98,16 +98,16 @@ def test_any_other_request_stays(change: Any) -> None:
 def test_the_store_shows_the_other_instances_to_a_request_whose_node_is_lost() -> None:
     store = Store(WorkQueue(), CONFIG, lambda: NOW)
     labels = {"team": "a"}
-    store.observe_instance(instance_json("quiet", labels=labels))
-    store.observe_instance(instance_json("lost", labels=labels))
+    store.instances.observe(instance_json("quiet", labels=labels))
+    store.instances.observe(instance_json("lost", labels=labels))
     selector = {"matchLabels": labels}
-    store.observe_request(request_json(target=None, selector=selector, status={"instanceName": "lost"}))
+    store.requests.observe(request_json(target=None, selector=selector, status={"instanceName": "lost"}))
 
     def candidates() -> set[str]:
-        seen = store.request_snapshot(("team", "work"))
+        seen = store.requests.snapshot(("team", "work"))
         assert seen is not None
         return {each.instance.metadata.name for each in seen.candidates}
 
     assert candidates() == set()
-    store.observe_instance(instance_json("lost", labels=labels, version="11", status=lost_status()))
+    store.instances.observe(instance_json("lost", labels=labels, version="11", status=lost_status()))
     assert candidates() == {"quiet", "lost"}

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from efrit.controller.act.kube import METADATA_LIST, Kube
+from efrit.controller.act.kube import Kube
 from efrit.controller.child_check import ChildCheck, list_pause, secret_pause
-from efrit.controller.watch.queue import WorkQueue
-from efrit.controller.watch.store import Store
+from efrit.controller.store.store import Store
+from efrit.controller.work_queue import WorkQueue
+from efrit.kube.client import METADATA_LIST
 from tests.unit.controller.factory import CONFIG, NOW, instance_json, statefulset_json
 from tests.unit.controller.fake_api import FakeApi
 from tests.unit.controller.virtual_time import elapse, on_virtual_time
@@ -35,7 +36,7 @@ class Stage:
             self.api.put(where, {"metadata": {"name": f"efrit-{name}", "namespace": "team"}})
 
     def missing(self, name: str = "alpha") -> bool:
-        snapshot = self.store.instance_snapshot(("team", name))
+        snapshot = self.store.instances.snapshot(("team", name))
         assert snapshot is not None
         return snapshot.child_missing
 
@@ -43,8 +44,8 @@ class Stage:
 @pytest.fixture
 async def stage(api: FakeApi, kube: Kube) -> Stage:
     store = Store(WorkQueue(), CONFIG, lambda: NOW)
-    store.observe_instance(instance_json())
-    store.observe_statefulset(statefulset_json())
+    store.instances.observe(instance_json())
+    store.children.observe_statefulset(statefulset_json())
     return Stage(ChildCheck(kube, store, None, 1, 60), store, api)
 
 
@@ -66,7 +67,7 @@ async def test_a_child_that_is_gone_is_found(stage: Stage, plural: str) -> None:
     await stage.check.find_missing()
 
     assert stage.missing()
-    stage.store.applied(ALPHA, 1)
+    stage.store.instances.applied(ALPHA, 1)
     assert not stage.missing()
 
 
@@ -93,9 +94,9 @@ async def test_an_empty_list_of_metadata_has_no_items_at_all(stage: Stage) -> No
 
 
 async def test_an_instance_whose_children_were_not_applied_yet_lacks_none(stage: Stage) -> None:
-    stage.store.observe_instance(instance_json("young"))
-    stage.store.observe_instance(instance_json("ending", deleting=True))
-    stage.store.observe_statefulset({**statefulset_json("ending")})
+    stage.store.instances.observe(instance_json("young"))
+    stage.store.instances.observe(instance_json("ending", deleting=True))
+    stage.store.children.observe_statefulset({**statefulset_json("ending")})
 
     await stage.check.find_missing()
 
@@ -145,13 +146,13 @@ def test_few_secrets_are_applied_in_a_second(instances: int, scopes: int, pause:
 async def test_the_secret_of_each_instance_gets_its_turn() -> None:
     store = Store(WorkQueue(), CONFIG, lambda: NOW)
     for name in ("alpha", "beta"):
-        store.observe_instance(instance_json(name))
-        store.observe_statefulset(statefulset_json(name))
+        store.instances.observe(instance_json(name))
+        store.children.observe_statefulset(statefulset_json(name))
     stop = _start(ChildCheck(_NoKube(), store, None, 1, 60))  # type: ignore[arg-type]
     try:
         await elapse(59)
         assert [_due(store, name) for name in ("alpha", "beta")] == [True, False]
-        store.secret_applied(ALPHA)
+        store.children.secret_applied(ALPHA)
         await elapse(2)
         assert [_due(store, name) for name in ("alpha", "beta")] == [False, True]
     finally:
@@ -159,7 +160,7 @@ async def test_the_secret_of_each_instance_gets_its_turn() -> None:
 
 
 def _due(store: Store, name: str) -> bool:
-    snapshot = store.instance_snapshot(("team", name))
+    snapshot = store.instances.snapshot(("team", name))
     return snapshot is not None and snapshot.secret_check
 
 

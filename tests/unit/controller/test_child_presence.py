@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from efrit.api import EfritInstance, InstanceReason
-from efrit.controller.decide.actions import Action, ApplyChildren, ApplySecret, ConfirmClaims, Record
 from efrit.controller.decide.child_presence import missing, missing_claims, secret_due, terminating_claims
-from efrit.controller.decide.children import Identity, build
 from efrit.controller.decide.instances import decide_instance
 from efrit.controller.decide.readiness import readiness
-from efrit.controller.decide.views import BridgeView, ClaimView, ContainerView, InstanceSnapshot
+from efrit.controller.manifests import Identity, build
+from efrit.controller.model.actions import Action, ApplyChildren, ApplySecret, ConfirmClaims, Record
+from efrit.controller.model.snapshots import InstanceSnapshot
+from efrit.controller.model.views import BridgeView, ClaimView, ContainerView
 from tests.unit.controller.factory import (
     CONFIG,
     NOW,

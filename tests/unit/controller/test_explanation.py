@@ -8,9 +8,9 @@ from datetime import timedelta
 
 import pytest
 
-from efrit.controller.decide.actions import Explain, LookAgain
 from efrit.controller.decide.explanation import LONGEST_PAUSE, SHORTEST_PAUSE, explanation
-from efrit.controller.decide.views import InstanceSnapshot
+from efrit.controller.model.actions import ReadWarningEvents, RequeueAfter
+from efrit.controller.model.snapshots import InstanceSnapshot
 from tests.unit.controller.factory import CONFIG, NOW, instance
 
 HOUR = 3600
@@ -25,7 +25,7 @@ def questions(snapshot: InstanceSnapshot, seconds: int, looks_a_second: int) -> 
     asked = []
     for number in range(seconds * looks_a_second):
         age = timedelta(seconds=number / looks_a_second)
-        if any(isinstance(action, Explain) for action in explanation(snapshot, NOW + age)):
+        if any(isinstance(action, ReadWarningEvents) for action in explanation(snapshot, NOW + age)):
             asked.append(age)
             snapshot = replace(snapshot, explained_time=NOW + age)
     return asked
@@ -47,7 +47,7 @@ def test_the_longer_it_lasts_the_less_often_is_asked_however_often_it_is_looked_
 def test_it_is_looked_at_again_when_the_next_question_is_due() -> None:
     snapshot = replace(starting(), explained_time=NOW + timedelta(seconds=100))
 
-    assert explanation(snapshot, NOW + timedelta(seconds=120)) == [LookAgain(timedelta(seconds=30))]
+    assert explanation(snapshot, NOW + timedelta(seconds=120)) == [RequeueAfter(timedelta(seconds=30))]
 
 
 def test_a_clock_that_is_set_back_delays_the_next_question_by_one_pause_at_most() -> None:
@@ -55,4 +55,4 @@ def test_a_clock_that_is_set_back_delays_the_next_question_by_one_pause_at_most(
 
     (action,) = explanation(snapshot, NOW + timedelta(minutes=1))
 
-    assert action == LookAgain(LONGEST_PAUSE)
+    assert action == RequeueAfter(LONGEST_PAUSE)

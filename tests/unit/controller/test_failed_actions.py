@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 
 from efrit.api import EfritRequest
-from efrit.controller.decide.actions import (
+from efrit.controller.decide.failed_actions import RESULT_ATTEMPTS
+from efrit.controller.decide.requests import decide_request
+from efrit.controller.model.actions import (
     Acknowledge,
     CancelWork,
     FetchAnswer,
-    LookAgain,
     PatchStatus,
+    RequeueAfter,
     StoreResult,
     Submit,
 )
-from efrit.controller.decide.failed_actions import RESULT_ATTEMPTS
-from efrit.controller.decide.requests import decide_request
-from efrit.controller.decide.views import ActionFailure, RequestSnapshot
+from efrit.controller.model.snapshots import ActionFailure, RequestSnapshot
 from efrit.protocol import RequestState, RequestView
 from tests.unit.controller.factory import (
     NOW,
@@ -69,7 +69,10 @@ def test_a_refused_result_is_stored_again_after_a_pause_that_doubles(times: int,
     early = decide_request(given, NOW + seconds(pause / 2))
     due = decide_request(replace(given, request=_told(given)), NOW + seconds(pause))
 
-    assert (of_kind(early, StoreResult), bool(of_kind(early, LookAgain) or of_kind(early, PatchStatus))) == ([], True)
+    assert (of_kind(early, StoreResult), bool(of_kind(early, RequeueAfter) or of_kind(early, PatchStatus))) == (
+        [],
+        True,
+    )
     assert [type(each) for each in due] == [StoreResult, PatchStatus]
 
 
@@ -81,7 +84,7 @@ def _told(given: Any) -> Any:
 def test_a_clock_that_was_set_back_does_not_make_the_pause_longer() -> None:
     given = unstored(refused(1, last=NOW + seconds(3600)))
 
-    assert of_kind(decide_request(given, NOW), LookAgain)[-1].after == seconds(1)
+    assert of_kind(decide_request(given, NOW), RequeueAfter)[-1].after == seconds(1)
 
 
 def test_the_status_says_after_a_second_why_the_result_is_not_stored() -> None:
@@ -105,6 +108,16 @@ def test_a_result_that_stays_refused_is_final_with_its_beginning_and_the_sentenc
     assert WORDS in message
     assert "/var/lib/efrit/queue/archive/resp_uid-work.json of pod efrit-alpha-0" in message
     assert "86400 s" in message
+
+
+def test_of_a_refused_result_that_emacs_cut_the_status_names_no_whole() -> None:
+    cut = answered(result="x" * 40_000, truncated=True, result_bytes=50_000)
+    given = snapshot(target=ready(), bridge_view=cut, failure=refused(RESULT_ATTEMPTS))
+
+    message = condition(written(decide_request(given, LATER)), "Complete")[2]
+
+    assert "What Emacs kept of the result (spec.limits.maxResultBytes) is in /var/lib/efrit/queue/archive/" in message
+    assert "The whole result" not in message
 
 
 def test_a_long_sentence_of_the_api_server_is_cut() -> None:
@@ -181,7 +194,7 @@ def test_nothing_is_handed_over_after_a_write_during_which_the_pod_may_have_been
 
     actions = decide_request(whole, NOW + seconds(2))
 
-    assert [type(each) for each in actions] == [PatchStatus, LookAgain]
+    assert [type(each) for each in actions] == [PatchStatus, RequeueAfter]
 
 
 def test_the_failure_of_another_action_says_nothing() -> None:

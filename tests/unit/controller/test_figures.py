@@ -10,10 +10,10 @@ from datetime import datetime
 import pytest
 
 from efrit.controller.decide import figures
-from efrit.controller.decide.actions import LookAgain, PatchStatus
-from efrit.controller.decide.children import Identity
 from efrit.controller.decide.instances import decide_instance
-from efrit.controller.watch.queue import WorkKey
+from efrit.controller.manifests import Identity
+from efrit.controller.model.actions import PatchStatus, RequeueAfter
+from efrit.controller.model.keys import WorkKey
 from tests.unit.controller.factory import (
     NOW,
     POD_UID,
@@ -29,8 +29,8 @@ from tests.unit.controller.factory import (
     statefulset_json,
     stats,
 )
+from tests.unit.controller.store.test_store import ALPHA, World, child
 from tests.unit.controller.virtual_time import elapse, on_virtual_time
-from tests.unit.controller.watch.test_store import ALPHA, World, child
 
 WRITTEN = NOW - seconds(4)
 ENDED = NOW - seconds(2)
@@ -87,13 +87,13 @@ class Site(World):
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        self.store.observe_instance(instance_json())
-        self.store.observe_statefulset(statefulset_json())
-        self.store.observe_pod(child(phase="Running", podIP="10.0.0.1"))
+        self.store.instances.observe(instance_json())
+        self.store.children.observe_statefulset(statefulset_json())
+        self.store.children.observe_pod(child(phase="Running", podIP="10.0.0.1"))
         self.store.first_list_complete(None)
         self.open_bridge()
         tasks = [
-            asyncio.create_task(self.queue.run(self.look, 1)),
+            asyncio.create_task(self.queue.run(self.reconcile, 1)),
             asyncio.create_task(self.publish()),
         ]
         await elapse(30)
@@ -109,32 +109,32 @@ class Site(World):
             news = stats(pending=self._pending, processed=self._processed, succeeded=self._processed)
             if news != told:
                 told = news
-                self.store.bridge_event(ALPHA, POD_UID, news)
+                self.store.bridges.event(ALPHA, POD_UID, news)
             await elapse(1)
 
-    async def look(self, key: WorkKey) -> None:
-        snapshot = self.store.instance_snapshot(ALPHA)
+    async def reconcile(self, key: WorkKey) -> None:
+        snapshot = self.store.instances.snapshot(ALPHA)
         if key.kind != "EfritInstance" or snapshot is None:
             return
         for action in decide_instance(snapshot, self.identity, self.now()):
-            if isinstance(action, LookAgain):
+            if isinstance(action, RequeueAfter):
                 self.queue.add_after(key, action.after.total_seconds())
             elif isinstance(action, PatchStatus):
                 self.writes.append(self.now())
                 self.status = dict(action.status)
                 self._version += 1
-                self.store.observe_instance(instance_json(version=str(self._version), status=self.status))
-                self.store.status_written(ALPHA)
+                self.store.instances.observe(instance_json(version=str(self._version), status=self.status))
+                self.store.instances.status_written(ALPHA)
 
     async def eval(self, lasts: float) -> None:
         self._made += 1
         name = f"r{self._made}"
         self._pending += 1
-        self.store.observe_request(request_json(name, created=self.now()))
+        self.store.requests.observe(request_json(name, created=self.now()))
         await elapse(lasts)
         self._pending -= 1
         self._processed += 1
-        self.store.observe_request(request_json(name, version="21", status=final_status(ended=self.now())))
+        self.store.requests.observe(request_json(name, version="21", status=final_status(ended=self.now())))
 
     @property
     def told(self) -> tuple[int, int]:
@@ -205,11 +205,11 @@ async def _flapping(identity: Identity) -> None:
     async with site.running():
         for number in range(300):
             told = emacs(alive=number % 2 == 0, responsive=number % 2 == 0)
-            site.store.bridge_event(ALPHA, POD_UID, stats(emacs=told))
+            site.store.bridges.event(ALPHA, POD_UID, stats(emacs=told))
             await elapse(0.5)
         spans = [[each for each in site.writes if first <= each < first + seconds(60)] for first in site.writes]
         assert figures.MAX_WRITES / 2 < max(map(len, spans)) <= figures.MAX_WRITES
-        site.store.bridge_event(ALPHA, POD_UID, stats())
+        site.store.bridges.event(ALPHA, POD_UID, stats())
         await elapse(61)
         assert site.status["phase"] == "Ready"
 

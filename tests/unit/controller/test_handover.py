@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from efrit.controller.decide.actions import CancelWork, LookAgain, PatchStatus, Submit, Wake
-from efrit.controller.decide.children import Identity
 from efrit.controller.decide.handover import RETRY_CLOSE, may_be_handed_over
 from efrit.controller.decide.instances import decide_instance
 from efrit.controller.decide.requests import decide_request
-from efrit.controller.decide.views import BridgeView, Handover, InstanceSnapshot
+from efrit.controller.manifests import Identity
+from efrit.controller.model.actions import CancelWork, PatchStatus, RequeueAfter, Submit, Wake
+from efrit.controller.model.snapshots import Handover, InstanceSnapshot
+from efrit.controller.model.views import BridgeView
 from tests.unit.controller.factory import (
     HANDOVER,
     NAMESPACE,
@@ -103,7 +104,7 @@ def test_a_new_process_says_nothing_of_the_open_requests_of_an_instance_it_is_ab
     connecting = away(instance(status=status), pod=pod())
     given = snapshot(request(queueTimeoutSeconds=60), connecting, listed_at_start=True)
 
-    assert decide_request(given, LATER) == [LookAgain(seconds(57))]
+    assert decide_request(given, LATER) == [RequeueAfter(seconds(57))]
     broken = replace(connecting, bridge=BridgeView(problem="it does not answer"))
     assert written(decide_request(replace(given, target=broken), LATER))["handover"] == "Possible"
 
@@ -190,11 +191,11 @@ def test_an_instance_without_a_pod_is_closed_once_every_request_it_may_have_is_m
     target = away(instance(status=OPEN), pod=gone)
 
     assert opened(target, identity) == (OPEN["handover"], False)
-    assert LookAgain(RETRY_CLOSE) in decide_instance(target, identity, LATER)
+    assert RequeueAfter(RETRY_CLOSE) in decide_instance(target, identity, LATER)
     assert opened(replace(target, may_close=True), identity) == ({"state": "Closed"}, True)
 
 
 def test_a_closed_instance_is_not_looked_at_for_it_again(identity: Identity) -> None:
     target = away(instance(status=CLOSED), may_close=True)
 
-    assert LookAgain(RETRY_CLOSE) not in decide_instance(target, identity, LATER)
+    assert RequeueAfter(RETRY_CLOSE) not in decide_instance(target, identity, LATER)

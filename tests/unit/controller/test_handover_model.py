@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from efrit.controller.decide.views import InstanceSnapshot
-from efrit.controller.watch import records
-from efrit.controller.watch.handovers import Handovers
+from efrit.controller.model.snapshots import InstanceSnapshot
+from efrit.controller.store import records
+from efrit.controller.store.handovers import Handovers
+from efrit.controller.store.index import Index
 from tests.unit.controller.handover_model import World, first_world
 
 WORLDS_AT_LEAST = 1_000
@@ -79,7 +80,7 @@ def _without_open(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _without_listing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take what this process has not handed over for never handed over."""
-    monkeypatch.setattr(Handovers, "is_listed", lambda *_: True)
+    monkeypatch.setattr(Index, "is_listed", lambda *_: True)
 
 
 def _without_calls_under_way(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,9 @@ from datetime import timedelta
 import pytest
 
 from efrit.controller.decide.idle import Idleness, idleness, suspension_reason
-from efrit.controller.decide.views import BridgeView, ContainerView, InstanceSnapshot, PodView
-from tests.unit.controller.factory import NOW, Json, away, connected, instance, pod, ready, seconds, stats
+from efrit.controller.model.snapshots import InstanceSnapshot
+from efrit.controller.model.views import BridgeView, ContainerView, PodView
+from tests.unit.controller.factory import NOW, Json, away, connected, instance, pod, ready, seconds, stats, wire_time
 
 BOTH = {"suspendAfterSeconds": 60, "deleteAfterSeconds": 600}
 SUSPEND = {"suspendAfterSeconds": 60}
@@ -74,6 +75,21 @@ def test_a_suspended_plan_lets_its_instance_sleep_but_not_go() -> None:
     assert idleness(ready(**given(BOTH, LONG, suspended_plans=1)), NOW) == SLEEPS
     assert idleness(away(**given(BOTH, LONG, status=ASLEEP, suspended_plans=1)), NOW) == SLEEPS
     assert idleness(ready(**given(DELETE, LONG, suspended_plans=1)), NOW) == RUNNING
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [("True", Idleness(requeue_after=seconds(50))), ("False", SLEEPS), ("Unknown", SLEEPS)],
+)
+def test_an_instance_is_not_idle_for_the_time_it_takes_to_start(status: str, expected: Idleness) -> None:
+    condition = {
+        "type": "Ready",
+        "status": status,
+        "reason": "Ready",
+        "message": "",
+        "lastTransitionTime": wire_time(NOW - seconds(10)),
+    }
+    assert idleness(ready(**given(SUSPEND, LONG, status={"conditions": [condition]})), NOW) == expected
 
 
 UNLISTED = {"listed": False}

@@ -15,9 +15,10 @@ from efrit.controller.act.actor import Actor
 from efrit.controller.act.bridges import Bridges
 from efrit.controller.act.identity import new_identity
 from efrit.controller.act.kube import Kube
+from efrit.controller.model.keys import WorkKey
 from efrit.controller.reconcile import Reconciler
-from efrit.controller.watch.queue import WorkKey, WorkQueue
-from efrit.controller.watch.store import Store
+from efrit.controller.store.store import Store
+from efrit.controller.work_queue import WorkQueue
 from efrit.errors import ApiUnavailable
 from efrit.protocol import Reset
 from tests.unit.controller.factory import (
@@ -59,33 +60,33 @@ class Stage:
 
     def idle(self, rules: Json) -> None:
         born = datetime.now(UTC) - timedelta(hours=1)
-        self.store.observe_instance(self.api.put(ALPHA, instance_json(created=born, spec={"idle": rules})))
-        known = self.store.instance_snapshot(INSTANCE)
+        self.store.instances.observe(self.api.put(ALPHA, instance_json(created=born, spec={"idle": rules})))
+        known = self.store.instances.snapshot(INSTANCE)
         assert known is not None
         # Requests may be handed to it at once: only what these tests are about keeps them back.
         opened = {"handover": {"state": "Open", "id": known.handover_id}}
         again = instance_json(created=born, spec={"idle": rules}, version="11", status=opened)
-        self.store.observe_instance(self.api.put(ALPHA, again))
+        self.store.instances.observe(self.api.put(ALPHA, again))
         labels = {"efrit.dev/instance": "alpha"}
         meta = {"name": "efrit-alpha-0", "namespace": "team", "uid": POD_UID, "labels": labels, **OWNED}
-        self.store.observe_statefulset(statefulset_json())
+        self.store.children.observe_statefulset(statefulset_json())
         sidecar = {"ports": [{"name": "bridge", "containerPort": self.bridge.port}]}
         status = {"phase": "Running", "podIP": "127.0.0.1"}
-        self.store.observe_pod({"metadata": meta, "spec": {"initContainers": [sidecar]}, "status": status})
+        self.store.children.observe_pod({"metadata": meta, "spec": {"initContainers": [sidecar]}, "status": status})
         for event in (Reset(queue_id=QUEUE_ID, epoch="e"), stats()):
-            self.store.bridge_event(INSTANCE, POD_UID, event)
+            self.store.bridges.event(INSTANCE, POD_UID, event)
         self.store.first_list_complete(None)
         self.bridge.answers[PUT] = (201, view().to_json())
 
     def ask(self) -> None:
         """Create a request and let the watch tell of it."""
-        self.store.observe_request(self.api.put(WORK, request_json(created=datetime.now(UTC))))
+        self.store.requests.observe(self.api.put(WORK, request_json(created=datetime.now(UTC))))
 
     async def look(self) -> None:
-        await self.reconciler.look(LOOK)
+        await self.reconciler.reconcile(LOOK)
 
     async def look_at_work(self) -> None:
-        await self.reconciler.look(WORK_LOOK)
+        await self.reconciler.reconcile(WORK_LOOK)
 
     @property
     def handed_over(self) -> bool:
@@ -109,7 +110,7 @@ async def stage(served: tuple[FakeApi, Kube], tmp_path: Path) -> AsyncIterator[S
     async with fake_bridge(identity, tmp_path) as bridge:
         bridges = Bridges(identity, store)
         actor = Actor(kube, bridges, store, clock, "pod-1", lambda: True)
-        reconciler = Reconciler(store, queue, actor, kube, bridges, identity, clock, lambda _: True)
+        reconciler = Reconciler(store, actor, identity, clock, lambda _: True)
         await bridges.connect(bridge.wanted())
         try:
             yield Stage(reconciler, store, api, bridge)
@@ -172,8 +173,8 @@ async def test_an_idle_instance_is_deleted_and_late_news_of_it_change_nothing(st
     assert ALPHA not in stage.api.objects
     assert [call.body["reason"] for call in stage.api.made("POST")] == ["IdleDeleted"]
 
-    stage.store.observe_instance({**late, "metadata": {**late["metadata"], "resourceVersion": "9999"}})
-    assert stage.store.instance_snapshot(INSTANCE) is None
+    stage.store.instances.observe({**late, "metadata": {**late["metadata"], "resourceVersion": "9999"}})
+    assert stage.store.instances.snapshot(INSTANCE) is None
     stage.ask()
     await stage.look_at_work()
     assert not stage.handed_over
@@ -200,11 +201,11 @@ async def test_work_that_the_watch_has_not_told_of_keeps_an_instance_from_being_
 
     assert stage.api.made("DELETE") == []
     assert stage.api.made("POST") == []
-    snapshot = stage.store.instance_snapshot(INSTANCE)
+    snapshot = stage.store.instances.snapshot(INSTANCE)
     assert snapshot is not None
     assert snapshot.open_requests + snapshot.active_plans + snapshot.suspended_plans == 1
     await stage.look()
-    after = stage.store.instance_snapshot(INSTANCE)
+    after = stage.store.instances.snapshot(INSTANCE)
     assert after is not None
     assert not after.handover_paused
 
@@ -237,7 +238,7 @@ async def test_an_instance_that_was_changed_since_it_was_decided_about_is_not_de
     await stage.look()
 
     assert ALPHA in stage.api.objects
-    snapshot = stage.store.instance_snapshot(INSTANCE)
+    snapshot = stage.store.instances.snapshot(INSTANCE)
     assert snapshot is not None
     assert snapshot.instance.spec.idle is None
 

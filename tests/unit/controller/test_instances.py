@@ -9,25 +9,27 @@ from typing import Any
 
 import pytest
 
-from efrit.controller.decide.actions import (
+from efrit.controller.decide.instances import RETRY_REFUSED, decide_instance
+from efrit.controller.manifests import Identity, build
+from efrit.controller.model.actions import (
     Action,
     ApplyChildren,
     ConfirmIdle,
     ConnectBridge,
     Delete,
     DisconnectBridge,
-    Explain,
-    LookAgain,
     PatchStatus,
     PauseHandover,
+    ReadWarningEvents,
     Record,
+    RequeueAfter,
     ReserveUpdate,
     ResumeHandover,
 )
-from efrit.controller.decide.children import Identity, build
-from efrit.controller.decide.instances import RETRY_REFUSED, decide_instance
-from efrit.controller.decide.rollout_view import UpdateCause
-from efrit.controller.decide.views import BridgeView, InstanceSnapshot
+from efrit.controller.model.rollout import UpdateCause
+from efrit.controller.model.snapshots import InstanceSnapshot
+from efrit.controller.model.views import BridgeView
+from efrit.protocol import ModelKey
 from tests.unit.controller.factory import (
     CONFIG,
     NAMESPACE,
@@ -217,7 +219,7 @@ def test_a_refused_child_is_not_applied_at_once_again(decide: Decide) -> None:
     actions = decide(refused(ago=10))
 
     assert of_kind(actions, ApplyChildren) == []
-    assert RETRY_REFUSED - seconds(10) in [each.after for each in of_kind(actions, LookAgain)]
+    assert RETRY_REFUSED - seconds(10) in [each.after for each in of_kind(actions, RequeueAfter)]
 
 
 def test_a_refused_child_is_applied_again_after_half_a_minute(decide: Decide) -> None:
@@ -385,7 +387,7 @@ def test_idleness_never_rewrites_the_spec(decide: Decide) -> None:
 def test_an_instance_that_is_idle_for_less_looks_again_in_time(decide: Decide) -> None:
     actions = decide(idle(45))
 
-    assert seconds(15) in [each.after for each in of_kind(actions, LookAgain)]
+    assert seconds(15) in [each.after for each in of_kind(actions, RequeueAfter)]
     assert replicas(actions) == 1
     assert "suspendedIdle" not in written(actions)
 
@@ -434,7 +436,7 @@ def test_without_idle_rules_nothing_is_ever_suspended(decide: Decide) -> None:
     actions = decide(ready(instance(created=NOW - seconds(10**8))))
 
     assert replicas(actions) == 1
-    assert of_kind(actions, LookAgain) == []
+    assert of_kind(actions, RequeueAfter) == []
 
 
 # Explanations of a slow start.
@@ -443,25 +445,25 @@ def test_without_idle_rules_nothing_is_ever_suspended(decide: Decide) -> None:
 def test_a_pod_that_takes_long_to_appear_is_looked_into(decide: Decide) -> None:
     actions = decide(away(instance(created=NOW - seconds(4))))
 
-    assert the(actions, Explain).instance == KEY
-    assert seconds(5) in [each.after for each in of_kind(actions, LookAgain)]
+    assert the(actions, ReadWarningEvents).instance == KEY
+    assert seconds(5) in [each.after for each in of_kind(actions, RequeueAfter)]
 
 
 def test_a_pod_may_take_some_seconds_to_appear_before_anybody_asks(decide: Decide) -> None:
     actions = decide(away(instance(created=NOW - seconds(1))))
 
-    assert of_kind(actions, Explain) == []
-    assert seconds(3) in [each.after for each in of_kind(actions, LookAgain)]
+    assert of_kind(actions, ReadWarningEvents) == []
+    assert seconds(3) in [each.after for each in of_kind(actions, RequeueAfter)]
 
 
 def test_the_start_of_a_pod_is_counted_from_its_creation(decide: Decide) -> None:
     starting = ready(pod=pod(created=NOW - seconds(1)), bridge=BridgeView())
 
-    assert of_kind(decide(starting), Explain) == []
+    assert of_kind(decide(starting), ReadWarningEvents) == []
 
 
 def test_a_ready_instance_is_not_looked_into(decide: Decide) -> None:
-    assert of_kind(decide(ready()), Explain) == []
+    assert of_kind(decide(ready()), ReadWarningEvents) == []
 
 
 # The status.
@@ -562,7 +564,7 @@ def test_figures_that_move_are_written_every_ten_seconds_at_most(decide: Decide)
     early, late = decide(moved), decide(moved, NOW + seconds(6))
 
     assert of_kind(early, PatchStatus) == []
-    assert seconds(6) in [each.after for each in of_kind(early, LookAgain)]
+    assert seconds(6) in [each.after for each in of_kind(early, RequeueAfter)]
     assert written(late)["queue"]["processed"] == 1
 
 
@@ -617,7 +619,36 @@ def test_a_lost_node_is_told_with_a_warning_as_soon_as_the_grace_period_is_over(
 
     before, after = decide(given), decide(given, NOW + seconds(30))
 
-    assert seconds(30) in [each.after for each in of_kind(before, LookAgain)]
+    assert seconds(30) in [each.after for each in of_kind(before, RequeueAfter)]
     assert [each.reason for each in of_kind(before, Record)] == []
     assert condition(written(after), "Ready")[:2] == ("False", "NodeLost")
     assert [(each.type, each.reason) for each in of_kind(after, Record)] == [("Warning", "NodeLost")]
+
+
+def with_key(key: ModelKey) -> InstanceSnapshot:
+    model = {"model": {"name": "m", "apiKeySecretRef": {"name": "anthropic", "key": "token"}}}
+    return ready(instance(spec=model), bridge=connected(told=stats(emacs=emacs(model_key=key))))
+
+
+def test_a_key_that_is_too_short_is_a_condition_and_one_event_and_evals_go_on(decide: Decide) -> None:
+    given = with_key(ModelKey.TOO_SHORT)
+    actions = decide(given)
+    status = written(actions)
+    assert condition(status, "ModelReady")[:2] == ("False", "KeyTooShort")
+    assert condition(status, "Ready")[0] == "True"
+    assert {each.reason for each in of_kind(actions, Record)} == {"Ready", "KeyTooShort"}
+
+    again = settled(given, actions)
+    assert of_kind(decide(again), Record) == []
+
+
+def test_a_key_that_was_replaced_and_a_model_that_was_removed_change_the_condition(decide: Decide) -> None:
+    given = with_key(ModelKey.TOO_SHORT)
+    mended = settled(given, decide(given), bridge=with_key(ModelKey.USABLE).bridge)
+    actions = decide(mended)
+    assert condition(written(actions), "ModelReady")[:2] == ("True", "KeyRead")
+
+    after = settled(mended, actions)
+    spec = after.instance.spec.model_copy(update={"model": None})
+    removed = decide(ready(after.instance.model_copy(update={"spec": spec})))
+    assert "ModelReady" not in {each["type"] for each in written(removed)["conditions"]}

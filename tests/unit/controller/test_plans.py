@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 
 from efrit.api import Outcome, PlanReason
-from efrit.controller.decide.actions import (
+from efrit.controller.decide.plans import DELETED_AT_ONCE, RETRY_BLOCKED, decide_plan
+from efrit.controller.model.actions import (
     Action,
     CancelRequest,
     CreateRequest,
     Delete,
     ListRequests,
-    LookAgain,
     PatchStatus,
     ReadResult,
+    RequeueAfter,
 )
-from efrit.controller.decide.plan_views import PlanSnapshot, Refusal
-from efrit.controller.decide.plans import DELETED_AT_ONCE, RETRY_BLOCKED, decide_plan
+from efrit.controller.model.snapshots import PlanSnapshot, Refusal
 from efrit.plan import engine
 from tests.unit.controller.factory import (
     NOW,
@@ -56,16 +56,16 @@ class Script:
     """An engine that says one thing, and remembers what it was told."""
 
     def __init__(self, action: Any = CREATE, described: Json | None = None, **more: Any) -> None:
-        plain: Json = {"position": None, "task": None, "phase": None, "message": "It is at work."}
+        plain: Json = {"cursor": None, "task": None, "phase": None, "message": "It is at work."}
         self.decision = engine.Decision(action, **(plain | more))
         self.described = DESCRIBED if described is None else described
-        self.told: list[engine.Known] = []
+        self.told: list[engine.Snapshot] = []
 
-    def judge(self, known: engine.Known, now: datetime) -> engine.Decision:
-        self.told.append(known)
+    def judge(self, snapshot: engine.Snapshot, now: datetime) -> engine.Decision:
+        self.told.append(snapshot)
         return self.decision
 
-    def describe(self, known: engine.Known, decision: engine.Decision, now: datetime) -> Mapping[str, Any]:
+    def describe(self, snapshot: engine.Snapshot, decision: engine.Decision) -> Mapping[str, Any]:
         return self.described
 
     def decide(self, snapshot: PlanSnapshot, now: datetime = NOW) -> list[Action]:
@@ -159,7 +159,7 @@ def test_a_plan_whose_secret_is_not_mounted_says_what_to_add_and_looks_again() -
     status, reason, message = condition(written(actions), "Complete")
     assert (status, reason) == ("False", "Blocked")
     assert "EfritInstance alpha does not mount Secret git-key" in message
-    assert the(actions, LookAgain).after == RETRY_BLOCKED
+    assert the(actions, RequeueAfter).after == RETRY_BLOCKED
 
 
 def test_once_it_has_begun_the_secret_is_the_instances_own_business() -> None:
@@ -256,7 +256,7 @@ def test_no_request_is_deleted_while_only_they_know_which_member_of_the_pool_has
 def test_a_budget_that_will_end_is_looked_at_then() -> None:
     actions = Script(engine.Wait(NOW + seconds(9))).decide(seen(status=BEGUN))
 
-    assert the(actions, LookAgain).after == seconds(9)
+    assert the(actions, RequeueAfter).after == seconds(9)
 
 
 # The status.
@@ -271,7 +271,7 @@ def test_the_first_status_says_since_when() -> None:
 
 
 def test_a_plan_at_work_tells_what_the_engine_describes() -> None:
-    status = written(Script(position=object()).decide(seen(status=BEGUN)))
+    status = written(Script(cursor=object()).decide(seen(status=BEGUN)))
 
     assert (status["phase"], status["reason"], status["startTime"]) == ("Running", "Running", BEGUN["startTime"])
     assert (status["currentTask"], status["step"], status["commitCount"]) == ("a", "Act", 1)
@@ -280,10 +280,10 @@ def test_a_plan_at_work_tells_what_the_engine_describes() -> None:
 
 
 def test_the_same_step_is_not_told_twice_though_another_request_is_at_work() -> None:
-    given = silent(seen(status=BEGUN), Script(position=object()))
-    other = replace(CREATE, name="app-1-facts", what="facts")
+    given = silent(seen(status=BEGUN), Script(cursor=object()))
+    other = replace(CREATE, name="app-1-facts", attempt="facts")
 
-    assert of_kind(Script(other, position=object()).decide(given), PatchStatus) == []
+    assert of_kind(Script(other, cursor=object()).decide(given), PatchStatus) == []
 
 
 @pytest.mark.parametrize(
@@ -297,17 +297,17 @@ def test_the_same_step_is_not_told_twice_though_another_request_is_at_work() -> 
     ids=str,
 )
 def test_what_is_news_is_told(news: Json) -> None:
-    given = silent(seen(status=BEGUN), Script(position=object()))
+    given = silent(seen(status=BEGUN), Script(cursor=object()))
 
-    status = written(Script(position=object(), described={**DESCRIBED, **news}).decide(given))
+    status = written(Script(cursor=object(), described={**DESCRIBED, **news}).decide(given))
 
     assert news.items() <= status.items()
 
 
 def test_what_the_engine_leaves_out_is_gone() -> None:
-    given = silent(seen(status=BEGUN), Script(position=object()))
+    given = silent(seen(status=BEGUN), Script(cursor=object()))
 
-    actions = Script(position=object(), described={"commitCount": 1}).decide(given)
+    actions = Script(cursor=object(), described={"commitCount": 1}).decide(given)
 
     assert "currentTask" not in written(actions)
 
@@ -317,7 +317,7 @@ def test_what_the_engine_leaves_out_is_gone() -> None:
     [({"suspend": True}, "Suspended", "Suspended"), ({"cancel": True}, "Running", "Cancelling")],
 )
 def test_a_plan_that_is_held_says_so(spec: Json, phase: str, reason: str) -> None:
-    status = written(Script(engine.Wait(), position=object()).decide(seen(status=BEGUN, **spec)))
+    status = written(Script(engine.Wait(), cursor=object()).decide(seen(status=BEGUN, **spec)))
 
     assert (status["phase"], status["reason"]) == (phase, reason)
 
@@ -344,11 +344,11 @@ def test_a_status_the_object_has_no_room_for_does_without_what_is_large() -> Non
     tree = [{"id": "root", "type": "parent", "description": "All.", "state": "pending"}]
     script = Script(described={**DESCRIBED, "tree": tree})
 
-    roomy, cramped = (written(script.decide(replace(seen(), cramped=each))) for each in (False, True))
+    full, reduced = (written(script.decide(replace(seen(), reduced_status=each))) for each in (False, True))
 
-    assert roomy["tree"][0]["id"] == "root"
-    assert not cramped.get("tree")
-    assert cramped["currentTask"] == "a"
+    assert full["tree"][0]["id"] == "root"
+    assert not reduced.get("tree")
+    assert reduced["currentTask"] == "a"
 
 
 # What keeps it from going on.
@@ -362,7 +362,7 @@ def test_a_refusal_is_told_and_tried_again_after_a_while() -> None:
     later = script.decide(replace(seen(status=BEGUN), refusal=refused), NOW + RETRY_BLOCKED)
 
     assert condition(written(held), "Complete") == ("False", "Blocked", "exceeded quota")
-    assert the(held, LookAgain).after == RETRY_BLOCKED
+    assert the(held, RequeueAfter).after == RETRY_BLOCKED
     assert of_kind(held, CreateRequest) == []
     assert len(of_kind(later, CreateRequest)) == 1
 
@@ -383,6 +383,6 @@ def test_a_final_plan_is_kept_unless_it_has_a_time_to_live() -> None:
 
     assert Script().decide(seen(status=ended)) == []
     waits = Script().decide(seen(status=ended, ttlSecondsAfterFinished=30), NOW + seconds(10))
-    assert waits == [LookAgain(seconds(20))]
+    assert waits == [RequeueAfter(seconds(20))]
     over = Script().decide(seen(status=ended, ttlSecondsAfterFinished=30), NOW + seconds(30))
     assert over == [Delete("EfritPlan", ("team", "app"), "uid-app")]

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from efrit.controller.decide.actions import FindSession, LookAgain, PatchStatus, Submit, Wake
 from efrit.controller.decide.requests import decide_request
-from efrit.controller.decide.views import RequestSnapshot
+from efrit.controller.model.actions import FindSession, PatchStatus, RequeueAfter, Submit, Wake
+from efrit.controller.model.snapshots import RequestSnapshot
 from efrit.protocol import Progress, RequestState, RequestView
 from tests.unit.controller.factory import (
     NAMESPACE,
@@ -60,7 +60,7 @@ def test_with_running_the_status_says_how_far_it_has_come() -> None:
 
 
 def test_work_that_ends_within_a_second_is_never_said_to_have_come_anywhere() -> None:
-    assert decide(command(bridge_view=running()), NOW + seconds(0.25)) == [LookAgain(seconds(0.75))]
+    assert decide(command(bridge_view=running()), NOW + seconds(0.25)) == [RequeueAfter(seconds(0.75))]
 
 
 def test_a_step_further_is_told_on_condition_of_the_version_decided_about_and_may_be_lost() -> None:
@@ -80,9 +80,9 @@ def test_what_is_no_news_is_not_written(told: RequestView) -> None:
 
 
 def test_progress_is_written_once_a_second_at_most() -> None:
-    given = command(RUNNING, bridge_view=running(step=2), progress_told=LATER - seconds(0.25))
+    given = command(RUNNING, bridge_view=running(step=2), progress_written=LATER - seconds(0.25))
 
-    assert decide(given) == [LookAgain(seconds(0.75))]
+    assert decide(given) == [RequeueAfter(seconds(0.75))]
     assert the(decide(given, LATER + seconds(0.75)), PatchStatus).droppable
 
 
@@ -96,10 +96,10 @@ def test_an_eval_tells_no_progress() -> None:
 def test_a_message_too_long_for_a_status_is_cut_more_where_there_is_less_room() -> None:
     told = running(message="ä" * 1024)
 
-    roomy = written(decide(command(RUNNING, bridge_view=told)))["progress"]["message"]
-    cramped = written(decide(command(RUNNING, bridge_view=told, cramped=True)))["progress"]["message"]
+    full = written(decide(command(RUNNING, bridge_view=told)))["progress"]["message"]
+    reduced = written(decide(command(RUNNING, bridge_view=told, reduced_status=True)))["progress"]["message"]
 
-    assert (len(roomy.encode()), len(cramped.encode())) == (1024, 256)
+    assert (len(full.encode()), len(reduced.encode())) == (1024, 256)
 
 
 def test_no_progress_is_written_of_work_that_is_to_stop() -> None:

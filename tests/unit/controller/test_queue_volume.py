@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from efrit.api import EfritInstance, InstanceReason
-from efrit.controller.decide.actions import CancelWork, LookAgain, Submit
 from efrit.controller.decide.placement import choose
 from efrit.controller.decide.queue_health import health
 from efrit.controller.decide.readiness import readiness
 from efrit.controller.decide.requests import decide_request
-from efrit.controller.decide.views import InstanceSnapshot
+from efrit.controller.model.actions import CancelWork, RequeueAfter, Submit
+from efrit.controller.model.snapshots import InstanceSnapshot
 from efrit.protocol import DiskProblem, DiskStats
 from tests.unit.controller.factory import (
     NOW,
@@ -48,7 +49,7 @@ def with_disk(disk: DiskStats, given: EfritInstance | None = None, name: str = "
             f"{CLAIM} is full, no inodes are left. Requests wait until there is room: incr",
         ),
         (
-            FULL.model_copy(update={"free_bytes": 0, "free_inodes": 100}),
+            structs.replace(FULL, free_bytes=0, free_inodes=100),
             {},
             "DiskFull",
             "no space is left",
@@ -71,8 +72,8 @@ def test_an_instance_whose_queue_volume_takes_no_work_is_neither_ready_nor_healt
 
 
 def test_a_volume_with_room_is_no_trouble_nor_is_a_bridge_that_tells_nothing_of_it() -> None:
-    roomy = FULL.model_copy(update={"problem": None})
-    assert readiness(with_disk(roomy), NOW).reason == InstanceReason.READY
+    free = structs.replace(FULL, problem=None)
+    assert readiness(with_disk(free), NOW).reason == InstanceReason.READY
     assert readiness(ready(), NOW).reason == InstanceReason.READY
 
 
@@ -83,7 +84,7 @@ def test_a_request_waits_for_the_volume_and_says_so() -> None:
     status, reason, message = condition(written(actions), "Complete")
     assert (status, reason) == ("False", "InstanceNotReady")
     assert message.startswith(f"EfritInstance alpha takes no requests: {CLAIM} is full")
-    assert of_kind(actions, LookAgain)
+    assert of_kind(actions, RequeueAfter)
 
 
 @pytest.mark.parametrize(("spec", "after"), [({"cancel": True}, 0), ({"queueTimeoutSeconds": 60}, 61)])
@@ -94,7 +95,7 @@ def test_cancel_and_queue_timeout_reach_a_bridge_whose_volume_is_full(spec: dict
 
 
 def test_work_that_may_go_anywhere_goes_where_there_is_room() -> None:
-    full, roomy = with_disk(FULL, name="alpha"), ready(instance("beta"), open_requests=5)
+    full, free = with_disk(FULL, name="alpha"), ready(instance("beta"), open_requests=5)
 
-    assert choose([full, roomy]) == roomy
+    assert choose([full, free]) == free
     assert choose([full]) is None

@@ -8,7 +8,8 @@ import pytest
 
 from efrit.api import EfritInstance, InstanceReason
 from efrit.controller.decide.readiness import Finding, readiness
-from efrit.controller.decide.views import BridgeView, ClaimView, ContainerView, InstanceSnapshot
+from efrit.controller.model.snapshots import InstanceSnapshot
+from efrit.controller.model.views import BridgeView, ClaimView, ContainerView
 from tests.unit.controller.factory import NOW, away, connected, emacs, instance, pod, ready, seconds, stats
 
 PENDING_CLAIM = ClaimView("efrit-alpha-queue", "Pending")
@@ -93,12 +94,17 @@ def find(given: InstanceSnapshot) -> Finding:
         (
             ready(bridge=connected(told=stats(emacs=emacs(responsive=False, heartbeat_age_seconds=12.4)))),
             InstanceReason.NOT_RESPONDING,
-            "no sign of life for 12 s.",
+            "has not responded for 12 s.",
         ),
         (
             ready(bridge=connected(told=stats(emacs=emacs(responsive=False)))),
             InstanceReason.NOT_RESPONDING,
-            "no sign of life.",
+            "has not responded.",
+        ),
+        (
+            ready(bridge=connected(told=stats(emacs=emacs(responsive=False, self_check_problem="it answers 7")))),
+            InstanceReason.SELF_CHECK_FAILED,
+            "starts no request until it is restarted: it answers 7.",
         ),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -10,15 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from efrit.controller.act.actor import Actor
 from efrit.controller.act.bridges import Bridges
 from efrit.controller.act.identity import new_identity
 from efrit.controller.act.kube import Kube
-from efrit.controller.decide.rollout_view import RolloutLimits
+from efrit.controller.model.config import RolloutLimits
+from efrit.controller.model.keys import WorkKey
 from efrit.controller.reconcile import PULSE, Reconciler
-from efrit.controller.watch.queue import WorkKey, WorkQueue
-from efrit.controller.watch.store import Store
+from efrit.controller.store.store import Store
+from efrit.controller.work_queue import WorkQueue
 from efrit.errors import BridgeUnreachable
 from efrit.protocol import Reason, RequestState, Reset
 from tests.unit.controller.factory import (
@@ -58,6 +61,9 @@ class Clock:
     def __call__(self) -> datetime:
         return datetime.now(UTC) + self.passed
 
+    def monotonic(self) -> float:
+        return time.monotonic() + self.passed.total_seconds()
+
 
 @dataclass
 class Stage:
@@ -73,18 +79,18 @@ class Stage:
     served: bool = True
 
     async def look(self) -> None:
-        await self.reconciler.look(LOOK)
+        await self.reconciler.reconcile(LOOK)
 
     def observe(self, **given: Any) -> Json:
         """Place a request in the API server and show it to the store."""
         stored = self.api.put(WORK, request_json(created=datetime.now(UTC), **given))
-        self.store.observe_request(stored)
+        self.store.requests.observe(stored)
         return stored
 
     def ready(self, *views: Any) -> None:
         """Show a ready instance whose bridge tells of these requests."""
-        self.store.observe_instance(instance_json())
-        self.store.observe_statefulset(
+        self.store.instances.observe(instance_json())
+        self.store.children.observe_statefulset(
             {
                 "metadata": {
                     "name": "efrit-alpha",
@@ -95,7 +101,7 @@ class Stage:
                 }
             }
         )
-        self.store.observe_pod(
+        self.store.children.observe_pod(
             {
                 "metadata": {
                     "name": "efrit-alpha-0",
@@ -108,11 +114,11 @@ class Stage:
             }
         )
         for event in (Reset(queue_id=QUEUE_ID, epoch="e"), *views, stats()):
-            self.store.bridge_event(INSTANCE, POD_UID, event)
-        known = self.store.instance_snapshot(INSTANCE)
+            self.store.bridges.event(INSTANCE, POD_UID, event)
+        known = self.store.instances.snapshot(INSTANCE)
         assert known is not None
         opened = {"handover": {"state": "Open", "id": known.handover_id}}
-        self.store.observe_instance(instance_json(version="11", status=opened))
+        self.store.instances.observe(instance_json(version="11", status=opened))
 
     @property
     def bridge_calls(self) -> list[tuple[str, str]]:
@@ -128,11 +134,11 @@ class Stage:
 async def stage(api: FakeApi, kube: Kube, tmp_path: Path) -> AsyncIterator[Stage]:
     clock = Clock()
     identity, queue = new_identity(clock()), WorkQueue()
-    store = Store(queue, CONFIG, clock)
+    store = Store(queue, CONFIG, clock, clock.monotonic)
     async with fake_bridge(identity, tmp_path) as bridge:
         bridges = Bridges(identity, store)
         actor = Actor(kube, bridges, store, clock, "pod-1", lambda: True)
-        reconciler = Reconciler(store, queue, actor, kube, bridges, identity, clock, lambda _: made.served)
+        reconciler = Reconciler(store, actor, identity, clock, lambda _: made.served)
         made = Stage(reconciler, store, queue, api, bridge, bridges, clock)
         await bridges.connect(bridge.wanted())
         try:
@@ -148,7 +154,7 @@ async def test_a_request_goes_from_hand_over_to_acknowledgement(stage: Stage) ->
     stage.bridge.answers["DELETE", ONE] = (204, "")
 
     await stage.look()
-    stage.store.bridge_event(INSTANCE, POD_UID, answered(result="2"))
+    stage.store.bridges.event(INSTANCE, POD_UID, answered(result="2"))
     await stage.look()
     assert (stage.status["phase"], stage.status["result"]) == ("Succeeded", "2")
     assert ("DELETE", ONE) not in stage.bridge_calls, "acknowledged before the status was confirmed"
@@ -166,7 +172,7 @@ async def test_a_request_does_not_end_for_an_instance_that_only_the_watch_does_n
     await stage.look()
 
     assert stage.status == {}
-    assert stage.store.instance_snapshot(INSTANCE) is not None
+    assert stage.store.instances.snapshot(INSTANCE) is not None
 
 
 async def test_a_request_ends_where_its_instance_really_does_not_exist(stage: Stage) -> None:
@@ -181,19 +187,19 @@ async def test_a_request_ends_where_its_instance_really_does_not_exist(stage: St
 async def test_a_final_request_that_left_the_selection_is_forgotten_once_acknowledged(stage: Stage) -> None:
     stage.ready(answered(result="2"))
     stage.observe(status=final_status())
-    stage.store.request_left(request_json())
+    stage.store.requests.left(request_json())
     stage.bridge.answers["DELETE", ONE] = (204, "")
 
     await stage.look()
 
-    assert stage.store.request_snapshot(KEY) is None
+    assert stage.store.requests.snapshot(KEY) is None
 
 
 async def test_a_request_that_left_and_is_deleted_has_its_work_stopped(stage: Stage) -> None:
     stage.ready(view(state=RequestState.RUNNING, attempt=1))
     stored = stage.observe()
     del stage.api.objects[WORK]
-    stage.store.request_left(stored)
+    stage.store.requests.left(stored)
     stage.bridge.answers["POST", CANCEL] = (202, view(state=RequestState.RUNNING, attempt=1).to_json())
 
     await stage.look()
@@ -205,35 +211,35 @@ async def test_a_request_that_left_and_was_made_anew_counts_as_deleted(stage: St
     stage.ready()
     stored = stage.observe()
     stage.api.put(WORK, request_json(uid="another"))
-    stage.store.request_left(stored)
+    stage.store.requests.left(stored)
 
     await stage.look()
 
-    assert stage.store.request_snapshot(KEY) is None
+    assert stage.store.requests.snapshot(KEY) is None
 
 
 async def test_a_request_that_left_by_mistake_goes_on(stage: Stage) -> None:
     stage.ready()
     stored = stage.observe()
-    stage.store.request_left(stored)
+    stage.store.requests.left(stored)
     stage.bridge.answers["PUT", ONE] = (201, view().to_json())
 
     await stage.look()
 
     assert stage.bridge_calls == [("PUT", ONE)]
-    assert not stage.store.must_verify(KEY)
+    assert not stage.store.requests.must_verify(KEY)
 
 
 async def test_a_request_that_left_because_somebody_else_finished_it_is_final(stage: Stage) -> None:
     stage.ready()
     stored = stage.observe()
     stage.api.put(WORK, {**stored, "status": final_status()})
-    stage.store.request_left(stored)
+    stage.store.requests.left(stored)
 
     await stage.look()
 
     assert stage.bridge_calls == []
-    assert stage.store.request_snapshot(KEY) is None
+    assert stage.store.requests.snapshot(KEY) is None
 
 
 # Work whose request is not known.
@@ -245,7 +251,7 @@ async def test_work_of_a_request_that_was_missed_is_taken_up(stage: Stage) -> No
 
     await stage.look()
 
-    snapshot = stage.store.request_snapshot(KEY)
+    snapshot = stage.store.requests.snapshot(KEY)
     assert snapshot is not None
     assert snapshot.bridge_view == LOST
     assert stage.bridge_calls == []
@@ -263,7 +269,7 @@ async def test_work_of_a_final_request_is_acknowledged(stage: Stage) -> None:
 
 async def test_work_of_a_deleted_request_is_stopped_and_acknowledged_once(stage: Stage) -> None:
     stage.ready(LOST)
-    ended = answered(reason=Reason.CANCELLED).model_copy(update={"metadata": LOST.metadata})
+    ended = structs.replace(answered(reason=Reason.CANCELLED), metadata=LOST.metadata)
     stage.bridge.answers["POST", CANCEL] = (200, ended.to_json())
     stage.bridge.answers["DELETE", ONE] = (204, "")
 
@@ -271,13 +277,13 @@ async def test_work_of_a_deleted_request_is_stopped_and_acknowledged_once(stage:
     await stage.look()
 
     assert stage.bridge_calls == [("POST", CANCEL), ("DELETE", ONE)]
-    assert stage.store.unclaimed(KEY) is None
+    assert stage.store.bridges.orphan(KEY) is None
 
 
 async def test_work_of_a_request_is_stopped_when_another_has_taken_its_name(stage: Stage) -> None:
     stage.observe()
     stage.ready(LOST)
-    ended = answered(reason=Reason.CANCELLED).model_copy(update={"metadata": LOST.metadata})
+    ended = structs.replace(answered(reason=Reason.CANCELLED), metadata=LOST.metadata)
     stage.bridge.answers["POST", CANCEL] = (200, ended.to_json())
     stage.bridge.answers["DELETE", ONE] = (204, "")
     successor = view("uid-second")
@@ -292,7 +298,7 @@ async def test_work_of_a_request_is_stopped_when_another_has_taken_its_name(stag
         ("POST", CANCEL),
         ("DELETE", ONE),
     ]
-    assert stage.store.unclaimed(KEY) is None
+    assert stage.store.bridges.orphan(KEY) is None
 
 
 async def test_work_of_a_deleted_request_that_still_runs_is_acknowledged_when_it_has_ended(stage: Stage) -> None:
@@ -301,14 +307,14 @@ async def test_work_of_a_deleted_request_that_still_runs_is_acknowledged_when_it
     stage.bridge.answers["DELETE", ONE] = (409, '{"error": {"code": "NotAnswered", "message": "it runs"}}')
 
     await stage.look()
-    ended = answered(reason=Reason.CANCELLED).model_copy(update={"metadata": LOST.metadata})
-    stage.store.bridge_event(INSTANCE, POD_UID, ended)
+    ended = structs.replace(answered(reason=Reason.CANCELLED), metadata=LOST.metadata)
+    stage.store.bridges.event(INSTANCE, POD_UID, ended)
     stage.bridge.answers["POST", CANCEL] = (200, ended.to_json())
     stage.bridge.answers["DELETE", ONE] = (204, "")
     await stage.look()
 
     assert stage.bridge_calls[-1] == ("DELETE", ONE)
-    assert stage.store.unclaimed(KEY) is None
+    assert stage.store.bridges.orphan(KEY) is None
 
 
 async def test_work_of_a_deleted_request_is_not_forgotten_because_its_bridge_was_away(stage: Stage) -> None:
@@ -318,7 +324,7 @@ async def test_work_of_a_deleted_request_is_not_forgotten_because_its_bridge_was
     with pytest.raises(BridgeUnreachable):
         await stage.look()
 
-    assert stage.store.unclaimed(KEY) == (INSTANCE, UID)
+    assert stage.store.bridges.orphan(KEY) == (INSTANCE, UID)
 
 
 async def test_a_key_nobody_knows_needs_nothing(stage: Stage) -> None:
@@ -336,9 +342,9 @@ LOOK_AT_PLAN = WorkKey("EfritPlan", *APP)
 
 async def test_a_plan_learns_which_requests_it_has_before_it_does_anything(stage: Stage) -> None:
     stage.api.put(f"{REQUESTS}/one", part_json("one"))
-    stage.store.plans.observe_plan(stage.api.put(PLAN, plan_json()))
+    stage.store.plans.observe(stage.api.put(PLAN, plan_json()))
 
-    await stage.reconciler.look(LOOK_AT_PLAN)
+    await stage.reconciler.reconcile(LOOK_AT_PLAN)
 
     snapshot = stage.store.plans.snapshot(APP)
     assert snapshot is not None
@@ -347,28 +353,28 @@ async def test_a_plan_learns_which_requests_it_has_before_it_does_anything(stage
 
 
 async def test_a_plan_that_left_because_it_is_deleted_is_forgotten(stage: Stage) -> None:
-    stage.store.plans.observe_plan(plan_json())
-    stage.store.plans.plan_left(plan_json())
+    stage.store.plans.observe(plan_json())
+    stage.store.plans.left(plan_json())
 
-    await stage.reconciler.look(LOOK_AT_PLAN)
+    await stage.reconciler.reconcile(LOOK_AT_PLAN)
 
     assert stage.store.plans.snapshot(APP) is None
 
 
 async def test_a_plan_that_left_because_somebody_else_finished_it_is_forgotten(stage: Stage) -> None:
-    stage.store.plans.observe_plan(plan_json(version="1"))
-    stage.store.plans.plan_left(stage.api.put(PLAN, plan_json(status=final_status())))
+    stage.store.plans.observe(plan_json(version="1"))
+    stage.store.plans.left(stage.api.put(PLAN, plan_json(status=final_status())))
 
-    await stage.reconciler.look(LOOK_AT_PLAN)
+    await stage.reconciler.reconcile(LOOK_AT_PLAN)
 
     assert stage.store.plans.snapshot(APP) is None
 
 
 async def test_a_plan_that_left_by_mistake_goes_on(stage: Stage) -> None:
-    stage.store.plans.observe_plan(plan_json(version="1"))
-    stage.store.plans.plan_left(stage.api.put(PLAN, plan_json()))
+    stage.store.plans.observe(plan_json(version="1"))
+    stage.store.plans.left(stage.api.put(PLAN, plan_json()))
 
-    await stage.reconciler.look(LOOK_AT_PLAN)
+    await stage.reconciler.reconcile(LOOK_AT_PLAN)
 
     assert stage.store.plans.must_verify(APP) is None
     assert stage.store.plans.open_uids() == {APP: "uid-app"}
@@ -376,16 +382,16 @@ async def test_a_plan_that_left_by_mistake_goes_on(stage: Stage) -> None:
 
 async def test_a_final_plan_past_its_time_to_live_is_deleted_and_forgotten(stage: Stage) -> None:
     old = final_status(ended=datetime.now(UTC) - timedelta(seconds=10))
-    stage.store.plans.observe_plan(stage.api.put(PLAN, plan_json(status=old, ttlSecondsAfterFinished=5)))
+    stage.store.plans.observe(stage.api.put(PLAN, plan_json(status=old, ttlSecondsAfterFinished=5)))
 
-    await stage.reconciler.look(LOOK_AT_PLAN)
+    await stage.reconciler.reconcile(LOOK_AT_PLAN)
 
     assert PLAN not in stage.api.objects
     assert stage.store.plans.snapshot(APP) is None
 
 
 async def test_a_plan_nobody_knows_needs_nothing(stage: Stage) -> None:
-    await stage.reconciler.look(LOOK_AT_PLAN)
+    await stage.reconciler.reconcile(LOOK_AT_PLAN)
 
     assert stage.api.calls == []
 
@@ -397,22 +403,22 @@ async def test_a_refusal_is_told_instead_of_the_status_that_was_decided_before_i
     look = WorkKey("EfritInstance", *INSTANCE)
     account = "/api/v1/namespaces/team/serviceaccounts/efrit-alpha"
     where = "/apis/efrit.dev/v1alpha1/namespaces/team/efritinstances/alpha"
-    stage.store.observe_instance(stage.api.put(where, instance_json()))
+    stage.store.instances.observe(stage.api.put(where, instance_json()))
     stage.api.fail("PATCH", account, 403, {"message": "exceeded quota: accounts"})
 
-    await stage.reconciler.look(look)
+    await stage.reconciler.reconcile(look)
     assert [call.path for call in stage.api.made("PATCH")] == [account]
-    await stage.reconciler.look(look)
+    await stage.reconciler.reconcile(look)
 
     ready = stage.api.objects[where]["status"]["conditions"][0]
     assert (ready["reason"], "exceeded quota: accounts" in ready["message"]) == ("ChildRefused", True)
 
     # Taken back: the status that the refusal still speaks in is not written for the new generation.
     mended = {**stage.api.objects[where], **instance_json(generation=2, version="999")}
-    stage.store.observe_instance(stage.api.put(where, {**mended, "status": stage.api.objects[where]["status"]}))
-    await stage.reconciler.look(look)
+    stage.store.instances.observe(stage.api.put(where, {**mended, "status": stage.api.objects[where]["status"]}))
+    await stage.reconciler.reconcile(look)
     assert stage.api.objects[where]["status"]["observedGeneration"] == 1
-    await stage.reconciler.look(look)
+    await stage.reconciler.reconcile(look)
     after = stage.api.objects[where]["status"]
     assert (after["observedGeneration"], after["conditions"][0]["reason"]) == (2, "Creating")
 
@@ -420,21 +426,21 @@ async def test_a_refusal_is_told_instead_of_the_status_that_was_decided_before_i
 async def test_an_instance_that_is_gone_is_disconnected(stage: Stage) -> None:
     assert len(stage.bridges) == 1
 
-    await stage.reconciler.look(WorkKey("EfritInstance", *INSTANCE))
+    await stage.reconciler.reconcile(WorkKey("EfritInstance", *INSTANCE))
 
     assert len(stage.bridges) == 0
 
 
 async def test_a_sleeping_instance_is_looked_at_when_a_request_comes(stage: Stage) -> None:
     asleep = instance_json(spec={"idle": {"suspendAfterSeconds": 60}}, status={"suspendedIdle": True})
-    stage.store.observe_instance(asleep)
+    stage.store.instances.observe(asleep)
     stage.observe()
     seen: list[WorkKey] = []
     looked = asyncio.Event()
 
     async def look(key: WorkKey) -> None:
         seen.append(key)
-        await stage.reconciler.look(key)
+        await stage.reconciler.reconcile(key)
         if stage.api.objects.get("/apis/apps/v1/namespaces/team/statefulsets/efrit-alpha"):
             looked.set()
 
@@ -450,7 +456,7 @@ async def test_a_sleeping_instance_is_looked_at_when_a_request_comes(stage: Stag
 async def test_the_pulse_proves_that_keys_go_through_the_queue(stage: Stage) -> None:
     before = stage.reconciler.pulse
 
-    await stage.reconciler.look(PULSE)
+    await stage.reconciler.reconcile(PULSE)
 
     assert stage.reconciler.pulse > before
 
@@ -477,16 +483,16 @@ async def test_two_instances_decided_about_at_once_do_not_take_the_same_place(ap
     store = Store(queue, replace(CONFIG, rollout=limits), lambda: NOW)
     bridges = Bridges(identity, store)
     actor = Actor(kube, bridges, store, lambda: NOW, "pod-1", lambda: True)
-    reconciler = Reconciler(store, queue, actor, kube, bridges, identity, lambda: NOW, lambda _: True)
+    reconciler = Reconciler(store, actor, identity, lambda: NOW, lambda _: True)
     names = ["a", "b", "c"]
     for name in names:
         instance = api.put(WORK.replace("efritrequests/work", f"efritinstances/{name}"), instance_json(name))
-        store.observe_instance(instance)
+        store.instances.observe(instance)
         labels = {"efrit.dev/instance": name}
         meta = {"namespace": "team", "labels": labels}
         hashes = {"efrit.dev/template-hash": "old"}
         owner = {"kind": "EfritInstance", "name": name, "uid": f"uid-{name}", "controller": True}
-        store.observe_statefulset(
+        store.children.observe_statefulset(
             {
                 "metadata": {
                     **meta,
@@ -499,7 +505,7 @@ async def test_two_instances_decided_about_at_once_do_not_take_the_same_place(ap
             }
         )
         running = [{"name": "emacs", "state": {"running": {}}}]
-        store.observe_pod(
+        store.children.observe_pod(
             {
                 "metadata": {
                     **meta,
@@ -510,9 +516,9 @@ async def test_two_instances_decided_about_at_once_do_not_take_the_same_place(ap
                 "status": {"phase": "Running", "containerStatuses": running},
             }
         )
-        store.bridge_event(("team", name), f"pod-{name}", stats())
+        store.bridges.event(("team", name), f"pod-{name}", stats())
 
-    await asyncio.gather(*(reconciler.look(WorkKey("EfritInstance", "team", name)) for name in names))
+    await asyncio.gather(*(reconciler.reconcile(WorkKey("EfritInstance", "team", name)) for name in names))
 
     told = {
         name: api.objects[WORK.replace("efritrequests/work", f"efritinstances/{name}")]["status"] for name in names

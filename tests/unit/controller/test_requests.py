@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
 from efrit.api import RequestReason
 from efrit.controller.decide import placement
-from efrit.controller.decide.actions import (
+from efrit.controller.decide.queue_request import wire_request
+from efrit.controller.decide.requests import RETRY_CANCEL, decide_request
+from efrit.controller.model.actions import (
     Acknowledge,
     CancelWork,
     Delete,
     FetchAnswer,
-    LookAgain,
     PatchStatus,
+    RequeueAfter,
     StoreResult,
     Submit,
     Wake,
 )
-from efrit.controller.decide.requests import RETRY_CANCEL, decide_request
-from efrit.controller.decide.views import (
-    BridgeView,
-    Handover,
-    InstanceSnapshot,
-    RequestSnapshot,
-    StatefulSetView,
-)
-from efrit.controller.decide.wire import wire_request
-from efrit.protocol import Reason, RequestState
+from efrit.controller.model.snapshots import Handover, InstanceSnapshot, RequestSnapshot
+from efrit.controller.model.views import BridgeView, StatefulSetView
+from efrit.protocol import Reason, RequestState, RequestView
 from tests.unit.controller.factory import (
     NAMESPACE,
     NOW,
@@ -108,7 +104,7 @@ def test_handing_over_with_a_queue_timeout_looks_again_when_the_timeout_ends() -
 
     actions = decide(snapshot(given, ready()), NOW + seconds(10))
 
-    assert the(actions, LookAgain).after == seconds(50)
+    assert the(actions, RequeueAfter).after == seconds(50)
     assert the(actions, Submit)
 
 
@@ -125,7 +121,7 @@ def test_a_request_the_bridge_knows_is_not_handed_over_again(state: RequestState
 def test_running_is_written_only_after_it_has_run_for_a_second() -> None:
     running = view(state=RequestState.RUNNING, attempt=1, started_time=NOW)
 
-    assert decide(snapshot(target=ready(), bridge_view=running), NOW + seconds(0.25)) == [LookAgain(seconds(0.75))]
+    assert decide(snapshot(target=ready(), bridge_view=running), NOW + seconds(0.25)) == [RequeueAfter(seconds(0.75))]
 
 
 def test_a_request_that_has_run_for_a_second_is_said_to_run() -> None:
@@ -157,13 +153,13 @@ def test_a_further_attempt_is_written() -> None:
 def test_running_without_a_start_time_is_counted_from_now() -> None:
     running = view(state=RequestState.RUNNING, attempt=1)
 
-    assert decide(snapshot(target=ready(), bridge_view=running)) == [LookAgain(seconds(1))]
+    assert decide(snapshot(target=ready(), bridge_view=running)) == [RequeueAfter(seconds(1))]
 
 
 def test_queued_is_written_only_after_five_seconds_on_the_queue() -> None:
     queued = view(queued_time=NOW)
 
-    assert decide(snapshot(target=ready(), bridge_view=queued), NOW + seconds(2)) == [LookAgain(seconds(3))]
+    assert decide(snapshot(target=ready(), bridge_view=queued), NOW + seconds(2)) == [RequeueAfter(seconds(3))]
     assert written(decide(snapshot(target=ready(), bridge_view=queued), NOW + seconds(5)))["phase"] == "Queued"
 
 
@@ -172,7 +168,7 @@ def test_a_queued_request_looks_again_when_its_queue_timeout_ends() -> None:
 
     actions = decide(snapshot(given, ready(), bridge_view=view(queued_time=NOW)), NOW + seconds(20))
 
-    assert actions == [LookAgain(seconds(40))]
+    assert actions == [RequeueAfter(seconds(40))]
 
 
 # Answers.
@@ -191,12 +187,12 @@ def test_an_answer_is_not_acknowledged_before_it_is_stored() -> None:
 
 def test_an_answer_for_an_object_without_room_says_less() -> None:
     long = answered(result="2", output="o" * 5000)
-    roomy, cramped = (
-        written(decide(snapshot(target=ready(), bridge_view=long, cramped=each))) for each in (False, True)
+    full, reduced = (
+        written(decide(snapshot(target=ready(), bridge_view=long, reduced_status=each))) for each in (False, True)
     )
 
-    assert (len(roomy["output"]), len(cramped["output"])) == (5000, 256)
-    assert roomy["result"] == cramped["result"] == "2"
+    assert (len(full["output"]), len(reduced["output"])) == (5000, 256)
+    assert full["result"] == reduced["result"] == "2"
 
 
 def test_an_answer_too_large_for_the_stream_is_fetched() -> None:
@@ -252,7 +248,7 @@ def test_a_final_request_is_never_cancelled_or_handed_over(phase: str) -> None:
 def test_a_time_to_live_that_has_not_run_out_is_waited_for() -> None:
     given = request(status=final_status(ended=NOW), ttlSecondsAfterFinished=60)
 
-    assert decide(snapshot(given, ready()), NOW + seconds(45)) == [LookAgain(seconds(15))]
+    assert decide(snapshot(given, ready()), NOW + seconds(45)) == [RequeueAfter(seconds(15))]
 
 
 def test_a_request_past_its_time_to_live_is_deleted() -> None:
@@ -279,7 +275,7 @@ def test_a_deleted_request_without_a_target_needs_nothing() -> None:
 def test_the_work_of_a_deleted_request_is_cancelled_and_looked_at_again() -> None:
     actions = decide(snapshot(target=ready(), bridge_view=view(state=RequestState.RUNNING), gone=True))
 
-    assert actions == [CancelWork(TARGET, KEY, UID), LookAgain(RETRY_CANCEL)]
+    assert actions == [CancelWork(TARGET, KEY, UID), RequeueAfter(RETRY_CANCEL)]
 
 
 def test_a_deleted_request_that_was_never_handed_over_needs_nothing() -> None:
@@ -392,7 +388,7 @@ def test_retryable_work_whose_attempts_are_used_up_ends_interrupted_with_its_que
 def test_a_cancelled_request_is_stopped_at_its_bridge(state: RequestState) -> None:
     actions = decide(snapshot(request(cancel=True), ready(), bridge_view=view(state=state)))
 
-    assert actions == [CancelWork(TARGET, KEY, UID), LookAgain(RETRY_CANCEL)]
+    assert actions == [CancelWork(TARGET, KEY, UID), RequeueAfter(RETRY_CANCEL)]
 
 
 def test_a_cancelled_request_is_refused_at_its_bridge_before_it_is_said_to_have_never_run() -> None:
@@ -465,13 +461,16 @@ def test_a_queued_request_past_its_queue_timeout_is_withdrawn() -> None:
     given = snapshot(request(queueTimeoutSeconds=5), ready(), bridge_view=view())
 
     # Whether Emacs has begun it by now, only the queue knows: then it goes on.
-    assert decide(given, NOW + seconds(5)) == [CancelWork(TARGET, KEY, UID, running=False), LookAgain(RETRY_CANCEL)]
+    assert decide(given, NOW + seconds(5)) == [
+        CancelWork(TARGET, KEY, UID, running=False),
+        RequeueAfter(RETRY_CANCEL),
+    ]
 
 
 def test_a_queued_request_that_its_user_cancels_is_stopped_though_it_may_run_by_now() -> None:
     given = snapshot(request(queueTimeoutSeconds=5, cancel=True), ready(), bridge_view=view())
 
-    assert decide(given, NOW + seconds(5)) == [CancelWork(TARGET, KEY, UID), LookAgain(RETRY_CANCEL)]
+    assert decide(given, NOW + seconds(5)) == [CancelWork(TARGET, KEY, UID), RequeueAfter(RETRY_CANCEL)]
 
 
 @pytest.mark.parametrize(
@@ -517,12 +516,12 @@ def test_work_its_user_cancelled_ends_cancelled_though_the_queue_timeout_has_pas
 
 
 def test_a_request_waits_a_while_for_an_instance_that_does_not_exist_yet() -> None:
-    actions = decide(snapshot(), NOW + seconds(10))
+    actions = decide(snapshot(seen_for=seconds(10)), NOW + seconds(10))
 
     status = written(actions)
     assert (status["phase"], status["reason"]) == ("Pending", "InstanceNotReady")
     assert condition(status, "Complete")[2] == "There is no EfritInstance alpha in namespace team yet."
-    assert the(actions, LookAgain).after == seconds(20)
+    assert the(actions, RequeueAfter).after == seconds(20)
 
 
 def test_a_wait_of_less_than_a_second_is_not_written() -> None:
@@ -530,27 +529,56 @@ def test_a_wait_of_less_than_a_second_is_not_written() -> None:
 
 
 def test_a_request_for_an_instance_that_never_comes_is_rejected() -> None:
-    status = written(decide(snapshot(), NOW + seconds(30)))
+    status = written(decide(snapshot(seen_for=seconds(30)), NOW + seconds(30)))
 
     assert (status["phase"], status["reason"], status["error"]["code"]) == ("Failed", "Rejected", "Rejected")
     assert "create it" in status["error"]["message"]
 
 
-def test_a_clock_ahead_of_the_api_servers_does_not_shorten_the_wait_for_an_instance() -> None:
-    ahead = NOW + seconds(3600)
-    given = snapshot(seen_time=ahead)
+@pytest.mark.parametrize("wrong", [seconds(3600), seconds(-3600)], ids=["ahead", "set back"])
+def test_a_wrong_clock_does_not_change_the_wait_for_an_instance(wrong: timedelta) -> None:
+    actions = decide(snapshot(seen_for=seconds(10)), NOW + wrong)
 
-    actions = decide(given, ahead + seconds(10))
     assert written(actions)["reason"] == "InstanceNotReady"
-    assert the(actions, LookAgain).after == seconds(20)
-    assert written(decide(given, ahead + seconds(30)))["reason"] == "Rejected"
+    assert the(actions, RequeueAfter).after == seconds(20)
+    assert written(decide(snapshot(seen_for=seconds(30)), NOW + wrong))["reason"] == "Rejected"
+
+
+def test_a_clock_that_is_set_back_does_not_lengthen_the_wait_for_a_start() -> None:
+    given = request(queueTimeoutSeconds=60)
+    asleep = ready(pod=None, bridge=BridgeView())
+
+    status = written(decide(snapshot(given, asleep, seen_for=seconds(60)), NOW - seconds(3600)))
+
+    assert status["reason"] == "TimedOut"
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        view(queued_time=NOW + seconds(3600)),
+        view(state=RequestState.RUNNING, started_time=NOW + seconds(3600), attempt=1),
+    ],
+    ids=["waits", "runs"],
+)
+def test_what_began_in_the_future_by_the_clock_of_its_pod_is_written_at_once(seen: RequestView) -> None:
+    status = written(decide(snapshot(target=ready(), bridge_view=seen), NOW))
+
+    assert status["reason"] == {RequestState.QUEUED: "Queued", RequestState.RUNNING: "Running"}[seen.state]
+
+
+def test_clocks_that_differ_a_little_cost_no_write() -> None:
+    seen = view(state=RequestState.RUNNING, started_time=NOW + seconds(0.5), attempt=1)
+
+    assert of_kind(decide(snapshot(target=ready(), bridge_view=seen), NOW), PatchStatus) == []
 
 
 def test_a_request_older_than_the_controller_for_an_instance_that_is_gone_has_an_unknown_end() -> None:
-    given = snapshot(listed_at_start=True)
+    soon = snapshot(listed_at_start=True, seen_for=seconds(29))
+    late = snapshot(listed_at_start=True, seen_for=seconds(30))
 
-    assert written(decide(given, NOW + seconds(29)))["reason"] == "InstanceNotReady"
-    assert written(decide(given, NOW + seconds(30)))["reason"] == "Interrupted"
+    assert written(decide(soon, NOW + seconds(29)))["reason"] == "InstanceNotReady"
+    assert written(decide(late, NOW + seconds(30)))["reason"] == "Interrupted"
 
 
 @pytest.mark.parametrize(
@@ -810,13 +838,34 @@ def test_a_request_that_runs_in_a_stopping_pod_is_still_running_and_marked() -> 
     assert "Its pod is being stopped" in condition(status, "Complete")[2]
 
 
+def test_a_cancel_stops_what_runs_in_a_stopping_pod() -> None:
+    given = request(cancel=True)
+    running = view(state=RequestState.RUNNING, started_time=NOW, attempt=1)
+    actions = decide(snapshot(given, ready(pod=pod(deleting=True)), bridge_view=running), LATER)
+
+    (asked,) = of_kind(actions, CancelWork)
+    assert (asked.uid, asked.request, asked.running) == (given.metadata.uid, None, True)
+    assert "when the instance runs again" not in condition(written(actions), "Complete")[2]
+
+
+@pytest.mark.parametrize("state", [RequestState.QUEUED, RequestState.RUNNING])
+def test_a_stopping_pod_is_not_asked_to_stop_what_nobody_cancelled(state: RequestState) -> None:
+    given = request(queueTimeoutSeconds=1)
+    seen = view(state=state, queued_time=NOW)
+    target = ready(pod=pod(deleting=True))
+
+    assert of_kind(decide(snapshot(given, target, bridge_view=seen), LATER), CancelWork) == []
+
+
 def test_a_cancel_that_a_stopping_pod_does_not_get_is_told() -> None:
     given = request(cancel=True)
     running = view(state=RequestState.RUNNING, started_time=NOW, attempt=1)
+    silent = replace(connected(), connected=False)
+    target = ready(pod=pod(deleting=True), bridge=silent)
+    actions = decide(snapshot(given, target, bridge_view=running), LATER)
 
-    status = written(decide(snapshot(given, ready(pod=pod(deleting=True)), bridge_view=running), LATER))
-
-    assert "The cancel takes effect when the instance runs again" in condition(status, "Complete")[2]
+    assert of_kind(actions, CancelWork) == []
+    assert "The cancel takes effect when the instance runs again" in condition(written(actions), "Complete")[2]
 
 
 @pytest.mark.parametrize(
@@ -857,7 +906,7 @@ def test_a_request_is_held_back_while_the_queue_is_full() -> None:
     status = written(actions)
     assert (status["phase"], status["reason"]) == ("Pending", "Backpressure")
     assert "spec.queue.maxPending" in condition(status, "Complete")[2]
-    assert the(actions, LookAgain).after == seconds(30)
+    assert the(actions, RequeueAfter).after == seconds(30)
 
 
 def test_what_runs_takes_room_on_the_queue_too() -> None:
@@ -919,7 +968,7 @@ def test_a_request_without_a_creation_time_has_waited_no_time() -> None:
 
     actions = decide(snapshot(given, ready()), NOW + seconds(600))
 
-    assert the(actions, LookAgain).after == seconds(60)
+    assert the(actions, RequeueAfter).after == seconds(60)
 
 
 @pytest.mark.parametrize(

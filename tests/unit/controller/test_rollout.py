@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
-from efrit.controller.decide.children import Identity, build
 from efrit.controller.decide.rollout import Update, decide_update
-from efrit.controller.decide.rollout_view import RolloutLimits, RolloutView, UpdateCause, UpdateSlot
-from efrit.controller.decide.views import BridgeView, ContainerView, InstanceSnapshot, PodView
+from efrit.controller.manifests import Identity, build
+from efrit.controller.model.config import RolloutLimits
+from efrit.controller.model.rollout import RolloutView, UpdateCause, UpdateSlot
+from efrit.controller.model.snapshots import InstanceSnapshot
+from efrit.controller.model.views import BridgeView, ContainerView, PodView
 from tests.unit.controller.factory import (
     CONFIG,
     NAMESPACE,
@@ -77,10 +79,11 @@ def decide(identity: Identity) -> Decide:
     return decided
 
 
-def slots(count: int, namespace: str = "elsewhere", **fields: Any) -> RolloutView:
+def slots(count: int, namespace: str = "elsewhere", *, succeeded: int = 1, **fields: Any) -> RolloutView:
     """A view with so many updates of other instances under way."""
     defaults: Json = {"since": NOW - seconds(1), "cause": UpdateCause.RELEASE}
-    return RolloutView(tuple(UpdateSlot(namespace, f"n{number}", **(defaults | fields)) for number in range(count)))
+    under_way = tuple(UpdateSlot(namespace, f"n{number}", **(defaults | fields)) for number in range(count))
+    return RolloutView(under_way, succeeded=succeeded)
 
 
 # What is no update of a running pod.
@@ -208,7 +211,7 @@ def test_holding_is_counted_from_the_condition_so_that_a_restart_of_the_controll
 ) -> None:
     held = world(RELEASE, told("False", "UpdateHeld", 599), bridge=BUSY, controller_started=NOW)
 
-    assert (decide(held).reason, decide(held).look_again) == ("UpdateHeld", seconds(1))
+    assert (decide(held).reason, decide(held).requeue_after) == ("UpdateHeld", seconds(1))
     late = decide(held, NOW + seconds(1))
     assert (late.reason, late.apply, late.reserve) == ("UpdateDraining", False, UpdateCause.RELEASE)
 
@@ -261,6 +264,33 @@ def test_few_instances_are_updated_at_a_time(world: World, decide: Decide, view:
     assert decide(world(RELEASE, rollout=view)).reason == reason
 
 
+@pytest.mark.parametrize(
+    ("change", "view", "reason"),
+    [
+        (RELEASE, slots(1, succeeded=0), "UpdateDraining"),
+        (RELEASE, slots(2, succeeded=0), "UpdateQueued"),
+        (RELEASE, slots(1, NAMESPACE, succeeded=0), "UpdateQueued"),
+        (RELEASE, slots(1, NAMESPACE, succeeded=1), "UpdateDraining"),
+        (RELEASE, slots(1, NAMESPACE, succeeded=0, cause=UpdateCause.SPEC), "UpdateDraining"),
+        (SPEC, slots(1, NAMESPACE, succeeded=0), "UpdateDraining"),
+    ],
+    ids=[
+        "the second instance, in another namespace",
+        "a third instance",
+        "a second instance of one namespace",
+        "a second instance once one has survived",
+        "beside a change of the user's",
+        "a change of the user's",
+    ],
+)
+def test_a_release_that_nobody_has_survived_yet_reaches_two_instances(
+    world: World, decide: Decide, change: Json, view: RolloutView, reason: str
+) -> None:
+    many = replace(LIMITS, max_concurrent=9, max_concurrent_per_namespace=9)
+
+    assert decide(world(change, rollout=view, config=replace(CONFIG, rollout=many))).reason == reason
+
+
 def test_a_time_at_the_end_of_time_on_the_statefulset_stops_no_decision(world: World, decide: Decide) -> None:
     forged = {"update_started": datetime.max.replace(tzinfo=UTC)}
 
@@ -296,7 +326,7 @@ def test_an_update_is_followed_until_the_new_pod_is_ready(world: World, decide: 
     assert given.statefulset is not None
 
     update = decide(given)
-    assert (update.status, update.reason, update.look_again) == ("Unknown", "Updating", seconds(60))
+    assert (update.status, update.reason, update.requeue_after) == ("Unknown", "Updating", seconds(60))
     new = pod("new", template_hash=given.statefulset.template_hash)
     done = decide(replace(given, pod=new, bridge=connected(pod_uid="new")))
     assert (done.status, done.reason) == ("True", "UpToDate")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from efrit.controller.decide.rollout_view import RolloutLimits
-from efrit.controller.decide.views import ControllerConfig
+from efrit.controller.model.config import ControllerConfig, RolloutLimits
 from efrit.controller.settings import Settings
 from efrit.errors import ConfigurationError
 from tests.unit.controller.factory import seconds

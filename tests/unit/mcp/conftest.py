@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from efrit.mcp.catalogue import Access
+from efrit.mcp.access import Access
 from efrit.mcp.server import make_server
 from tests.unit.mcp.scripted import ScriptedBackend
+from tests.unit.mcp.scripted_plans import ScriptedPlans
 
 Open = Callable[..., AbstractAsyncContextManager[Client]]
 
@@ -21,6 +22,12 @@ def backend() -> ScriptedBackend:
     return scripted
 
 
+@pytest.fixture
+def plans(backend: ScriptedBackend) -> ScriptedPlans:
+    backend.plans_of = ScriptedPlans(backend)
+    return backend.plans_of
+
+
 @pytest.fixture(params=["legacy", "auto"])
 def mode(request: pytest.FixtureRequest) -> str:
     return str(request.param)
@@ -30,12 +37,12 @@ def mode(request: pytest.FixtureRequest) -> str:
 def open_client(backend: ScriptedBackend, mode: str) -> Open:
     @asynccontextmanager
     async def opened(
-        access: Access = Access.FULL, patience: float = 60.0, plans: bool = False, **options: Any
+        access: Access = Access.FULL, grace_seconds: float = 60.0, plans: bool = False, **options: Any
     ) -> AsyncIterator[Client]:
         async def backend_of(_: object) -> ScriptedBackend:
             return backend
 
-        server = make_server(backend_of, access, patience=patience, plans=plans)
+        server = make_server(backend_of, access, grace_seconds=grace_seconds, plans=plans)
         async with Client(server, mode=mode, **options) as client:
             yield client
 

@@ -162,7 +162,7 @@ class ScriptedBackend:
         if not state.final:
             raise NotFinished(f"{handle.id} runs")
         if self.kept is not None:
-            raise ResultTruncated("the result is truncated", "", self.kept)
+            raise ResultTruncated("the result is truncated: its Secret was refused", "allow it", self.kept)
         return self.whole.get(handle.id) or state.result or ""
 
     async def log(self, handle: Handle, *, follow: bool = False) -> AsyncIterator[str]:

@@ -14,6 +14,7 @@ from efrit.client.plan_history import history_of
 from efrit.client.plans import (
     Change,
     Counts,
+    Intent,
     NewPlan,
     Observation,
     Outcome,
@@ -23,7 +24,7 @@ from efrit.client.plans import (
     PlanState,
     Task,
 )
-from efrit.plan.calls import form
+from efrit.plan.lisp_calls import form
 from tests.unit.mcp.scripted import BEGAN, ScriptedBackend, evaluated
 
 
@@ -96,6 +97,11 @@ class ScriptedPlans:
         """Its instance answers with this history."""
         asked = {"plan": name, "uid": self.states[name].uid} | ({} if limit is None else {"limit": limit})
         self.backend.answers[form("history", asked)] = evaluated(answer(history, packed=packed))
+
+
+async def begin_calc(plans: ScriptedPlans) -> None:
+    """Begin a plan of the name calc."""
+    await plans.create_plan(NewPlan(Intent("Build a calculator"), name="calc"))
 
 
 def answer(history: dict[str, Any], *, packed: bool = False) -> str:

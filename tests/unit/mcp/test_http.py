@@ -13,17 +13,17 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.server.transport_security import TransportSecuritySettings
-from mcp.types import CallToolResult, TextContent
+from mcp.types import CallToolResult, ElicitResult, InputRequiredResult, InputResponses, TextContent
 from starlette.applications import Starlette
 
 from efrit.client.errors import NoCluster
 from efrit.client.interface import Backend
-from efrit.mcp.catalogue import Access
-from efrit.mcp.http import Backends, make_app, security_of
-from efrit.mcp.review import Act, Caller
+from efrit.mcp.access import Access
+from efrit.mcp.access_review import Caller, Permission
+from efrit.mcp.http import Backends, make_app, transport_security
 from efrit.mcp.settings import Http
+from tests.unit.mcp.clients import Person
 from tests.unit.mcp.scripted import ScriptedBackend, asking, evaluated
-from tests.unit.mcp.test_waiting import Person
 
 HOST = "mcp.example"
 URL = f"https://{HOST}/mcp"
@@ -44,18 +44,18 @@ class ScriptedReviewer:
     """Tokens are names; a right is (name, namespace) -> verbs."""
 
     rights: dict[tuple[str, str], frozenset[str]] = field(default_factory=dict)
-    asked: list[tuple[str, Act]] = field(default_factory=list)
+    asked: list[tuple[str, Permission]] = field(default_factory=list)
     known: set[str] = field(default_factory=set)
     down: bool = False
 
-    async def who(self, token: str) -> Caller | None:
+    async def authenticate(self, token: str) -> Caller | None:
         if self.down:
             raise NoCluster("the API server does not answer")
         return Caller(token) if token in self.known else None
 
-    async def may(self, caller: Caller, act: Act) -> bool:
-        self.asked.append((caller.name, act))
-        return act.verb in self.rights.get((caller.name, act.namespace), frozenset())
+    async def is_allowed(self, caller: Caller, permission: Permission) -> bool:
+        self.asked.append((caller.name, permission))
+        return permission.verb in self.rights.get((caller.name, permission.namespace), frozenset())
 
 
 @dataclass
@@ -181,7 +181,7 @@ async def test_a_caller_works_in_the_namespace_of_the_path(site: Site, mode: str
     assert result.structured_content is not None
     assert result.structured_content["result"] == "1"
     assert site.opened == ["team"]
-    assert {act.namespace for _, act in site.reviewer.asked} == {"team"}
+    assert {permission.namespace for _, permission in site.reviewer.asked} == {"team"}
 
 
 @pytest.mark.parametrize(
@@ -282,10 +282,9 @@ async def test_a_question_asked_by_one_replica_is_answered_at_another() -> None:
         async with one.client("ann", elicitation_callback=Person("Blue.")) as client:
             asked = await client.session.call_tool("efrit_execute", work, allow_input_required=True)
         assert asked.result_type == "input_required"
-        state = asked.request_state  # type: ignore[union-attr]
-        from mcp.types import ElicitResult
-
-        answer = {"answer": ElicitResult(action="accept", content={"answer": "Blue."})}
+        assert isinstance(asked, InputRequiredResult)
+        state = asked.request_state
+        answer: InputResponses = {"answer": ElicitResult(action="accept", content={"answer": "Blue."})}
         one.reviewer.rights["ben", "default"] = ALL
         async with other.client("ben") as client:
             with pytest.raises(Exception, match="requestState"):
@@ -293,14 +292,14 @@ async def test_a_question_asked_by_one_replica_is_answered_at_another() -> None:
                     "efrit_execute",
                     work,
                     input_responses=answer,
-                    request_state=state,  # type: ignore[arg-type]
+                    request_state=state,
                 )
         async with other.client("ann") as client:
             result = await client.session.call_tool(
                 "efrit_execute",
                 work,
                 input_responses=answer,
-                request_state=state,  # type: ignore[arg-type]
+                request_state=state,
             )
     assert result.structured_content is not None
     assert result.structured_content["result"] == "blue"
@@ -321,13 +320,13 @@ async def test_only_health_needs_no_token(site: Site) -> None:
 
 
 def test_on_loopback_only_its_own_names_are_hosts_and_origins() -> None:
-    security = security_of(Http(port=1234))
+    security = transport_security(Http(port=1234))
     assert set(security.allowed_hosts) == {"127.0.0.1:1234", "localhost:1234", "[::1]:1234"}
     assert "http://localhost:1234" in security.allowed_origins
 
 
 def test_elsewhere_only_what_was_named() -> None:
-    security = security_of(Http(host="192.0.2.1", allowed_hosts=("mcp.example",)))
+    security = transport_security(Http(host="192.0.2.1", allowed_hosts=("mcp.example",)))
     assert security.allowed_hosts == ["mcp.example"]
     assert security.allowed_origins == []
 

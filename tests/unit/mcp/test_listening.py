@@ -63,7 +63,7 @@ async def listening(place: Path) -> AsyncIterator[int]:
         return ScriptedBackend()
 
     settings = Http(port=port, certificate=place / "tls.crt", key=place / "tls.key", authenticated=False)
-    app = http.make_app(http.Backends(opening), None, http.security_of(settings))
+    app = http.make_app(http.Backends(opening), None, http.transport_security(settings))
     task = asyncio.create_task(http.listen(app, settings))
     try:
         yield port
@@ -96,7 +96,7 @@ async def until_served(port: int, name: str) -> None:
 async def test_a_renewed_certificate_is_taken_up_and_a_broken_one_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(http, "CERTIFICATE_SECONDS", 0.02)
+    monkeypatch.setattr(http, "CERTIFICATE_CHECK_SECONDS", 0.02)
     write_pair(tmp_path, "first")
     async with listening(tmp_path) as port:
         await until_served(port, "first")

@@ -1,14 +1,18 @@
 """What can be read by URI."""
 
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
-from mcp import MCPError
+from mcp import Client, MCPError
 from mcp.types import ResourceTemplateReference, TextResourceContents
 
+from efrit.client.errors import Forbidden
 from efrit.mcp.resources import PAGE
 from tests.unit.mcp.conftest import Open
 from tests.unit.mcp.scripted import ScriptedBackend, evaluated
+from tests.unit.mcp.scripted_plans import HISTORY, ScriptedPlans, begin_calc
 
 
 async def add(backend: ScriptedBackend, content: str) -> str:
@@ -85,3 +89,46 @@ async def test_names_are_completed(open_client: Open, backend: ScriptedBackend) 
         ref = ResourceTemplateReference(uri="efrit://instances/{instance_id}")
         completed = await client.complete(ref, {"name": "instance_id", "value": "work"})
     assert completed.completion.values == ["works", "workshop"]
+
+
+@asynccontextmanager
+async def reading(open_client: Open) -> AsyncIterator[Client]:
+    async with open_client(plans=True) as client:
+        yield client
+
+
+async def text_at(client: Client, uri: str) -> tuple[str | None, str]:
+    contents = (await client.read_resource(uri)).contents[0]
+    assert isinstance(contents, TextResourceContents)
+    return contents.mime_type, contents.text
+
+
+async def test_plans_are_listed_among_the_resources_and_read(open_client: Open, plans: ScriptedPlans) -> None:
+    await begin_calc(plans)
+    plans.tells("calc", HISTORY)
+    async with reading(open_client) as client:
+        listed = [str(each.uri) for each in (await client.list_resources()).resources]
+        assert [uri for uri in listed if "plans" in uri] == ["efrit://plans", "efrit://plans/calc"]
+        assert listed == sorted(listed)
+        mime, text = await text_at(client, "efrit://plans")
+        assert (mime, json.loads(text)["plans"][0]["plan_id"]) == ("application/json", "calc")
+        assert json.loads((await text_at(client, "efrit://plans/calc"))[1])["message"] == "It acts."
+        mime, page = await text_at(client, "efrit://plans/calc/report")
+        assert mime == "text/html"
+        assert page.startswith("<!doctype html>")
+        assert "[a] ACT: Add" in page
+        for uri in ("efrit://plans/nobody", "efrit://plans/calc/else", "efrit://plans/Calc"):
+            with pytest.raises(MCPError, match="no resource"):
+                await client.read_resource(uri)
+
+
+async def test_who_may_not_see_plans_still_sees_the_rest(
+    open_client: Open, plans: ScriptedPlans, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse() -> None:
+        raise Forbidden("you may not list efritplans")
+
+    monkeypatch.setattr(plans, "plans", refuse)
+    async with reading(open_client) as client:
+        listed = [str(each.uri) for each in (await client.list_resources()).resources]
+    assert listed == ["efrit://instances", "efrit://instances/default"]

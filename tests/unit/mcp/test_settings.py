@@ -2,7 +2,7 @@
 
 import pytest
 
-from efrit.mcp.catalogue import Access
+from efrit.mcp.access import Access
 from efrit.mcp.settings import read
 
 

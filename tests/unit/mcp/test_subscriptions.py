@@ -15,7 +15,7 @@ from mcp.types import ResourceUpdatedNotification
 from efrit.client.errors import NotReady
 from efrit.client.interface import Handle, RequestType, Update, Work
 from efrit.mcp.server import make_server
-from efrit.mcp.subscriptions import MOST
+from efrit.mcp.subscriptions import MAX_SUBSCRIPTIONS
 from tests.unit.mcp.conftest import Open
 from tests.unit.mcp.scripted import ScriptedBackend
 
@@ -100,14 +100,14 @@ async def test_what_cannot_be_followed_is_refused(listening: Listening, uri: str
 
 
 async def test_no_more_than_so_many_are_followed(listening: Listening, backend: ScriptedBackend) -> None:
-    names = [await waiting(backend, f"{number}") for number in range(MOST + 1)]
+    names = [await waiting(backend, f"{number}") for number in range(MAX_SUBSCRIPTIONS + 1)]
     async with listening() as (client, _):
-        for name in names[:MOST]:
+        for name in names[:MAX_SUBSCRIPTIONS]:
             await client.subscribe_resource(f"efrit://requests/{name}")
         with pytest.raises(MCPError, match="followed at once"):
-            await client.subscribe_resource(f"efrit://requests/{names[MOST]}")
+            await client.subscribe_resource(f"efrit://requests/{names[MAX_SUBSCRIPTIONS]}")
         await client.unsubscribe_resource(f"efrit://requests/{names[0]}")
-        await client.subscribe_resource(f"efrit://requests/{names[MOST]}")
+        await client.subscribe_resource(f"efrit://requests/{names[MAX_SUBSCRIPTIONS]}")
 
 
 class Broken(ScriptedBackend):

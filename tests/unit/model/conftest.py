@@ -11,6 +11,7 @@ import pytest
 
 from tests.model.running import KEY, Model, running
 from tests.model.stream import read_events
+from tests.support.plain_http import NO_TLS
 
 Json = dict[str, Any]
 HEADERS = {"x-api-key": KEY, "anthropic-version": "2023-06-01", "content-type": "application/json"}
@@ -84,5 +85,5 @@ def server() -> Iterator[Model]:
 @pytest.fixture
 def client(server: Model) -> Iterator[Client]:
     server.reset()
-    with httpx.Client(base_url=server.url, timeout=30) as http:
+    with httpx.Client(base_url=server.url, timeout=30, verify=NO_TLS) as http:
         yield Client(server, http)

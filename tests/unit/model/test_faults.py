@@ -12,7 +12,8 @@ from contextlib import contextmanager
 import httpx
 import pytest
 
-from tests.integration.kube import until
+from tests.support.kube import until
+from tests.support.plain_http import NO_TLS
 from tests.unit.model.conftest import HEADERS, Client, body, named_events, said
 
 
@@ -187,7 +188,7 @@ def test_slow_conversations_do_not_wait_for_each_other(client: Client) -> None:
 
 def test_a_call_through_a_proxy_is_told_from_one_without(client: Client) -> None:
     ask(client, "overloaded")
-    with httpx.Client(proxy=client.model.url) as http:
+    with httpx.Client(proxy=client.model.url, verify=NO_TLS) as http:
         content = body(said("scenario=overloaded, through a proxy"))
         answer = http.post("http://model.invalid/v1/messages", json=content, headers=HEADERS)
         assert answer.status_code == 529

@@ -11,10 +11,11 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.integration.kube import until
 from tests.model.record import Recorder
 from tests.model.running import Model
 from tests.model.stream import put_together
+from tests.support.kube import until
+from tests.support.plain_http import NO_TLS
 from tests.unit.model.conftest import Client, body, named_events, said, tool
 
 Json = dict[str, Any]
@@ -49,7 +50,9 @@ def recorded(client: Client, tmp_path: Path) -> Iterator[Client]:
     with Recorder(("127.0.0.1", 0), client.model.url, "recorded", tmp_path) as recorder:
         thread = threading.Thread(target=recorder.serve_forever, args=(0.02,))
         thread.start()
-        with httpx.Client(base_url=f"http://127.0.0.1:{recorder.server_address[1]}", timeout=30) as http:
+        with httpx.Client(
+            base_url=f"http://127.0.0.1:{recorder.server_address[1]}", timeout=30, verify=NO_TLS
+        ) as http:
             yield Client(client.model, http)
         recorder.shutdown()
         thread.join()
@@ -111,7 +114,7 @@ def test_what_was_recorded_plays_the_same_again(recorded: Client, tmp_path: Path
     first = told(talk(recorded, "story"))
     toml = written(tmp_path)
     recorded.model.play("recorded", toml)
-    direct = httpx.Client(base_url=recorded.model.url, timeout=30)
+    direct = httpx.Client(base_url=recorded.model.url, timeout=30, verify=NO_TLS)
     with direct:
         again = told(talk(Client(recorded.model, direct), "recorded"))
     assert again == first.replace("test-key", "[API key]")

@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from tests.model.running import running
+from tests.support.plain_http import NO_TLS
 from tests.unit.model.conftest import HEADERS, Client, body, said, tool
 
 Json = dict[str, Any]
@@ -250,7 +251,7 @@ def test_an_unknown_model_is_not_found(client: Client) -> None:
 
 
 def test_a_request_that_is_too_large_is_refused_with_the_whole_of_it_read() -> None:
-    with running("--max-request-bytes", "1000") as model, httpx.Client(base_url=model.url) as http:
+    with running("--max-request-bytes", "1000") as model, httpx.Client(base_url=model.url, verify=NO_TLS) as http:
         client = Client(model, http)
         answer = client.post(body(said("x" * 3_000_000)))
         assert answer.status_code == 413

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.model.__main__ import SCENARIOS
 from tests.model.conversation import SCENARIO_NAME
 from tests.model.scenario import Block, Scenario, ScenarioError, Turn, parse, read_folder
+from tests.unit.tool_definitions import definitions
 
-TABLE = Path(__file__).parents[3] / "images/emacs/lisp/efrit-tool.el"
 # What `efrit doctor` asks comes from outside Emacs: no request begins it.
 ALL = {name: scenario for name, scenario in read_folder(SCENARIOS).items() if name != "probe"}
 
 
 def kinds() -> dict[str, str]:
-    """The kind of each tool, from the table in Lisp."""
-    return dict(re.findall(r'\("(\w+)" (planning|query|execution|control) ', TABLE.read_text()))
+    """Return the kind of each tool."""
+    return {tool.name: tool.kind for tool in definitions()}
 
 
 def calls(turn: Turn) -> Iterator[Block]:
@@ -46,7 +45,7 @@ def test_a_tool_that_acts_is_called_only_after_the_turn_that_made_a_todo(scenari
     planned = False
     for number, turn in enumerate(scenario.turn, 1):
         for call in calls(turn):
-            assert call.tool in known, f"turn {number} calls {call.tool}, which the table does not have"
+            assert call.tool in known, f"turn {number} calls {call.tool}, which does not exist"
             assert planned or known[call.tool] != "execution", f"turn {number} calls {call.tool} without a todo"
         planned = planned or any(call.tool == "todo_add" for call in calls(turn))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from hypothesis import strategies as st
 
 from efrit.api.plan import TaskType
@@ -17,22 +19,29 @@ def new_tasks(levels: int = 2) -> st.SearchStrategy[tuple[NewTask, ...]]:
     return st.lists(st.one_of(atoms, parents), min_size=1, max_size=3).map(tuple)
 
 
-def operations(known: list[str]) -> st.SearchStrategy[Operation]:
+# Made once: a strategy is checked before its first example, which takes longer than the example.
+NEW_TASKS = new_tasks()
+LESSONS = st.lists(TEXTS, max_size=2).map(tuple)
+
+
+@functools.cache
+def operations(known: tuple[str, ...]) -> st.SearchStrategy[tuple[Operation, ...]]:
     task = st.sampled_from([*known, "nobody"])
     maybe = st.one_of(st.none(), task)
-    return st.one_of(
-        st.builds(Retry, operation=st.just("retry"), task=task, lessons=st.lists(TEXTS, max_size=2).map(tuple)),
-        st.builds(Decompose, operation=st.just("decompose"), task=task, tasks=new_tasks()),
+    one = st.one_of(
+        st.builds(Retry, operation=st.just("retry"), task=task, lessons=LESSONS),
+        st.builds(Decompose, operation=st.just("decompose"), task=task, tasks=NEW_TASKS),
         st.builds(Refine, operation=st.just("refine"), task=task, description=TEXTS),
         st.builds(Remove, operation=st.just("remove"), task=task),
-        st.builds(Insert, operation=st.just("insert"), parent=task, before=maybe, after=maybe, tasks=new_tasks()),
+        st.builds(Insert, operation=st.just("insert"), parent=task, before=maybe, after=maybe, tasks=NEW_TASKS),
     )
+    return st.lists(one, max_size=3).map(tuple)
+
+
+@functools.cache
+def _answers(known: tuple[str, ...]) -> st.SearchStrategy[Answer]:
+    return st.builds(Answer, verdict=st.sampled_from(Verdict), reason=TEXTS, operations=operations(known))
 
 
 def answers(tree: Task) -> st.SearchStrategy[Answer]:
-    return st.builds(
-        Answer,
-        verdict=st.sampled_from(Verdict),
-        reason=TEXTS,
-        operations=st.lists(operations(ids(tree)), max_size=3).map(tuple),
-    )
+    return _answers(tuple(ids(tree)))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from efrit.plan.engine import Create, Wait
-from tests.unit.plan.world import Json, Model, World, done, plan_json, said, scripted
+from tests.unit.plan.world import Answers, Json, Model, World, done, plan_json, said, scripted
 
 ONE = [{"name": "a", "description": "do it"}]
 LOST = {"code": "efrit-plan-disk", "message": "No space left on device."}
@@ -94,6 +94,15 @@ def test_a_commit_that_was_asked_for_is_never_cancelled() -> None:
     assert all(decision.cancel == () for decision in here.decisions)
 
 
+def test_a_second_attempt_at_a_commit_is_not_cancelled_either() -> None:
+    here = world(scripted(commit_act=[{"error": LOST}]))
+    until(here, "1-commit-act-2")
+    here.plan["spec"]["cancel"] = True
+    assert here.run().reason == "Cancelled"
+    assert here.repository.told() == ["begin", "1 act a"]
+    assert all(decision.cancel == () for decision in here.decisions)
+
+
 def test_the_steps_are_bounded() -> None:
     here = world(scripted(adapt_a=[said("failed", "no")] * 9), limits={"maxSteps": 2})
     end = here.run()
@@ -144,7 +153,8 @@ def test_the_intent_is_not_done_while_an_amendment_waits() -> None:
 
 @pytest.mark.parametrize("part", ["act", "assess", "adapt"])
 def test_a_model_that_is_away_costs_a_chance_and_is_left_alone_for_a_while(part: str) -> None:
-    here = world(scripted(**{f"{part}_a": [dict(AWAY)]}))
+    answers: Answers = {f"{part}_a": [dict(AWAY)]}
+    here = world(scripted(**answers))
     assert here.run().reason == "Succeeded"
     assert here.repository.told().count("2 adapt a") == 1
     failed = here.repository.commits[2]
@@ -154,7 +164,8 @@ def test_a_model_that_is_away_costs_a_chance_and_is_left_alone_for_a_while(part:
 
 @pytest.mark.parametrize("part", ["assess", "adapt"])
 def test_what_cannot_be_read_twice_is_a_failure_of_the_visit(part: str) -> None:
-    here = world(scripted(**{f"{part}_a": ["Well."], f"{part}_repair": ["Well, well."]}))
+    answers: Answers = {f"{part}_a": ["Well."], f"{part}_repair": ["Well, well."]}
+    here = world(scripted(**answers))
     assert here.run().reason == "Succeeded"
     assert parts(here).count(f"2-{part}-repair") == 1
     assert "no JSON object" in here.repository.commits[2]["subject"]

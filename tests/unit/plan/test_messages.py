@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from efrit.api.plan import Intent, Perspective, TaskState
 from efrit.plan import messages
 from efrit.plan.messages import Scene, Work, cut
+from efrit.plan.model_output import Malformed, Observation
 from efrit.plan.operations import Refused
 from efrit.plan.outline import hidden, nearest, outline
-from efrit.plan.replies import Malformed, Observation
 from efrit.plan.tree import Task, next_task, path_to, walk
 from tests.unit.plan.trees import atomic, done, failed, ids, parent, trees
 
@@ -56,7 +56,7 @@ def test_the_assessor_is_told_what_was_done_and_what_the_commands_say() -> None:
     )
 )
 def test_facts_of_any_shape_do_no_harm(facts: dict[str, Any]) -> None:
-    assert isinstance(messages.told_facts(facts), str)
+    assert isinstance(messages.facts_text(facts), str)
 
 
 def test_the_navigator_is_told_which_verdicts_there_are() -> None:
@@ -85,7 +85,7 @@ def test_the_navigator_sees_the_observations() -> None:
 
 def test_what_was_wrong_goes_back_in_sentences() -> None:
     assert "- It is empty." in messages.repair(Malformed(("It is empty.",)))
-    assert "- There is no task x." in messages.refusal(Refused(("There is no task x.",)))
+    assert "- There is no task x." in messages.second_chance(Refused(("There is no task x.",)))
 
 
 def test_what_is_long_is_cut_and_what_is_short_is_kept() -> None:

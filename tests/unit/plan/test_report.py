@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efrit.errors import InvalidPosition
+from efrit.errors import InvalidPlanRecord
 from efrit.plan import report
 from efrit.plan.tree import MOST_TASKS, Task, dump_tree
 from tests.unit.plan.trees import atomic, done, failed, parent, trees
@@ -124,7 +124,7 @@ def test_a_tree_of_two_thousand_tasks_becomes_a_picture() -> None:
 )
 def test_what_is_no_history_is_an_error_in_words(told: dict[str, Any], said: str) -> None:
     for make in (report.html, report.svg, report.lines):
-        with pytest.raises(InvalidPosition, match=said):
+        with pytest.raises(InvalidPlanRecord, match=said):
             make(told)
 
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from efrit.api.plan import MAX_TREE_NODES, CommitKind, PlanStatus, TaskState
+from efrit.plan.cursor import Commit, Cursor
 from efrit.plan.engine import Decision, Wait, decide
-from efrit.plan.position import Commit, Position
 from efrit.plan.tree import Task, next_task
 from efrit.plan.view import MOST_BYTES, describe, nodes
 from tests.unit.plan.trees import atomic, done, ids, parent, trees
@@ -28,7 +28,7 @@ def size(value: object) -> int:
 
 def test_a_status_says_where_the_plan_stands() -> None:
     here = running()
-    told = describe(here.known(), decide(here.known(), here.now), here.now)
+    told = describe(here.snapshot(), decide(here.snapshot(), here.now))
     status = PlanStatus.model_validate(told)
     assert status.current_task == "t0"
     assert status.step == "Adapt"
@@ -45,7 +45,7 @@ def test_before_the_beginning_is_known_the_status_stays_as_it_was() -> None:
     here = running()
     here.plan["status"]["tree"] = [{"id": "root", "type": "parent", "description": "x", "state": "pending"}]
     here.requests.clear()
-    told = describe(here.known(), decide(here.known(), here.now), here.now)
+    told = describe(here.snapshot(), decide(here.snapshot(), here.now))
     assert told["tree"][0]["id"] == "root"
     assert told["step"] == "Begin"
 
@@ -70,10 +70,10 @@ def test_two_thousand_long_tasks_stay_within_the_bounds() -> None:
         Commit(hash="f" * 40, subject="🌊" * 300, kind=CommitKind.ACT, task=current, step=n, time=START)
         for n in range(20)
     )
-    position = Position(900, CommitKind.ACT, current, tree, seen, 3, commits)
+    cursor = Cursor(900, CommitKind.ACT, current, tree, seen, 3, commits)
     here = running()
-    decision = replace(decide(here.known(), here.now), position=position, task=current)
-    told = describe(here.known(), decision, here.now)
+    decision = replace(decide(here.snapshot(), here.now), cursor=cursor, task=current)
+    told = describe(here.snapshot(), decision)
     assert size(told) <= MOST_BYTES
     shown = [node["id"] for node in told["tree"]]
     assert {"root", "g30", "g30.19", "g30.20", "g30.21"} <= set(shown)
@@ -98,10 +98,10 @@ def test_nodes_are_in_order_and_name_their_parents(tree: Task, data: st.DataObje
 def test_a_description_of_any_characters_fits_the_status(tree: Task, text: str) -> None:
     task = next_task(tree)
     assert task is not None
-    position = Position(1, CommitKind.BEGIN, None, tree.but(description=text), ({"perspective": text},))
-    decision = Decision(Wait(), position, task.id, None, "")
+    cursor = Cursor(1, CommitKind.BEGIN, None, tree.but(description=text), ({"perspective": text},))
+    decision = Decision(Wait(), cursor, task.id, None, "")
     here = World(plan_json(), scripted())
-    PlanStatus.model_validate(describe(here.known(), decision, here.now))
+    PlanStatus.model_validate(describe(here.snapshot(), decision))
 
 
 def test_a_wide_tree_shows_no_more_nodes_than_there_may_be() -> None:

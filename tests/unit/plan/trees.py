@@ -9,6 +9,11 @@ from efrit.plan.tree import ROOT, Task, walk
 
 STATES = st.sampled_from(TaskState)
 TEXTS = st.text(min_size=1, max_size=30)
+# Made once: a strategy is checked before its first example, which takes longer than the example.
+KINDS = st.sampled_from(TaskType)
+BELOW = st.integers(0, 3)
+ATTEMPTS = st.integers(0, 5)
+LESSONS = st.lists(TEXTS, max_size=2)
 THRESHOLDS = st.sampled_from([0.0, 0.2, 0.4, 0.6, 0.8, 1.0])
 
 
@@ -60,7 +65,7 @@ def trees(draw: st.DrawFn, *, root_pending: bool = True, deepest: int = 4) -> Ta
         nonlocal count
         count += 1
         task_id = f"t{count}" if depth else ROOT
-        kind = TaskType.PARENT if depth == 0 else draw(st.sampled_from(TaskType))
+        kind = TaskType.PARENT if depth == 0 else draw(KINDS)
         if within_done:
             state = TaskState.DONE
         elif depth == 0 and root_pending:
@@ -68,7 +73,7 @@ def trees(draw: st.DrawFn, *, root_pending: bool = True, deepest: int = 4) -> Ta
         else:
             state = draw(STATES)
         threshold = 1.0 if state is TaskState.FAILED else draw(THRESHOLDS)
-        below = 0 if kind is TaskType.ATOMIC or depth == deepest else draw(st.integers(0, 3))
+        below = 0 if kind is TaskType.ATOMIC or depth == deepest else draw(BELOW)
         children = tuple(task(depth + 1, state is TaskState.DONE) for _ in range(below))
         return Task(
             id=task_id,
@@ -76,8 +81,8 @@ def trees(draw: st.DrawFn, *, root_pending: bool = True, deepest: int = 4) -> Ta
             description=draw(TEXTS),
             state=state,
             failure_threshold=threshold,
-            attempts=draw(st.integers(0, 5)),
-            lessons=tuple(draw(st.lists(TEXTS, max_size=2))),
+            attempts=draw(ATTEMPTS),
+            lessons=tuple(draw(LESSONS)),
             children=children,
         )
 

@@ -15,9 +15,9 @@ from typing import Any
 
 from efrit.api import EfritPlan, EfritRequest
 from efrit.api.request import MAX_INLINE_RESULT_CHARS
-from efrit.plan import calls
-from efrit.plan.engine import Create, Decision, Finish, Known, Wait, decide
-from efrit.plan.position import tree_of
+from efrit.plan import lisp_calls
+from efrit.plan.cursor import tree_of
+from efrit.plan.engine import Create, Decision, Finish, Snapshot, Wait, decide
 from efrit.plan.tree import Task
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -80,7 +80,7 @@ class Repository:
         if not self.commits or self.commits[-1]["uid"] != asked["uid"]:
             return {"missing": True}
         head = self.commits[-1]
-        payload = calls.packed(json.dumps(calls.unpacked(head["tree"])))
+        payload = lisp_calls.packed(json.dumps(lisp_calls.unpacked(head["tree"])))
         return {
             **{key: head[key] for key in ("step", "kind", "task")},
             "head": head["hash"],
@@ -175,7 +175,7 @@ class World:
         self._models: dict[str, EfritRequest] = {}
         self.before_turn: Callable[[World], None] = lambda _world: None
 
-    def known(self) -> Known:
+    def snapshot(self) -> Snapshot:
         for name, each in self.requests.items():
             if name not in self._models:
                 status = dict(each["status"])
@@ -187,7 +187,11 @@ class World:
             name: each["status"]["result"] for name, each in self.requests.items() if "result" in each["status"]
         }
         plan = EfritPlan.model_validate(self.plan)
-        return Known(plan, requests, results, max_content_bytes=self.max_content_bytes)
+        return Snapshot(plan, requests, results, max_content_bytes=self.max_content_bytes)
+
+    def forget_models(self) -> None:
+        """Read the requests anew: one was changed from outside."""
+        self._models.clear()
 
     def name_of(self, part: str) -> str:
         """Name of the request for this part of a step."""
@@ -206,9 +210,9 @@ class World:
     def turn(self) -> Finish | None:
         """One decision, and what follows from it."""
         self.before_turn(self)
-        known = self.known()
-        decision = decide(known, self.now)
-        assert decide(known, self.now) == decision
+        snapshot = self.snapshot()
+        decision = decide(snapshot, self.now)
+        assert decide(snapshot, self.now) == decision
         self.decisions.append(decision)
         self.now += timedelta(seconds=1)
         for name in decision.cancel:
@@ -240,7 +244,7 @@ class World:
         self.created.append(create.name)
         spec = {**create.spec, "instanceRef": {"name": "alpha"}}
         meta = {"name": create.name, "namespace": "team", "uid": f"uid-{create.name}"}
-        request = {"metadata": meta, "spec": spec, "status": {}, "what": create.what, "step": create.step}
+        request = {"metadata": meta, "spec": spec, "status": {}, "what": create.attempt, "step": create.step}
         self.requests.setdefault(create.name, request)
 
     def _work(self) -> bool:
@@ -279,7 +283,7 @@ class World:
             said = self.model(function[1], "", request)
             if isinstance(said, dict) and said:
                 return self._ended(said.pop("reason", "EvalError"), **said)
-            value = self.repository.call(function[1], calls.arguments_of(request["spec"]["content"]))
+            value = self.repository.call(function[1], lisp_calls.arguments_of(request["spec"]["content"]))
         except LispError as error:
             return self._ended("EvalError", error={"code": error.code, "message": str(error)})
         text = json.dumps(value).replace("\\", "\\\\").replace('"', '\\"')
@@ -314,6 +318,10 @@ def said(verdict: str, reason: str, *operations: Mapping[str, Any]) -> str:
 
 def facts(statement: str = "it compiles") -> str:
     return json.dumps({"observations": [{"perspective": "build", "statement": statement, "evidence": ""}]})
+
+
+Answers = dict[str, list[Json | str]]
+"""By part and task, what a model says each time."""
 
 
 def scripted(**answers: list[Json | str]) -> Model:

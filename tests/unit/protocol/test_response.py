@@ -20,6 +20,7 @@ from efrit.protocol import (
     failure,
     request_id,
 )
+from efrit.protocol.enums import FINAL_REASONS
 
 NOW = datetime(2026, 1, 3, 18, 30, tzinfo=UTC)
 
@@ -120,8 +121,15 @@ def test_an_unknown_status_is_refused(status: str | None) -> None:
 
 
 def test_every_reason_has_a_status_old_clients_know() -> None:
-    assert {reason.status for reason in Reason} == set(ResponseStatus)
-    assert [reason for reason in Reason if reason.status is ResponseStatus.SUCCESS] == [Reason.SUCCEEDED]
+    assert {reason.status for reason in FINAL_REASONS} == set(ResponseStatus)
+    assert [reason for reason in FINAL_REASONS if reason.status is ResponseStatus.SUCCESS] == [Reason.SUCCEEDED]
+
+
+@pytest.mark.parametrize("reason", [reason.value for reason in Reason if not reason.final])
+def test_an_answer_cannot_say_that_its_request_goes_on(reason: str) -> None:
+    answer = {"id": "a", "status": "error", "reason": reason, "outcome": "Failure"}
+    with pytest.raises(InvalidResponse, match="ends no request"):
+        Response.parse(json.dumps(answer))
 
 
 def test_a_failure_of_ours_is_never_a_success() -> None:

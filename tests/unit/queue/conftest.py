@@ -12,7 +12,7 @@ import pytest
 from efrit.protocol import RequestState, RequestView
 from efrit.queue import Disk, DurableQueue, QueueLimits
 from efrit.queue.watch import Watcher
-from tests.unit.queue.hands import EmacsHand
+from tests.support.queue_hands import EmacsHand
 
 
 @dataclass

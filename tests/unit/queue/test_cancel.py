@@ -11,8 +11,8 @@ import pytest
 
 from efrit.errors import RequestNotFound, StorageError
 from efrit.protocol import Reason, RequestState
+from tests.support.queue_hands import Fault, TestDisk, a_request, rid, tree
 from tests.unit.queue.conftest import Running
-from tests.unit.queue.hands import Fault, TestDisk, a_request, rid, tree
 
 Start = Callable[..., object]
 

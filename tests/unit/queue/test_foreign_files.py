@@ -9,9 +9,9 @@ import pytest
 
 from efrit.protocol import Reason, RequestState, request_id
 from efrit.queue.layout import Area
-from tests.fuzz.rights import modes_hold
+from tests.support.file_modes import modes_hold
+from tests.support.queue_hands import a_request
 from tests.unit.queue.conftest import Running
-from tests.unit.queue.hands import a_request
 
 MAKE: dict[str, Callable[[Path], object]] = {
     "symlink": lambda path: path.symlink_to("/etc/hostname"),

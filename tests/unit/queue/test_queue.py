@@ -16,8 +16,8 @@ from efrit.queue import LONG_ANSWER_BYTES, DurableQueue, QueueLimits
 from efrit.queue.journal import COMPACT_ABOVE_BYTES
 from efrit.queue.layout import Area
 from efrit.queue.watch import Watcher
+from tests.support.queue_hands import Fault, TestDisk, a_request, rid, tree
 from tests.unit.queue.conftest import Running
-from tests.unit.queue.hands import Fault, TestDisk, a_request, rid, tree
 
 Start = Callable[..., object]
 ANSWERED, RUNNING, QUEUED = RequestState.ANSWERED, RequestState.RUNNING, RequestState.QUEUED

@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from efrit.protocol import Reason, RequestState
+from efrit.queue.archive import acknowledge
+from efrit.queue.cancel import decline_without_request
 from efrit.queue.durable import Disk
 from efrit.queue.recover import identity, recover
-from tests.unit.queue.hands import EmacsHand, TestDisk, a_request, rid, tree
+from tests.support.queue_hands import EmacsHand, TestDisk, a_request, rid, tree
 
 NOW = datetime(2026, 1, 3, tzinfo=UTC)
 Start = Callable[..., object]
@@ -61,6 +63,14 @@ async def test_a_request_archived_without_its_answer_is_answered(start: Start, r
     assert view.state is RequestState.ANSWERED
     assert view.response.reason is Reason.INTERRUPTED
     assert {view.id for view in second.queue.views()} == {"a"}
+
+
+def test_an_archived_answer_without_a_request_beside_it_is_not_taken_for_a_request(disk: Disk, root: Path) -> None:
+    """As a cancel leaves it that came on a full volume, before its request."""
+    decline_without_request(disk, rid("a"), NOW)
+    acknowledge(disk, rid("a"))
+    assert recover(disk, NOW) == 0
+    assert tree(root) == {"archive/resp_a.json"}
 
 
 def test_orders_for_requests_that_are_over_are_swept(disk: Disk, root: Path) -> None:

@@ -19,8 +19,8 @@ from efrit.errors import (
 from efrit.protocol import RequestState
 from efrit.queue import DurableQueue, QueueLimits
 from efrit.queue.submit import Submission, commit
+from tests.support.queue_hands import Fault, TestDisk, a_request, rid, tree
 from tests.unit.queue.conftest import Running
-from tests.unit.queue.hands import Fault, TestDisk, a_request, rid, tree
 
 Start = Callable[..., object]
 

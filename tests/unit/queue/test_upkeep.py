@@ -23,8 +23,8 @@ from efrit.queue.retention import ArchiveLimits
 from efrit.queue.space import PLENTY_BYTES, Space
 from efrit.queue.submit import commit, submission
 from efrit.queue.upkeep import LASTING_SECONDS, Upkeep
+from tests.support.queue_hands import a_request, rid, tree
 from tests.unit.queue.conftest import Running
-from tests.unit.queue.hands import a_request, rid, tree
 
 Start = Callable[..., object]
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

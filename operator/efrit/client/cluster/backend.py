@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from efrit.client import eval_log
-from efrit.client.cluster import states
-from efrit.client.cluster.api import Api, Json, WatchOver, configuration, decoded
-from efrit.client.cluster.following import states_of
-from efrit.client.cluster.worklog import WorkLog, pod_of
-from efrit.client.cluster.worklog import follow as followed
+from efrit.client.cluster import convert
+from efrit.client.cluster.api import Api, Json, decoded, load_connection
+from efrit.client.cluster.watch_object import states_of
+from efrit.client.cluster.work_log import WorkLog, pod_of
+from efrit.client.cluster.work_log import follow as followed
 from efrit.client.errors import (
     Conflict,
     InstanceNotFound,
@@ -47,23 +47,23 @@ from efrit.client.interface import (
     Work,
 )
 from efrit.client.placement import least_loaded, unnamed
-from efrit.client.words import UNSTORED_RESULT
-from efrit.client.worklog import entry, words_in
+from efrit.client.work_log import entry, words_in
+from efrit.kube.resources import INSTANCES, REQUESTS, SECRETS
+from efrit.protocol.enums import UNSTORED_RESULT
 
 if TYPE_CHECKING:
     from efrit.client.plans import Plans
 
-INSTANCES, REQUESTS = "efritinstances", "efritrequests"
 START_SECONDS = 300.0
 STOP_SECONDS = 120.0
 
 
 async def connect_cluster(kubeconfig: Path | None, context: str | None, namespace: str | None) -> ClusterBackend:
     """The cluster that kubectl would use. Raises `NoCluster`."""
-    found, own, place = await configuration(kubeconfig, context, namespace)
+    configuration, own, place = await load_connection(kubeconfig, context, namespace)
     options = ["--kubeconfig", str(kubeconfig)] if kubeconfig is not None else []
     options += ["--context", context] if context is not None else []
-    return ClusterBackend(Api(found), own, place, tuple(options))
+    return ClusterBackend(Api(configuration), own, place, tuple(options))
 
 
 class ClusterBackend:
@@ -92,12 +92,12 @@ class ClusterBackend:
     async def instances(self) -> Sequence[Instance]:
         """All of the namespace, by name."""
         found, _ = await self.api.list(INSTANCES, self.namespace)
-        return sorted((states.instance_of(each, _now()) for each in found), key=lambda each: each.id)
+        return sorted((convert.instance_of(each, _now()) for each in found), key=lambda each: each.id)
 
     async def instance(self, name: str) -> Instance:
         """One. Raises `InstanceNotFound`."""
-        found = states.instance_of(await self._instance(name), _now())
-        self._daemon_names[name] = found.daemon_name or states.DAEMON
+        found = convert.instance_of(await self._instance(name), _now())
+        self._daemon_names[name] = found.daemon_name or convert.DAEMON
         return found
 
     async def _instance(self, name: str) -> Json:
@@ -122,21 +122,21 @@ class ClusterBackend:
         try:
             found = await self._instance(name)
         except InstanceNotFound:
-            manifest = {"apiVersion": "efrit.dev/v1alpha1", "kind": "EfritInstance", "metadata": {"name": name}}
-            found = await self.api.create(INSTANCES, self.namespace, {**manifest, "spec": {"emacs": emacs}})
+            manifest = INSTANCES.manifest({"name": name}, spec={"emacs": emacs})
+            found = await self.api.create(manifest, self.namespace)
         else:
             now = found.get("spec", {}).get("emacs") or {}
             if any(now.get(key) != value for key, value in emacs.items()):
                 raise Refused(f"{name} is there, with another image or daemon name", "change its spec with kubectl")
-            if states.condition(found, "Ready").get("status") == "True" and not _suspended(found):
+            if convert.condition(found, "Ready").get("status") == "True" and not _suspended(found):
                 return self._started(StartStatus.ALREADY_RUNNING, f"{name} was running", found)
             await self.api.patch(INSTANCES, self.namespace, name, {"spec": {"operatingMode": "Running"}})
         found = await self._until(name, START_SECONDS, lambda each: _says(each, "Ready", "True"))
         return self._started(StartStatus.STARTED, f"{name} takes work", found)
 
     def _started(self, status: StartStatus, message: str, found: Json) -> Started:
-        daemon = states.instance_of(found, _now()).daemon_name or states.DAEMON
-        return Started(status, message, states.QUEUE, daemon)
+        daemon = convert.instance_of(found, _now()).daemon_name or convert.DAEMON
+        return Started(status, message, convert.QUEUE, daemon)
 
     async def stop(self, name: str, *, now: bool = False) -> Stopped:
         """Suspends it: what runs ends first, or with `now` is cancelled; its volumes stay, what waits waits on."""
@@ -170,7 +170,7 @@ class ClusterBackend:
         if files:
             raise Refused("in a cluster an instance's volumes follow its spec", "leave --files out")
         await self._instance(name)
-        await self.api.delete(INSTANCES, self.namespace, name)
+        await self.api.delete(INSTANCES, self.namespace, name, uid=None)
         return Removed(f"{name} is deleted")
 
     async def _until(self, name: str, seconds: float, reached: Callable[[Json], bool]) -> Json:
@@ -190,19 +190,18 @@ class ClusterBackend:
                     ):
                         if reached(last):
                             return last
-            except WatchOver:
                 await asyncio.sleep(0.2)
             except TimeoutError:
-                why = states.condition(last, "Ready").get("message") or "the operator has not looked at it"
+                why = convert.condition(last, "Ready").get("message") or "the operator has not looked at it"
                 raise NotReady(f"{name} is not there yet after {seconds:g} s: {why}", "run `efrit doctor`") from None
 
     async def stats(self, name: str) -> InstanceStats:
         """Figures of its queue, at most ten seconds old."""
-        return states.stats_of(await self._instance(name), _now())
+        return convert.stats_of(await self._instance(name), _now())
 
     def attach_command(self, name: str) -> Sequence[str]:
         """`emacsclient` in the pod, by kubectl."""
-        daemon = self._daemon_names.get(name, states.DAEMON)
+        daemon = self._daemon_names.get(name, convert.DAEMON)
         inside = ["emacsclient", "--tty", f"--socket-name={daemon}"]
         where = ["kubectl", *self._kubectl_options, "--namespace", self.namespace]
         return [*where, "exec", "--stdin", "--tty", pod_of(name), "--container", "emacs", "--", *inside]
@@ -223,28 +222,28 @@ class ClusterBackend:
 
     async def submit(self, work: Work) -> Handle:
         """Creates an EfritRequest; one with the same key is the same request."""
-        name = states.request_name(work, secrets.token_hex(10))
+        name = convert.request_name(work, secrets.token_hex(10))
         if work.key is not None:
             found = await self._find(name)
             if found is not None:
                 return self._same(work, found)
         target = await self._target(work)
-        wanted = states.manifest(work, name, target)
+        wanted = convert.manifest(work, name, target)
         try:
-            made = await self.api.create(REQUESTS, self.namespace, wanted)
+            made = await self.api.create(wanted, self.namespace)
         except Conflict:
             found = await self._find(name)
             if found is None or work.key is None:
                 raise
             return self._same(work, found)
-        return states.request_of(made).handle
+        return convert.request_of(made).handle
 
     def _same(self, work: Work, found: Json) -> Handle:
-        told = found["metadata"].get("annotations", {}).get(states.DIGEST)
-        wanted = states.manifest(work, "-", {})["metadata"]["annotations"][states.DIGEST]
+        told = found["metadata"].get("annotations", {}).get(convert.DIGEST)
+        wanted = convert.manifest(work, "-", {})["metadata"]["annotations"][convert.DIGEST]
         if told != wanted:
             raise Conflict(f"the key {work.key!r} was used before for other work", "choose another key")
-        return states.request_of(found).handle
+        return convert.request_of(found).handle
 
     async def _find(self, name: str) -> Json | None:
         try:
@@ -276,7 +275,7 @@ class ClusterBackend:
 
     async def get(self, handle: Handle) -> RequestState:
         """As it is now. Raises `RequestNotFound`."""
-        return states.request_of(await self._request(handle))
+        return convert.request_of(await self._request(handle))
 
     async def _request(self, handle: Handle) -> Json:
         found = await self._find(handle.id)
@@ -299,7 +298,7 @@ class ClusterBackend:
 
     def _changes(self, handle: Handle) -> AsyncIterator[RequestState]:
         return states_of(
-            self.api, REQUESTS, self.namespace, handle.id, states.request_of, lambda: _gone(handle, self.namespace)
+            self.api, REQUESTS, self.namespace, handle.id, convert.request_of, lambda: _gone(handle, self.namespace)
         )
 
     async def cancel(self, handle: Handle) -> RequestState:
@@ -308,12 +307,12 @@ class ClusterBackend:
             found = await self.api.patch(REQUESTS, self.namespace, handle.id, {"spec": {"cancel": True}})
         except NotFound as error:
             raise _gone(handle, self.namespace) from error
-        return states.request_of(found)
+        return convert.request_of(found)
 
     async def result(self, handle: Handle) -> str:
         """The whole result: from the status, from the Secret it names, or from the workspace volume."""
         found = await self._request(handle)
-        state = states.request_of(found)
+        state = convert.request_of(found)
         if not state.final:
             raise NotFinished(f"{handle.id} is {state.reason}: it has no result yet", f"efrit wait {handle.id}")
         reference = found.get("status", {}).get("resultRef")
@@ -333,12 +332,14 @@ class ClusterBackend:
         name = reference.get("secretName")
         try:
             if name is not None:
-                data = decoded(await self.api.get("secrets", self.namespace, name), reference.get("key", ""))
+                data = decoded(await self.api.get(SECRETS, self.namespace, name), reference.get("key", ""))
                 if data is not None:
                     return data
                 raise NotFound(f"the Secret {name} has no such key")
             pod = pod_of(state.handle.instance or "")
-            return await self.api.read(self.namespace, pod, "emacs", ["cat", "--", str(reference["workspacePath"])])
+            return await self.api.exec_output(
+                self.namespace, pod, "emacs", ["cat", "--", str(reference["workspacePath"])]
+            )
         except NotFound as error:
             raise ResultGone(f"the whole result of {state.handle.id} is no longer there: {error}") from error
 
@@ -371,7 +372,7 @@ class ClusterBackend:
         query = {} if instance is None else {"fieldSelector": f"status.instanceName={instance}"}
         found, _ = await self.api.list(REQUESTS, self.namespace, **query)
         epoch = datetime.fromtimestamp(0, UTC)
-        ordered = sorted((states.request_of(each) for each in found), key=lambda each: each.created or epoch)
+        ordered = sorted((convert.request_of(each) for each in found), key=lambda each: each.created or epoch)
         return ordered if limit is None else ordered[-limit:]
 
 
@@ -400,7 +401,7 @@ def _gone(handle: Handle, namespace: str) -> RequestNotFound:
 
 
 def _says(found: Json, kind: str, status: str) -> bool:
-    told = states.condition(found, kind)
+    told = convert.condition(found, kind)
     current = told.get("observedGeneration") in (None, found["metadata"].get("generation"))
     return bool(current and told.get("status") == status)
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import Any
 
-from efrit.client.cluster import states
-from efrit.client.cluster.api import GROUP, Api
+from efrit.client.cluster import convert
+from efrit.client.cluster.api import Api
 from efrit.client.errors import ClientError
 from efrit.client.interface import Finding, InstanceStatus
+from efrit.kube.resources import INSTANCES, REQUESTS, SELF_ACCESS_REVIEWS, Resource
 
 _OVERLOOKED_SECONDS = 15.0
 
@@ -20,11 +23,11 @@ async def examine(api: Api, namespace: str, place: str) -> list[Finding]:
         return [Finding("API server", False, error.message, error.advice)]
     findings = [Finding("API server", True, f"{version.get('gitVersion')} ({place})")]
     try:
-        await api.call("GET", f"/apis/{GROUP}")
+        await api.call("GET", INSTANCES.root)
     except ClientError as error:
-        remedy = "install the operator: docs/install.md"
-        return [*findings, Finding("operator", False, f"{GROUP} is not served: {error.message}", remedy)]
-    findings += [await _right(api, namespace, verb, plural) for verb, plural in _NEEDED]
+        detail = f"{INSTANCES.api_version} is not served: {error.message}"
+        return [*findings, Finding("operator", False, detail, "install the operator: docs/install.md")]
+    findings += [await _right(api, namespace, verb, resource) for verb, resource in _NEEDED]
     try:
         findings += await _instances(api, namespace)
         findings += await _requests(api, namespace)
@@ -34,54 +37,63 @@ async def examine(api: Api, namespace: str, place: str) -> list[Finding]:
 
 
 _NEEDED = (
-    ("create", "efritrequests"),
-    ("watch", "efritrequests"),
-    ("patch", "efritrequests"),
-    ("list", "efritinstances"),
+    ("create", REQUESTS),
+    ("watch", REQUESTS),
+    ("patch", REQUESTS),
+    ("list", INSTANCES),
 )
 
 
-async def _right(api: Api, namespace: str, verb: str, plural: str) -> Finding:
-    wanted = {"namespace": namespace, "verb": verb, "group": "efrit.dev", "resource": plural}
-    review = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": wanted},
-    }
-    found = await api.call("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body=review)
-    allowed = bool(found.get("status", {}).get("allowed"))
+async def _right(api: Api, namespace: str, verb: str, resource: Resource) -> Finding:
+    plural = resource.plural
+    attributes = {"namespace": namespace, "verb": verb, "group": resource.group, "resource": plural}
+    status = await api.review(SELF_ACCESS_REVIEWS, {"resourceAttributes": attributes})
+    allowed = bool(status.get("allowed"))
     remedy = f"have somebody bind a role to you that may {verb} {plural} in {namespace}"
     return Finding("rights", allowed, f"you may {'' if allowed else 'not '}{verb} {plural}", remedy)
 
 
 async def _instances(api: Api, namespace: str) -> list[Finding]:
     now = datetime.now(UTC)
-    found, _ = await api.list("efritinstances", namespace)
-    if not found:
+    objects, _ = await api.list(INSTANCES, namespace)
+    if not objects:
         return [Finding("instances", False, f"there are none in {namespace}", "efrit start NAME")]
     findings = []
-    for each in found:
-        instance = states.instance_of(each, now)
-        created = states.moment(each["metadata"]["creationTimestamp"]) or now
-        overlooked = not each.get("status") and (now - created).total_seconds() > _OVERLOOKED_SECONDS
+    for obj in objects:
+        instance = convert.instance_of(obj, now)
+        created = convert.moment(obj["metadata"]["creationTimestamp"]) or now
+        overlooked = not obj.get("status") and (now - created).total_seconds() > _OVERLOOKED_SECONDS
         ok = instance.status is not InstanceStatus.ERROR and not overlooked
         remedy = "is the operator running? kubectl get pods -A -l app.kubernetes.io/name=efrit-operator"
         if not overlooked:
             remedy = f"kubectl describe efi/{instance.id} --namespace {namespace}"
         findings.append(Finding(f"instance {instance.id}", ok, f"{instance.reason}: {instance.message}", remedy))
+        findings += _model(instance.id, obj, remedy)
     return findings
+
+
+def _model(name: str, instance: Mapping[str, Any], remedy: str) -> list[Finding]:
+    """Return what keeps the instance from asking its model, as its condition ModelReady says."""
+    conditions = (instance.get("status") or {}).get("conditions") or []
+    return [
+        Finding(f"model of {name}", False, str(condition.get("message") or condition.get("reason")), remedy)
+        for condition in conditions
+        if condition.get("type") == "ModelReady" and condition.get("status") == "False"
+    ]
 
 
 async def _requests(api: Api, namespace: str) -> list[Finding]:
     now = datetime.now(UTC)
-    found, _ = await api.list("efritrequests", namespace)
-    open_ones = [each for each in map(states.request_of, found) if not each.final]
+    objects, _ = await api.list(REQUESTS, namespace)
+    open_requests = [request for request in map(convert.request_of, objects) if not request.final]
     lost = [
-        each.handle.id
-        for each in open_ones
-        if each.queued is None and each.created and (now - each.created).total_seconds() > _OVERLOOKED_SECONDS
+        request.handle.id
+        for request in open_requests
+        if request.queued is None
+        and request.created
+        and (now - request.created).total_seconds() > _OVERLOOKED_SECONDS
     ]
-    detail = f"{len(open_ones)} are open" + (
+    detail = f"{len(open_requests)} are open" + (
         f", {len(lost)} of them not handed over: {', '.join(lost[:5])}" if lost else ""
     )
     return [Finding("requests", not lost, detail, "efrit requests NAME -o yaml tells why" if lost else "")]

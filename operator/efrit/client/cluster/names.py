@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from efrit.client.cluster.api import Api, configuration
+from efrit.client.cluster.api import Api, load_connection
+from efrit.kube.resources import NAMESPACES
 
 
 def contexts(kubeconfig: Path | None) -> list[str]:
@@ -15,20 +16,20 @@ def contexts(kubeconfig: Path | None) -> list[str]:
     named = (
         [kubeconfig] if kubeconfig else [Path(part) for part in os.environ.get("KUBECONFIG", "").split(":") if part]
     )
-    found = set()
+    names = set()
     for path in named or [Path("~/.kube/config").expanduser()]:
         loaded = yaml.safe_load(path.read_text(encoding="utf-8")) if path.exists() else None
         entries = loaded.get("contexts") if isinstance(loaded, dict) else None
-        found |= {str(each["name"]) for each in entries or () if isinstance(each, dict) and "name" in each}
-    return sorted(found)
+        names |= {str(entry["name"]) for entry in entries or () if isinstance(entry, dict) and "name" in entry}
+    return sorted(names)
 
 
 async def namespaces(kubeconfig: Path | None, context: str | None) -> list[str]:
     """Return the namespaces of the cluster, by name. Raises `ClientError`, `Forbidden` without the right to list."""
-    connection, _, _ = await configuration(kubeconfig, context, None)
-    api = Api(connection)
+    connection = await load_connection(kubeconfig, context, None)
+    api = Api(connection.configuration)
     try:
-        found = await api.call("GET", "/api/v1/namespaces", query={"limit": "500"})
-        return sorted(str(each["metadata"]["name"]) for each in found.get("items", ()))
+        page = await api.call("GET", NAMESPACES.path(), query={"limit": "500"})
+        return sorted(str(item["metadata"]["name"]) for item in page.get("items", ()))
     finally:
         await api.close()

@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Mapping
 from typing import Any
 
-from efrit.client.cluster.states import DIGEST, condition, moment
+from efrit.client.cluster.convert import DIGEST, condition, moment
 from efrit.client.errors import Refused
 from efrit.client.interface import Outcome
 from efrit.client.plans import (
@@ -26,6 +26,7 @@ from efrit.client.plans import (
     PlanState,
     Task,
 )
+from efrit.kube.resources import PLANS
 
 Json = Mapping[str, Any]
 
@@ -198,12 +199,8 @@ def named_target(new: NewPlan, spec: dict[str, Any]) -> dict[str, Any] | None:
 
 def plan_manifest(name: str, spec: Json, named: Json | None, chosen: Json) -> dict[str, Any]:
     """The EfritPlan: `named` is who was named to do it, `chosen` who does."""
-    return {
-        "apiVersion": "efrit.dev/v1alpha1",
-        "kind": "EfritPlan",
-        "metadata": {"name": name, "annotations": {DIGEST: plan_digest(spec, named)}},
-        "spec": {**spec, **chosen},
-    }
+    annotations = {DIGEST: plan_digest(spec, named)}
+    return PLANS.manifest({"name": name, "annotations": annotations}, spec={**spec, **chosen})
 
 
 def plan_digest(spec: Json, named: Json | None) -> str:

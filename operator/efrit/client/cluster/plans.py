@@ -12,19 +12,17 @@ from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from efrit.client.cluster.api import Api, Json, path
-from efrit.client.cluster.following import states_of
+from efrit.client.cluster.api import Api, Json
+from efrit.client.cluster.convert import DIGEST
 from efrit.client.cluster.plan_states import named_target, plan_digest, plan_manifest, plan_name, plan_of, plan_spec
-from efrit.client.cluster.states import DIGEST
+from efrit.client.cluster.watch_object import states_of
 from efrit.client.errors import Conflict, NotFound, NotReady, PlanNotFound, Refused
 from efrit.client.interface import ANY_INSTANCE, Backend
 from efrit.client.placement import least_loaded, unnamed
 from efrit.client.plan_history import history_of
 from efrit.client.plans import Change, NewPlan, PlanState
+from efrit.kube.resources import PLANS
 
-PLANS = "efritplans"
-
-_JSON_PATCH = "application/json-patch+json"
 _AMEND_TRIES = 30
 _CHANGES: dict[Change, Json] = {
     Change.SUSPEND: {"suspend": True},
@@ -47,20 +45,20 @@ class ClusterPlans:
         named = named_target(new, spec)
         name = plan_name(new, spec["intent"]["description"], secrets.token_hex(3)[:5])
         fixed = new.name is not None or new.key is not None
-        if fixed and (found := await self._find(name)) is not None:
-            return _same(found, plan_digest(spec, named))
+        if fixed and (obj := await self._find(name)) is not None:
+            return _same(obj, plan_digest(spec, named))
         wanted = plan_manifest(name, spec, named, await self._target(named))
         try:
-            return plan_of(await self._api.create(PLANS, self._namespace, wanted))
+            return plan_of(await self._api.create(wanted, self._namespace))
         except Conflict:
-            found = await self._find(name)
-            if found is None or not fixed:
+            obj = await self._find(name)
+            if obj is None or not fixed:
                 raise
-            return _same(found, plan_digest(spec, named))
+            return _same(obj, plan_digest(spec, named))
 
     async def _target(self, named: Json | None) -> Json:
         if named is None:
-            return {"instanceRef": {"name": unnamed(each.id for each in await self._backend.instances())}}
+            return {"instanceRef": {"name": unnamed(instance.id for instance in await self._backend.instances())}}
         if (instance := (named.get("instanceRef") or {}).get("name")) == ANY_INSTANCE:
             return {"instanceRef": {"name": least_loaded(await self._backend.instances()).id}}
         if instance:
@@ -70,19 +68,19 @@ class ClusterPlans:
 
     async def plans(self) -> Sequence[PlanState]:
         """All of the namespace, oldest first."""
-        found, _ = await self._api.list(PLANS, self._namespace)
+        objects, _ = await self._api.list(PLANS, self._namespace)
         epoch = datetime.fromtimestamp(0, UTC)
-        return sorted(map(plan_of, found), key=lambda each: (each.created or epoch, each.name))
+        return sorted(map(plan_of, objects), key=lambda state: (state.created or epoch, state.name))
 
     async def plan(self, name: str) -> PlanState:
         """As it is now. Raises `PlanNotFound`."""
         return plan_of(await self._plan(name))
 
     async def _plan(self, name: str) -> Json:
-        found = await self._find(name)
-        if found is None:
+        obj = await self._find(name)
+        if obj is None:
             raise self._gone(name)
-        return found
+        return obj
 
     async def _find(self, name: str) -> Json | None:
         try:
@@ -99,10 +97,10 @@ class ClusterPlans:
         if not text.strip():
             raise Refused("there is nothing to add: the amendment is empty", "say what was forgotten")
         for _ in range(_AMEND_TRIES):
-            found = await self._plan(name)
-            _open(found, "nobody would read an amendment")
-            version = found["metadata"]["resourceVersion"]
-            if found["spec"].get("amendments") is not None:
+            obj = await self._plan(name)
+            _open(obj, "nobody would read an amendment")
+            version = obj["metadata"]["resourceVersion"]
+            if obj["spec"].get("amendments") is not None:
                 patch: list[Json] = [{"op": "add", "path": "/spec/amendments/-", "value": text}]
             else:
                 # The list itself is made only where nobody else has made it meanwhile.
@@ -121,16 +119,14 @@ class ClusterPlans:
         raise NotReady(f"{name} changes all the time: the amendment was not added", "try again")
 
     async def _patch(self, name: str, patch: Sequence[Json]) -> Json:
-        where = path(PLANS, self._namespace, name)
-        query = {"fieldManager": "efrit-client", "fieldValidation": "Strict"}
-        return await self._api.call("PATCH", where, body=patch, content_type=_JSON_PATCH, query=query)
+        return await self._api.json_patch(PLANS, self._namespace, name, patch)
 
     async def change_plan(self, name: str, change: Change) -> PlanState:
         """Sets spec.suspend or spec.cancel; the operator does the rest."""
-        found = await self._plan(name)
-        if change is Change.CANCEL and plan_of(found).final:
-            return plan_of(found)
-        _open(found, f"there is nothing to {change}")
+        obj = await self._plan(name)
+        if change is Change.CANCEL and plan_of(obj).final:
+            return plan_of(obj)
+        _open(obj, f"there is nothing to {change}")
         try:
             return plan_of(await self._api.patch(PLANS, self._namespace, name, {"spec": _CHANGES[change]}))
         except NotFound as error:
@@ -144,14 +140,14 @@ class ClusterPlans:
         return PlanNotFound(f"there is no plan {name} in the namespace {self._namespace}", "see `efrit plan list`")
 
 
-def _same(found: Json, wanted: str) -> PlanState:
-    name = found["metadata"]["name"]
-    if (found["metadata"].get("annotations") or {}).get(DIGEST) != wanted:
+def _same(obj: Json, wanted: str) -> PlanState:
+    name = obj["metadata"]["name"]
+    if (obj["metadata"].get("annotations") or {}).get(DIGEST) != wanted:
         raise Conflict(f"there is a plan {name} already, with something else in it", "choose another name or key")
-    return plan_of(found)
+    return plan_of(obj)
 
 
-def _open(found: Json, why: str) -> None:
-    state = plan_of(found)
+def _open(obj: Json, why: str) -> None:
+    state = plan_of(obj)
     if state.final:
         raise Refused(f"{state.name} is over ({state.reason}): {why}", "create a new plan")

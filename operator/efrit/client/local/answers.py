@@ -5,7 +5,6 @@ Who writes an answer is Emacs, or whatever ran in it: what does not fit is told 
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from datetime import datetime
@@ -24,7 +23,8 @@ from efrit.client.interface import (
     SessionStatus,
     Usage,
 )
-from efrit.protocol.weight import too_heavy
+from efrit.protocol.answer_rules import concluded, contradicts_itself, is_another_result
+from efrit.protocol.json_limits import too_heavy
 
 _SENTENCES = {
     Reason.QUEUED: "It waits for its turn.",
@@ -100,31 +100,21 @@ def _problem(handle: Handle, answer: Mapping[str, Any]) -> str:
         return "it is not a JSON object"
     if answer.get("id") != handle.id:
         return "it answers another request"
-    result, sha256 = answer.get("result"), answer.get("sha256")
-    whole = isinstance(result, str) and not answer.get("truncated") and not answer.get("result_path")
-    if (
-        whole
-        and isinstance(sha256, str)
-        and hashlib.sha256(str(result).encode(errors="surrogatepass")).hexdigest() != sha256
-    ):
+    whole = not answer.get("truncated") and not answer.get("result_path")
+    if is_another_result(_text(answer.get("result")), _text(answer.get("sha256")), whole=whole):
         return "its result is not the one its sha256 speaks of"
     reason = _reason(answer)
-    outcome = _outcome(answer, reason)
-    succeeded = reason is Reason.SUCCEEDED
-    # As the queue's own reader: partial work may end with any reason.
-    unlikely = Outcome.FAILURE if succeeded else Outcome.SUCCESS
-    if (answer.get("status") == "success") is not succeeded or outcome is unlikely:
+    if contradicts_itself(str(answer.get("status")), reason, _outcome(answer, reason)):
         return "its status, reason and outcome contradict each other"
     return ""
 
 
 def _reason(answer: Mapping[str, Any]) -> Reason:
-    # A writer of the plain 1.0.0 format says enough with its status.
-    plain = {"success": Reason.SUCCEEDED, "timeout": Reason.TIMED_OUT}
     try:
-        found = Reason(answer["reason"])
-    except (KeyError, ValueError):
-        return plain.get(str(answer.get("status")), Reason.EVAL_ERROR)
+        found = Reason(concluded(answer)["reason"])
+    except ValueError:
+        # A later version's word: the status says enough.
+        found = Reason(concluded({"status": answer.get("status")})["reason"])
     return found if found.final else Reason.EVAL_ERROR
 
 

@@ -47,17 +47,19 @@ from efrit.client.local.files import QueueFiles
 from efrit.client.local.instances import instance_of, stats_of
 from efrit.client.local.legacy import adopt
 from efrit.client.local.model import NAME, differences, settings_in
-from efrit.client.local.patience import Patience
+from efrit.client.local.poll_interval import PollInterval
+from efrit.client.local.request_file import check, id_of, request_for
 from efrit.client.local.settings import (
     LocalInstance,
     LocalSettings,
     add_instance,
+    check_queue_is_unique,
     config_path,
     daemon_name,
     load,
+    load_named,
     new_instance,
 )
-from efrit.client.local.work import check, id_of, request_for
 from efrit.client.placement import least_loaded, unnamed
 from efrit.protocol.ids import is_request_id
 
@@ -91,7 +93,7 @@ class LocalBackend:
     @classmethod
     def configured(cls, path: Path | None = None, notify: Callable[[str], None] = lambda text: None) -> LocalBackend:
         """With the settings in `path`, or in the usual file. Raises `WrongSettings`."""
-        settings, notices = adopt(load(path or config_path(os.environ)))
+        settings, notices = adopt(load_named(path) if path else load(config_path(os.environ)))
         for each in notices:
             notify(each)
         return cls(settings, notify)
@@ -133,7 +135,7 @@ class LocalBackend:
         return self._instances()
 
     def _instances(self) -> list[Instance]:
-        return [instance_of(self._daemon(name)) for name in sorted(self.settings.instances)]
+        return [instance_of(self._daemon(name)) for name in sorted(self.settings.known())]
 
     async def instance(self, name: str) -> Instance:
         """One. Raises `InstanceNotFound`."""
@@ -141,11 +143,14 @@ class LocalBackend:
 
     async def start(self, name: str, setup: Setup | None = None) -> Started:
         """Starts its Emacs. One that is not in the configuration is added to it."""
+        from efrit.client.local.model_probe import key_problem
+
         setup = setup or Setup()
         if setup.image is not None:
             raise Refused("an instance on this machine has no image", "leave the image out, or name a cluster")
         known = self.settings.instances.get(name)
         wanted = _with(setup, known or new_instance(name))
+        check_queue_is_unique(self.settings.path, self.settings.instances, wanted)
         if known is not None and wanted != known and self._daemon(name).running() is not None:
             raise Refused(
                 f"{name} runs already, with other directories, another daemon name or another choice of init file",
@@ -155,6 +160,9 @@ class LocalBackend:
         daemon = self._daemons[name] = Daemon(wanted, QueueFiles(wanted.queue_dir))
         if before is not None:
             before.files.close()
+        if daemon.running() is None and (problem := key_problem(os.environ)) is not None:
+            # Told before the start: Emacs may refuse to, and evals need no key.
+            self._notify(f"{name} cannot ask a model: {problem}")
         started = await _in_a_thread(lambda: self._start(daemon))
         # Only what has started is remembered: a slip in a name or a directory leaves nothing behind.
         if wanted != known:
@@ -252,14 +260,14 @@ class LocalBackend:
         if not daemon.serves():
             self._wake(daemon)
         handle = Handle(rid, daemon.instance.id)
-        patience, began = Patience(self.settings.polling_interval), time.monotonic()
+        interval, began = PollInterval(self.settings.polling_interval), time.monotonic()
         try:
             self._store(daemon, rid, work)
             while not daemon.files.answered(rid):
                 waited = time.monotonic() - began
                 if waited > seconds:
                     return handle, None
-                time.sleep(patience.pause(waited))
+                time.sleep(interval.pause(waited))
         except KeyboardInterrupt as pressed:
             if not daemon.files.knows(rid):
                 raise
@@ -299,33 +307,33 @@ class LocalBackend:
 
     def _choose(self, work: Work, rid: str) -> Daemon:
         if work.pool is not None or work.selector is not None:
-            raise Refused("pools and labels are a cluster's", "name an instance, or none to have one chosen")
+            raise Refused("only a cluster has pools and labels", "leave them out, or name a cluster")
         check(work)
         if work.instance not in (None, ANY_INSTANCE):
             return self._daemon(str(work.instance))
         if work.key is not None and (daemon := self._holder(Handle(rid))) is not None:
             return daemon
-        if work.session is not None and len(self.settings.instances) > 1:
-            for name in self.settings.instances:
-                if (self.settings.instances[name].queue_dir / "sessions" / f"{work.session}.ndjson").exists():
+        if work.session is not None and len(self.settings.known()) > 1:
+            for name in self.settings.known():
+                if (self.settings.known()[name].queue_dir / "sessions" / f"{work.session}.ndjson").exists():
                     return self._daemon(name)
             raise NoInstance(f"no instance has the session {work.session}", "begin a new one")
         if work.instance is None:
-            return self._daemon(unnamed(self.settings.instances))
+            return self._daemon(unnamed(self.settings.known()))
         return self._daemon(least_loaded(self._instances()).id)
 
     def _holder(self, handle: Handle) -> Daemon | None:
         if not is_request_id(handle.id):
             return None
-        first = [handle.instance] if handle.instance in self.settings.instances else []
-        for name in (*first, *self.settings.instances):
+        first = [handle.instance] if handle.instance in self.settings.known() else []
+        for name in (*first, *self.settings.known()):
             daemon = self._daemon(str(name))
             if daemon.instance.queue_dir.is_dir() and daemon.files.knows(handle.id):
                 return daemon
         return None
 
     def _find(self, handle: Handle) -> tuple[Daemon, Handle]:
-        if handle.instance is not None and handle.instance not in self.settings.instances:
+        if handle.instance is not None and handle.instance not in self.settings.known():
             raise InstanceNotFound(f"there is no instance {handle.instance!r}", "see `efrit instances`")
         daemon = self._holder(handle)
         if daemon is None:
@@ -349,17 +357,17 @@ class LocalBackend:
 
     async def watch(self, handle: Handle, *, words: bool = False) -> AsyncIterator[Update]:
         """Its states as they change, and what the model says meanwhile."""
-        from efrit.client.local.waiting import follow
+        from efrit.client.local.supervise import follow
 
         daemon, handle = self._find(handle)
-        async for update in follow(daemon, handle, Patience(self.settings.polling_interval)):
+        async for update in follow(daemon, handle, PollInterval(self.settings.polling_interval)):
             if update.state is not None and update.state.final:
                 self._handed_over[handle.id] = daemon.files
             yield update
 
     async def cancel(self, handle: Handle) -> RequestState:
         """Takes it back if it waits; has Emacs stop it, or be stopped, if it runs."""
-        from efrit.client.local.waiting import end
+        from efrit.client.local.supervise import end
 
         daemon, handle = self._find(handle)
         if not daemon.files.answered(handle.id) and not daemon.files.withdraw(handle.id):
@@ -403,8 +411,8 @@ class LocalBackend:
             yield line
 
     async def requests(self, instance: str | None = None, *, limit: int | None = None) -> Sequence[RequestState]:
-        """The newest `limit`, or the newest 200 of each instance."""
-        names = [instance] if instance is not None else list(self.settings.instances)
+        """The newest `limit`, or the newest 200 of each instance: for who lists them again and again."""
+        names = [instance] if instance is not None else list(self.settings.known())
         found: list[RequestState] = []
         most = limit or _MOST_LISTED
         for name in names:

@@ -17,26 +17,39 @@ from efrit.client.local.daemon import LOG, Daemon, emacs_program, lisp_directory
 from efrit.client.local.files import QueueFiles
 from efrit.client.local.model import differences, settings_in
 from efrit.client.local.model_probe import probe_here
-from efrit.client.local.settings import LocalInstance, LocalSettings
+from efrit.client.local.settings import LocalInstance, LocalSettings, unknown_keys
 
 _OLDEST_EMACS = 28
 _SILENT_SECONDS = 10.0
 _LITTLE_SPACE = 64 << 20
 _NO_SPACE = 256 << 10
+_MOST_KEYS = 20
 
 
 def examine(settings: LocalSettings) -> list[Finding]:
     """Everything that has to be right for an answer to come."""
-    findings = [_configuration(settings), _emacs(), _lisp(), probe_here()]
+    findings = [_configuration(settings), *_unknown_keys(settings), _emacs(), _lisp(), probe_here()]
     for name in sorted(settings.instances):
         findings += _instance(settings.instances[name])
     return findings
 
 
 def _configuration(settings: LocalSettings) -> Finding:
+    if settings.missing:
+        return Finding("configuration", False, f"there is no {settings.path}", "correct the path in --config")
     there = settings.path.exists()
     detail = f"{settings.path}" if there else f"no {settings.path}: one instance, called default"
     return Finding("configuration", True, detail)
+
+
+def _unknown_keys(settings: LocalSettings) -> Iterator[Finding]:
+    unknown = unknown_keys(settings.path)
+    for key, meant in unknown[:_MOST_KEYS]:
+        remedy = f"did you mean '{meant}'?" if meant else "remove it"
+        yield Finding("configuration", False, f"{settings.path}: unknown key {key[:200]!r} is ignored", remedy)
+    if len(unknown) > _MOST_KEYS:
+        more = len(unknown) - _MOST_KEYS
+        yield Finding("configuration", False, f"{settings.path}: {more} more unknown keys are ignored", "remove them")
 
 
 def _emacs() -> Finding:
@@ -101,6 +114,10 @@ def _daemon(subject: str, daemon: Daemon) -> Finding:
     problem = daemon.files.heartbeat().get("problem")
     if isinstance(problem, str) and problem:
         return Finding(subject, False, f"Emacs cannot serve: {problem}", f"see {daemon.instance.queue_dir / LOG}")
+    check = daemon.files.heartbeat().get("self_check")
+    if isinstance(check, dict) and check.get("passed") is False:
+        detail = f"Emacs {emacs.pid} fails its self-check: {check.get('problem')}"
+        return Finding(subject, False, detail, f"efrit restart {name}")
     if (init := daemon.init_problem()) is not None:
         return Finding(
             subject, False, f"its init file failed: {init}", f"see {daemon.log}, then efrit restart {name}"

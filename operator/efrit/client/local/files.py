@@ -202,11 +202,10 @@ class QueueFiles:
 
     def order_stop(self, rid: str, reason: Reason) -> None:
         """Leaves the order where Emacs looks for it."""
-        from efrit.protocol.states import Reason as WireReason
         from efrit.queue.cancel import order_stop
 
         with _as_client_errors(self.root):
-            order_stop(self.disk, RequestId(rid), WireReason(reason.value))
+            order_stop(self.disk, RequestId(rid), reason)
 
     def acknowledge(self, rid: str) -> None:
         """Archives the answer: it was handed over. It can be looked at until it is swept."""

@@ -1,4 +1,4 @@
-"""An Emacs that runs and does nothing: resumed, interrupted, or ended so that the next one takes over.
+"""An Emacs that runs and does nothing, or nothing right: resumed, interrupted, or ended so that the next takes over.
 
 Looked at by whoever waits for an answer, since no other process watches over a daemon of this machine. Blocking.
 """
@@ -6,16 +6,12 @@ Looked at by whoever waits for an answer, since no other process watches over a 
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable
 from typing import Any
 
 from efrit.client.local.daemon import Daemon
-from efrit.queue.process_sample import Sample, could_run, sample
-
-SILENT_SECONDS = 3.0
-"""Silence without a request after which Emacs is interrupted: it gives a sign of life every second."""
-
-GRACE_SECONDS = 5.0
-"""From the first interrupt until Emacs is ended, as far as it could run meanwhile."""
+from efrit.queue.process_sample import HUNG_SECONDS, WAKE_SECONDS, Sample, could_run, sample
+from efrit.queue.self_check import SelfCheck, SelfCheckMonitor
 
 STALL_SECONDS = 120.0
 """Silence after which Emacs is ended whatever keeps it: it gets no CPU, or a person works in it."""
@@ -24,15 +20,22 @@ STALL_SECONDS = 120.0
 class Health:
     """What was seen of the Emacs of one daemon. Times are those of one monotonic clock, in seconds."""
 
-    def __init__(self, daemon: Daemon) -> None:
+    def __init__(self, daemon: Daemon, sample: Callable[[int], Sample | None] = sample) -> None:
         self._daemon = daemon
+        self._read_sample = sample
         self._beat: tuple[Any, Any] | None = None
         self._since = 0.0
         self._sample: tuple[Sample, float] | None = None
         self._unresponsive = 0.0
+        self._self_check = SelfCheckMonitor(STALL_SECONDS)
+        #: Why Emacs was last ended for its self-check.
+        self.problem: str | None = None
 
     def look(self, now: float) -> None:
-        """Resume an Emacs that a signal has stopped; interrupt, then end, one that is silent without a request."""
+        """Resume an Emacs that a signal has stopped; interrupt, then end, one that is silent without a request.
+
+        End one whose self-check fails or is not made.
+        """
         emacs = self._daemon.running()
         if emacs is None:
             return
@@ -40,15 +43,24 @@ class Health:
             emacs.send(signal.SIGCONT)
         heartbeat = self._daemon.files.heartbeat()
         beat = (heartbeat.get("boot"), heartbeat.get("time"))
+        if beat != self._beat:
+            self._self_check.observe(_self_check(heartbeat), now)
+        cause = self._self_check.cause(now)
+        # What a request that runs finds wrong with Emacs, its own answer tells.
+        if cause is not None and heartbeat.get("current") is None:
+            self.problem = cause.message
+            self._self_check.ended(now)
+            self._daemon.kill()
+            return
         # A request that runs may occupy Emacs: its own time limit ends it.
         if beat != self._beat or emacs.stopped or self._daemon.files.counts()[1]:
             self._beat, self._since, self._sample, self._unresponsive = beat, now, None, 0.0
             return
-        self._note(sample(emacs.pid), now)
-        hung = heartbeat.get("attended") is not True and self._unresponsive >= SILENT_SECONDS + GRACE_SECONDS
+        self._note(self._read_sample(emacs.pid), now)
+        hung = heartbeat.get("attended") is not True and self._unresponsive >= HUNG_SECONDS
         if hung or now - self._since >= STALL_SECONDS:
             self._daemon.kill()
-        elif now - self._since >= SILENT_SECONDS:
+        elif now - self._since >= WAKE_SECONDS:
             emacs.send(signal.SIGUSR2)
 
     def _note(self, seen: Sample | None, now: float) -> None:
@@ -56,3 +68,11 @@ class Health:
             before, moment = self._sample
             self._unresponsive += could_run(before, seen, now - moment)
         self._sample = None if seen is None else (seen, now)
+
+
+def _self_check(heartbeat: dict[str, Any]) -> SelfCheck:
+    boot, idle, told = str(heartbeat.get("boot")), heartbeat.get("state") == "idle", heartbeat.get("self_check")
+    if not isinstance(told, dict):
+        return SelfCheck(boot, idle)
+    passed, problem = told.get("passed") is not False, str(told.get("problem"))[:300]
+    return SelfCheck(boot, idle, told.get("time"), passed, problem, worked=heartbeat.get("processed", 0) != 0)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
-import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -124,6 +123,9 @@ def _move(old: Path, new: Path) -> bool:
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise
+        # Rarely needed, and slow to import: every eval would pay for it.
+        import shutil
+
         # Under its name only when it is whole: a copy that was cut short is made again.
         partial = new.with_name(f".{new.name}.moving")
         shutil.rmtree(partial, ignore_errors=True)

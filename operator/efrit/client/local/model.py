@@ -11,7 +11,7 @@ NAME, BASE_URL, KEY_FILE, PROXY = (
     "EFRIT_MODEL_PROXY",
 )
 DEFAULT_BASE_URL = "https://api.anthropic.com"
-"""As in the Lisp and in the EfritInstance; a test compares them."""
+"""As in the Lisp and in the EfritInstance: docs/dev/contracts.toml."""
 
 PREFIX = "EFRIT_MODEL_"
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from efrit.client.interface import Finding
 from efrit.client.local.model import BASE_URL, DEFAULT_BASE_URL, KEY_FILE, NAME, PROXY
+from efrit.protocol.enums import FEWEST_KEY_CHARACTERS
 
 SECONDS = 30
 """How long the model may take for one token: a local server may have to load it first."""
@@ -24,9 +25,6 @@ PROBE = "Reply with OK."
 _SUBJECT = "model"
 _LONGEST_ANSWER = 1 << 20
 _KEY_BYTES = 8192
-
-FEWEST_KEY_CHARACTERS = 8
-"""Emacs refuses a shorter key (efrit-secret.el; a test compares the two)."""
 
 
 def probe(environment: Mapping[str, str]) -> Finding:
@@ -55,6 +53,15 @@ def probe(environment: Mapping[str, str]) -> Finding:
     return verdict(name, url, int(status), answer)
 
 
+def key_problem(environment: Mapping[str, str]) -> str | None:
+    """Return what is wrong with the key file that `environment` names and how to mend it; None if nothing is."""
+    path = environment.get(KEY_FILE)
+    # To read a pipe may wait for ever.
+    special = path and os.path.exists(path) and not os.path.isfile(path)  # noqa: PTH110, PTH113 - pathlib raises errors
+    problem = _key(path, "")[1] if path and not special else None
+    return None if problem is None else f"{problem.detail}; {problem.remedy}"
+
+
 def verdict(name: str, url: str, status: int, answer: str) -> Finding:
     """Return what the HTTP `status` and the body `answer` of a call say. Pure."""
     if status == 200:
@@ -78,7 +85,8 @@ def _key(path: str | None, url: str) -> tuple[str | None, Finding | None]:
     try:
         key = Path(path).read_bytes()[:_KEY_BYTES].decode("ascii").strip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
-        return None, Finding(_SUBJECT, False, f"the key in {path} cannot be read: {error}", f"correct {KEY_FILE}")
+        reason = error.strerror if isinstance(error, OSError) else "it has characters other than ASCII"
+        return None, Finding(_SUBJECT, False, f"the key in {path} cannot be read: {reason}", f"correct {KEY_FILE}")
     if len(key) < FEWEST_KEY_CHARACTERS:
         detail = f"the key in {path} has fewer than {FEWEST_KEY_CHARACTERS} characters"
         return None, Finding(_SUBJECT, False, detail, "put the key of the model's API there")

@@ -1,6 +1,7 @@
 """The configuration file of this machine: which instances there are, where their queues lie.
 
-Read strictly, so that a slip is told and not passed over; unknown keys alone are left for later versions.
+Read strictly, so that a slip is told and not passed over; unknown keys alone are left for later versions
+(doctor names them).
 Knows nothing of queues or processes.
 """
 
@@ -22,6 +23,9 @@ CONFIG_VARIABLE = "EFRIT_CONFIG"
 DEFAULT = "default"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", re.ASCII)
 
+KEYS = ("instances", "polling_interval_ms", "max_concurrent_requests", "cleanup_interval_minutes")
+INSTANCE_KEYS = ("queue_dir", "daemon_name", "workspace_dir", "timeout", "auto_start", "init")
+
 
 @dataclass(frozen=True)
 class LocalInstance:
@@ -38,16 +42,30 @@ class LocalInstance:
 
 @dataclass(frozen=True)
 class LocalSettings:
-    """The whole file. `polling_interval` in seconds: the longest time between two looks at an answer."""
+    """The whole file. `polling_interval` in seconds: the longest time between two looks at an answer.
+
+    `missing`: the file was named by its caller, and is not there.
+    """
 
     path: Path
     instances: Mapping[str, LocalInstance] = field(default_factory=dict)
     polling_interval: float = 0.5
     max_concurrent_requests: int = 20
     cleanup_interval: float = 600.0
+    missing: bool = False
+
+    def known(self) -> Mapping[str, LocalInstance]:
+        """Return `instances`. Raises `WrongSettings` where the file is missing."""
+        if self.missing:
+            raise WrongSettings(
+                f"there is no configuration file {self.path}",
+                f"correct the path, or have the file written: efrit start {DEFAULT}",
+            )
+        return self.instances
 
     def instance(self, name: str) -> LocalInstance:
-        """Raises `InstanceNotFound`."""
+        """Raises `InstanceNotFound`, `WrongSettings`."""
+        self.known()
         try:
             return self.instances[name]
         except KeyError:
@@ -100,6 +118,15 @@ def new_instance(name: str) -> LocalInstance:
     return LocalInstance(name, queue, daemon_name(name, queue), data_directory() / "instances" / name / "workspace")
 
 
+def load_named(path: Path) -> LocalSettings:
+    """Return the settings in `path`, which its caller named: where it is missing, there is no instance.
+
+    Raises `WrongSettings`.
+    """
+    settings = load(path)
+    return settings if path.exists() else replace(settings, instances={}, missing=True)
+
+
 def load(path: Path) -> LocalSettings:
     """The settings in `path`; where there is no file, one instance called default. Raises `WrongSettings`."""
     given = _read(path)
@@ -107,15 +134,34 @@ def load(path: Path) -> LocalSettings:
     if entries is None:
         entries = {DEFAULT: {}}
     limits = LocalSettings(path)
+    instances: dict[str, LocalInstance] = {}
+    for name, entry in entries.items():
+        instance = _instance(path, name, entry)
+        check_queue_is_unique(path, instances, instance)
+        instances[name] = instance
     return LocalSettings(
         path,
-        {name: _instance(path, name, entry) for name, entry in entries.items()},
+        instances,
         polling_interval=_get(path, given, "polling_interval_ms", _positive, 500.0) / 1000,
         max_concurrent_requests=int(
             _get(path, given, "max_concurrent_requests", _positive, limits.max_concurrent_requests)
         ),
         cleanup_interval=60 * _get(path, given, "cleanup_interval_minutes", _positive, 10.0),
     )
+
+
+def check_queue_is_unique(path: Path, instances: Mapping[str, LocalInstance], instance: LocalInstance) -> None:
+    """Raise `WrongSettings` where another one of `instances` has the queue of `instance`.
+
+    Both would be one daemon: to stop one stops the other, and work runs where nobody meant it to.
+    """
+    queue = os.path.realpath(instance.queue_dir)
+    for other in instances.values():
+        if other.id != instance.id and os.path.realpath(other.queue_dir) == queue:
+            raise WrongSettings(
+                f"{path}: {other.id} and {instance.id} cannot both have the queue_dir {instance.queue_dir}",
+                "give each instance a directory of its own",
+            )
 
 
 def add_instance(settings: LocalSettings, instance: LocalInstance) -> LocalSettings:
@@ -141,7 +187,7 @@ def add_instance(settings: LocalSettings, instance: LocalInstance) -> LocalSetti
         entry.update(given)
 
     change_entries(settings, write)
-    return replace(settings, instances={**settings.instances, instance.id: instance})
+    return replace(settings, instances={**settings.instances, instance.id: instance}, missing=False)
 
 
 def remove_instance(settings: LocalSettings, name: str) -> LocalSettings:
@@ -170,6 +216,21 @@ def written_entries(path: Path) -> Mapping[str, Any]:
     """Return `instances` as it is in the file, empty where there is none. Raises `WrongSettings`."""
     found = _read(path).get("instances")
     return found if isinstance(found, dict) else {}
+
+
+def unknown_keys(path: Path) -> list[tuple[str, str | None]]:
+    """Return each key of the file that nothing reads, and the key that was probably meant. Raises `WrongSettings`."""
+    # Only doctor asks for this; an eval starts without it.
+    import difflib
+
+    def close(key: str, known: tuple[str, ...]) -> str | None:
+        return next(iter(difflib.get_close_matches(key[:100], known, 1, 0.6)), None)
+
+    found = [(key, close(key, KEYS)) for key in _read(path) if key not in KEYS]
+    for name, entry in written_entries(path).items():
+        unknown = [key for key in entry if key not in INSTANCE_KEYS] if isinstance(entry, dict) else []
+        found += [(f"instances.{name}.{key}", close(key, INSTANCE_KEYS)) for key in unknown]
+    return found
 
 
 def _read(path: Path) -> dict[str, Any]:

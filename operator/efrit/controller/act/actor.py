@@ -1,4 +1,4 @@
-"""Carries out actions, one after the other, and tells the sink what came of them.
+"""The one dispatcher of actions: carries them out, one after the other, and tells the store what came of them.
 
 An action that fails raises; the work queue comes back to its key later, and everything here is safe to repeat.
 """
@@ -7,48 +7,54 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from efrit.api import FINAL_PHASES, GROUP, VERSION
+from efrit.api import FINAL_PHASES
 from efrit.controller import metrics
 from efrit.controller.act.bridges import Bridges
-from efrit.controller.act.confirm_claims import confirm_claims
-from efrit.controller.act.confirm_idle import confirm_idle
+from efrit.controller.act.confirm import Confirmations
 from efrit.controller.act.event_recorder import EventRecorder
-from efrit.controller.act.explain import Explainer
 from efrit.controller.act.kube import Kube
 from efrit.controller.act.plan_actor import PlanActor
 from efrit.controller.act.result_secret import create_result
-from efrit.controller.act.sink import Sink
-from efrit.controller.decide.actions import (
+from efrit.controller.act.warning_events import WarningEvents
+from efrit.controller.model.actions import (
     Acknowledge,
     Action,
     ApplyChildren,
     ApplySecret,
+    Bind,
     CancelRequest,
     CancelWork,
     ConfirmClaims,
     ConfirmIdle,
+    ConfirmLeft,
+    ConfirmMissing,
     ConnectBridge,
     CreateRequest,
     Delete,
     DisconnectBridge,
-    Explain,
     FetchAnswer,
     FindSession,
     ListRequests,
     PatchStatus,
     PauseHandover,
     ReadResult,
+    ReadWarningEvents,
     Record,
-    ResourceKind,
+    RequeueAfter,
+    ReserveUpdate,
     ResumeHandover,
+    SettleOrphan,
     StoreResult,
     Submit,
+    Superseded,
+    Wake,
 )
-from efrit.controller.decide.views import Key
+from efrit.controller.model.keys import Key, WorkKey
+from efrit.controller.store.store import Store
 from efrit.errors import (
     ApiConflict,
     ApiError,
@@ -60,15 +66,16 @@ from efrit.errors import (
     BridgeUnreachable,
     EfritError,
     InvalidRequest,
+    NotAnswered,
     NotLeading,
     RequestConflict,
     RequestNotFound,
 )
+from efrit.kube.resources import REQUESTS, resource_named
 from efrit.protocol import RequestView, kind_label
 
 log = logging.getLogger(__name__)
 
-API_VERSION = f"{GROUP}/{VERSION}"
 USED = {
     "input": "inputTokens",
     "output": "outputTokens",
@@ -85,77 +92,106 @@ class Actor:
         self,
         kube: Kube,
         bridges: Bridges,
-        sink: Sink,
+        store: Store,
         clock: Callable[[], datetime],
         name: str,
         leading: Callable[[], bool],
     ) -> None:
         self._kube = kube
         self._bridges = bridges
-        self._sink = sink
+        self._store = store
         self._clock = clock
         self._name = name
         self._leading = leading
-        self._plans = PlanActor(kube, sink)
-        self._explainer = Explainer(kube)
+        self._plans = PlanActor(kube, store)
+        self._confirm = Confirmations(kube, store)
+        self._warnings = WarningEvents(kube)
         self._events = EventRecorder(kube, clock, name)
 
-    async def carry_out(self, action: Action) -> bool:
-        """Carry out one action; whether the rest of its decision still stands.
+    async def carry_out_all(self, key: WorkKey, actions: Iterable[Action]) -> None:
+        """Carry out a decision about `key`, action by action, as long as it stands."""
+        try:
+            for action in actions:
+                await self.carry_out(key, action)
+        except Superseded as cause:
+            log.debug("%s %s/%s: the decision is superseded: %s", *key, cause)
 
-        Raises EfritError where it should be tried again.
+    async def carry_out(self, key: WorkKey, action: Action) -> None:
+        """Carry out one action of a decision about `key`.
+
+        Raises Superseded where the rest of the decision does not stand, EfritError where it should be tried again.
         """
+        match action:
+            case RequeueAfter(after=after):
+                self._store.requeue_after(key, after)
+            case Wake(instance=instance):
+                self._store.instances.requeue(instance)
+            case ReserveUpdate(instance=instance, cause=cause):
+                # Others that are decided about while the status is being written must see it.
+                self._store.rollouts.reserve(instance, cause, self._clock())
+            case _:
+                self._require_lease(action)
+                await self._write(key, action)
+
+    def _require_lease(self, action: Action) -> None:
         # A process that was stopped for a while goes on in the middle of things: somebody else may lead by now.
         if not self._leading():
             raise NotLeading(
                 f"{self._name} cannot be sure that it holds the lease: {type(action).__name__} is not done"
             )
+
+    async def _write(self, key: WorkKey, action: Action) -> None:
         match action:
             case Submit():
-                return await self._submit(action)
+                await self._submit(action)
             case PatchStatus(droppable=True):
-                await self._tell_progress(action)
+                await self._write_progress(action)
             case PatchStatus():
-                if action.closes and not self._sink.close_begins(action.key):
-                    return False
+                self._begin_patch(action)
                 await self._patch_status(action)
             case FindSession():
                 await self._find_session(action)
             case Acknowledge(instance=instance, uid=uid):
                 await self._bridges.acknowledge(instance, uid)
-                self._sink.acknowledged(instance, uid)
+                self._store.bridges.acknowledged(instance, uid)
             case FetchAnswer():
                 await self._fetch(action)
             case CancelWork():
                 await self._cancel(action)
+            case SettleOrphan():
+                await self._settle_orphan(key, action)
             case StoreResult():
-                return await self._store_result(action)
+                await self._store_result(action)
             case ConnectBridge():
                 await self._bridges.connect(action)
             case DisconnectBridge(instance=instance):
                 await self._bridges.disconnect(instance)
             case ApplyChildren():
-                return await self._apply(action)
+                await self._apply(action)
             case ApplySecret():
-                return await self._apply_child(action.instance, action.generation, action.manifest)
+                await self._apply_child(action.instance, action.generation, action.manifest)
             case Delete():
-                return await self._delete(action)
+                await self._delete(action)
             case PauseHandover(instance=instance):
-                self._sink.pause_handover(instance)
+                self._store.instances.pause_handover(instance)
             case ResumeHandover(instance=instance):
-                self._sink.resume_handover(instance)
+                self._store.instances.resume_handover(instance)
+            case ConfirmLeft():
+                await self._confirm.left(action)
+            case ConfirmMissing():
+                await self._confirm.missing(action)
             case ConfirmClaims():
-                return await confirm_claims(self._kube, self._sink, action)
-            case ConfirmIdle(instance=instance):
-                return await confirm_idle(self._kube, self._sink, instance)
-            case Explain(instance=instance):
+                await self._confirm.claims(action)
+            case ConfirmIdle():
+                await self._confirm.idle(action)
+            case ReadWarningEvents(instance=instance):
                 # A question that is left out comes again; a worker that waits for its turn would do nothing else.
-                if not self._explainer.busy:
-                    self._sink.explained(instance, await self._explainer.explain(instance))
+                if not self._warnings.busy:
+                    self._store.instances.explained(instance, await self._warnings.explain(instance))
             case Record():
                 await self._events.record(action)
             case CreateRequest():
-                return await self._plans.create(action)
+                await self._plans.create(action)
             case CancelRequest():
                 await self._plans.cancel(action)
             case ListRequests():
@@ -163,61 +199,59 @@ class Actor:
             case ReadResult():
                 await self._plans.read(action)
             case _:
-                raise TypeError(f"{action!r} is not for the actor")
-        return True
+                raise TypeError(f"{action!r} is no action")
 
-    async def _submit(self, action: Submit) -> bool:
+    async def _submit(self, action: Submit) -> None:
         uid = str(action.request.id)
-        if not self._sink.submit_begins(action.instance, action.request_key, uid, action.handover_id):
-            return False
+        if not self._store.handovers.submit_begins(action.instance, action.request_key, uid, action.handover_id):
+            raise Superseded("the instance is not open under this id any more")
         try:
             view = await self._hand_over(action, uid)
         except InvalidRequest as error:
-            self._sink.turned_away(action.request_key, uid, error.message)
+            self._store.handovers.turned_away(action.request_key, uid, error.message)
         except EfritError as error:
             if isinstance(error, BridgeUnreachable):
-                self._sink.handed_over(action.instance, action.request_key, uid)
-            self._sink.action_failed(action.request_key, uid, "Submit", error)
+                self._store.handovers.handed_over(action.instance, action.request_key, uid)
+            self._store.requests.action_failed(action.request_key, uid, "Submit", error)
             raise
         except asyncio.CancelledError:
-            self._sink.handed_over(action.instance, action.request_key, uid)
+            self._store.handovers.handed_over(action.instance, action.request_key, uid)
             raise
         else:
-            self._sink.request_view(action.instance, view)
+            self._store.bridges.view(action.instance, view)
         finally:
-            self._sink.submit_ended(action.instance, action.request_key, uid)
-        return True
+            self._store.handovers.submit_ended(action.instance, action.request_key, uid)
 
     async def _hand_over(self, action: Submit, uid: str) -> RequestView:
         try:
             return await self._bridges.submit(action.instance, action.request)
         except RequestConflict:
             # UIDs are unique: it is the same request, handed over under other defaults of its instance.
-            self._sink.handed_over(action.instance, action.request_key, uid)
+            self._store.handovers.handed_over(action.instance, action.request_key, uid)
             return await self._bridges.read(action.instance, uid)
 
     async def _cancel(self, action: CancelWork) -> None:
         try:
             view = await self._bridges.cancel(action.instance, action.uid, action.request, running=action.running)
         except RequestNotFound:
-            self._sink.absent(action.request_key, action.uid, "")
+            self._store.handovers.absent(action.request_key, action.uid, "")
         except InvalidRequest as error:
-            self._sink.turned_away(action.request_key, action.uid, error.message)
+            self._store.handovers.turned_away(action.request_key, action.uid, error.message)
         except EfritError as error:
-            self._sink.action_failed(action.request_key, action.uid, "CancelWork", error)
+            self._store.requests.action_failed(action.request_key, action.uid, "CancelWork", error)
             raise
         else:
-            self._sink.request_view(action.instance, view)
+            self._store.bridges.view(action.instance, view)
 
     async def _fetch(self, action: FetchAnswer) -> None:
         try:
             view = await self._bridges.read(action.instance, action.uid)
         except EfritError as error:
-            self._sink.action_failed(action.request_key, action.uid, "FetchAnswer", error)
+            self._store.requests.action_failed(action.request_key, action.uid, "FetchAnswer", error)
             raise
-        self._sink.request_view(action.instance, view)
+        self._store.bridges.view(action.instance, view)
 
-    async def _tell_progress(self, action: PatchStatus) -> None:
+    async def _write_progress(self, action: PatchStatus) -> None:
         """Patch the status, on the same condition as any; one that does not succeed is dropped.
 
         The object has changed, or is final: the watch tells, and the next news of the request are better than these.
@@ -226,10 +260,10 @@ class Actor:
             obj = await self._send_patch(action)
         except ApiError as error:
             log.debug("%s/%s: how far it has come is not told: %s", *action.key, error)
-            self._sink.progress_dropped(action.key, action.uid)
+            self._store.requests.progress_dropped(action.key, action.uid)
             return
         metrics.STATUS_WRITES.labels(action.kind).inc()
-        self._sink.observe_request(obj)
+        self._store.requests.observe(obj)
 
     async def _send_patch(self, action: PatchStatus) -> dict[str, Any]:
         namespace, name = action.key
@@ -238,14 +272,36 @@ class Actor:
             "metadata": {"resourceVersion": action.resource_version, "uid": action.uid},
             "status": {**_merge(action.status, action.old), **removed},
         }
-        return await self._kube.patch_status(API_VERSION, action.kind, namespace, name, body)
+        return await self._kube.patch_status(resource_named(action.kind), namespace, name, body)
 
     async def _find_session(self, action: FindSession) -> None:
         found = ""
         selector = f"status.session.id={action.session}"
-        async for obj in self._kube.pages(API_VERSION, "EfritRequest", action.request_key[0], fieldSelector=selector):
+        async for obj in self._kube.pages(REQUESTS, action.request_key[0], fieldSelector=selector):
             found = obj["status"].get("instanceName") or found
-        self._sink.session_found(action.request_key, action.uid, found)
+        self._store.requests.session_found(action.request_key, action.uid, found)
+
+    def _begin_patch(self, action: PatchStatus) -> None:
+        """Let the store know of what others must see while the status is being written."""
+        if isinstance(action, Bind):
+            self._store.requests.assume(action.key, action.instance)
+        if action.closes and not self._store.handovers.close_begins(action.key):
+            raise Superseded("a request was handed over since the decision")
+
+    async def _settle_orphan(self, key: WorkKey, action: SettleOrphan) -> None:
+        request, instance, uid = action.request_key, action.instance, action.uid
+        is_open = await self._confirm.orphan_is_open(request, uid)
+        if is_open:
+            return
+        if is_open is None:
+            log.info("%s/%s: its work on %s is stopped: the request is deleted", *request, instance[1])
+            await self.carry_out(key, CancelWork(instance, request, uid))
+        try:
+            await self.carry_out(key, Acknowledge(instance, uid))
+        except NotAnswered:
+            log.debug("%s/%s: waiting for the end of its work", *request)
+        else:
+            self._store.bridges.orphan_settled(request)
 
     async def _patch_status(self, action: PatchStatus) -> None:
         try:
@@ -255,100 +311,79 @@ class Actor:
             await self._reread(action)
             return
         except ApiTooLarge:
-            if action.kind == "EfritRequest":
-                self._sink.cramped(action.key, action.uid)
-            elif action.kind == "EfritPlan":
-                self._sink.plans.cramped(action.key, action.uid)
+            self._store.of(action.kind).status_too_large(action.key, action.uid)
             raise
         except ApiRefused:
             # Perhaps it is final already, which the watch has yet to tell; otherwise come back later.
             await self._reread(action)
             raise
         metrics.STATUS_WRITES.labels(action.kind).inc()
-        self._observe(action.kind, obj)
+        self._store.of(action.kind).observe(obj)
         if action.kind == "EfritRequest":
             _count(action, self._clock())
         elif action.kind == "EfritInstance":
-            self._sink.status_written(action.key)
+            self._store.instances.status_written(action.key)
         elif action.status.get("phase") in FINAL_PHASES:
             metrics.PLANS_FINISHED.labels(action.status.get("reason", "")).inc()
 
     async def _reread(self, action: PatchStatus) -> None:
         try:
-            obj = await self._kube.get(API_VERSION, action.kind, *action.key)
+            obj = await self._kube.get(resource_named(action.kind), *action.key)
         except ApiNotFound:
-            self._gone(action.kind, action.key, action.uid)
+            self._store.of(action.kind).deleted(action.key, action.uid)
             return
-        self._observe(action.kind, obj)
+        self._store.of(action.kind).observe(obj)
 
-    def _observe(self, kind: ResourceKind, obj: Mapping[str, Any]) -> None:
-        match kind:
-            case "EfritRequest":
-                self._sink.observe_request(obj)
-            case "EfritPlan":
-                self._sink.plans.observe_plan(obj)
-            case _:
-                self._sink.observe_instance(obj)
-
-    def _gone(self, kind: ResourceKind, key: Key, uid: str) -> None:
-        match kind:
-            case "EfritRequest":
-                self._sink.request_gone(key, uid)
-            case "EfritPlan":
-                self._sink.plans.plan_gone(key, uid)
-            case _:
-                self._sink.instance_deleted(key, uid)
-
-    async def _apply(self, action: ApplyChildren) -> bool:
+    async def _apply(self, action: ApplyChildren) -> None:
         for manifest in action.manifests:
-            if not await self._apply_child(action.instance, action.generation, manifest):
-                return False
-        return self._sink.applied(action.instance, action.generation, action.digest)
+            await self._apply_child(action.instance, action.generation, manifest)
+        if not self._store.instances.applied(action.instance, action.generation, action.digest):
+            raise Superseded("the children are accepted, which were refused before")
 
-    async def _apply_child(self, instance: Key, generation: int, manifest: Mapping[str, Any]) -> bool:
-        """Apply one child; False where it was refused, which the store then knows."""
+    async def _apply_child(self, instance: Key, generation: int, manifest: Mapping[str, Any]) -> None:
+        """Apply one child. Raises Superseded where it was refused, which the store then knows."""
         try:
             obj = await self._kube.apply(manifest)
         except ApiRefused as error:
-            self._sink.refused(instance, generation, error.sentence)
-            return False
+            self._store.instances.refused(instance, generation, error.sentence)
+            raise Superseded("a child was refused") from error
         except ApiFailed as error:
-            if self._sink.failed(instance, generation, error.sentence):
-                return False
+            if self._store.instances.failed(instance, generation, error.sentence):
+                raise Superseded("a child could not be applied for some time") from error
             raise
         except ApiUnavailable:
             # It may have taken it all the same, which the watch may tell later, or never.
-            self._sink.apply_unanswered(instance)
+            self._store.instances.apply_unanswered(instance)
             raise
         match manifest["kind"]:
             case "StatefulSet":
-                self._sink.observe_statefulset(obj)
+                self._store.children.observe_statefulset(obj)
             case "PersistentVolumeClaim":
-                self._sink.observe_claim(obj)
+                self._store.children.observe_claim(obj)
             case "Secret":
-                self._sink.secret_applied(instance)
-        return True
+                self._store.children.secret_applied(instance)
 
-    async def _store_result(self, action: StoreResult) -> bool:
-        """Create the Secret of a result; False where it was refused, which the store then knows.
+    async def _store_result(self, action: StoreResult) -> None:
+        """Create the Secret of a result. Raises Superseded where it was refused, which the store then knows.
 
         A namespace that is being deleted refuses everything, the request included: that is no refusal of the result.
         """
         try:
             await create_result(self._kube, action.manifest)
         except ApiRefused as error:
-            self._sink.action_failed(action.request_key, action.uid, "StoreResult", error, refused=True)
-            return False
+            self._store.requests.action_failed(action.request_key, action.uid, "StoreResult", error, refused=True)
+            raise Superseded("the Secret was refused") from error
         except ApiError as error:
-            self._sink.action_failed(action.request_key, action.uid, "StoreResult", error, refused=False)
+            self._store.requests.action_failed(action.request_key, action.uid, "StoreResult", error, refused=False)
             raise
-        self._sink.result_stored(action.request_key, action.uid)
-        return True
+        self._store.requests.result_stored(action.request_key, action.uid)
 
-    async def _delete(self, action: Delete) -> bool:
-        """Delete an object; False where it has changed since, and is to be decided about anew."""
+    async def _delete(self, action: Delete) -> None:
+        """Delete an object. Raises Superseded where it has changed since the decision."""
         try:
-            await self._kube.delete(API_VERSION, action.kind, *action.key, action.uid, action.resource_version)
+            await self._kube.delete(
+                resource_named(action.kind), *action.key, uid=action.uid, resource_version=action.resource_version
+            )
         except ApiNotFound:
             log.debug("%s %s/%s is gone already", action.kind, *action.key)
         except ApiConflict:
@@ -356,14 +391,13 @@ class Actor:
             if obj is not None and action.resource_version is None:
                 raise
             if obj is not None:
-                self._observe(action.kind, obj)
-                return False
-        self._gone(action.kind, action.key, action.uid)
-        return True
+                self._store.of(action.kind).observe(obj)
+                raise Superseded("the object has changed") from None
+        self._store.of(action.kind).deleted(action.key, action.uid)
 
     async def _still_there(self, action: Delete) -> dict[str, Any] | None:
         try:
-            obj = await self._kube.get(API_VERSION, action.kind, *action.key)
+            obj = await self._kube.get(resource_named(action.kind), *action.key)
         except ApiNotFound:
             return None
         return obj if obj["metadata"]["uid"] == action.uid else None

@@ -1,6 +1,6 @@
 """The connections to the bridges: one event stream and one small connection pool per running instance.
 
-A stream resumes where it broke off; what it tells goes to the sink as it arrives. Answers are read from it, so
+A stream resumes where it broke off; its events go to the store as they arrive. Answers are read from it, so
 that an answer costs no call of its own.
 """
 
@@ -16,10 +16,10 @@ import httpx
 from httpx_sse import SSEError, aconnect_sse
 
 from efrit.controller.act.bridge_transport import BridgeTransport, read_events
-from efrit.controller.act.sink import Sink
-from efrit.controller.decide.actions import ConnectBridge
-from efrit.controller.decide.children.credentials import Identity, server_name, token
-from efrit.controller.decide.views import Key
+from efrit.controller.model.actions import ConnectBridge
+from efrit.controller.model.credentials import Identity, server_name, token
+from efrit.controller.model.keys import Key
+from efrit.controller.store.store import Store
 from efrit.errors import (
     BridgeError,
     BridgeUnreachable,
@@ -69,9 +69,9 @@ class _Link:
 class Bridges:
     """All connections. `connect` and `disconnect` say what is wanted; the rest keeps it so."""
 
-    def __init__(self, identity: Identity, sink: Sink) -> None:
+    def __init__(self, identity: Identity, store: Store) -> None:
         self._identity = identity
-        self._sink = sink
+        self._store = store
         self._links: dict[Key, _Link] = {}
         self._tls = ssl.create_default_context(cadata=identity.ca_certificate.decode())
 
@@ -100,7 +100,7 @@ class Bridges:
     async def disconnect(self, instance: Key) -> None:
         """Close the stream of an instance, if there is one."""
         await self._close(instance)
-        self._sink.bridge_closed(instance)
+        self._store.bridges.closed(instance)
 
     async def close(self) -> None:
         """Close every stream."""
@@ -139,12 +139,12 @@ class Bridges:
         return tuple(token(key, instance_uid) for key in keys if key is not None)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """A stream ends when it is cancelled; anything else is a defect and must be seen."""
+        """Log a stream that ended without being cancelled: a defect."""
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("%s: the event stream failed", task.get_name(), exc_info=error)
             for instance, link in self._links.items():
                 if link.task is task:
-                    self._sink.bridge_lost(instance, link.wanted.pod_uid, repr(error))
+                    self._store.bridges.lost(instance, link.wanted.pod_uid, repr(error))
 
     async def _close(self, instance: Key) -> None:
         link = self._links.pop(instance, None)
@@ -200,7 +200,7 @@ class Bridges:
                         raise _error(source.response)
                     async for event, event_id in read_events(source):
                         if event is not None:
-                            self._sink.bridge_event(instance, pod_uid, event)
+                            self._store.bridges.event(instance, pod_uid, event)
                         last_id, failures = event_id or last_id, 0
             except (httpx.TransportError, SSEError, EfritError) as error:
                 problem = str(error) or repr(error)
@@ -213,7 +213,7 @@ class Bridges:
                 failures = 0
             failures += 1
             log.debug("%s/%s: bridge stream: %s (failure %d)", *instance, problem, failures)
-            self._sink.bridge_lost(instance, pod_uid, problem)
+            self._store.bridges.lost(instance, pod_uid, problem)
             backoff = min(FIRST_BACKOFF_SECONDS * 1.6 ** (failures - 1), LAST_BACKOFF_SECONDS)
             await asyncio.sleep(backoff * random.uniform(0.8, 1.2))  # noqa: S311
 

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from efrit.api import GROUP, VERSION
+from efrit.api import API_VERSION
 from efrit.api.meta import rfc3339, rfc3339_micro
 from efrit.controller.act.kube import Kube
-from efrit.controller.decide.actions import Record
+from efrit.controller.model.actions import Record
 from efrit.errors import ApiError, ApiNamespaceTerminating, ApiNotFound
+from efrit.kube.resources import EVENTS
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +80,7 @@ class EventRecorder:
             self._published.move_to_end(key)
             body = {"count": known.count, "lastTimestamp": rfc3339(self._clock())}
             try:
-                await self._kube.patch("v1", "Event", action.key[0], known.name, body)
+                await self._kube.patch(EVENTS, action.key[0], known.name, body)
             except ApiNotFound:
                 # Events are deleted after an hour.
                 self._published.pop(key, None)
@@ -114,7 +115,7 @@ class EventRecorder:
             "kind": "Event",
             "metadata": {"name": f"{name}.{uuid.uuid4().hex[:16]}", "namespace": namespace},
             "involvedObject": {
-                "apiVersion": f"{GROUP}/{VERSION}",
+                "apiVersion": API_VERSION,
                 "kind": action.kind,
                 "namespace": namespace,
                 "name": name,

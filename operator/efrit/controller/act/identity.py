@@ -18,8 +18,10 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 
 from efrit.controller.act.kube import Kube
-from efrit.controller.decide.children.credentials import Identity
+from efrit.controller.model import names
+from efrit.controller.model.credentials import Identity
 from efrit.errors import ApiExists, ApiNotFound, ConfigurationError
+from efrit.kube.resources import SECRETS
 
 log = logging.getLogger(__name__)
 
@@ -32,13 +34,13 @@ async def load_identity(kube: Kube, namespace: str, name: str) -> Identity:
     Raises ConfigurationError where the Secret lacks a key.
     """
     try:
-        secret = await kube.get("v1", "Secret", namespace, name)
+        secret = await kube.get(SECRETS, namespace, name)
     except ApiNotFound:
         try:
             secret = await kube.create(_manifest(namespace, name))
             log.info("made the identity Secret %s/%s", namespace, name)
         except ApiExists:
-            secret = await kube.get("v1", "Secret", namespace, name)
+            secret = await kube.get(SECRETS, namespace, name)
     return _identity(secret)
 
 
@@ -106,7 +108,7 @@ def _manifest(namespace: str, name: str) -> dict[str, Any]:
         "metadata": {
             "name": name,
             "namespace": namespace,
-            "labels": {"app.kubernetes.io/managed-by": "efrit-operator"},
+            "labels": {names.MANAGED_BY_LABEL: names.MANAGED_BY},
         },
         "type": "Opaque",
         "data": {key: base64.b64encode(value).decode() for key, value in data.items()},

@@ -7,6 +7,7 @@ from typing import Any
 
 from efrit.controller.act.kube import Kube
 from efrit.errors import ApiExists, ApiNotFound, ApiRefused
+from efrit.kube.resources import SECRETS
 
 
 async def create_result(kube: Kube, manifest: Mapping[str, Any]) -> None:
@@ -25,7 +26,7 @@ async def create_result(kube: Kube, manifest: Mapping[str, Any]) -> None:
             **{f"/data/{key}": value for key, value in manifest["data"].items()},
         }
         try:
-            await kube.test("v1", "Secret", meta["namespace"], meta["name"], expected)
+            await kube.test(SECRETS, meta["namespace"], meta["name"], expected)
         except ApiNotFound:
             # Deleted meanwhile: the next attempt creates it.
             raise

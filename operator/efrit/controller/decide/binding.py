@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 from efrit.api import RequestReason
-from efrit.controller.decide import answers, placement
-from efrit.controller.decide.actions import Action, FindSession, Wake
-from efrit.controller.decide.case import Case
-from efrit.controller.decide.views import InstanceSnapshot
-from efrit.controller.decide.waiting import open_status, wait
+from efrit.controller.decide import final_status, placement
+from efrit.controller.decide.open_status import open_status, wait
+from efrit.controller.decide.request_context import RequestContext
+from efrit.controller.model.actions import Action, Bind, FindSession, Wake
+from efrit.controller.model.snapshots import InstanceSnapshot
 
 
-def bind(case: Case) -> list[Action]:
+def bind(context: RequestContext) -> list[Action]:
     """Record the instance that gets the request; one that sleeps wakes up because the request is its own."""
-    snapshot, request = case.snapshot, case.snapshot.request
+    snapshot, request = context.snapshot, context.snapshot.request
     if request.spec.session is not None and snapshot.session_home != "":
-        return _bind_to_session(case, request.spec.session.id)
+        return _bind_to_session(context, request.spec.session.id)
     ready, asleep = placement.choose(snapshot.candidates), placement.to_wake(snapshot.candidates)
     chosen = ready or next(iter(asleep), None)
     if chosen is None:
-        return wait(case, RequestReason.INSTANCE_NOT_READY, _no_match(case), [])
-    return _bound(case, chosen)
+        return wait(context, RequestReason.INSTANCE_NOT_READY, _no_match(context), [])
+    return _bound(context, chosen)
 
 
-def _no_match(case: Case) -> str:
+def _no_match(context: RequestContext) -> str:
     """Return why no instance gets the request: none matches, or none of those that do is ready."""
-    spec, count = case.snapshot.request.spec, len(case.snapshot.candidates)
+    spec, count = context.snapshot.request.spec, len(context.snapshot.candidates)
     if count:
         return f"None of the EfritInstances that match is ready ({count} match): waiting for one."
     if spec.pool_ref is not None:
@@ -32,43 +34,46 @@ def _no_match(case: Case) -> str:
     return "No EfritInstance has the labels of spec.selector: waiting for one."
 
 
-def move_from_lost_node(case: Case) -> list[Action] | None:
+def move_from_lost_node(context: RequestContext) -> list[Action] | None:
     """Record another instance where the node of the recorded one is lost, if the request was never handed over.
 
     A session stays where it is: no other instance knows it.
     """
-    request, target = case.snapshot.request, case.snapshot.target
+    request, target = context.snapshot.request, context.snapshot.target
     if target is None or not placement.node_is_lost(target) or request.spec.instance_ref is not None:
         return None
-    if request.spec.session is not None or case.may_be_handed_over:
+    if request.spec.session is not None or context.may_be_handed_over:
         return None
-    chosen = placement.choose(each for each in case.snapshot.candidates if each.instance.key != target.instance.key)
+    chosen = placement.choose(
+        each for each in context.snapshot.candidates if each.instance.key != target.instance.key
+    )
     if chosen is None:
         return None
     name = target.instance.metadata.name
-    return _bound(case, chosen, f"Bound to another instance: the node of EfritInstance {name} is lost.")
+    return _bound(context, chosen, f"Bound to another instance: the node of EfritInstance {name} is lost.")
 
 
-def _bound(case: Case, chosen: InstanceSnapshot, message: str = "Bound to an instance.") -> list[Action]:
+def _bound(context: RequestContext, chosen: InstanceSnapshot, message: str = "Bound to an instance.") -> list[Action]:
     update = {"instance_name": chosen.instance.metadata.name}
-    status = open_status(case, RequestReason.PENDING, message, update)
-    bound = answers.patch(case.snapshot.request, status)
+    status = open_status(context, RequestReason.PENDING, message, update)
+    patch = final_status.patch(context.snapshot.request, status)
+    bound = Bind(**{each.name: getattr(patch, each.name) for each in fields(patch)}, instance=chosen.instance.key)
     return [bound] if chosen.accepts_requests else [bound, Wake(chosen.instance.key)]
 
 
-def _bind_to_session(case: Case, session: str) -> list[Action]:
+def _bind_to_session(context: RequestContext, session: str) -> list[Action]:
     """Record the instance that has the session, ready or not: no other knows it."""
-    snapshot, request = case.snapshot, case.snapshot.request
+    snapshot, request = context.snapshot, context.snapshot.request
     home = snapshot.session_home
     if home is None:
         return [FindSession(request.key, request.metadata.uid, session)]
     for each in snapshot.candidates:
         if each.instance.metadata.name == home:
-            return _bound(case, each)
-    return answers.never_ran(
+            return _bound(context, each)
+    return final_status.never_ran(
         request,
         RequestReason.REJECTED,
         f"Session {session} is on EfritInstance {home}, which is gone or is none of those asked for: name it with "
         "spec.instanceRef, or begin a new session.",
-        case.now,
+        context.now,
     )

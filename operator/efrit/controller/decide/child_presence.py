@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Set
 
 from efrit.api import EfritInstance
-from efrit.controller.decide.children import naming
-from efrit.controller.decide.children.claims import build_claims
-from efrit.controller.decide.views import InstanceSnapshot, Key
+from efrit.controller.manifests.claims import build_claims
+from efrit.controller.model import names
+from efrit.controller.model.keys import Key
+from efrit.controller.model.snapshots import InstanceSnapshot
 
 
 def missing(kind: str, instances: Iterable[EfritInstance], found: Set[Key]) -> list[Key]:
@@ -18,7 +19,7 @@ def missing(kind: str, instances: Iterable[EfritInstance], found: Set[Key]) -> l
     return [
         each.key
         for each in instances
-        if _has(kind, each) and (each.metadata.namespace, naming.child_name(each)) not in found
+        if _has(kind, each) and (each.metadata.namespace, names.child_name(each)) not in found
     ]
 
 
@@ -33,7 +34,7 @@ def missing_claims(snapshot: InstanceSnapshot) -> list[str]:
 
 
 def known_claims(snapshot: InstanceSnapshot) -> tuple[str, ...]:
-    """Return the names of the instance's claims that are there, as far as the watch has told."""
+    """Return the names of the instance's claims that are there, as far as the watch has reported."""
     there = {claim.name for claim in snapshot.claims}
     return tuple(name for name in _claims(snapshot) if name in there)
 
@@ -52,7 +53,7 @@ def secret_due(snapshot: InstanceSnapshot) -> bool:
     if snapshot.secret_check:
         return True
     asked, applied = snapshot.explained_time, snapshot.secret_applied_time
-    reported = f'secret "{naming.secret_name(snapshot.instance)}" not found' in (snapshot.problem or "")
+    reported = f'secret "{names.secret_name(snapshot.instance)}" not found' in (snapshot.problem or "")
     return reported and (asked is None or applied is None or applied < asked)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from efrit.controller.decide.actions import Action, Explain, LookAgain
-from efrit.controller.decide.views import InstanceSnapshot
+from efrit.controller.model.actions import Action, ReadWarningEvents, RequeueAfter
+from efrit.controller.model.snapshots import InstanceSnapshot
 
 SHORTEST_PAUSE = timedelta(seconds=5)
 LONGEST_PAUSE = timedelta(seconds=60)
@@ -16,14 +16,14 @@ def explanation(snapshot: InstanceSnapshot, now: datetime) -> list[Action]:
     began = (snapshot.pod.created if snapshot.pod else snapshot.instance.metadata.creation_timestamp) or now
     age = now - began
     if age < snapshot.config.explain_after:
-        return [LookAgain(snapshot.config.explain_after - age)]
+        return [RequeueAfter(snapshot.config.explain_after - age)]
     asked = snapshot.explained_time
     if asked is None:
-        return [Explain(snapshot.instance.key), LookAgain(SHORTEST_PAUSE)]
+        return [ReadWarningEvents(snapshot.instance.key), RequeueAfter(SHORTEST_PAUSE)]
     # Half of the time it has lasted: a dozen questions in the first ten minutes, then one a minute.
     pause = min(max((asked - began) / 2, SHORTEST_PAUSE), LONGEST_PAUSE)
     # The clock may have been set back since.
     left = min(asked + pause - now, pause)
     if left > timedelta(0):
-        return [LookAgain(left)]
-    return [Explain(snapshot.instance.key), LookAgain(pause)]
+        return [RequeueAfter(left)]
+    return [ReadWarningEvents(snapshot.instance.key), RequeueAfter(pause)]

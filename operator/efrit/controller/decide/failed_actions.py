@@ -8,12 +8,12 @@ from datetime import timedelta
 
 from efrit.api import EfritInstance, RequestReason
 from efrit.api.reasons import UNSTORED_RESULT
-from efrit.controller.decide.actions import Action, LookAgain
-from efrit.controller.decide.case import Case
-from efrit.controller.decide.children import naming
-from efrit.controller.decide.room import cut
-from efrit.controller.decide.views import ActionFailure
-from efrit.controller.decide.waiting import once_it_lasts
+from efrit.controller.decide.open_status import once_it_lasts
+from efrit.controller.decide.request_context import RequestContext
+from efrit.controller.decide.status_limits import cut
+from efrit.controller.model import names
+from efrit.controller.model.actions import Action, RequeueAfter
+from efrit.controller.model.snapshots import ActionFailure
 from efrit.errors import BridgeUnreachable, QueueFull
 
 RESULT_ATTEMPTS = 4
@@ -44,40 +44,47 @@ REPORTS: Mapping[str, _Report] = {
 }
 
 
-def failure_of(case: Case, action: str) -> ActionFailure | None:
+def failure_of(context: RequestContext, action: str) -> ActionFailure | None:
     """Return the failure of this action for the request, None where it does not fail."""
-    failure = case.snapshot.failure
+    failure = context.snapshot.failure
     return failure if failure is not None and failure.action == action else None
 
 
-def report(case: Case, action: str) -> list[Action]:
+def report(context: RequestContext, action: str) -> list[Action]:
     """Return the write that says why this action is not done yet, once that has lasted a second."""
-    failure = failure_of(case, action)
+    failure = failure_of(context, action)
     if failure is None:
         return []
     said = REPORTS[action]
-    target = case.snapshot.target
+    target = context.snapshot.target
     name = f"EfritInstance {target.instance.metadata.name}" if target else "its EfritInstance"
     sentence = failure.sentence
     if failure.code == BridgeUnreachable.code:
         sentence = "its bridge does not answer."
     message = said.text.format(instance=name, sentence=cut(sentence, MAX_SENTENCE_BYTES))
-    reason, known = said.reason, case.snapshot.request.status.reason
+    reason, known = said.reason, context.snapshot.request.status.reason
     if failure.code == QueueFull.code:
         reason = RequestReason.BACKPRESSURE
     elif action == "CancelWork" and known is not None:
         reason = RequestReason(known)
-    return once_it_lasts(case, failure.first + case.snapshot.config.running_after, reason, message, {})
+    return once_it_lasts(
+        context, context.now - failure.first, context.snapshot.config.running_after, reason, message, {}
+    )
 
 
-def unstored_result(case: Case) -> str | None:
-    """Return why the result's Secret is given up, and where the whole result is; None while it may be created."""
-    failure = failure_of(case, "StoreResult")
+def unstored_result(context: RequestContext, *, truncated: bool) -> str | None:
+    """Return why the result's Secret is given up, and where the whole result is; None while it may be created.
+
+    `truncated` says that Emacs kept only the beginning.
+    """
+    failure = failure_of(context, "StoreResult")
     if failure is None or failure.refusals < RESULT_ATTEMPTS:
         return None
     text = f"{UNSTORED_RESULT} its Secret was refused: {_sentence(failure)}"
-    target = case.snapshot.target
-    return text if target is None else f"{text} {_archived(target.instance, case.snapshot.request.metadata.uid)}"
+    target = context.snapshot.target
+    if target is None:
+        return text
+    return f"{text} {_archived(target.instance, context.snapshot.request.metadata.uid, truncated=truncated)}"
 
 
 def _sentence(failure: ActionFailure) -> str:
@@ -85,26 +92,27 @@ def _sentence(failure: ActionFailure) -> str:
     return sentence if sentence.endswith(".") else f"{sentence}."
 
 
-def _archived(instance: EfritInstance, uid: str) -> str:
+def _archived(instance: EfritInstance, uid: str, *, truncated: bool) -> str:
     seconds = instance.spec.queue.archive_seconds
+    what = "What Emacs kept of the result (spec.limits.maxResultBytes)" if truncated else "The whole result"
     return (
-        f"The whole result is in {naming.QUEUE_DIR}/archive/resp_{uid}.json of pod {naming.child_name(instance)}-0 "
+        f"{what} is in {names.QUEUE_DIR}/archive/resp_{uid}.json of pod {names.child_name(instance)}-0 "
         f"for at most {seconds} s (spec.queue.archiveSeconds, archiveRequests, archiveBytes)."
     )
 
 
-def result_pause(case: Case) -> list[Action] | None:
+def result_pause(context: RequestContext) -> list[Action] | None:
     """Return what to do until the refused Secret of a result is created again; None where it is due."""
-    failure = failure_of(case, "StoreResult")
+    failure = failure_of(context, "StoreResult")
     if failure is None or failure.refusals >= RESULT_ATTEMPTS:
         return None
-    told = report(case, "StoreResult")
-    if any(not isinstance(each, LookAgain) for each in told):
+    told = report(context, "StoreResult")
+    if any(not isinstance(each, RequeueAfter) for each in told):
         # The final status is written on condition of the version that this makes.
         return told
     if failure.refusals == 0:
         return None
     pause = FIRST_PAUSE * 2 ** (failure.refusals - 1)
     # The clock may have been set back since.
-    left = min(failure.last + pause - case.now, pause)
-    return [*told, LookAgain(left)] if left > timedelta(0) else None
+    left = min(failure.last + pause - context.now, pause)
+    return [*told, RequeueAfter(left)] if left > timedelta(0) else None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from efrit.api.instance import QUEUE_HEALTHY, InstanceStatus, QueueStatus
-from efrit.controller.decide.views import InstanceSnapshot
+from efrit.controller.model.snapshots import InstanceSnapshot
 
 EARLY_WRITES = 3
 """Early writes that may follow on each other; after that, one for each `stats_every`."""
@@ -33,7 +33,7 @@ def queue_status(snapshot: InstanceSnapshot) -> QueueStatus | None:
         failed=stats.failed,
         interrupted=stats.interrupted,
         average_processing_seconds=round(stats.average_processing_seconds, 3),
-        # Ages in tenths: a finer figure would differ at every look.
+        # Ages in tenths: a finer figure would differ every time.
         oldest_pending_seconds=round(stats.oldest_pending_seconds, 1),
     )
 

@@ -12,7 +12,7 @@ from datetime import timedelta
 
 from efrit.api import EfritRequest
 from efrit.api.instance import HandoverState, InstanceHandover
-from efrit.controller.decide.views import Handover, InstanceSnapshot
+from efrit.controller.model.snapshots import Handover, InstanceSnapshot
 
 RETRY_CLOSE = timedelta(seconds=2)
 """Marking the open requests of an instance takes about a second; nothing tells when the last one is marked."""
@@ -76,6 +76,6 @@ def is_closed(snapshot: InstanceSnapshot) -> bool:
 
 
 def close_check(snapshot: InstanceSnapshot) -> timedelta | None:
-    """Return when to look again whether the instance can be closed, None where that is not open."""
+    """Return when to check again whether the instance can be closed, None where that is settled."""
     pending = is_away(snapshot) and not is_closed(snapshot) and not snapshot.may_close
     return RETRY_CLOSE if pending else None

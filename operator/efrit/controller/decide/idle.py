@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from efrit.api import InstanceReason, OperatingMode
-from efrit.controller.decide.views import InstanceSnapshot
+from efrit.api.conditions import ConditionStatus, condition_of
+from efrit.api.instance import READY
+from efrit.controller.model.snapshots import InstanceSnapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,7 @@ def idleness(snapshot: InstanceSnapshot, now: datetime) -> Idleness:
     asleep = bool(snapshot.instance.status.suspended_idle) and rules.suspend_after_seconds is not None
     if not _work_is_known(snapshot):
         return Idleness(suspended=asleep)
-    quiet = now - (last_activity(snapshot) or now)
+    quiet = now - (_quiet_since(snapshot) or now)
     waits: list[timedelta] = []
     # A suspended plan goes on from its repository, which is on the volumes.
     if rules.delete_after_seconds is not None and snapshot.suspended_plans == 0:
@@ -65,6 +67,13 @@ def has_work(snapshot: InstanceSnapshot) -> bool:
     stats = snapshot.bridge.stats
     queued = stats is not None and snapshot.available and (stats.processing > 0 or stats.pending > 0)
     return snapshot.open_requests > 0 or snapshot.active_plans > 0 or queued
+
+
+def _quiet_since(snapshot: InstanceSnapshot) -> datetime | None:
+    """Return since when the instance has nothing to do: it is not idle while it starts, however long that takes."""
+    ready = condition_of(snapshot.instance.status.conditions, READY)
+    served = ready.last_transition_time if ready is not None and ready.status == ConditionStatus.TRUE else None
+    return max((moment for moment in (last_activity(snapshot), served) if moment is not None), default=None)
 
 
 def last_activity(snapshot: InstanceSnapshot) -> datetime | None:

@@ -17,14 +17,26 @@ from efrit.api import (
 )
 from efrit.api.instance import (
     EMACS_RESPONSIVE,
+    MODEL_READY,
     QUEUE_HEALTHY,
     READY,
+    SELF_CHECK_PASSED,
     SUSPENDED,
     UPDATED,
     InstancePhase,
 )
 from efrit.controller.decide import figures, handover
-from efrit.controller.decide.actions import (
+from efrit.controller.decide.child_presence import known_claims, missing_claims, secret_due, terminating_claims
+from efrit.controller.decide.condition_state import ConditionState
+from efrit.controller.decide.explanation import explanation
+from efrit.controller.decide.idle import Idleness, idleness, last_activity, suspension_reason
+from efrit.controller.decide.model_key import model_health
+from efrit.controller.decide.queue_health import health
+from efrit.controller.decide.readiness import Finding, readiness, termination_left
+from efrit.controller.decide.rollout import Update, decide_update, nothing_runs
+from efrit.controller.decide.self_check import new_restart, restart_sentence, self_check_health
+from efrit.controller.manifests import Children, Identity, build
+from efrit.controller.model.actions import (
     Action,
     ApplyChildren,
     ApplySecret,
@@ -33,21 +45,15 @@ from efrit.controller.decide.actions import (
     ConnectBridge,
     Delete,
     DisconnectBridge,
-    LookAgain,
     PatchStatus,
     PauseHandover,
     Record,
+    RequeueAfter,
     ReserveUpdate,
     ResumeHandover,
 )
-from efrit.controller.decide.child_presence import known_claims, missing_claims, secret_due, terminating_claims
-from efrit.controller.decide.children import Children, Identity, build
-from efrit.controller.decide.explanation import explanation
-from efrit.controller.decide.idle import Idleness, idleness, last_activity, suspension_reason
-from efrit.controller.decide.queue_health import health
-from efrit.controller.decide.readiness import Finding, readiness, termination_left
-from efrit.controller.decide.rollout import Update, decide_update, nothing_runs
-from efrit.controller.decide.views import InstanceSnapshot
+from efrit.controller.model.snapshots import InstanceSnapshot
+from efrit.protocol import Stats
 
 RETRY_REFUSED = timedelta(seconds=30)
 
@@ -62,9 +68,13 @@ WARNED = {
     InstanceReason.NODE_LOST,
     InstanceReason.BRIDGE_UNREACHABLE,
     InstanceReason.NOT_RESPONDING,
+    InstanceReason.SELF_CHECK_FAILED,
     InstanceReason.DISK_FULL,
     InstanceReason.DISK_FAILING,
 }
+EMACS_RESTARTED = "EmacsRestarted"
+"""Reason of the event for a restart because of the self-check."""
+
 EXPLAINABLE = {InstanceReason.CREATING, InstanceReason.STARTING, InstanceReason.VOLUME_PENDING}
 
 
@@ -92,13 +102,13 @@ def decide_instance(snapshot: InstanceSnapshot, identity: Identity, now: datetim
         actions += explanation(snapshot, now)
     actions += _status(snapshot, finding, update, why_suspended, idle, now)
     if idle.requeue_after is not None:
-        actions.append(LookAgain(idle.requeue_after))
+        actions.append(RequeueAfter(idle.requeue_after))
     check = handover.close_check(snapshot)
     if check is not None:
-        actions.append(LookAgain(check))
+        actions.append(RequeueAfter(check))
     terminates = termination_left(snapshot, now)
     if terminates is not None and terminates > timedelta(0):
-        actions.append(LookAgain(terminates))
+        actions.append(RequeueAfter(terminates))
     return actions
 
 
@@ -139,15 +149,15 @@ def _children(
     if update.reserve is not None:
         actions.append(ReserveUpdate(snapshot.instance.key, update.reserve))
     if wait is not None:
-        actions.append(LookAgain(wait))
+        actions.append(RequeueAfter(wait))
     elif manifests:
         meta = snapshot.instance.metadata
         actions.append(ApplyChildren(snapshot.instance.key, meta.generation, tuple(manifests), children.digest))
     secret = next(each for each in children.others if each["kind"] == "Secret")
     if wait is None and secret not in manifests and secret_due(snapshot):
         actions.append(ApplySecret(snapshot.instance.key, snapshot.instance.metadata.generation, secret))
-    if update.look_again is not None:
-        actions.append(LookAgain(update.look_again))
+    if update.requeue_after is not None:
+        actions.append(RequeueAfter(update.requeue_after))
     return update, actions
 
 
@@ -256,11 +266,11 @@ def _status(
         return []
     pause = figures.pause(snapshot, now)
     if pause > timedelta(0):
-        return [LookAgain(pause)]
+        return [RequeueAfter(pause)]
     if figures.differ_alone(new, old):
         due = figures.due(snapshot)
         if due is not None and due > now:
-            return [LookAgain(due - now)]
+            return [RequeueAfter(due - now)]
     meta = instance.metadata
     actions: list[Action] = [
         PatchStatus(
@@ -282,7 +292,20 @@ def _status(
     told = condition_of(old.conditions, UPDATED)
     if update.reason == UpdateReason.FAILED and (told is None or told.reason != update.reason.value):
         actions.append(_event(instance, "Warning", update.reason.value, update.message))
+    model = condition_of(new.conditions, MODEL_READY)
+    if model is not None and model.status == ConditionStatus.FALSE:
+        told = condition_of(old.conditions, MODEL_READY)
+        if told is None or told.reason != model.reason:
+            actions.append(_event(instance, "Warning", model.reason, model.message))
+    restart = new_restart(_heard(snapshot), old)
+    if restart is not None:
+        actions.append(_event(instance, "Warning", EMACS_RESTARTED, restart_sentence(restart)))
     return actions
+
+
+def _heard(snapshot: InstanceSnapshot) -> Stats | None:
+    """Return the figures of the running pod."""
+    return snapshot.bridge.stats if snapshot.available else None
 
 
 def found_ready_before(snapshot: InstanceSnapshot) -> bool:
@@ -309,30 +332,42 @@ def _new_status(
     now: datetime,
 ) -> InstanceStatus:
     old, generation = snapshot.instance.status, snapshot.instance.metadata.generation
-    stats = snapshot.bridge.stats if snapshot.available else None
+    stats = _heard(snapshot)
     ready = finding.reason == InstanceReason.READY
     is_suspended = why_suspended is not None and snapshot.pod is None
     true, false, unknown = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
     if stats is None:
-        responsive = (unknown, InstanceReason.STARTING, "Emacs has not been heard of yet.")
+        responsive = ConditionState(unknown, InstanceReason.STARTING, "Emacs has not been heard of yet.")
     elif stats.emacs.alive and stats.emacs.responsive:
-        responsive = (true, InstanceReason.RESPONDING, "Emacs gives signs of life.")
+        responsive = ConditionState(true, InstanceReason.RESPONDING, "Emacs is responding.")
+    elif stats.emacs.alive and stats.emacs.self_check_problem is not None:
+        responsive = ConditionState(false, InstanceReason.SELF_CHECK_FAILED, "Emacs fails its self-check.")
     else:
-        responsive = (false, InstanceReason.NOT_RESPONDING, "Emacs gives no sign of life.")
+        responsive = ConditionState(false, InstanceReason.NOT_RESPONDING, "Emacs is not responding.")
     if why_suspended is not None:
-        suspended = (true if is_suspended else false, *_rest(snapshot, why_suspended, now))
+        suspended = ConditionState(true if is_suspended else false, *_rest(snapshot, why_suspended, now))
     else:
-        suspended = (false, InstanceReason.RUNNING, "The instance is to run.")
-    queue = health(stats, snapshot.instance)
-    conditions = old.conditions
-    for kind, (status, reason, message) in {
-        READY: (true if ready else false, finding.reason, finding.message),
-        QUEUE_HEALTHY: (queue.status, queue.reason, queue.message),
+        suspended = ConditionState(false, InstanceReason.RUNNING, "The instance is to run.")
+    model = model_health(stats, snapshot.instance)
+    # None leaves a condition as it is.
+    states = {
+        MODEL_READY: model,
+        SELF_CHECK_PASSED: self_check_health(stats, old),
+        READY: ConditionState(true if ready else false, finding.reason, finding.message),
+        QUEUE_HEALTHY: health(stats, snapshot.instance),
         EMACS_RESPONSIVE: responsive,
         SUSPENDED: suspended,
-        UPDATED: (update.status, update.reason, update.message),
-    }.items():
-        conditions = with_condition(conditions, kind, status, reason.value, message, generation=generation, now=now)
+        UPDATED: ConditionState(update.status, update.reason, update.message),
+    }
+    conditions = old.conditions
+    if model is None:
+        conditions = tuple(each for each in conditions if each.type != MODEL_READY)
+    for kind, state in states.items():
+        if state is not None:
+            status, reason, message = state
+            conditions = with_condition(
+                conditions, kind, status, reason.value, message, generation=generation, now=now
+            )
     if ready:
         phase = InstancePhase.READY
     elif finding.reason in (InstanceReason.SUSPENDED, InstanceReason.SUSPENDED_IDLE):

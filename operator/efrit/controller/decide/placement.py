@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from efrit.api import InstanceReason, OperatingMode, condition_of
 from efrit.api.instance import READY
 from efrit.controller.decide.queue_volume import disk_problem
-from efrit.controller.decide.views import InstanceSnapshot
+from efrit.controller.model.snapshots import InstanceSnapshot
 
 
 def node_is_lost(instance: InstanceSnapshot) -> bool:

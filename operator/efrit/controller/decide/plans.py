@@ -1,4 +1,4 @@
-"""What to do next about one plan: the engine says which request comes, this makes it an object and tells the status.
+"""What to do next about one plan: the engine says which request comes, this makes it an object and writes the status.
 
 The order is the protocol: what the plan's requests are is known before anything is decided, the moment it was taken
 up is written before its first request is made, and its end only when nothing of it runs any more. Nothing of a plan
@@ -12,8 +12,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from efrit.api import (
-    GROUP,
-    VERSION,
     ConditionStatus,
     EfritInstance,
     EfritPlan,
@@ -26,31 +24,31 @@ from efrit.api import (
     with_condition,
 )
 from efrit.api.instance import Limits
-from efrit.api.plan import PLAN_PART_LABEL, PLAN_STEP_LABEL, PLAN_UID_LABEL
 from efrit.api.request import COMPLETE, SUCCEEDED
-from efrit.controller.decide.actions import (
+from efrit.controller.manifests.plan_request import plan_request
+from efrit.controller.model.actions import (
     Action,
     CancelRequest,
     CreateRequest,
     Delete,
     ListRequests,
-    LookAgain,
     PatchStatus,
     ReadResult,
+    RequeueAfter,
 )
-from efrit.controller.decide.plan_views import PlanSnapshot
+from efrit.controller.model.snapshots import PlanSnapshot
 from efrit.plan import engine, view
 
 RETRY_BLOCKED = timedelta(seconds=10)
 DELETED_AT_ONCE = 20
-"""Requests of past steps that one look deletes at most: the next step should not wait for them."""
+"""Requests of past steps that one reconciliation deletes at most: the next step should not wait for them."""
 PHASES = {
     PlanReason.PENDING: PlanPhase.PENDING,
     PlanReason.RUNNING: PlanPhase.RUNNING,
     PlanReason.SUSPENDED: PlanPhase.SUSPENDED,
 }
-Judge = Callable[[engine.Known, datetime], engine.Decision]
-Describe = Callable[[engine.Known, engine.Decision, datetime], Mapping[str, Any]]
+Judge = Callable[[engine.Snapshot, datetime], engine.Decision]
+Describe = Callable[[engine.Snapshot, engine.Decision], Mapping[str, Any]]
 SIZEABLE = ("tree", "commits", "observations")
 
 
@@ -71,10 +69,10 @@ def decide_plan(
         return unread
     blocked = _blocked(snapshot, now)
     if blocked is not None:
-        return [*_tell(snapshot, blocked, now), LookAgain(RETRY_BLOCKED)]
-    known = _known(snapshot, snapshot.requests)
-    decision = judge(known, now)
-    told = _tell(snapshot, _status(snapshot, decision, describe(known, decision, now), now), now)
+        return [*_tell(snapshot, blocked, now), RequeueAfter(RETRY_BLOCKED)]
+    engine_snapshot = _engine_snapshot(snapshot, snapshot.requests)
+    decision = judge(engine_snapshot, now)
+    told = _tell(snapshot, _status(snapshot, decision, describe(engine_snapshot, decision), now), now)
     return [*_acts(snapshot, decision, told, now), *_superseded(snapshot, decision)]
 
 
@@ -85,13 +83,13 @@ def _acts(snapshot: PlanSnapshot, decision: engine.Decision, told: list[Action],
             yield CancelRequest(requests[name].key, requests[name].metadata.uid)
     match decision.action:
         case engine.Create() as create:
-            made = CreateRequest(plan.key, plan.metadata.uid, _manifest(snapshot, create))
+            made = CreateRequest(plan.key, plan.metadata.uid, plan_request(plan, _bound_to(snapshot), create))
             # The time of a plan counts from its first status; after that the work goes before the word.
             yield from [made, *told] if plan.status.start_time is not None else [*told, made]
         case engine.Wait(until=until):
             yield from told
             if until is not None:
-                yield LookAgain(max(until - now, timedelta(0)))
+                yield RequeueAfter(max(until - now, timedelta(0)))
         case _:
             yield from told
 
@@ -101,7 +99,7 @@ def _retention(plan: EfritPlan, now: datetime) -> list[Action]:
     if ttl is None or ended is None:
         return []
     left = ended + timedelta(seconds=ttl) - now
-    return [LookAgain(left)] if left > timedelta(0) else [Delete("EfritPlan", plan.key, plan.metadata.uid)]
+    return [RequeueAfter(left)] if left > timedelta(0) else [Delete("EfritPlan", plan.key, plan.metadata.uid)]
 
 
 def _unread(snapshot: PlanSnapshot, requests: Iterable[EfritRequest]) -> Iterator[Action]:
@@ -115,17 +113,17 @@ def _unread(snapshot: PlanSnapshot, requests: Iterable[EfritRequest]) -> Iterato
             )
 
 
-# What the engine is told.
+# The snapshot of the engine.
 
 
-def _known(snapshot: PlanSnapshot, requests: Mapping[str, EfritRequest]) -> engine.Known:
+def _engine_snapshot(snapshot: PlanSnapshot, requests: Mapping[str, EfritRequest]) -> engine.Snapshot:
     results = {
         name: snapshot.results.get(each.metadata.uid, each.status.result or "")
         for name, each in requests.items()
         if each.final
     }
     limits = snapshot.target.spec.limits if snapshot.target is not None else Limits()
-    return engine.Known(
+    return engine.Snapshot(
         plan=snapshot.plan,
         requests=requests,
         results=results,
@@ -182,7 +180,7 @@ def _status(
     snapshot: PlanSnapshot, decision: engine.Decision, described: Mapping[str, Any], now: datetime
 ) -> PlanStatus:
     plan = snapshot.plan
-    if snapshot.cramped:
+    if snapshot.reduced_status:
         described = {name: value for name, value in described.items() if name not in SIZEABLE}
     status = PlanStatus.model_validate({**_kept(plan.status), **described, "currentRequest": _current(decision)})
     bound = _bound_to(snapshot)
@@ -190,10 +188,14 @@ def _status(
     if isinstance(decision.action, engine.Finish):
         return _finished(plan, decision.action, status, now)
     if plan.spec.cancel:
-        return _open(plan, PlanReason.CANCELLING, "It is being cancelled: what runs is stopped.", status, now)
+        return _open(
+            plan, PlanReason.CANCELLING, "The plan is being cancelled: its running request is stopped.", status, now
+        )
     if plan.spec.suspend:
-        return _open(plan, PlanReason.SUSPENDED, "It is suspended: set spec.suspend to false to go on.", status, now)
-    reason = PlanReason.RUNNING if decision.position is not None else PlanReason.PENDING
+        return _open(
+            plan, PlanReason.SUSPENDED, "The plan is suspended: set spec.suspend to false to continue.", status, now
+        )
+    reason = PlanReason.RUNNING if decision.cursor is not None else PlanReason.PENDING
     return _open(plan, reason, decision.message, status, now)
 
 
@@ -286,37 +288,6 @@ def _bound_to(snapshot: PlanSnapshot) -> str | None:
         return plan.status.instance_name
     names = (each.status.instance_name for each in (snapshot.requests or {}).values())
     return next((name for name in names if name), None)
-
-
-def _manifest(snapshot: PlanSnapshot, create: engine.Create) -> dict[str, Any]:
-    plan, bound = snapshot.plan, _bound_to(snapshot)
-    if bound is not None:
-        target: dict[str, Any] = {"instanceRef": {"name": bound}}
-    else:
-        target = {"poolRef": plan.spec.pool_ref.to_wire() if plan.spec.pool_ref is not None else {}}
-    return {
-        "apiVersion": f"{GROUP}/{VERSION}",
-        "kind": EfritRequest.kind,
-        "metadata": {
-            "name": create.name,
-            "namespace": plan.metadata.namespace,
-            "labels": {
-                PLAN_UID_LABEL: plan.metadata.uid,
-                PLAN_STEP_LABEL: str(create.step),
-                PLAN_PART_LABEL: create.what,
-            },
-            "ownerReferences": [
-                {
-                    "apiVersion": f"{GROUP}/{VERSION}",
-                    "kind": EfritPlan.kind,
-                    "name": plan.metadata.name,
-                    "uid": plan.metadata.uid,
-                    "controller": True,
-                }
-            ],
-        },
-        "spec": {**create.spec, **target},
-    }
 
 
 def _superseded(snapshot: PlanSnapshot, decision: engine.Decision) -> Iterator[Action]:

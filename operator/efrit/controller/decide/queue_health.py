@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from efrit.api import ConditionStatus, EfritInstance, QueueReason
+from efrit.controller.decide.condition_state import ConditionState
 from efrit.controller.decide.queue_volume import disk_sentence
 from efrit.protocol import DiskProblem, Stats
 
@@ -14,31 +13,25 @@ BACKLOGGED_SHARE = 0.8
 DISK_REASONS = {DiskProblem.FULL: QueueReason.DISK_FULL, DiskProblem.FAILING: QueueReason.DISK_FAILING}
 
 
-class Health(NamedTuple):
-    """A condition's status, reason and message."""
-
-    status: ConditionStatus
-    reason: QueueReason
-    message: str
-
-
-def health(stats: Stats | None, instance: EfritInstance) -> Health:
+def health(stats: Stats | None, instance: EfritInstance) -> ConditionState:
     """Return how the queue does; Unknown without figures."""
     if stats is None:
-        return Health(ConditionStatus.UNKNOWN, QueueReason.UNKNOWN, "The instance is not running.")
+        return ConditionState(ConditionStatus.UNKNOWN, QueueReason.UNKNOWN, "The instance is not running.")
     if stats.disk is not None and stats.disk.problem is not None:
-        return Health(ConditionStatus.FALSE, DISK_REASONS[stats.disk.problem], disk_sentence(instance, stats.disk))
+        return ConditionState(
+            ConditionStatus.FALSE, DISK_REASONS[stats.disk.problem], disk_sentence(instance, stats.disk)
+        )
     max_pending = instance.spec.queue.max_pending
     message = sentence(stats)
     stuck = stats.processing == 0 and stats.oldest_pending_seconds > STALLED_AFTER_SECONDS
     if stats.pending > 0 and (stuck or not stats.emacs.alive):
-        return Health(ConditionStatus.FALSE, QueueReason.STALLED, message)
+        return ConditionState(ConditionStatus.FALSE, QueueReason.STALLED, message)
     crowded = stats.pending >= BACKLOGGED_SHARE * max_pending
     if crowded or stats.oldest_pending_seconds > BACKLOGGED_AFTER_SECONDS:
-        return Health(ConditionStatus.FALSE, QueueReason.BACKLOGGED, message)
+        return ConditionState(ConditionStatus.FALSE, QueueReason.BACKLOGGED, message)
     if stats.pending or stats.processing:
-        return Health(ConditionStatus.TRUE, QueueReason.WORKING, message)
-    return Health(ConditionStatus.TRUE, QueueReason.IDLE, message)
+        return ConditionState(ConditionStatus.TRUE, QueueReason.WORKING, message)
+    return ConditionState(ConditionStatus.TRUE, QueueReason.IDLE, message)
 
 
 def sentence(stats: Stats) -> str:

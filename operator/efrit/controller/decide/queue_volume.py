@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from efrit.api import EfritInstance
-from efrit.controller.decide.children import naming
-from efrit.controller.decide.views import InstanceSnapshot
+from efrit.controller.model import names
+from efrit.controller.model.snapshots import InstanceSnapshot
 from efrit.protocol import DiskProblem, DiskStats
 
 
@@ -29,7 +29,7 @@ def _volume(instance: EfritInstance) -> str:
     queue = instance.spec.queue
     if queue.ephemeral:
         return "The ephemeral queue volume of the pod"
-    return f"The queue volume (PersistentVolumeClaim {queue.existing_claim or naming.claim_name(instance, 'queue')})"
+    return f"The queue volume (PersistentVolumeClaim {queue.existing_claim or names.claim_name(instance, 'queue')})"
 
 
 def _lacking(disk: DiskStats) -> str:

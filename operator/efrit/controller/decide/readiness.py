@@ -11,9 +11,11 @@ from typing import NamedTuple
 
 from efrit.api import InstanceReason
 from efrit.controller.decide.child_presence import terminating_claims
-from efrit.controller.decide.children.statefulset import BRIDGE, EMACS
 from efrit.controller.decide.queue_volume import disk_problem, disk_sentence
-from efrit.controller.decide.views import ContainerView, InstanceSnapshot
+from efrit.controller.decide.self_check import failing_sentence
+from efrit.controller.manifests.statefulset import BRIDGE, EMACS
+from efrit.controller.model.snapshots import InstanceSnapshot
+from efrit.controller.model.views import ContainerView
 from efrit.protocol import DiskProblem
 
 IMAGE_REASONS = {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"}
@@ -224,10 +226,12 @@ def _emacs(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
     stats = snapshot.bridge.stats
     if stats is None or not stats.emacs.alive:
         return Finding(InstanceReason.STARTING, "Emacs is starting.")
+    if stats.emacs.self_check_problem is not None:
+        return Finding(InstanceReason.SELF_CHECK_FAILED, failing_sentence(stats.emacs))
     if not stats.emacs.responsive:
         age = stats.emacs.heartbeat_age_seconds
         since = f" for {age:.0f} s" if age is not None else ""
-        return Finding(InstanceReason.NOT_RESPONDING, f"Emacs has given no sign of life{since}.")
+        return Finding(InstanceReason.NOT_RESPONDING, f"Emacs has not responded{since}.")
     return None
 
 

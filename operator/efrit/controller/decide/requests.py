@@ -10,53 +10,71 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from efrit.api import (
+    FINAL_PHASES,
     OperatingMode,
     RequestReason,
     RequestType,
     RetryPolicy,
 )
-from efrit.controller.decide import answers, failed_actions
-from efrit.controller.decide.actions import (
+from efrit.controller.decide import failed_actions, final_status
+from efrit.controller.decide.binding import bind, move_from_lost_node
+from efrit.controller.decide.instances import found_ready_before
+from efrit.controller.decide.open_status import once_it_lasts, open_status, queue_deadline, wait
+from efrit.controller.decide.queue_request import wire_request
+from efrit.controller.decide.queue_volume import disk_problem, disk_sentence
+from efrit.controller.decide.request_context import RequestContext
+from efrit.controller.decide.running import queue_fields, running, running_in_stopping_pod
+from efrit.controller.model.actions import (
     Acknowledge,
     Action,
     CancelWork,
+    ConfirmMissing,
     Delete,
     FetchAnswer,
-    LookAgain,
     PatchStatus,
+    RequeueAfter,
+    SettleOrphan,
     Submit,
     Wake,
 )
-from efrit.controller.decide.binding import bind, move_from_lost_node
-from efrit.controller.decide.case import Case
-from efrit.controller.decide.instances import found_ready_before
-from efrit.controller.decide.queue_volume import disk_problem, disk_sentence
-from efrit.controller.decide.running import queue_fields, running, running_in_stopping_pod
-from efrit.controller.decide.views import InstanceSnapshot, RequestSnapshot
-from efrit.controller.decide.waiting import once_it_lasts, open_status, queue_deadline, wait
-from efrit.controller.decide.wire import wire_request
+from efrit.controller.model.keys import Key, target_of
+from efrit.controller.model.snapshots import InstanceSnapshot, RequestSnapshot
 from efrit.protocol import RequestState
 
 RETRY_CANCEL = timedelta(seconds=2)
-# Room on the instance brings those that go first back at once: this is for figures that were missed.
+# StatusLimits on the instance brings those that go first back at once: this is for figures that were missed.
 RETRY_HELD_BACK = timedelta(seconds=30)
 
 
-Check = Callable[[Case], list[Action] | None]
+Check = Callable[[RequestContext], list[Action] | None]
 
 
 def decide_request(snapshot: RequestSnapshot, now: datetime) -> list[Action]:
     """Return the next actions for a request; an empty list waits for the next event."""
-    case = Case(snapshot, now)
+    context = RequestContext(snapshot, now)
     for check in CHECKS:
-        actions = check(case)
+        actions = check(context)
         if actions is not None:
-            return actions
+            return [*_confirm_missing(snapshot, actions), *actions]
     return []
 
 
-def _deleted(case: Case) -> list[Action] | None:
-    snapshot = case.snapshot
+def decide_orphan(request_key: Key, orphan: tuple[Key, str] | None) -> list[Action]:
+    """Return what to do about work on a bridge, an instance and a UID, whose request is not known."""
+    return [SettleOrphan(request_key, *orphan)] if orphan is not None else []
+
+
+def _confirm_missing(snapshot: RequestSnapshot, actions: list[Action]) -> list[Action]:
+    """Return the question to ask before a request ends because its instance is not known: the watch may lag."""
+    target = target_of(snapshot.request)
+    if snapshot.target is not None or target is None:
+        return []
+    ends = any(isinstance(each, PatchStatus) and each.status.get("phase") in FINAL_PHASES for each in actions)
+    return [ConfirmMissing(target)] if ends else []
+
+
+def _deleted(context: RequestContext) -> list[Action] | None:
+    snapshot = context.snapshot
     if not snapshot.gone:
         return None
     if snapshot.target is None:
@@ -65,32 +83,32 @@ def _deleted(case: Case) -> list[Action] | None:
     instance = snapshot.target.instance.key
     if snapshot.bridge_view is not None and snapshot.bridge_view.state.final:
         return [Acknowledge(instance, uid)]
-    if case.may_be_handed_over and snapshot.target.available:
-        return [CancelWork(instance, snapshot.request.key, uid), LookAgain(RETRY_CANCEL)]
+    if context.may_be_handed_over and snapshot.target.available:
+        return [CancelWork(instance, snapshot.request.key, uid), RequeueAfter(RETRY_CANCEL)]
     return []
 
 
-def _final(case: Case) -> list[Action] | None:
-    request = case.snapshot.request
+def _final(context: RequestContext) -> list[Action] | None:
+    request = context.snapshot.request
     if not request.final:
         return None
     actions: list[Action] = []
-    view, target = case.snapshot.bridge_view, case.snapshot.target
+    view, target = context.snapshot.bridge_view, context.snapshot.target
     if target is not None and view is not None and view.state == RequestState.ANSWERED:
         actions.append(Acknowledge(target.instance.key, request.metadata.uid))
     ttl, ended = request.spec.ttl_seconds_after_finished, request.status.completion_time
     if ttl is not None and ended is not None:
-        left = ended + timedelta(seconds=ttl) - case.now
+        left = ended + timedelta(seconds=ttl) - context.now
         if left <= timedelta(0):
             actions.append(Delete("EfritRequest", request.key, request.metadata.uid))
         else:
-            actions.append(LookAgain(left))
+            actions.append(RequeueAfter(left))
     return actions
 
 
-def _answered(case: Case) -> list[Action] | None:
+def _answered(context: RequestContext) -> list[Action] | None:
     """Store an answer that is known, even where its instance is gone by now."""
-    snapshot, view = case.snapshot, case.snapshot.bridge_view
+    snapshot, view = context.snapshot, context.snapshot.bridge_view
     request = snapshot.request
     if view is None or not view.state.final:
         return None
@@ -98,28 +116,28 @@ def _answered(case: Case) -> list[Action] | None:
         if snapshot.target is None:
             return None
         fetch = FetchAnswer(snapshot.target.instance.key, request.key, request.metadata.uid)
-        return [*failed_actions.report(case, "FetchAnswer"), fetch]
-    pause = failed_actions.result_pause(case)
+        return [*failed_actions.report(context, "FetchAnswer"), fetch]
+    pause = failed_actions.result_pause(context)
     if pause is not None:
         return pause
     named = request.spec.instance_ref.name if request.spec.instance_ref else None
-    return answers.answered(
+    return final_status.answered(
         request,
         view,
         view.response,
-        case.now,
+        context.now,
         pod_uid=snapshot.target.bridge.pod_uid if snapshot.target else None,
         instance_name=request.status.instance_name or named or "",
         # Nothing else withdraws what nobody cancelled. The clock may have been set back since.
         queue_timeout=request.spec.queue_timeout_seconds is not None and not request.spec.cancel,
-        room=case.room,
-        unstored=failed_actions.unstored_result(case),
+        limits=context.limits,
+        unstored=failed_actions.unstored_result(context, truncated=view.response.truncated),
     )
 
 
-def _queue_lost(case: Case) -> list[Action] | None:
+def _queue_lost(context: RequestContext) -> list[Action] | None:
     """End what was handed to a queue that no longer exists: whether it ran is unknown."""
-    snapshot = case.snapshot
+    snapshot = context.snapshot
     target = snapshot.target
     if target is None or not target.available or target.bridge.queue_id is None:
         return None
@@ -132,22 +150,22 @@ def _queue_lost(case: Case) -> list[Action] | None:
     # A queue on a claim had all attempts; an ephemeral one was given one less (wire.attempts_on_queue).
     kept_one = target.instance.spec.queue.ephemeral and (request.status.attempt or 1) < request.spec.max_attempts
     again_allowed = request.spec.retry_policy == RetryPolicy.IF_INTERRUPTED and kept_one
-    if again_allowed and not request.spec.cancel and not case.queue_deadline_passed:
+    if again_allowed and not request.spec.cancel and not context.queue_deadline_passed:
         update = {"queue_id": target.bridge.queue_id, "attempt": request.spec.max_attempts}
-        again = open_status(case, RequestReason.QUEUED, "Its queue was lost: it is handed over again.", update)
-        return [answers.patch(request, again)]
-    return answers.unknown_end(
+        again = open_status(context, RequestReason.QUEUED, "Its queue was lost: it is handed over again.", update)
+        return [final_status.patch(request, again)]
+    return final_status.unknown_end(
         request,
         "The queue it was handed to is gone with its volume: whether it ran is unknown. "
         "Keep the queue on a storage claim (spec.queue.storage of the EfritInstance) to survive this.",
-        case.now,
+        context.now,
     )
 
 
-def _stop(case: Case) -> list[Action] | None:
+def _stop(context: RequestContext) -> list[Action] | None:
     """Cancel, or end the wait for a start."""
-    snapshot, request = case.snapshot, case.snapshot.request
-    late = case.queue_deadline_passed and not case.has_begun
+    snapshot, request = context.snapshot, context.snapshot.request
+    late = context.queue_deadline_passed and not context.has_begun
     if not request.spec.cancel and not late:
         return None
     target = snapshot.target
@@ -157,221 +175,228 @@ def _stop(case: Case) -> list[Action] | None:
         whole = wire_request(request, target.instance) if snapshot.bridge_view is None else None
         # Emacs may have begun it this very moment: only its user stops what runs.
         ask = CancelWork(target.instance.key, request.key, request.metadata.uid, whole, running=request.spec.cancel)
-        return [*_being_stopped(case), ask, LookAgain(RETRY_CANCEL)]
-    if case.may_be_handed_over and target is not None:
+        return [*_being_stopped(context), ask, RequeueAfter(RETRY_CANCEL)]
+    if target is not None and request.spec.cancel and context.stoppable_in_stopping_pod:
+        # Only while its pod drains; otherwise the end is known when the instance runs again.
+        ask = CancelWork(target.instance.key, request.key, request.metadata.uid)
+        return [*running_in_stopping_pod(context), ask, RequeueAfter(RETRY_CANCEL)]
+    if context.may_be_handed_over and target is not None:
         # Its file may lie on the volume: the end is known once the instance runs again.
         return None
-    if target is None and case.may_be_handed_over:
+    if target is None and context.may_be_handed_over:
         return None
     if request.spec.cancel:
-        return answers.never_ran(request, RequestReason.CANCELLED, "It was cancelled before it ran.", case.now)
-    return answers.never_ran(
+        return final_status.never_ran(
+            request, RequestReason.CANCELLED, "It was cancelled before it ran.", context.now
+        )
+    return final_status.never_ran(
         request,
         RequestReason.TIMED_OUT,
         f"It waited longer than spec.queueTimeoutSeconds ({request.spec.queue_timeout_seconds} s) and never ran.",
-        case.now,
+        context.now,
     )
 
 
-def _being_stopped(case: Case) -> list[Action]:
+def _being_stopped(context: RequestContext) -> list[Action]:
     """Say that the request is being stopped, where its status says nothing yet, or why it is not."""
-    if failed_actions.failure_of(case, "CancelWork") is not None:
-        return failed_actions.report(case, "CancelWork")
-    request, config = case.snapshot.request, case.snapshot.config
+    if failed_actions.failure_of(context, "CancelWork") is not None:
+        return failed_actions.report(context, "CancelWork")
+    request, config = context.snapshot.request, context.snapshot.config
     late_after = timedelta(0) if request.spec.cancel else timedelta(seconds=request.spec.queue_timeout_seconds or 0)
     # Whoever is asked answers at once, most of the time: a write of its own is for what lasts.
-    if request.status.reason is not None or case.waited - late_after <= config.queued_after:
+    if request.status.reason is not None or context.waited - late_after <= config.queued_after:
         return []
-    return once_it_lasts(case, case.now, RequestReason.PENDING, "It is being withdrawn or stopped.", {})
+    at_once = timedelta(0)
+    return once_it_lasts(context, at_once, at_once, RequestReason.PENDING, "It is being withdrawn or stopped.", {})
 
 
-def _target_missing(case: Case) -> list[Action] | None:
-    snapshot, request = case.snapshot, case.snapshot.request
+def _target_missing(context: RequestContext) -> list[Action] | None:
+    snapshot, request = context.snapshot, context.snapshot.request
     if snapshot.target is not None:
         return None
     spec, status = request.spec, request.status
     if spec.instance_ref is None and status.instance_name is None:
-        return bind(case)
+        return bind(context)
     name = status.instance_name or (spec.instance_ref.name if spec.instance_ref else "")
     namespace = request.metadata.namespace
-    if case.was_handed_over:
-        return answers.unknown_end(
+    if context.was_handed_over:
+        return final_status.unknown_end(
             request,
             f"EfritInstance {name} was deleted while it had the request: whether it ran is unknown.",
-            case.now,
+            context.now,
         )
     grace = snapshot.config.target_grace
-    # Two clocks need not agree: one that is ahead of the API server's must not end what has just been created.
-    waited = case.now - (snapshot.seen_time or request.metadata.creation_timestamp or case.now)
-    if waited < grace:
+    # Not by the clock: one that is ahead of the API server's must not end what has just been created.
+    if snapshot.seen_for < grace:
         message = f"There is no EfritInstance {name} in namespace {namespace} yet."
-        return wait(case, RequestReason.INSTANCE_NOT_READY, message, [], look_again=grace - waited)
-    if case.may_be_handed_over:
-        return answers.unknown_end(
+        return wait(context, RequestReason.INSTANCE_NOT_READY, message, [], requeue_after=grace - snapshot.seen_for)
+    if context.may_be_handed_over:
+        return final_status.unknown_end(
             request,
             f"There is no EfritInstance {name} in namespace {namespace}; whether one had the request before the "
             "operator started is unknown. Create it, then create the request anew.",
-            case.now,
+            context.now,
         )
-    return answers.never_ran(
+    return final_status.never_ran(
         request,
         RequestReason.REJECTED,
         f"There is no EfritInstance {name} in namespace {namespace}: create it, then create the request anew.",
-        case.now,
+        context.now,
     )
 
 
-def _inadmissible(case: Case) -> list[Action] | None:
-    snapshot, request, target = case.snapshot, case.snapshot.request, case.snapshot.target
+def _inadmissible(context: RequestContext) -> list[Action] | None:
+    snapshot, request, target = context.snapshot, context.snapshot.request, context.snapshot.target
     if target is None or snapshot.bridge_view is not None:
         return None
     if snapshot.handover is not None and snapshot.handover.refused is not None:
-        return answers.never_ran(request, RequestReason.REJECTED, snapshot.handover.refused, case.now)
-    if case.may_be_handed_over and not target.available:
+        return final_status.never_ran(request, RequestReason.REJECTED, snapshot.handover.refused, context.now)
+    if context.may_be_handed_over and not target.available:
         # It was admissible when it was handed over: the queue tells what became of it.
         return None
     size, limit = len(request.spec.content.encode()), target.instance.spec.limits.max_request_bytes
     if size > limit:
-        return answers.never_ran(
+        return final_status.never_ran(
             request,
             RequestReason.REJECTED,
             f"spec.content has {size} bytes, EfritInstance {target.instance.metadata.name} takes {limit}: send less "
             "(a file of the workspace can hold the rest), or raise its spec.limits.maxRequestBytes.",
-            case.now,
+            context.now,
         )
     if request.spec.type != RequestType.EVAL and target.instance.spec.model is None:
-        return answers.never_ran(
+        return final_status.never_ran(
             request,
             RequestReason.MODEL_NOT_CONFIGURED,
             f"A {request.spec.type.value} needs a model, EfritInstance {target.instance.metadata.name} has none: "
             "set its spec.model, or send an eval.",
-            case.now,
+            context.now,
         )
     return None
 
 
-def _target_away(case: Case) -> list[Action] | None:
-    target = case.snapshot.target
+def _target_away(context: RequestContext) -> list[Action] | None:
+    target = context.snapshot.target
     if target is None or target.available:
         return None
     if found_ready_before(target):
         # This process is about to connect: a write for every open request would say so after each restart.
-        return queue_deadline(case)
+        return queue_deadline(context)
     name = target.instance.metadata.name
-    if case.runs_in_stopping_pod:
-        return running_in_stopping_pod(case)
-    to_stop = case.snapshot.request.spec.cancel or case.queue_deadline_passed
+    if context.runs_in_stopping_pod:
+        return running_in_stopping_pod(context)
+    to_stop = context.snapshot.request.spec.cancel or context.queue_deadline_passed
     # What is left to be stopped here may be on the queue: anything else has ended before.
     note = " It may be on the queue of the instance: it is stopped once the instance runs again." if to_stop else ""
     if target.instance.spec.operating_mode == OperatingMode.SUSPENDED:
         message = f"EfritInstance {name} is suspended: set its spec.operatingMode to {OperatingMode.RUNNING}.{note}"
-        return wait(case, RequestReason.INSTANCE_SUSPENDED, message, [])
+        return wait(context, RequestReason.INSTANCE_SUSPENDED, message, [])
     if target.instance.status.suspended_idle:
         message = f"EfritInstance {name} is suspended for idleness and wakes up now.{note}"
-        return wait(case, RequestReason.INSTANCE_SUSPENDED, message, [Wake(target.instance.key)])
-    return wait(case, RequestReason.INSTANCE_NOT_READY, f"EfritInstance {name} is not ready yet.{note}", [])
+        return wait(context, RequestReason.INSTANCE_SUSPENDED, message, [Wake(target.instance.key)])
+    return wait(context, RequestReason.INSTANCE_NOT_READY, f"EfritInstance {name} is not ready yet.{note}", [])
 
 
-def _known_to_bridge(case: Case) -> list[Action] | None:
-    view, config = case.snapshot.bridge_view, case.snapshot.config
+def _known_to_bridge(context: RequestContext) -> list[Action] | None:
+    view, config = context.snapshot.bridge_view, context.snapshot.config
     if view is None:
         return None
     if view.state == RequestState.RUNNING:
-        return running(case, "Emacs works on it.")
-    queued = view.queued_time or case.now
+        return running(context, "Emacs works on it.")
+    queued = view.queued_time or context.now
     actions = once_it_lasts(
-        case,
-        queued + config.queued_after,
+        context,
+        context.now - queued,
+        config.queued_after,
         RequestReason.QUEUED,
         "It waits on the instance's queue.",
-        queue_fields(case, view),
+        queue_fields(context, view),
     )
-    return [*actions, *queue_deadline(case)]
+    return [*actions, *queue_deadline(context)]
 
 
-def _recorded_before_update(case: Case, target: InstanceSnapshot) -> bool:
+def _recorded_before_update(context: RequestContext, target: InstanceSnapshot) -> bool:
     """Whether the status names the ephemeral queue already: nobody could tell later that it was not handed over.
 
     The update waits for it (`InstanceSnapshot.unfinished`), as long as the pod's template is not replaced yet.
     """
-    pod, current, recorded = target.pod, target.statefulset, case.snapshot.request.status.queue_id
+    pod, current, recorded = target.pod, target.statefulset, context.snapshot.request.status.queue_id
     if not target.instance.spec.queue.ephemeral or recorded is None or recorded != target.bridge.queue_id:
         return False
     return pod is not None and current is not None and pod.template_hash == current.template_hash
 
 
-def _target_updating(case: Case) -> list[Action] | None:
-    target = case.snapshot.target
+def _target_updating(context: RequestContext) -> list[Action] | None:
+    target = context.snapshot.target
     if target is None or not target.held_for_update:
         return None
-    if _recorded_before_update(case, target):
+    if _recorded_before_update(context, target):
         return None
     name = target.instance.metadata.name
     message = f"EfritInstance {name} is being updated: the request waits for its new pod."
-    return wait(case, RequestReason.INSTANCE_UPDATING, message, [])
+    return wait(context, RequestReason.INSTANCE_UPDATING, message, [])
 
 
-def _back_pressure(case: Case) -> list[Action] | None:
-    target = case.snapshot.target
+def _back_pressure(context: RequestContext) -> list[Action] | None:
+    target = context.snapshot.target
     if target is None or target.bridge.stats is None:
         return None
     # The bridge counts what it runs, too: offered more, it would refuse it time and again.
     held = target.bridge.stats.pending + target.bridge.stats.processing
-    if case.snapshot.ahead < target.instance.spec.queue.max_pending - held:
+    if context.snapshot.ahead < target.instance.spec.queue.max_pending - held:
         return None
     return wait(
-        case,
+        context,
         RequestReason.BACKPRESSURE,
         f"EfritInstance {target.instance.metadata.name} has as many requests as its spec.queue.maxPending allows: "
         "this one is held back.",
         [],
-        look_again=RETRY_HELD_BACK,
+        requeue_after=RETRY_HELD_BACK,
     )
 
 
-def _stopping(case: Case) -> list[Action] | None:
+def _stopping(context: RequestContext) -> list[Action] | None:
     """Wait where the pod is about to be stopped: begun now, the work might be interrupted."""
-    target = case.snapshot.target
+    target = context.snapshot.target
     if target is None or target.accepts_requests:
         return None
     name = target.instance.metadata.name
     message = f"EfritInstance {name} is being suspended; the request is handed over when it runs again."
-    return wait(case, RequestReason.INSTANCE_SUSPENDED, message, [])
+    return wait(context, RequestReason.INSTANCE_SUSPENDED, message, [])
 
 
-def _disk_problem(case: Case) -> list[Action] | None:
+def _disk_problem(context: RequestContext) -> list[Action] | None:
     """Wait while the queue volume takes no work."""
-    target = case.snapshot.target
+    target = context.snapshot.target
     disk = disk_problem(target) if target is not None else None
     if target is None or disk is None:
         return None
     name = target.instance.metadata.name
     message = f"EfritInstance {name} takes no requests: {disk_sentence(target.instance, disk)}"
-    return wait(case, RequestReason.INSTANCE_NOT_READY, message, [], look_again=RETRY_HELD_BACK)
+    return wait(context, RequestReason.INSTANCE_NOT_READY, message, [], requeue_after=RETRY_HELD_BACK)
 
 
-def _hand_over(case: Case) -> list[Action] | None:
-    _snapshot, request, target = case.snapshot, case.snapshot.request, case.snapshot.target
+def _hand_over(context: RequestContext) -> list[Action] | None:
+    _snapshot, request, target = context.snapshot, context.snapshot.request, context.snapshot.target
     if target is None:
         return None
     if target.bridge.queue_id is None or not target.handover_open:
         # The instance's status says first that requests are handed over from now on.
         message = f"EfritInstance {target.instance.metadata.name} is not ready yet."
-        return wait(case, RequestReason.INSTANCE_NOT_READY, message, [Wake(target.instance.key)])
+        return wait(context, RequestReason.INSTANCE_NOT_READY, message, [Wake(target.instance.key)])
     ephemeral = target.instance.spec.queue.ephemeral
     if ephemeral and request.status.queue_id is None:
         # A queue that dies with its pod cannot tell later that it had the request: say so first.
         update = {"queue_id": target.bridge.queue_id, "instance_name": target.instance.metadata.name}
-        status = open_status(case, RequestReason.QUEUED, "It is being handed to the instance.", update)
-        return [answers.patch(request, status)]
-    told = failed_actions.report(case, "Submit")
+        status = open_status(context, RequestReason.QUEUED, "It is being handed to the instance.", update)
+        return [final_status.patch(request, status)]
+    told = failed_actions.report(context, "Submit")
     if any(isinstance(each, PatchStatus) for each in told):
         # While that is written the pod may be given up, for an update or for idleness: decide anew after it.
-        return [*told, *queue_deadline(case)]
+        return [*told, *queue_deadline(context)]
     return [
         *told,
         Submit(target.instance.key, request.key, wire_request(request, target.instance), target.handover_id),
-        *queue_deadline(case),
+        *queue_deadline(context),
     ]
 
 

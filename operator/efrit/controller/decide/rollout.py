@@ -15,14 +15,18 @@ from datetime import datetime, timedelta
 
 from efrit.api import Condition, ConditionStatus, InstanceReason, UpdateReason, condition_of
 from efrit.api.instance import READY, UPDATED
-from efrit.controller.decide.children import Children
 from efrit.controller.decide.readiness import readiness
-from efrit.controller.decide.rollout_view import RolloutView, UpdateCause, UpdateSlot
-from efrit.controller.decide.views import InstanceSnapshot, PodView, StatefulSetView
+from efrit.controller.manifests import Children
+from efrit.controller.model.rollout import RolloutView, UpdateCause, UpdateSlot
+from efrit.controller.model.snapshots import InstanceSnapshot
+from efrit.controller.model.views import PodView, StatefulSetView
 
 UP_TO_DATE = "The pod template is up to date."
 REPLACED = "The pod is being replaced by one with the current template."
 WAITING = frozenset({UpdateReason.HELD, UpdateReason.QUEUED, UpdateReason.STOPPED, UpdateReason.REFUSED})
+MAX_FIRST = 2
+"""Instances that get a release which none has survived yet, at most one of each namespace: of two namespaces, so that
+one tenant's work or broken instance does not decide for all."""
 RETRY_QUEUED = timedelta(seconds=30)
 """A slot that becomes free is announced to those that wait: this is for news that were missed."""
 
@@ -41,7 +45,7 @@ class Update:
     started: datetime | None = None
     """When the update of a running pod began, for the StatefulSet."""
     trial: bool = False
-    look_again: timedelta | None = None
+    requeue_after: timedelta | None = None
 
 
 def decide_update(
@@ -94,7 +98,7 @@ def _progress(snapshot: InstanceSnapshot, current: StatefulSetView, now: datetim
         status=ConditionStatus.UNKNOWN,
         reason=UpdateReason.UPDATING,
         message=REPLACED,
-        look_again=left,
+        requeue_after=left,
     )
 
 
@@ -118,7 +122,7 @@ def _change(snapshot: InstanceSnapshot, current: StatefulSetView, children: Chil
         )
     stopped = _stopped(snapshot) if cause == UpdateCause.RELEASE else None
     if stopped is not None:
-        return Update(ConditionStatus.FALSE, UpdateReason.STOPPED, stopped, look_again=RETRY_QUEUED)
+        return Update(ConditionStatus.FALSE, UpdateReason.STOPPED, stopped, requeue_after=RETRY_QUEUED)
     held_since = told.last_transition_time if told is not None and told.status == ConditionStatus.FALSE else now
     overdue = held_since + limits.max_hold - now
     silence = _silence_left(snapshot, now)
@@ -127,13 +131,13 @@ def _change(snapshot: InstanceSnapshot, current: StatefulSetView, children: Chil
         if idle:
             trial = cause == UpdateCause.RELEASE and _was_ready(snapshot)
             return _draining(apply=True, started=now, trial=trial)
-        return _draining(look_again=RETRY_QUEUED)
+        return _draining(requeue_after=RETRY_QUEUED)
     if not idle and overdue > timedelta(0):
         waits = max(timedelta(seconds=1), min(overdue, silence) if not snapshot.available else overdue)
-        return Update(ConditionStatus.FALSE, UpdateReason.HELD, _why_held(snapshot), look_again=waits)
+        return Update(ConditionStatus.FALSE, UpdateReason.HELD, _why_held(snapshot), requeue_after=waits)
     full = _full(snapshot, cause, now)
     if full is not None:
-        return Update(ConditionStatus.FALSE, UpdateReason.QUEUED, full, look_again=RETRY_QUEUED)
+        return Update(ConditionStatus.FALSE, UpdateReason.QUEUED, full, requeue_after=RETRY_QUEUED)
     return _draining(reserve=cause)
 
 
@@ -143,7 +147,7 @@ def _draining(
     reserve: UpdateCause | None = None,
     started: datetime | None = None,
     trial: bool = False,
-    look_again: timedelta | None = None,
+    requeue_after: timedelta | None = None,
 ) -> Update:
     message = "The changed pod template is applied when no request runs; new requests wait until then."
     return Update(
@@ -154,7 +158,7 @@ def _draining(
         reserve=reserve,
         started=started,
         trial=trial,
-        look_again=look_again,
+        requeue_after=requeue_after,
     )
 
 
@@ -250,9 +254,14 @@ def _full(snapshot: InstanceSnapshot, cause: UpdateCause, now: datetime) -> str 
     nearby = sum(1 for each in taken if each.namespace == namespace)
     if nearby >= limits.max_concurrent_per_namespace:
         return "The changed pod template waits: other instances of the namespace are being updated."
-    releases = sum(1 for each in taken if each.cause == UpdateCause.RELEASE)
-    if cause == UpdateCause.RELEASE and releases >= limits.max_concurrent:
+    if cause != UpdateCause.RELEASE:
+        return None
+    releases = [each.namespace for each in taken if each.cause == UpdateCause.RELEASE]
+    if len(releases) >= limits.max_concurrent:
         return "The changed pod template waits: other instances are being updated."
+    untried = snapshot.rollout.succeeded == 0
+    if untried and (namespace in releases or len(releases) >= MAX_FIRST):
+        return "The changed pod template waits: the first instances with the new release are not Ready yet."
     return None
 
 

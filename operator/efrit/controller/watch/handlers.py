@@ -10,11 +10,9 @@ from typing import Any
 
 import kopf
 
-from efrit.api import GROUP, VERSION
-from efrit.controller.decide.children import naming
-from efrit.controller.watch.store import Store
-
-OPEN = "status.phase!=Succeeded,status.phase!=Failed"
+from efrit.controller.model import names
+from efrit.controller.store.store import Store
+from efrit.kube.resources import CLAIMS, INSTANCES, PLANS, PODS, REQUESTS, STATEFULSETS, Resource
 
 
 def settings() -> kopf.OperatorSettings:
@@ -34,11 +32,10 @@ def settings() -> kopf.OperatorSettings:
     result.process.ultimate_exiting_timeout = None
     result.networking.connect_timeout = 10
     result.networking.request_timeout = 60
-    for plural in ("efritrequests", "efritplans"):
-        result.watching.field_selectors[f"{plural}.{GROUP}"] = OPEN
-    for plural in ("pods", "persistentvolumeclaims"):
-        result.watching.label_selectors["", "v1", plural] = naming.POD_SELECTOR
-    result.watching.label_selectors["apps", "v1", "statefulsets"] = naming.POD_SELECTOR
+    for resource in (REQUESTS, PLANS):
+        result.watching.field_selectors[f"{resource.plural}.{resource.group}"] = names.OPEN_SELECTOR
+    for resource in (PODS, CLAIMS, STATEFULSETS):
+        result.watching.label_selectors[_selector(resource)] = names.CHILD_SELECTOR
     return result
 
 
@@ -47,25 +44,30 @@ def registry(store: Store) -> kopf.OperatorRegistry:
     result = kopf.OperatorRegistry()
     kopf.on.login(registry=result, id="service-account")(kopf.login_with_service_account)
     kopf.on.login(registry=result, id="kubeconfig")(kopf.login_with_kubeconfig)
-    kinds: Sequence[tuple[tuple[str, str, str], Callable[[Any], None], Callable[[Any], None]]] = (
-        ((GROUP, VERSION, "efritinstances"), store.observe_instance, store.instance_gone),
-        ((GROUP, VERSION, "efritrequests"), store.observe_request, store.request_left),
-        ((GROUP, VERSION, "efritplans"), store.plans.observe_plan, store.plans.plan_left),
-        (("", "v1", "pods"), store.observe_pod, store.forget_pod),
-        (("apps", "v1", "statefulsets"), store.observe_statefulset, store.forget_statefulset),
-        (("", "v1", "persistentvolumeclaims"), store.observe_claim, store.forget_claim),
+    kinds: Sequence[tuple[Resource, Callable[[Any], None], Callable[[Any], None]]] = (
+        (INSTANCES, store.instances.observe, store.instances.left),
+        (REQUESTS, store.requests.observe, store.requests.left),
+        (PLANS, store.plans.observe, store.plans.left),
+        (PODS, store.children.observe_pod, store.children.forget_pod),
+        (STATEFULSETS, store.children.observe_statefulset, store.children.forget_statefulset),
+        (CLAIMS, store.children.observe_claim, store.children.forget_claim),
     )
     for resource, observe, forget in kinds:
         _watch(result, resource, observe, forget)
     return result
 
 
+def _selector(resource: Resource) -> tuple[str, str, str]:
+    """Return group, version and plural, by which kopf knows a resource."""
+    return resource.group, resource.version, resource.plural
+
+
 def _watch(
     into: kopf.OperatorRegistry,
-    resource: tuple[str, str, str],
+    resource: Resource,
     observe: Callable[[Any], None],
     forget: Callable[[Any], None],
 ) -> None:
-    @kopf.on.event(*resource, registry=into, id=resource[-1])
+    @kopf.on.event(*_selector(resource), registry=into, id=resource.plural)
     async def on_event(event: Mapping[str, Any], **_: object) -> None:
         (forget if event["type"] == "DELETED" else observe)(event["object"])

@@ -1,21 +1,26 @@
 """Runs kopf over one namespace, or over the whole cluster, until it fails.
 
 Each namespace has a kopf of its own: kopf ends all its watches when one of them fails, and the API server refuses the
-watches of a namespace that is deleted or to which the rights were taken away. Says why it ended, and nothing more.
+watches of a namespace that is deleted or to which the rights were taken away. Says why it ended, and begins a new one
+only where kopf cannot read the pause that a busy API server asks for.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import NoReturn
 
 import kopf
 
+from efrit.controller.retry import LONGEST_RETRY_AFTER_SECONDS
+from efrit.controller.store.store import Store
 from efrit.controller.watch import handlers
-from efrit.controller.watch.store import Store
 from efrit.errors import ApiForbidden, ApiNotFound, EfritError, WatchEnded
+from efrit.kube.retry_after import retry_after_seconds
+
+log = logging.getLogger(__name__)
 
 FAILING_LOGGERS = (
     "kopf._cogs.clients.watching",
@@ -26,6 +31,8 @@ FAILING_LOGGERS = (
 """Where kopf logs attempts that failed, and a traceback for each task that a failure passes through."""
 
 
+FIRST_PAUSE_SECONDS = 1.0
+"""Where the API server is busy and asks for no pause that makes sense."""
 WATCHER_PREFIX = "watcher for "
 """Of the names of the tasks in which kopf watches a kind; after an @ they end with the namespace."""
 
@@ -38,9 +45,25 @@ async def watch(
 ) -> NoReturn:
     """Hand every event of a namespace, of the whole cluster with None, to the store until cancelled.
 
-    `spawned` is called once kopf has taken SIGTERM and SIGINT for itself. Raises ApiForbidden or ApiNotFound where
-    the API server refuses a watch, WatchEnded where a watch ends for another reason.
+    `spawned` is called whenever kopf has taken SIGTERM and SIGINT for itself. Raises ApiForbidden or ApiNotFound if
+    the API server refuses a watch, WatchEnded if a watch ends for another reason.
     """
+    while True:
+        cause = await _run_kopf(store, namespace, spawned, settings)
+        pause = requested_pause(cause)
+        if pause is None:
+            raise failure(namespace, cause)
+        log.warning("the API server is busy: %s is watched again in %.1f s", _scope(namespace), pause)
+        await asyncio.sleep(pause)
+
+
+async def _run_kopf(
+    store: Store,
+    namespace: str | None,
+    spawned: Callable[[], None],
+    settings: Callable[[], kopf.OperatorSettings],
+) -> BaseException | None:
+    """Run kopf until one of its tasks ends, and return what ended it."""
     tasks = await kopf.spawn_tasks(
         registry=handlers.registry(store),
         settings=settings(),
@@ -58,8 +81,25 @@ async def watch(
         # Also reads what each of them failed with: asyncio would log that with a traceback of its own.
         await asyncio.gather(*tasks, return_exceptions=True)
         await _end_watchers(namespace)
-    causes = [cause for task in done if not task.cancelled() and (cause := task.exception()) is not None]
-    raise failure(namespace, causes[0] if causes else None)
+    return first_cause(cause for task in done if not task.cancelled() and (cause := task.exception()) is not None)
+
+
+def first_cause(causes: Iterable[BaseException]) -> BaseException | None:
+    """Return the cause to report where several tasks failed at once: ours before others, then by text."""
+    return min(causes, key=lambda cause: (not isinstance(cause, EfritError), repr(cause)), default=None)
+
+
+def requested_pause(cause: BaseException | None) -> float | None:
+    """Return the seconds to wait where the API server is busy and kopf could not read for how long; None elsewhere.
+
+    kopf takes Retry-After for a number, and fails at a date, which HTTP also allows, while it handles the refusal.
+    """
+    refusal = cause.__context__ if isinstance(cause, ValueError | OverflowError) else None
+    if getattr(refusal, "status", None) != 429:
+        return None
+    headers: Mapping[str, str] = getattr(refusal, "headers", None) or {}
+    seconds = retry_after_seconds(headers.get("Retry-After"), headers.get("Date"))
+    return min(seconds or FIRST_PAUSE_SECONDS, LONGEST_RETRY_AFTER_SECONDS)
 
 
 async def _end_watchers(namespace: str | None) -> None:
@@ -77,14 +117,17 @@ async def _end_watchers(namespace: str | None) -> None:
 
 def failure(namespace: str | None, cause: BaseException | None) -> EfritError:
     """Return the error that the end of kopf stands for."""
-    where = "the cluster" if namespace is None else f"namespace {namespace}"
-    text = f"a watch of {where} ended: {cause!r}"
+    text = f"a watch of {_scope(namespace)} ended: {cause!r}"
     status = getattr(cause, "status", None)
     if status == 403:
         return ApiForbidden(text)
     if status == 404:
         return ApiNotFound(text)
     return WatchEnded(text)
+
+
+def _scope(namespace: str | None) -> str:
+    return "the cluster" if namespace is None else f"namespace {namespace}"
 
 
 class ReportedOnce(logging.Filter):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.integration.controller.fields.stage import merged
-from tests.integration.kube import Json
+from tests.support.kube import Json
 
 SUSPENDED: Json = {"operatingMode": "Suspended"}
 POD = "StatefulSet.spec.template"
@@ -138,6 +138,10 @@ def _model() -> Iterator[Change]:
             **{f"{v4}.except[{number}]": each for number, each in enumerate(private)},
             f"{v6}.cidr": "::/0",
             **{f"{v6}.except[{number}]": each for number, each in enumerate(("::1/128", "fc00::/7", "fe80::/10"))},
+            "condition[ModelReady].type": "ModelReady",
+            "condition[ModelReady].status": "Unknown",
+            "condition[ModelReady].reason": "Unknown",
+            "condition[ModelReady].message": "Emacs has not read the model's key yet.",
         },
     )
     yield Change("model name", {"model": {"name": "n"}}, variable(EMACS, "EFRIT_MODEL_NAME", "n"), MODEL)

@@ -9,7 +9,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from tests.integration.kube import ROOTS, Json, Kube
+from efrit.kube.resources import resource_named
+from tests.support.kube import Json, Kube
 
 PLURALS = ("statefulsets", "networkpolicies", "secrets", "serviceaccounts", "persistentvolumeclaims", "pods")
 HASHES = tuple(
@@ -59,7 +60,7 @@ def children(kube: Kube, namespace: str, instance: str) -> Flat:
     found: Flat = {}
     for plural in PLURALS:
         for each in kube.list(plural, namespace, labelSelector=f"efrit.dev/instance={instance}"):
-            found |= flat(_lasting(each), _title(ROOTS[plural][1], each["metadata"]["name"], instance))
+            found |= flat(_lasting(each), _title(resource_named(plural).kind, each["metadata"]["name"], instance))
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tests.integration.controller.fields.changes import SPEC, Change
-from tests.integration.kube import Json
+from tests.support.kube import Json
 
 CLAIM = "PersistentVolumeClaim"
 SIZES = {"queue": "2Gi", "workspace": "10Gi"}

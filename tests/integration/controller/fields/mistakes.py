@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.integration.kube import Json
+from tests.support.kube import Json
 
 ANYWHERE: Json = {"name": "data", "mountPath": "/data"}
 MODEL: Json = {"name": "m", "apiKeySecretRef": {"name": "s", "key": "k"}}
@@ -49,7 +49,7 @@ def _placement() -> Iterator[Mistake]:
     yield _pod("toleration effect", "tolerations[0].effect", "Never", tolerations=[{"key": "a", "effect": "Never"}])
     timed = {"key": "a", "operator": "Exists", "effect": "NoSchedule", "tolerationSeconds": 1}
     yield _pod("toleration time", "tolerations[0].effect", "NoExecute", tolerations=[timed])
-    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}
+    required: Json = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}
     yield _pod("affinity without terms", "nodeSelectorTerms", "at least one", affinity={"nodeAffinity": required})
 
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from tests.integration.controller.fields.children import Flat, children, conditions, renamed
-from tests.integration.controller.site import Site
-from tests.integration.kube import Json, until
+from tests.support.kube import Json, until
+from tests.support.site import Site
 
 JSON_PATCH = "application/json-patch+json"
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.integration.api.schema import ITEM, VALUE, ours
 from tests.integration.controller.fields.changes import Change, changes
 from tests.integration.controller.fields.fixed import BEHAVIOUR, NO_CHOICE, choices
 from tests.integration.controller.fields.requests import TRIED
+from tests.support.manifest_schema import ITEM, VALUE, ours
 
 HERE = Path(__file__).parent
 
@@ -51,7 +51,7 @@ def test_every_field_of_an_instance_is_changed_and_taken_back() -> None:
     tried = {path for case in [*changes(), *choices()] for path in touched(case)}
     told = {path for field in (*NO_CHOICE, *BEHAVIOUR) for path in _and_its_parents(field)}
     lists = {f"{field}{ITEM}" for field, value in NO_CHOICE.items() if isinstance(value, list)}
-    assert fields("efritinstances") - tried - told - lists == set()
+    assert fields("efritinstances") - tried - told - lists == set(), f"next is {HERE / 'changes.py'}"
 
 
 def _and_its_parents(field: str) -> Iterator[str]:

@@ -8,8 +8,8 @@ import hashlib
 import pytest
 
 from efrit.api.request import MAX_CONTENT_CHARS
-from tests.integration.controller.site import Site
-from tests.integration.kube import Json
+from tests.support.kube import Json
+from tests.support.site import Site
 
 LARGE = "(make-string 40000 ?x)"
 NAMES = {
@@ -62,7 +62,7 @@ def test_work_that_fills_its_object_is_answered_nevertheless(roomy: Site) -> Non
     status = roomy.answer(roomy.ask(lisp.ljust(MAX_CONTENT_CHARS, "<"), to="roomy", returnContext=True))
     assert (status["phase"], status["truncated"]) == ("Succeeded", True)
     assert whole(roomy, status) == f'"{"<" * 30_000}"'
-    assert "no room for more" in status["conditions"][0]["message"]
+    assert "Status truncated" in status["conditions"][0]["message"]
 
 
 def test_work_that_fails_in_a_full_object_is_told_so(roomy: Site) -> None:

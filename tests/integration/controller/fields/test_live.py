@@ -8,9 +8,9 @@ import pytest
 
 from tests.integration.controller.fields.children import Flat, differences
 from tests.integration.controller.fields.stage import Stage
-from tests.integration.controller.pod import Pod
-from tests.integration.controller.site import Site
-from tests.integration.kube import Json, Kube, until
+from tests.support.kube import Json, Kube, until
+from tests.support.pod import Pod
+from tests.support.site import Site
 
 CHANGED: Json = {
     "emacs": {"daemonName": "renamed", "imagePullPolicy": "Always", "resources": {"limits": {"memory": "1Gi"}}},
@@ -49,7 +49,7 @@ def sleeper(shared: Site) -> Sleeper:
 @pytest.fixture(scope="module", autouse=True)
 def classes(kube: Kube, shared: Site) -> None:
     """What a pod may be made with only where it exists."""
-    kinds = {
+    kinds: dict[str, Json] = {
         "/apis/node.k8s.io/v1/runtimeclasses": {"handler": "made"},
         "/apis/scheduling.k8s.io/v1/priorityclasses": {"value": 1},
     }

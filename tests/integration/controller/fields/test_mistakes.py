@@ -7,12 +7,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from efrit.kube.resources import INSTANCES
 from tests.integration.controller.fields.changes import SUSPENDED
 from tests.integration.controller.fields.children import differences
 from tests.integration.controller.fields.mistakes import TYPOS, Mistake, mistakes
 from tests.integration.controller.fields.stage import Stage, merged
-from tests.integration.controller.site import Site
-from tests.integration.kube import Json, Refused, until
+from tests.support.kube import Json, Refused, until
+from tests.support.site import Site
 
 NOWHERE = {
     "runtimeClassName": 'RuntimeClass "absent" not found',
@@ -55,11 +56,12 @@ def test_nothing_of_any_depth_gets_in(shared: Site, strict: str) -> None:
     """More levels than a JSON reader goes down would end every controller at its next list, for everyone."""
     deep = '{"a":[' * 4000 + "]}" * 4000
     place = '{"volumes":[{"name":"a","configMap":%s}],"affinity":%s}' % (deep, deep)  # noqa: UP031 - braces
-    body = '{"apiVersion":"efrit.dev/v1alpha1","kind":"EfritInstance","metadata":{"name":"deep-%s"},"spec":{%s}}' % (  # noqa: UP031
+    body = '{"apiVersion":"%s","kind":"EfritInstance","metadata":{"name":"deep-%s"},"spec":{%s}}' % (  # noqa: UP031
+        INSTANCES.api_version,
         strict.lower(),
         f'"operatingMode":"Suspended","podTemplate":{place},"network":{{"egress":[{deep}]}}',
     )
-    path = shared.kube.path("efritinstances", shared.namespace)
+    path = INSTANCES.path(shared.namespace)
     if strict == "Strict":
         with pytest.raises(Refused, match="unknown field"):
             shared.kube.send("POST", path, body.encode(), fieldValidation=strict)

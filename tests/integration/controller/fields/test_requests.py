@@ -9,9 +9,9 @@ import pytest
 
 from efrit.api import RequestSpec
 from tests.integration.controller.fields.requests import TOO_LATE
-from tests.integration.controller.site import Site
-from tests.integration.kube import Json, Refused, until
 from tests.model.running import KEY, running
+from tests.support.kube import Json, Refused, until
+from tests.support.site import Site
 
 GATE = '(progn (while (not (file-exists-p "{0}")) (sleep-for 0.02)) (delete-file "{0}") "{0}")'
 

@@ -16,7 +16,9 @@ from efrit.controller.act.actor import Actor
 from efrit.controller.act.bridges import Bridges
 from efrit.controller.act.identity import new_identity
 from efrit.controller.act.kube import Kube
-from efrit.controller.decide.actions import (
+from efrit.controller.decide.queue_request import wire_request
+from efrit.controller.manifests.result_secret import result_secret
+from efrit.controller.model.actions import (
     Acknowledge,
     ApplyChildren,
     ApplySecret,
@@ -24,17 +26,17 @@ from efrit.controller.decide.actions import (
     ConfirmClaims,
     Delete,
     DisconnectBridge,
-    Explain,
     FetchAnswer,
     FindSession,
-    LookAgain,
     PatchStatus,
+    ReadWarningEvents,
     Record,
+    RequeueAfter,
     StoreResult,
     Submit,
+    Superseded,
 )
-from efrit.controller.decide.answers import result_secret
-from efrit.controller.decide.wire import wire_request
+from efrit.controller.model.keys import WorkKey
 from efrit.errors import (
     ApiConflict,
     ApiFailed,
@@ -70,6 +72,9 @@ WORK = "/apis/efrit.dev/v1alpha1/namespaces/team/efritrequests/work"
 ALPHA = "/apis/efrit.dev/v1alpha1/namespaces/team/efritinstances/alpha"
 
 
+RECONCILED = WorkKey("EfritRequest", "team", "work")
+
+
 @dataclass
 class Stage:
     """An actor between a fake API server, a fake bridge and a sink that listens."""
@@ -81,8 +86,13 @@ class Stage:
     lost: asyncio.Event
     """Set once the lease may be somebody else's."""
 
-    async def does(self, action: Any) -> None:
-        await self.actor.carry_out(action)
+    async def does(self, action: Any) -> bool:
+        """Carry out an action, and return whether the rest of its decision stands."""
+        try:
+            await self.actor.carry_out(RECONCILED, action)
+        except Superseded:
+            return False
+        return True
 
 
 @pytest.fixture
@@ -129,7 +139,7 @@ async def test_a_submission_tells_what_the_bridge_said(stage: Stage) -> None:
 
     await stage.does(SUBMIT)
 
-    assert stage.heard.of("request_view") == [(INSTANCE, view())]
+    assert stage.heard.calls_of("bridges.view") == [(INSTANCE, view())]
 
 
 async def test_a_submission_under_other_defaults_is_the_same_request(stage: Stage) -> None:
@@ -138,7 +148,7 @@ async def test_a_submission_under_other_defaults_is_the_same_request(stage: Stag
 
     await stage.does(SUBMIT)
 
-    assert stage.heard.of("request_view") == [(INSTANCE, answered(result="2"))]
+    assert stage.heard.calls_of("bridges.view") == [(INSTANCE, answered(result="2"))]
 
 
 async def test_a_submission_a_bridge_will_never_take_is_told_with_its_sentence(stage: Stage) -> None:
@@ -146,7 +156,7 @@ async def test_a_submission_a_bridge_will_never_take_is_told_with_its_sentence(s
 
     await stage.does(SUBMIT)
 
-    assert stage.heard.of("turned_away") == [(REQUEST, UID, "9 bytes, 5 are allowed")]
+    assert stage.heard.calls_of("handovers.turned_away") == [(REQUEST, UID, "9 bytes, 5 are allowed")]
 
 
 async def test_a_submission_to_a_full_queue_is_tried_again(stage: Stage) -> None:
@@ -154,7 +164,7 @@ async def test_a_submission_to_a_full_queue_is_tried_again(stage: Stage) -> None
 
     with pytest.raises(QueueFull):
         await stage.does(SUBMIT)
-    assert stage.heard.of("handed_over") == []
+    assert stage.heard.calls_of("handovers.handed_over") == []
 
 
 async def test_a_submission_without_a_reply_may_have_arrived(stage: Stage) -> None:
@@ -163,7 +173,7 @@ async def test_a_submission_without_a_reply_may_have_arrived(stage: Stage) -> No
     with pytest.raises(BridgeUnreachable):
         await stage.does(SUBMIT)
 
-    assert stage.heard.of("handed_over") == [(INSTANCE, REQUEST, UID)]
+    assert stage.heard.calls_of("handovers.handed_over") == [(INSTANCE, REQUEST, UID)]
 
 
 async def test_a_cancel_tells_what_the_bridge_said(stage: Stage) -> None:
@@ -171,13 +181,13 @@ async def test_a_cancel_tells_what_the_bridge_said(stage: Stage) -> None:
 
     await stage.does(CancelWork(INSTANCE, REQUEST, UID))
 
-    assert stage.heard.of("request_view") == [(INSTANCE, view())]
+    assert stage.heard.calls_of("bridges.view") == [(INSTANCE, view())]
 
 
 async def test_a_cancel_of_what_the_queue_does_not_know_tells_that_it_is_absent(stage: Stage) -> None:
     await stage.does(CancelWork(INSTANCE, REQUEST, UID))
 
-    ((key, uid, _queue),) = stage.heard.of("absent")
+    ((key, uid, _queue),) = stage.heard.calls_of("handovers.absent")
     assert (key, uid) == (REQUEST, UID)
 
 
@@ -186,25 +196,25 @@ async def test_a_large_answer_is_fetched(stage: Stage) -> None:
 
     await stage.does(FetchAnswer(INSTANCE, REQUEST, UID))
 
-    assert stage.heard.of("request_view") == [(INSTANCE, answered(result="2"))]
+    assert stage.heard.calls_of("bridges.view") == [(INSTANCE, answered(result="2"))]
 
 
 async def test_an_acknowledgement_is_told_once_the_bridge_has_it(stage: Stage) -> None:
     stage.bridge.answers["DELETE", ONE] = (409, '{"error": {"code": "NotAnswered", "message": "it runs"}}')
     with pytest.raises(NotAnswered):
         await stage.does(Acknowledge(INSTANCE, UID))
-    assert stage.heard.of("acknowledged") == []
+    assert stage.heard.calls_of("bridges.acknowledged") == []
 
     stage.bridge.answers["DELETE", ONE] = (204, "")
     await stage.does(Acknowledge(INSTANCE, UID))
 
-    assert stage.heard.of("acknowledged") == [(INSTANCE, UID)]
+    assert stage.heard.calls_of("bridges.acknowledged") == [(INSTANCE, UID)]
 
 
 async def test_a_connection_is_closed(stage: Stage) -> None:
     await stage.does(DisconnectBridge(INSTANCE))
 
-    assert stage.heard.of("bridge_closed") == [(INSTANCE,)]
+    assert stage.heard.calls_of("bridges.closed") == [(INSTANCE,)]
 
 
 # Status.
@@ -226,7 +236,7 @@ async def test_a_written_status_is_taken_in_from_the_reply(stage: Stage) -> None
 
     await stage.does(patch({"phase": "Running"}, version=stored["metadata"]["resourceVersion"]))
 
-    ((obj,),) = stage.heard.of("observe_request")
+    ((obj,),) = stage.heard.calls_of("requests.observe")
     assert obj["status"] == {"phase": "Running"}
     assert int(obj["metadata"]["resourceVersion"]) > int(stored["metadata"]["resourceVersion"])
 
@@ -259,7 +269,7 @@ async def test_after_a_conflict_the_object_is_read_again_and_nothing_is_forced(s
 
     await stage.does(patch({"phase": "Running"}, version="1"))
 
-    ((obj,),) = stage.heard.of("observe_request")
+    ((obj,),) = stage.heard.calls_of("requests.observe")
     assert obj["status"] == {"phase": "Succeeded"}
     assert [call.method for call in stage.api.calls] == ["PATCH", "GET"]
 
@@ -270,20 +280,20 @@ async def test_a_status_of_a_request_made_anew_under_the_name_is_not_written(sta
     await stage.does(patch({"phase": "Running"}, version=stored["metadata"]["resourceVersion"]))
 
     assert stage.api.objects[WORK].get("status") == {}
-    ((obj,),) = stage.heard.of("observe_request")
+    ((obj,),) = stage.heard.calls_of("requests.observe")
     assert obj["metadata"]["uid"] == "another"
 
 
 async def test_a_request_that_is_gone_is_told(stage: Stage) -> None:
     await stage.does(patch({"phase": "Running"}, version="1"))
 
-    assert stage.heard.of("request_gone") == [(REQUEST, UID)]
+    assert stage.heard.calls_of("requests.deleted") == [(REQUEST, UID)]
 
 
 async def test_an_instance_that_is_gone_is_left_to_the_watch(stage: Stage) -> None:
     await stage.does(patch({"phase": "Ready"}, version="1", kind="EfritInstance"))
 
-    assert stage.heard.of("observe_instance") == []
+    assert stage.heard.calls_of("instances.observe") == []
 
 
 async def test_an_instance_changed_meanwhile_is_read_again(stage: Stage) -> None:
@@ -291,8 +301,8 @@ async def test_an_instance_changed_meanwhile_is_read_again(stage: Stage) -> None
 
     await stage.does(patch({"phase": "Ready"}, version="1", kind="EfritInstance"))
 
-    assert len(stage.heard.of("observe_instance")) == 1
-    assert stage.heard.of("status_written") == []
+    assert len(stage.heard.calls_of("instances.observe")) == 1
+    assert stage.heard.calls_of("instances.status_written") == []
 
 
 async def test_the_time_of_an_instances_status_is_told(stage: Stage) -> None:
@@ -301,8 +311,8 @@ async def test_the_time_of_an_instances_status_is_told(stage: Stage) -> None:
     version = stored["metadata"]["resourceVersion"]
     await stage.does(patch({"phase": "Ready"}, version=version, kind="EfritInstance"))
 
-    assert stage.heard.of("status_written") == [(INSTANCE,)]
-    assert len(stage.heard.of("observe_instance")) == 1
+    assert stage.heard.calls_of("instances.status_written") == [(INSTANCE,)]
+    assert len(stage.heard.calls_of("instances.observe")) == 1
 
 
 async def test_a_refused_status_is_read_again_and_comes_back_later(stage: Stage) -> None:
@@ -312,7 +322,7 @@ async def test_a_refused_status_is_read_again_and_comes_back_later(stage: Stage)
     with pytest.raises(ApiRefused):
         await stage.does(patch({"phase": "Failed"}, version="101"))
 
-    assert len(stage.heard.of("observe_request")) == 1
+    assert len(stage.heard.calls_of("requests.observe")) == 1
 
 
 @pytest.mark.parametrize(
@@ -325,7 +335,7 @@ async def test_a_request_without_room_for_its_status_is_told_and_comes_back(
 
     with pytest.raises(ApiTooLarge):
         await stage.does(patch({"phase": "Failed"}, version="1"))
-    assert stage.heard.told == [("cramped", (REQUEST, UID))]
+    assert stage.heard.told == [("requests.status_too_large", (REQUEST, UID))]
 
 
 async def test_a_status_that_could_not_be_written_is_tried_again(stage: Stage) -> None:
@@ -369,7 +379,7 @@ async def test_progress_is_written_on_the_same_condition_as_any_status(stage: St
 
     (call,) = stage.api.made("PATCH")
     assert call.body["metadata"] == {"resourceVersion": version, "uid": UID}
-    ((obj,),) = stage.heard.of("observe_request")
+    ((obj,),) = stage.heard.calls_of("requests.observe")
     assert obj["status"]["progress"] == {"step": 2}
 
 
@@ -380,7 +390,7 @@ async def test_progress_of_a_request_that_has_changed_is_dropped(stage: Stage) -
 
     assert stage.api.objects[WORK]["status"] == {"phase": "Succeeded"}
     assert [call.method for call in stage.api.calls] == ["PATCH"]
-    assert stage.heard.told == [("progress_dropped", (REQUEST, UID))]
+    assert stage.heard.told == [("requests.progress_dropped", (REQUEST, UID))]
 
 
 @pytest.mark.parametrize("status", [0, 404, 413, 422, 429, 500])
@@ -391,7 +401,7 @@ async def test_progress_that_is_refused_or_lost_is_not_made_up_for(stage: Stage,
     await stage.does(progress(stored["metadata"]["resourceVersion"]))
 
     assert len(stage.api.made("PATCH")) == 1
-    assert stage.heard.told == [("progress_dropped", (REQUEST, UID))]
+    assert stage.heard.told == [("requests.progress_dropped", (REQUEST, UID))]
 
 
 # Sessions.
@@ -415,7 +425,7 @@ async def test_the_instance_of_a_session_is_that_of_the_requests_that_had_it(
 
     (call,) = stage.api.made("GET")
     assert call.query["fieldSelector"] == "status.session.id=s-1"
-    assert stage.heard.told == [("session_found", (REQUEST, UID, home))]
+    assert stage.heard.told == [("requests.session_found", (REQUEST, UID, home))]
 
 
 # Children.
@@ -432,9 +442,9 @@ async def test_children_are_applied_in_their_order_and_the_statefulset_is_taken_
     await stage.does(CHILDREN)
 
     assert [call.path.split("/")[-2] for call in stage.api.made("PATCH")] == ["serviceaccounts", "statefulsets"]
-    ((obj,),) = stage.heard.of("observe_statefulset")
+    ((obj,),) = stage.heard.calls_of("children.observe_statefulset")
     assert obj["kind"] == "StatefulSet"
-    assert stage.heard.of("applied") == [(INSTANCE, 3, "digest")]
+    assert stage.heard.calls_of("instances.applied") == [(INSTANCE, 3, "digest")]
 
 
 async def test_a_refused_child_is_told_in_the_api_servers_words_and_stops_the_rest(stage: Stage) -> None:
@@ -443,7 +453,7 @@ async def test_a_refused_child_is_told_in_the_api_servers_words_and_stops_the_re
 
     await stage.does(CHILDREN)
 
-    assert stage.heard.told == [("refused", (INSTANCE, 3, "exceeded quota: accounts"))]
+    assert stage.heard.told == [("instances.refused", (INSTANCE, 3, "exceeded quota: accounts"))]
     assert len(stage.api.made("PATCH")) == 1
 
 
@@ -452,34 +462,32 @@ async def test_a_child_that_could_not_be_applied_is_tried_again(stage: Stage) ->
 
     with pytest.raises(ApiUnavailable):
         await stage.does(CHILDREN)
-    assert stage.heard.told == [("apply_unanswered", (INSTANCE,))]
+    assert stage.heard.told == [("instances.apply_unanswered", (INSTANCE,))]
 
 
 @pytest.mark.parametrize("lasts", [False, True])
 async def test_a_failure_over_a_child_is_tried_again_until_the_store_takes_it_for_a_refusal(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch, lasts: bool
+    stage: Stage, lasts: bool
 ) -> None:
     stage.api.fail("PATCH", "/api/v1/namespaces/team/serviceaccounts/efrit-alpha", 500, {"message": "a webhook"})
-    told = []
-
-    def failed(*given: object) -> bool:
-        told.append(given)
-        return lasts
-
-    monkeypatch.setattr(stage.heard, "failed", failed, raising=False)
+    stage.heard.returns["instances.failed"] = lasts
     if lasts:
         await stage.does(CHILDREN)
     else:
         with pytest.raises(ApiFailed):
             await stage.does(CHILDREN)
-    assert told == [(INSTANCE, 3, "a webhook")]
+    assert stage.heard.calls_of("instances.failed") == [(INSTANCE, 3, "a webhook")]
     assert len(stage.api.made("PATCH")) == 1
 
 
 async def test_claims_and_secrets_that_were_applied_are_taken_in(stage: Stage) -> None:
     await stage.does(ApplyChildren(INSTANCE, 3, (child("Secret"), child("PersistentVolumeClaim")), "digest"))
 
-    assert [name for name, _ in stage.heard.told] == ["secret_applied", "observe_claim", "applied"]
+    assert [name for name, _ in stage.heard.told] == [
+        "children.secret_applied",
+        "children.observe_claim",
+        "instances.applied",
+    ]
 
 
 CLAIM = "/api/v1/namespaces/team/persistentvolumeclaims/efrit-alpha-queue"
@@ -488,9 +496,9 @@ CLAIM = "/api/v1/namespaces/team/persistentvolumeclaims/efrit-alpha-queue"
 @pytest.mark.parametrize(
     ("claim", "confirmed", "told"),
     [
-        ({"metadata": {}}, True, "observe_claim"),
-        ({"metadata": {"deletionTimestamp": "2026-03-01T12:00:00Z"}}, False, "observe_claim"),
-        (None, False, "claim_gone"),
+        ({"metadata": {}}, True, "children.observe_claim"),
+        ({"metadata": {"deletionTimestamp": "2026-03-01T12:00:00Z"}}, False, "children.observe_claim"),
+        (None, False, "children.claim_gone"),
     ],
 )
 async def test_the_pod_starts_only_on_claims_that_are_there(
@@ -499,7 +507,7 @@ async def test_the_pod_starts_only_on_claims_that_are_there(
     if claim is not None:
         stage.api.put(CLAIM, claim)
 
-    assert await stage.actor.carry_out(ConfirmClaims(INSTANCE, ("efrit-alpha-queue",))) is confirmed
+    assert await stage.does(ConfirmClaims(INSTANCE, ("efrit-alpha-queue",))) is confirmed
     assert [name for name, _ in stage.heard.told] == [told]
 
 
@@ -507,7 +515,7 @@ async def test_a_secret_is_applied_alone_without_the_others_counting_as_applied(
     await stage.does(ApplySecret(INSTANCE, 3, child("Secret")))
 
     assert [call.path for call in stage.api.made("PATCH")] == ["/api/v1/namespaces/team/secrets/efrit-alpha"]
-    assert stage.heard.told == [("secret_applied", (INSTANCE,))]
+    assert stage.heard.told == [("children.secret_applied", (INSTANCE,))]
 
 
 async def test_a_refused_secret_is_told_in_the_api_servers_words(stage: Stage) -> None:
@@ -515,7 +523,7 @@ async def test_a_refused_secret_is_told_in_the_api_servers_words(stage: Stage) -
 
     await stage.does(ApplySecret(INSTANCE, 3, child("Secret")))
 
-    assert stage.heard.told == [("refused", (INSTANCE, 3, "exceeded quota"))]
+    assert stage.heard.told == [("instances.refused", (INSTANCE, 3, "exceeded quota"))]
 
 
 # Results, deletions, events, explanations.
@@ -528,12 +536,12 @@ REFUSED = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": "exc
 
 
 async def test_a_result_is_stored_once(stage: Stage) -> None:
-    assert await stage.actor.carry_out(STORE)
-    assert await stage.actor.carry_out(STORE)
+    assert await stage.does(STORE)
+    assert await stage.does(STORE)
 
     assert len(stage.api.made("POST")) == 2
     assert list(stage.api.objects) == [RESULT]
-    assert stage.heard.of("result_stored") == [(REQUEST, UID)] * 2
+    assert stage.heard.calls_of("requests.result_stored") == [(REQUEST, UID)] * 2
 
 
 @pytest.mark.parametrize(
@@ -551,23 +559,23 @@ async def test_a_secret_that_somebody_else_created_in_advance_is_not_taken_for_t
 ) -> None:
     foreign = stage.api.put(RESULT, {**STORE.manifest, **change})
 
-    assert not await stage.actor.carry_out(STORE)
+    assert not await stage.does(STORE)
 
-    (told,) = stage.heard.of("action_failed")
+    (told,) = stage.heard.calls_of("requests.action_failed")
     assert (told[:3], "is not the result of this request" in told[3].sentence) == (
         (REQUEST, UID, "StoreResult"),
         True,
     )
-    assert stage.heard.of("result_stored") == []
+    assert stage.heard.calls_of("requests.result_stored") == []
     assert stage.api.objects[RESULT] == foreign
 
 
 async def test_a_refused_result_is_told_with_the_sentence_of_the_api_server(stage: Stage) -> None:
     stage.api.fail("POST", SECRETS, 403, REFUSED)
 
-    assert not await stage.actor.carry_out(STORE)
+    assert not await stage.does(STORE)
 
-    (told,) = stage.heard.of("action_failed")
+    (told,) = stage.heard.calls_of("requests.action_failed")
     assert told[3].sentence == "exceeded quota: no-secrets"
     assert told == (REQUEST, UID, "StoreResult", told[3], True)
 
@@ -580,7 +588,7 @@ async def test_a_namespace_that_is_being_deleted_does_not_refuse_the_result(stag
     with pytest.raises(ApiNamespaceTerminating):
         await stage.does(STORE)
 
-    (told,) = stage.heard.of("action_failed")
+    (told,) = stage.heard.calls_of("requests.action_failed")
     assert told[4] is False
 
 
@@ -591,7 +599,7 @@ async def test_a_conflict_that_is_no_other_object_does_not_count_as_a_stored_res
 
     with pytest.raises(ApiConflict):
         await stage.does(STORE)
-    assert stage.heard.of("result_stored") == []
+    assert stage.heard.calls_of("requests.result_stored") == []
 
 
 @pytest.mark.parametrize(
@@ -611,7 +619,7 @@ async def test_a_call_that_a_bridge_does_not_take_yet_is_told_with_its_sentence(
     with pytest.raises(NoSpace):
         await stage.does(action)
 
-    (told,) = stage.heard.of("action_failed")
+    (told,) = stage.heard.calls_of("requests.action_failed")
     assert told[:3] == (REQUEST, UID, type(action).__name__)
     assert told[3].message == "the volume is full"
 
@@ -622,7 +630,7 @@ async def test_a_deleted_request_is_told_to_be_gone(stage: Stage) -> None:
     await stage.does(Delete("EfritRequest", REQUEST, UID))
 
     assert stage.api.objects == {}
-    assert stage.heard.of("request_gone") == [(REQUEST, UID)]
+    assert stage.heard.calls_of("requests.deleted") == [(REQUEST, UID)]
 
 
 @pytest.mark.parametrize("uid", [None, "another"], ids=["gone", "another object of the name"])
@@ -633,7 +641,7 @@ async def test_what_is_gone_already_need_not_be_deleted(stage: Stage, uid: str |
     await stage.does(Delete("EfritRequest", REQUEST, UID))
 
     assert len(stage.api.objects) == (0 if uid is None else 1)
-    assert stage.heard.of("request_gone") == [(REQUEST, UID)]
+    assert stage.heard.calls_of("requests.deleted") == [(REQUEST, UID)]
 
 
 async def test_a_deletion_that_met_a_conflict_while_the_object_stays_is_tried_again(stage: Stage) -> None:
@@ -643,7 +651,7 @@ async def test_a_deletion_that_met_a_conflict_while_the_object_stays_is_tried_ag
     with pytest.raises(ApiConflict):
         await stage.does(Delete("EfritRequest", REQUEST, UID))
 
-    assert stage.heard.of("request_gone") == []
+    assert stage.heard.calls_of("requests.deleted") == []
 
 
 async def test_a_deleted_instance_is_known_to_be_gone_before_the_watch_tells(stage: Stage) -> None:
@@ -651,7 +659,7 @@ async def test_a_deleted_instance_is_known_to_be_gone_before_the_watch_tells(sta
 
     await stage.does(Delete("EfritInstance", INSTANCE, "uid-alpha"))
 
-    assert stage.heard.told == [("instance_deleted", (INSTANCE, "uid-alpha"))]
+    assert stage.heard.told == [("instances.deleted", (INSTANCE, "uid-alpha"))]
 
 
 async def test_a_deletion_is_given_up_where_the_object_has_changed_since_it_was_decided(stage: Stage) -> None:
@@ -659,10 +667,10 @@ async def test_a_deletion_is_given_up_where_the_object_has_changed_since_it_was_
     changed = stage.api.put(ALPHA, instance_json(generation=2))
 
     version = decided["metadata"]["resourceVersion"]
-    assert not await stage.actor.carry_out(Delete("EfritInstance", INSTANCE, "uid-alpha", version))
+    assert not await stage.does(Delete("EfritInstance", INSTANCE, "uid-alpha", version))
 
     assert stage.api.objects[ALPHA] == changed
-    assert stage.heard.told == [("observe_instance", (changed,))]
+    assert stage.heard.told == [("instances.observe", (changed,))]
 
 
 async def test_an_event_names_the_object_and_the_controller(stage: Stage) -> None:
@@ -689,11 +697,22 @@ async def test_an_event_that_cannot_be_published_stops_nothing(stage: Stage, sta
 
 
 async def test_an_explanation_is_told(stage: Stage) -> None:
-    await stage.does(Explain(INSTANCE))
+    await stage.does(ReadWarningEvents(INSTANCE))
 
-    assert stage.heard.of("explained") == [(INSTANCE, None)]
+    assert stage.heard.calls_of("instances.explained") == [(INSTANCE, None)]
 
 
-async def test_what_is_for_somebody_else_is_refused(stage: Stage) -> None:
-    with pytest.raises(TypeError, match="not for the actor"):
-        await stage.does(LookAgain(seconds(1)))
+async def test_a_key_comes_back_after_its_time_whoever_leads(stage: Stage) -> None:
+    stage.lost.set()
+
+    await stage.does(RequeueAfter(seconds(1)))
+
+    assert stage.heard.calls_of("requeue_after") == [(RECONCILED, seconds(1))]
+
+
+async def test_a_superseded_decision_is_not_carried_out_to_its_end(stage: Stage) -> None:
+    stage.api.fail("PATCH", "/api/v1/namespaces/team/serviceaccounts/efrit-alpha", 403, {"message": "no"})
+
+    await stage.actor.carry_out_all(RECONCILED, [RequeueAfter(seconds(1)), CHILDREN, RequeueAfter(seconds(2))])
+
+    assert stage.heard.calls_of("requeue_after") == [(RECONCILED, seconds(1))]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,8 +12,8 @@ import pytest
 
 from efrit.controller.act.bridges import Bridges
 from efrit.controller.act.identity import new_identity
-from efrit.controller.decide.children.credentials import Identity
-from efrit.controller.decide.wire import wire_request
+from efrit.controller.decide.queue_request import wire_request
+from efrit.controller.model.credentials import Identity
 from efrit.errors import (
     BridgeError,
     BridgeUnreachable,
@@ -174,7 +174,7 @@ async def test_a_disconnected_instance_is_not_called(connected: Line) -> None:
 
     with pytest.raises(BridgeUnreachable):
         await connected.bridges.read(INSTANCE, UID)
-    assert connected.heard.of("bridge_closed") == [(INSTANCE,)]
+    assert connected.heard.calls_of("bridges.closed") == [(INSTANCE,)]
     assert len(connected.bridges) == 0
 
 
@@ -190,7 +190,7 @@ async def test_a_bridge_with_another_instances_certificate_is_refused(
 ) -> None:
     async with fake_bridge(identity, tmp_path, "uid-other") as other:
         await line.bridges.connect(other.wanted())
-        _, _, problem = await line.heard.hears("bridge_lost")
+        _, _, problem = await line.heard.hears("bridges.lost")
 
         assert "certificate verify failed" in problem
         with pytest.raises(BridgeUnreachable, match="certificate"):
@@ -201,7 +201,7 @@ async def test_a_bridge_with_another_instances_certificate_is_refused(
 async def test_a_bridge_with_a_certificate_of_another_ca_is_refused(tmp_path: Path, line: Line) -> None:
     async with fake_bridge(new_identity(datetime.now(UTC)), tmp_path) as impostor:
         await line.bridges.connect(impostor.wanted())
-        _, _, problem = await line.heard.hears("bridge_lost")
+        _, _, problem = await line.heard.hears("bridges.lost")
 
         assert "certificate verify failed" in problem
         assert impostor.streams.empty()
@@ -212,7 +212,7 @@ async def test_a_bridge_that_refuses_the_token_is_told_as_such(identity: Identit
 
     await line.bridges.connect(line.bridge.wanted())
 
-    _, _, problem = await line.heard.hears("bridge_lost")
+    _, _, problem = await line.heard.hears("bridges.lost")
     assert "bearer token" in problem
 
 
@@ -227,7 +227,7 @@ async def test_during_a_rotation_a_bridge_that_still_has_the_former_token_is_rea
             await bridges.connect(bridge.wanted())
             stream = await bridge.streams.get()
             await stream.tell(stats())
-            _, _, event = await heard.hears("bridge_event")
+            _, _, event = await heard.hears("bridges.event")
         finally:
             await bridges.close()
 
@@ -237,7 +237,7 @@ async def test_during_a_rotation_a_bridge_that_still_has_the_former_token_is_rea
 async def test_an_address_of_version_six_is_bracketed(line: Line) -> None:
     await line.bridges.connect(replace(line.bridge.wanted(), host="::1"))
 
-    _, _, problem = await line.heard.hears("bridge_lost")
+    _, _, problem = await line.heard.hears("bridges.lost")
 
     assert "Invalid" not in problem
 
@@ -250,9 +250,9 @@ async def test_the_stream_starts_without_an_id_and_its_events_arrive_in_order(co
     assert stream.last_event_id is None
 
     await stream.whole_picture(view())
-    await connected.heard.hears("bridge_event", 3)
+    await connected.heard.hears("bridges.event", 3)
 
-    assert connected.heard.of("bridge_event") == [
+    assert connected.heard.calls_of("bridges.event") == [
         (INSTANCE, POD_UID, Reset(queue_id="queue-1", epoch="epoch")),
         (INSTANCE, POD_UID, view()),
         (INSTANCE, POD_UID, stats()),
@@ -263,12 +263,12 @@ async def test_a_dropped_stream_resumes_where_it_broke_off(connected: Line) -> N
     stream = await connected.bridge.reader()
     await stream.whole_picture()
     await stream.tell(view(), "epoch-7")
-    await connected.heard.hears("bridge_event", 3)
+    await connected.heard.hears("bridges.event", 3)
 
     stream.end()
 
     assert (await connected.bridge.reader()).last_event_id == "epoch-7"
-    instance_key, pod_uid, _ = await connected.heard.hears("bridge_lost")
+    instance_key, pod_uid, _ = await connected.heard.hears("bridges.lost")
     assert (instance_key, pod_uid) == (INSTANCE, POD_UID)
 
 
@@ -276,7 +276,7 @@ async def test_an_event_without_an_id_leaves_the_place_to_resume_at(connected: L
     stream = await connected.bridge.reader()
     await stream.tell(stats(), "epoch-7")
     await stream.tell(stats(processed=1))
-    await connected.heard.hears("bridge_event", 2)
+    await connected.heard.hears("bridges.event", 2)
 
     stream.end()
 
@@ -286,11 +286,11 @@ async def test_an_event_without_an_id_leaves_the_place_to_resume_at(connected: L
 async def test_a_resumed_stream_that_breaks_before_its_first_id_resumes_at_the_same_place(connected: Line) -> None:
     first = await connected.bridge.reader()
     await first.tell(stats(), "epoch-7")
-    await connected.heard.hears("bridge_event")
+    await connected.heard.hears("bridges.event")
     first.end()
     second = await connected.bridge.reader()
     await second.tell(stats(processed=1))
-    await connected.heard.hears("bridge_event", 2)
+    await connected.heard.hears("bridges.event", 2)
 
     second.end()
 
@@ -302,7 +302,7 @@ async def test_a_bridge_that_is_not_ready_is_tried_again(line: Line) -> None:
     await line.bridges.connect(line.bridge.wanted())
 
     assert await line.bridge.reader()
-    assert [problem for _, _, problem in line.heard.of("bridge_lost")] == ["the queue is not open yet"] * 2
+    assert [problem for _, _, problem in line.heard.calls_of("bridges.lost")] == ["the queue is not open yet"] * 2
 
 
 async def test_events_of_a_later_version_are_passed_over(connected: Line) -> None:
@@ -310,9 +310,9 @@ async def test_events_of_a_later_version_are_passed_over(connected: Line) -> Non
 
     await stream.send("novelty", '{"what": "ever"}', "epoch-1")
     await stream.tell(stats(), "epoch-2")
-    await connected.heard.hears("bridge_event")
+    await connected.heard.hears("bridges.event")
 
-    assert connected.heard.of("bridge_event") == [(INSTANCE, POD_UID, stats())]
+    assert connected.heard.calls_of("bridges.event") == [(INSTANCE, POD_UID, stats())]
 
 
 async def test_after_an_event_that_cannot_be_read_the_whole_picture_is_asked_for(connected: Line) -> None:
@@ -331,7 +331,7 @@ async def test_no_separator_of_lines_in_an_answer_cuts_its_event(connected: Line
 
     await stream.tell(told, "epoch-1")
 
-    assert await connected.heard.hears("bridge_event") == (INSTANCE, POD_UID, told)
+    assert await connected.heard.hears("bridges.event") == (INSTANCE, POD_UID, told)
 
 
 async def test_wanting_the_same_connection_again_changes_nothing(connected: Line) -> None:
@@ -339,7 +339,7 @@ async def test_wanting_the_same_connection_again_changes_nothing(connected: Line
 
     await connected.bridges.connect(connected.bridge.wanted())
     await stream.tell(stats(), "epoch-1")
-    await connected.heard.hears("bridge_event")
+    await connected.heard.hears("bridges.event")
 
     assert connected.bridge.streams.empty()
     assert len(connected.bridges) == 1
@@ -348,14 +348,14 @@ async def test_wanting_the_same_connection_again_changes_nothing(connected: Line
 async def test_a_new_pod_gets_a_stream_of_its_own_from_the_start(connected: Line) -> None:
     stream = await connected.bridge.reader()
     await stream.tell(stats(), "epoch-1")
-    await connected.heard.hears("bridge_event")
+    await connected.heard.hears("bridges.event")
 
     await connected.bridges.connect(connected.bridge.wanted(pod_uid="pod-uid-2"))
     second = await connected.bridge.reader()
     await second.tell(stats(), "epoch-1")
 
     assert second.last_event_id is None
-    assert (await connected.heard.hears("bridge_event", 2))[1] == "pod-uid-2"
+    assert (await connected.heard.hears("bridges.event", 2))[1] == "pod-uid-2"
     assert len(connected.bridges) == 1
 
 
@@ -371,7 +371,7 @@ async def test_a_call_still_works_while_the_stream_is_down(line: Line) -> None:
     line.bridge.refuse_streams = 1000
     line.bridge.answers["GET", ONE] = (200, view().to_json())
     await line.bridges.connect(line.bridge.wanted())
-    await line.heard.hears("bridge_lost")
+    await line.heard.hears("bridges.lost")
 
     assert await line.bridges.read(INSTANCE, UID) == view()
 
@@ -380,8 +380,14 @@ async def test_a_stream_that_failed_over_a_bug_is_opened_anew_when_it_is_wanted_
     line: Line, identity: Identity, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Failing(Listener):
-        def bridge_event(self, *arguments: Any) -> None:
-            raise LookupError("a bug")
+        def call(self, name: str) -> Callable[..., Any]:
+            if name != "bridges.event":
+                return super().call(name)
+
+            def fail(*arguments: Any) -> None:
+                raise LookupError("a bug")
+
+            return fail
 
     bridges = Bridges(identity, Failing())
     await bridges.connect(line.bridge.wanted())

@@ -11,10 +11,10 @@ import pytest
 
 from efrit.controller.act.kube import Kube
 from efrit.controller.act.plan_actor import PlanActor
-from efrit.controller.decide.actions import CancelRequest, CreateRequest, ListRequests, ReadResult
-from efrit.controller.decide.plan_views import PlanSnapshot
-from efrit.controller.watch.queue import WorkQueue
-from efrit.controller.watch.store import Store
+from efrit.controller.model.actions import CancelRequest, CreateRequest, ListRequests, ReadResult, Superseded
+from efrit.controller.model.snapshots import PlanSnapshot
+from efrit.controller.store.store import Store
+from efrit.controller.work_queue import WorkQueue
 from efrit.errors import ApiUnavailable
 from tests.unit.controller.factory import CONFIG, NOW, Json, part_json, plan_json, request_json
 from tests.unit.controller.fake_api import FakeApi
@@ -44,23 +44,23 @@ class Stage:
 @pytest.fixture
 async def stage(api: FakeApi, kube: Kube) -> Stage:
     store = Store(WorkQueue(), CONFIG, lambda: NOW)
-    store.plans.observe_plan(plan_json())
+    store.plans.observe(plan_json())
     store.plans.listed(APP, "uid-app", [])
     return Stage(PlanActor(kube, store), store, api)
 
 
 async def test_a_request_is_created_and_known_at_once_to_the_plan_and_to_the_store(stage: Stage) -> None:
-    assert await stage.actor.create(CREATE)
+    await stage.actor.create(CREATE)
 
     assert ONE in stage.api.objects
     assert set(stage.seen.requests or {}) == {"one"}
-    assert stage.store.request_snapshot(("team", "one")) is not None
+    assert stage.store.requests.snapshot(("team", "one")) is not None
 
 
 async def test_a_request_that_is_there_already_is_the_same_one(stage: Stage) -> None:
     stored = stage.api.put(ONE, part_json("one", status={"phase": "Running"}))
 
-    assert await stage.actor.create(CREATE)
+    await stage.actor.create(CREATE)
 
     assert stage.api.objects[ONE] == stored
     assert (stage.seen.requests or {})["one"].status.phase == "Running"
@@ -70,7 +70,8 @@ async def test_a_request_that_is_there_already_is_the_same_one(stage: Stage) -> 
 async def test_somebody_elses_request_of_the_name_is_left_alone_and_told(stage: Stage) -> None:
     stored = stage.api.put(ONE, request_json("one"))
 
-    assert not await stage.actor.create(CREATE)
+    with pytest.raises(Superseded):
+        await stage.actor.create(CREATE)
 
     assert stage.api.objects[ONE] == stored
     assert stage.seen.refusal is not None
@@ -81,7 +82,8 @@ async def test_somebody_elses_request_of_the_name_is_left_alone_and_told(stage: 
 async def test_a_request_that_is_refused_is_told_in_the_words_of_the_api_server(stage: Stage) -> None:
     stage.api.fail("POST", REQUESTS, 403, {"message": "exceeded quota: requests"})
 
-    assert not await stage.actor.create(CREATE)
+    with pytest.raises(Superseded):
+        await stage.actor.create(CREATE)
 
     assert stage.seen.refusal is not None
     assert stage.seen.refusal.sentence == "exceeded quota: requests"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from efrit.controller.watch import handlers
+from tests.unit.controller.store.test_store import World
 from tests.unit.controller.virtual_time import on_virtual_time
-from tests.unit.controller.watch.test_store import World
 
 
 @on_virtual_time

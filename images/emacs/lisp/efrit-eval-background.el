@@ -1,0 +1,229 @@
+;;; efrit-eval-background.el --- Stop code that runs between requests  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: Apache-2.0
+
+;;; Commentary:
+
+;; A request may leave code behind that runs when the request is over: timers,
+;; filters and sentinels of processes, threads.  Where such code keeps Emacs busy,
+;; nobody is served and the heartbeat stops.  Whoever supervises Emacs notices the
+;; silence and sends SIGUSR2.  The request's own debugger (efrit-eval-interrupt.el) is
+;; not bound then; the one here is, globally.  It stops the code if Emacs has been
+;; silent, and takes the signal as a request to look for work otherwise.
+;;
+;; The objects a request has left are recorded when it ends, so that the log can
+;; name the request.  Where people work in this Emacs, nothing is stopped.
+
+;;; Code:
+
+(require 'efrit-settings)
+(require 'efrit-eval-guard)
+(require 'efrit-eval-interrupt)
+(require 'efrit-print)
+
+(defvar efrit-background-beat-age-function #'ignore
+  "Function that returns the seconds since the last heartbeat, or nil.")
+
+(defvar efrit-background-log-function #'ignore
+  "Function called with a line for the log.")
+
+(defconst efrit-background--silence 2.5
+  "Periods of the heartbeat without one after which code is stopped.")
+
+(defconst efrit-background--most-owned 2000
+  "Most timers, processes and threads that are looked at after a request.")
+
+;;;; Who left what behind
+
+(defvar efrit-background--owners (make-hash-table :test 'eq :weakness 'key)
+  "The timers, processes and threads that exist, and the request that left them.")
+
+(defvar efrit-background--threads nil
+  "The threads that requests have left behind and that may run.")
+
+(defun efrit-background--objects ()
+  "Return the timers, processes and threads that exist, bounded."
+  (let (objects (count 0))
+    (dolist (list (list timer-list timer-idle-list (process-list)
+                        (and (fboundp 'all-threads) (all-threads))))
+      (while (and (consp list) (< count efrit-background--most-owned))
+        (push (pop list) objects)
+        (setq count (1+ count))))
+    objects))
+
+(defun efrit-background-record (id)
+  "Record that the request ID has left what exists now and did not before.
+ID is nil for what exists at the start."
+  (dolist (object (efrit-background--objects))
+    (when (eq (gethash object efrit-background--owners 'unknown) 'unknown)
+      (puthash object id efrit-background--owners)
+      (when (and id (not (timerp object)) (not (processp object)))
+        (push object efrit-background--threads)))))
+
+(defun efrit-background-look-at-threads ()
+  "Log which threads were stopped: a quit ends one without a word."
+  (let ((threads efrit-background--threads))
+    (while threads
+      (let ((thread (pop threads)))
+        (unless (thread-live-p thread)
+          (setq efrit-background--threads (delq thread efrit-background--threads))
+          (when (eq (car-safe (thread-last-error t)) 'quit)
+            (efrit-background--log (list "thread" thread nil))))))))
+
+;;;; What runs
+
+(defun efrit-background-on-stack-p (functions)
+  "Return non-nil when one of FUNCTIONS, a list of symbols, is being called."
+  (let (found)
+    (mapbacktrace (lambda (_evaluated function _arguments _flags)
+                    (when (memq function functions) (setq found t))))
+    found))
+
+(defun efrit-background--frames ()
+  "Return the frames below the debugger as (FUNCTION . ARGUMENTS), outermost first."
+  (let (frames)
+    (mapbacktrace (lambda (_evaluated function arguments _flags)
+                    (if (memq function '(efrit-background-debugger
+                                         efrit-background--on-signal))
+                        (setq frames nil)
+                      (push (cons function arguments) frames))))
+    frames))
+
+(defun efrit-background--running ()
+  "Return what runs between requests as (KIND OBJECT FUNCTION), or nil.
+The server's own functions do not count."
+  (let* ((frames (efrit-background--frames))
+         (frame (car frames))
+         (arguments (cdr frame))
+         (timer (and (eq (car frame) 'timer-event-handler) (car-safe arguments))))
+    (cond ((and (fboundp 'current-thread) (not (eq (current-thread) main-thread)))
+           (list "thread" (current-thread) (car frame)))
+          ((null frames) nil)
+          ((timerp timer)
+           (unless (efrit-background--own-p (timer--function timer))
+             (list "timer" timer (timer--function timer))))
+          ((efrit-background--own-p (car frame)) nil)
+          ((and (consp arguments) (processp (car arguments)))
+           (list "process" (car arguments) (car frame)))
+          (t (list "code" nil (car frame))))))
+
+(defun efrit-background--own-p (function)
+  "Return non-nil when FUNCTION is named as one of the server's."
+  (and (symbolp function) (string-prefix-p "efrit-" (symbol-name function))))
+
+(defun efrit-background--description (running)
+  "Return RUNNING, of `efrit-background--running', in words."
+  (pcase-let* ((`(,kind ,object ,function) running)
+               (owner (and object (gethash object efrit-background--owners))))
+    (concat kind
+            (and function
+                 (concat " " (efrit-print-head
+                              (efrit-print-clean
+                               (condition-case nil
+                                   (let ((print-length 5) (print-level 3) (print-circle t))
+                                     (prin1-to-string function))
+                                 (error "Code that cannot be printed")))
+                              200)))
+            (and owner (format " left behind by request %s" owner)))))
+
+(defun efrit-background--log (running)
+  "Log that RUNNING, of `efrit-background--running', was stopped."
+  (ignore-errors
+    (funcall efrit-background-log-function
+             (format "stopped code that kept Emacs busy between requests: %s"
+                     (efrit-background--description running)))))
+
+;;;; The decision
+
+(defun efrit-background-attended-p ()
+  "Return non-nil when a person may be working in this Emacs."
+  (or (not (daemonp))
+      (let ((frames (frame-list)) found)
+        (while (and frames (not found))
+          (setq found (not (equal (terminal-name (frame-terminal (pop frames)))
+                                  "initial_terminal"))))
+        found)))
+
+(defun efrit-background--silent-p ()
+  "Return non-nil when the heartbeat is overdue.
+A clock that was set back proves nothing."
+  (let ((age (funcall efrit-background-beat-age-function)))
+    (and age (> age (* efrit-background--silence efrit-heartbeat-seconds)))))
+
+(defun efrit-background--stop (running &optional quit)
+  "Leave RUNNING for the command loop, and log what it was.
+With QUIT, what goes on when that thread has ended quits as well."
+  ;; A thread ends without a word, and its signal may come by another way.
+  (unless (equal (car running) "thread")
+    (let ((inhibit-quit t) (debug-on-event nil))
+      (efrit-background--log running)))
+  (setq quit-flag nil
+        debug-on-next-call nil
+        debug-on-quit nil
+        debug-on-signal nil)
+  (if (not (equal (car running) "thread"))
+      (throw 'top-level nil)
+    (let ((signal-hook-function nil) (inhibit-quit t))
+      (setq quit-flag quit)
+      (signal 'quit nil))))
+
+(defun efrit-background--stop-if-silent ()
+  "Stop what runs between requests if it has kept Emacs from its heartbeat."
+  (let ((running (and (efrit-background--silent-p) (efrit-background--running))))
+    (when running (efrit-background--stop running))))
+
+(defun efrit-background--pass-on ()
+  "Have the thread stop that a signal is meant for, which has come to another one."
+  (let ((thread (efrit-interrupt-thread-to-stop)))
+    (cond ((null thread))
+          ((eq thread (efrit-interrupt-thread))
+           (efrit-background--stop (list "thread" thread nil) t))
+          (t (thread-signal thread 'quit nil)))))
+
+(defun efrit-background--on-signal (symbol _data)
+  "Stop what runs between requests where the signal strikes as a quit.
+SYMBOL is the condition."
+  (when (eq symbol 'quit) (efrit-background--pass-on))
+  (when (and (eq symbol 'quit) (not (efrit-background-attended-p)))
+    (funcall efrit-guard-restorer)
+    (efrit-background--stop-if-silent)
+    ;; What is not stopped goes on where it was, by way of the debugger.
+    (setq inhibit-debugger nil
+          internal-when-entered-debugger -1
+          debug-on-quit t
+          debug-on-signal t)))
+
+(defun efrit-background-debugger (&rest arguments)
+  "Decide what a signal means between requests; called with ARGUMENTS."
+  (setq internal-when-entered-debugger -1)
+  (unless (eq (car arguments) 'exit) (efrit-background--pass-on))
+  (cond ((eq (car arguments) 'exit) (cadr arguments))
+        ((efrit-background-attended-p)
+         ;; Somebody who debugs here wants the debugger; a signal is not meant for it.
+         (if (eq (car-safe (cadr arguments)) 'quit)
+             (setq debug-on-quit nil)
+           (let ((debugger #'debug)) (apply #'debug arguments))))
+        (t
+         (funcall efrit-guard-restorer)
+         (efrit-background--stop-if-silent)
+         (let ((inhibit-quit t) (debug-on-event nil))
+           (ignore-errors (funcall efrit-interrupt-idle-function)))
+         (setq debug-on-quit nil
+               debug-on-signal nil)
+         nil)))
+
+(defun efrit-background-end-emacs ()
+  "End Emacs at once, without a hook of anybody."
+  (signal-process (emacs-pid) 'SIGKILL))
+
+(defun efrit-background-arm ()
+  "Have signals between requests come here, whatever code has set."
+  (when (daemonp)
+    (setq debugger #'efrit-background-debugger
+          debug-on-event 'sigusr2
+          signal-hook-function #'efrit-background--on-signal
+          internal-when-entered-debugger -1
+          inhibit-debugger nil)))
+
+(provide 'efrit-eval-background)
+;;; efrit-eval-background.el ends here

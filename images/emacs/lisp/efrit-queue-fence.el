@@ -1,0 +1,79 @@
+;;; efrit-queue-fence.el --- Which Emacs the queue belongs to  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: Apache-2.0
+
+;;; Commentary:
+
+;; A pod that was deleted by force lives on for seconds beside the one that takes
+;; its place, on the same volume.  So every run of run-emacs has a number, its
+;; generation, and generation says which is the newest: an Emacs of an
+;; older one claims nothing, and begins nothing that it claimed while it became
+;; the older one.  The newest looks at processing/ only after it has said so here:
+;; what it finds there may have begun, what comes later never runs.
+;;
+;; An Emacs that has no generation, as one that somebody started by hand, has the
+;; queue to itself.
+
+;;; Code:
+
+(require 'efrit-settings)
+(require 'efrit-files)
+
+(defvar efrit-fence-generation
+  (let ((number (efrit-settings-env-number "EFRIT_GENERATION" nil)))
+    (and (natnump number) number))
+  "The number of the run that this Emacs belongs to, or nil.")
+
+(defvar efrit-fence--seen nil
+  "What generation said last, as (STAMP . NUMBER).")
+
+(defun efrit-fence-holds-p ()
+  "Return non-nil when no newer run has taken the queue.
+What a crash or the code of a request has done to the file is put right."
+  (or (null efrit-fence-generation)
+      (efrit-files-isolated
+        (let ((newest (efrit-fence--newest)))
+          (when (< newest efrit-fence-generation) (efrit-fence--take))
+          (<= newest efrit-fence-generation)))))
+
+(defun efrit-fence--newest ()
+  "Return the number of the newest run, 0 where the file does not say."
+  (let* ((path (efrit-files-path "generation"))
+         (attributes (file-attributes path 'integer))
+         (stamp (and attributes (efrit-files-stamp attributes))))
+    (cond ((null stamp) 0)
+          ((equal stamp (car efrit-fence--seen)) (cdr efrit-fence--seen))
+          (t (let ((number (efrit-fence--read path attributes)))
+               (setq efrit-fence--seen (cons stamp number))
+               number)))))
+
+(defun efrit-fence--read (path attributes)
+  "Return the number in the file at PATH, which has ATTRIBUTES, or 0."
+  (condition-case nil
+      (if (and (efrit-files-regular-p attributes)
+               (< (file-attribute-size attributes) 32))
+          (string-to-number (efrit-files-read path))
+        0)
+    (file-error 0)))
+
+(defun efrit-fence--take ()
+  "Say that the queue belongs to this run.
+A disk that takes no name now is asked again at the next look."
+  (condition-case nil
+      (efrit-files-replace (efrit-files-path "generation")
+                           (format "%d\n" efrit-fence-generation)
+                           (format "generation-%d" efrit-fence-generation))
+    (file-error nil)))
+
+(defun efrit-fence-paused-p ()
+  "Return non-nil while this Emacs is to claim nothing because it is to end.
+Whoever is about to end it says so by a file in control/: `pause' is for every
+Emacs, one with a generation in its name for those of that run only."
+  (efrit-files-isolated
+    (or (file-exists-p (efrit-files-path "control/pause"))
+        (and efrit-fence-generation
+             (file-exists-p (efrit-files-path
+                             (format "control/pause_%d" efrit-fence-generation)))))))
+
+(provide 'efrit-queue-fence)
+;;; efrit-queue-fence.el ends here

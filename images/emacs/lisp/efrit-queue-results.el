@@ -1,0 +1,141 @@
+;;; efrit-queue-results.el --- Large results on the workspace  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: Apache-2.0
+
+;;; Commentary:
+
+;; A large result is a file of the workspace and lives as long as the answer that
+;; names it: once the answer has left the archive of the queue, the file is deleted.
+;; results.log in the queue names the requests whose results are on the workspace,
+;; each in a line of its own, before the file is written.  A file that is not named
+;; there is never deleted: other instances may share the workspace, and whoever works
+;; there may put files of their own beside ours.
+
+;;; Code:
+
+(require 'seq)
+(require 'efrit-settings)
+(require 'efrit-files)
+(require 'efrit-queue-claim)
+
+(defconst efrit-results--per-look 20
+  "How many results one look checks.")
+
+(defconst efrit-results--pause 60
+  "Seconds between two rounds of looks.")
+
+(defvar efrit-results--ids nil
+  "The ids of the requests with a result on the workspace.")
+
+(defvar efrit-results--unchecked nil
+  "The ids that this round has yet to check.")
+
+(defvar efrit-results--round-end nil
+  "When the last round of looks ended, or nil.")
+
+(defvar efrit-results--stale 0
+  "How many lines of results.log are of results that are gone.")
+
+(defun efrit-results-directory ()
+  "Return the directory of the workspace that large results go to, or nil."
+  (and efrit-workspace-directory
+       (concat efrit-workspace-directory ".efrit/results/")))
+
+(defun efrit-results-path (id)
+  "Return the path of the large result of the request ID."
+  (concat (efrit-results-directory) id ".txt"))
+
+(defun efrit-results--log ()
+  "Return the path of the list of results."
+  (efrit-files-path "results.log"))
+
+(defun efrit-results-reset ()
+  "Read the list of results anew."
+  (setq efrit-results--unchecked nil
+        efrit-results--round-end nil
+        efrit-results--stale 0
+        efrit-results--ids
+        (condition-case nil
+            (efrit-results--read)
+          (file-error nil))))
+
+(defun efrit-results--read ()
+  "Return the ids in results.log; of a line that was cut short there is none."
+  (efrit-files-isolated
+    (delete-dups
+     (delq nil (mapcar (lambda (line)
+                         (and (string-match "\\`\\([A-Za-z0-9._-]\\{1,128\\}\\) result\\'" line)
+                              (match-string 1 line)))
+                       (split-string (efrit-files-read (efrit-results--log)) "\n"))))))
+
+(defun efrit-results-note (id)
+  "Record, synced, that the request ID is to have a result on the workspace."
+  (unless (member id efrit-results--ids)
+    ;; On a line of its own, whatever a failed write has left.
+    (efrit-files-append (efrit-results--log) (concat "\n" id " result\n"))
+    (push id efrit-results--ids)))
+
+(defun efrit-results--needed-p (id)
+  "Return non-nil while the request ID is open, or its answer can be read.
+Looked for in the order in which files move, so that none is missed on its way.
+Signal `file-error' where the disk does not say: unlike `file-exists-p', which
+takes a disk that fails for a file that is gone."
+  (seq-some (lambda (place)
+              (file-attributes
+               (efrit-files-path (car place) (concat (cdr place) id ".json"))))
+            '(("requests" . "req_") ("processing" . "req_")
+              ("responses" . "resp_") ("archive" . "resp_"))))
+
+(defun efrit-results-look ()
+  "Delete some of the results whose answers are gone; a few at each call."
+  (when (and efrit-workspace-directory efrit-results--ids)
+    (efrit-files-isolated
+      (when (and (null efrit-results--unchecked)
+                 (or (null efrit-results--round-end)
+                     ;; A clock that was set back does not put it off.
+                     (not (< -0.001 (- (float-time) efrit-results--round-end)
+                             efrit-results--pause))))
+        (setq efrit-results--unchecked (copy-sequence efrit-results--ids)))
+      (let ((left efrit-results--per-look))
+        (while (and efrit-results--unchecked (> left 0))
+          (setq left (1- left))
+          (efrit-results--check (pop efrit-results--unchecked))
+          (unless efrit-results--unchecked
+            (setq efrit-results--round-end (float-time))
+            (efrit-results--compact)))))))
+
+(defun efrit-results--check (id)
+  "Delete the result of the request ID unless it is still needed."
+  (condition-case nil
+      (unless (efrit-results--needed-p id)
+        (efrit-results-delete id)
+        (setq efrit-results--ids (delete id efrit-results--ids)
+              efrit-results--stale (1+ efrit-results--stale)))
+    ;; Tried again in the next round.
+    (file-error nil)))
+
+(defun efrit-results-delete (id)
+  "Delete the result of the request ID, if it is where we have put it."
+  (unless (or (file-symlink-p (concat efrit-workspace-directory ".efrit"))
+              (file-symlink-p (directory-file-name (efrit-results-directory))))
+    (dolist (path (list (efrit-results-path id)
+                        (concat (efrit-results-path id) ".part")))
+      ;; Where there can be no such file, there is nothing to try again.
+      (when (efrit-files-exists-p path)
+        (efrit-files-delete path)))))
+
+(defun efrit-results--compact ()
+  "Write results.log anew where lines of it are of results that are gone."
+  (when (> efrit-results--stale 0)
+    (condition-case nil
+        (progn
+          (efrit-files-replace (efrit-results--log)
+                               (mapconcat (lambda (id) (concat id " result\n"))
+                                          efrit-results--ids "")
+                               efrit-claim-boot t)
+          (setq efrit-results--stale 0))
+      ;; A list that is too long names files that are gone, which does no harm.
+      (file-error nil))))
+
+(provide 'efrit-queue-results)
+;;; efrit-queue-results.el ends here

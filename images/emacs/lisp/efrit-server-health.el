@@ -1,0 +1,230 @@
+;;; efrit-server-health.el --- Counters and the heartbeat  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: Apache-2.0
+
+;;; Commentary:
+
+;; What the server tells about itself: counters since this start, the answer to
+;; a `status' request, and the heartbeat file.  A heartbeat is a sign of life,
+;; not a record: it is not synced, and a failure to write it is no failure.
+
+;;; Code:
+
+(require 'efrit-settings)
+(require 'efrit-files)
+(require 'efrit-queue-request)
+(require 'efrit-queue-claim)
+(require 'efrit-queue)
+(require 'efrit-queue-answer)
+(require 'efrit-session-scheduler)
+(require 'efrit-queue-fence)
+(require 'efrit-eval-limits)
+(require 'efrit-eval-background)
+(require 'efrit-secret)
+(require 'efrit-server-self-check)
+
+(defvar efrit-health--counts nil
+  "The counters, a plist.")
+
+(defvar efrit-health--since 0.0
+  "When this server started.")
+
+(defvar efrit-health-current nil
+  "The `efrit-claim' that is being answered, or nil.")
+
+(defvar efrit-health--problem nil
+  "Why the queue cannot be served, or nil.")
+
+(defvar efrit-health-init-problem nil
+  "What went wrong in the init file, or nil.")
+
+(defvar efrit-health--model-key nil
+  "What the file of the model's key holds, see `efrit-secret-state'.")
+
+(defvar efrit-health--written 0.0
+  "When the heartbeat was last written.")
+
+(defvar efrit-health--shown nil
+  "Non-nil when the heartbeat on disk says that a request runs.")
+
+(defvar efrit-health--limited 0
+  "How many heartbeats in a row a limit of this process has prevented.")
+
+(defconst efrit-health--pause 0.25
+  "Seconds between two heartbeats at least, but for the regular ones.")
+
+;;;; Counting
+
+(defun efrit-health-reset ()
+  "Start counting."
+  (setq efrit-health--counts (list :processed 0 :succeeded 0 :failed 0 :interrupted 0
+                                   :seconds 0.0)
+        efrit-health--since (float-time)
+        efrit-health-current nil
+        efrit-health--problem nil
+        efrit-health--written 0.0
+        efrit-health--limited 0
+        efrit-health--shown nil))
+
+(defun efrit-health--add (key amount)
+  "Add AMOUNT to the counter KEY."
+  (setq efrit-health--counts
+        (plist-put efrit-health--counts key
+                   (+ amount (plist-get efrit-health--counts key)))))
+
+(defun efrit-health-count (result)
+  "Count the `efrit-result' RESULT."
+  (efrit-health--add :processed 1)
+  (efrit-health--add (if (equal (efrit-result-reason result) "Succeeded")
+                         :succeeded :failed)
+                     1)
+  (efrit-health--add :seconds (efrit-result-seconds result)))
+
+(defun efrit-health-count-interrupted (number)
+  "Count NUMBER requests that an earlier Emacs did not finish."
+  (efrit-health--add :interrupted number))
+
+;;;; Telling
+
+(defun efrit-health--facts ()
+  "Return what the heartbeat and the stats have in common, as a JSON alist."
+  (let* ((claim efrit-health-current)
+         (request (and claim (efrit-claim-request claim))))
+    `((boot . ,efrit-claim-boot)
+      (pid . ,(emacs-pid))
+      (time . ,(efrit-answer-time))
+      (emacs_version . ,emacs-version)
+      (state . ,(cond (efrit-health--problem "degraded")
+                      ((or claim efrit-sessions) "busy")
+                      (t "idle")))
+      (sessions . ,(length efrit-sessions))
+      (problem . ,(if efrit-health--problem
+                      (efrit-print-head (efrit-print-clean efrit-health--problem) 300)
+                    :null))
+      ,@(when efrit-health-init-problem
+          `((init_problem . ,(efrit-print-head
+                              (efrit-print-clean efrit-health-init-problem) 200))))
+      ,@(when efrit-health--model-key
+          `((model_key . ,efrit-health--model-key)))
+      (attended . ,(if (efrit-background-attended-p) t :false))
+      (self_check . ,(efrit-self-check-facts))
+      (current . ,(if request (efrit-request-id request) :null))
+      (attempt . ,(if claim (efrit-claim-attempt claim) :null))
+      (started . ,(if claim (efrit-answer-time (efrit-claim-started claim)) :null))
+      (timeout . ,(or (and request (efrit-request-timeout request)) :null))
+      (processed . ,(plist-get efrit-health--counts :processed))
+      (succeeded . ,(plist-get efrit-health--counts :succeeded))
+      (failed . ,(plist-get efrit-health--counts :failed))
+      (interrupted . ,(plist-get efrit-health--counts :interrupted))
+      (total_processing_seconds . ,(plist-get efrit-health--counts :seconds)))))
+
+(defun efrit-health-stats ()
+  "Return the stats that answer a `status' request, as JSON text."
+  (let ((processed (plist-get efrit-health--counts :processed))
+        (seconds (plist-get efrit-health--counts :seconds)))
+    (json-serialize
+     `(,@(efrit-health--facts)
+       (pending . ,(efrit-queue-pending))
+       (average_processing_seconds . ,(if (> processed 0) (/ seconds processed) 0.0))
+       (uptime_seconds . ,(max 0.0 (- (float-time) efrit-health--since)))))))
+
+;;;; The heartbeat
+
+(defconst efrit-health--bytes 2048
+  "Size of a heartbeat, filled up with spaces.
+On a full disk it can still be written over the last one, of the same size.")
+
+(defconst efrit-health--serialize (symbol-function 'json-serialize)
+  "What makes a heartbeat's text, whatever its name has come to mean.")
+
+(defun efrit-health--text ()
+  "Return the text of a heartbeat."
+  (let ((text (efrit-files-bytes (funcall efrit-health--serialize (efrit-health--facts)))))
+    (concat text (make-string (max 0 (- efrit-health--bytes (length text) 1)) ?\s) "\n")))
+
+(defun efrit-health-beat ()
+  "Write the heartbeat, unless it is another Emacs's by now."
+  (let ((path (efrit-files-path "heartbeat")))
+    (condition-case err
+        (efrit-files-isolated
+          (when (efrit-fence-holds-p)
+            (let ((text (efrit-health--text)))
+              (condition-case nil
+                  (efrit-files-replace path text efrit-claim-boot)
+                (file-error
+                 ;; A reader may see it half written, which beats silence.
+                 (when (file-exists-p path) (efrit-files-overwrite path text))))))
+          (setq efrit-health--shown (and efrit-health-current t)
+                efrit-health--limited 0))
+      (error
+       (when (efrit-limits-error-p (error-message-string err))
+         (setq efrit-health--limited (1+ efrit-health--limited))))))
+  (setq efrit-health--written (float-time)))
+
+(defun efrit-health-limited-p ()
+  "Return non-nil when a limit of this process has prevented heartbeats."
+  (> efrit-health--limited 1))
+
+(defun efrit-health-look-at-key ()
+  "Say what the file of the model's key holds now: it may be replaced at any time."
+  (let ((state (efrit-secret-state)))
+    (unless (equal state efrit-health--model-key)
+      (setq efrit-health--model-key state)
+      (efrit-health-beat))))
+
+(defun efrit-health-beat-if-stale ()
+  "Write the heartbeat unless that was done a moment ago."
+  (unless (< -0.001 (- (float-time) efrit-health--written) efrit-health--pause)
+    (efrit-health-beat)))
+
+(defun efrit-health-beat-age ()
+  "Return the seconds since the last heartbeat."
+  (- (float-time) efrit-health--written))
+
+(defun efrit-health-begin (claim &optional now)
+  "Say that CLAIM is being worked on; with NOW, whenever that was said last."
+  (setq efrit-health-current claim)
+  (if now (efrit-health-beat) (efrit-health-beat-if-stale)))
+
+(defun efrit-health-end ()
+  "Say that nothing is being worked on, where the heartbeat says otherwise."
+  (setq efrit-health-current nil)
+  (when efrit-health--shown (efrit-health-beat)))
+
+(defun efrit-health-set-problem (problem)
+  "Say that the queue cannot be served because of PROBLEM, a string or nil."
+  (unless (equal problem efrit-health--problem)
+    (setq efrit-health--problem problem)
+    (efrit-health-beat)))
+
+;;;; Two daemons, one queue
+
+(defun efrit-health-check-alone ()
+  "Signal `efrit-queue-taken' when another live Emacs serves the queue.
+One that has a generation takes it from an older one."
+  (let* ((text (efrit-files-isolated
+                 (condition-case nil
+                     (efrit-files-read (efrit-files-path "heartbeat"))
+                   (file-error ""))))
+         (beat (condition-case nil (json-parse-string text) (error nil)))
+         (pid (and (hash-table-p beat) (gethash "pid" beat)))
+         (time (and pid (efrit-request-time (gethash "time" beat)))))
+    (when (and (null efrit-fence-generation)
+               (natnump pid) time (/= pid (emacs-pid))
+               (efrit-health--emacs-since-p pid (/ time 1e9)))
+      (signal 'efrit-queue-taken (list (efrit-files-path "") pid)))))
+
+(defun efrit-health--emacs-since-p (pid time)
+  "Return non-nil when PID is an Emacs that already ran at TIME."
+  (let* ((attributes (process-attributes pid))
+         (command (alist-get 'comm attributes))
+         (start (alist-get 'start attributes)))
+    (and (stringp command)
+         (string-prefix-p "emacs" command)
+         start
+         ;; Numbers of processes come back: a later one is somebody else.
+         (<= (float-time start) time)
+         (not (equal (alist-get 'state attributes) "Z")))))
+
+(provide 'efrit-server-health)
+;;; efrit-server-health.el ends here

@@ -1,0 +1,224 @@
+;;; efrit-session-history.el --- What a session has said and done, durably  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: Apache-2.0
+
+;;; Commentary:
+
+;; A session is a file of records, sessions/<id>.ndjson; what is known of it is
+;; what the records add up to, so that a restarted Emacs knows the same.  A
+;; record counts once it is written.  Each has a number, `n'; of two with one number
+;; the later counts: a write that failed may have left its record behind.  Nothing
+;; here asks a model or runs a tool.
+
+;;; Code:
+
+(require 'cl-lib)
+(require 'let-alist)
+(require 'seq)
+(require 'efrit-settings)
+(require 'efrit-files)
+(require 'efrit-json)
+(require 'efrit-print)
+(require 'efrit-secret)
+(require 'efrit-session-conversation)
+
+(cl-defstruct (efrit-history (:constructor efrit-history--make))
+  "What the records of the session ID add up to.
+CONVERSATION: the messages, as far as they are sent, an `efrit-conversation'.
+BEGUN: ids of the tool calls of the last answer that were begun; RESULTS: their results, (ID . BLOCK).  WORLD:
+what the tools keep.  REQUEST: id of the request served last, ENDED the record of
+its end, nil before; TURNS, CALLS and TOKENS count within it.  ASKED: whether what
+it asks is in the conversation.  REPLY: the record of the model's last message, nil
+after any other message.  NUMBER: that of the last record.  TORN: the last line may
+lack its end."
+  id (conversation (efrit-conversation-make)) begun results world request asked ended reply
+  (turns 0) (calls 0) (tokens 0) (number 0) torn)
+
+(defun efrit-history-path (id)
+  "Return the path of the session ID."
+  (efrit-files-path "sessions" (concat id ".ndjson")))
+
+(defun efrit-history-known-p (id)
+  "Return non-nil when there is a session ID."
+  (efrit-files-isolated (file-exists-p (efrit-history-path id))))
+
+;;;; Reading
+
+(defun efrit-history-open (id)
+  "Return the session ID, a new one when there is none."
+  (or (efrit-history--take-kept id)
+      (efrit-history--read id)))
+
+(defun efrit-history--read (id)
+  "Return what the file of the session ID says."
+  (let ((history (efrit-history--make :id id))
+        (text (efrit-files-isolated
+                (condition-case nil
+                    (efrit-files-read (efrit-history-path id))
+                  (file-missing "")))))
+    (setf (efrit-history-torn history)
+          (not (or (string-empty-p text) (string-suffix-p "\n" text))))
+    (dolist (record (efrit-history--records text))
+      (efrit-history--apply history record))
+    history))
+
+(defun efrit-history--records (text)
+  "Return the records in TEXT, the content of a session's file, that count."
+  (let (records)
+    (dolist (line (split-string text "\n" t))
+      ;; A line that a crash cut short says nothing.
+      (let* ((record (condition-case nil (efrit-json-parse line) (error nil)))
+             (number (and (consp record) (alist-get 'n record))))
+        (cond ((not (consp record)))
+              ((and number (equal number (alist-get 'n (car records))))
+               (setcar records record))
+              (t (push record records)))))
+    (nreverse records)))
+
+(defun efrit-history--apply (history record)
+  "Add RECORD to what HISTORY knows."
+  (let-alist record
+    (setf (efrit-history-number history) (or .n (1+ (efrit-history-number history))))
+    (pcase .type
+      ("request"
+       (unless (equal .request (efrit-history-request history))
+         (setf (efrit-history-turns history) 0
+               (efrit-history-calls history) 0
+               (efrit-history-tokens history) 0
+               (efrit-history-asked history) nil))
+       (setf (efrit-history-request history) .request
+             (efrit-history-ended history) nil)
+       ;; Version 0.1 wrote what is asked as a message of its own.
+       (when .message (efrit-history--apply-message history record)))
+      ("message" (efrit-history--apply-message history record))
+      ("begun"
+       (unless (member .call (efrit-history-begun history))
+         (cl-incf (efrit-history-calls history))
+         (push .call (efrit-history-begun history))))
+      ("result"
+       (setf (alist-get .call (efrit-history-results history) nil nil #'equal) .block
+             (efrit-history-world history) .world))
+      ("end" (setf (efrit-history-ended history) record)))))
+
+(defun efrit-history--apply-message (history record)
+  "Add the message in RECORD to what HISTORY knows."
+  (let* ((message (alist-get 'message record))
+         (reply (equal (alist-get 'role message) "assistant")))
+    (efrit-conversation-add (efrit-history-conversation history) message
+                            (equal (alist-get 'type record) "request"))
+    (cl-incf (efrit-history-tokens history) (or (alist-get 'tokens record) 0))
+    (when reply (cl-incf (efrit-history-turns history)))
+    (setf (efrit-history-asked history) t
+          (efrit-history-reply history) (and reply record)
+          (efrit-history-begun history) nil
+          (efrit-history-results history) nil)))
+
+;;;; Keeping
+
+(defvar efrit-history--kept nil
+  "Histories that need not be read again, the newest first, as (STAMP . HISTORY).
+STAMP is that of the file which HISTORY is all of.")
+
+(defconst efrit-history--most-kept 8
+  "How many histories are kept.")
+
+(defun efrit-history-keep (history)
+  "Keep HISTORY, whose request is over, for the next request of the session.
+A session that is continued is not read again from its beginning each time."
+  (let ((stamp (efrit-history--stamp (efrit-history-id history))))
+    (when (and stamp (not (efrit-history-torn history)))
+      (setq efrit-history--kept
+            (seq-take (cons (cons stamp history) efrit-history--kept)
+                      efrit-history--most-kept)))))
+
+(defun efrit-history--take-kept (id)
+  "Return the history of the session ID that was kept, if its file is the same.
+It is kept no longer."
+  (let ((kept (seq-find (lambda (entry) (equal id (efrit-history-id (cdr entry))))
+                        efrit-history--kept)))
+    (when kept
+      (setq efrit-history--kept
+            (seq-remove (lambda (entry) (equal id (efrit-history-id (cdr entry))))
+                        efrit-history--kept))
+      (and (equal (car kept) (efrit-history--stamp id)) (cdr kept)))))
+
+(defun efrit-history--stamp (id)
+  "Return what tells the versions of the file of the session ID apart, or nil."
+  (let ((attributes (efrit-files-isolated
+                      (file-attributes (efrit-history-path id) 'integer))))
+    (and attributes
+         (cons (efrit-history-path id) (efrit-files-stamp attributes)))))
+
+;;;; Writing
+
+(defun efrit-history-add (history type sync &rest members)
+  "Record TYPE with MEMBERS, a plist, in HISTORY; with SYNC it is on the disk then.
+Signal `efrit-record-failed' when it could not be written; it does not count
+then, and what is recorded next takes its place."
+  (let* ((record `((type . ,type)
+                   (n . ,(1+ (efrit-history-number history)))
+                   ,@(efrit-json-object members)))
+         ;; What a reader would see: the same after a restart as before.
+         (line (efrit-secret-json record #'efrit-json-text))
+         (torn (efrit-history-torn history)))
+    (setf (efrit-history-torn history) t)
+    (condition-case err
+        (efrit-files-isolated
+          (let ((write-region-inhibit-fsync (not sync)))
+            (efrit-files-append (efrit-history-path (efrit-history-id history))
+                                (concat (if torn "\n" "") line "\n"))))
+      (file-error
+       (signal 'efrit-record-failed (list (error-message-string err)))))
+    (setf (efrit-history-torn history) nil)
+    (efrit-history--apply history (efrit-json-parse line))))
+
+;;;; The conversation
+
+(defun efrit-history-last-calls (history)
+  "Return the tool calls of the last message of HISTORY when it is the model's."
+  (let ((last (efrit-conversation-last (efrit-history-conversation history))))
+    (when (equal (alist-get 'role last) "assistant")
+      (seq-filter (lambda (block) (equal (alist-get 'type block) "tool_use"))
+                  (alist-get 'content last)))))
+
+(defun efrit-history-open-calls (history)
+  "Return the tool calls in HISTORY that have no result, in their order."
+  (seq-remove (lambda (call)
+                (assoc (alist-get 'id call) (efrit-history-results history)))
+              (efrit-history-last-calls history)))
+
+(defun efrit-history-result (history call)
+  "Return the result of CALL, of the last message in HISTORY, as a block, or nil."
+  (cdr (assoc (alist-get 'id call) (efrit-history-results history))))
+
+(defun efrit-history-begun-p (history call)
+  "Return non-nil when the tool call CALL in HISTORY was begun."
+  (member (alist-get 'id call) (efrit-history-begun history)))
+
+(defun efrit-history-results-message (history)
+  "Return the message of all results in HISTORY."
+  `((role . "user")
+    (content . ,(vconcat (mapcar (lambda (call) (efrit-history-result history call))
+                                 (efrit-history-last-calls history))))))
+
+(defun efrit-history-text (text)
+  "Return the content block of TEXT."
+  `((type . "text") (text . ,(efrit-json-clean text))))
+
+;;;; What is sent of it
+
+(defun efrit-history-messages (history)
+  "Return the newest messages of HISTORY, the last first.
+Those that are not sent as they are any more are not among them."
+  (efrit-conversation-messages (efrit-history-conversation history)))
+
+(defun efrit-history-message-count (history)
+  "Return how many messages HISTORY has had."
+  (efrit-conversation-count (efrit-history-conversation history)))
+
+(defun efrit-history-to-send (history)
+  "Return the messages of HISTORY as they are sent, a vector."
+  (efrit-conversation-to-send (efrit-history-conversation history)))
+
+(provide 'efrit-session-history)
+;;; efrit-session-history.el ends here

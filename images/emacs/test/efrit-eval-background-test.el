@@ -1,0 +1,127 @@
+;;; efrit-eval-background-test.el --- Tests of code left behind by requests  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: Apache-2.0
+
+;;; Commentary:
+
+;; Requests leave something behind that keeps Emacs busy when they are over.  The
+;; test signals as a supervisor does, and the next request is answered.
+
+;;; Code:
+
+(require 'efrit-test-daemon)
+
+(defconst efrit-background-test--loops
+  '(("timer" . "(run-with-timer 0.05 nil (lambda () (begun) (while t)))")
+    ("timer" . "(run-with-timer 0.05 0.05 (lambda () (begun) (while t)))")
+    ("timer" . "(run-with-timer 0.05 nil (lambda () (begun) (let ((inhibit-quit t)) (while t))))")
+    ("timer" . "(run-with-timer 0.05 nil (lambda () (begun) (while t (ignore-errors (while t)))))")
+    ("timer" . "(run-with-timer 0.05 nil (lambda () (begun)
+                                           (call-process \"sleep\" nil nil nil \"600\")))")
+    ("timer" . "(run-with-timer 0.05 nil
+                  (lambda () (begun) (with-temp-buffer
+                                       (while t (insert \"x\") (erase-buffer)))))")
+    ;; It is due again as soon as it has run, and starves all timers set meanwhile.
+    ("timer" . "(run-with-timer 0.05 0.01 (lambda () (begun)
+                                            (let ((end (+ (float-time) 0.2)))
+                                              (while (< (float-time) end)))))")
+    ("timer" . "(run-with-idle-timer 0.05 nil (lambda () (begun) (while t)))")
+    ("process" . "(make-process :name \"left\"
+                    :command '(\"/bin/sh\" \"-c\" \"sleep 0.1; echo x; sleep 600\")
+                    :filter (lambda (&rest _) (begun) (while t)))")
+    ("process" . "(make-process :name \"left\" :command '(\"/bin/sh\" \"-c\" \"sleep 0.1\")
+                    :sentinel (lambda (&rest _) (begun) (while t)))")
+    ("thread" . "(make-thread (lambda () (begun) (while t)))")
+    ("thread" . "(progn (require 'debug) (setq debugger 'debug)
+                        (make-thread (lambda () (thread-yield) (begun) (while t))))"))
+  "What runs, and code that leaves it behind; the code returns at once.")
+
+(defun efrit-background-test--log ()
+  "Return what the daemon has logged."
+  (with-current-buffer "*efrit-test-daemon*" (buffer-string)))
+
+(defun efrit-background-test--answer (id)
+  "Return the answer to the request ID; signal like a supervisor meanwhile."
+  (efrit-test-wait 120
+    (or (efrit-test-answer-p id)
+        (progn (accept-process-output nil 0.2) (efrit-test-interrupt id) nil)))
+  (efrit-test-answer id))
+
+(ert-deftest efrit-background-what-a-request-leaves-running-is-stopped-and-named ()
+  (efrit-test-with-daemon ("EFRIT_HEARTBEAT_SECONDS=0.2")
+    (let ((number 0) (pid (process-id efrit-test-daemon)))
+      (dolist (left efrit-background-test--loops)
+        (let ((id (format "leaves%d" (setq number (1+ number))))
+              (next (format "next%d" number)))
+          (ert-info ((cdr left))
+            (should (equal (alist-get 'reason (efrit-test-eval
+                                               id (format "(defun begun () (write-region \"\" nil %S))
+                                                           %s 1"
+                                                          (concat efrit-workspace-directory id)
+                                                          (cdr left))))
+                           "Succeeded"))
+            (efrit-test-wait 60 (file-exists-p (concat efrit-workspace-directory id)))
+            (efrit-test-submit next :content "(list (+ 1 2) (recursion-depth) inhibit-quit)")
+            (let ((answer (efrit-background-test--answer next)))
+              (should (equal (alist-get 'result answer) "(3 0 nil)"))
+              (should (string-empty-p (alist-get 'messages answer))))
+            (efrit-test-wait 60
+              (string-match-p
+               (format "stopped code .*: %s .*left behind by request %s" (car left) id)
+               (efrit-background-test--log))))))
+      (should (= pid (process-id efrit-test-daemon)))
+      (should (process-live-p efrit-test-daemon)))))
+
+(ert-deftest efrit-background-a-thread-that-a-request-waits-for-runs-no-other-request ()
+  (efrit-test-with-daemon ("EFRIT_HEARTBEAT_SECONDS=0.1")
+    (let (beats)
+      (efrit-test-submit "joins" :content "(thread-join (make-thread (lambda () (sleep-for 600))))")
+      (efrit-test-wait 20 (efrit-test-running-p "joins"))
+      (efrit-test-submit "beside")
+      ;; Each is written by a timer in that thread, which would run requests as well.
+      (efrit-test-wait 20
+        (let ((beat (alist-get 'time (ignore-errors (efrit-test-heartbeat)))))
+          (when beat (cl-pushnew beat beats :test #'equal))
+          (> (length beats) 6)))
+      (should-not (efrit-test-answer-p "beside"))
+      (efrit-test-interrupt "joins" "TimedOut")
+      (should (equal (alist-get 'reason (efrit-background-test--answer "joins")) "TimedOut"))
+      (should (equal (alist-get 'result (efrit-test-answer "beside")) "3"))
+      (should (process-live-p efrit-test-daemon)))))
+
+(ert-deftest efrit-background-code-that-is-soon-over-is-not-stopped ()
+  (efrit-test-with-daemon ()
+    (efrit-test-value "a" "(progn (defvar turns 0)
+                                  (run-with-timer 0 0.4 (lambda ()
+                                    (let ((end (+ (float-time) 0.2)))
+                                      (while (< (float-time) end))
+                                      (setq turns (1+ turns))))))")
+    (let ((number 0))
+      (efrit-test-wait 60
+        (progn (dotimes (_ 10)
+                 (accept-process-output nil 0.05)
+                 (efrit-test-interrupt "nobody"))
+               (not (equal (efrit-test-value (format "b%d" (setq number (1+ number))) "turns")
+                           "0")))))
+    (should-not (string-match-p "stopped code" (efrit-background-test--log)))))
+
+(defconst efrit-background-test--overflows
+  '("(defun overflow (x) (1+ (overflow (list x))))"
+    "(defun overflow (x) (mapcar #'overflow (list x)))"
+    "(defun overflow (x) (catch 'efrit (unwind-protect (overflow (list x)) (ignore x))))")
+  "Definitions of a function that calls itself for ever.")
+
+(ert-deftest efrit-background-an-overflow-of-the-c-stack-ends-emacs-and-no-more ()
+  (dolist (definition efrit-background-test--overflows)
+    (efrit-test-with-daemon ("EFRIT_HEARTBEAT_SECONDS=0.2")
+      (ert-info (definition)
+        (efrit-test-submit
+         "a" :content (concat "(setq max-lisp-eval-depth 100000000 max-specpdl-size 100000000)"
+                              definition "(overflow 1)"))
+        (efrit-test-wait 60 (not (process-live-p efrit-test-daemon)))
+        (efrit-test-daemon-start)
+        (should (equal (alist-get 'reason (efrit-test-answer "a")) "Interrupted"))
+        (should (equal (efrit-test-value "b" "(list (+ 1 2) inhibit-quit)") "(3 nil)"))))))
+
+(provide 'efrit-eval-background-test)
+;;; efrit-eval-background-test.el ends here

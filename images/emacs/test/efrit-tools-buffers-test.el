@@ -1,0 +1,175 @@
+;;; efrit-tools-buffers-test.el --- Tests of finding and looking  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: Apache-2.0
+
+;;; Commentary:
+
+;; The tools that find files and those for what is in Emacs.
+
+;;; Code:
+
+(require 'efrit-test-tool)
+
+(defmacro efrit-tools-buffers-test-with (files &rest body)
+  "Run BODY with a workspace of FILES, a list of (NAME TEXT)."
+  (declare (indent 1) (debug t))
+  `(efrit-test-with-queue
+     (pcase-dolist (`(,name ,text) ,files)
+       (let ((path (concat efrit-workspace-directory name)))
+         (make-directory (file-name-directory path) t)
+         (let ((coding-system-for-write 'utf-8-unix))
+           (write-region text nil path nil 'silent))))
+     ,@body))
+
+(defmacro efrit-tools-buffers-test-with-buffer (name text &rest body)
+  "Run BODY with a buffer called NAME that holds TEXT."
+  (declare (indent 2) (debug t))
+  `(with-current-buffer (get-buffer-create ,name)
+     (unwind-protect
+         (progn (insert ,text) ,@body)
+       (kill-buffer ,name))))
+
+;;;; Finding files
+
+(ert-deftest efrit-tools-find-a-pattern-becomes-a-regular-expression ()
+  (pcase-dolist (`(,glob ,start ,regexp)
+                 '(("*.el" "." "^\\./(.*/)?[^/]*\\.el$")
+                   ("src/*.el" "." "^\\./src/[^/]*\\.el$")
+                   ("**/a?.el" "./x" "^\\./x/(.*/)?a[^/]\\.el$")
+                   ("a/**" "/" "^/a/.*$")
+                   ("[!ab]{c,d}+" "." "^\\./(.*/)?[^ab](c|d)\\+$")
+                   ("a,b}{" "." "^\\./(.*/)?a,b\\}\\{$")
+                   ("\\*" "/w.d" "^/w\\.d/(.*/)?\\*$")))
+    (should (equal (efrit-tools-find--regexp glob start) regexp))))
+
+(ert-deftest efrit-tools-find-files-are-found-by-their-paths ()
+  (efrit-tools-buffers-test-with
+      '(("b.el" "") ("a.el" "") ("src/deep/c.el" "") ("src/d.txt" "") (".git/e.el" "")
+        ("src/é f.el" ""))
+    (cl-flet ((found (&rest input)
+                (split-string (apply #'efrit-test-content "glob_files" input) "\n" t)))
+      (should (equal (found :pattern "*.el") '("a.el" "b.el" "src/deep/c.el" "src/é f.el")))
+      (should (equal (found :pattern "./*.el") '("a.el" "b.el")))
+      (should (equal (found :pattern "src/**/*.el") '("src/deep/c.el" "src/é f.el")))
+      (should (equal (found :pattern "*.{txt,none}") '("src/d.txt")))
+      (should (equal (found :pattern "*.el" :path "src") '("src/deep/c.el" "src/é f.el")))
+      (should (equal (found :pattern "deep/*" :path "src/") '("src/deep/c.el")))
+      (should (equal (found :pattern "c.el" :path efrit-workspace-directory)
+                     (list (concat efrit-workspace-directory "src/deep/c.el"))))
+      (should (equal (found :pattern "*.none") '("[nothing found]"))))
+    (should (string-search "No such file or directory"
+                           (efrit-test-failure "error" "glob_files" :pattern "*"
+                                               :path "none")))))
+
+(ert-deftest efrit-tools-find-lines-are-found-in-the-order-of-their-paths ()
+  (efrit-tools-buffers-test-with
+      '(("b.el" "x\n(defun two ())\n") ("a.el" "(defun één ())\n") ("a.txt" "(defun no)\n")
+        ("-o" "(defun odd)\n") (".git/c.el" "(defun hidden ())\n") ("bin" "(defun \0\n"))
+    (should (equal (efrit-test-content "file_search" :pattern "\\(defun [[:alpha:]]+"
+                                       :glob "*.el")
+                   "a.el:1:(defun één ())\nb.el:2:(defun two ())\n"))
+    (should (equal (efrit-test-content "file_search" :pattern "defun (odd|no)\\)")
+                   "-o:1:(defun odd)\na.txt:1:(defun no)\n"))
+    (should (equal (efrit-test-content "file_search" :pattern "two" :path "b.el")
+                   "b.el:2:(defun two ())\n"))
+    (should (equal (efrit-test-content "file_search" :pattern "none at all")
+                   "[nothing found]"))
+    (should (string-search "[stderr]\ngrep:"
+                           (efrit-test-failure "error" "file_search" :pattern "a(")))))
+
+(ert-deftest efrit-tools-find-much-is-bounded-and-says-so ()
+  (efrit-tools-buffers-test-with
+      `(("many" ,(apply #'concat (make-list 100000 "a line\n")))
+        ("wide" ,(concat "wide" (make-string 10000 ?x) "\n")))
+    (let ((content (efrit-test-content "file_search" :pattern "a line")))
+      (should (< (string-bytes content) (+ efrit-tool-result-bytes 100)))
+      (should (string-match-p
+               "\nmany:[0-9]+:a line\n\\[there is more, which is left out\\]\\'" content)))
+    (should (string-match-p "\\`wide:1:widexxx+ \\[95[0-9]+ characters left out\\]\n\\'"
+                            (efrit-test-content "file_search" :pattern "wide")))))
+
+;;;; Looking
+
+(ert-deftest efrit-tools-buffers-a-directory-is-listed-as-json ()
+  (efrit-tools-buffers-test-with '(("b" "12345") ("a/x" "") ("é" ""))
+    (make-symbolic-link "nowhere" (concat efrit-workspace-directory "link"))
+    (let-alist (efrit-test-parsed (efrit-test-content "directory_files"))
+      (should (equal (mapcar (lambda (entry) (cons (alist-get 'name entry)
+                                                   (alist-get 'type entry)))
+                             .entries)
+                     '(("a" . "directory") ("b" . "file") ("link" . "link") ("é" . "file"))))
+      (should (equal (alist-get 'size (nth 1 .entries)) 5))
+      (should (= .left_out 0)))
+    (should (string-search "file-missing"
+                           (efrit-test-failure "error" "directory_files" :path "none")))))
+
+(ert-deftest efrit-tools-buffers-the-text-of-a-buffer-is-raw ()
+  (efrit-test-with-queue
+    (efrit-tools-buffers-test-with-buffer "some buffer" (propertize "a\nb\nno end" 'face 'bold)
+      (narrow-to-region 1 2)
+      (should (equal (efrit-test-content "buffer_contents" :buffer "some buffer")
+                     "a\nb\nno end"))
+      (should (equal (efrit-test-content "buffer_contents" :buffer "some buffer"
+                                         :offset 2 :limit 1)
+                     "b\n[lines 2 to 2 of 3]")))
+    (should (equal (efrit-test-failure "error" "buffer_contents" :buffer "no buffer")
+                   "There is no buffer called no buffer"))))
+
+(ert-deftest efrit-tools-buffers-warnings-are-raw ()
+  (efrit-test-with-queue
+    (should (equal (efrit-test-content "warnings_buffer") "[there is no buffer *Warnings*]"))
+    (efrit-tools-buffers-test-with-buffer "*Warnings*" "Warning (x): é\n"
+      (should (equal (efrit-test-content "warnings_buffer") "Warning (x): é\n"))
+      (insert (make-string 100000 ?x))
+      (should (string-search "bytes left out]" (efrit-test-content "warnings_buffer"))))))
+
+(ert-deftest efrit-tools-buffers-the-state-of-emacs-is-json ()
+  (efrit-test-with-queue
+    (let-alist (efrit-test-parsed (efrit-test-content "current_context"))
+      (should (equal .current_buffer (buffer-name (window-buffer))))
+      (should (equal .workspace (directory-file-name efrit-workspace-directory)))
+      (should (member "*scratch*" .buffers))
+      (should (numberp .point)))))
+
+;;;; Changing buffers
+
+(ert-deftest efrit-tools-buffers-a-buffer-is-made-once ()
+  (efrit-test-with-queue
+    (unwind-protect
+        (progn
+          (should (equal (efrit-test-content "buffer_create" :name "made" :content "a é\n"
+                                             :mode "emacs-lisp-mode")
+                         "Made the buffer made: 4 characters"))
+          (with-current-buffer "made"
+            (should (eq major-mode 'emacs-lisp-mode))
+            (should (equal (buffer-string) "a é\n")))
+          (should (equal (efrit-test-failure "error" "buffer_create" :name "made")
+                         "There is a buffer called made already"))
+          (should (equal (efrit-test-failure "error" "buffer_create" :name "other"
+                                             :mode "delete-file")
+                         "There is no mode called delete-file"))
+          (should-not (get-buffer "other")))
+      (kill-buffer "made"))))
+
+(ert-deftest efrit-tools-buffers-an-edit-of-a-buffer-can-be-undone ()
+  (efrit-test-with-queue
+    (efrit-tools-buffers-test-with-buffer "edited" "one two one\n"
+      (buffer-enable-undo)
+      (should (equal (efrit-test-content "buffer_edit" :buffer "edited" :old "two" :new "2")
+                     "Replaced 1 times in the buffer edited, at lines 1"))
+      (should (equal (buffer-string) "one 2 one\n"))
+      (efrit-test-content "buffer_edit" :buffer "edited" :old "one" :new "1" :replace_all t)
+      (should (equal (buffer-string) "1 2 1\n"))
+      (setq last-command nil)
+      (undo)
+      (should (equal (buffer-string) "one 2 one\n"))
+      (should (string-search "2 times in edited"
+                             (efrit-test-failure "error" "buffer_edit" :buffer "edited"
+                                                 :old "one" :new "x")))
+      (setq buffer-read-only t)
+      (should (string-search "buffer-read-only"
+                             (efrit-test-failure "error" "buffer_edit" :buffer "edited"
+                                                 :old "2" :new "x"))))))
+
+(provide 'efrit-tools-buffers-test)
+;;; efrit-tools-buffers-test.el ends here

@@ -1,0 +1,119 @@
+"""`chat`: a conversation in the terminal. Words appear as they are said; the session goes on from turn to turn."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+from argparse import Namespace
+from dataclasses import replace
+from pathlib import Path
+
+from efrit.cli.exit_codes import Exit, Terminated
+from efrit.cli.results import completed
+from efrit.cli.run import tell, work_of
+from efrit.cli.streams import is_terminal
+from efrit.cli.wait import Left, hand_over, show_for, wait
+from efrit.client.interface import Backend, Reason, RequestState, RequestType, Work
+
+_HELP = "/command TEXT has the model work with tools, /session tells the session, /quit (or Ctrl-D) ends this"
+
+
+async def run_chat(backend: Backend, given: Namespace) -> Exit:
+    """`efrit chat`: one turn with a text or in a pipe, else until the person leaves."""
+    if given.text or given.file or not is_terminal(sys.stdin):
+        turn = await _turn(backend, given, work_of(RequestType.CHAT, given, given.text))
+        return Exit.LEFT if turn is None else turn[1]
+    return await _converse(backend, given)
+
+
+async def _converse(backend: Backend, given: Namespace) -> Exit:
+    with _history():
+        print(_HELP, file=sys.stderr)
+        kind, found = RequestType.CHAT, Exit.DONE
+        session, instance = given.session, given.instance
+        while (said := await _line("efrit> " if kind is RequestType.CHAT else "answer> ")) is not None:
+            if said in ("/quit", "/exit"):
+                break
+            if said == "/session":
+                print(session or "none yet", file=sys.stderr)
+                continue
+            if said.startswith("/command "):
+                kind, said = RequestType.COMMAND, said.removeprefix("/command ")
+            elif said.startswith("/"):
+                print(_HELP, file=sys.stderr)
+                continue
+            if not said:
+                continue
+            work = replace(_shape(given), type=kind, content=said, session=session, instance=instance)
+            turn = await _turn(backend, given, work)
+            if turn is None:
+                continue
+            state, found = turn
+            if state.session is not None and state.session.id:
+                session, instance = state.session.id, state.handle.instance
+            # What is typed next answers the question; otherwise it is talk again.
+            kind = kind if state.reason is Reason.INPUT_REQUIRED else RequestType.CHAT
+        return found
+
+
+def _shape(given: Namespace) -> Work:
+    return work_of(RequestType.CHAT, given, ["-shape-"])
+
+
+async def _turn(backend: Backend, given: Namespace, work: Work) -> tuple[RequestState, Exit] | None:
+    """Says it and shows what comes back; the end and its exit code, None if the person left it running."""
+    handle, left = await hand_over(backend, work)
+    said: list[str] = []
+
+    def say(text: str) -> None:
+        said.append(text)
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+    try:
+        state = await wait(backend, handle, show_for(given, None if given.output else say), left=left)
+    except Left as reason:
+        if reason.code is Exit.TERMINATED:
+            raise Terminated from reason
+        return None
+    if state is None:
+        return None
+    if said:
+        state, missing = await completed(backend, state)
+        print("" if said[-1].endswith("\n") else "\n", end="")
+        # It was shown as it came, and is not printed twice, unless some of it never came.
+        shown = state.result is not None and state.result.strip() in "".join(said)
+        state = replace(state, result=None) if work.type is RequestType.CHAT and shown and missing is None else state
+    return state, await tell(backend, state, given)
+
+
+async def _line(prompt: str) -> str | None:
+    """A line from the person; None at the end. Ctrl-C empties the line."""
+    while True:
+        try:
+            return (await asyncio.to_thread(input, prompt)).strip()
+        except EOFError:
+            print()
+            return None
+        except KeyboardInterrupt:
+            print()
+
+
+@contextlib.contextmanager
+def _history():  # type: ignore[no-untyped-def]
+    """Editing and history of what was typed, kept from one time to the next."""
+    import readline
+
+    path = Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state").expanduser() / "efrit/history"
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch(mode=0o600)
+        readline.read_history_file(path)
+    readline.set_history_length(1000)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            readline.write_history_file(path)

@@ -1,0 +1,184 @@
+"""The command line as data: every command, and the parser made of them. docs/cli.md and completion are made from it.
+
+A command names the function that runs it, as text: only that one's module is imported.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from efrit.cli import options
+from efrit.cli.parser import Parser, Version
+
+Parent = Callable[[], Parser]
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command. `run` is the function that runs it, as `module:function` below `efrit.cli`.
+
+    One that has `commands` is not run itself: they are, as second words."""
+
+    name: str
+    run: str
+    what: str
+    parents: tuple[Parent, ...] = ()
+    arguments: Callable[[argparse.ArgumentParser], None] = lambda parser: None
+    commands: tuple[Command, ...] = ()
+
+
+def build(program: str = "efrit", words: list[str] | None = None) -> Parser:
+    """Return the parser; the namespace it makes has the command's `run`, and `parser`, the command's own.
+
+    With the `words` it is for, only their command is described where one is found: describing all takes longer
+    than an eval.
+    """
+    wanted = next((each.name for each in COMMANDS if words and each.name in words[:1]), None)
+    where = options.where()
+    parser = Parser(
+        program,
+        description="Give work to resident Emacs daemons: on this machine, or in a cluster.",
+        epilog=f"Run '{program} COMMAND --help' for its options and examples.\n"
+        "Exit codes and configuration: docs/cli.md",
+        parents=[where],
+    )
+    parser.add_argument("--version", action=Version, help="print the version and exit")
+    parser.set_defaults(run=_HELP, parser=parser)
+    _add(parser, [each for each in COMMANDS if wanted in (None, each.name)], where, "command_name", program)
+    return parser
+
+
+def _add(parser: Parser, these: Iterable[Command], where: Parser, dest: str, above: str) -> None:
+    from_name = parser.add_subparsers(title="commands", metavar="COMMAND", dest=dest, parser_class=Parser)
+    for each in these:
+        full = f"{above} {each.name}"
+        made = from_name.add_parser(
+            each.name,
+            prog=full,
+            help=each.what,
+            description=_sentence(each.what),
+            parents=[where, *(parent() for parent in each.parents)],
+        )
+        made.set_defaults(run=each.run or _HELP, parser=made)
+        made.command = full.removeprefix(f"{parser.program} ")
+        made.program = parser.program
+        if each.commands:
+            _add(made, each.commands, where, f"{each.name}_command", full)
+        else:
+            each.arguments(made)
+
+
+_HELP = "help:run_help"
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:] + "."
+
+
+_output, _work, _session, _budget, _display = (
+    options.output,
+    options.work,
+    options.session,
+    options.budget,
+    options.display,
+)
+
+PLAN_COMMANDS = (
+    Command("run", "plans:run_run", "begin a plan and watch it", (_output,), options.plan_run),
+    Command("list", "plans:run_list", "list the plans", (_output,)),
+    Command(
+        "show", "plans:run_show", "show a plan: its tree, what was seen last, its commits", (_output,), options.plan
+    ),
+    Command(
+        "watch",
+        "plans:run_watch",
+        "watch a plan until it is over; leaving does not stop it",
+        (_output,),
+        options.plan,
+    ),
+    Command("log", "plan_history:run_log", "print the commits of a plan, oldest first", (_output,), options.plan_log),
+    Command(
+        "amend", "plans:run_amend", "add to the intent of a plan what was forgotten", (_output,), options.plan_amend
+    ),
+    Command(
+        "suspend",
+        "plans:run_suspend",
+        "begin nothing more; what runs ends, what it did is kept",
+        (_output,),
+        options.some_plans,
+    ),
+    Command("resume", "plans:run_resume", "let suspended plans go on", (_output,), options.some_plans),
+    Command("cancel", "plans:run_cancel", "end plans; what was done stays done", (_output,), options.some_plans),
+    Command("report", "plan_history:run_report", "print the whole history of a plan", (), options.plan_report),
+)
+
+COMMANDS = (
+    Command(
+        "eval",
+        "run:run_eval",
+        "run Lisp and print the value of the last form",
+        (_work, _display, _output),
+        options.eval_,
+    ),
+    Command(
+        "command",
+        "run:run_command",
+        "let the model work in Emacs until it is done",
+        (_work, _session, _budget, _display, _output),
+        options.text,
+    ),
+    Command(
+        "chat",
+        "chat:run_chat",
+        "talk with the model; without a text, for as long as you like",
+        (_work, _session, _display, _output),
+        options.text,
+    ),
+    Command(
+        "submit",
+        "requests:run_submit",
+        "hand work over and print its name",
+        (_work, _session, _budget, _output),
+        options.submit,
+    ),
+    Command("wait", "requests:run_wait", "wait until requests are over", (_display, _output), options.wait),
+    Command(
+        "cancel",
+        "requests:run_cancel",
+        "ask requests to stop; what they have done stays done",
+        (_output,),
+        options.names,
+    ),
+    Command(
+        "logs",
+        "requests:run_logs",
+        "print what a request has done and printed, as lines of JSON",
+        (),
+        options.logs,
+    ),
+    Command("result", "requests:run_result", "print the whole result, however large", (), options.result),
+    Command(
+        "requests", "requests:run_requests", "list requests, newest first, or show some", (_output,), options.requests
+    ),
+    Command("plan", "", "work towards an intent with a living task tree (cluster)", commands=PLAN_COMMANDS),
+    Command("instances", "instances:run_instances", "list the instances", (_output,), options.some_instances),
+    Command("start", "instances:run_start", "start an instance; make it if there is none", (_output,), options.start),
+    Command(
+        "stop",
+        "instances:run_stop",
+        "let what runs end, then stop an instance; its files stay",
+        (_output,),
+        options.stop,
+    ),
+    Command("restart", "instances:run_restart", "stop an instance and start it again", (_output,), options.instance),
+    Command("rm", "instances:run_rm", "remove a stopped instance and its queue", (_output,), options.remove),
+    Command("attach", "instances:run_attach", "show the Emacs of an instance in this terminal", (), options.instance),
+    Command("stats", "instances:run_stats", "print the figures of queues", (_output,), options.some_instances),
+    Command("top", "top:run_top", "watch instances, queues and running work", (), options.top),
+    Command("doctor", "doctor:run_doctor", "say what is wrong here, and how to mend it", (_output,)),
+    Command("completion", "completion:run_completion", "print a completion script for a shell", (), options.shell),
+    Command("version", "doctor:run_version", "print the version"),
+    Command("help", "help:run_words", "print the help of a command", (), options.help_),
+)

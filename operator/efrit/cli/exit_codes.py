@@ -1,0 +1,93 @@
+"""What the process ends with: one number for each way work can end, and for each way it cannot even begin. Pure."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from efrit.client.errors import ClientError, NoCluster, NoEmacs, NotFound, NotReady, Refused
+from efrit.client.interface import Outcome, PlanReason, Reason, RequestState
+
+if TYPE_CHECKING:
+    from efrit.client.plans import PlanState
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM: as Ctrl-C, but nobody is asked anything."""
+
+
+class Exit(IntEnum):
+    """The exit codes."""
+
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    PARTIAL = 3
+    INPUT_REQUIRED = 4
+    TIMED_OUT = 5
+    CANCELLED = 6
+    UNKNOWN = 7
+    NOT_FOUND = 8
+    NOT_READY = 9
+    REJECTED = 10
+    TRUNCATED = 11
+    INTERNAL = 70
+    LEFT = 130
+    TERMINATED = 143
+
+
+MEANINGS = {
+    Exit.DONE: "done: the outcome is Success",
+    Exit.FAILED: "the work failed: an error in Lisp, of the model, no model is configured, or a plan gave up",
+    Exit.USAGE: "the command line is wrong, or what was asked for is refused",
+    Exit.PARTIAL: "a part was done: the outcome is Partial (a budget or a limit was reached, todos are left)",
+    Exit.INPUT_REQUIRED: "the model asks something, and there was nobody to answer",
+    Exit.TIMED_OUT: "its time was over",
+    Exit.CANCELLED: "it was cancelled",
+    Exit.UNKNOWN: "Interrupted: Emacs died in the middle, what it did is unknown",
+    Exit.NOT_FOUND: "there is no such request, plan or instance, or the result is no longer kept",
+    Exit.NOT_READY: "not now: no Emacs, no cluster, no instance that is ready, a full queue, or --for was over",
+    Exit.REJECTED: "the request or plan was rejected: it never ran",
+    Exit.TRUNCATED: "done, but only the beginning of the result could be printed; standard error says why",
+    Exit.INTERNAL: "an error in efrit itself; `EFRIT_DEBUG=1` shows where",
+    Exit.LEFT: "you left with Ctrl-C; the work goes on",
+    Exit.TERMINATED: "SIGTERM ended efrit; the work goes on",
+}
+
+_BY_REASON = {
+    Reason.INPUT_REQUIRED: Exit.INPUT_REQUIRED,
+    Reason.TIMED_OUT: Exit.TIMED_OUT,
+    Reason.CANCELLED: Exit.CANCELLED,
+    Reason.INTERRUPTED: Exit.UNKNOWN,
+    Reason.REJECTED: Exit.REJECTED,
+}
+
+
+def exit_of(state: RequestState) -> Exit:
+    """The code for a request that is over."""
+    if state.outcome is Outcome.SUCCESS:
+        return Exit.DONE
+    by_outcome = Exit.PARTIAL if state.outcome is Outcome.PARTIAL else Exit.FAILED
+    return _BY_REASON.get(state.reason, by_outcome)
+
+
+def exit_of_plan(state: PlanState) -> Exit:
+    """The code for a plan that is over."""
+    if state.outcome is Outcome.SUCCESS:
+        return Exit.DONE
+    by_outcome = Exit.PARTIAL if state.outcome is Outcome.PARTIAL else Exit.FAILED
+    return {PlanReason.CANCELLED: Exit.CANCELLED, PlanReason.REJECTED: Exit.REJECTED}.get(state.reason, by_outcome)
+
+
+def exit_of_error(error: ClientError) -> Exit:
+    """The code for what a client was refused."""
+    if isinstance(error, NotFound):
+        return Exit.NOT_FOUND
+    if isinstance(error, NotReady | NoEmacs | NoCluster):
+        return Exit.NOT_READY
+    return Exit.USAGE if isinstance(error, Refused) else Exit.FAILED
+
+
+def worst(exits: list[Exit]) -> Exit:
+    """The one to end with after several: the first that is not DONE."""
+    return next((each for each in exits if each is not Exit.DONE), Exit.DONE)

@@ -1,0 +1,252 @@
+"""Waiting for one request before a person's eyes: progress on standard error, words as they are said, Ctrl-C asks.
+
+Knows nothing of what the request is for; who called prints the result.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import sys
+import time
+from argparse import Namespace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from efrit.cli.exit_codes import Exit
+from efrit.cli.output import short
+from efrit.cli.place import Invocation, notice, say_it_goes_on
+from efrit.cli.streams import is_terminal
+from efrit.client.errors import RestartNeeded
+from efrit.client.interface import Backend, Handle, Reason, RequestState, Work
+
+_QUIET_SECONDS = 0.7
+_TICK_SECONDS = 0.2
+_HELD = (
+    Reason.INSTANCE_NOT_READY,
+    Reason.INSTANCE_SUSPENDED,
+    Reason.INSTANCE_UPDATING,
+    Reason.BACKPRESSURE,
+)
+"""Reasons for which an open request cannot begin: who waits is told."""
+HAND_OVER_SECONDS = 5.0
+"""How long handing over may still take once Ctrl-C was pressed."""
+
+
+class Left(Exception):  # noqa: N818 - it is what happened, not a mistake
+    """The person stopped waiting; the work goes on. `code` is what the program ends with."""
+
+    def __init__(self, code: Exit = Exit.LEFT) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+@dataclass
+class Show:
+    """Where what happens is shown, and how the program was called, for hints.
+
+    `say` takes streamed text; `progress`: a line on standard error; `quiet`: not even why nothing happens.
+    """
+
+    progress: bool = False
+    say: Callable[[str], None] | None = None
+    quiet: bool = False
+    invocation: Invocation = field(default_factory=Invocation)
+
+
+def show_for(given: Namespace, say: Callable[[str], None] | None = None) -> Show:
+    """Progress for a person at a terminal, nothing for a pipe."""
+    return Show(not given.quiet and is_terminal(sys.stderr), say, given.quiet, given.invocation)
+
+
+async def hand_over(backend: Backend, work: Work) -> tuple[Handle, Exit | None]:
+    """Submit `work`, after a restart where that is needed and the person agrees; see `_hand_over`."""
+    try:
+        return await _hand_over(backend, work)
+    except RestartNeeded as needed:
+        if not await restart_offered(backend, needed):
+            raise
+    return await _hand_over(backend, work)
+
+
+async def _hand_over(backend: Backend, work: Work) -> tuple[Handle, Exit | None]:
+    """Submit; also return the exit code of a signal that came meanwhile: only now is it known what it leaves behind.
+
+    Raises KeyboardInterrupt where it takes longer than `HAND_OVER_SECONDS` after Ctrl-C.
+    """
+    submitting = asyncio.ensure_future(backend.submit(work))
+    with _signals() as (interrupts, terminated):
+        interrupted = asyncio.ensure_future(interrupts.wait())
+        try:
+            await asyncio.wait({submitting, interrupted}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({submitting}, timeout=HAND_OVER_SECONDS)
+            if not submitting.done():
+                raise KeyboardInterrupt
+            left = Exit.TERMINATED if terminated.is_set() else Exit.LEFT if interrupts.is_set() else None
+            return submitting.result(), left
+        finally:
+            submitting.cancel()
+            interrupted.cancel()
+
+
+async def restart_offered(backend: Backend, needed: RestartNeeded) -> bool:
+    """Offer the restart that work needs to the person at the terminal; return whether it was done."""
+    if not is_terminal(sys.stdin, sys.stderr):
+        return False
+    question = f"efrit: {needed.message}\nRestart it? What was defined in it is lost. [y/N] "
+    print(question, end="", file=sys.stderr, flush=True)
+    if not (await _typed_line()).lower().startswith("y"):
+        return False
+    await backend.stop(needed.instance)
+    await backend.start(needed.instance)
+    return True
+
+
+async def wait(
+    backend: Backend, handle: Handle, show: Show, at_most: float | None = None, *, left: Exit | None = None
+) -> RequestState | None:
+    """The final state; None when `at_most` seconds were not enough. Raises `Left`.
+
+    `left`: the exit code of a signal that came already.
+    """
+    last: RequestState | None = None
+    line = _Line(show)
+
+    async def pump() -> None:
+        nonlocal last
+        async for update in backend.watch(handle, words=show.say is not None):
+            last = update.state or last
+            if update.text and show.say is not None:
+                line.clear()
+                show.say(update.text)
+
+    work = asyncio.ensure_future(pump())
+    limit = None if at_most is None else time.monotonic() + at_most
+    with _signals() as (interrupts, terminated):
+        if left is not None:
+            interrupts.set()
+        if left is Exit.TERMINATED:
+            terminated.set()
+        try:
+            while not work.done():
+                interrupted = asyncio.ensure_future(interrupts.wait())
+                pause = _TICK_SECONDS if limit is None else max(0.0, min(_TICK_SECONDS, limit - time.monotonic()))
+                await asyncio.wait({work, interrupted}, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
+                interrupted.cancel()
+                if terminated.is_set() and not work.done():
+                    line.clear()
+                    say_it_goes_on(handle, show.invocation)
+                    raise Left(Exit.TERMINATED)
+                if interrupts.is_set() and not work.done():
+                    interrupts.clear()
+                    line.clear()
+                    await _asked(backend, handle, show.invocation)
+                elif limit is not None and time.monotonic() >= limit and not work.done():
+                    return None
+                line.show(last)
+            await work
+        finally:
+            line.clear()
+            work.cancel()
+            with contextlib.suppress(asyncio.CancelledError, Exception):
+                await work
+    return last
+
+
+@contextlib.contextmanager
+def _signals() -> Iterator[tuple[asyncio.Event, asyncio.Event]]:
+    """Events that Ctrl-C and SIGTERM set meanwhile; the latter sets both, to wake who waits for one.
+
+    Not every loop takes signals, and none does outside the main thread: they are Python's own there.
+    """
+    pressed, terminated = asyncio.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+    before = signal.getsignal(signal.SIGTERM)
+
+    def terminate() -> None:
+        terminated.set()
+        pressed.set()
+
+    with _where_taken():
+        loop.add_signal_handler(signal.SIGINT, pressed.set)
+        loop.add_signal_handler(signal.SIGTERM, terminate)
+    try:
+        yield pressed, terminated
+    finally:
+        with _where_taken():
+            loop.remove_signal_handler(signal.SIGINT)
+            loop.remove_signal_handler(signal.SIGTERM)
+            signal.signal(signal.SIGTERM, before)
+
+
+def _where_taken() -> contextlib.suppress:
+    return contextlib.suppress(NotImplementedError, ValueError, RuntimeError)
+
+
+async def _typed_line() -> str:
+    """Return the line that the person types, without the space around it; what is under way goes on meanwhile."""
+    import aiofiles  # No work without a question waits for this import.
+
+    return (await aiofiles.stdin.readline()).strip()
+
+
+async def _asked(backend: Backend, handle: Handle, invocation: Invocation) -> None:
+    """Ctrl-C: cancel, leave it running, or go on waiting."""
+    if not is_terminal(sys.stdin):
+        print(file=sys.stderr)
+        say_it_goes_on(handle, invocation)
+        raise Left
+    print("\n[c]ancel the work, [l]eave it running, or [w]ait on? ", end="", file=sys.stderr, flush=True)
+    answer = (await _typed_line()).lower()
+    if answer.startswith("c"):
+        await backend.cancel(handle)
+    elif answer.startswith("l") or not answer:
+        say_it_goes_on(handle, invocation)
+        raise Left
+
+
+class _Line:
+    """One line on standard error that is written over and over, once waiting has become long.
+
+    Where that is not a terminal, why a request cannot begin is printed once.
+    """
+
+    def __init__(self, show: Show) -> None:
+        self._wanted = show.progress
+        self._quiet = show.quiet
+        self._began = time.monotonic()
+        self._shown = ""
+        self._reason: Reason | None = None
+
+    def show(self, state: RequestState | None) -> None:
+        waited = time.monotonic() - self._began
+        if not self._quiet and not self._wanted and state is not None and waited >= _QUIET_SECONDS:
+            self._explain(state)
+        if not self._wanted or state is None or state.final or waited < _QUIET_SECONDS:
+            return
+        told = state.progress
+        parts = [str(state.reason), f"{waited:.0f}s"]
+        if state.reason in _HELD and state.message:
+            parts.append(short(state.message, 100))
+        if told is not None and told.step:
+            parts.append(f"turn {told.step}")
+        if told is not None and told.tool_calls:
+            parts.append(f"{told.tool_calls} tool calls")
+        if told is not None and told.message:
+            parts.append(short(told.message, 50))
+        self._write("  ".join(parts))
+
+    def _explain(self, state: RequestState) -> None:
+        if state.reason in _HELD and state.reason is not self._reason:
+            self._reason = state.reason
+            notice(f"{state.handle.id} waits ({state.reason}): {state.message}")
+
+    def clear(self) -> None:
+        if self._shown:
+            self._write("")
+
+    def _write(self, text: str) -> None:
+        if text != self._shown:
+            print(f"\r\x1b[2K{text}", end="", file=sys.stderr, flush=True)
+            self._shown = text

@@ -1,0 +1,242 @@
+"""Custom resources in the client's words, and work as a custom resource. Pure: JSON in, values out."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from efrit.client.errors import Refused
+from efrit.client.interface import (
+    Error,
+    Handle,
+    Instance,
+    InstanceStats,
+    InstanceStatus,
+    Outcome,
+    Phase,
+    Progress,
+    Reason,
+    RequestState,
+    RequestType,
+    Session,
+    SessionStatus,
+    Usage,
+    Work,
+)
+from efrit.kube.resources import REQUESTS
+
+Json = Mapping[str, Any]
+
+DIGEST = "efrit.dev/content-digest"
+"""Annotation of a request with a key: what the key stands for."""
+
+QUEUE = "/var/lib/efrit/queue"
+WORKSPACE = "/workspace"
+DAEMON = "efrit"
+
+_BROKEN = {
+    "Unschedulable",
+    "VolumePending",
+    "ImagePullFailed",
+    "ConfigMissing",
+    "CrashLooping",
+    "ChildRefused",
+    "BridgeUnreachable",
+    "NotResponding",
+    "SelfCheckFailed",
+    "DiskFull",
+    "DiskFailing",
+}
+
+
+def condition(found: Json, kind: str) -> Json:
+    """A condition of an object; empty if it has none of this type."""
+    conditions = found.get("status", {}).get("conditions", ())
+    return next((each for each in conditions if each.get("type") == kind), {})
+
+
+def instance_of(found: Json, now: datetime) -> Instance:
+    """An EfritInstance."""
+    meta, spec, status = found["metadata"], found.get("spec", {}), found.get("status", {})
+    ready, queue = condition(found, "Ready"), status.get("queue") or {}
+    is_ready = ready.get("status") == "True"
+    reason = str(ready.get("reason") or "Pending")
+    broken = not is_ready and reason in _BROKEN
+    started = moment(status.get("startTime"))
+    return Instance(
+        meta["name"],
+        InstanceStatus.ACTIVE if is_ready else InstanceStatus.ERROR if broken else InstanceStatus.INACTIVE,
+        reason,
+        str(ready.get("message") or "The operator has not looked at it yet."),
+        can_start=bool(status.get("suspendedIdle")) and spec.get("operatingMode") != "Suspended",
+        queue_dir=QUEUE,
+        daemon_name=(spec.get("emacs") or {}).get("daemonName") or DAEMON,
+        workspace_dir=WORKSPACE,
+        namespace=meta.get("namespace"),
+        labels=meta.get("labels") or {},
+        emacs_version=status.get("emacsVersion"),
+        pending=queue.get("pending", 0),
+        processing=queue.get("processing", 0),
+        processed=queue.get("processed", 0),
+        started=started,
+        uptime_seconds=max(0.0, (now - started).total_seconds()) if started and is_ready else None,
+        last_activity=moment(status.get("lastActivityTime")),
+    )
+
+
+def stats_of(found: Json, now: datetime) -> InstanceStats:
+    """The figures of an EfritInstance."""
+    queue = found.get("status", {}).get("queue") or {}
+    return InstanceStats(
+        found["metadata"]["name"],
+        queue.get("pending", 0),
+        queue.get("processing", 0),
+        queue.get("processed", 0),
+        queue.get("succeeded", 0),
+        queue.get("failed", 0),
+        queue.get("interrupted", 0),
+        float(queue.get("averageProcessingSeconds", 0)),
+        float(queue.get("oldestPendingSeconds", 0)),
+        instance_of(found, now).uptime_seconds or 0.0,
+    )
+
+
+def request_of(found: Json) -> RequestState:
+    """An EfritRequest."""
+    meta, spec, status = found["metadata"], found.get("spec", {}), found.get("status", {})
+    complete = condition(found, "Complete")
+    named = (spec.get("instanceRef") or {}).get("name")
+    result, reference = status.get("result"), status.get("resultRef") or {}
+    return RequestState(
+        Handle(meta["name"], status.get("instanceName") or named),
+        Phase(status.get("phase") or Phase.PENDING),
+        _reason(status.get("reason")),
+        str(complete.get("message") or "The operator has not looked at it yet."),
+        type=RequestType(spec["type"]) if spec.get("type") else None,
+        content=spec.get("content"),
+        outcome=Outcome(status["outcome"]) if status.get("outcome") else None,
+        result=result,
+        truncated=bool(status.get("truncated")) or bool(reference),
+        result_bytes=reference.get("bytes") or len((result or "").encode()),
+        output=status.get("output") or "",
+        messages=status.get("messages") or "",
+        error=_error(status.get("error")),
+        context=_context(status.get("context")),
+        session=_session(status.get("session")),
+        progress=_progress(status.get("progress")),
+        usage=_usage(status.get("usage")),
+        attempt=status.get("attempt") or 0,
+        created=moment(meta.get("creationTimestamp")),
+        queued=moment(status.get("queuedTime")),
+        started=moment(status.get("startTime")),
+        completed=moment(status.get("completionTime")),
+        execution_seconds=status.get("executionSeconds"),
+    )
+
+
+def _reason(text: str | None) -> Reason:
+    try:
+        return Reason(text or Reason.PENDING)
+    except ValueError:
+        # A later operator's word; the phase says what matters.
+        return Reason.PENDING
+
+
+def _error(value: Json | None) -> Error | None:
+    return None if not value else Error(str(value.get("code")), str(value.get("message")))
+
+
+_CONTEXT = {
+    "currentBuffer": "current_buffer",
+    "bufferCount": "buffer_count",
+    "cursorPosition": "cursor_position",
+    "majorMode": "major_mode",
+    "defaultDirectory": "default_directory",
+    "emacsVersion": "emacs_version",
+}
+
+
+def _context(value: Json | None) -> dict[str, Any] | None:
+    return None if not value else {_CONTEXT.get(key, key): each for key, each in value.items()}
+
+
+def _session(value: Json | None) -> Session | None:
+    if not value:
+        return None
+    status = SessionStatus(value["status"]) if value.get("status") else None
+    return Session(value.get("id"), status, value.get("question"))
+
+
+def _progress(value: Json | None) -> Progress | None:
+    if not value:
+        return None
+    return Progress(value.get("step"), value.get("message"), value.get("toolCalls"), value.get("tokens"))
+
+
+def _usage(value: Json | None) -> Usage | None:
+    if not value:
+        return None
+    names = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens", "modelCalls")
+    return Usage(*(value.get(name) or 0 for name in names))
+
+
+def moment(text: str | None) -> datetime | None:
+    """A Kubernetes time."""
+    return None if not text else datetime.fromisoformat(text).astimezone(UTC)
+
+
+# Work as a custom resource
+
+
+def request_name(work: Work, chance: str) -> str:
+    """The name of the request to be: made from the key, so that it is the same each time, or from `chance`."""
+    return f"efrit-{chance if work.key is None else hashlib.sha256(work.key.encode()).hexdigest()[:40]}"
+
+
+def manifest(work: Work, name: str, target: Json) -> dict[str, Any]:
+    """The EfritRequest for `work`; `target` says who does it. Raises `Refused`."""
+    if not work.content.strip():
+        raise Refused(
+            "there is nothing to do: the content is empty", "give Lisp to an eval, words to a chat or command"
+        )
+    if work.directory is not None:
+        raise Refused("in a cluster work begins in the instance's workspace", "leave --dir out")
+    spec: dict[str, Any] = {"type": work.type.value, "content": work.content}
+    if work.return_context:
+        spec["returnContext"] = True
+    if work.timeout is not None:
+        spec["timeoutSeconds"] = math.ceil(work.timeout)
+    if work.queue_timeout is not None:
+        spec["queueTimeoutSeconds"] = math.ceil(work.queue_timeout)
+    if work.keep is not None:
+        spec["ttlSecondsAfterFinished"] = math.ceil(work.keep)
+    if work.priority:
+        spec["priority"] = work.priority
+    if work.retry:
+        spec["retryPolicy"] = "IfInterrupted"
+        spec |= {} if work.max_attempts is None else {"maxAttempts": work.max_attempts}
+    if work.budget is not None:
+        seconds = work.budget.iteration_timeout
+        bounds = {
+            "maxToolCalls": work.budget.max_tool_calls,
+            "maxIterations": work.budget.max_iterations,
+            "maxTokens": work.budget.max_tokens,
+            "iterationTimeoutSeconds": None if seconds is None else math.ceil(seconds),
+        }
+        spec["budget"] = {key: value for key, value in bounds.items() if value is not None}
+    if work.session is not None:
+        spec["session"] = {"id": work.session}
+    metadata: dict[str, Any] = {"name": name}
+    if work.key is not None:
+        metadata["annotations"] = {DIGEST: digest(work, spec)}
+    return REQUESTS.manifest(metadata, spec={**spec, **target})
+
+
+def digest(work: Work, spec: Json) -> str:
+    """What a key stands for: the work, and who was named to do it, but not who was chosen."""
+    named = [work.instance, work.pool, dict(work.selector or {})]
+    return hashlib.sha256(json.dumps([spec, named], sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,112 @@
+"""The work log of a chat or command, read where it is written: in the pod, which takes the right to exec there."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+from efrit.client.cluster import convert
+from efrit.client.cluster.api import Api
+from efrit.client.errors import ClientError
+from efrit.client.interface import Phase, RequestState
+
+CONTAINER = "emacs"
+
+# Once it is over, the log has moved to the archive.
+_ALL = 'for f in progress/"$1".ndjson archive/log_"$1".ndjson; do [ ! -f "$f" ] || exec tail -c +"$2" "$f"; done'
+# Nobody ends what a client leaves behind in a pod: this ends by itself when its standard input is closed.
+_ON_AND_ON = 'tail -c +"$2" -F progress/"$1".ndjson 2>/dev/null & cat >/dev/null; kill $!'
+
+
+def pod_of(instance: str) -> str:
+    """The pod of an instance."""
+    return f"efrit-{instance}-0"
+
+
+class WorkLog:
+    """The log of the request with this uid, each line given once."""
+
+    def __init__(self, api: Api, namespace: str, uid: str) -> None:
+        self._api = api
+        self._namespace = namespace
+        self._uid = uid
+        self._read = 0
+        self._torn = b""
+
+    async def rest(self, instance: str) -> list[str]:
+        """The lines there are beyond those that were given. Raises `ClientError`."""
+        return self._lines(
+            await self._api.exec_output(self._namespace, pod_of(instance), CONTAINER, self._command(_ALL))
+        )
+
+    async def coming(self, instance: str) -> AsyncIterator[str]:
+        """Lines as they are written, until the pod or whoever asks has enough. Raises `ClientError`."""
+        output = self._api.exec_stream(self._namespace, pod_of(instance), CONTAINER, self._command(_ON_AND_ON))
+        async with contextlib.aclosing(output):
+            async for data in output:
+                for line in self._lines(data):
+                    yield line
+
+    def _command(self, script: str) -> list[str]:
+        # What came of a line that was not whole is read again with the rest of it.
+        self._torn = b""
+        return ["sh", "-c", f"cd {convert.QUEUE} && {script}", "sh", self._uid, str(self._read + 1)]
+
+    def _lines(self, data: bytes) -> list[str]:
+        whole, end, self._torn = (self._torn + data).rpartition(b"\n")
+        self._read += len(whole) + len(end)
+        return whole.decode(errors="replace").splitlines()
+
+
+async def follow(changes: AsyncIterator[RequestState], log: WorkLog) -> AsyncIterator[RequestState | str]:
+    """The states of a request as they come and the lines of its log in between, all of them before the final state.
+
+    Who may not read the log sees the states alone.
+    """
+    news: asyncio.Queue[RequestState | str | Exception | None] = asyncio.Queue()
+    telling = asyncio.create_task(_tell(changes, log, news))
+    try:
+        while (item := await news.get()) is not None:
+            if isinstance(item, Exception):
+                raise item
+            yield item
+    finally:
+        await _ended(telling)
+
+
+async def _tell(
+    changes: AsyncIterator[RequestState], log: WorkLog, news: asyncio.Queue[RequestState | str | Exception | None]
+) -> None:
+    listening: asyncio.Task[None] | None = None
+
+    async def listen(instance: str) -> None:
+        with contextlib.suppress(ClientError):
+            async for line in log.coming(instance):
+                news.put_nowait(line)
+
+    try:
+        async for state in changes:
+            instance = state.handle.instance
+            if instance is not None and (state.final or state.phase is Phase.RUNNING):
+                if state.final:
+                    await _ended(listening)
+                    with contextlib.suppress(ClientError):
+                        for line in await log.rest(instance):
+                            news.put_nowait(line)
+                elif listening is None or listening.done():
+                    # Where it goes on after its pod has ended, it is in the next one.
+                    listening = asyncio.create_task(listen(instance))
+            news.put_nowait(state)
+        news.put_nowait(None)
+    except Exception as error:  # noqa: BLE001 - raised again where it is waited for
+        news.put_nowait(error)
+    finally:
+        await _ended(listening)
+
+
+async def _ended(task: asyncio.Task[None] | None) -> None:
+    if task is not None:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task

@@ -1,0 +1,23 @@
+"""How long to pause between two looks at an answer. Pure.
+
+A look costs two system calls, so it begins with one every other millisecond and goes on with pauses in proportion to
+the time that has passed: an answer is late by a twentieth at most, and nothing needs to be watched.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_FIRST = 0.002
+_PROPORTION = 0.05
+
+
+@dataclass(frozen=True)
+class PollInterval:
+    """How the pauses grow, in seconds."""
+
+    longest: float
+
+    def pause(self, waited: float) -> float:
+        """The next one, after having waited so long."""
+        return min(self.longest, max(_FIRST, waited * _PROPORTION))

@@ -1,0 +1,179 @@
+"""Waiting for an answer on this machine: what changes, what is said meanwhile, and what to do when nothing comes.
+
+Whoever waits is the supervisor: it starts an Emacs that died, interrupts one past its time, and ends one that does
+not listen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+from efrit.client.errors import NotReady, RequestNotFound
+from efrit.client.interface import Handle, RequestState, Update
+from efrit.client.local.answers import progress
+from efrit.client.local.daemon import Daemon
+from efrit.client.local.health import Health
+from efrit.client.local.poll_interval import PollInterval
+from efrit.client.work_log import entry, words_in
+from efrit.protocol.enums import Reason, RequestType
+from efrit.protocol.enums import RequestPhase as Phase
+from efrit.queue.layout import Area
+
+_LOG_PAUSE = 0.05
+_SUPERVISE_SECONDS = 1.0
+_FIRST_SUPERVISION_SECONDS = 0.25
+"""Most evals are answered by then, and cost no look at Emacs."""
+_MOST_STARTS = 5
+
+OVERRUN_SECONDS = 5.0
+"""How long after its time an eval may go on: Emacs' own watchdog comes first."""
+
+GRACE_SECONDS = 5.0
+"""From the first interrupt until Emacs is ended."""
+
+
+async def follow(daemon: Daemon, handle: Handle, interval: PollInterval) -> AsyncIterator[Update]:
+    """The state, each change of it, and text as it is said; ends once it is final."""
+    files, began = daemon.files, time.monotonic()
+    supervisor = _Supervisor(daemon, handle)
+    log = _LogReader(daemon, handle)
+    state = files.state(handle)
+    if state is None:
+        raise RequestNotFound(f"the request {handle.id} is no longer there")
+    yield Update(state)
+    while not state.final:
+        waited = time.monotonic() - began
+        pause = interval.pause(waited)
+        await asyncio.sleep(min(pause, _LOG_PAUSE) if log.any else pause)
+        if not files.answered(handle.id):
+            await supervisor.look()
+            moved = files.area_of(handle.id) is Area.PROCESSING
+            if moved is (state.phase is Phase.RUNNING) and not log.due(state):
+                continue
+        found = files.state(handle)
+        if found is None:
+            raise RequestNotFound(f"the request {handle.id} is no longer there", "somebody has removed its files")
+        for text in log.read(found):
+            yield Update(text=text)
+        found = log.with_progress(found)
+        if found != state:
+            state = found
+            yield Update(state)
+
+
+class _LogReader:
+    """The work log of a chat or command, as far as it was read."""
+
+    def __init__(self, daemon: Daemon, handle: Handle) -> None:
+        self._files = daemon.files
+        self._id = handle.id
+        self._offset = 0
+        self._progress = progress({})
+        #: Whether anything was ever read: then somebody wants to see the words come.
+        self.any = False
+
+    def due(self, state: RequestState) -> bool:
+        return state.type in (RequestType.CHAT, RequestType.COMMAND) and state.phase is Phase.RUNNING
+
+    def read(self, state: RequestState) -> list[str]:
+        """What the model has said since the last look."""
+        if state.type not in (RequestType.CHAT, RequestType.COMMAND):
+            return []
+        said = []
+        lines, self._offset = self._files.log_from(self._id, self._offset)
+        for line in lines:
+            self.any = True
+            each = entry(line)
+            if text := words_in(each):
+                said.append(text)
+            elif each.get("type") == "progress":
+                self._progress = progress(each)
+        return said
+
+    def with_progress(self, state: RequestState) -> RequestState:
+        return state if state.progress is not None else replace(state, progress=self._progress)
+
+
+class _Supervisor:
+    """What a bridge's supervision would do, as long as somebody waits."""
+
+    def __init__(self, daemon: Daemon, handle: Handle) -> None:
+        self._daemon = daemon
+        self._handle = handle
+        self._looked = time.monotonic() - _SUPERVISE_SECONDS + _FIRST_SUPERVISION_SECONDS
+        #: When each eval was first seen to run, of whoever sent it: it occupies Emacs.
+        self._running: dict[str, float] = {}
+        self._health = Health(daemon)
+        self._starts = 0
+
+    async def look(self) -> None:
+        now = time.monotonic()
+        if now - self._looked < _SUPERVISE_SECONDS:
+            return
+        self._looked = now
+        if not self._daemon.serves():
+            await self._start_again()
+            return
+        await asyncio.to_thread(self._health.look, now)
+        if not self._daemon.serves():
+            # It was ended: the next one starts without another pause.
+            await self._start_again()
+            return
+        for handle in await asyncio.to_thread(self._overdue, now):
+            await end(self._daemon, handle, Reason.TIMED_OUT)
+
+    def _overdue(self, now: float) -> list[Handle]:
+        """Return the evals that are past their time; one of another client keeps this one waiting as well."""
+        files = self._daemon.files
+        running = {rid: self._running.get(rid, now) for rid in files.running()}
+        self._running = running
+        overdue = []
+        for rid, since in running.items():
+            limit = files.timeout_of(rid) or self._daemon.instance.timeout
+            handle = Handle(rid, self._handle.instance)
+            if now - since > limit + OVERRUN_SECONDS and not _is_session(self._daemon, handle):
+                overdue.append(handle)
+        return overdue
+
+    async def _start_again(self) -> None:
+        name = self._daemon.instance.id
+        if not self._daemon.instance.auto_start:
+            raise NotReady(f"{name} no longer runs, {self._handle.id} waits", f"efrit start {name}")
+        self._starts += 1
+        if self._starts > _MOST_STARTS:
+            problem = self._health.problem
+            why = "" if problem is None else f", at last because its self-check failed ({problem})"
+            raise NotReady(
+                f"the Emacs of {name} has died {_MOST_STARTS} times{why}; {self._handle.id} waits",
+                "run `efrit doctor`",
+            )
+        await asyncio.to_thread(self._daemon.start)
+
+
+async def end(daemon: Daemon, handle: Handle, reason: Reason = Reason.CANCELLED) -> None:
+    """Has Emacs stop what runs; an Emacs that does not listen is ended, and the next one answers."""
+    files = daemon.files
+    files.order_stop(handle.id, reason)
+    limit = time.monotonic() + GRACE_SECONDS
+    nudged = 0.0
+    while not files.answered(handle.id) and files.area_of(handle.id) is not None:
+        now = time.monotonic()
+        if now > limit:
+            if files.area_of(handle.id) is Area.PROCESSING and not _is_session(daemon, handle):
+                await asyncio.to_thread(daemon.kill)
+                with contextlib.suppress(NotReady):
+                    await asyncio.to_thread(daemon.start)
+            return
+        if now - nudged >= 1.0:
+            nudged = now
+            daemon.nudge()
+        await asyncio.sleep(0.02)
+
+
+def _is_session(daemon: Daemon, handle: Handle) -> bool:
+    state = daemon.files.state(handle)
+    return state is not None and state.type in (RequestType.CHAT, RequestType.COMMAND)

@@ -1,0 +1,92 @@
+"""Asks the API server what a decision must be sure of: the watch may lag.
+
+What is found goes to the store as if the watch had reported it. A decision that it contradicts is superseded.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from efrit.api import FINAL_PHASES
+from efrit.controller.act.kube import Kube
+from efrit.controller.model import names
+from efrit.controller.model.actions import ConfirmClaims, ConfirmIdle, ConfirmLeft, ConfirmMissing, Superseded
+from efrit.controller.model.keys import Key
+from efrit.controller.store.store import Store
+from efrit.errors import ApiNotFound
+from efrit.kube.resources import CLAIMS, INSTANCES, PLANS, REQUESTS, Resource, resource_named
+
+log = logging.getLogger(__name__)
+
+BOUND_BY = ("spec.instanceRef.name", "status.instanceName")
+"""Selectable fields of requests and plans that name their instance."""
+
+
+class Confirmations:
+    """Carries out the actions that ask before something that cannot be undone. All of them raise ApiError."""
+
+    def __init__(self, kube: Kube, store: Store) -> None:
+        self._kube = kube
+        self._store = store
+
+    async def left(self, action: ConfirmLeft) -> None:
+        """Take in what is in the place of an object that left the watched selection."""
+        obj = await self._get(resource_named(action.kind), action.key)
+        self._store.of(action.kind).found(action.key, action.uid, obj)
+
+    async def missing(self, action: ConfirmMissing) -> None:
+        """Raise Superseded where the instance is there: the request is then decided about again."""
+        obj = await self._get(INSTANCES, action.instance)
+        if obj is not None:
+            self._store.instances.observe(obj)
+            raise Superseded("the instance exists")
+
+    async def claims(self, action: ConfirmClaims) -> None:
+        """Raise Superseded where a claim of an instance that is about to start is gone or being deleted."""
+        confirmed = True
+        for name in action.names:
+            claim = await self._get(CLAIMS, (action.instance[0], name))
+            if claim is None:
+                self._store.children.claim_gone(action.instance, name)
+                confirmed = False
+                continue
+            self._store.children.observe_claim(claim)
+            confirmed = confirmed and claim["metadata"].get("deletionTimestamp") is None
+        if not confirmed:
+            raise Superseded("a claim is gone or being deleted")
+
+    async def idle(self, action: ConfirmIdle) -> None:
+        """Raise Superseded where an open request or plan names the instance, a suspended plan included.
+
+        Costs four lists of at most one object each.
+        """
+        namespace, name = action.instance
+        for resource in (REQUESTS, PLANS):
+            for field in BOUND_BY:
+                selector = f"{field}={name},{names.OPEN_SELECTOR}"
+                async for obj in self._kube.pages(resource, namespace, fieldSelector=selector, limit="1"):
+                    kind, open_name = resource.kind, obj["metadata"]["name"]
+                    log.info("%s/%s is not idle: %s %s is open", *action.instance, kind, open_name)
+                    self._store.of(kind).observe(obj)
+                    self._store.instances.not_idle(action.instance)
+                    raise Superseded(f"{kind} {open_name} is open")
+
+    async def orphan_is_open(self, key: Key, uid: str) -> bool | None:
+        """Return whether the request of work that nobody knows is open; None where it does not exist.
+
+        One that is open is taken in.
+        """
+        obj = await self._get(REQUESTS, key)
+        if obj is None or obj["metadata"]["uid"] != uid:
+            return None
+        if obj.get("status", {}).get("phase") in FINAL_PHASES:
+            return False
+        self._store.requests.observe(obj)
+        return True
+
+    async def _get(self, resource: Resource, key: Key) -> dict[str, Any] | None:
+        try:
+            return await self._kube.get(resource, *key)
+        except ApiNotFound:
+            return None

@@ -1,0 +1,110 @@
+"""What is said of a request while it is open: which status, when it is worth a write, when to reconcile again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+
+from efrit.api import (
+    ConditionStatus,
+    RequestPhase,
+    RequestReason,
+    RequestStatus,
+    condition_of,
+    with_condition,
+)
+from efrit.api.request import COMPLETE, SUCCEEDED
+from efrit.controller.decide import final_status
+from efrit.controller.decide.request_context import RequestContext
+from efrit.controller.model.actions import Action, RequeueAfter, Wake
+
+PHASES = {RequestReason.QUEUED: RequestPhase.QUEUED, RequestReason.RUNNING: RequestPhase.RUNNING}
+
+
+def open_status(
+    context: RequestContext, reason: RequestReason, message: str, update: Mapping[str, object]
+) -> RequestStatus:
+    """Return the status of an open request with this reason, its phase and both conditions to match."""
+    request = context.snapshot.request
+    generation = request.metadata.generation
+    conditions = request.status.conditions
+    for kind, status in ((COMPLETE, ConditionStatus.FALSE), (SUCCEEDED, ConditionStatus.UNKNOWN)):
+        conditions = with_condition(conditions, kind, status, reason, message, generation=generation, now=context.now)
+    target = context.snapshot.target
+    named = {"instance_name": target.instance.metadata.name} if target else {}
+    fields = {
+        "phase": PHASES.get(reason, RequestPhase.PENDING),
+        "reason": reason.value,
+        "conditions": conditions,
+        **named,
+        **update,
+        **context.handover_mark,
+    }
+    return request.status.model_copy(update=fields)
+
+
+def once_it_lasts(
+    context: RequestContext,
+    lasted: timedelta,
+    pause: timedelta,
+    reason: RequestReason,
+    message: str,
+    update: Mapping[str, object],
+) -> list[Action]:
+    """Write an open status once it has lasted for `pause`; short work never gets that far.
+
+    What has begun far in the future, by the clock of somebody else or before ours was set back, is written at once.
+    """
+    request = context.snapshot.request
+    status = request.status
+    told = condition_of(status.conditions, COMPLETE)
+    same_attempt = status.attempt == update.get("attempt", status.attempt)
+    is_marked = all(getattr(status, name) == value for name, value in context.handover_mark.items())
+    if status.reason == reason.value and same_attempt and is_marked and (told is None or told.message == message):
+        return []
+    left = pause - lasted
+    if timedelta(0) < left <= 2 * pause:
+        return [RequeueAfter(left)]
+    return [final_status.patch(request, open_status(context, reason, message, update))]
+
+
+def tell_progress(context: RequestContext, update: Mapping[str, object]) -> list[Action]:
+    """Write the progress of a running request where it has changed, at most once in `progress_every`."""
+    snapshot = context.snapshot
+    status = snapshot.request.status
+    news = {name: update[name] for name in ("progress", "session") if name in update}
+    if all(getattr(status, name) == value for name, value in news.items()):
+        return []
+    if snapshot.progress_written is not None:
+        pause = snapshot.config.progress_every
+        left = snapshot.progress_written + pause - context.now
+        # A pause that is longer than that comes from a clock that was set back.
+        if timedelta(0) < left <= pause:
+            return [RequeueAfter(left)]
+    patch = final_status.patch(snapshot.request, status.model_copy(update=news))
+    return [replace(patch, droppable=True)]
+
+
+def wait(
+    context: RequestContext,
+    reason: RequestReason,
+    message: str,
+    actions: list[Wake],
+    requeue_after: timedelta | None = None,
+) -> list[Action]:
+    """Write why nothing happens yet, once that has lasted a moment, and requeue for when something is due."""
+    result: list[Action] = [*actions]
+    result += once_it_lasts(context, context.waited, context.snapshot.config.running_after, reason, message, {})
+    result += queue_deadline(context)
+    if requeue_after is not None:
+        result.append(RequeueAfter(requeue_after))
+    return result
+
+
+def queue_deadline(context: RequestContext) -> list[Action]:
+    """Return a requeue for the moment when the wait for a start ends, if it has an end."""
+    limit = context.snapshot.request.spec.queue_timeout_seconds
+    if limit is None or context.queue_deadline_passed:
+        return []
+    return [RequeueAfter(timedelta(seconds=limit) - context.waited)]

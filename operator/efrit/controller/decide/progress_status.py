@@ -1,0 +1,49 @@
+"""The progress, session and model usage of a chat or command, as its status reports them.
+
+While it runs, from its bridge's view of it; at the end, from its answer. An eval has none of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from efrit.api.request import Progress, SessionState, Usage
+from efrit.controller.decide.status_limits import StatusLimits, cut
+from efrit.protocol import Progress as WireProgress
+from efrit.protocol import RequestView, Response, SessionStatus
+
+
+def while_running(view: RequestView, limits: StatusLimits) -> dict[str, Any]:
+    """Return the status fields that report progress; none where nothing was reported yet."""
+    told = view.progress
+    if told is None:
+        return {}
+    fields: dict[str, Any] = {"progress": _progress(told, limits)}
+    if told.session is not None:
+        fields["session"] = SessionState(id=told.session, status=SessionStatus.CONTINUE)
+    return fields
+
+
+def last_words(view: RequestView, response: Response, limits: StatusLimits) -> dict[str, Any]:
+    """Return the same fields of the final status, within its limits.
+
+    What an answer does not say (Emacs died) stays as it was told last.
+    """
+    fields = while_running(view, limits)
+    if response.progress is not None:
+        fields["progress"] = _progress(response.progress, limits)
+    session = response.session
+    if session is not None:
+        fields["session"] = SessionState(
+            id=session.id,
+            status=session.status,
+            question=cut(session.question, limits.error) if session.question is not None else None,
+        )
+    if response.usage is not None:
+        fields["usage"] = Usage(**{name: getattr(response.usage, name) for name in Usage.model_fields})
+    return fields
+
+
+def _progress(told: WireProgress, limits: StatusLimits) -> Progress:
+    message = cut(told.message, limits.message) if told.message is not None else None
+    return Progress(step=told.step, message=message, tool_calls=told.tool_calls, tokens=told.tokens)

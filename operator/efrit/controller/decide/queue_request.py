@@ -1,0 +1,60 @@
+"""From a custom resource to the wire: the request that an EfritRequest becomes on its instance's queue."""
+
+from __future__ import annotations
+
+from efrit.api import EfritInstance, EfritRequest, RetryPolicy
+from efrit.controller.model import names
+from efrit.protocol import Budget, Request, RequestOptions, SessionOption, request_id
+from efrit.protocol import RetryPolicy as WireRetryPolicy
+
+
+def attempts_on_queue(request: EfritRequest, instance: EfritInstance) -> int:
+    """Return how often the queue that gets the request may begin it.
+
+    A queue that is lost cannot tell how often it did: it counts as if it had used up what it was given. So the first
+    ephemeral queue is given one less, which the second has if the first is lost (status.attempt tells that it was).
+    """
+    spec = request.spec
+    if spec.retry_policy != RetryPolicy.IF_INTERRUPTED:
+        return 1
+    if not instance.spec.queue.ephemeral:
+        return spec.max_attempts
+    return 1 if (request.status.attempt or 0) >= spec.max_attempts else max(1, spec.max_attempts - 1)
+
+
+def _budget(request: EfritRequest) -> Budget | None:
+    given = request.spec.budget
+    if given is None:
+        return None
+    return Budget(
+        max_tool_calls=given.max_tool_calls,
+        max_iterations=given.max_iterations,
+        max_tokens=given.max_tokens,
+        iteration_timeout=given.iteration_timeout_seconds,
+    )
+
+
+def wire_request(request: EfritRequest, instance: EfritInstance) -> Request:
+    """Return the file that is written to the queue. Its id is the UID: submitting twice is one submission."""
+    spec, limits = request.spec, instance.spec.limits
+    kind = spec.type
+    default_timeout = limits.command_timeout_seconds if kind.is_session else limits.request_timeout_seconds
+    retry = spec.retry_policy == RetryPolicy.IF_INTERRUPTED
+    return Request(
+        id=request_id(request.metadata.uid),
+        type=kind,
+        content=spec.content,
+        options=RequestOptions(
+            timeout=spec.timeout_seconds or default_timeout,
+            return_context=spec.return_context,
+            priority=spec.priority,
+            retry=WireRetryPolicy.IF_INTERRUPTED if retry else WireRetryPolicy.NEVER,
+            max_attempts=attempts_on_queue(request, instance),
+            max_result_bytes=limits.max_result_bytes,
+            budget=_budget(request),
+            session=SessionOption(id=spec.session.id) if spec.session is not None else None,
+        ),
+        timestamp=request.metadata.creation_timestamp,
+        instance_id=names.instance_id(instance),
+        metadata={"name": request.metadata.name, "namespace": request.metadata.namespace},
+    )

@@ -1,0 +1,108 @@
+"""The child objects of an instance: pure builders, one file per kind.
+
+`build` returns them in the order they are applied. Each carries an ownerReference, so that deleting the instance
+cleans up even while the operator is away.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from efrit import __version__
+from efrit.api import EfritInstance
+from efrit.api.meta import rfc3339
+from efrit.controller.manifests.bridge_secret import build_secret
+from efrit.controller.manifests.claims import build_claims
+from efrit.controller.manifests.network_policy import build_network_policy
+from efrit.controller.manifests.service_account import build_service_account
+from efrit.controller.manifests.statefulset import build_statefulset
+from efrit.controller.model import names
+from efrit.controller.model.config import ControllerConfig
+from efrit.controller.model.credentials import Identity, credentials
+
+__all__ = ["Children", "Identity", "build", "release_digest"]
+
+NOT_IN_TEMPLATE: Any = {
+    "operating_mode": True,
+    "idle": True,
+    "network": True,
+    "queue": {"storage"},
+    "workspace": {"storage"},
+}
+"""Parts of an instance's spec that its pod template does not depend on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Children:
+    """The manifests, and the digests that tell which of them differ from those applied."""
+
+    others: tuple[Mapping[str, Any], ...]
+    """Every child but the StatefulSet, in the order they are applied."""
+    statefulset: Mapping[str, Any]
+    digest: str
+    """Of the other children."""
+    statefulset_digest: str
+    template_digest: str
+    """Of the pod template: a pod with another one must be replaced."""
+    spec_digest: str
+    """Of what the user decides in the template."""
+    release_digest: str
+    """Of what the installation decides in the template."""
+
+    @property
+    def manifests(self) -> tuple[Mapping[str, Any], ...]:
+        """All child objects, the StatefulSet last: its pod needs the others."""
+        return (*self.others, self.statefulset)
+
+    def statefulset_manifest(self, update_started: datetime | None = None, *, trial: bool = False) -> dict[str, Any]:
+        """Return the StatefulSet; with `update_started`, marked as the update of a running pod that began then."""
+        meta = self.statefulset["metadata"]
+        annotations = dict(meta["annotations"])
+        if update_started is not None:
+            annotations |= {names.UPDATE_STARTED: rfc3339(update_started), names.UPDATE_TRIAL: str(trial).lower()}
+        return {**self.statefulset, "metadata": {**meta, "annotations": annotations}}
+
+
+def build(
+    instance: EfritInstance, config: ControllerConfig, identity: Identity, replicas: int, now: datetime
+) -> Children:
+    """Return the child objects of an instance. Equal arguments within a certificate's period give equal objects."""
+    statefulset = build_statefulset(instance, config, replicas)
+    template = statefulset["spec"]["template"]
+    template_digest = _digest(template)
+    # The pod says by this which template it has.
+    template["metadata"]["annotations"][names.TEMPLATE_HASH] = template_digest
+    own_account = instance.spec.pod_template.service_account_name is None
+    others = [
+        *([build_service_account(instance)] if own_account else []),
+        build_secret(instance, credentials(identity, instance.metadata.uid, now)),
+        build_network_policy(instance, config),
+        *build_claims(instance),
+    ]
+    digest, statefulset_digest = _digest(others), _digest(statefulset)
+    # Without defaults: those may change with the operator's version, which is no change by the user.
+    spec = instance.spec.model_dump(mode="json", exclude_defaults=True, exclude=NOT_IN_TEMPLATE)
+    spec_digest, release = _digest({key: part for key, part in spec.items() if part != {}}), release_digest(config)
+    statefulset["metadata"]["annotations"] = {
+        names.CHILDREN_HASH: digest,
+        names.STATEFULSET_HASH: statefulset_digest,
+        names.TEMPLATE_HASH: template_digest,
+        names.SPEC_HASH: spec_digest,
+        names.RELEASE_HASH: release,
+    }
+    return Children(tuple(others), statefulset, digest, statefulset_digest, template_digest, spec_digest, release)
+
+
+def release_digest(config: ControllerConfig) -> str:
+    """Return a digest of what the installation decides in every pod template, the operator's version included."""
+    parts = (config.bridge_image, config.emacs_image, config.image_pull_policy, config.image_pull_secrets)
+    return _digest([__version__, *parts, config.bridge_resources])
+
+
+def _digest(data: object) -> str:
+    return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:32]

@@ -1,0 +1,24 @@
+"""The Secret with the bridge's certificate and token. Written often, read only by the pod."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+from efrit.api import EfritInstance
+from efrit.controller.model.credentials import Credentials
+from efrit.controller.model.names import child_metadata, secret_name
+
+
+def build_secret(instance: EfritInstance, given: Credentials) -> dict[str, Any]:
+    """Return the Secret; `token-previous` is there while a rotation of the controller's key is under way."""
+    files = {"tls.crt": given.certificate, "tls.key": given.private_key, "token": given.token.encode()}
+    if given.previous_token is not None:
+        files["token-previous"] = given.previous_token.encode()
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": child_metadata(instance, secret_name(instance)),
+        "type": "Opaque",
+        "data": {name: base64.b64encode(content).decode() for name, content in files.items()},
+    }

@@ -1,0 +1,40 @@
+"""The EfritRequest of one step of a plan, owned by the plan."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from efrit.api import API_VERSION, EfritPlan, EfritRequest
+from efrit.api.plan import PLAN_PART_LABEL, PLAN_STEP_LABEL, PLAN_UID_LABEL
+from efrit.plan import engine
+
+
+def plan_request(plan: EfritPlan, instance: str | None, create: engine.Create) -> dict[str, Any]:
+    """Return the EfritRequest, bound to the instance of this name; None leaves the choice to the plan's pool."""
+    if instance is not None:
+        target: dict[str, Any] = {"instanceRef": {"name": instance}}
+    else:
+        target = {"poolRef": plan.spec.pool_ref.to_wire() if plan.spec.pool_ref is not None else {}}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": EfritRequest.kind,
+        "metadata": {
+            "name": create.name,
+            "namespace": plan.metadata.namespace,
+            "labels": {
+                PLAN_UID_LABEL: plan.metadata.uid,
+                PLAN_STEP_LABEL: str(create.step),
+                PLAN_PART_LABEL: create.attempt,
+            },
+            "ownerReferences": [
+                {
+                    "apiVersion": API_VERSION,
+                    "kind": EfritPlan.kind,
+                    "name": plan.metadata.name,
+                    "uid": plan.metadata.uid,
+                    "controller": True,
+                }
+            ],
+        },
+        "spec": {**create.spec, **target},
+    }

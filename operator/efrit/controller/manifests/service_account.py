@@ -1,0 +1,18 @@
+"""A ServiceAccount without rights and without a token: code in the instance is nobody to the API server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from efrit.api import EfritInstance
+from efrit.controller.model.names import child_metadata, child_name
+
+
+def build_service_account(instance: EfritInstance) -> dict[str, Any]:
+    """Return the ServiceAccount of an instance that names none."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": child_metadata(instance, child_name(instance)),
+        "automountServiceAccountToken": False,
+    }

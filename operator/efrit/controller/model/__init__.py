@@ -1,0 +1,1 @@
+"""What the packages of the controller share: keys, snapshots, actions, names, credentials."""

@@ -1,0 +1,322 @@
+"""The vocabulary between decide/ and act/: everything the controller can do, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+from efrit.controller.model.keys import Key
+from efrit.controller.model.rollout import UpdateCause
+from efrit.protocol import Request
+
+
+class Superseded(Exception):  # noqa: N818 - reads as what happened
+    """An action found another world than its decision went by: what is left of the decision is void.
+
+    Whatever it found is in the store, which has requeued the keys that it concerns.
+    """
+
+
+ResourceKind = Literal["EfritInstance", "EfritRequest", "EfritPlan"]
+
+
+@dataclass(frozen=True, slots=True)
+class PatchStatus:
+    """Write a status, on condition that the object is still the one decided about."""
+
+    kind: ResourceKind
+    key: Key
+    uid: str
+    resource_version: str
+    status: Mapping[str, Any]
+    """The whole new status as JSON data."""
+    old: Mapping[str, Any] = field(default_factory=dict)
+    """The status decided about; keys that are gone are removed."""
+    created: datetime | None = None
+    droppable: bool = False
+    """It only reports progress: one that does not succeed is not repeated."""
+    closes: bool = False
+    """It says of an instance that nothing more is handed over: not sent if something was since the decision."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bind(PatchStatus):
+    """Write a status that binds a request to an instance; requests decided about meanwhile count it there already."""
+
+    instance: Key
+
+
+@dataclass(frozen=True, slots=True)
+class ConfirmLeft:
+    """Ask the API server for an object that left the watched selection: deleted, final, or a false alarm."""
+
+    kind: ResourceKind
+    key: Key
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConfirmMissing:
+    """Ask the API server for an instance that no watch has reported; where it is there, the decision ends here."""
+
+    instance: Key
+
+
+@dataclass(frozen=True, slots=True)
+class SettleOrphan:
+    """Settle work on a bridge whose request is not known: final, deleted, or not seen yet."""
+
+    request_key: Key
+    instance: Key
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class FindSession:
+    """Look for the instance that has the session a request continues."""
+
+    request_key: Key
+    uid: str
+    session: str
+
+
+@dataclass(frozen=True, slots=True)
+class Submit:
+    """Hand a request to the bridge of an instance, if that is still open under this id; safe to repeat."""
+
+    instance: Key
+    request_key: Key
+    request: Request
+    handover_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class CancelWork:
+    """Ask the bridge to withdraw a request, or, if `running`, to stop it; safe to repeat.
+
+    With `request`, also where the queue does not have it: a hand-over still on its way then finds it cancelled.
+    """
+
+    instance: Key
+    request_key: Key
+    uid: str
+    request: Request | None = None
+    running: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class FetchAnswer:
+    """Read an answer that was too large for the event stream."""
+
+    instance: Key
+    request_key: Key
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoreResult:
+    """Create the Secret that holds a large result, owned by the request; safe to repeat."""
+
+    request_key: Key
+    uid: str
+    manifest: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledge:
+    """Tell the bridge that the answer is stored and may go to the archive."""
+
+    instance: Key
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Delete an object, on condition that it is still the one decided about."""
+
+    kind: ResourceKind
+    key: Key
+    uid: str
+    resource_version: str | None = None
+    """If given, also on condition that nobody has changed it since."""
+
+
+@dataclass(frozen=True, slots=True)
+class PauseHandover:
+    """Hand no more requests to an instance that is about to stop. Takes effect before anything else can happen."""
+
+    instance: Key
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeHandover:
+    """Hand requests to an instance again: it is not stopped after all."""
+
+    instance: Key
+
+
+@dataclass(frozen=True, slots=True)
+class ConfirmIdle:
+    """Ask the API server for open requests and plans of an instance; where there is one, the decision ends here."""
+
+    instance: Key
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyChildren:
+    """Apply the child objects of an instance, in this order."""
+
+    instance: Key
+    generation: int
+    manifests: tuple[Mapping[str, Any], ...]
+    digest: str = ""
+    """Of all children but the StatefulSet: they are as wanted once this has succeeded."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfirmClaims:
+    """Read the claims of an instance before its pod starts; where one is gone or going, the decision ends here."""
+
+    instance: Key
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ApplySecret:
+    """Apply the Secret of an instance alone, in case that it was deleted."""
+
+    instance: Key
+    generation: int
+    manifest: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ReserveUpdate:
+    """Count an instance as being updated, and hold its new requests back, while its status is being written."""
+
+    instance: Key
+    cause: UpdateCause
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectBridge:
+    """Keep an event stream open to the bridge of this pod."""
+
+    instance: Key
+    instance_uid: str
+    pod_uid: str
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class DisconnectBridge:
+    """Close the event stream of an instance."""
+
+    instance: Key
+
+
+@dataclass(frozen=True, slots=True)
+class ReadWarningEvents:
+    """Look for a sentence of Kubernetes that says why the instance does not start."""
+
+    instance: Key
+
+
+@dataclass(frozen=True, slots=True)
+class Wake:
+    """Decide about an instance again: a request waits for it."""
+
+    instance: Key
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Publish an Event that a person should notice."""
+
+    kind: ResourceKind
+    key: Key
+    uid: str
+    type: Literal["Normal", "Warning"]
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class ListRequests:
+    """Learn which requests a plan has; whoever led before may have made some."""
+
+    plan: Key
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReadResult:
+    """Read a result of a plan's request that did not fit into its status."""
+
+    plan: Key
+    plan_uid: str
+    name: str
+    uid: str
+    sha256: str
+    beginning: str
+    """What the status has of it: taken where the whole cannot be had."""
+
+
+@dataclass(frozen=True, slots=True)
+class CreateRequest:
+    """Create the next request of a plan; safe to repeat, its name says which it is."""
+
+    plan: Key
+    plan_uid: str
+    manifest: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class CancelRequest:
+    """Set `spec.cancel` of a plan's request; safe to repeat."""
+
+    key: Key
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class RequeueAfter:
+    """Decide about the same object again after this time."""
+
+    after: timedelta
+
+
+Action = (
+    PatchStatus
+    | Bind
+    | ConfirmLeft
+    | ConfirmMissing
+    | SettleOrphan
+    | FindSession
+    | Submit
+    | CancelWork
+    | FetchAnswer
+    | StoreResult
+    | Acknowledge
+    | Delete
+    | PauseHandover
+    | ResumeHandover
+    | ConfirmIdle
+    | ApplyChildren
+    | ApplySecret
+    | ConfirmClaims
+    | ReserveUpdate
+    | ConnectBridge
+    | DisconnectBridge
+    | ReadWarningEvents
+    | Wake
+    | Record
+    | ListRequests
+    | ReadResult
+    | CreateRequest
+    | CancelRequest
+    | RequeueAfter
+)

@@ -1,0 +1,109 @@
+"""Names, labels, selectors and owners of the objects the controller makes: the one place that spells them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from efrit.api import API_VERSION, EfritInstance
+
+INSTANCE_LABEL = "efrit.dev/instance"
+CHILDREN_HASH = "efrit.dev/children-hash"
+TEMPLATE_HASH = "efrit.dev/template-hash"
+STATEFULSET_HASH = "efrit.dev/statefulset-hash"
+SPEC_HASH = "efrit.dev/spec-hash"
+RELEASE_HASH = "efrit.dev/release-hash"
+UPDATE_STARTED = "efrit.dev/update-started"
+UPDATE_TRIAL = "efrit.dev/update-trial"
+POOL_LABEL = "efrit.dev/pool"
+REQUEST_LABEL = "efrit.dev/request"
+MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
+MANAGED_BY = "efrit-operator"
+CHILD_SELECTOR = f"{MANAGED_BY_LABEL}={MANAGED_BY},{INSTANCE_LABEL}"
+"""Label selector of all children of all instances."""
+OPEN_SELECTOR = "status.phase!=Succeeded,status.phase!=Failed"
+"""Field selector of the requests and plans that are not final."""
+PREFIX = "efrit-"
+RESULT_KEY = "result"
+"""Key of the data in the Secret of a result."""
+
+BRIDGE_PORT = 8443
+USER_ID = 65532
+
+QUEUE_MOUNT = "/var/lib/efrit"
+QUEUE_DIR = f"{QUEUE_MOUNT}/queue"
+WORKSPACE = "/workspace"
+SHARED = "/efrit"
+HOME = "/home/efrit"
+BRIDGE_SECRETS = "/etc/efrit/bridge"
+MODEL_SECRETS = "/etc/efrit/model"
+INIT_DIR = "/etc/efrit/init"
+
+
+def instance_id(instance: EfritInstance) -> str:
+    """Return the name an instance answers to in request files: `namespace/name`."""
+    return f"{instance.metadata.namespace}/{instance.metadata.name}"
+
+
+def child_name(instance: EfritInstance) -> str:
+    """Return the name of the StatefulSet and the other children that there is one of."""
+    return statefulset_name(instance.metadata.name)
+
+
+def statefulset_name(instance: str) -> str:
+    """Return the name of the StatefulSet of an instance of this name."""
+    return f"{PREFIX}{instance}"
+
+
+def pod_name(instance: str) -> str:
+    """Return the name of the pod of an instance of this name."""
+    return f"{statefulset_name(instance)}-0"
+
+
+def claim_name(instance: EfritInstance, volume: str) -> str:
+    """Return the name of the claim made for `queue` or `workspace`."""
+    return f"{child_name(instance)}-{volume}"
+
+
+def claim_names(instance: str) -> tuple[str, str]:
+    """Return the names that the claims of an instance of this name may have."""
+    return f"{PREFIX}{instance}-queue", f"{PREFIX}{instance}-workspace"
+
+
+def secret_name(instance: EfritInstance) -> str:
+    """Return the name of the Secret with the bridge's certificate and token."""
+    return f"{child_name(instance)}-bridge"
+
+
+def result_secret_name(request_uid: str) -> str:
+    """Return the name of the Secret of a result, by UID: a request created again under its name gets another."""
+    return f"efrit-result-{request_uid}"
+
+
+def selector_labels(instance: EfritInstance) -> dict[str, str]:
+    """Return the labels that select the instance's pod, and no other."""
+    return {
+        "app.kubernetes.io/name": "efrit-instance",
+        MANAGED_BY_LABEL: MANAGED_BY,
+        INSTANCE_LABEL: instance.metadata.name,
+    }
+
+
+def child_metadata(instance: EfritInstance, name: str) -> dict[str, Any]:
+    """Return metadata of a child: labels and the instance as its controlling owner."""
+    meta = instance.metadata
+    return {
+        "name": name,
+        "namespace": meta.namespace,
+        "labels": selector_labels(instance),
+        "ownerReferences": [
+            {
+                "apiVersion": API_VERSION,
+                "kind": EfritInstance.kind,
+                "name": meta.name,
+                "uid": meta.uid,
+                "controller": True,
+                # Foreground deletion would otherwise need rights on the instance's finalizers.
+                "blockOwnerDeletion": False,
+            }
+        ],
+    }

@@ -1,0 +1,200 @@
+"""What a decision reads: frozen snapshots of the world, made by the store.
+
+The smaller views hold just the part of a Kubernetes object that a decision needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from efrit.api import ConditionStatus, EfritInstance, EfritPlan, EfritRequest, UpdateReason, condition_of
+from efrit.api.instance import UPDATED, HandoverState
+from efrit.controller.model.config import ControllerConfig
+from efrit.controller.model.rollout import RolloutView
+from efrit.controller.model.views import BridgeView, ClaimView, PodView, StatefulSetView
+from efrit.protocol import RequestView
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceSnapshot:
+    """Everything that a decision about an instance reads."""
+
+    instance: EfritInstance
+    config: ControllerConfig
+    statefulset: StatefulSetView | None = None
+    pod: PodView | None = None
+    claims: tuple[ClaimView, ...] = ()
+    bridge: BridgeView = field(default_factory=BridgeView)
+    open_requests: int = 0
+    active_plans: int = 0
+    """Open plans that live on it and are not suspended."""
+    suspended_plans: int = 0
+    listed: bool = False
+    """Whether this process has listed all open requests and plans that may be on it."""
+    handover_paused: bool = False
+    """Whether this process hands no more requests to it because it is about to stop."""
+    last_activity: datetime | None = None
+    applied_generation: int = 0
+    """Generation whose children this process has seen accepted, all of them; 0 for none yet."""
+    refused: str | None = None
+    """Sentence of the API server that refused a child, until a later apply succeeds."""
+    refused_generation: int = 0
+    refused_time: datetime | None = None
+    problem: str | None = None
+    """Sentence of the newest Warning event about the pod, its volumes or the StatefulSet."""
+    explained_time: datetime | None = None
+    """When the events of this pod were last asked for."""
+    stats_written: datetime | None = None
+    work_ended: datetime | None = None
+    """When its last open request or plan ended; None while it has one, or where this process saw none."""
+    early_writes: tuple[datetime, ...] = ()
+    """The newest writes of figures that came before their time because work had ended, oldest first."""
+    status_writes: tuple[datetime, ...] = ()
+    """The newest writes of its status by this process, oldest first; at most `figures.MAX_WRITES`."""
+    resync: bool = False
+    """Whether to apply the children again though nothing seems to differ."""
+    applied_digest: str | None = None
+    """Digest of the children beside the StatefulSet that this process last applied."""
+    child_missing: bool = False
+    """Whether a ServiceAccount or NetworkPolicy that was applied is not there any more."""
+    secret_check: bool = False
+    """Whether the turn of its Secret to be applied again has come."""
+    secret_applied_time: datetime | None = None
+    """When this process last applied its Secret."""
+    unfinished: int = 0
+    """Requests on their way to the bridge, recorded on its ephemeral queue, or on its queue without an answer."""
+    controller_started: datetime | None = None
+    rollout: RolloutView = field(default_factory=RolloutView)
+    update_reserved: bool = False
+    """Whether an update was decided on whose status is still being written."""
+    handover_id: str = ""
+    """Id under which this process hands requests over; another one after each time it has closed the instance."""
+    closed_before: bool = False
+    """Whether this process has seen `status.handover` Closed: what it has not handed over since, nobody has."""
+    may_close: bool = False
+    """Whether every open request that the instance may have got says so in its own status."""
+    waiting: int = 0
+    """Open requests bound to it that its bridge has not reported."""
+
+    @property
+    def accepts_requests(self) -> bool:
+        """Whether requests may be handed over: its bridge is connected, and its pod is not about to be stopped."""
+        stopping = self.statefulset is not None and self.statefulset.replicas == 0
+        return self.available and not self.handover_paused and not stopping
+
+    @property
+    def available(self) -> bool:
+        """Whether the bridge of its pod is connected and all it has is known."""
+        return (
+            self.bridge.connected
+            and self.pod is not None
+            and not self.pod.deleting
+            and self.bridge.pod_uid == self.pod.uid
+        )
+
+    @property
+    def held_for_update(self) -> bool:
+        """Whether new requests wait until the pod is replaced."""
+        told = condition_of(self.instance.status.conditions, UPDATED)
+        if self.update_reserved:
+            return True
+        if told is None or told.status != ConditionStatus.UNKNOWN or self.pod is None or self.statefulset is None:
+            return False
+        return told.reason == UpdateReason.DRAINING or self.pod.template_hash != self.statefulset.template_hash
+
+    @property
+    def handover_open(self) -> bool:
+        """Whether it is recorded that this process may hand requests over."""
+        handover = self.instance.status.handover
+        return handover is not None and handover.state == HandoverState.OPEN and handover.id == self.handover_id
+
+    @property
+    def load(self) -> int:
+        """Requests bound to it that are not final."""
+        return self.open_requests
+
+
+@dataclass(frozen=True, slots=True)
+class Handover:
+    """What this process remembers of having handed a request to a bridge."""
+
+    queue_id: str
+    absent: bool = False
+    """The bridge said that it does not know the request."""
+    refused: str | None = None
+    """Why the bridge will never take the request."""
+
+
+@dataclass(frozen=True, slots=True)
+class ActionFailure:
+    """An action for a request that fails, and has failed since `first`."""
+
+    action: str
+    """Name of the action's class."""
+    code: str
+    """Code of the error, as in the tree of errors."""
+    sentence: str
+    """What the API server or the bridge said."""
+    sentence_time: datetime
+    first: datetime
+    last: datetime
+    refusals: int = 0
+    """How often it was refused in a way that a repetition does not change."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestSnapshot:
+    """Everything that a decision about a request reads."""
+
+    request: EfritRequest
+    config: ControllerConfig
+    target: InstanceSnapshot | None = None
+    """The instance named or recorded, if it exists."""
+    candidates: tuple[InstanceSnapshot, ...] = ()
+    """Instances that spec.selector or spec.poolRef match, while none is recorded."""
+    bridge_view: RequestView | None = None
+    """What the target's bridge reported about the request."""
+    handover: Handover | None = None
+    ahead: int = 0
+    """Open requests of the same target that are not handed over and go first."""
+    seen_for: timedelta = timedelta(0)
+    """How long this process has known it, whatever happened to the clock meanwhile."""
+    listed_at_start: bool = False
+    """The request may be older than this process: another may have handed it over without having written so."""
+    gone: bool = False
+    """The object is deleted: stop its work, store nothing."""
+    reduced_status: bool = False
+    """The object is too large for a status of the usual size: write less."""
+    progress_written: datetime | None = None
+    """When its status last said how far it has come, or was to say so."""
+    failure: ActionFailure | None = None
+    """The action that fails for it at present."""
+    session_home: str | None = None
+    """The instance that has the session it continues, `""` where no request says so; None: nobody has asked yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The API server did not take the plan's next request."""
+
+    sentence: str
+    when: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class PlanSnapshot:
+    """Everything that a decision about a plan reads."""
+
+    plan: EfritPlan
+    requests: Mapping[str, EfritRequest] | None = None
+    """The plan's own requests by name; None: nobody has asked yet which there are."""
+    results: Mapping[str, str] = field(default_factory=dict)
+    """Whole results, by request, of those that do not fit into a status."""
+    target: EfritInstance | None = None
+    """The instance it lives on; before a pool has chosen one, any member, for they are alike."""
+    refusal: Refusal | None = None
+    """Until a request of the plan is accepted."""
+    reduced_status: bool = False
+    """The object is too large for a status of the usual size: write less."""

@@ -1,0 +1,98 @@
+"""The parts of Kubernetes objects and of a bridge's state that decisions read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from efrit.protocol import Stats
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerView:
+    """One container's state in a pod."""
+
+    name: str
+    ready: bool = False
+    running: bool = False
+    restarts: int = 0
+    waiting_reason: str | None = None
+    waiting_message: str | None = None
+    last_exit_code: int | None = None
+    last_exit_reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PodView:
+    """The instance's pod."""
+
+    name: str
+    uid: str
+    ip: str | None = None
+    phase: str = "Pending"
+    deleting: bool = False
+    created: datetime | None = None
+    started: datetime | None = None
+    unschedulable: str | None = None
+    image: str | None = None
+    bridge_port: int = 8443
+    containers: tuple[ContainerView, ...] = ()
+    template_hash: str | None = None
+    """Digest of the template it was made from; None for a pod of an older operator."""
+    owner_uid: str | None = None
+    """UID of its controlling owner."""
+    deletion_deadline: datetime | None = None
+    """When its grace period ends, once it is being deleted."""
+    node: str | None = None
+
+    @property
+    def may_run(self) -> bool:
+        """Whether a container runs, or has run: the pod may have work, whatever is heard of it."""
+        if self.phase in ("Succeeded", "Failed"):
+            return False
+        started = (each.running or each.restarts > 0 or each.last_exit_code is not None for each in self.containers)
+        return self.phase != "Pending" or any(started)
+
+
+@dataclass(frozen=True, slots=True)
+class StatefulSetView:
+    """The instance's StatefulSet."""
+
+    name: str
+    uid: str
+    replicas: int
+    children_hash: str | None = None
+    template_hash: str | None = None
+    deleting: bool = False
+    statefulset_hash: str | None = None
+    spec_hash: str | None = None
+    release_hash: str | None = None
+    update_started: datetime | None = None
+    """When its template replaced that of a running pod."""
+    update_trial: bool = False
+    """Whether the release is in doubt if the instance does not become Ready after this update."""
+    owner_uid: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimView:
+    """A PersistentVolumeClaim of the instance."""
+
+    name: str
+    phase: str
+    uid: str = ""
+    terminating: bool = False
+    """Whether it is being deleted; it goes when no pod uses it and its finalizers are done."""
+
+
+@dataclass(frozen=True, slots=True)
+class BridgeView:
+    """What the bridge of the running pod has reported."""
+
+    connected: bool = False
+    pod_uid: str | None = None
+    queue_id: str | None = None
+    stats: Stats | None = None
+    problem: str | None = None
+    lost_since: datetime | None = None
+    """Since when there have been no figures of the pod; None while connected, or never heard by this process."""

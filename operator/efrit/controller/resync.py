@@ -1,0 +1,154 @@
+"""Lists one namespace, at first and then again and again: what events cannot be trusted for.
+
+A watch may lose an event; a list does not. Every sweep compares paged lists with the store and only tells the store
+what a watch would have told it: ghosts of missed deletions, missed objects, results past their time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncIterator
+from typing import Any, NoReturn
+
+from efrit.controller.act.kube import Kube
+from efrit.controller.model import names
+from efrit.controller.retry import LONGEST_RETRY_AFTER_SECONDS
+from efrit.controller.store.store import Store
+from efrit.errors import ApiError, ApiForbidden, ApiNotFound, ApiUnavailable
+from efrit.kube.resources import CLAIMS, INSTANCES, PLANS, PODS, REQUESTS, STATEFULSETS, Resource
+
+log = logging.getLogger(__name__)
+
+FIRST_SWEEP_SECONDS = 5.0
+FINAL_EVERY = 10
+"""One sweep in so many also looks through final requests for a time to live that has run out."""
+
+
+class Resync:
+    """Compares the lists of one namespace with the store; of the whole cluster where `scope` is None."""
+
+    def __init__(self, kube: Kube, store: Store, scope: str | None, every: float, resync: float) -> None:
+        self._kube = kube
+        self._store = store
+        self._scope = scope
+        self._every = every
+        self._sweeps_per_resync = max(1, round(resync / every))
+
+    async def list_all(self) -> None:
+        """List every kind page by page, before anything of the namespace is decided. Raises ApiError.
+
+        Each kind has a watch of its own, and which one speaks first is chance: a request that an earlier controller
+        left open would be judged without its instance, an instance applied anew without its StatefulSet, and one
+        taken for idle while its work was not known yet. Children and instances come first: the rest refers to them.
+        Of a namespace that was listed before, it also finds what has gone since.
+        """
+        if self._store.is_listed(self._scope):
+            await self.sweep_instances()
+            await self.sweep_requests()
+            await self.sweep_plans()
+            return
+        await self._take_in_children()
+        async for obj in self._list(INSTANCES):
+            self._store.instances.observe(obj)
+        async for obj in self._list(REQUESTS, fieldSelector=names.OPEN_SELECTOR):
+            self._store.requests.observe(obj)
+        async for obj in self._list(PLANS, fieldSelector=names.OPEN_SELECTOR):
+            self._store.plans.observe(obj)
+        self._store.first_list_complete(self._scope)
+
+    async def run(self) -> NoReturn:
+        """Sweep until cancelled; a sweep that fails is made up for by the next.
+
+        Raises ApiForbidden or ApiNotFound where the API server refuses the lists of the namespace.
+        """
+        await asyncio.sleep(FIRST_SWEEP_SECONDS)
+        sweep = 0
+        while True:
+            pause = self._every
+            try:
+                await self.sweep_requests()
+                await self.sweep_instances()
+                await self.sweep_plans()
+                if sweep % FINAL_EVERY == 0:
+                    await self.sweep_final()
+            except (ApiForbidden, ApiNotFound):
+                raise
+            except ApiError as error:
+                if isinstance(error, ApiUnavailable):
+                    pause = max(pause, min(error.retry_after or 0.0, LONGEST_RETRY_AFTER_SECONDS))
+                log.warning("sweep cut short, the next comes in %.0f s: %s", pause, error)
+            sweep += 1
+            if sweep % self._sweeps_per_resync == 0:
+                for key in self._store.instances.keys(self._scope):
+                    self._store.instances.resync(key)
+                self._store.plans.requeue_open(self._scope, anew=True)
+            await asyncio.sleep(pause * random.uniform(1.0, 1.2))  # noqa: S311
+
+    async def sweep_requests(self) -> None:
+        """Find open requests that no event reported, those that are gone without one, and requeue all others."""
+        before = self._store.requests.open_uids(self._scope)
+        listed: dict[tuple[str, str], str] = {}
+        async for obj in self._list(REQUESTS, fieldSelector=names.OPEN_SELECTOR):
+            meta = obj["metadata"]
+            key = meta["namespace"], meta["name"]
+            listed[key] = meta["uid"]
+            if before.get(key) != meta["uid"]:
+                self._store.requests.observe(obj)
+        for (namespace, name), uid in before.items():
+            if listed.get((namespace, name)) != uid:
+                self._store.requests.left({"metadata": {"namespace": namespace, "name": name, "uid": uid}})
+        self._store.requests.requeue_open(self._every, self._scope)
+        for key, uid in self._store.requests.final_uids(self._scope):
+            self._store.requests.left({"metadata": {"namespace": key[0], "name": key[1], "uid": uid}})
+
+    async def sweep_instances(self) -> None:
+        """Find instances and children that appeared, changed or went without an event."""
+        # Taken before the lists: what appears meanwhile is in neither.
+        known, children = self._store.instances.uids(self._scope), self._store.children.uids(self._scope)
+        listed = set()
+        async for obj in self._list(INSTANCES):
+            listed.add(obj["metadata"]["uid"])
+            self._store.instances.observe(obj)
+        for key, uid in known.items():
+            if uid not in listed:
+                self._store.instances.gone(key, uid)
+        self._store.children.forget(children - await self._take_in_children())
+
+    async def sweep_plans(self) -> None:
+        """Find open plans that no event reported, those that are gone without one, and requeue all others."""
+        before, plans = self._store.plans.open_uids(self._scope), self._store.plans
+        listed: dict[tuple[str, str], str] = {}
+        async for obj in self._list(PLANS, fieldSelector=names.OPEN_SELECTOR):
+            meta = obj["metadata"]
+            listed[meta["namespace"], meta["name"]] = meta["uid"]
+            plans.observe(obj)
+        gone = [(key, uid) for key, uid in before.items() if listed.get(key) != uid]
+        for (namespace, name), uid in gone:
+            plans.left({"metadata": {"namespace": namespace, "name": name, "uid": uid}})
+        plans.requeue_open(self._scope)
+
+    async def sweep_final(self) -> None:
+        """Take in final requests and plans with a time to live: nobody watches them."""
+        kinds = ((REQUESTS, self._store.requests.observe), (PLANS, self._store.plans.observe))
+        for resource, observe in kinds:
+            for phase in ("Succeeded", "Failed"):
+                async for obj in self._list(resource, fieldSelector=f"status.phase={phase}"):
+                    if obj["spec"].get("ttlSecondsAfterFinished") is not None:
+                        observe(obj)
+
+    async def _take_in_children(self) -> set[str]:
+        uids = set()
+        for resource, observe in (
+            (STATEFULSETS, self._store.children.observe_statefulset),
+            (CLAIMS, self._store.children.observe_claim),
+            (PODS, self._store.children.observe_pod),
+        ):
+            async for obj in self._kube.pages(resource, self._scope, labelSelector=names.CHILD_SELECTOR):
+                uids.add(obj["metadata"]["uid"])
+                observe(obj)
+        return uids
+
+    def _list(self, resource: Resource, **selectors: str) -> AsyncIterator[dict[str, Any]]:
+        return self._kube.pages(resource, self._scope, **selectors)

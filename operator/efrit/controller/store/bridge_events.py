@@ -1,0 +1,178 @@
+"""What bridges report: whether they are connected, who has which request, what became of it."""
+
+from __future__ import annotations
+
+import logging
+import re
+from dataclasses import replace
+from datetime import timedelta
+
+from msgspec import structs
+
+from efrit.api import EfritRequest
+from efrit.controller.model.keys import Key, WorkKey
+from efrit.controller.model.snapshots import Handover
+from efrit.controller.model.views import BridgeView
+from efrit.controller.store.index import Index, Orphan
+from efrit.controller.store.records import InstanceRecord, RequestRecord, outdated
+from efrit.protocol import DiskProblem, Event, RequestView, Reset, Stats
+
+log = logging.getLogger(__name__)
+
+ORPHAN_GRACE = timedelta(seconds=3)
+"""How long the watch may need to report a request that a bridge has; after that the API server is asked."""
+MOST_UNKNOWN = 10_000
+"""Views kept of one bridge beyond what its queue takes: a bridge that makes them up must not fill the memory."""
+
+# It becomes part of a path at the API server; what is no name of an object must not.
+_NAME = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?", re.ASCII)
+
+
+class BridgeEvents:
+    """Takes in the event streams of the bridges and their replies to calls."""
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+
+    def event(self, instance: Key, pod_uid: str, event: Event) -> None:
+        """Take in one event of a bridge's stream."""
+        entry = self._index.instances[instance]
+        match event:
+            case Reset(queue_id=queue_id):
+                stats = entry.bridge.stats if entry.bridge.pod_uid == pod_uid else None
+                self._index.forget_orphans(instance)
+                entry.views.clear()
+                for key in entry.open_requests:
+                    self._index.place(entry, key)
+                since = entry.bridge.lost_since or self._index.clock()
+                entry.bridge = BridgeView(
+                    connected=False, pod_uid=pod_uid, queue_id=queue_id, stats=stats, lost_since=since
+                )
+            case RequestView():
+                self.view(instance, event)
+            case Stats():
+                # The first figures close the list that follows a reset: from here on the picture is whole.
+                changed = not entry.bridge.connected or _disk_problem(entry.bridge.stats) != _disk_problem(event)
+                if _shows_work(entry, event):
+                    entry.last_activity = self._index.clock()
+                entry.bridge = replace(
+                    entry.bridge,
+                    connected=True,
+                    pod_uid=pod_uid,
+                    queue_id=event.queue_id,
+                    stats=event,
+                    problem=None,
+                    lost_since=None,
+                )
+                self._index.requeue_instance(instance)
+                if changed:
+                    self._index.requeue_waiting(instance)
+                    self._index.requeue_unbound(instance[0])
+                else:
+                    self._index.requeue_held_back(instance, event)
+
+    def lost(self, instance: Key, pod_uid: str, problem: str) -> None:
+        """Take in that a bridge cannot be reached."""
+        entry = self._index.instances[instance]
+        known, pod = entry.bridge, entry.own_pod.uid if entry.own_pod else None
+        # The present pod's bridge may fail before it was ever heard of.
+        if pod_uid not in (known.pod_uid, pod) and known.pod_uid is not None:
+            return
+        if known.connected or (known.pod_uid, known.problem) != (pod_uid, problem):
+            since = known.lost_since if not known.connected and known.pod_uid == pod_uid else None
+            entry.bridge = replace(
+                known, connected=False, pod_uid=pod_uid, problem=problem, lost_since=since or self._index.clock()
+            )
+            self._index.requeue_instance(instance)
+
+    def closed(self, instance: Key) -> None:
+        """Take in that nobody is connected to an instance on purpose."""
+        entry = self._index.instances.get(instance)
+        if entry is not None and entry.bridge.pod_uid is not None:
+            entry.bridge = BridgeView(queue_id=entry.bridge.queue_id)
+            self._index.requeue_instance(instance)
+
+    def view(self, instance: Key, view: RequestView) -> None:
+        """Take in what a bridge said of one request."""
+        self._observe_view(instance, view)
+        key = self._index.request_keys.get(view.id)
+        if key is not None:
+            _clear_failure(self._index.requests[key], view)
+
+    def acknowledged(self, instance: Key, uid: str) -> None:
+        """Forget an answer that is stored."""
+        view = self._index.instances[instance].views.pop(uid, None)
+        key = self._index.request_keys.get(uid)
+        if key is not None:
+            self._index.requeue_request(key)
+        elif view is not None and (name := (view.metadata or {}).get("name")) is not None:
+            self._index.orphans.pop((instance[0], str(name)), None)
+
+    def orphan(self, request: Key) -> Orphan | None:
+        """Return the work on a bridge whose request of this key is not known here."""
+        return self._index.orphans.get(request)
+
+    def orphan_settled(self, request: Key) -> None:
+        """Forget orphaned work that was looked into."""
+        self._index.orphans.pop(request, None)
+
+    def _observe_view(self, instance: Key, view: RequestView) -> None:
+        views = self._index.instances[instance].views
+        known = views.get(view.id)
+        if known is not None and outdated(view, known):
+            return
+        key = self._index.request_keys.get(view.id)
+        if key is None:
+            self._observe_unknown(instance, view)
+            return
+        record = self._index.requests[key]
+        if not record.may_be_on(instance):
+            log.debug("%s/%s tells of %s/%s, which is none of its requests", *instance, *key)
+            return
+        views[view.id] = view
+        # Outlives the views, which go when the bridge starts over: a replaced queue is then noticed.
+        record.handover = Handover(self._index.instances[instance].bridge.queue_id or "")
+        if key in self._index.instances[instance].open_requests:
+            self._index.place(self._index.instances[instance], key)
+        self._index.requeue_request(key)
+
+    def _observe_unknown(self, instance: Key, view: RequestView) -> None:
+        """Keep what is needed of work whose request is not known: it may have been deleted, or not be seen yet."""
+        entry = self._index.instances[instance]
+        most = MOST_UNKNOWN + (entry.instance.spec.queue.max_pending if entry.instance else 0)
+        if view.id not in entry.views and len(entry.views) >= most:
+            log.debug("%s/%s tells of more than %d requests: %s is not kept", *instance, most, view.id)
+            return
+        origin = view.metadata or {}
+        name, namespace = origin.get("name"), origin.get("namespace")
+        ours = isinstance(name, str) and _NAME.fullmatch(name) is not None and namespace == instance[0]
+        # Its answer is fetched should the request turn up.
+        metadata = {"name": name, "namespace": namespace} if ours else None
+        entry.views[view.id] = structs.replace(view, response=None, metadata=metadata)
+        if ours:
+            self._index.orphans[instance[0], str(name)] = Orphan(instance, view.id)
+            work = WorkKey(EfritRequest.kind, instance[0], str(name))
+            self._index.queue.add_after(work, ORPHAN_GRACE.total_seconds())
+
+
+def _clear_failure(record: RequestRecord, view: RequestView) -> None:
+    """Forget the failing action of a request whose bridge answers; an answer without its text is still to be read."""
+    if record.failure is None or record.failure.action == "StoreResult":
+        return
+    if not (view.state.final and view.response is None):
+        record.failure = None
+
+
+def _disk_problem(stats: Stats | None) -> DiskProblem | None:
+    return stats.disk.problem if stats is not None and stats.disk is not None else None
+
+
+def _shows_work(entry: InstanceRecord, stats: Stats) -> bool:
+    """Whether figures tell of work now, or of answers since they were last heard or written."""
+    known = entry.bridge.stats
+    if known is not None:
+        processed = known.processed
+    else:
+        told = entry.instance.status.queue if entry.instance is not None else None
+        processed = told.processed if told is not None else 0
+    return stats.pending > 0 or stats.processing > 0 or stats.processed != processed

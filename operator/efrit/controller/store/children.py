@@ -1,0 +1,151 @@
+"""Pods, StatefulSets and claims of instances as last seen, and which other children are missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from efrit.api import EfritInstance
+from efrit.controller.model import names
+from efrit.controller.model.keys import Key
+from efrit.controller.store.from_kubernetes import claim_view, pod_view, statefulset_view
+from efrit.controller.store.index import Index
+from efrit.controller.store.records import claim_key, in_scope, instance_key
+
+
+class Children:
+    """The children of all instances. ServiceAccounts, NetworkPolicies and Secrets are not watched but checked."""
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+
+    # Watched children.
+
+    def observe_pod(self, obj: Mapping[str, Any]) -> None:
+        """Take in an instance's pod."""
+        key = instance_key(obj)
+        if key is not None and obj["metadata"]["name"] == names.pod_name(key[1]):
+            entry = self._index.instances[key]
+            if not entry.accept_version("Pod", obj):
+                return
+            view = pod_view(obj)
+            if entry.pod is None or entry.pod.uid != view.uid:
+                entry.problem, entry.explained_time = None, None
+            entry.pod = view
+            self._index.requeue_instance(key)
+            if view.deleting:
+                self._index.requeue_waiting(key)
+
+    def forget_pod(self, obj: Mapping[str, Any]) -> None:
+        """Take in that a pod is gone."""
+        key = instance_key(obj)
+        if key is None or obj["metadata"]["name"] != names.pod_name(key[1]):
+            return
+        entry = self._index.instances[key]
+        entry.accept_version("Pod", obj)
+        if entry.pod is not None and entry.pod.uid == obj["metadata"]["uid"]:
+            entry.pod = None
+            self._index.requeue_instance(key)
+
+    def observe_statefulset(self, obj: Mapping[str, Any]) -> None:
+        """Take in an instance's StatefulSet."""
+        key = instance_key(obj)
+        if key is None or obj["metadata"]["name"] != names.statefulset_name(key[1]):
+            return
+        if self._index.instances[key].accept_version("StatefulSet", obj):
+            view = statefulset_view(obj)
+            self._index.instances[key].statefulset = view
+            self._index.instances[key].observe_owner(view)
+            self._index.observe_rollout(key)
+            self._index.requeue_instance(key)
+
+    def forget_statefulset(self, obj: Mapping[str, Any]) -> None:
+        """Take in that a StatefulSet is gone."""
+        key = instance_key(obj)
+        if key is None or obj["metadata"]["name"] != names.statefulset_name(key[1]):
+            return
+        entry = self._index.instances[key]
+        entry.accept_version("StatefulSet", obj)
+        if entry.statefulset is not None and entry.statefulset.uid == obj["metadata"]["uid"]:
+            entry.statefulset = None
+            self._index.observe_rollout(key)
+            self._index.requeue_instance(key)
+
+    def observe_claim(self, obj: Mapping[str, Any]) -> None:
+        """Take in a PersistentVolumeClaim of an instance."""
+        key = claim_key(obj)
+        if key is not None and self._index.instances[key].accept_version("PersistentVolumeClaim", obj):
+            view = claim_view(obj)
+            known = self._index.instances[key].claims.get(view.name)
+            self._index.instances[key].claims[view.name] = view
+            if known is None or (known.phase, known.terminating) != (view.phase, view.terminating):
+                self._index.requeue_instance(key)
+
+    def forget_claim(self, obj: Mapping[str, Any]) -> None:
+        """Take in that a claim is gone."""
+        key = claim_key(obj)
+        if key is None:
+            return
+        entry, name = self._index.instances[key], obj["metadata"]["name"]
+        entry.accept_version("PersistentVolumeClaim", obj)
+        if name in entry.claims and entry.claims[name].uid == obj["metadata"]["uid"]:
+            del entry.claims[name]
+            self._index.requeue_instance(key)
+
+    def uids(self, scope: str | None = None) -> set[str]:
+        """Return the UIDs of all pods, StatefulSets and claims of a namespace that are known."""
+        entries = (entry for key, entry in self._index.instances.items() if in_scope(key, scope))
+        children = (child for entry in entries for child in (entry.pod, entry.statefulset, *entry.claims.values()))
+        return {child.uid for child in children if child is not None}
+
+    def forget(self, uids: set[str]) -> None:
+        """Forget the pods, StatefulSets and claims with these UIDs."""
+        for key, entry in self._index.instances.items():
+            gone = [name for name, claim in entry.claims.items() if claim.uid in uids]
+            for name in gone:
+                del entry.claims[name]
+            if gone:
+                self._index.requeue_instance(key)
+            if entry.pod is not None and entry.pod.uid in uids:
+                entry.pod = None
+                self._index.requeue_instance(key)
+            if entry.statefulset is not None and entry.statefulset.uid in uids:
+                entry.statefulset = None
+                self._index.observe_rollout(key)
+                self._index.requeue_instance(key)
+
+    # Checks of children.
+
+    def applied_instances(self, scope: str | None = None) -> list[EfritInstance]:
+        """Return the instances of a namespace whose children have all been applied: the StatefulSet comes last."""
+        return [
+            entry.instance
+            for key, entry in self._index.instances.items()
+            if in_scope(key, scope)
+            and entry.instance is not None
+            and entry.instance.metadata.deletion_timestamp is None
+            and entry.own_statefulset is not None
+        ]
+
+    def missing(self, instances: Iterable[Key]) -> None:
+        """Take in that a child of each of these instances is not there any more."""
+        for key in instances:
+            if key in self._index.instances:
+                self._index.instances[key].child_missing = True
+                self._index.requeue_instance(key)
+
+    def check_secret(self, instance: Key) -> None:
+        """Have the Secret of an instance applied again."""
+        if instance in self._index.instances:
+            self._index.instances[instance].secret_check = True
+            self._index.requeue_instance(instance)
+
+    def claim_gone(self, instance: Key, name: str) -> None:
+        """Take in that the API server does not know a claim of an instance."""
+        self._index.instances[instance].claims.pop(name, None)
+        self._index.requeue_instance(instance)
+
+    def secret_applied(self, instance: Key) -> None:
+        """Take in that the Secret of an instance is there."""
+        entry = self._index.instances[instance]
+        entry.secret_check, entry.secret_applied_time = False, self._index.clock()

@@ -1,0 +1,111 @@
+"""From Kubernetes' JSON to the small frozen views that decisions read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from efrit.controller.model import names
+from efrit.controller.model.views import ClaimView, ContainerView, PodView, StatefulSetView
+
+
+def moment(text: str | None) -> datetime | None:
+    """Return the time in a Kubernetes timestamp."""
+    return datetime.fromisoformat(text) if text else None
+
+
+def pod_view(pod: Mapping[str, Any]) -> PodView:
+    """Return what decisions read of a pod."""
+    meta, spec, status = pod["metadata"], pod.get("spec", {}), pod.get("status", {})
+    scheduled: Mapping[str, Any] = next(
+        (each for each in status.get("conditions", ()) if each["type"] == "PodScheduled"), {}
+    )
+    unschedulable = None
+    if scheduled.get("status") == "False":
+        unschedulable = scheduled.get("message") or scheduled.get("reason")
+    statuses = [*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())]
+    image = next((each["image"] for each in spec.get("containers", ()) if each["name"] == "emacs"), None)
+    ports = [
+        port["containerPort"]
+        for container in spec.get("initContainers", ())
+        for port in container.get("ports", ())
+        if port.get("name") == "bridge"
+    ]
+    return PodView(
+        name=meta["name"],
+        uid=meta["uid"],
+        ip=status.get("podIP"),
+        phase=status.get("phase", "Pending"),
+        deleting=meta.get("deletionTimestamp") is not None,
+        created=moment(meta.get("creationTimestamp")),
+        started=moment(status.get("startTime")),
+        unschedulable=unschedulable,
+        image=image,
+        bridge_port=ports[0] if ports else names.BRIDGE_PORT,
+        containers=tuple(_container_view(each) for each in statuses),
+        template_hash=meta.get("annotations", {}).get(names.TEMPLATE_HASH),
+        owner_uid=owner_uid(meta),
+        deletion_deadline=moment(meta.get("deletionTimestamp")),
+        node=spec.get("nodeName"),
+    )
+
+
+def owner_uid(meta: Mapping[str, Any]) -> str | None:
+    """Return the UID of the controlling owner in an object's metadata."""
+    owners = (each["uid"] for each in meta.get("ownerReferences", ()) if each.get("controller"))
+    return next(owners, None)
+
+
+def _container_view(status: Mapping[str, Any]) -> ContainerView:
+    state = status.get("state", {})
+    waiting = state.get("waiting", {})
+    ended = status.get("lastState", {}).get("terminated", {})
+    return ContainerView(
+        name=status["name"],
+        ready=status.get("ready", False),
+        running="running" in state,
+        restarts=status.get("restartCount", 0),
+        waiting_reason=waiting.get("reason"),
+        waiting_message=waiting.get("message"),
+        last_exit_code=ended.get("exitCode"),
+        last_exit_reason=ended.get("reason"),
+    )
+
+
+def statefulset_view(statefulset: Mapping[str, Any]) -> StatefulSetView:
+    """Return what decisions read of a StatefulSet."""
+    meta = statefulset["metadata"]
+    annotations = meta.get("annotations", {})
+    return StatefulSetView(
+        name=meta["name"],
+        uid=meta["uid"],
+        replicas=statefulset.get("spec", {}).get("replicas", 1),
+        children_hash=annotations.get(names.CHILDREN_HASH),
+        template_hash=annotations.get(names.TEMPLATE_HASH),
+        deleting=meta.get("deletionTimestamp") is not None,
+        statefulset_hash=annotations.get(names.STATEFULSET_HASH),
+        spec_hash=annotations.get(names.SPEC_HASH),
+        release_hash=annotations.get(names.RELEASE_HASH),
+        update_started=_update_started(annotations),
+        update_trial=annotations.get(names.UPDATE_TRIAL) == "true",
+        owner_uid=owner_uid(meta),
+    )
+
+
+def _update_started(annotations: Mapping[str, str]) -> datetime | None:
+    try:
+        found = moment(annotations.get(names.UPDATE_STARTED))
+    except ValueError:
+        return None
+    # Anyone who may edit the StatefulSet may write what cannot be compared with the clock.
+    return found if found is not None and found.tzinfo is not None else None
+
+
+def claim_view(claim: Mapping[str, Any]) -> ClaimView:
+    """Return what decisions read of a PersistentVolumeClaim."""
+    meta = claim["metadata"]
+    phase = claim.get("status", {}).get("phase", "Pending")
+    return ClaimView(
+        name=meta["name"], phase=phase, uid=meta["uid"], terminating=meta.get("deletionTimestamp") is not None
+    )

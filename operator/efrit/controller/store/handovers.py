@@ -1,0 +1,97 @@
+"""Which requests are being handed over, what a bridge said of each, and whether an instance may be closed."""
+
+from __future__ import annotations
+
+from efrit.api import EfritInstance
+from efrit.api.instance import HandoverState
+from efrit.controller.decide import handover
+from efrit.controller.model.keys import Key, WorkKey, target_of
+from efrit.controller.model.snapshots import Handover
+from efrit.controller.store.index import Index
+from efrit.controller.store.records import InstanceRecord, RequestRecord, new_handover_id
+
+
+class Handovers:
+    """What must be known of hand-overs before the status of an instance may say Closed."""
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+
+    def submit_begins(self, instance: Key, request: Key, uid: str, handover_id: str) -> bool:
+        """Record that a request is being handed over; False where the instance is not open under this id any more."""
+        target, entry = self._index.instances.get(instance), self._index.requests.get(request)
+        if target is None or target.instance is None or entry is None or entry.request.metadata.uid != uid:
+            return False
+        known = target.instance.status.handover
+        is_open = known is not None and known.state == HandoverState.OPEN and known.id == target.handover_id
+        if not is_open or target.handover_id != handover_id:
+            self._index.requeue_request(request)
+            return False
+        entry.submitting = True
+        # Until the outcome is known the instance is not idle.
+        target.submitting += 1
+        return True
+
+    def submit_ended(self, instance: Key, request: Key, uid: str) -> None:
+        """Record that the call is over, and that what it left on the queue is remembered."""
+        self._index.instances[instance].submitting -= 1
+        entry = self._index.requests.get(request)
+        if entry is not None and entry.request.metadata.uid == uid:
+            entry.submitting = False
+
+    def handed_over(self, instance: Key, request: Key, uid: str) -> None:
+        """Remember that the queue of an instance may have a request, though nobody said so."""
+        entry = self._index.requests.get(request)
+        if entry is not None and entry.request.metadata.uid == uid:
+            entry.handover = Handover(self._index.instances[instance].bridge.queue_id or "")
+
+    def absent(self, request: Key, uid: str, queue_id: str) -> None:
+        """Remember that a queue does not know a request."""
+        entry = self._index.requests.get(request)
+        if entry is not None and entry.request.metadata.uid == uid:
+            entry.handover = Handover(queue_id, absent=True)
+            self._index.requeue_request(request)
+
+    def turned_away(self, request: Key, uid: str, sentence: str) -> None:
+        """Remember that a bridge will never take a request, and why."""
+        entry = self._index.requests.get(request)
+        if entry is not None and entry.request.metadata.uid == uid:
+            entry.handover = Handover("", absent=True, refused=sentence)
+            self._index.requeue_request(request)
+
+    def close_begins(self, instance: Key) -> bool:
+        """Let nothing more be handed over under the present id; False where a request was since the decision."""
+        entry = self._index.instances[instance]
+        if not self.may_close(instance):
+            self._index.queue.add_after(WorkKey(EfritInstance.kind, *instance), handover.RETRY_CLOSE.total_seconds())
+            return False
+        # Whether the write succeeds may never be known: only another one opens the instance again.
+        entry.handover_id = new_handover_id()
+        return True
+
+    def may_close(self, instance: Key) -> bool:
+        """Whether every open request that the instance may have got says so in its own status."""
+        entry = self._index.instances.get(instance)
+        if entry is None or entry.instance is None or not self._index.is_listed(instance[0]):
+            return False
+        if entry.pod is not None and not entry.pod.deleting:
+            return False
+        known = entry.instance.status.handover
+        if known is not None and known.state == HandoverState.CLOSED:
+            return True
+        requests = self._index.requests
+        return not any(self._unmarked(entry, requests[key], instance) for key in entry.open_requests)
+
+    def _unmarked(self, target: InstanceRecord, entry: RequestRecord, instance: Key) -> bool:
+        request = entry.request
+        if target_of(request) != instance or handover.marked(request):
+            return False
+        assert target.instance is not None  # noqa: S101 - checked by the caller
+        return entry.submitting or handover.may_be_handed_over(
+            request,
+            memory=entry.handover,
+            told=request.metadata.uid in target.views,
+            listed_at_start=entry.listed_at_start,
+            closed_before=target.closed_before,
+            ephemeral=bool(target.instance.spec.queue.ephemeral),
+        )

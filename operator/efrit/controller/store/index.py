@@ -1,0 +1,216 @@
+"""Which instance each request and plan counts for, and which keys a change requeues: what the store's parts share.
+
+Owns the records. Where a change comes from it does not know.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import NamedTuple
+
+from msgspec import structs
+
+from efrit.api import EfritInstance, EfritPlan, EfritRequest
+from efrit.controller.manifests import release_digest
+from efrit.controller.model import names
+from efrit.controller.model.config import ControllerConfig
+from efrit.controller.model.keys import Key, WorkKey, target_of
+from efrit.controller.store.backlog import rank
+from efrit.controller.store.plan_homes import Home, PlanCount, PlanHomes
+from efrit.controller.store.records import InstanceRecord, PlanRecord, RequestRecord, Work
+from efrit.controller.store.rollouts import Rollouts
+from efrit.controller.work_queue import WorkQueue
+from efrit.protocol import Stats
+
+
+class Orphan(NamedTuple):
+    """Work on the bridge of an instance whose request is not known: final, deleted, or not seen yet."""
+
+    instance: Key
+    uid: str
+
+
+class Index:
+    """Records of all objects and what follows from them. One event loop only; no locks."""
+
+    def __init__(
+        self,
+        queue: WorkQueue,
+        config: ControllerConfig,
+        clock: Callable[[], datetime],
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.queue = queue
+        self.config = config
+        self.clock = clock
+        self.monotonic = monotonic
+        self.started = clock()
+        self.instances: dict[Key, InstanceRecord] = defaultdict(InstanceRecord)
+        self.requests: dict[Key, RequestRecord] = {}
+        self.request_keys: dict[str, Key] = {}
+        self.plans: dict[Key, PlanRecord] = {}
+        self.unbound: dict[str, set[Key]] = defaultdict(set)
+        """Open requests without an instance, by namespace."""
+        self.orphans: dict[Key, Orphan] = {}
+        """By the key of the request."""
+        self.homes = PlanHomes()
+        self.rollouts = Rollouts(release_digest(config))
+        self._listed: set[str | None] = set()
+        """Namespaces whose first list is complete; None for the whole cluster."""
+
+    def first_list_complete(self, namespace: str | None) -> None:
+        """Record that every object of a namespace was listed once; None for the whole cluster."""
+        self._listed.add(namespace)
+        for key in self.instances:
+            if namespace in (None, key[0]):
+                self.requeue_instance(key)
+
+    def is_listed(self, namespace: str | None) -> bool:
+        """Whether all open requests and plans of a namespace have been listed by this process."""
+        return None in self._listed or namespace in self._listed
+
+    # What an instance has to do.
+
+    def note_work(self, *instances: Key | None) -> None:
+        """Compare what an instance has to do with what it had: work that comes wakes it, the end of work is activity.
+
+        Call it when the open requests or plans of an instance may be others than before.
+        """
+        for key in instances:
+            entry = self.instances.get(key) if key is not None else None
+            if key is None or entry is None:
+                continue
+            plans = self.plans_of(key)
+            work = Work(bool(entry.open_requests) or plans.active > 0, plans.suspended > 0)
+            known, entry.work = entry.work, work
+            if work.active and not known.active:
+                entry.work_ended = None
+                if entry.handover_paused or (entry.instance is not None and entry.instance.status.suspended_idle):
+                    self.requeue_instance(key)
+            elif known.active > work.active or known.suspended > work.suspended:
+                entry.last_activity = self.clock()
+                entry.work_ended = None if work.active else entry.last_activity
+                self.queue.add_after(WorkKey(EfritInstance.kind, *key), self.config.settled_after.total_seconds())
+
+    def plans_of(self, key: Key) -> PlanCount:
+        """Return how many open plans live on an instance."""
+        return self.homes.count(Home("instance", key))
+
+    def work_is_listed(self, key: Key, instance: EfritInstance) -> bool:
+        """Whether all open requests and plans that may be on an instance are known."""
+        pool = instance.metadata.labels.get(names.POOL_LABEL)
+        return self.is_listed(key[0]) and not (pool and self.homes.count(Home("pool", (key[0], pool))).total)
+
+    def home_of_plan(self, plan: EfritPlan, requests: Iterable[EfritRequest]) -> EfritInstance | None:
+        """Return the instance of a plan; before a pool has chosen one, any member."""
+        namespace, spec = plan.metadata.namespace, plan.spec
+        chosen = (plan.status.instance_name, spec.instance_ref.name if spec.instance_ref else None)
+        name = next(filter(None, (*chosen, *(each.status.instance_name for each in requests))), None)
+        if name is not None:
+            entry = self.instances.get((namespace, name))
+            return entry.instance if entry is not None else None
+        pool = spec.pool_ref.name if spec.pool_ref is not None else None
+        known = (entry.instance for key, entry in self.instances.items() if key[0] == namespace)
+        return next((each for each in known if each and each.metadata.labels.get(names.POOL_LABEL) == pool), None)
+
+    def file_plan(self, plan: Key, home: Home | None, *, suspended: bool) -> None:
+        """File an open plan under its home, None to take it out; requeue the instances that this concerns."""
+        self._homes_changed(self.homes.file(plan, home, suspended=suspended))
+
+    def _homes_changed(self, homes: set[Home]) -> None:
+        for home in homes:
+            if home.kind == "instance":
+                self.note_work(home.key)
+            elif not self.homes.count(home).total:
+                for key, entry in self.instances.items():
+                    labels = entry.instance.metadata.labels if entry.instance is not None else {}
+                    if (key[0], labels.get(names.POOL_LABEL)) == home.key:
+                        self.requeue_instance(key)
+
+    # Which instance a request counts for.
+
+    def retarget(self, request: EfritRequest) -> None:
+        """Count a request for the instance it is bound to, or among the unbound ones."""
+        target = target_of(request)
+        if target is None:
+            if self.requests[request.key].open:
+                self.unbound[request.metadata.namespace].add(request.key)
+            return
+        entry = self.instances[target]
+        moments = (request.metadata.creation_timestamp, request.status.completion_time, entry.last_activity)
+        entry.last_activity = max((each for each in moments if each is not None), default=None)
+        uid = request.metadata.uid
+        if request.final and uid in entry.views:
+            # The answer is stored; that it is acknowledged is all that is left to do.
+            entry.views[uid] = structs.replace(entry.views[uid], response=None)
+        if self.requests[request.key].open:
+            entry.open_requests.add(request.key)
+            if request.status.queue_id is not None:
+                entry.recorded_requests.add(request.key)
+            self.place(entry, request.key)
+
+    def untarget(self, entry: RequestRecord) -> None:
+        """Take a request out of the counts of its instance."""
+        key = entry.request.key
+        self.unbound[key[0]].discard(key)
+        for target in (target_of(entry.request), entry.assumed):
+            if target is not None:
+                self.instances[target].open_requests.discard(key)
+                self.instances[target].recorded_requests.discard(key)
+                self.instances[target].backlog.discard(key)
+        entry.assumed = None
+
+    def place(self, entry: InstanceRecord, key: Key) -> None:
+        """Put an open request into the backlog of its instance, or take it out once the instance has it."""
+        request = self.requests[key].request
+        if request.metadata.uid in entry.views:
+            entry.backlog.discard(key)
+        else:
+            entry.backlog.add(key, rank(request))
+
+    def forget_orphans(self, instance: Key) -> None:
+        """Forget the orphaned work of an instance: its bridge reports it anew, or never again."""
+        for uid, view in self.instances[instance].views.items():
+            key = instance[0], str((view.metadata or {}).get("name"))
+            if self.orphans.get(key) == (instance, uid):
+                del self.orphans[key]
+                if key not in self.requests:
+                    self.queue.forget(WorkKey(EfritRequest.kind, *key))
+
+    # Which keys a change requeues.
+
+    def observe_rollout(self, key: Key) -> None:
+        """Take in what an instance says of its update; requeue those whose turn it may be."""
+        entry = self.instances[key]
+        if self.rollouts.observe(key, entry.instance, entry.own_statefulset):
+            for each in self.rollouts.next_waiting(self.config.rollout.max_concurrent_per_namespace):
+                self.requeue_instance(each)
+
+    def requeue_instance(self, key: Key) -> None:
+        """Have an instance reconciled."""
+        self.queue.add(WorkKey(EfritInstance.kind, *key))
+
+    def requeue_request(self, key: Key) -> None:
+        """Have a request reconciled."""
+        self.queue.add(WorkKey(EfritRequest.kind, *key))
+
+    def requeue_waiting(self, target: Key) -> None:
+        """Have all open requests of an instance reconciled."""
+        for key in self.instances[target].open_requests:
+            self.requeue_request(key)
+
+    def requeue_held_back(self, target: Key, stats: Stats) -> None:
+        """Have as many requests of the backlog reconciled as the instance can take."""
+        entry = self.instances[target]
+        if entry.instance is None:
+            return
+        for key in entry.backlog.first(entry.instance.spec.queue.max_pending - stats.pending - stats.processing):
+            self.requeue_request(key)
+
+    def requeue_unbound(self, namespace: str) -> None:
+        """Have all open requests of a namespace that have no instance reconciled."""
+        for key in self.unbound[namespace]:
+            self.requeue_request(key)

@@ -1,0 +1,246 @@
+"""EfritInstances as last seen, with what their children, bridges and own actions of the controller reported."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from efrit.api import EfritInstance
+from efrit.api.instance import HandoverState
+from efrit.controller.decide.figures import EARLY_WRITES, MAX_WRITES
+from efrit.controller.model.keys import Key
+from efrit.controller.model.snapshots import InstanceSnapshot
+from efrit.controller.store.handovers import Handovers
+from efrit.controller.store.index import Index
+from efrit.controller.store.records import InstanceRecord, in_scope, new_handover_id, scheduling_fingerprint
+from efrit.controller.store.watched_objects import WatchedObjects
+
+FAILURES_TOLD = 6
+"""Failures in a row to apply children that count as a refusal: with the work queue's pauses, about two seconds."""
+
+
+class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
+    """All EfritInstances; a record without an object is one of which only children were seen."""
+
+    def __init__(self, index: Index, handovers: Handovers) -> None:
+        super().__init__(EfritInstance, index.instances, index)
+        self._handovers = handovers
+
+    # The object.
+
+    def _observed(self, new: EfritInstance, record: InstanceRecord | None) -> None:
+        entry = record or self._index.instances[new.key]
+        if entry.deleted_uid == new.metadata.uid and new.metadata.deletion_timestamp is None:
+            return
+        known = entry.instance
+        replaced = known is not None and known.metadata.uid != new.metadata.uid
+        entry.object = new
+        if known is None or replaced:
+            entry.handover_paused = False
+        if replaced:
+            entry.pod_owners.clear()
+        if entry.statefulset is not None:
+            entry.observe_owner(entry.statefulset)
+        if replaced:
+            entry.refused, entry.problem, entry.last_activity, entry.explained_time = None, None, None, None
+            entry.applied_generation, entry.applied_digest, entry.child_missing = 0, None, False
+            entry.secret_check, entry.secret_applied_time = False, None
+        self._index.observe_rollout(new.key)
+        self._index.note_work(new.key)
+        _observe_handover(entry, new, replaced=replaced)
+        self._index.requeue_instance(new.key)
+        if known is None or scheduling_fingerprint(known) != scheduling_fingerprint(new):
+            self._index.requeue_waiting(new.key)
+            self._index.requeue_unbound(new.metadata.namespace)
+
+    def left(self, obj: Mapping[str, Any]) -> None:
+        """Take in that an EfritInstance was deleted: all of them are watched."""
+        meta = obj["metadata"]
+        self.gone((meta["namespace"], meta["name"]), meta["uid"])
+
+    def gone(self, key: Key, uid: str | None) -> None:
+        """Forget the EfritInstance with this UID; one made anew under its name stays."""
+        entry = self._index.instances.get(key)
+        if entry is None or (entry.instance is not None and entry.instance.metadata.uid != uid):
+            return
+        entry.object = None
+        self._index.observe_rollout(key)
+        self._index.requeue_instance(key)
+        self._index.requeue_waiting(key)
+
+    def drop(self, key: Key) -> None:
+        """Forget an instance that is gone, once nothing of it is left that a request could ask for."""
+        entry = self._index.instances.get(key)
+        if entry is None or entry.instance is not None or entry.pod is not None:
+            return
+        self._index.forget_orphans(key)
+        for uid in list(entry.views):
+            request = self._index.request_keys.get(uid)
+            if request is None:
+                del entry.views[uid]
+            elif self._index.requests[request].gone:
+                # Nothing is left of its work either, and nothing else would bring the controller back to it.
+                del entry.views[uid]
+                self._index.requeue_request(request)
+        if entry.empty:
+            del self._index.instances[key]
+
+    def finished_with(self, key: Key) -> bool:
+        """Whether there is no such instance any more; its children may still be there."""
+        record = self._index.instances.get(key)
+        return record is None or record.object is None
+
+    def is_over(self, record: InstanceRecord) -> bool:
+        """Whether there is no object: an instance is never final."""
+        return record.object is None
+
+    def keys(self, scope: str | None = None) -> list[Key]:
+        """Return the keys of all instances of a namespace, those included of which only children are left."""
+        return [key for key in self._index.instances if in_scope(key, scope)]
+
+    def uids(self, scope: str | None = None) -> dict[Key, str | None]:
+        """Return the UID of each instance of a namespace by its key, None where only children are left."""
+        return {
+            key: entry.instance.metadata.uid if entry.instance else None
+            for key, entry in self._index.instances.items()
+            if in_scope(key, scope)
+        }
+
+    # What actions learned.
+
+    def pause_handover(self, instance: Key) -> None:
+        """Hand no more requests to an instance until `resume_handover`."""
+        self._index.instances[instance].handover_paused = True
+
+    def resume_handover(self, instance: Key) -> None:
+        """Hand requests to an instance again, those first that have waited for it."""
+        self._index.instances[instance].handover_paused = False
+        self._index.requeue_waiting(instance)
+        self._index.requeue_unbound(instance[0])
+
+    def not_idle(self, instance: Key) -> None:
+        """Take in that the API server knows of open work on an instance that was taken for idle."""
+        self._index.instances[instance].last_activity = self._index.clock()
+        self._index.requeue_instance(instance)
+
+    def deleted(self, instance: Key, uid: str) -> None:
+        """Take in that this process has deleted an EfritInstance: what the watch still reports of it is late."""
+        self._index.instances[instance].deleted_uid = uid
+        self.gone(instance, uid)
+
+    def status_written(self, instance: Key) -> None:
+        """Remember a write of an instance's status, and whether it came before the time of its figures."""
+        entry, now = self._index.instances[instance], self._index.clock()
+        entry.status_writes = (*entry.status_writes, now)[-MAX_WRITES:]
+        before, entry.stats_written = entry.stats_written, now
+        if entry.work_ended is not None and before is not None and now < before + self._index.config.stats_every:
+            entry.early_writes = (*entry.early_writes, now)[-EARLY_WRITES:]
+
+    def resync(self, key: Key) -> None:
+        """Have the children of an instance applied again."""
+        self._index.instances[key].resync = True
+        self._index.requeue_instance(key)
+
+    def apply_unanswered(self, instance: Key) -> None:
+        """Take in that the API server did not say whether it took the children: have them applied again."""
+        self._index.instances[instance].resync = True
+
+    def applied(self, instance: Key, generation: int, digest: str = "") -> bool:
+        """Remember that the children of this generation were accepted; False where they were refused before.
+
+        `digest` is that of all children but the StatefulSet, which may be held back.
+        """
+        entry = self._index.instances[instance]
+        entry.applied_digest = digest
+        entry.resync, entry.applied_generation, entry.failures = False, generation, 0
+        entry.child_missing = False
+        if entry.refused is None:
+            return True
+        entry.refused = None
+        self._index.requeue_instance(instance)
+        return False
+
+    def refused(self, instance: Key, generation: int, sentence: str) -> None:
+        """Remember that a child was refused, and why."""
+        entry = self._index.instances[instance]
+        entry.refused, entry.refused_generation, entry.resync = sentence, generation, False
+        entry.refused_time, entry.applied_generation, entry.applied_digest = self._index.clock(), 0, None
+        self._index.requeue_instance(instance)
+
+    def failed(self, instance: Key, generation: int, sentence: str) -> bool:
+        """Remember that the API server failed over a child; once that lasts, take it for a refusal and say so.
+
+        A hiccup passes. An admission webhook that is down answers so for hours, and nobody would be told why.
+        """
+        entry = self._index.instances[instance]
+        entry.failures += 1
+        if entry.failures < FAILURES_TOLD:
+            return False
+        entry.failures = 0
+        self.refused(instance, generation, sentence)
+        return True
+
+    def explained(self, instance: Key, problem: str | None) -> None:
+        """Remember Kubernetes' own sentence on why an instance does not start."""
+        entry = self._index.instances[instance]
+        entry.explained_time = self._index.clock()
+        if entry.problem != problem:
+            entry.problem = problem
+            self._index.requeue_instance(instance)
+
+    # What decisions read.
+
+    def snapshot(self, key: Key, *, deciding: bool = False) -> InstanceSnapshot | None:
+        """Return the picture of an instance, or None where there is none.
+
+        deciding: whether the decision is about the instance itself; `may_close` goes through its requests.
+        """
+        entry = self._index.instances.get(key)
+        if entry is None or entry.instance is None:
+            return None
+        plans = self._index.plans_of(key)
+        return InstanceSnapshot(
+            instance=entry.instance,
+            config=self._index.config,
+            statefulset=entry.own_statefulset,
+            pod=entry.own_pod,
+            claims=tuple(entry.claims.values()),
+            bridge=entry.bridge,
+            open_requests=len(entry.open_requests),
+            active_plans=plans.active,
+            suspended_plans=plans.suspended,
+            listed=self._index.work_is_listed(key, entry.instance),
+            handover_paused=entry.handover_paused,
+            last_activity=entry.last_activity,
+            applied_generation=entry.applied_generation,
+            refused=entry.refused,
+            refused_generation=entry.refused_generation,
+            refused_time=entry.refused_time,
+            problem=entry.problem,
+            explained_time=entry.explained_time,
+            stats_written=entry.stats_written,
+            work_ended=entry.work_ended,
+            early_writes=entry.early_writes,
+            status_writes=entry.status_writes,
+            resync=entry.resync,
+            applied_digest=entry.applied_digest,
+            child_missing=entry.child_missing,
+            secret_check=entry.secret_check,
+            secret_applied_time=entry.secret_applied_time,
+            unfinished=entry.unfinished,
+            controller_started=self._index.started,
+            rollout=self._index.rollouts.view(),
+            update_reserved=self._index.rollouts.is_reserved(key),
+            handover_id=entry.handover_id,
+            closed_before=entry.closed_before,
+            may_close=deciding and self._handovers.may_close(key),
+            waiting=len(entry.backlog),
+        )
+
+
+def _observe_handover(entry: InstanceRecord, instance: EfritInstance, *, replaced: bool) -> None:
+    if replaced:
+        entry.handover_id, entry.closed_before = new_handover_id(), False
+    known = instance.status.handover
+    if known is not None and known.state == HandoverState.CLOSED:
+        entry.closed_before = True

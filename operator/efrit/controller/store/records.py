@@ -1,0 +1,251 @@
+"""What the store keeps of one instance and of one request, and small facts read off objects."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from efrit.api import EfritInstance, EfritPlan, EfritRequest, condition_of
+from efrit.api.instance import READY, UPDATED
+from efrit.api.meta import Resource
+from efrit.controller.model import names
+from efrit.controller.model.keys import Key, target_of
+from efrit.controller.model.snapshots import ActionFailure, Handover, Refusal
+from efrit.controller.model.views import BridgeView, ClaimView, PodView, StatefulSetView
+from efrit.controller.store.backlog import Backlog
+from efrit.controller.store.request_views import RequestViews
+from efrit.protocol import RequestView
+
+T = TypeVar("T")
+
+MAX_POD_OWNERS = 4
+"""A StatefulSet that was deleted may still have a pod that stops; older ones have none."""
+
+
+class Work(NamedTuple):
+    """Whether an instance has something to do, and whether a suspended plan lives on it."""
+
+    active: bool = False
+    suspended: bool = False
+
+
+def new_handover_id() -> str:
+    """Return an id that no process has used before."""
+    return secrets.token_hex(8)
+
+
+@dataclass(slots=True)
+class Record(Generic[T]):
+    """What is known of one object."""
+
+    object: T
+    """As last seen."""
+    left: bool = False
+    """Whether it left the watched selection, and nobody has asked why yet."""
+    reduced_status: bool = False
+    """Whether the object is too large for a status of the usual size."""
+
+
+@dataclass(slots=True)
+class InstanceRecord(Record[EfritInstance | None]):
+    """What is known around one instance; `object` is None while only its children were seen."""
+
+    object: EfritInstance | None = None
+    statefulset: StatefulSetView | None = None
+    pod: PodView | None = None
+    """The pod of the name that the StatefulSet's has; `own_pod` says whether it is that."""
+    pod_owners: dict[str, None] = field(default_factory=dict)
+    """UIDs of the instance's StatefulSets, the newest last."""
+    claims: dict[str, ClaimView] = field(default_factory=dict)
+    bridge: BridgeView = field(default_factory=BridgeView)
+    views: RequestViews = field(default_factory=RequestViews)
+    submitting: int = 0
+    """Hand-overs whose outcome is not known yet."""
+    open_requests: set[Key] = field(default_factory=set)
+    recorded_requests: set[Key] = field(default_factory=set)
+    """Those of them whose status names the queue that they are being handed to."""
+    backlog: Backlog = field(default_factory=Backlog)
+    last_activity: datetime | None = None
+    work: Work = field(default_factory=Work)
+    work_ended: datetime | None = None
+    """When its last open request or plan ended; None while it has one, or none was seen yet."""
+    handover_paused: bool = False
+    deleted_uid: str | None = None
+    """UID of the EfritInstance that this process has deleted: what the watch still reports of it is late."""
+    applied_generation: int = 0
+    refused: str | None = None
+    refused_generation: int = 0
+    failures: int = 0
+    refused_time: datetime | None = None
+    problem: str | None = None
+    explained_time: datetime | None = None
+    stats_written: datetime | None = None
+    early_writes: tuple[datetime, ...] = ()
+    status_writes: tuple[datetime, ...] = ()
+    """The newest writes of its status, oldest first."""
+    resync: bool = False
+    applied_digest: str | None = None
+    child_missing: bool = False
+    secret_check: bool = False
+    secret_applied_time: datetime | None = None
+    handover_id: str = field(default_factory=new_handover_id)
+    closed_before: bool = False
+    children_seen: dict[tuple[str, str], int] = field(default_factory=dict)
+    """Newest resource version seen of each child, by kind and name, those included that are gone."""
+
+    @property
+    def instance(self) -> EfritInstance | None:
+        """The object."""
+        return self.object
+
+    def accept_version(self, kind: str, child: Mapping[str, Any]) -> bool:
+        """Whether this is later than all that was seen of a child of the name; remembers it if it is."""
+        meta = child["metadata"]
+        version = str(meta.get("resourceVersion", ""))
+        if not version.isdigit():
+            return True
+        place = kind, str(meta["name"])
+        if int(version) <= self.children_seen.get(place, 0):
+            return False
+        self.children_seen[place] = int(version)
+        return True
+
+    def observe_owner(self, statefulset: StatefulSetView) -> None:
+        """Remember a StatefulSet as one that may own the pod of the instance, if the instance owns it."""
+        if self.instance is None or statefulset.owner_uid != self.instance.metadata.uid:
+            return
+        self.pod_owners.pop(statefulset.uid, None)
+        self.pod_owners[statefulset.uid] = None
+        if len(self.pod_owners) > MAX_POD_OWNERS:
+            del self.pod_owners[next(iter(self.pod_owners))]
+
+    @property
+    def own_statefulset(self) -> StatefulSetView | None:
+        """The StatefulSet, if the instance owns it: anyone may create one with its labels."""
+        if self.instance is None or self.statefulset is None:
+            return None
+        return self.statefulset if self.statefulset.owner_uid == self.instance.metadata.uid else None
+
+    @property
+    def own_pod(self) -> PodView | None:
+        """The pod, if a StatefulSet of the instance owns it, one that is deleted by now included."""
+        return self.pod if self.pod is not None and self.pod.owner_uid in self.pod_owners else None
+
+    @property
+    def unfinished(self) -> int:
+        """Return at least how many requests the pod's end would cut off, in the queue or on their way to it.
+
+        A request that is recorded on an ephemeral queue counts until it is final: it may be handed over any moment.
+        """
+        ephemeral = self.instance is not None and bool(self.instance.spec.queue.ephemeral)
+        return self.submitting + self.views.unfinished + (len(self.recorded_requests) if ephemeral else 0)
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is left to remember."""
+        parts = (self.instance, self.statefulset, self.pod, self.claims, self.views, self.open_requests)
+        return not any(parts) and self.bridge.pod_uid is None
+
+
+@dataclass(slots=True)
+class RequestRecord(Record[EfritRequest]):
+    """What is known of one request."""
+
+    handover: Handover | None = None
+    gone: bool = False
+    progress_written: datetime | None = None
+    session_home: str | None = None
+    failure: ActionFailure | None = None
+    submitting: bool = False
+    """Whether a call that hands it over is under way."""
+    first_seen: float = 0.0
+    """When it was first seen, on the monotonic clock."""
+    listed_at_start: bool = False
+    """Whether it was seen before the first list of its namespace was complete.
+
+    Otherwise it was created after this process took the lease: no other can have handed it over.
+    """
+    assumed: Key | None = None
+    """The instance it is being bound to, until the API server has said so."""
+
+    @property
+    def request(self) -> EfritRequest:
+        """The object."""
+        return self.object
+
+    @property
+    def open(self) -> bool:
+        """Whether it exists and has no final status."""
+        return not self.gone and not self.request.final
+
+    def may_be_on(self, instance: Key) -> bool:
+        """Whether what the bridge of `instance` says of it is to be believed: another's says nothing about it."""
+        target = target_of(self.request)
+        if target is None:
+            return self.assumed == instance or self.request.metadata.namespace == instance[0]
+        return target == instance
+
+
+@dataclass(slots=True)
+class PlanRecord(Record[EfritPlan]):
+    """What is known of one plan."""
+
+    requests: dict[str, EfritRequest] = field(default_factory=dict)
+    results: dict[str, str] = field(default_factory=dict)
+    listed: bool = False
+    listed_at_start: bool = False
+    """Whether another process may have made requests of it."""
+    refusal: Refusal | None = None
+
+    @property
+    def plan(self) -> EfritPlan:
+        """The object."""
+        return self.object
+
+
+def in_scope(key: Key, scope: str | None) -> bool:
+    """Whether a key belongs to a namespace; every key belongs to None, the whole cluster."""
+    return scope is None or key[0] == scope
+
+
+def scheduling_fingerprint(instance: EfritInstance) -> tuple[object, ...]:
+    """Return what of an instance its requests, and those that look for one, may have been waiting for.
+
+    Its figures are not among it: they are written every few seconds while it works, however many requests wait.
+    """
+    meta, status = instance.metadata, instance.status
+    ready = condition_of(status.conditions, READY)
+    told = (ready.status, ready.reason) if ready else None
+    updated = condition_of(status.conditions, UPDATED)
+    held = (updated.status, updated.reason) if updated else None
+    asleep = bool(status.suspended_idle)
+    return (meta.uid, meta.generation, meta.deletion_timestamp, meta.labels, asleep, told, held, status.handover)
+
+
+def outdated(view: RequestView, known: RequestView) -> bool:
+    """Whether `view` was overtaken: the stream may be faster than the reply to a call."""
+    if known.state.final and known.response is not None and view.response is None:
+        return True
+    return not view.state.final and (known.state.final or view.attempt < known.attempt)
+
+
+def older(new: Resource, known: Resource) -> bool:
+    """Whether `new` is an earlier version, or an earlier object of the name: versions of a kind grow with time."""
+    a, b = new.metadata.resource_version, known.metadata.resource_version
+    return a.isdigit() and b.isdigit() and int(a) < int(b)
+
+
+def instance_key(child: Mapping[str, Any]) -> Key | None:
+    """Return the instance that a child's labels name."""
+    meta = child["metadata"]
+    name = meta.get("labels", {}).get(names.INSTANCE_LABEL)
+    return (meta["namespace"], name) if name else None
+
+
+def claim_key(claim: Mapping[str, Any]) -> Key | None:
+    """Return the instance that a claim belongs to; None for one that only carries its label."""
+    key = instance_key(claim)
+    return key if key is not None and claim["metadata"]["name"] in names.claim_names(key[1]) else None

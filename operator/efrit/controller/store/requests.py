@@ -1,0 +1,240 @@
+"""EfritRequests as last seen, with what bridges and the controller's own actions reported about them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from efrit.api import EfritRequest
+from efrit.controller.decide.placement import node_is_lost
+from efrit.controller.model import names
+from efrit.controller.model.keys import Key, WorkKey, target_of
+from efrit.controller.model.snapshots import ActionFailure, Handover, InstanceSnapshot, RequestSnapshot
+from efrit.controller.store.index import Index, Orphan
+from efrit.controller.store.instances import Instances
+from efrit.controller.store.plans import Plans
+from efrit.controller.store.records import InstanceRecord, RequestRecord, in_scope
+from efrit.controller.store.watched_objects import WatchedObjects
+from efrit.errors import ApiRefused, EfritError
+
+MAX_SENTENCE_CHARS = 512
+SENTENCE_KEPT = timedelta(seconds=10)
+"""A failure whose code changes is reported anew at most this often: each report is a write of the status."""
+
+
+class Requests(WatchedObjects[EfritRequest, RequestRecord]):
+    """All EfritRequests that are open, or with which something is left to do."""
+
+    def __init__(self, index: Index, instances: Instances, plans: Plans) -> None:
+        super().__init__(EfritRequest, index.requests, index)
+        self._instances = instances
+        self._plans = plans
+
+    # The object.
+
+    def _observed(self, new: EfritRequest, record: RequestRecord | None) -> None:
+        entry = record
+        before = (target_of(entry.request), entry.assumed) if entry is not None else ()
+        if entry is not None and entry.request.metadata.uid == new.metadata.uid:
+            self._index.untarget(entry)
+            if new.status.progress != entry.request.status.progress:
+                entry.progress_written = self._index.clock()
+            entry.object = new
+        else:
+            if entry is not None:
+                self._abandon(entry)
+            self._index.requests[new.key] = RequestRecord(
+                new,
+                handover=self._told_before(new),
+                first_seen=self._index.monotonic(),
+                listed_at_start=not self._index.is_listed(new.metadata.namespace),
+            )
+            self._index.request_keys[new.metadata.uid] = new.key
+        if self._index.orphans.get(new.key, (None, ""))[1] == new.metadata.uid:
+            del self._index.orphans[new.key]
+        self._index.retarget(new)
+        self._index.note_work(*before, target_of(new))
+        self._index.requeue_request(new.key)
+        self._plans.observe_request(new)
+
+    def gone(self, key: Key, uid: str) -> None:
+        """Take in that the API server does not know this request any more."""
+        entry = self._index.requests.get(key)
+        if entry is not None and entry.request.metadata.uid == uid:
+            before = target_of(entry.request), entry.assumed
+            self._index.untarget(entry)
+            entry.gone = True
+            self._index.note_work(*before)
+            self._index.requeue_request(key)
+        self._plans.request_gone(key, uid)
+
+    def found(self, key: Key, uid: str, obj: Mapping[str, Any] | None) -> None:
+        """Take in what the API server has in the place of a request; another one of its name says that it is gone."""
+        super().found(key, uid, obj if obj is not None and obj["metadata"]["uid"] == uid else None)
+
+    def drop(self, key: Key) -> None:
+        """Forget a request with which nothing is left to do."""
+        entry = self._index.requests.pop(key, None)
+        if entry is not None:
+            before = target_of(entry.request), entry.assumed
+            self._index.untarget(entry)
+            self._index.note_work(*before)
+            self._index.request_keys.pop(entry.request.metadata.uid, None)
+            self._index.queue.forget(WorkKey(EfritRequest.kind, *key))
+
+    def finished_with(self, key: Key) -> bool:
+        """Whether nothing is left to do about a request."""
+        entry = self._index.requests.get(key)
+        if entry is None:
+            return True
+        target = target_of(entry.request)
+        pending = target is not None and entry.request.metadata.uid in self._index.instances[target].views
+        if entry.gone:
+            return not pending
+        ttl = entry.request.spec.ttl_seconds_after_finished
+        return entry.left and entry.request.final and not pending and ttl is None
+
+    def is_over(self, record: RequestRecord) -> bool:
+        """Whether a request is deleted or has its final status."""
+        return not record.open
+
+    def final_uids(self, scope: str | None = None) -> list[tuple[Key, str]]:
+        """Return key and UID of the final requests of a namespace that are still remembered."""
+        return [
+            (key, entry.request.metadata.uid)
+            for key, entry in self._index.requests.items()
+            if entry.request.final and in_scope(key, scope)
+        ]
+
+    def requeue_open(self, within: float, scope: str | None = None) -> None:
+        """Reconcile every open request of a namespace again, spread over so many seconds."""
+        for key in self.open_uids(scope):
+            self._index.queue.add_after(WorkKey(EfritRequest.kind, *key), random.uniform(0, within))  # noqa: S311
+
+    def _abandon(self, entry: RequestRecord) -> None:
+        """Forget a request that another has the name of by now; what a queue has of it is orphaned work."""
+        request = entry.request
+        target, uid = target_of(request), request.metadata.uid
+        self._index.untarget(entry)
+        self._index.request_keys.pop(uid, None)
+        if target is not None and uid in self._index.instances[target].views:
+            self._index.orphans[request.key] = Orphan(target, uid)
+
+    def _told_before(self, request: EfritRequest) -> Handover | None:
+        target = target_of(request)
+        entry = self._index.instances.get(target) if target else None
+        if entry is None or request.metadata.uid not in entry.views:
+            return None
+        return Handover(entry.bridge.queue_id or "")
+
+    # What actions learned.
+
+    def assume(self, request: Key, instance: Key | None) -> None:
+        """Count a request as the instance's while its binding is being written; None takes that back."""
+        entry = self._index.requests.get(request)
+        if entry is None or target_of(entry.request) is not None:
+            return
+        before = entry.assumed
+        self._index.untarget(entry)
+        self._index.retarget(entry.request)
+        if instance is not None:
+            entry.assumed = instance
+            self._index.instances[instance].open_requests.add(request)
+        self._index.note_work(before, instance)
+
+    def progress_dropped(self, key: Key, uid: str) -> None:
+        """Remember that it was tried to say how far a request has come."""
+        entry = self._index.requests.get(key)
+        if entry is not None and entry.request.metadata.uid == uid:
+            entry.progress_written = self._index.clock()
+
+    def session_found(self, key: Key, uid: str, instance: str) -> None:
+        """Remember which instance has the session a request continues, `""` for none."""
+        entry = self._index.requests.get(key)
+        if entry is not None and entry.request.metadata.uid == uid:
+            entry.session_home = instance
+            self._index.requeue_request(key)
+
+    def action_failed(self, request: Key, uid: str, action: str, error: EfritError, *, refused: bool = False) -> None:
+        """Record that an action for a request failed; `refused` where repeating it as it is will not help."""
+        entry = self._index.requests.get(request)
+        if entry is None or entry.request.metadata.uid != uid:
+            return
+        now, known = self._index.clock(), entry.failure
+        sentence = error.sentence if isinstance(error, ApiRefused) else error.message
+        failure = ActionFailure(
+            action, error.code, sentence[:MAX_SENTENCE_CHARS], sentence_time=now, first=now, last=now
+        )
+        if known is not None and known.action == action:
+            if error.code == known.code or now - known.sentence_time < SENTENCE_KEPT:
+                failure = replace(known, last=now)
+            failure = replace(failure, first=known.first, refusals=known.refusals)
+        entry.failure = replace(failure, refusals=failure.refusals + refused)
+        if refused:
+            # Nothing is raised: the work queue does not come back to it by itself.
+            self._index.requeue_request(request)
+
+    def result_stored(self, request: Key, uid: str) -> None:
+        """Forget that the result of a request could not be stored."""
+        entry = self._index.requests.get(request)
+        if entry is not None and entry.request.metadata.uid == uid:
+            entry.failure = None
+
+    # What decisions read.
+
+    def snapshot(self, key: Key) -> RequestSnapshot | None:
+        """Return the picture of a request, or None where there is none."""
+        entry = self._index.requests.get(key)
+        if entry is None:
+            return None
+        request = entry.request
+        target_key = target_of(request)
+        target = self._instances.snapshot(target_key) if target_key else None
+        view = self._index.instances[target_key].views.get(request.metadata.uid) if target_key else None
+        candidates: Iterable[InstanceSnapshot | None] = ()
+        if target_key is None or (target is not None and node_is_lost(target)):
+            candidates = (self._instances.snapshot(each) for each in self._matching(request))
+        return RequestSnapshot(
+            request=request,
+            config=self._index.config,
+            target=target,
+            candidates=tuple(each for each in candidates if each is not None),
+            bridge_view=view,
+            handover=entry.handover,
+            ahead=self._ahead(self._index.instances[target_key], target, key)
+            if target_key and target and not view
+            else 0,
+            seen_for=timedelta(seconds=self._index.monotonic() - entry.first_seen),
+            listed_at_start=entry.listed_at_start,
+            gone=entry.gone,
+            reduced_status=entry.reduced_status,
+            progress_written=entry.progress_written,
+            session_home=entry.session_home,
+            failure=entry.failure,
+        )
+
+    def _matching(self, request: EfritRequest) -> list[Key]:
+        spec = request.spec
+        if spec.pool_ref is not None:
+            wanted = {names.POOL_LABEL: spec.pool_ref.name}
+        elif spec.selector is not None:
+            wanted = dict(spec.selector.match_labels)
+        else:
+            return []
+        return [
+            key
+            for key, entry in self._index.instances.items()
+            if key[0] == request.metadata.namespace
+            and entry.instance is not None
+            and wanted.items() <= entry.instance.metadata.labels.items()
+        ]
+
+    def _ahead(self, entry: InstanceRecord, target: InstanceSnapshot, key: Key) -> int:
+        stats = target.bridge.stats
+        limit = target.instance.spec.queue.max_pending
+        if stats is None or stats.pending + stats.processing + len(entry.backlog) <= limit:
+            return 0
+        return entry.backlog.ahead_of(key)

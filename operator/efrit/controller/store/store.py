@@ -1,0 +1,82 @@
+"""The in-memory picture of the world: fed by watch events and by what actions learned, read as snapshots.
+
+Level-triggered: every change requeues the keys it may matter to, and nothing here says what is to be done.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from efrit.api import EfritInstance, EfritPlan, EfritRequest
+from efrit.controller.model.config import ControllerConfig
+from efrit.controller.model.keys import WorkKey
+from efrit.controller.store.bridge_events import BridgeEvents
+from efrit.controller.store.children import Children
+from efrit.controller.store.handovers import Handovers
+from efrit.controller.store.index import Index
+from efrit.controller.store.instances import Instances
+from efrit.controller.store.plans import Plans
+from efrit.controller.store.records import in_scope
+from efrit.controller.store.requests import Requests
+from efrit.controller.store.watched_objects import WatchedObjects
+from efrit.controller.work_queue import WorkQueue
+
+
+class Store:
+    """The world as last seen, in parts over one index."""
+
+    def __init__(
+        self,
+        queue: WorkQueue,
+        config: ControllerConfig,
+        clock: Callable[[], datetime],
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._index = Index(queue, config, clock, monotonic)
+        self.rollouts = self._index.rollouts
+        self.handovers = Handovers(self._index)
+        self.instances = Instances(self._index, self.handovers)
+        self.plans = Plans(self._index)
+        self.requests = Requests(self._index, self.instances, self.plans)
+        self._kinds: Mapping[str, WatchedObjects[Any, Any]] = {
+            EfritInstance.kind: self.instances,
+            EfritRequest.kind: self.requests,
+            EfritPlan.kind: self.plans,
+        }
+        self.children = Children(self._index)
+        self.bridges = BridgeEvents(self._index)
+
+    def of(self, kind: str) -> WatchedObjects[Any, Any]:
+        """Return the objects of a kind."""
+        return self._kinds[kind]
+
+    def requeue_after(self, key: WorkKey, after: timedelta) -> None:
+        """Have an object reconciled again after this time."""
+        self._index.queue.add_after(key, after.total_seconds())
+
+    def first_list_complete(self, namespace: str | None) -> None:
+        """Record that every object of a namespace was listed once; None for the whole cluster."""
+        self._index.first_list_complete(namespace)
+
+    def is_listed(self, namespace: str | None) -> bool:
+        """Whether all open requests and plans of a namespace have been listed by this process."""
+        return self._index.is_listed(namespace)
+
+    def requeue_namespace(self, scope: str | None) -> None:
+        """Reconcile all that is known of a namespace, None for the whole cluster."""
+        for key in self.instances.keys(scope):
+            self._index.requeue_instance(key)
+        for key in list(self._index.requests):
+            if in_scope(key, scope):
+                self._index.requeue_request(key)
+        for key in list(self._index.orphans):
+            if in_scope(key, scope):
+                self._index.requeue_request(key)
+        self.plans.requeue_open(scope)
+
+    def counts(self) -> tuple[int, int]:
+        """Return how many instances and open requests are known."""
+        return len(self.instances.open_uids()), len(self.requests.open_uids())

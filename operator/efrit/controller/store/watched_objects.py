@@ -1,0 +1,117 @@
+"""The objects of one kind as last seen: what instances, requests and plans have in common.
+
+An object is never replaced by an older version of itself, so that the controller reads its own writes.
+"""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, Generic, TypeVar
+
+from pydantic import ValidationError
+
+from efrit.api import FINAL_PHASES
+from efrit.api.meta import Resource
+from efrit.controller.model.keys import Key, WorkKey
+from efrit.controller.store.index import Index
+from efrit.controller.store.records import Record, in_scope, older
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T", bound=Resource)
+R = TypeVar("R", bound=Record[Any])
+
+
+class WatchedObjects(ABC, Generic[T, R]):
+    """One record for each object. A kind says what a change of its objects means; see `_observed` and `gone`."""
+
+    def __init__(self, model: type[T], records: dict[Key, R], index: Index) -> None:
+        self._model = model
+        self._records = records
+        self._index = index
+
+    def observe(self, obj: Mapping[str, Any]) -> None:
+        """Take in an object that a watch, a list or a call has returned; one that cannot be read is logged."""
+        try:
+            new = self._model.model_validate(obj)
+        except ValidationError as error:
+            log.error("%s %s cannot be read: %s", self._model.kind, obj.get("metadata", {}).get("name"), error)
+            return
+        record = self._records.get(new.key)
+        if record is None or record.object is None or not older(new, record.object):
+            self._observed(new, record)
+
+    def left(self, obj: Mapping[str, Any]) -> None:
+        """Take in that an object left the watched selection: deleted, or final."""
+        meta = obj["metadata"]
+        record = self.record(key := (meta["namespace"], meta["name"]), meta["uid"])
+        if record is not None:
+            record.left = True
+            self.requeue(key)
+
+    def must_verify(self, key: Key) -> str | None:
+        """Return the UID of an object that left the selection though nothing known explains it."""
+        record = self._records.get(key)
+        if record is None or not record.left or self.is_over(record):
+            return None
+        return str(record.object.metadata.uid)
+
+    def found(self, key: Key, uid: str, obj: Mapping[str, Any] | None) -> None:
+        """Take in what the API server has in the place of an object that left the selection, None for nothing."""
+        if obj is None:
+            self.gone(key, uid)
+            return
+        self.observe(obj)
+        if key in self._records and obj.get("status", {}).get("phase") not in FINAL_PHASES:
+            self._records[key].left = False
+
+    def deleted(self, key: Key, uid: str) -> None:
+        """Take in that this process has deleted an object, or found it deleted."""
+        self.gone(key, uid)
+
+    def status_too_large(self, key: Key, uid: str) -> None:
+        """Remember that the object has no room for a status of the usual size."""
+        record = self.record(key, uid)
+        if record is not None:
+            record.reduced_status = True
+
+    @abstractmethod
+    def gone(self, key: Key, uid: str) -> None:
+        """Take in that the API server does not know the object with this UID any more."""
+
+    @abstractmethod
+    def drop(self, key: Key) -> None:
+        """Forget an object with which nothing is left to do."""
+
+    @abstractmethod
+    def finished_with(self, key: Key) -> bool:
+        """Whether nothing is left to do about an object."""
+
+    @abstractmethod
+    def is_over(self, record: R) -> bool:
+        """Whether an object is known to be final or deleted."""
+
+    @abstractmethod
+    def _observed(self, new: T, record: R | None) -> None:
+        """Take in a version of an object that is not older than the one recorded."""
+
+    def record(self, key: Key, uid: str) -> R | None:
+        """Return the record of the object with this key and UID."""
+        record = self._records.get(key)
+        if record is None or record.object is None or record.object.metadata.uid != uid:
+            return None
+        return record
+
+    def open_uids(self, scope: str | None = None) -> dict[Key, str]:
+        """Return key and UID of every object of a namespace that is not over."""
+        return {
+            key: record.object.metadata.uid
+            for key, record in self._records.items()
+            if record.object is not None and not self.is_over(record) and in_scope(key, scope)
+        }
+
+    def requeue(self, key: Key) -> None:
+        """Have an object reconciled again."""
+        self._index.queue.add(WorkKey(self._model.kind, *key))

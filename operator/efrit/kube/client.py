@@ -1,0 +1,266 @@
+"""The Kubernetes API as this package uses it: JSON in, JSON out, one exception tree (`efrit.errors.ApiError`).
+
+Goes through the official client's transport (authentication, TLS, connection pool) and skips its typed models, which
+would cost more than the call itself. Nothing is repeated here: whoever calls decides when to try again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
+from typing import Any
+
+import aiohttp
+from kubernetes.aio.client import ApiClient, Configuration
+
+from efrit.errors import ApiTooLarge, ApiUnreachable
+from efrit.kube.errors import api_error
+from efrit.kube.exec import exec_stream
+from efrit.kube.resources import Resource, resource_of
+from efrit.kube.watch import read_events
+
+Json = dict[str, Any]
+
+PAGE = 500
+TIMEOUT_SECONDS = 30
+WATCH_SECONDS = 300
+MAX_OUTPUT_BYTES = 256 << 20
+"""Of a command in a container."""
+MAX_PAGE_BYTES = 1 << 20
+"""Of a first page, whose objects anybody may have written: a single one may have more than a megabyte."""
+
+JSON = "application/json"
+METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+APPLY_PATCH = "application/apply-patch+yaml"
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+
+
+class KubeClient:
+    """A connection to the API server. Close it when done."""
+
+    def __init__(
+        self, configuration: Configuration, *, field_manager: str, field_validation: str | None = None
+    ) -> None:
+        """Write as `field_manager`; field_validation ("Strict") says what becomes of fields that are unknown."""
+        self._configuration = configuration
+        self._client = ApiClient(configuration)
+        self._manager = {"fieldManager": field_manager}
+        self._validated = self._manager | ({"fieldValidation": field_validation} if field_validation else {})
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.close()
+
+    async def get(self, resource: Resource, namespace: str, name: str) -> Json:
+        """Return one object. Raises ApiNotFound."""
+        return await self.call("GET", resource.path(namespace, name))
+
+    async def create(self, manifest: Mapping[str, Any], namespace: str | None = None) -> Json:
+        """Create an object in `namespace`, or in that of its metadata. Raises ApiExists where its name is taken."""
+        path = resource_of(manifest).path(namespace or manifest["metadata"].get("namespace"))
+        return await self.call("POST", path, body=manifest, query=self._validated)
+
+    async def apply(self, manifest: Mapping[str, Any]) -> Json:
+        """Apply an object server-side; fields of ours win."""
+        metadata = manifest["metadata"]
+        path = resource_of(manifest).path(metadata.get("namespace"), metadata["name"])
+        query = {**self._manager, "force": "true"}
+        return await self.call("PATCH", path, body=manifest, content_type=APPLY_PATCH, query=query)
+
+    async def patch(self, resource: Resource, namespace: str, name: str, body: Mapping[str, Any]) -> Json:
+        """Merge-patch an object. Raises ApiNotFound, ApiConflict where body names another UID."""
+        path = resource.path(namespace, name)
+        return await self.call("PATCH", path, body=body, content_type=MERGE_PATCH, query=self._manager)
+
+    async def patch_status(self, resource: Resource, namespace: str, name: str, body: Mapping[str, Any]) -> Json:
+        """Merge-patch the status subresource. Raises ApiConflict where body names an outdated resourceVersion."""
+        path = resource.path(namespace, name, "status")
+        return await self.call("PATCH", path, body=body, content_type=MERGE_PATCH, query=self._manager)
+
+    async def json_patch(
+        self, resource: Resource, namespace: str, name: str, operations: Sequence[Mapping[str, Any]]
+    ) -> Json:
+        """Carry out the operations of a JSON patch. Raises ApiRefused where a `test` among them fails."""
+        path = resource.path(namespace, name)
+        return await self.call("PATCH", path, body=operations, content_type=JSON_PATCH, query=self._validated)
+
+    async def delete(
+        self, resource: Resource, namespace: str, name: str, *, uid: str | None, resource_version: str | None = None
+    ) -> None:
+        """Delete an object if it still has this UID and this version; None leaves that condition out.
+
+        Raises ApiNotFound, ApiConflict.
+        """
+        conditions = {"uid": uid, "resourceVersion": resource_version}
+        preconditions = {key: value for key, value in conditions.items() if value is not None}
+        body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions}
+        await self.call("DELETE", resource.path(namespace, name), body=body)
+
+    async def review(self, resource: Resource, spec: Mapping[str, Any]) -> Json:
+        """Create a review and return its status; empty where the answer has none."""
+        review = {"apiVersion": resource.api_version, "kind": resource.kind, "spec": spec}
+        status = (await self.call("POST", resource.path(), body=review)).get("status")
+        return status if isinstance(status, dict) else {}
+
+    async def pages(
+        self, resource: Resource, namespace: str | None, *, accept: str = JSON, **selectors: str
+    ) -> AsyncIterator[Json]:
+        """Yield the objects of a collection, page by page; selectors are labelSelector and fieldSelector.
+
+        accept: METADATA_LIST for their metadata alone.
+        """
+        async for page in self._pages(resource, namespace, accept, selectors):
+            for item in _items(page):
+                yield item
+
+    async def list(self, resource: Resource, namespace: str | None, **selectors: str) -> tuple[Sequence[Json], str]:
+        """Return all objects of a collection, and the version to watch from."""
+        objects: list[Json] = []
+        version = ""
+        async for page in self._pages(resource, namespace, JSON, selectors):
+            objects += _items(page)
+            version = str(page.get("metadata", {}).get("resourceVersion", ""))
+        return objects, version
+
+    async def first_page(
+        self, resource: Resource, namespace: str | None, limit: int, **selectors: str
+    ) -> Sequence[Json]:
+        """Return at most `limit` objects of a collection, whatever else there is.
+
+        None of them where they have more than MAX_PAGE_BYTES together.
+        """
+        query = {"limit": str(limit), **selectors}
+        page = await self.call("GET", resource.path(namespace), query=query, max_bytes=MAX_PAGE_BYTES)
+        return _items(page)[:limit]
+
+    async def _pages(
+        self, resource: Resource, namespace: str | None, accept: str, selectors: Mapping[str, str]
+    ) -> AsyncIterator[Json]:
+        query = {"limit": str(PAGE), **selectors}
+        while True:
+            page = await self.call("GET", resource.path(namespace), query=query, accept=accept)
+            yield page
+            token = page.get("metadata", {}).get("continue")
+            if not token:
+                return
+            query["continue"] = token
+
+    async def watch(
+        self, resource: Resource, namespace: str, version: str, **selectors: str
+    ) -> AsyncGenerator[tuple[str, Json], None]:
+        """Yield (ADDED | MODIFIED | DELETED, object) from `version` on until the watch ends.
+
+        To go on, list again. Raises the ApiError of a refusal.
+        """
+        query = {"watch": "true", "resourceVersion": version, "timeoutSeconds": str(WATCH_SECONDS), **selectors}
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=TIMEOUT_SECONDS, sock_read=WATCH_SECONDS + 30)
+        path = resource.path(namespace)
+        try:
+            response = await self._send("GET", path, query=query, timeout=timeout)
+        except ApiUnreachable:
+            # The next list says so.
+            return
+        if response.status == 410:
+            # The version is too old.
+            return
+        if response.status >= 400:
+            with self._reached("GET", path):
+                data = await response.read()
+            raise api_error("GET", path, response.status, data, response.headers)
+        async with contextlib.aclosing(read_events(response.response)) as events:
+            async for event in events:
+                yield event
+
+    async def exec_stream(
+        self, namespace: str, pod: str, container: str, command: Sequence[str]
+    ) -> AsyncGenerator[bytes, None]:
+        """Yield what `command` writes to standard output in a container, as it comes; see `efrit.kube.exec`."""
+        output = exec_stream(self._configuration, namespace, pod, container, command)
+        async with contextlib.aclosing(output):
+            async for data in output:
+                yield data
+
+    async def exec_output(self, namespace: str, pod: str, container: str, command: Sequence[str]) -> bytes:
+        """Return what `command` writes to standard output in a container. Raises ApiCommandFailed, ApiError."""
+        parts = []
+        size = 0
+        async with contextlib.aclosing(self.exec_stream(namespace, pod, container, command)) as output:
+            async for data in output:
+                parts.append(data)
+                size += len(data)
+                if size > MAX_OUTPUT_BYTES:
+                    raise ApiTooLarge(f"{command[0]} in the pod {pod} writes more than {MAX_OUTPUT_BYTES} bytes")
+        return b"".join(parts)
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        content_type: str = JSON,
+        query: Mapping[str, str] | None = None,
+        accept: str = JSON,
+        max_bytes: int | None = None,
+    ) -> Json:
+        """Make one call and return the JSON of its answer. Raises the ApiError that the answer stands for.
+
+        max_bytes: the answer is given up, and empty, where it is longer.
+        """
+        response = await self._send(method, path, body=body, content_type=content_type, query=query, accept=accept)
+        with self._reached(method, path):
+            data = await (response.read() if max_bytes is None else _read(response.response, max_bytes))
+        if response.status >= 400:
+            raise api_error(method, path, response.status, data, response.headers)
+        result: Json = json.loads(data) if data else {}
+        return result
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        content_type: str = JSON,
+        query: Mapping[str, str] | None = None,
+        accept: str = JSON,
+        timeout: object = TIMEOUT_SECONDS,  # noqa: ASYNC109 - the transport's own
+    ) -> Any:
+        with self._reached(method, path):
+            serialized = await self._client.param_serialize(
+                method=method,
+                resource_path=path,
+                query_params=list((query or {}).items()),
+                header_params={"Accept": accept, "Content-Type": content_type},
+                body=body,
+                auth_settings=["BearerToken"],
+            )
+            return await self._client.call_api(*serialized, _request_timeout=timeout)
+
+    @contextlib.contextmanager
+    def _reached(self, method: str, path: str) -> Iterator[None]:
+        """Raise ApiUnreachable for what the transport raises."""
+        try:
+            yield
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            text = f"{method} {path}: no answer from the API server: {error!r}"
+            sentence = f"the API server {self._configuration.host} does not answer: {error or type(error).__name__}"
+            raise ApiUnreachable(text, sentence) from error
+
+
+def _items(page: Json) -> list[Json]:
+    """Return the objects of a page. An empty list of metadata comes with null."""
+    return page.get("items") or []
+
+
+async def _read(response: aiohttp.ClientResponse, most: int) -> bytes:
+    """Return the body, nothing where it is longer than `most` bytes: the connection is then closed."""
+    data = bytearray()
+    async for part in response.content.iter_any():
+        data += part
+        if len(data) > most:
+            response.close()
+            return b""
+    return bytes(data)

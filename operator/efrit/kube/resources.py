@@ -1,0 +1,108 @@
+"""The table of resources: which group, kind and plural each has, and the URL paths that follow from them.
+
+Light to import: no library, no models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from efrit.api.group import API_VERSION
+
+
+class Resource(NamedTuple):
+    """One kind of object as the API server serves it."""
+
+    api_version: str
+    kind: str
+    plural: str
+
+    @property
+    def group(self) -> str:
+        """The API group; empty for the core group."""
+        return self.api_version.rpartition("/")[0]
+
+    @property
+    def version(self) -> str:
+        """The version within the group."""
+        return self.api_version.rpartition("/")[2]
+
+    @property
+    def root(self) -> str:
+        """The URL path of the group and version."""
+        return f"/apis/{self.api_version}" if self.group else f"/api/{self.api_version}"
+
+    def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
+        """Return the URL path of a collection, an object or its subresource; without a namespace, of the cluster."""
+        scope = f"namespaces/{namespace}" if namespace is not None else None
+        return "/".join(part for part in (self.root, scope, self.plural, name, subresource) if part)
+
+    def manifest(self, metadata: Mapping[str, Any], **fields: Any) -> dict[str, Any]:
+        """Return an object of this resource."""
+        return {"apiVersion": self.api_version, "kind": self.kind, "metadata": dict(metadata), **fields}
+
+
+INSTANCES = Resource(API_VERSION, "EfritInstance", "efritinstances")
+REQUESTS = Resource(API_VERSION, "EfritRequest", "efritrequests")
+PLANS = Resource(API_VERSION, "EfritPlan", "efritplans")
+CONFIG_MAPS = Resource("v1", "ConfigMap", "configmaps")
+EVENTS = Resource("v1", "Event", "events")
+LIMIT_RANGES = Resource("v1", "LimitRange", "limitranges")
+NAMESPACES = Resource("v1", "Namespace", "namespaces")
+CLAIMS = Resource("v1", "PersistentVolumeClaim", "persistentvolumeclaims")
+PODS = Resource("v1", "Pod", "pods")
+QUOTAS = Resource("v1", "ResourceQuota", "resourcequotas")
+SECRETS = Resource("v1", "Secret", "secrets")
+SERVICES = Resource("v1", "Service", "services")
+SERVICE_ACCOUNTS = Resource("v1", "ServiceAccount", "serviceaccounts")
+DEPLOYMENTS = Resource("apps/v1", "Deployment", "deployments")
+STATEFULSETS = Resource("apps/v1", "StatefulSet", "statefulsets")
+TOKEN_REVIEWS = Resource("authentication.k8s.io/v1", "TokenReview", "tokenreviews")
+ACCESS_REVIEWS = Resource("authorization.k8s.io/v1", "SubjectAccessReview", "subjectaccessreviews")
+SELF_ACCESS_REVIEWS = Resource("authorization.k8s.io/v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews")
+LEASES = Resource("coordination.k8s.io/v1", "Lease", "leases")
+NETWORK_POLICIES = Resource("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies")
+ROLES = Resource("rbac.authorization.k8s.io/v1", "Role", "roles")
+ROLE_BINDINGS = Resource("rbac.authorization.k8s.io/v1", "RoleBinding", "rolebindings")
+STORAGE_CLASSES = Resource("storage.k8s.io/v1", "StorageClass", "storageclasses")
+
+RESOURCES = (
+    INSTANCES,
+    REQUESTS,
+    PLANS,
+    CONFIG_MAPS,
+    EVENTS,
+    LIMIT_RANGES,
+    NAMESPACES,
+    CLAIMS,
+    PODS,
+    QUOTAS,
+    SECRETS,
+    SERVICES,
+    SERVICE_ACCOUNTS,
+    DEPLOYMENTS,
+    STATEFULSETS,
+    TOKEN_REVIEWS,
+    ACCESS_REVIEWS,
+    SELF_ACCESS_REVIEWS,
+    LEASES,
+    NETWORK_POLICIES,
+    ROLES,
+    ROLE_BINDINGS,
+    STORAGE_CLASSES,
+)
+_BY_NAME = {name: resource for resource in RESOURCES for name in (resource.kind, resource.plural)}
+
+
+def resource_named(name: str) -> Resource:
+    """Return the resource of a kind or a plural. Raises KeyError."""
+    return _BY_NAME[name]
+
+
+def resource_of(manifest: Mapping[str, Any]) -> Resource:
+    """Return the resource of an object. Raises KeyError for a kind or an apiVersion that the table does not have."""
+    resource = _BY_NAME[manifest["kind"]]
+    if resource.api_version != manifest["apiVersion"]:
+        raise KeyError(f"{manifest['kind']} of {manifest['apiVersion']}")
+    return resource

@@ -1,0 +1,28 @@
+"""The Retry-After header of an answer: a number of seconds, or an HTTP date (RFC 9110, section 10.2.3)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+
+def retry_after_seconds(value: object, date: str | None = None) -> float | None:
+    """Return the seconds to wait; None where the value makes no sense or is not in the future.
+
+    `date` is the Date header of the same answer: a date counts by that clock, or else by the clock of this machine.
+    """
+    text = str(value)
+    try:
+        seconds = float(text)
+    except ValueError:
+        until, now = _moment(text), _moment(date or "") or datetime.now(UTC)
+        seconds = (until - now).total_seconds() if until is not None else 0.0
+    return seconds if 0 < seconds < float("inf") else None
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        moment = parsedate_to_datetime(text)
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None

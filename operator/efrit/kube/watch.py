@@ -1,0 +1,29 @@
+"""Reads the events of a watch from the body of its answer: one JSON object a line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import aiohttp
+
+
+async def read_events(response: aiohttp.ClientResponse) -> AsyncGenerator[tuple[str, dict[str, Any]], None]:
+    """Yield (ADDED | MODIFIED | DELETED, object) until the watch ends, and close its connection.
+
+    It ends when its time is over, by an error event, by a broken connection or by a line that is too long (4 MiB, the
+    transport's own limit; an object has 1.5 MiB in etcd at most): to go on, list again.
+    """
+    try:
+        async for line in response.content:
+            event = json.loads(line)
+            if event.get("type") == "ERROR":
+                return
+            if event.get("type") != "BOOKMARK":
+                yield event["type"], event["object"]
+    except (aiohttp.ClientError, TimeoutError, OSError, ValueError):
+        return
+    finally:
+        # Closed, not given back: an unread stream is of no use to the next call.
+        response.close()

@@ -1,0 +1,170 @@
+"""A backend with the permissions of one caller: each operation is authorized before it is carried out.
+
+The server's own permissions decide nothing here. The wrapped backend is opened after the first permission is granted.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+
+from efrit.client.errors import Forbidden
+from efrit.client.interface import (
+    ANY_INSTANCE,
+    Backend,
+    Finding,
+    Handle,
+    Instance,
+    InstanceStats,
+    Removed,
+    RequestState,
+    Setup,
+    Started,
+    Stopped,
+    Update,
+    Work,
+)
+from efrit.mcp.access_review import Caller, Permission, Reviewer
+from efrit.mcp.authorized_plans import AuthorizedPlans
+
+INSTANCES = "efritinstances"
+REQUESTS = "efritrequests"
+READING = ("get", "list", "watch")
+
+audit = logging.getLogger("efrit.mcp.audit")
+"""One line, with the caller's name, for each change and each refusal."""
+
+
+class AuthorizedBackend:
+    """Serves one call of one caller in one namespace; within it, each permission is reviewed once."""
+
+    kind = "cluster"
+
+    def __init__(
+        self, reviewer: Reviewer, caller: Caller, namespace: str, open_backend: Callable[[], Awaitable[Backend]]
+    ) -> None:
+        self._reviewer = reviewer
+        self._caller = caller
+        self._namespace = namespace
+        self._open = open_backend
+        self._allowed: set[Permission] = set()
+
+    @property
+    def place(self) -> str:
+        """The namespace, as messages name it."""
+        return f"namespace {self._namespace}"
+
+    async def close(self, *, handed_over: bool = True) -> None:
+        """Do nothing: the wrapped backend belongs to the server."""
+
+    async def instances(self) -> Sequence[Instance]:
+        """Return all instances. Needs `list`."""
+        return await (await self._authorized(self._permission("list", INSTANCES))).instances()
+
+    async def instance(self, name: str) -> Instance:
+        """Return one instance. Needs `get`."""
+        return await (await self._authorized(self._permission("get", INSTANCES, name))).instance(name)
+
+    async def start(self, name: str, setup: Setup | None = None) -> Started:
+        """Start an instance. Needs `get`, `patch` and, because a missing one is created, `create`."""
+        needed = [self._permission(verb, INSTANCES, name) for verb in ("get", "patch")]
+        return await (await self._authorized(*needed, self._permission("create", INSTANCES))).start(name, setup)
+
+    async def stop(self, name: str, *, now: bool = False) -> Stopped:
+        """Stop an instance. Needs `get` and `patch`; with `now`, also `list` and `patch` of requests."""
+        needed = [self._permission(verb, INSTANCES, name) for verb in ("get", "patch")]
+        needed += [self._permission(verb, REQUESTS) for verb in ("list", "patch")] if now else []
+        return await (await self._authorized(*needed)).stop(name, now=now)
+
+    async def remove(self, name: str, *, files: bool = False) -> Removed:
+        """Delete an instance. Needs `get` and `delete`."""
+        needed = [self._permission(verb, INSTANCES, name) for verb in ("get", "delete")]
+        return await (await self._authorized(*needed)).remove(name, files=files)
+
+    async def stats(self, name: str) -> InstanceStats:
+        """Return the figures of a queue. Needs `get`."""
+        return await (await self._authorized(self._permission("get", INSTANCES, name))).stats(name)
+
+    def attach_command(self, name: str) -> Sequence[str]:
+        """Raise `Forbidden`: a terminal is opened with the caller's own tools."""
+        raise Forbidden(f"cannot attach to {name} over MCP", "Use kubectl efrit attach.")
+
+    async def examine(self) -> Sequence[Finding]:
+        """Raise `Forbidden`: the findings are about the server's own surroundings."""
+        raise Forbidden("the server cannot be examined over MCP", "Use kubectl efrit doctor.")
+
+    def planning(self) -> AuthorizedPlans:
+        """Return the plans, authorized in the same way."""
+
+        async def require(verb: str, resource: str, name: str) -> None:
+            await self._require(self._permission(verb, resource, name))
+
+        return AuthorizedPlans(require, self._open, self)
+
+    async def submit(self, work: Work) -> Handle:
+        """Submit work. Needs `create`, `get` for a key that may be taken, and to see the instances that can do it."""
+        needed = [self._permission("create", REQUESTS), self._permission("get", REQUESTS)]
+        if work.instance not in (None, ANY_INSTANCE):
+            needed.append(self._permission("get", INSTANCES, work.instance))
+        else:
+            needed += [self._permission("list", INSTANCES), self._permission("list", REQUESTS)]
+        return await (await self._authorized(*needed)).submit(work)
+
+    async def get(self, handle: Handle) -> RequestState:
+        """Return a request. Needs `get`."""
+        return await (await self._authorized(self._permission("get", REQUESTS, handle.id))).get(handle)
+
+    async def watch(self, handle: Handle, *, words: bool = False) -> AsyncIterator[Update]:
+        """Yield changes of a request. Needs `get` and `watch`, and with `words` to read files of pods."""
+        backend = await self._authorized(*(self._permission(verb, REQUESTS, handle.id) for verb in ("get", "watch")))
+        if words:
+            await self._require(Permission("create", "pods/exec", self._namespace, group=""))
+        async for update in backend.watch(handle, words=words):
+            yield update
+
+    async def cancel(self, handle: Handle) -> RequestState:
+        """Cancel a request. Needs `get` and `patch`."""
+        needed = [self._permission(verb, REQUESTS, handle.id) for verb in ("get", "patch")]
+        return await (await self._authorized(*needed)).cancel(handle)
+
+    async def result(self, handle: Handle) -> str:
+        """Return a whole result. Needs `get`, and for a long one to read the Secret or the pod that holds it."""
+        backend = await self._authorized(self._permission("get", REQUESTS, handle.id))
+        if (await backend.get(handle)).truncated:
+            await self._require(Permission("get", "secrets", self._namespace, group=""))
+            await self._require(Permission("create", "pods/exec", self._namespace, group=""))
+        return await backend.result(handle)
+
+    async def log(self, handle: Handle, *, follow: bool = False) -> AsyncIterator[str]:
+        """Yield the lines of a work log. Needs `get`, and to read files of pods."""
+        backend = await self._authorized(
+            self._permission("get", REQUESTS, handle.id), Permission("create", "pods/exec", self._namespace, group="")
+        )
+        async for line in backend.log(handle, follow=follow):
+            yield line
+
+    async def requests(self, instance: str | None = None, *, limit: int | None = None) -> Sequence[RequestState]:
+        """Return requests. Needs `list`."""
+        return await (await self._authorized(self._permission("list", REQUESTS))).requests(instance, limit=limit)
+
+    def _permission(self, verb: str, resource: str, name: str = "") -> Permission:
+        return Permission(verb, resource, self._namespace, name)
+
+    async def _authorized(self, *needed: Permission) -> Backend:
+        for permission in needed:
+            await self._require(permission)
+        return await self._open()
+
+    async def _require(self, permission: Permission) -> None:
+        if permission in self._allowed:
+            return
+        allowed = await self._reviewer.is_allowed(self._caller, permission)
+        if not allowed or permission.verb not in READING:
+            # The API server's own audit log names only the server's account.
+            audit.info("%s %s %s", self._caller.name, "may" if allowed else "may not", permission)
+        if not allowed:
+            raise Forbidden(
+                f"{self._caller.name} may not {permission}",
+                "Ask an administrator of the cluster for a Role that allows it.",
+            )
+        self._allowed.add(permission)

@@ -1,0 +1,1 @@
+"""Structured output made from what a backend returns; tools and resources share it. Nothing is imported here."""

@@ -1,0 +1,201 @@
+"""Structured output about plans."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+
+from pydantic import Field
+
+from efrit.client.interface import Outcome
+from efrit.client.plans import Observation, PlanPhase, PlanReason, PlanState
+from efrit.mcp.schema_models import Output
+
+
+class IntentOutput(Output):
+    """Goal of a plan."""
+
+    description: str
+    acceptance_criteria: list[str]
+    constraints: list[str]
+
+
+class HiddenTasks(Output):
+    """Number of omitted subtasks, by state."""
+
+    pending: int
+    done: int
+    failed: int
+
+
+class TaskOutput(Output):
+    """One task of the tree."""
+
+    id: str
+    parent: str | None = None
+    type: str = Field(description="atomic: a piece of work; parent: has subtasks.")
+    description: str
+    state: str = Field(description="pending, done or failed.")
+    failure_threshold: float = Field(description="Grows by 0.2 with each failure; at 1.0 the parent is asked.")
+    attempts: int
+    lessons: list[str]
+    children: int
+    hidden: HiddenTasks | None = Field(default=None, description="Subtasks omitted here.")
+
+
+class CommitOutput(Output):
+    """One commit of the plan's repository."""
+
+    hash: str
+    subject: str
+    kind: str | None = Field(default=None, description="begin, act, adapt or amend.")
+    task: str | None = None
+    step: int | None = Field(
+        default=None, description="Number of the step in the plan; a commit made by hand has neither kind nor step."
+    )
+    time: datetime | None = None
+
+
+class LoggedCommitOutput(CommitOutput):
+    """A commit with the outcome and cost of its step."""
+
+    outcome: str | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    seconds: float | None = None
+
+
+class CountsOutput(Output):
+    """Number of tasks by state, and of steps by kind."""
+
+    tasks: int
+    pending: int
+    done: int
+    failed: int
+    steps: int
+    acts: int
+    adapts: int
+    amendments: int
+
+
+class CostOutput(Output):
+    """Cost so far."""
+
+    input_tokens: int
+    output_tokens: int
+    seconds: float
+
+
+class PlanSummary(Output):
+    """One plan of the list."""
+
+    plan_id: str
+    instance_id: str | None = None
+    phase: PlanPhase
+    reason: PlanReason = Field(description="Reason for the phase.")
+    final: bool = Field(description="Whether the plan has ended and never changes again.")
+    outcome: Outcome | None = Field(default=None, description="How much of the goal was reached; set once final.")
+    intent: str
+    current_task: str | None = None
+    step: str | None = Field(default=None, description="Current step of the current task.")
+    tasks: int
+    done: int
+    created: datetime | None = None
+
+
+class PlanList(Output):
+    """Output of efrit_list_plans."""
+
+    plans: list[PlanSummary]
+
+
+class PlanOutput(Output):
+    """Current state of a plan: output of efrit_run_plan, _get_plan, _wait_plan, _amend_plan and _change_plan."""
+
+    plan_id: str
+    instance_id: str | None = None
+    pool: str | None = None
+    phase: PlanPhase
+    reason: PlanReason = Field(description="Reason for the phase.")
+    final: bool = Field(description="Whether the plan has ended and never changes again.")
+    outcome: Outcome | None = Field(default=None, description="How much of the goal was reached; set once final.")
+    message: str = Field(description="The state in one sentence.")
+    intent: IntentOutput
+    amendments: list[str]
+    suspended: bool = Field(description="Whether it was asked to suspend.")
+    cancelled: bool = Field(description="Whether it was cancelled.")
+    current_task: str | None = None
+    step: str | None = Field(default=None, description="Current step of the current task: Act, Assess, Adapt, …")
+    request: str | None = Field(default=None, description="Request of the current step, for efrit_get_request.")
+    tree: list[TaskOutput] = Field(description="The tree, depth first, as far as it fits in the status.")
+    commits: list[CommitOutput] = Field(description="The last commits, newest first.")
+    commit_count: int
+    observations: list[Observation] = Field(description="Observations of the last assessment.")
+    counts: CountsOutput
+    cost: CostOutput
+    created: datetime | None = None
+    started: datetime | None = None
+    completed: datetime | None = None
+
+
+class PlanLogOutput(Output):
+    """Output of efrit_get_plan_log."""
+
+    plan_id: str
+    complete: bool = Field(description="Whether the commits are from the repository; else from the status.")
+    note: str = Field(default="", description="Why the commits are not from the repository.")
+    commits: list[LoggedCommitOutput] = Field(description="Oldest first.")
+
+
+def plan_output(state: PlanState) -> PlanOutput:
+    """Return everything known about a plan."""
+    fields = asdict(state) | {"plan_id": state.name, "instance_id": state.instance, "final": state.final}
+    return PlanOutput.model_validate(fields)
+
+
+def plan_list(states: Sequence[PlanState]) -> PlanList:
+    """Return a summary of each plan, in the order given."""
+    return PlanList(
+        plans=[
+            PlanSummary(
+                plan_id=state.name,
+                instance_id=state.instance,
+                phase=state.phase,
+                reason=state.reason,
+                final=state.final,
+                outcome=state.outcome,
+                intent=state.intent.description[:200],
+                current_task=state.current_task,
+                step=state.step,
+                tasks=state.counts.tasks,
+                done=state.counts.done,
+                created=state.created,
+            )
+            for state in states
+        ]
+    )
+
+
+def plan_log_from_history(plan_id: str, history: Mapping[str, Any]) -> PlanLogOutput:
+    """Return the commits of the plan's repository."""
+    names = {"inputTokens": "input_tokens", "outputTokens": "output_tokens"}
+    commits = [
+        {names.get(key, key): value for key, value in commit.items()} for commit in history.get("commits") or []
+    ]
+    return _plan_log(plan_id, commits)
+
+
+def plan_log_from_status(state: PlanState, limit: int, note: str) -> PlanLogOutput:
+    """Return the last commits the status holds; `note` says why they are not from the repository."""
+    return _plan_log(state.name, [asdict(commit) for commit in reversed(state.commits[:limit])], note)
+
+
+def _plan_log(plan_id: str, commits: Sequence[Mapping[str, Any]], note: str = "") -> PlanLogOutput:
+    return PlanLogOutput(
+        plan_id=plan_id,
+        complete=not note,
+        note=note,
+        commits=[LoggedCommitOutput.model_validate(commit) for commit in commits],
+    )

@@ -1,0 +1,168 @@
+"""Structured output about a request: where it stands, and as much of its result as fits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Self
+
+from pydantic import ConfigDict, Field, PrivateAttr
+
+from efrit.client.errors import ClientError, Forbidden, ResultGone, ResultTruncated
+from efrit.client.interface import (
+    Backend,
+    Error,
+    Outcome,
+    Phase,
+    Progress,
+    Reason,
+    RequestState,
+    RequestType,
+    SessionStatus,
+)
+from efrit.mcp.error_text import error_text
+from efrit.mcp.schema_models import Output
+
+WHOLE_RESULT_BYTES = 1_048_576
+"""A result up to this size is returned whole; of a larger one only the beginning, with a link to the resource."""
+
+
+class ResultOutput(Output):
+    """Output that contains a result, or the beginning of one."""
+
+    _has_rest: bool = PrivateAttr(default=True)
+
+    @property
+    def has_rest(self) -> bool:
+        """Whether the rest of a truncated result can be read as a resource."""
+        return self._has_rest
+
+    def without_rest(self) -> Self:
+        """Return the same output, marked as having no resource with the rest."""
+        self._has_rest = False
+        return self
+
+
+class Context(Output):
+    """State of Emacs after the work."""
+
+    model_config = ConfigDict(extra="allow")
+
+    buffers: list[str] | None = None
+    current_buffer: str | None = None
+    cursor_position: int | None = None
+
+
+class SessionOutput(Output):
+    """Session of a chat or command."""
+
+    id: str | None = None
+    status: SessionStatus | None = None
+    question: str | None = Field(default=None, description="Question of the model; answer it with efrit_submit.")
+
+
+class UsageOutput(Output):
+    """Use of the model."""
+
+    input_tokens: int
+    output_tokens: int
+    cache_read_tokens: int
+    cache_write_tokens: int
+    model_calls: int
+
+
+class RequestOutput(ResultOutput):
+    """Current state of a request: output of efrit_submit, efrit_get_request, efrit_wait and efrit_cancel."""
+
+    request_id: str
+    instance_id: str | None = None
+    type: RequestType | None = None
+    phase: Phase
+    reason: Reason = Field(description="Reason for the phase.")
+    final: bool = Field(description="Whether the request has ended and never changes again.")
+    outcome: Outcome | None = Field(default=None, description="How much of the work was done; set once final.")
+    message: str = Field(default="", description="The state in one sentence.")
+    result: str | None = None
+    truncated: bool = Field(default=False, description="Whether result is only the beginning of result_bytes bytes.")
+    result_bytes: int = 0
+    output: str = Field(default="", description="Printed output.")
+    messages: str = Field(default="", description="Messages of Emacs.")
+    error: Error | None = Field(default=None, description="What went wrong.")
+    context: Context | None = None
+    session: SessionOutput | None = None
+    progress: Progress | None = Field(default=None, description="Progress of a chat or command.")
+    usage: UsageOutput | None = None
+    attempt: int = Field(default=0, description="Number of attempts so far.")
+    created: datetime | None = None
+    queued: datetime | None = None
+    started: datetime | None = None
+    completed: datetime | None = None
+    execution_time: float | None = Field(default=None, description="Execution time in seconds.")
+
+
+@dataclass(frozen=True)
+class AvailableResult:
+    """What can be returned of a result; `problem` is why the rest cannot be read, if it cannot."""
+
+    text: str | None
+    truncated: bool = False
+    problem: ClientError | None = None
+
+
+async def available_result(backend: Backend, state: RequestState) -> AvailableResult:
+    """Return the whole result if it is small enough and readable, else its beginning."""
+    if not state.truncated or state.result_bytes > WHOLE_RESULT_BYTES:
+        return AvailableResult(state.result, state.truncated)
+    try:
+        return AvailableResult(await backend.result(state.handle))
+    except ResultTruncated as error:
+        fits = len(error.kept.encode()) <= WHOLE_RESULT_BYTES
+        return AvailableResult(error.kept if fits else state.result, True, error)
+    except (Forbidden, ResultGone) as error:
+        return AvailableResult(state.result, True, error)
+
+
+async def request_output(backend: Backend, state: RequestState) -> RequestOutput:
+    """Return everything known about a request."""
+    result = await available_result(backend, state)
+    message = state.message
+    if result.problem is not None and state.outcome is Outcome.SUCCESS:
+        message = unreadable_text(result.problem)
+    output = RequestOutput(
+        request_id=state.handle.id,
+        instance_id=state.handle.instance,
+        type=state.type,
+        phase=state.phase,
+        reason=state.reason,
+        final=state.final,
+        outcome=state.outcome,
+        message=message,
+        result=result.text,
+        truncated=result.truncated,
+        result_bytes=state.result_bytes,
+        output=state.output,
+        messages=state.messages,
+        error=state.error,
+        context=context_output(state.context),
+        session=SessionOutput(**vars(state.session)) if state.session is not None else None,
+        progress=state.progress,
+        usage=UsageOutput(**vars(state.usage)) if state.usage is not None else None,
+        attempt=state.attempt,
+        created=state.created,
+        queued=state.queued,
+        started=state.started,
+        completed=state.completed,
+        execution_time=state.execution_seconds,
+    )
+    return output.without_rest() if result.problem is not None else output
+
+
+def context_output(context: Mapping[str, Any] | None) -> Context | None:
+    """Return the context of Emacs, with every key it has."""
+    return Context.model_validate(dict(context)) if context is not None else None
+
+
+def unreadable_text(error: ClientError) -> str:
+    """Return the message for work that is done but whose whole result cannot be read."""
+    return f"The work is done, but only the beginning of its result is available: {error_text(error)}"

@@ -1,0 +1,37 @@
+"""Base models of tool arguments and structured output, and the field types they share. No I/O, no protocol.
+
+Clients see the JSON schemas of these models (`json_schema`). The arguments and output of efrit_execute and of the
+tools in `tools.instances` are published and keep their names; only optional fields may be added.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+_ID = r"^[A-Za-z0-9_-][A-Za-z0-9._-]*$"
+
+InstanceName = Annotated[str, Field(min_length=1, max_length=253, pattern=_ID)]
+Target = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^(\*|[A-Za-z0-9_-][A-Za-z0-9._-]*)$")]
+RequestId = Annotated[str, Field(min_length=1, max_length=253, pattern=_ID, description="Id of the request.")]
+WorkType = Literal["command", "eval", "chat"]
+Seconds = Annotated[float, Field(gt=0, le=604_800)]
+WaitSeconds = Annotated[float, Field(ge=0, le=604_800)]
+
+
+class Arguments(BaseModel):
+    """Arguments of a tool. Unknown names are refused, so that a misspelt option is not ignored."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Output(BaseModel):
+    """Structured output of a tool; unknown values are left out."""
+
+    model_config = ConfigDict(frozen=True)
+
+    @property
+    def is_error(self) -> bool:
+        """Whether the result of the call is marked as an error."""
+        return False

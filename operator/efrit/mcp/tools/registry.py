@@ -1,0 +1,19 @@
+"""All tools, in the order clients see them. A new tool goes into the `TOOLS` of its subject's module."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from efrit.mcp.access import Access
+from efrit.mcp.tools import execute, instances, plans, requests
+from efrit.mcp.tools.tool import Tool
+
+TOOLS: tuple[Tool[Any], ...] = (*execute.TOOLS, *instances.TOOLS, *requests.TOOLS)
+PLAN_TOOLS: tuple[Tool[Any], ...] = plans.TOOLS
+
+
+def offered_tools(access: Access, *, plans: bool = False) -> tuple[Tool[Any], ...]:
+    """Return the tools a server with `access` offers, always in the same order; `plans`: its backend has plans."""
+    every = (*TOOLS, *PLAN_TOOLS) if plans else TOOLS
+    offered = (tool.offered(access) for tool in every)
+    return tuple(tool for tool in offered if tool is not None)

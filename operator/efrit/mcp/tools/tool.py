@@ -1,0 +1,74 @@
+"""The definition of a tool: everything the server tells clients about it, and the handler of its calls."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from mcp import types
+
+from efrit.mcp.access import Access, Effect, allows
+from efrit.mcp.json_schema import json_schema_of
+from efrit.mcp.schema_models import Arguments, Output
+from efrit.mcp.tools.call import ToolCall
+
+A = TypeVar("A", bound=Arguments)
+
+HandlerResult = Output | types.InputRequiredResult
+"""Structured output, or a question that the client answers by calling again."""
+
+
+@dataclass(frozen=True)
+class Tool(Generic[A]):
+    """One tool.
+
+    `permissions`: what a caller over HTTP needs for a named instance, each `verb resource`; `AuthorizedBackend`
+    requires them, and more for a long result. `idempotent`: another call with the same arguments changes nothing.
+    `reduced` is offered in its place where its effect is not allowed.
+    """
+
+    name: str
+    title: str
+    description: str
+    arguments: type[A]
+    output: type[Output]
+    effect: Effect
+    permissions: frozenset[str]
+    handler: Callable[[ToolCall, A], Awaitable[HandlerResult]]
+    idempotent: bool = False
+    open_world: bool = False
+    reduced: Tool[A] | None = None
+
+    def offered(self, access: Access) -> Tool[A] | None:
+        """Return what a server with `access` offers of this tool: the tool, its reduced form, or None."""
+        if allows(access, self.effect):
+            return self
+        return self.reduced.offered(access) if self.reduced is not None else None
+
+    def bind(self, arguments: Mapping[str, Any]) -> Callable[[ToolCall], Awaitable[HandlerResult]]:
+        """Return the handler with its arguments. Raises pydantic's `ValidationError` if they are wrong."""
+        validated = self.arguments.model_validate(arguments)
+        return lambda call: self.handler(call, validated)
+
+    def input_schema(self) -> dict[str, Any]:
+        """Return the JSON schema of its arguments."""
+        return json_schema_of(self.arguments)
+
+    def to_protocol(self) -> types.Tool:
+        """Return the tool as clients see it."""
+        reads = self.effect is Effect.READS
+        return types.Tool(
+            name=self.name,
+            title=self.title,
+            description=self.description,
+            input_schema=self.input_schema(),
+            output_schema=json_schema_of(self.output),
+            annotations=types.ToolAnnotations(
+                title=self.title,
+                read_only_hint=reads,
+                destructive_hint=self.effect is Effect.DESTROYS,
+                idempotent_hint=self.idempotent or reads,
+                open_world_hint=self.open_world,
+            ),
+        )

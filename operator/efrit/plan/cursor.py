@@ -1,0 +1,175 @@
+"""The cursor of a plan, as its repository records it: the last step, the tree, the observations, the cost.
+
+Pure. `begin` and `look` answer a whole cursor; each commit after that advances it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
+
+from efrit.api.plan import MAX_COMMITS, CommitKind
+from efrit.errors import InvalidPlanRecord, InvalidTree
+from efrit.plan.lisp_calls import arguments_of, unpacked, value_of
+from efrit.plan.outline import one_line
+from efrit.plan.tree import Task, parse_tree
+from efrit.protocol.model import explain
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(
+        frozen=True, extra="ignore", alias_generator=to_camel, validate_by_name=True, validate_by_alias=True
+    )
+
+
+class Commit(_Record):
+    """A commit; `step` is None if a person made it between two steps."""
+
+    hash: str
+    subject: str = ""
+    kind: CommitKind | None = None
+    task: str | None = None
+    step: int | None = None
+    time: datetime | None = None
+
+
+class Totals(_Record):
+    """Sums over all commits; tokens and seconds are those of the requests that they record."""
+
+    acts: int = 0
+    adapts: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    seconds: float = 0.0
+
+
+class _CursorRecord(_Record):
+    step: int = Field(ge=0)
+    kind: CommitKind | None
+    task: str | None = None
+    head: str = ""
+    amendments: int = Field(ge=0)
+    tree: dict[str, Any]
+    observations: dict[str, Any] | None = None
+    commits: tuple[Commit, ...] = ()
+    totals: Totals = Totals()
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """The state of a plan after its commit number `step`."""
+
+    step: int
+    kind: CommitKind | None
+    task: str | None
+    tree: Task
+    observations: tuple[Mapping[str, Any], ...] = ()
+    amendments: int = 0
+    commits: tuple[Commit, ...] = ()
+    """The last ones, oldest first."""
+    totals: Totals = field(default_factory=Totals)
+
+    @property
+    def acted(self) -> bool:
+        """Whether the last commit was an act, whose task is still to be assessed."""
+        return self.kind is CommitKind.ACT
+
+
+# A tree of 2,000 tasks takes tens of milliseconds to parse, and every decision reads the same texts again.
+@lru_cache(maxsize=64)
+def cursor_in(result: str) -> Cursor | None:
+    """Return the cursor in a result of `begin` or `look`; None: no repository. Raises `InvalidPlanRecord`."""
+    value = value_of(result)
+    return None if value.get("missing") is True else parse_cursor(value)
+
+
+@lru_cache(maxsize=64)
+def adapted_tree_in(content: str) -> tuple[Task, tuple[Mapping[str, Any], ...]]:
+    """Return the tree and the observations in the content of a commit-adapt. Raises `InvalidPlanRecord`."""
+    arguments = arguments_of(content)
+    try:
+        return tree_of(arguments.get("tree")), observations_of(arguments.get("observations"))
+    except InvalidTree as error:
+        raise InvalidPlanRecord(str(error)) from None
+
+
+@lru_cache(maxsize=256)
+def commit_in(kind: CommitKind, content: str, result: str) -> tuple[Commit, Totals]:
+    """Return a commit and what it adds to the totals, from the content and the result of its request.
+
+    Raises `InvalidPlanRecord`.
+    """
+    arguments = arguments_of(content)
+    try:
+        commit = Commit.model_validate({**value_of(result), "kind": kind, "task": arguments.get("task")})
+        cost = {"seconds": arguments.get("seconds") or 0.0, **_tokens_of(arguments)}
+        totals = Totals(acts=int(kind is CommitKind.ACT), adapts=int(kind is CommitKind.ADAPT), **cost)
+    except ValidationError as error:
+        raise InvalidPlanRecord(f"The answer to a commit cannot be read: {explain(error)}") from None
+    return commit.model_copy(update={"subject": one_line(commit.subject, 200)}), totals
+
+
+def _tokens_of(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    usage = arguments.get("usage")
+    if not isinstance(usage, Mapping):
+        usage = {}
+    return {"input_tokens": usage.get("input", 0), "output_tokens": usage.get("output", 0)}
+
+
+def parse_cursor(value: Mapping[str, Any]) -> Cursor:
+    """Return the cursor that `begin` or `look` answered. Raises `InvalidPlanRecord`."""
+    try:
+        record = _CursorRecord.model_validate(value)
+        return Cursor(
+            record.step,
+            record.kind,
+            record.task,
+            tree_of(record.tree),
+            observations_of(record.observations),
+            record.amendments,
+            record.commits,
+            record.totals,
+        )
+    except ValidationError as error:
+        raise InvalidPlanRecord(f"The state of the plan cannot be read: {explain(error)}") from None
+    except InvalidTree as error:
+        raise InvalidPlanRecord(f"working_plan/current.json on the workspace: {error}") from None
+
+
+def tree_of(payload: object) -> Task:
+    """Return the tree in a payload. Raises `InvalidPlanRecord` or `InvalidTree`."""
+    return parse_tree(json.dumps(unpacked(payload)))
+
+
+def observations_of(payload: object) -> tuple[Mapping[str, Any], ...]:
+    """Return the observations in a payload; none if it has another shape."""
+    value = unpacked(payload) if payload is not None else ()
+    members = value if isinstance(value, Sequence) else ()
+    return tuple(member for member in members if isinstance(member, dict))
+
+
+def advanced(cursor: Cursor, commit: Commit, added: Totals) -> Cursor:
+    """Return the cursor after one more commit; the tree stays as it was."""
+    totals = cursor.totals
+    return replace(
+        cursor,
+        step=cursor.step + 1,
+        kind=commit.kind,
+        task=commit.task,
+        amendments=cursor.amendments + (commit.kind is CommitKind.AMEND),
+        commits=(*cursor.commits, commit)[-MAX_COMMITS:],
+        totals=Totals(
+            acts=totals.acts + added.acts,
+            adapts=totals.adapts + added.adapts,
+            input_tokens=totals.input_tokens + added.input_tokens,
+            output_tokens=totals.output_tokens + added.output_tokens,
+            seconds=round(totals.seconds + added.seconds, 3),
+        ),
+    )

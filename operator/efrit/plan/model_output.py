@@ -1,0 +1,94 @@
+"""The output of a model, parsed strictly: observations or the navigator's answer, or sentences about what is wrong.
+
+Any text gives one or the other, never an exception. `operations` applies an answer to a tree. The docstrings of the
+models are part of the JSON schema, and so of the prompt.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Annotated, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from efrit.api.plan import MAX_OBSERVATIONS, Perspective
+from efrit.plan.operations import Answer
+from efrit.protocol.json_limits import MOST_PARTS, too_heavy
+from efrit.protocol.model import explain
+
+LONGEST_TEXT = 2_000
+
+_Model = TypeVar("_Model", bound=BaseModel)
+# The fence begins and ends a line, so that one inside a JSON string is none.
+_FENCE = re.compile(r"^[ \t]*```[A-Za-z]*[ \t]*\n(.*?)\n[ \t]*```[ \t]*$", re.DOTALL | re.MULTILINE)
+
+
+class Observation(BaseModel):
+    """One fact: what was seen, and where. There is no place for what follows from it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    perspective: Perspective
+    statement: Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT)]
+    evidence: Annotated[str, Field(max_length=LONGEST_TEXT)] = ""
+
+
+class Observations(BaseModel):
+    """What an assessor answers."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    observations: Annotated[tuple[Observation, ...], Field(max_length=MAX_OBSERVATIONS)]
+
+
+@dataclass(frozen=True, slots=True)
+class Malformed:
+    """What is wrong with a text, in sentences for the model that wrote it."""
+
+    sentences: tuple[str, ...]
+
+
+def parse_observations(text: str) -> Observations | Malformed:
+    """Return the observations in `text`: a JSON object, bare or in one code fence."""
+    return _parsed(Observations, text)
+
+
+def parse_answer(text: str) -> Answer | Malformed:
+    """Return the navigator's answer in `text`: a JSON object, bare or in one code fence."""
+    return _parsed(Answer, text)
+
+
+def schema_text(model: type[BaseModel]) -> str:
+    """Return the JSON schema of a model as text for a prompt."""
+    return json.dumps(model.model_json_schema(), separators=(",", ":"))
+
+
+def _parsed(model: type[_Model], text: str) -> _Model | Malformed:
+    bare = _bare(text)
+    if isinstance(bare, Malformed):
+        return bare
+    data = bare.encode("utf-8", "replace")
+    if too_heavy(data):
+        return Malformed((f"It has more than {MOST_PARTS} parts.",))
+    try:
+        return model.model_validate_json(data)
+    except ValidationError as error:
+        return Malformed((f"It is not what the schema says: {explain(error)}.",))
+
+
+def _bare(text: str) -> str | Malformed:
+    """Return the text without the code fence around its JSON, if there is one."""
+    text = text.strip()
+    if not text:
+        return Malformed(("The answer is empty.",))
+    if text.startswith("{"):
+        return text
+    match _FENCE.findall(text):
+        case []:
+            return Malformed(("There is no JSON object in it: answer with the object alone, without words around.",))
+        case [inner]:
+            return str(inner)
+        case several:
+            return Malformed((f"There are {len(several)} code blocks in it: answer with one JSON object.",))

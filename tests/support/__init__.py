@@ -1,0 +1,1 @@
+"""What several tiers of the tests share: a tier never imports another one."""

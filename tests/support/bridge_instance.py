@@ -1,0 +1,229 @@
+"""A whole instance as processes: efrit-bridge and a real Emacs under run-emacs, on temporary directories."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx
+
+from efrit.protocol import RequestState, RequestView, Response, Stats
+from tests.support.certificates import TOKEN, make_secrets
+
+T = TypeVar("T")
+
+
+DEADLINE_SECONDS = 60.0
+"""Of every wait for a condition: long, because a traced process on a busy machine is slow."""
+
+
+def until(ask: Callable[[], T], seconds: float = DEADLINE_SECONDS) -> T:
+    """The first true answer of `ask`."""
+    limit = time.monotonic() + seconds
+    while not (answer := ask()):
+        assert time.monotonic() < limit, f"not within {seconds} s: {ask}"
+        time.sleep(0.02)
+    return answer
+
+
+@dataclass
+class Instance:
+    """As a context manager both run; else start with `start_bridge`, then `start_emacs`; `stop` ends both."""
+
+    place: Path
+    lisp: Path
+    env: dict[str, str] = field(default_factory=dict)
+    #: What both are started through, such as a tracer that becomes the program.
+    wrap: tuple[str, ...] = ()
+    bridge: subprocess.Popen[bytes] | None = None
+    emacs: subprocess.Popen[bytes] | None = None
+    port: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("home", "workspace", "tmp"):
+            (self.place / name).mkdir(parents=True)
+        self.secrets = make_secrets(self.place / "secrets")
+        self.port = free_port()
+        self.runs = 0
+        # Sockets of daemons live in TMPDIR: each instance has its own.
+        self.environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.place / "home"),
+            "TMPDIR": str(self.place / "tmp"),
+            "LANG": "C.UTF-8",
+            "EFRIT_QUEUE_DIR": str(self.queue),
+            "EFRIT_WORKSPACE": str(self.workspace),
+            "EFRIT_SHARED_DIR": str(self.place / "shared"),
+            "EFRIT_LISP_SOURCE": str(self.lisp),
+            "EFRIT_BRIDGE_SECRETS": str(self.secrets),
+            "EFRIT_BRIDGE_HOST": "127.0.0.1",
+            "EFRIT_BRIDGE_PORT": str(self.port),
+            "EFRIT_INSTANCE_ID": "test/one",
+            "EFRIT_KILL_GRACE_SECONDS": "2",
+            **self.env,
+        }
+        context = ssl.create_default_context(cafile=str(self.secrets / "tls.crt"))
+        self.client = httpx.Client(
+            base_url=f"https://127.0.0.1:{self.port}",
+            verify=context,
+            headers={"authorization": f"Bearer {TOKEN}"},
+            timeout=10,
+        )
+
+    def __enter__(self) -> Instance:
+        try:
+            self.start_bridge()
+            self.start_emacs()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @property
+    def queue(self) -> Path:
+        return self.place / "queue"
+
+    @property
+    def workspace(self) -> Path:
+        return self.place / "workspace"
+
+    # Processes
+
+    def start_bridge(self) -> None:
+        self.spawn_bridge()
+        until(self.alive)
+
+    def spawn_bridge(self) -> None:
+        with (self.place / "bridge.log").open("ab") as log:
+            self.bridge = subprocess.Popen(
+                [*self.wrap, sys.executable, "-m", "efrit.bridge.app"], env=self.environment, stderr=log
+            )
+
+    def alive(self) -> bool:
+        with contextlib.suppress(httpx.HTTPError):
+            return self.client.get("/v1/requests").status_code == 200
+        return False
+
+    def ready(self) -> bool:
+        with contextlib.suppress(httpx.HTTPError):
+            return self.client.get("/readyz").status_code == 200
+        return False
+
+    def start_emacs(self) -> None:
+        self.spawn_emacs()
+        until(self.ready)
+
+    def spawn_emacs(self) -> None:
+        """Start run-emacs, each time as in a pod of its own: the socket of another's daemon is not in its TMPDIR."""
+        self.runs += 1
+        # No longer than the first: the name of a socket has 108 bytes at most.
+        temporary = self.place / ("tmp" if self.runs == 1 else f"t{self.runs}")
+        temporary.mkdir(exist_ok=True)
+        with (self.place / "emacs.log").open("ab") as log:
+            self.emacs = subprocess.Popen(
+                [*self.wrap, "/bin/sh", str(self.place / "shared/run-emacs")],
+                env={**self.environment, "TMPDIR": str(temporary)},
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def kill_bridge(self) -> None:
+        assert self.bridge is not None
+        self.bridge.kill()
+        self.bridge.wait()
+
+    def emacs_pid(self) -> int:
+        """Of the Emacs that runs now."""
+        return until(lambda: self.stats().emacs.pid)  # type: ignore[return-value]
+
+    def stop(self) -> None:
+        for process in (self.emacs, self.bridge):
+            if process is None or process.poll() is not None:
+                continue
+            process.send_signal(signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(10)
+            process.kill()
+            process.wait()
+        if self.emacs is not None:
+            # The Emacs that run-emacs started does not end with it.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.emacs.pid, signal.SIGKILL)
+        self.client.close()
+
+    # Requests
+
+    def put(self, rid: str, content: str, **fields: Any) -> httpx.Response:
+        body = {"id": rid, "type": "eval", "content": content, **fields}
+        return self.client.put(f"/v1/requests/{rid}", json=body)
+
+    def view(self, rid: str) -> RequestView:
+        answer = self.client.get(f"/v1/requests/{rid}")
+        assert answer.status_code == 200, answer.text
+        return RequestView.parse(answer.content)
+
+    def answer(self, rid: str, seconds: float = DEADLINE_SECONDS) -> Response:
+        def answered() -> Response | None:
+            return self.view(rid).response
+
+        response = until(answered, seconds)
+        assert response is not None
+        return response
+
+    def eval(self, rid: str, content: str, **fields: Any) -> Response:
+        stored = self.put(rid, content, **fields)
+        assert stored.status_code == 201, stored.text
+        return self.answer(rid)
+
+    def until_running(self, rid: str) -> None:
+        until(lambda: self.view(rid).state is RequestState.RUNNING)
+
+    def stats(self) -> Stats:
+        return Stats.parse(self.client.get("/v1/stats").content)
+
+    def metric(self, line: str) -> float:
+        for text in self.client.get("/metrics").text.splitlines():
+            if text.startswith(line + " "):
+                return float(text.rsplit(" ", 1)[1])
+        raise AssertionError(f"no metric {line}")
+
+    def events(self, last_id: str | None = None) -> Iterator[tuple[str, str, dict[str, Any]]]:
+        """(id, name, data) of each event; ends with the connection."""
+        return self._stream("/v1/events", last_id)
+
+    def work_log(self, rid: str, last_id: str | None = None) -> Iterator[tuple[str, str, dict[str, Any]]]:
+        """(id, name, data) of each line of a request's work log, and of its end."""
+        return self._stream(f"/v1/requests/{rid}/progress", last_id)
+
+    def _stream(self, path: str, last_id: str | None) -> Iterator[tuple[str, str, dict[str, Any]]]:
+        headers = {} if last_id is None else {"last-event-id": last_id}
+        with self.client.stream("GET", path, headers=headers, timeout=15) as stream:
+            event: dict[str, str] = {}
+            for line in stream.iter_lines():
+                if line:
+                    name, _, value = line.partition(": ")
+                    event[name] = value
+                elif "data" in event:
+                    yield event.get("id", ""), event.get("event", "message"), json.loads(event["data"])
+                    event = {}
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

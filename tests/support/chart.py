@@ -1,0 +1,83 @@
+"""What the chart gives the controller: its rights and its environment. The tests run it with exactly these."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from efrit.kube.resources import resource_named
+from tests.cluster import programs
+from tests.cluster.paths import REPOSITORY
+from tests.cluster.progress import run
+from tests.support import yaml_documents
+from tests.support.kube import Json, Kube
+
+PLACEHOLDER = "namespace-of-the-test"
+OTHER = "other-namespace-of-the-test"
+RELEASE = "efrit"
+INSTALLED = ("ServiceAccount", "Role", "RoleBinding")
+
+
+@dataclass(frozen=True)
+class Installed:
+    """The controller's account and environment in one namespace."""
+
+    account: str
+    env: dict[str, str]
+
+
+@functools.cache
+def _rendered(others: int) -> str:
+    programs.ensure_go_programs(["helm"])
+    watched = ",".join([PLACEHOLDER, *(f"{number}-{OTHER}" for number in range(others))])
+    settings = f"watchNamespaces={{{watched}}},crds.install=false,rbac.userRoles=false"
+    chart = REPOSITORY / "charts" / "efrit-operator"
+    return run([programs.program("helm"), "template", RELEASE, chart, "-n", PLACEHOLDER, "--set", settings])
+
+
+def install(kube: Kube, namespace: str, others: Sequence[str] = ()) -> Installed:
+    """Make the account and the roles for a controller that lives in, and serves, one namespace, and serves others."""
+    text = _rendered(len(others))
+    for number, name in enumerate(others):
+        text = text.replace(f"{number}-{OTHER}", name)
+    text = text.replace(PLACEHOLDER, namespace)
+    documents: list[Json] = [each for each in yaml_documents.load_all(text) if each is not None]
+    for each in documents:
+        if each["kind"] in INSTALLED:
+            kube.create(resource_named(each["kind"]).plural, each["metadata"].get("namespace", namespace), each)
+    deployment = next(each for each in documents if each["kind"] == "Deployment")
+    pod = deployment["spec"]["template"]["spec"]
+    env = {each["name"]: each["value"] for each in pod["containers"][0]["env"] if "value" in each}
+    return Installed(pod["serviceAccountName"], {**env, "EFRIT_OPERATOR_NAMESPACE": namespace})
+
+
+def serve(kube: Kube, home: str, namespace: str) -> None:
+    """Give the controller that lives in `home` its rights in one more namespace, as the chart would."""
+    for each in yaml_documents.load_all(_rendered(0).replace(PLACEHOLDER, home)):
+        if each is not None and _is_served_namespaces_rule(each):
+            kube.create(
+                resource_named(each["kind"]).plural,
+                namespace,
+                {**each, "metadata": {"name": each["metadata"]["name"]}},
+            )
+
+
+def refuse(kube: Kube, namespace: str) -> None:
+    """Take from every controller its rights in a namespace."""
+    for each in kube.list("rolebindings", namespace):
+        kube.delete("rolebindings", namespace, each["metadata"]["name"])
+    for each in kube.list("roles", namespace):
+        kube.delete("roles", namespace, each["metadata"]["name"])
+
+
+def _is_served_namespaces_rule(document: Json) -> bool:
+    return document["kind"] in ("Role", "RoleBinding") and not document["metadata"]["name"].endswith("own-namespace")
+
+
+def token(kube: Kube, namespace: str, account: str) -> str:
+    """Return a token of the account, as the kubelet would mount it."""
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    answer = kube.call("POST", kube.path("serviceaccounts", namespace, account, "token"), body)
+    found: str = answer["status"]["token"]
+    return found

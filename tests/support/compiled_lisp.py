@@ -1,0 +1,22 @@
+"""The Lisp files of the product, byte-compiled."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from tests.cluster.paths import REPOSITORY
+
+LISP = REPOSITORY / "images" / "emacs" / "lisp"
+
+
+def compiled_lisp(target: Path, path: str | None = None) -> Path:
+    """The Lisp files as the operator's image has them: sources and byte-compiled files, by the Emacs on `path`."""
+    target.mkdir()
+    names = [shutil.copy2(source, target) for source in sorted(LISP.glob("*.el"))]
+    command = ["emacs", "-Q", "--batch", "-L", str(target), "-f", "batch-byte-compile", *names]
+    env = None if path is None else {**os.environ, "PATH": path}
+    subprocess.run(command, check=True, capture_output=True, timeout=300, env=env)
+    return target

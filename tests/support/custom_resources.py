@@ -1,0 +1,46 @@
+"""What an API server needs before a test: our custom resource definitions, and a namespace for each test."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+
+from tests.cluster.paths import REPOSITORY
+from tests.support import yaml_documents
+from tests.support.kube import Kube, Refused, until
+
+
+def install_crds(client: Kube) -> None:
+    """Install the CRDs and return once they are served."""
+    for path in sorted((REPOSITORY / "charts/efrit-operator/crd-files").glob("*.yaml")):
+        _install(client, path)
+
+
+def _install(client: Kube, path: Path) -> None:
+    definition = yaml_documents.load(path.read_text())
+    root = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    client.call("POST", root, definition, fieldValidation="Strict")
+    name = definition["metadata"]["name"]
+
+    def established() -> bool:
+        conditions = client.call("GET", f"{root}/{name}").get("status", {}).get("conditions") or ()
+        return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
+
+    until(established, f"{name} is not established")
+    plural = name.partition(".")[0]
+
+    def served() -> bool:
+        try:
+            client.list(plural, "default")
+        except Refused:
+            return False
+        return True
+
+    until(served, f"{plural} are not served")
+
+
+def new_namespace(client: Kube, prefix: str = "t") -> str:
+    """Make a namespace with a name of its own."""
+    name = f"{prefix}-{secrets.token_hex(4)}"
+    client.call("POST", "/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    return name

@@ -1,0 +1,66 @@
+"""Fixtures of several tiers, which their conftest.py imports: an API server and the compiled Lisp, once a process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from tests.cluster.control_plane import ControlPlane
+from tests.support.compiled_lisp import compiled_lisp
+from tests.support.custom_resources import install_crds
+from tests.support.kube import Kube
+
+AUDIT_POLICY = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [
+        {
+            "level": "Metadata",
+            "verbs": ["create", "update", "patch", "delete"],
+            "resources": [{"group": "efrit.dev"}],
+        },
+        {"level": "None"},
+    ],
+}
+
+
+@pytest.fixture(scope="session")
+def audit_log() -> Iterator[Path]:
+    """Where the API server writes down every write to our resources, one JSON object a line."""
+    with TemporaryDirectory(prefix="efrit-audit-") as directory:
+        (Path(directory) / "policy.json").write_text(json.dumps(AUDIT_POLICY))
+        yield Path(directory) / "audit.log"
+
+
+@pytest.fixture(scope="session")
+def plane(audit_log: Path) -> Iterator[ControlPlane]:
+    """etcd and kube-apiserver; builds or installs what is missing, and says so when it cannot."""
+    flags = (
+        f"--audit-policy-file={audit_log.parent / 'policy.json'}",
+        f"--audit-log-path={audit_log}",
+        "--audit-log-mode=blocking",
+    )
+    with ControlPlane(flags=flags) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def kube(plane: ControlPlane) -> Iterator[Kube]:
+    """The administrator's connection, with the CRDs established."""
+    client = Kube(plane)
+    try:
+        install_crds(client)
+        yield client
+    finally:
+        client.close()
+
+
+@pytest.fixture(scope="session")
+def lisp(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Lisp files with their compiled ones, as the operator's image has them."""
+    return compiled_lisp(tmp_path_factory.mktemp("lisp") / "compiled")

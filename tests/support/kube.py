@@ -1,0 +1,150 @@
+"""A small synchronous client of the API server for tests: JSON in, JSON out, refusals as an exception."""
+
+from __future__ import annotations
+
+import json
+import ssl
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import httpx
+
+from efrit.kube.resources import resource_named
+from tests.cluster.control_plane import ControlPlane
+
+Json = dict[str, Any]
+T = TypeVar("T")
+
+MERGE = "application/merge-patch+json"
+DEADLINE_SECONDS = 120.0
+"""For what hangs; nothing that is as it should be waits this long, on a busy machine either."""
+SHORTEST_POLL_SECONDS = 0.02
+LONGEST_POLL_SECONDS = 0.2
+
+
+class Refused(Exception):  # noqa: N818 - reads as what happened
+    """The API server answered with an error status; the text is its message."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(f"{status}: {message}")
+        self.status = status
+        self.message = message
+
+
+class Kube:
+    """The administrator's connection."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        pki = plane.authority
+        context = ssl.create_default_context(cafile=str(pki.ca))
+        context.load_cert_chain(pki.certificate("admin"), pki.key("admin"))
+        self._client = httpx.Client(base_url=plane.url, verify=context, timeout=30, trust_env=False)
+
+    def close(self) -> None:
+        self._client.close()
+
+    def call(
+        self, method: str, path: str, body: object = None, *, content_type: str = "application/json", **query: str
+    ) -> Json:
+        content = None if body is None else json.dumps(body).encode()
+        return self.send(method, path, content, content_type=content_type, **query)
+
+    def send(
+        self, method: str, path: str, content: bytes | None, *, content_type: str = "application/json", **query: str
+    ) -> Json:
+        """Send bytes as they are."""
+        headers = {"Accept": "application/json"}
+        if content is not None:
+            headers["Content-Type"] = content_type
+        deadline = time.monotonic() + DEADLINE_SECONDS
+        while True:
+            response = self._client.request(method, path, content=content, headers=headers, params=query)
+            # An API server that has just started says so of what it has not read yet, though it is ready.
+            if response.status_code != 429 or time.monotonic() > deadline:
+                break
+            time.sleep(0.1)
+        if response.status_code >= 400:
+            raise Refused(response.status_code, _message(response))
+        found: Json = response.json()
+        return found
+
+    @staticmethod
+    def path(plural: str, namespace: str, name: str = "", sub: str = "") -> str:
+        return resource_named(plural).path(namespace, name, sub)
+
+    def create(self, plural: str, namespace: str, manifest: Json, **query: str) -> Json:
+        resource = resource_named(plural)
+        whole = {"apiVersion": resource.api_version, "kind": resource.kind, **manifest}
+        return self.call("POST", self.path(plural, namespace), whole, **query)
+
+    def get(self, plural: str, namespace: str, name: str) -> Json:
+        return self.call("GET", self.path(plural, namespace, name))
+
+    def find(self, plural: str, namespace: str, name: str) -> Json | None:
+        """Return the object, or None where there is none."""
+        try:
+            return self.get(plural, namespace, name)
+        except Refused as error:
+            if error.status == 404:
+                return None
+            raise
+
+    def list(self, plural: str, namespace: str, **query: str) -> list[Json]:
+        items: list[Json] = self.call("GET", self.path(plural, namespace), **query)["items"]
+        return items
+
+    def replace(self, plural: str, namespace: str, manifest: Json, sub: str = "", **query: str) -> Json:
+        return self.call("PUT", self.path(plural, namespace, manifest["metadata"]["name"], sub), manifest, **query)
+
+    def patch(self, plural: str, namespace: str, name: str, body: Json, sub: str = "", **query: str) -> Json:
+        return self.call("PATCH", self.path(plural, namespace, name, sub), body, content_type=MERGE, **query)
+
+    def delete(self, plural: str, namespace: str, name: str, **options: object) -> None:
+        self.call("DELETE", self.path(plural, namespace, name), options or None)
+
+    def table(self, plural: str, namespace: str) -> Json:
+        """Return a list as `kubectl get` asks for it: columns and rows."""
+        accept = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
+        found: Json = self._client.get(self.path(plural, namespace), headers=accept).json()
+        return found
+
+    @contextmanager
+    def watch(self, plural: str, namespace: str, *, seconds: int = 60, **query: str) -> Iterator[Iterator[Json]]:
+        """Open a watch on what happens from now on; it ends by itself after `seconds`."""
+        now = self.call("GET", self.path(plural, namespace), limit="1")["metadata"]["resourceVersion"]
+        query |= {"watch": "true", "resourceVersion": now, "timeoutSeconds": str(seconds)}
+        with self._client.stream("GET", self.path(plural, namespace), params=query, timeout=seconds + 10) as response:
+            if response.status_code >= 400:
+                response.read()
+                raise Refused(response.status_code, _message(response))
+            yield (json.loads(line) for line in response.iter_lines())
+
+
+def _message(response: httpx.Response) -> str:
+    try:
+        return str(response.json().get("message", response.text))
+    except ValueError:
+        return response.text
+
+
+def until(found: Callable[[], T | None], what: str | Callable[[], str], seconds: float = DEADLINE_SECONDS) -> T:
+    """Return the first value that is true; AssertionError that names `what` after `seconds`."""
+    began = time.monotonic()
+    while True:
+        value = found()
+        if value:
+            return value
+        waited = time.monotonic() - began
+        if waited > seconds:
+            raise AssertionError(f"after {seconds:.0f} s: {what if isinstance(what, str) else what()}")
+        time.sleep(poll_interval(waited))
+
+
+def poll_interval(waited: float) -> float:
+    """Return the seconds until the next poll of a condition that has been polled for `waited` seconds.
+
+    A long wait is polled less often: on two processors the polls would slow down what they wait for.
+    """
+    return min(max(SHORTEST_POLL_SECONDS, waited / 10), LONGEST_POLL_SECONDS)

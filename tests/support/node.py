@@ -1,0 +1,301 @@
+"""Plays what a cluster has beside its API server: StatefulSet controller, volume binder and kubelet.
+
+Runs in a thread of its own, watches the StatefulSets and pods of one namespace, and keeps the processes of each pod.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.cluster.control_plane import ControlPlane
+from tests.support.kube import MERGE, Json, Kube, until
+from tests.support.pod import Pod
+
+GRACE_SECONDS = 3.0
+FORCED_SECONDS = 2.0
+"""What the kubelet leaves a pod that was deleted without grace, while the next one starts already."""
+TICK_SECONDS = 0.2
+RESYNC_SECONDS = 2.0
+"""After what time the API server is asked although no watch told of anything and nothing is left to do."""
+AT_ONCE: Json = {"gracePeriodSeconds": 0, "apiVersion": "v1", "kind": "DeleteOptions"}
+
+
+class _Later(Exception):  # noqa: N818 - not an error
+    """It cannot be done now: the API server is away, or somebody else changed or deleted what it is about."""
+
+
+class _Refused(_Later):
+    """The API server does not let it be made, in its own words; perhaps it will later."""
+
+
+class Node:
+    """One node for one namespace. Pods are named after their instance here."""
+
+    def __init__(self, plane: ControlPlane, namespace: str, lisp: Path, directory: Path) -> None:
+        self._plane = plane
+        self._namespace = namespace
+        self._lisp = lisp
+        self._directory = directory
+        self._pods: dict[str, Pod] = {}
+        self.environment: Callable[[Pod], Mapping[str, str]] = lambda _: {}
+        """Gives further variables for the processes of a pod."""
+        self.provision: Callable[[Path], None] = lambda _: None
+        """Prepares the place of a queue or workspace before a pod uses it; called again for a claim that is there."""
+        self.collects = False
+        """Delete what belongs to an instance that is gone, as the garbage collector does."""
+        self.grace_seconds = GRACE_SECONDS
+        """What a pod that was deleted is left."""
+        self.kept: set[str] = set()
+        """Instances whose pod stays Terminating, its processes running, as on a node that is cut off."""
+        self.made: list[Pod] = []
+        """Every pod there ever was; their directories stay until the site is closed."""
+        self.broken_images: set[str] = set()
+        """Images that cannot be pulled."""
+        self._ending: dict[str, asyncio.Task[None]] = {}
+        self._forced: set[asyncio.Task[None]] = set()
+        self._told: set[str] = set()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._main()), name="node", daemon=True)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._failure: BaseException | None = None
+
+    def start(self) -> None:
+        self._thread.start()
+        until(lambda: self._loop, "the node did not start")
+
+    def close(self) -> None:
+        if self._thread.is_alive() and self._loop is not None:
+            self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(30)
+        if self._failure is not None:
+            raise self._failure
+
+    def pod(self, instance: str) -> Pod:
+        """Return the running pod of an instance; waits for it."""
+        return until(lambda: self._pods.get(f"efrit-{instance}-0"), f"{instance} has no pod")
+
+    def find(self, instance: str) -> Pod | None:
+        """Return the running pod of an instance, None while there is none."""
+        return self._pods.get(f"efrit-{instance}-0")
+
+    def gone(self, instance: str) -> bool:
+        """Whether an instance has no pod."""
+        return f"efrit-{instance}-0" not in self._pods
+
+    def logs(self) -> str:
+        return "\n".join(f"== {name}\n{pod.logs()}" for name, pod in list(self._pods.items()))
+
+    async def _main(self) -> None:
+        self._stop, self._look = asyncio.Event(), asyncio.Event()
+        pki = self._plane.authority
+        context = ssl.create_default_context(cafile=str(pki.ca))
+        context.load_cert_chain(pki.certificate("admin"), pki.key("admin"))
+        self._loop = asyncio.get_running_loop()
+        async with httpx.AsyncClient(base_url=self._plane.url, verify=context, timeout=30, trust_env=False) as client:
+            self._client = client
+            tasks = [asyncio.create_task(self._watch(plural)) for plural in ("statefulsets", "pods")]
+            tasks.append(asyncio.create_task(self._work()))
+            stopping = asyncio.create_task(self._stop.wait())
+            await asyncio.wait({*tasks, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            ending = (*self._ending.values(), *self._forced)
+            for task in (*tasks, stopping, *ending):
+                task.cancel()
+            results = await asyncio.gather(*tasks, stopping, *ending, return_exceptions=True)
+            self._failure = next((each for each in results if isinstance(each, Exception)), None)
+        for pod in self._pods.values():
+            pod.end(0.01)
+
+    async def _watch(self, plural: str) -> None:
+        """Look again at every event; after a break, at once."""
+        while True:
+            try:
+                query = {"watch": "true", "resourceVersion": "0"}
+                path = Kube.path(plural, self._namespace)
+                async with self._client.stream("GET", path, params=query, timeout=None) as response:
+                    self._look.set()
+                    async for _ in response.aiter_lines():
+                        self._look.set()
+            except httpx.TransportError:
+                pass
+            # An API server that starts or ends may answer at once, time and again.
+            await asyncio.sleep(0.2)
+
+    async def _work(self) -> None:
+        while True:
+            self._look.clear()
+            try:
+                outstanding = await self._reconcile()
+            except _Later:
+                await asyncio.sleep(TICK_SECONDS)
+                continue
+            await self._until_event(TICK_SECONDS if outstanding else RESYNC_SECONDS)
+
+    async def _until_event(self, seconds: float) -> None:
+        """Wait for an event of a watch, at most so long, and restart containers that end meanwhile."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            try:
+                async with asyncio.timeout(TICK_SECONDS):
+                    await self._look.wait()
+                    return
+            except TimeoutError:
+                for pod in self._pods.values():
+                    if pod.started and not pod.running and pod.name not in self._ending:
+                        pod.start()
+
+    async def _reconcile(self) -> bool:
+        """Return whether something is left to do that no event of a watched kind will tell of."""
+        sets = await self._list("statefulsets")
+        if self.collects:
+            sets = [each for each in sets if not await self._orphaned(each)]
+        pods = {each["metadata"]["name"]: each for each in await self._list("pods")}
+        wanted = {f"{each['metadata']['name']}-0": each for each in sets if each["spec"]["replicas"] == 1}
+        for name, found in pods.items():
+            ours, statefulset = self._pods.get(name), wanted.get(name)
+            if found["metadata"].get("deletionTimestamp"):
+                if name not in self._ending:
+                    self._ending[name] = asyncio.create_task(self._end(name))
+            elif ours is None or ours.uid != found["metadata"]["uid"]:
+                # The API server made it and we never learned: nothing of it runs.
+                await self._call("DELETE", "pods", name, body=AT_ONCE)
+            elif statefulset is None or ours.template_hash != _template_hash(statefulset):
+                await self._call("DELETE", "pods", name)
+            elif not ours.started:
+                await self._start(ours)
+            elif not found["status"].get("podIP"):
+                await self._call("PATCH", "pods", name, "status", {"status": ours.status()})
+        for name in self._pods.keys() - pods.keys() - self._ending.keys():
+            forced = self._pods.pop(name)
+            if forced.started:
+                self._forced.add(ending := asyncio.create_task(asyncio.to_thread(forced.end, FORCED_SECONDS)))
+                ending.add_done_callback(self._forced.discard)
+        for name, statefulset in wanted.items():
+            if name not in pods and name not in self._ending:
+                try:
+                    await self._begin(statefulset)
+                except _Refused as refusal:
+                    await self._tell(statefulset, f"create Pod {name} in StatefulSet failed: {refusal}")
+        served = (self._pods[name].started for name in wanted if name in self._pods)
+        return self.collects or not wanted.keys() <= self._pods.keys() or not all(served)
+
+    async def _orphaned(self, statefulset: Json) -> bool:
+        """Delete a StatefulSet whose instance is gone."""
+        owners = {each["uid"] for each in statefulset["metadata"].get("ownerReferences", ())}
+        if owners & {each["metadata"]["uid"] for each in await self._list("efritinstances")}:
+            return False
+        await self._call("DELETE", "statefulsets", statefulset["metadata"]["name"])
+        return True
+
+    async def _begin(self, statefulset: Json) -> None:
+        await self._bind_claims()
+        pod = Pod(
+            statefulset,
+            self._directory / "claims",
+            self._lisp,
+            self._directory / f"p{len(self.made) + 1}",
+            self.provision,
+        )
+        made = await self._call("POST", "pods", body={"apiVersion": "v1", "kind": "Pod", **pod.manifest})
+        pod.uid = made["metadata"]["uid"]
+        pod.mount_secret(await self._call("GET", "secrets", pod.secret_name))
+        pod.environment = self.environment(pod)
+        self._pods[pod.name] = pod
+        self.made.append(pod)
+        await self._start(pod)
+
+    async def _start(self, pod: Pod) -> None:
+        """Start the containers once everything they mount is there, as the kubelet does."""
+        if pod.images & self.broken_images:
+            await self._call("PATCH", "pods", pod.name, "status", {"status": pod.status(pulled=False)})
+            return
+        secrets = {each["metadata"]["name"]: each for each in await self._list("secrets")}
+        for volume, name in pod.users_secrets.items():
+            if name not in secrets:
+                sentence = f'MountVolume.SetUp failed for volume "{volume}" : secret "{name}" not found'
+                await self._warn("v1", "Pod", {"name": pod.name, "uid": pod.uid}, "FailedMount", sentence)
+                return
+            pod.mount_secret(secrets[name], volume)
+        pod.start()
+        await self._call("PATCH", "pods", pod.name, "status", {"status": pod.status()})
+
+    async def _tell(self, statefulset: Json, message: str) -> None:
+        """Publish the StatefulSet controller's Event."""
+        await self._warn("apps/v1", "StatefulSet", statefulset["metadata"], "FailedCreate", message)
+
+    async def _warn(self, api_version: str, kind: str, about: Json, reason: str, message: str) -> None:
+        """Publish a Warning, once for each sentence."""
+        if message in self._told:
+            return
+        self._told.add(message)
+        who = {"name": about["name"], "uid": about["uid"], "namespace": self._namespace}
+        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        event = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"generateName": f"{about['name']}."},
+            "involvedObject": {"apiVersion": api_version, "kind": kind, **who},
+            "type": "Warning",
+            "reason": reason,
+            "message": message,
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+        }
+        await self._call("POST", "events", body=event)
+
+    async def _end(self, name: str) -> None:
+        pod = self._pods.get(name)
+        if pod is not None:
+            while pod.instance in self.kept:  # noqa: ASYNC110 - another thread changes it
+                await asyncio.sleep(0.05)
+            await asyncio.to_thread(pod.end, self.grace_seconds)
+        while True:
+            try:
+                await self._call("DELETE", "pods", name, body=AT_ONCE)
+                break
+            except _Later:
+                await asyncio.sleep(0.2)
+        self._pods.pop(name, None)
+        del self._ending[name]
+        self._look.set()
+
+    async def _bind_claims(self) -> None:
+        for claim in await self._list("persistentvolumeclaims"):
+            if claim.get("status", {}).get("phase") != "Bound":
+                body = {"status": {"phase": "Bound"}}
+                await self._call("PATCH", "persistentvolumeclaims", claim["metadata"]["name"], "status", body)
+
+    async def _list(self, plural: str) -> list[Json]:
+        items: list[Json] = (await self._call("GET", plural))["items"]
+        return items
+
+    async def _call(self, method: str, plural: str, name: str = "", sub: str = "", body: Any = None) -> Json:
+        headers = {"Content-Type": MERGE if method == "PATCH" else "application/json"}
+        content = None if body is None else json.dumps(body).encode()
+        path = Kube.path(plural, self._namespace, name, sub)
+        try:
+            response = await self._client.request(method, path, content=content, headers=headers)
+        except httpx.TransportError as error:
+            raise _Later from error
+        if response.status_code >= 500 or response.status_code in (403, 404, 409, 429):
+            if method == "DELETE" and response.status_code == 404:
+                return {}
+            if method == "POST" and response.status_code == 403:
+                raise _Refused(response.json()["message"])
+            raise _Later
+        if response.status_code >= 400:
+            raise AssertionError(f"{method} {path}: {response.text}")
+        found: Json = response.json()
+        return found
+
+
+def _template_hash(statefulset: Json) -> str:
+    found: str = statefulset["metadata"]["annotations"]["efrit.dev/template-hash"]
+    return found

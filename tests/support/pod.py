@@ -1,0 +1,237 @@
+"""One pod of an instance as processes: the bridge and run-emacs, with the template's environment and volumes."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import re
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from tests.support.kube import Json
+from tests.support.processes import Process, free_port
+
+
+class Pod:
+    """Made from a StatefulSet's template; `claims` outlive it. provision: called with the place of each volume."""
+
+    def __init__(
+        self,
+        statefulset: Json,
+        claims: Path,
+        lisp: Path,
+        directory: Path,
+        provision: Callable[[Path], None] = lambda _: None,
+    ) -> None:
+        self._provision = provision
+        meta, template = statefulset["metadata"], statefulset["spec"]["template"]
+        self.name = f"{meta['name']}-0"
+        self.instance: str = template["metadata"]["labels"]["efrit.dev/instance"]
+        self.template_hash = meta["annotations"]["efrit.dev/template-hash"]
+        self.port = free_port()
+        self.uid = ""
+        self.restarts = 0
+        self._directory = directory
+        self._lisp = lisp
+        self._spec = json.loads(json.dumps(template["spec"]))
+        self._spec["initContainers"][0]["ports"][0]["containerPort"] = self.port
+        self._volumes = {each["name"]: self._volume(each, claims) for each in self._spec["volumes"]}
+        self.environment: Mapping[str, str] = {}
+        """Further variables of its processes."""
+        self._bridge: Process | None = None
+        self._emacs: Process | None = None
+        self.manifest: Json = {
+            "metadata": {
+                "name": self.name,
+                "labels": template["metadata"]["labels"],
+                "annotations": template["metadata"]["annotations"],
+                "ownerReferences": [
+                    {
+                        "apiVersion": "apps/v1",
+                        "kind": "StatefulSet",
+                        "name": meta["name"],
+                        "uid": meta["uid"],
+                        "controller": True,
+                    }
+                ],
+            },
+            "spec": {**self._spec, "nodeName": "node"},
+        }
+
+    def _volume(self, volume: Json, claims: Path) -> Path:
+        claim = volume.get("persistentVolumeClaim")
+        path: Path = claims / claim["claimName"] if claim else self._directory / volume["name"]
+        if claim or volume["name"] in ("queue", "workspace"):
+            self._provision(path)
+        path.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def volume(self, name: str) -> Path:
+        """Return the root of a volume: queue, workspace or another of the template."""
+        return self._volumes[name]
+
+    @property
+    def images(self) -> set[str]:
+        """The images of its containers."""
+        return {each["image"] for each in (*self._spec["initContainers"], *self._spec["containers"])}
+
+    @property
+    def secret_name(self) -> str:
+        """The Secret that the bridge mounts."""
+        volume = next(each for each in self._spec["volumes"] if each["name"] == "bridge")
+        name: str = volume["secret"]["secretName"]
+        return name
+
+    @property
+    def users_secrets(self) -> dict[str, str]:
+        """The Secrets of its user that it mounts: volume -> name."""
+        given = {each["name"]: each["secret"] for each in self._spec["volumes"] if "secret" in each}
+        return {
+            volume: each["secretName"]
+            for volume, each in given.items()
+            if volume != "bridge" and not each.get("optional")
+        }
+
+    @property
+    def queue(self) -> Path:
+        """Directory of the request queue."""
+        return self._volumes["queue"] / "queue"
+
+    @property
+    def workspace(self) -> Path:
+        """Emacs' default directory."""
+        return self._volumes["workspace"]
+
+    def mount_secret(self, secret: Json, volume: str = "bridge") -> None:
+        """Write the files of a Secret; those of a user's may have other names than its keys."""
+        source = next(each["secret"] for each in self._spec["volumes"] if each["name"] == volume)
+        paths = {each["key"]: each["path"] for each in source.get("items", ())}
+        for name, value in secret["data"].items():
+            (self._volumes[volume] / paths.get(name, name)).write_bytes(base64.b64decode(value))
+
+    def start(self) -> None:
+        """Start what does not run: the bridge first, as a sidecar does."""
+        if self._bridge is None or self._bridge.status is not None:
+            self.restarts += self._bridge is not None
+            self._bridge = self._run(self._spec["initContainers"][0])
+        if self._emacs is None or self._emacs.status is not None:
+            self._emacs = self._run(self._spec["containers"][0])
+
+    @property
+    def started(self) -> bool:
+        """Whether its containers were ever started."""
+        return self._bridge is not None
+
+    @property
+    def running(self) -> bool:
+        """Whether both containers run."""
+        return all(each is not None and each.status is None for each in (self._bridge, self._emacs))
+
+    def _run(self, container: Json) -> Process:
+        mounts = {each["mountPath"]: self._mounted(each) for each in container["volumeMounts"]}
+        env = {each["name"]: _moved(each["value"], mounts) for each in container["env"]}
+        env |= {
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "TMPDIR": str(mounts["/tmp"]),
+            "EFRIT_BRIDGE_HOST": "127.0.0.1",
+            "EFRIT_BRIDGE_PORT": str(self.port),
+            "EFRIT_LISP_SOURCE": str(self._lisp),
+            "EFRIT_KILL_GRACE_SECONDS": "1",
+        }
+        env |= self.environment
+        env.setdefault("HOME", str(self._directory))
+        command = [_moved(word, mounts) for word in container["command"]]
+        log = self._directory / f"{container['name']}.log"
+        return Process(command, env, log, mounts.get("/workspace", self._directory))
+
+    def _mounted(self, mount: Json) -> Path:
+        path: Path = self._volumes[mount["name"]] / mount.get("subPath", "")
+        path.mkdir(exist_ok=True)
+        return path
+
+    def status(self, *, pulled: bool = True) -> Json:
+        """What the kubelet would report; without `pulled`, of images that it cannot get."""
+        if not pulled:
+            waiting = {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}
+            bridge, emacs = self._spec["initContainers"][0], self._spec["containers"][0]
+            rest = {"imageID": "", "ready": False, "started": False, "restartCount": 0, "state": waiting}
+            return {
+                "phase": "Pending",
+                "initContainerStatuses": [{"name": bridge["name"], "image": bridge["image"], **rest}],
+                "containerStatuses": [{"name": emacs["name"], "image": emacs["image"], **rest}],
+            }
+        state = {"running": {"startedAt": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}}
+
+        def of(container: Json, restarts: int) -> Json:
+            head = {key: container[key] for key in ("name", "image")}
+            return {**head, "imageID": "", "ready": True, "started": True, "restartCount": restarts, "state": state}
+
+        return {
+            "phase": "Running",
+            "podIP": "127.0.0.1",
+            "podIPs": [{"ip": "127.0.0.1"}],
+            "startTime": state["running"]["startedAt"],
+            "initContainerStatuses": [of(self._spec["initContainers"][0], self.restarts)],
+            "containerStatuses": [of(self._spec["containers"][0], 0)],
+        }
+
+    def emacs_pid(self) -> int | None:
+        """Return the pid in the heartbeat, None before there is one of this pod's."""
+        try:
+            pid: int = json.loads((self.queue / "heartbeat").read_text())["pid"]
+            ours = self._emacs is not None and os.getsid(pid) == self._emacs.pid
+        except (OSError, ValueError):
+            return None
+        return pid if ours else None
+
+    def kill_emacs(self) -> None:
+        """SIGKILL to Emacs alone; run-emacs starts another."""
+        pid = self.emacs_pid()
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+
+    def kill_bridge(self) -> None:
+        """SIGKILL to the bridge; whoever runs the pod starts it again."""
+        assert self._bridge is not None
+        self._bridge.kill()
+
+    def freeze_bridge(self, frozen: bool) -> None:
+        assert self._bridge is not None
+        self._bridge.send(signal.SIGSTOP if frozen else signal.SIGCONT)
+
+    def kill(self) -> None:
+        """SIGKILL to every process, as when the node loses power; whoever runs the pod starts them again."""
+        for each in (self._emacs, self._bridge):
+            if each is not None:
+                each.kill()
+
+    @property
+    def queue_outlives_it(self) -> bool:
+        """Whether the queue lies on a claim."""
+        return not self.queue.is_relative_to(self._directory)
+
+    def end(self, grace: float) -> None:
+        """Stop as the kubelet does: Emacs first, the sidecar after it, SIGKILL after `grace` seconds."""
+        for each in (self._emacs, self._bridge):
+            if each is not None:
+                with contextlib.suppress(Exception):
+                    each.terminate(grace)
+                each.kill()
+
+    def logs(self) -> str:
+        """The ends of both logs, for messages."""
+        found = [each for each in (self._bridge, self._emacs) if each is not None]
+        return "\n".join(f"--- {each.log.stem}\n{each.tail(12)}" for each in found)
+
+
+def _moved(text: str, mounts: dict[str, Path]) -> str:
+    """Return a path, or a shell line, of the container as it is on this machine."""
+    longest_first = sorted(mounts, key=len, reverse=True)
+    pattern = rf"(?<![^ ])({'|'.join(map(re.escape, longest_first))})(?![^/ ])"
+    # In one go: a path put in must not be looked at again.
+    return re.sub(pattern, lambda found: str(mounts[found[1]]), text)

@@ -1,0 +1,170 @@
+"""A namespace with a controller and a node: what a test of the controller talks to."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from tests.cluster.control_plane import ControlPlane
+from tests.support import chart
+from tests.support.custom_resources import new_namespace
+from tests.support.failure_logs import told
+from tests.support.kube import DEADLINE_SECONDS, Json, Kube, until
+from tests.support.node import Node
+from tests.support.operator import Operator
+
+FINAL = ("Succeeded", "Failed")
+
+
+class Site:
+    """Close it in every case: it has processes. others: further namespaces that its controllers serve."""
+
+    def __init__(
+        self, plane: ControlPlane, kube: Kube, audit_log: Path, lisp: Path, *, others: Sequence[str] = ()
+    ) -> None:
+        self.plane = plane
+        self.kube = kube
+        self.namespace = new_namespace(kube)
+        self.directory = Path(tempfile.mkdtemp(prefix="efrit-site-"))
+        self._audit_log = audit_log
+        self._installed = chart.install(kube, self.namespace, others)
+        self._names = itertools.count(1)
+        self.operators: list[Operator] = []
+        self.node = Node(plane, self.namespace, lisp, self.directory)
+        self._told = ExitStack()
+        self._told.enter_context(told(f"logs of {self.namespace}", self.logs))
+        self.node.start()
+
+    def operator(self, name: str = "operator-0", *, server: str | None = None) -> Operator:
+        """Return a controller that is yet to be started; `server` stands in for the API server's own URL."""
+        made = Operator(self.plane, self.kube, self.namespace, self._installed, self.directory, name, server=server)
+        self.operators.append(made)
+        return made
+
+    def close(self) -> None:
+        self._told.close()
+        for each in self.operators:
+            each.close()
+        try:
+            self.node.close()
+        finally:
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    # Instances
+
+    def instance(self, name: str = "one", *, labels: Json | None = None, ready: bool = True, **spec: Any) -> None:
+        """Create an instance; with `ready`, wait until it answers."""
+        manifest = {"metadata": {"name": name, "labels": labels or {}}, "spec": spec}
+        self.kube.create("efritinstances", self.namespace, manifest, fieldValidation="Strict")
+        if ready:
+            self.until_condition(name, "Ready", status="True")
+
+    def condition(self, name: str, kind: str) -> Json:
+        """Return a condition of an instance, empty while there is none."""
+        status = self.kube.get("efritinstances", self.namespace, name).get("status", {})
+        return next((each for each in status.get("conditions", ()) if each["type"] == kind), {})
+
+    def until_condition(self, name: str, kind: str, seconds: float = DEADLINE_SECONDS, **wanted: str) -> Json:
+        """Wait for a condition with this status or reason, and return it."""
+
+        def reached() -> Json | None:
+            found = self.condition(name, kind)
+            return found if wanted.items() <= found.items() else None
+
+        return until(
+            reached, lambda: f"{name}: {kind} is not {wanted}: {self.condition(name, kind)}\n{self.logs()}", seconds
+        )
+
+    # Requests
+
+    def ask(self, content: str, name: str = "", *, to: str | None = "one", **spec: Any) -> str:
+        """Create an eval and return its name."""
+        name = name or f"r{next(self._names)}"
+        target = {"instanceRef": {"name": to}} if to else {}
+        manifest = {"metadata": {"name": name}, "spec": {"type": "eval", "content": content, **target, **spec}}
+        self.kube.create("efritrequests", self.namespace, manifest, fieldValidation="Strict")
+        return name
+
+    def status(self, name: str) -> Json:
+        """Return the status of a request."""
+        found: Json = self.kube.get("efritrequests", self.namespace, name).get("status", {})
+        return found
+
+    def until_status(self, name: str, seconds: float = DEADLINE_SECONDS, **wanted: Any) -> Json:
+        """Wait for these fields in a request's status, and return the status."""
+
+        def reached() -> Json | None:
+            found = self.status(name)
+            return found if wanted.items() <= found.items() else None
+
+        return until(reached, lambda: f"{name} is not {wanted}: {self.status(name)}\n{self.logs()}", seconds)
+
+    def answer(self, name: str, seconds: float = DEADLINE_SECONDS) -> Json:
+        """Wait for the end of a request and return its status."""
+
+        def reached() -> Json | None:
+            found = self.status(name)
+            return found if found.get("phase") in FINAL else None
+
+        return until(reached, lambda: f"{name} does not end: {self.status(name)}\n{self.logs()}", seconds)
+
+    def answers(self, seconds: float = DEADLINE_SECONDS) -> dict[str, Json]:
+        """Wait for the end of every request and return name -> status."""
+
+        def reached() -> dict[str, Json] | None:
+            found = {
+                each["metadata"]["name"]: each.get("status", {})
+                for each in self.kube.list("efritrequests", self.namespace)
+            }
+            return found if all(each.get("phase") in FINAL for each in found.values()) else None
+
+        def complaint() -> str:
+            left = {
+                each["metadata"]["name"]: each.get("status", {})
+                for each in self.kube.list("efritrequests", self.namespace)
+                if each.get("status", {}).get("phase") not in FINAL
+            }
+            return f"not ended: {left}\n{self.logs()}"
+
+        return until(reached, complaint, seconds)
+
+    def cancel(self, name: str) -> None:
+        """Ask to stop a request."""
+        self.kube.patch("efritrequests", self.namespace, name, {"spec": {"cancel": True}})
+
+    # What was done
+
+    def counter(self, instance: str = "one") -> Path:
+        """Return a file that evals append to: how often, and in which order, they really ran."""
+        return self.node.pod(instance).workspace / "counter"
+
+    def count(self, word: str) -> str:
+        """Return Lisp that appends a line to the counter file and returns the word."""
+        return f'(progn (write-region "{word}\\n" nil "counter" t 0) "{word}")'
+
+    def counted(self, instance: str = "one") -> list[str]:
+        """Return the lines of the counter file."""
+        path = self.counter(instance)
+        return path.read_text().split() if path.exists() else []
+
+    def writes(self, name: str) -> list[tuple[str, str]]:
+        """Return (verb, resource) of every write to a request that the API server accepted."""
+        found = []
+        for line in self._audit_log.read_text().splitlines():
+            event = json.loads(line)
+            of, code = event.get("objectRef", {}), event.get("responseStatus", {}).get("code", 0)
+            if of.get("namespace") == self.namespace and of.get("name") == name and code < 300:
+                sub = of.get("subresource")
+                found.append((event["verb"], f"{of['resource']}/{sub}" if sub else of["resource"]))
+        return found
+
+    def logs(self) -> str:
+        """The ends of all logs, for messages."""
+        own = [f"== {each.story()}" for each in self.operators]
+        return "\n".join([*own, self.node.logs()])

@@ -1,0 +1,47 @@
+"""The command line as data."""
+
+import contextlib
+import importlib
+import io
+
+import pytest
+
+from efrit.cli.commands import COMMANDS, PLAN_COMMANDS, build
+
+
+@pytest.mark.parametrize("name", [each.name for each in COMMANDS])
+def test_every_command_names_a_function_that_is_there(name: str) -> None:
+    needed = {"start": ["x"], "stop": ["x"], "restart": ["x"], "rm": ["x"], "attach": ["x"], "completion": ["bash"]}
+    needed |= {each: ["x"] for each in ("wait", "cancel", "logs", "result")} | {"plan": ["list"]}
+    given = build().parse_args([name, *needed.get(name, [])])
+    module, _, function = given.run.partition(":")
+    assert callable(getattr(importlib.import_module(f"efrit.cli.{module}"), function))
+
+
+@pytest.mark.parametrize("name", [each.name for each in PLAN_COMMANDS])
+def test_every_command_on_plans_names_a_function_that_is_there(name: str) -> None:
+    needed = {"run": [], "list": [], "amend": ["x", "y"]}
+    given = build().parse_args(["plan", name, *needed.get(name, ["x"])])
+    module, _, function = given.run.partition(":")
+    assert callable(getattr(importlib.import_module(f"efrit.cli.{module}"), function))
+
+
+def test_where_to_work_may_stand_at_all_three_places_of_a_command_on_plans() -> None:
+    for words in (["-n", "team", "plan", "list"], ["plan", "-n", "team", "list"], ["plan", "list", "-n", "team"]):
+        assert build("efrit", words).parse_args(words).namespace == "team"
+
+
+def test_where_to_work_may_stand_before_or_after_the_command() -> None:
+    before = build().parse_args(["-n", "team", "eval", "1"])
+    after = build().parse_args(["eval", "1", "-n", "team"])
+    assert before.namespace == after.namespace == "team"
+
+
+@pytest.mark.parametrize("name", [each.name for each in COMMANDS])
+def test_a_command_alone_takes_what_it_takes_among_all(name: str) -> None:
+    def options(words: list[str] | None) -> str:
+        with pytest.raises(SystemExit), contextlib.redirect_stdout(io.StringIO()) as told:
+            build("efrit", words).parse_args([name, "--help"])
+        return told.getvalue()
+
+    assert options([name]) == options(None) != ""

@@ -1,0 +1,74 @@
+"""cli/wait.py: Ctrl-C while work is being handed over, when nobody knows its name yet."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from typing import Any, cast
+
+import pytest
+
+from efrit.cli import wait
+from efrit.cli.exit_codes import Exit
+from efrit.client.interface import Backend, Handle, RequestType, Work
+
+WORK = Work(RequestType.EVAL, "1")
+HANDLE = Handle("made", "one")
+
+
+class Slow:
+    """A backend that takes work only after Ctrl-C, as often as it is told to wait."""
+
+    def __init__(self, *, ever: bool) -> None:
+        self.ever = ever
+        self.gave_up = False
+
+    async def submit(self, work: Work) -> Handle:
+        assert work is WORK
+        os.kill(os.getpid(), signal.SIGINT)
+        try:
+            await asyncio.sleep(0.05 if self.ever else 60)
+        except asyncio.CancelledError:
+            self.gave_up = True
+            raise
+        return HANDLE
+
+
+class AtOnce:
+    """A backend that takes work at once."""
+
+    async def submit(self, work: Work) -> Handle:
+        return HANDLE
+
+
+class Refusing:
+    """A backend that takes nothing."""
+
+    async def submit(self, work: Work) -> Handle:
+        raise LookupError("no such instance")
+
+
+def hand_over(backend: Any) -> tuple[Handle, Exit | None]:
+    return asyncio.run(wait.hand_over(cast("Backend", backend), WORK))
+
+
+def test_ctrl_c_waits_until_it_is_known_what_it_leaves_behind() -> None:
+    assert hand_over(Slow(ever=True)) == (HANDLE, Exit.LEFT)
+
+
+def test_without_ctrl_c_nothing_is_said_of_it() -> None:
+    assert hand_over(AtOnce()) == (HANDLE, None)
+
+
+def test_ctrl_c_ends_what_nobody_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wait, "HAND_OVER_SECONDS", 0.05)
+    backend = Slow(ever=False)
+    with pytest.raises(KeyboardInterrupt):
+        hand_over(backend)
+    assert backend.gave_up
+
+
+def test_what_is_refused_is_told_as_it_is() -> None:
+    with pytest.raises(LookupError, match="no such instance"):
+        hand_over(Refusing())

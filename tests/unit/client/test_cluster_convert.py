@@ -1,0 +1,130 @@
+"""Custom resources in the client's words, and work as a custom resource the API's own models take."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from efrit.api import EfritRequest
+from efrit.client.cluster.convert import DIGEST, instance_of, manifest, request_name, request_of, stats_of
+from efrit.client.errors import Refused
+from efrit.client.interface import Budget, Handle, InstanceStatus, Phase, Reason, RequestType, SessionStatus, Work
+
+NOW = datetime(2026, 1, 31, 9, 30, tzinfo=UTC)
+TARGET = {"instanceRef": {"name": "one"}}
+
+
+def instance(reason: str, status: str = "False", **more: Any) -> dict[str, Any]:
+    return {
+        "metadata": {"name": "one", "namespace": "team", "labels": {"a": "b"}},
+        "spec": {},
+        "status": {"conditions": [{"type": "Ready", "status": status, "reason": reason, "message": "Why."}], **more},
+    }
+
+
+@pytest.mark.parametrize(
+    ("reason", "status", "told"),
+    [
+        ("Ready", "True", InstanceStatus.ACTIVE),
+        ("Starting", "False", InstanceStatus.INACTIVE),
+        ("Suspended", "False", InstanceStatus.INACTIVE),
+        ("CrashLooping", "False", InstanceStatus.ERROR),
+        ("ImagePullFailed", "False", InstanceStatus.ERROR),
+    ],
+)
+def test_an_instance_is_active_inactive_or_broken(reason: str, status: str, told: InstanceStatus) -> None:
+    found = instance_of(instance(reason, status), NOW)
+    assert (found.status, found.reason, found.message) == (told, reason, "Why.")
+
+
+def test_one_that_is_suspended_for_idleness_can_be_started_by_work() -> None:
+    assert instance_of(instance("SuspendedIdle", suspendedIdle=True), NOW).can_start
+    assert not instance_of(instance("Suspended"), NOW).can_start
+
+
+def test_the_figures_of_a_queue_are_told() -> None:
+    queue = {
+        "pending": 3,
+        "processing": 1,
+        "processed": 42,
+        "succeeded": 38,
+        "failed": 4,
+        "averageProcessingSeconds": 1.8,
+    }
+    found = stats_of(instance("Ready", "True", queue=queue, startTime="2026-01-31T07:30:00Z"), NOW)
+    assert (found.pending, found.processing, found.processed, found.succeeded, found.failed) == (3, 1, 42, 38, 4)
+    assert (found.average_processing_seconds, found.uptime_seconds) == (1.8, 7200)
+
+
+def test_a_request_nobody_has_looked_at_is_pending() -> None:
+    found = request_of({"metadata": {"name": "r"}, "spec": {"type": "eval", "content": "1", **TARGET}})
+    assert (found.phase, found.reason, found.handle.instance, found.final) == (
+        Phase.PENDING,
+        Reason.PENDING,
+        "one",
+        False,
+    )
+
+
+def test_all_of_a_final_status_is_told() -> None:
+    status = {
+        "phase": "Failed",
+        "reason": "InputRequired",
+        "outcome": "Partial",
+        "conditions": [{"type": "Complete", "status": "True", "message": "It asks."}],
+        "instanceName": "two",
+        "session": {"id": "s", "status": "need-input", "question": "Which?"},
+        "progress": {"step": 2, "toolCalls": 3},
+        "usage": {"inputTokens": 10, "modelCalls": 2},
+        "result": "begun",
+        "resultRef": {"secretName": "x", "key": "result", "bytes": 99, "sha256": "0"},
+        "startTime": "2026-01-31T09:29:59.750000Z",
+    }
+    found = request_of({"metadata": {"name": "r"}, "spec": {"type": "command"}, "status": status})
+    assert (found.final, found.reason, found.handle) == (True, Reason.INPUT_REQUIRED, Handle("r", "two"))
+    assert found.handle.instance == "two"
+    assert found.session is not None
+    assert (found.session.status, found.session.question) == (SessionStatus.NEED_INPUT, "Which?")
+    assert (found.truncated, found.result_bytes, found.message) == (True, 99, "It asks.")
+    assert found.usage is not None
+    assert (found.usage.input_tokens, found.usage.model_calls) == (10, 2)
+
+
+def test_work_becomes_a_request_the_api_takes() -> None:
+    work = Work(
+        RequestType.COMMAND,
+        "Do it",
+        timeout=1.5,
+        queue_timeout=60,
+        return_context=True,
+        budget=Budget(max_tool_calls=5, iteration_timeout=2.5),
+        session="s",
+        priority=3,
+        retry=True,
+        key="k",
+    )
+    made = manifest(work, request_name(work, "chance"), TARGET)
+    spec = EfritRequest.model_validate({**made, "metadata": {**made["metadata"], "namespace": "n", "uid": "u"}}).spec
+    assert (spec.timeout_seconds, spec.queue_timeout_seconds, spec.priority) == (2, 60, 3)
+    assert spec.budget is not None
+    assert (spec.budget.max_tool_calls, spec.budget.iteration_timeout_seconds) == (5, 3)
+    assert spec.session is not None
+    assert (spec.session.id, spec.retry_policy.value, spec.return_context) == ("s", "IfInterrupted", True)
+
+
+def test_a_key_gives_the_same_name_and_tells_other_work_apart() -> None:
+    one, same, other = (Work(RequestType.EVAL, text, key="k") for text in ("1", "1", "2"))
+    assert request_name(one, "a") == request_name(same, "b")
+    digests = [manifest(work, "n", TARGET)["metadata"]["annotations"][DIGEST] for work in (one, same, other)]
+    assert digests[0] == digests[1] != digests[2]
+
+
+def test_which_instance_was_chosen_is_no_part_of_what_a_key_stands_for() -> None:
+    work = Work(RequestType.EVAL, "1", key="k")
+    there = {"instanceRef": {"name": "two"}}
+    assert manifest(work, "n", TARGET)["metadata"] == manifest(work, "n", there)["metadata"]
+
+
+def test_empty_work_is_refused() -> None:
+    with pytest.raises(Refused):
+        manifest(Work(RequestType.EVAL, " \n"), "n", TARGET)

@@ -1,0 +1,124 @@
+"""act/explain.py: the newest Warning about what belongs to an instance."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from efrit.controller.act.kube import Kube
+from efrit.controller.act.warning_events import MAX_AT_A_TIME, MAX_EVENTS, MAX_MESSAGE_CHARS, WarningEvents, explain
+from efrit.kube.client import MAX_PAGE_BYTES
+from tests.unit.controller.fake_api import FakeApi
+
+ALPHA = ("team", "alpha")
+KINDS = {
+    "efrit-alpha": "StatefulSet",
+    "efrit-alpha-queue": "PersistentVolumeClaim",
+    "efrit-alpha-workspace": "PersistentVolumeClaim",
+}
+
+
+def warn(api: FakeApi, message: str, *, about: str = "efrit-alpha-0", reason: str = "Failed", **when: Any) -> None:
+    name = f"event-{len(api.objects)}"
+    api.put(
+        f"/api/v1/namespaces/team/events/{name}",
+        {
+            "type": when.pop("type", "Warning"),
+            "reason": reason,
+            "message": message,
+            "involvedObject": {"name": about, "kind": KINDS.get(about, "Pod")},
+            "metadata": {"name": name, "creationTimestamp": "2026-03-01T10:00:00Z"},
+            **when,
+        },
+    )
+
+
+async def test_without_warnings_there_is_nothing_to_tell(api: FakeApi, kube: Kube) -> None:
+    warn(api, "Pulled the image", type="Normal")
+
+    assert await explain(kube, ALPHA) is None
+
+
+@pytest.mark.parametrize("about", ["efrit-alpha", "efrit-alpha-0", "efrit-alpha-queue", "efrit-alpha-workspace"])
+async def test_a_warning_about_anything_of_the_instance_is_told(api: FakeApi, kube: Kube, about: str) -> None:
+    warn(api, " exceeded quota\n", about=about)
+
+    assert await explain(kube, ALPHA) == "exceeded quota"
+
+
+async def test_a_warning_about_another_instance_is_not_told(api: FakeApi, kube: Kube) -> None:
+    warn(api, "not ours", about="efrit-alpha-2-0")
+
+    assert await explain(kube, ALPHA) is None
+
+
+@pytest.mark.parametrize("reason", ["Unhealthy", "FailedScheduling", "BackOff", "FailedToRetrieveImagePullSecret"])
+async def test_warnings_that_explain_nothing_are_left_out(api: FakeApi, kube: Kube, reason: str) -> None:
+    warn(api, "Readiness probe failed", reason=reason)
+
+    assert await explain(kube, ALPHA) is None
+
+
+async def test_of_several_warnings_the_newest_is_told_whatever_field_has_its_time(api: FakeApi, kube: Kube) -> None:
+    warn(api, "created only")
+    warn(api, "last", lastTimestamp="2026-03-01T11:00:00Z")
+    warn(api, "newest", series={"lastObservedTime": "2026-03-01T12:00:00.000000Z"}, lastTimestamp=None)
+    warn(api, "event", eventTime="2026-03-01T11:30:00.000000Z", lastTimestamp=None)
+
+    assert await explain(kube, ALPHA) == "newest"
+
+
+async def test_only_warnings_about_its_own_objects_are_asked_for(api: FakeApi, kube: Kube) -> None:
+    for number in range(50):
+        warn(api, "somebody else's", about=f"other-{number}")
+
+    assert await explain(kube, ALPHA) is None
+
+    assert [call.query["fieldSelector"] for call in api.calls] == [
+        f"type=Warning,involvedObject.kind={kind},involvedObject.name={name}"
+        for kind, name in (
+            ("Pod", "efrit-alpha-0"),
+            ("StatefulSet", "efrit-alpha"),
+            ("PersistentVolumeClaim", "efrit-alpha-queue"),
+            ("PersistentVolumeClaim", "efrit-alpha-workspace"),
+        )
+    ]
+
+
+async def test_however_many_events_an_object_has_one_page_is_read(api: FakeApi, kube: Kube) -> None:
+    for number in range(MAX_EVENTS * 3):
+        warn(api, f"warning {number}")
+
+    assert await explain(kube, ALPHA) is not None
+
+    assert len(api.calls) == 4
+    assert {call.query["limit"] for call in api.calls} == {str(MAX_EVENTS)}
+
+
+async def test_few_instances_are_asked_about_at_a_time(kube: Kube) -> None:
+    explainer = WarningEvents(kube)
+    asked = [asyncio.ensure_future(explainer.explain(("team", f"i{number}"))) for number in range(MAX_AT_A_TIME)]
+    await asyncio.sleep(0)
+
+    assert explainer.busy
+
+    await asyncio.gather(*asked)
+    assert not explainer.busy
+
+
+async def test_events_that_are_too_large_to_be_read_leave_out_their_object_alone(api: FakeApi, kube: Kube) -> None:
+    for _ in range(4):
+        warn(api, "x" * (MAX_PAGE_BYTES // 3))
+    warn(api, "exceeded quota", about="efrit-alpha")
+
+    assert await explain(kube, ALPHA) == "exceeded quota"
+    # The connection that was given up in the middle is not used again.
+    assert await explain(kube, ALPHA) == "exceeded quota"
+
+
+async def test_a_long_message_is_cut(api: FakeApi, kube: Kube) -> None:
+    warn(api, "x" * 50_000)
+
+    assert await explain(kube, ALPHA) == "x" * MAX_MESSAGE_CHARS

@@ -1,0 +1,233 @@
+"""decide/children: all child objects together; the hashes that tell whether anything differs."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from efrit.controller.manifests import Children, Identity, build
+from efrit.controller.model.credentials import EPOCH, PERIOD
+from tests.unit.controller.factory import CONFIG, NOW, Json, instance
+
+
+@pytest.fixture
+def children(identity: Identity) -> Any:
+    def built(
+        spec: Json | None = None, *, replicas: int = 1, now: Any = NOW, config: Any = CONFIG, **meta: Any
+    ) -> Any:
+        return build(instance(spec=spec, **meta), config, identity, replicas, now)
+
+    return built
+
+
+def of(given: Children, kind: str) -> list[Any]:
+    return [each for each in given.manifests if each["kind"] == kind]
+
+
+def test_the_statefulset_comes_last_so_that_its_pod_finds_everything(children: Any) -> None:
+    assert [each["kind"] for each in children().manifests][-1] == "StatefulSet"
+
+
+def test_every_child_is_owned_by_the_instance_and_lies_in_its_namespace(children: Any) -> None:
+    for each in children().manifests:
+        assert each["metadata"]["ownerReferences"] == [
+            {
+                "apiVersion": "efrit.dev/v1alpha1",
+                "kind": "EfritInstance",
+                "name": "alpha",
+                "uid": "uid-alpha",
+                "controller": True,
+                "blockOwnerDeletion": False,
+            }
+        ]
+        assert each["metadata"]["namespace"] == "team"
+        assert each["metadata"]["name"].startswith("efrit-alpha")
+
+
+def test_every_child_carries_the_labels_it_is_watched_by(children: Any) -> None:
+    for each in children().manifests:
+        assert each["metadata"]["labels"] == {
+            "app.kubernetes.io/name": "efrit-instance",
+            "app.kubernetes.io/managed-by": "efrit-operator",
+            "efrit.dev/instance": "alpha",
+        }
+
+
+def test_an_instance_with_an_account_of_its_user_gets_none(children: Any) -> None:
+    assert of(children({"podTemplate": {"serviceAccountName": "mine"}}), "ServiceAccount") == []
+
+
+def test_the_account_of_an_instance_has_no_token(children: Any) -> None:
+    (account,) = of(children(), "ServiceAccount")
+
+    assert account["automountServiceAccountToken"] is False
+
+
+def test_the_secret_holds_what_the_bridge_reads(children: Any) -> None:
+    (secret,) = of(children(), "Secret")
+
+    assert set(secret["data"]) == {"tls.crt", "tls.key", "token"}
+    assert base64.b64decode(secret["data"]["tls.crt"]).startswith(b"-----BEGIN CERTIFICATE-----")
+
+
+def test_during_a_rotation_the_secret_holds_the_former_token_too(identity: Identity) -> None:
+    rotated = replace(identity, hmac_key=b"n" * 32, previous_hmac_key=identity.hmac_key)
+
+    (new,) = of(build(instance(), CONFIG, rotated, 1, NOW), "Secret")
+    (old,) = of(build(instance(), CONFIG, identity, 1, NOW), "Secret")
+
+    assert new["data"]["token-previous"] == old["data"]["token"]
+
+
+def test_own_storage_becomes_claims_as_asked_for(children: Any) -> None:
+    spec = {
+        "queue": {"storage": {"size": "2Gi", "storageClassName": "fast", "accessModes": ["ReadWriteOncePod"]}},
+        "workspace": {"ephemeral": True},
+    }
+
+    (claim,) = of(children(spec), "PersistentVolumeClaim")
+
+    assert claim["metadata"]["name"] == "efrit-alpha-queue"
+    assert claim["spec"] == {
+        "accessModes": ["ReadWriteOncePod"],
+        "resources": {"requests": {"storage": "2Gi"}},
+        "storageClassName": "fast",
+    }
+
+
+def test_a_queue_that_names_no_storage_gets_a_claim_of_its_own(children: Any) -> None:
+    (claim,) = of(children({"queue": {"maxPending": 5}, "workspace": {"ephemeral": True}}), "PersistentVolumeClaim")
+
+    assert claim["metadata"]["name"] == "efrit-alpha-queue"
+    assert claim["spec"]["resources"]["requests"]["storage"] == "1Gi"
+
+
+def test_existing_claims_are_not_made(children: Any) -> None:
+    spec = {"queue": {"existingClaim": "a"}, "workspace": {"existingClaim": "b"}}
+
+    assert of(children(spec), "PersistentVolumeClaim") == []
+
+
+def test_without_a_class_the_clusters_default_is_left_to_choose(children: Any) -> None:
+    for claim in of(children(), "PersistentVolumeClaim"):
+        assert "storageClassName" not in claim["spec"]
+
+
+def test_equal_arguments_give_equal_objects(children: Any) -> None:
+    assert children() == children()
+
+
+def test_every_manifest_is_plain_json(children: Any) -> None:
+    for each in children().manifests:
+        assert json.loads(json.dumps(each)) == each
+
+
+def test_the_hashes_lie_on_the_statefulset(children: Any) -> None:
+    made = children()
+    (statefulset,) = of(made, "StatefulSet")
+
+    assert statefulset["metadata"]["annotations"] == {
+        "efrit.dev/children-hash": made.digest,
+        "efrit.dev/statefulset-hash": made.statefulset_digest,
+        "efrit.dev/template-hash": made.template_digest,
+        "efrit.dev/spec-hash": made.spec_digest,
+        "efrit.dev/release-hash": made.release_digest,
+    }
+
+
+def test_a_pod_says_which_template_it_was_made_from(children: Any) -> None:
+    made = children()
+    (statefulset,) = of(made, "StatefulSet")
+
+    annotations = statefulset["spec"]["template"]["metadata"]["annotations"]
+    assert annotations["efrit.dev/template-hash"] == made.template_digest
+
+
+def test_an_update_of_a_running_pod_is_marked_with_its_beginning(children: Any) -> None:
+    made = children()
+
+    plain, marked = made.statefulset_manifest(), made.statefulset_manifest(NOW, trial=True)
+
+    assert "efrit.dev/update-started" not in plain["metadata"]["annotations"]
+    assert marked["metadata"]["annotations"]["efrit.dev/update-started"] == "2026-03-01T12:00:00Z"
+    assert marked["metadata"]["annotations"]["efrit.dev/update-trial"] == "true"
+    assert marked["spec"] == plain["spec"]
+
+
+def test_a_new_version_of_the_object_with_the_same_spec_changes_no_hash(children: Any) -> None:
+    assert children() == children(version="99", generation=7, status={"phase": "Ready"})
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"emacs": {"image": "other"}},
+        {"emacs": {"daemonName": "other"}},
+        {"limits": {"requestTimeoutSeconds": 31}},
+        {"limits": {"maxResultBytes": 2048}},
+        {"queue": {"ephemeral": True}},
+        {"queue": {"storage": {}, "maxPending": 1}},
+        {"podTemplate": {"labels": {"a": "b"}}},
+        {"podTemplate": {"env": [{"name": "A", "value": "b"}]}},
+        {"model": {"name": "m", "apiKeySecretRef": {"name": "s", "key": "k"}}},
+    ],
+)
+def test_what_a_user_changes_in_the_pod_is_told_from_what_the_installation_changes(children: Any, spec: Json) -> None:
+    changed, before = children(spec), children()
+
+    assert changed.template_digest != before.template_digest
+    assert changed.statefulset_digest != before.statefulset_digest
+    assert changed.spec_digest != before.spec_digest
+    assert changed.release_digest == before.release_digest
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"spec": {"network": {"egress": [{"to": []}]}}},
+        {"spec": {"workspace": {"storage": {"size": "9Gi"}}}},
+        {"now": EPOCH + PERIOD * 5},
+    ],
+    ids=["network", "size of a volume", "certificate period"],
+)
+def test_what_leaves_the_pod_alone_changes_only_the_hash_of_the_other_children(children: Any, changed: Json) -> None:
+    before = children()
+
+    assert children(**changed) == replace(
+        before,
+        others=children(**changed).others,
+        statefulset=children(**changed).statefulset,
+        digest=children(**changed).digest,
+    )
+    assert children(**changed).digest != before.digest
+
+
+def test_the_number_of_replicas_changes_only_the_hash_of_the_statefulset(children: Any) -> None:
+    suspended, before = children(replicas=0), children()
+
+    assert suspended.statefulset_digest != before.statefulset_digest
+    assert (suspended.digest, suspended.template_digest) == (before.digest, before.template_digest)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [{"idle": {"suspendAfterSeconds": 60}}, {"limits": {"maxToolCalls": 7}}, {"tools": {"deny": ["shell"]}}],
+)
+def test_what_no_child_depends_on_changes_no_child(children: Any, spec: Json) -> None:
+    changed, before = children(spec), children()
+
+    assert (changed.digest, changed.template_digest) == (before.digest, before.template_digest)
+    assert changed.statefulset["spec"] == before.statefulset["spec"]
+
+
+def test_another_installation_image_rolls_the_pod(children: Any) -> None:
+    upgraded = replace(CONFIG, bridge_image="example.org/efrit-operator:2")
+
+    changed, before = children(config=upgraded), children()
+    assert changed.template_digest != before.template_digest
+    assert changed.release_digest != before.release_digest
+    assert (changed.digest, changed.spec_digest) == (before.digest, before.spec_digest)

@@ -1,0 +1,396 @@
+"""decide/children/statefulset.py: the pod of an instance, restricted whatever its user asks for."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from efrit.api.pod_template import RESERVED_MOUNTS, RESERVED_VOLUMES
+from efrit.controller.manifests.statefulset import build_statefulset
+from tests.unit.controller.factory import CONFIG, Json, instance
+
+MODEL = {"name": "m", "maxTokens": 99, "apiKeySecretRef": {"name": "key", "key": "token"}}
+FULL: Json = {
+    "emacs": {
+        "image": "example.org/mine:1",
+        "daemonName": "mine",
+        "initConfigMapRef": {"name": "my-init"},
+        "resources": {"requests": {"cpu": 1}, "limits": {"memory": "1Gi"}},
+    },
+    "model": MODEL,
+    "podTemplate": {
+        "labels": {"cost": "team-a"},
+        "annotations": {"note": "x"},
+        "nodeSelector": {"disk": "ssd"},
+        "tolerations": [{"key": "dedicated", "operator": "Exists"}],
+        "affinity": {"nodeAffinity": {}},
+        "runtimeClassName": "gvisor",
+        "priorityClassName": "low",
+        "imagePullSecrets": [{"name": "mine"}],
+        "env": [{"name": "FOO", "value": "bar"}],
+        "envFrom": [{"configMapRef": {"name": "more"}}],
+        "volumes": [{"name": "extra", "emptyDir": {}}],
+        "volumeMounts": [{"name": "extra", "mountPath": "/extra"}],
+    },
+}
+
+
+def statefulset(spec: Json | None = None, replicas: int = 1, config: Any = CONFIG) -> Any:
+    return build_statefulset(instance(spec=spec), config, replicas)
+
+
+def pod(spec: Json | None = None, **given: Any) -> Any:
+    return statefulset(spec, **given)["spec"]["template"]["spec"]
+
+
+def container(spec: Json | None = None, **given: Any) -> Any:
+    return pod(spec, **given)["containers"][0]
+
+
+def bridge(spec: Json | None = None, **given: Any) -> Any:
+    return pod(spec, **given)["initContainers"][0]
+
+
+def env(given: Any) -> dict[str, Any]:
+    assert len({each["name"] for each in given["env"]}) == len(given["env"]), "server-side apply refuses doubles"
+    return {each["name"]: each.get("value", each.get("valueFrom")) for each in given["env"]}
+
+
+def mounts(given: Any) -> dict[str, Any]:
+    return {each["mountPath"]: each for each in given["volumeMounts"]}
+
+
+def volumes(spec: Json | None = None) -> dict[str, Any]:
+    return {each["name"]: {k: v for k, v in each.items() if k != "name"} for each in pod(spec)["volumes"]}
+
+
+# Pod Security Standards, level restricted.
+
+
+@pytest.mark.parametrize("spec", [{}, FULL], ids=["default", "everything set"])
+def test_the_pod_meets_the_restricted_pod_security_standard(spec: Json) -> None:
+    given = pod(spec)
+
+    assert not {"hostNetwork", "hostPID", "hostIPC"} & given.keys()
+    assert given["securityContext"]["runAsNonRoot"] is True
+    assert given["securityContext"]["runAsUser"] > 0
+    assert given["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    for each in [*given["initContainers"], *given["containers"]]:
+        assert each["securityContext"]["allowPrivilegeEscalation"] is False
+        assert each["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+        assert "privileged" not in each["securityContext"]
+        assert not any("hostPort" in port for port in each.get("ports", ()))
+    allowed = {"configMap", "secret", "emptyDir", "persistentVolumeClaim", "projected", "csi", "ephemeral", "name"}
+    assert all(volume.keys() <= allowed for volume in given["volumes"])
+
+
+@pytest.mark.parametrize("spec", [{}, FULL], ids=["default", "everything set"])
+def test_every_root_file_system_is_read_only(spec: Json) -> None:
+    given = pod(spec)
+
+    assert all(
+        each["securityContext"]["readOnlyRootFilesystem"] for each in [*given["initContainers"], *given["containers"]]
+    )
+
+
+def test_every_process_runs_as_one_user_and_group() -> None:
+    context = pod()["securityContext"]
+
+    assert (context["runAsUser"], context["runAsGroup"], context["fsGroup"]) == (65532, 65532, 65532)
+
+
+def test_code_in_the_instance_has_no_token_of_the_api_server() -> None:
+    assert pod()["automountServiceAccountToken"] is False
+    assert pod()["serviceAccountName"] == "efrit-alpha"
+
+
+def test_an_account_of_the_user_comes_with_its_token() -> None:
+    given = pod({"podTemplate": {"serviceAccountName": "mine"}})
+
+    assert (given["serviceAccountName"], given["automountServiceAccountToken"]) == ("mine", True)
+
+
+# The StatefulSet.
+
+
+@pytest.mark.parametrize("replicas", [0, 1])
+def test_the_replicas_are_those_asked_for(replicas: int) -> None:
+    assert statefulset(replicas=replicas)["spec"]["replicas"] == replicas
+
+
+def test_the_selector_matches_the_template_and_never_changes_with_the_users_labels() -> None:
+    made = statefulset(FULL)["spec"]
+
+    assert made["selector"]["matchLabels"].items() <= made["template"]["metadata"]["labels"].items()
+    assert made["selector"] == statefulset()["spec"]["selector"]
+
+
+def test_labels_of_the_operator_win_over_those_of_the_user() -> None:
+    made = statefulset({"podTemplate": {"labels": {"efrit.dev/instance": "other", "cost": "a"}}})
+
+    labels = made["spec"]["template"]["metadata"]["labels"]
+    assert (labels["efrit.dev/instance"], labels["cost"]) == ("alpha", "a")
+
+
+def test_a_stopping_pod_has_the_time_of_a_request_to_drain() -> None:
+    assert pod()["terminationGracePeriodSeconds"] == 40
+    commands = {"model": MODEL, "limits": {"commandTimeoutSeconds": 120}}
+    assert pod(commands)["terminationGracePeriodSeconds"] == 130
+    assert pod({"limits": {"requestTimeoutSeconds": 80_000}})["terminationGracePeriodSeconds"] == 300
+
+
+@pytest.mark.parametrize(
+    ("limits", "seconds"),
+    [
+        ({"requestTimeoutSeconds": 3600, "drainSeconds": 7200}, 3610),
+        ({"requestTimeoutSeconds": 3600, "drainSeconds": 600}, 600),
+        ({"drainSeconds": 10}, 10),
+    ],
+)
+def test_an_instance_says_how_long_its_work_may_drain_at_most(limits: Json, seconds: int) -> None:
+    assert pod({"limits": limits})["terminationGracePeriodSeconds"] == seconds
+
+
+def test_the_processes_of_the_pod_see_each_other_so_that_the_bridge_can_interrupt() -> None:
+    assert pod()["shareProcessNamespace"] is True
+
+
+# The bridge.
+
+
+def test_the_bridge_is_a_native_sidecar_of_the_operators_image() -> None:
+    given = bridge()
+
+    assert (given["name"], given["restartPolicy"], given["image"]) == ("bridge", "Always", CONFIG.bridge_image)
+    assert given["command"] == ["efrit-bridge"]
+    assert given["ports"] == [{"name": "bridge", "containerPort": 8443, "protocol": "TCP"}]
+
+
+def test_the_bridge_learns_its_limits_from_the_spec() -> None:
+    spec = {
+        "queue": {"ephemeral": True, "maxPending": 5, "archiveSeconds": 60, "archiveRequests": 3, "archiveBytes": 4},
+        "limits": {"maxRequestBytes": 7, "requestTimeoutSeconds": 9},
+    }
+
+    # Which variables there are, docs/dev/contracts.toml says.
+    expected = {
+        "EFRIT_QUEUE_DIR": "/var/lib/efrit/queue",
+        "EFRIT_BRIDGE_PORT": "8443",
+        "EFRIT_BRIDGE_SECRETS": "/etc/efrit/bridge",
+        "EFRIT_SHARED_DIR": "/efrit",
+        "EFRIT_MAX_PENDING": "5",
+        "EFRIT_MAX_REQUEST_BYTES": "7",
+        "EFRIT_ARCHIVE_SECONDS": "60",
+        "EFRIT_ARCHIVE_REQUESTS": "3",
+        "EFRIT_ARCHIVE_BYTES": "4",
+        "EFRIT_REQUEST_TIMEOUT": "9",
+    }
+    variables = env(bridge(spec))
+    assert expected.items() <= variables.items()
+    assert {name for name in variables if not name.startswith("EFRIT_")} == set()
+
+
+def test_the_bridge_has_the_resources_of_the_installation() -> None:
+    config = replace(CONFIG, bridge_resources={"requests": {"cpu": "1"}})
+
+    assert bridge(config=config)["resources"] == {"requests": {"cpu": "1"}}
+
+
+def test_only_the_bridge_sees_its_secret() -> None:
+    assert "/etc/efrit/bridge" in mounts(bridge())
+    assert mounts(bridge())["/etc/efrit/bridge"]["readOnly"] is True
+    assert "/etc/efrit/bridge" not in mounts(container())
+    assert volumes()["bridge"] == {"secret": {"secretName": "efrit-alpha-bridge", "defaultMode": 0o440}}
+
+
+def test_the_probes_ask_the_bridge() -> None:
+    given = bridge()
+
+    assert given["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": 8443, "scheme": "HTTPS"}
+    assert given["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": 8443, "scheme": "HTTPS"}
+
+
+def test_a_bridge_that_starts_slowly_is_not_killed_for_it() -> None:
+    probe = bridge()["livenessProbe"]
+
+    assert probe["initialDelaySeconds"] + probe["periodSeconds"] * (probe["failureThreshold"] - 1) >= 120
+
+
+# Emacs.
+
+
+def test_emacs_learns_where_its_queue_is() -> None:
+    expected = {
+        "EFRIT_QUEUE_DIR": "/var/lib/efrit/queue",
+        "EFRIT_INSTANCE_ID": "team/alpha",
+        "EFRIT_DAEMON_NAME": "efrit",
+        "EFRIT_WORKSPACE": "/workspace",
+        "EFRIT_REQUEST_TIMEOUT": "30",
+        "EFRIT_MAX_RESULT_BYTES": "1048576",
+        "EFRIT_BRIDGE": "1",
+        "HOME": "/home/efrit",
+        "LANG": "C.UTF-8",
+    }
+    variables = env(container())
+    assert expected.items() <= variables.items()
+    assert {name for name in variables if not name.startswith("EFRIT_")} == {"HOME", "LANG"}
+
+
+def test_emacs_runs_the_script_the_bridge_lays_out() -> None:
+    given = container()
+
+    assert given["command"][:2] == ["/bin/sh", "-c"]
+    assert "exec /efrit/run-emacs" in given["command"][2]
+    assert mounts(given)["/efrit"]["readOnly"] is True
+    assert given["workingDir"] == "/workspace"
+
+
+def test_an_instance_without_an_image_takes_the_installations_and_its_policy() -> None:
+    given = container()
+
+    assert (given["image"], given["imagePullPolicy"]) == (CONFIG.emacs_image, "IfNotPresent")
+
+
+def test_an_image_of_the_user_takes_the_clusters_pull_policy() -> None:
+    given = container({"emacs": {"image": "example.org/mine:1"}})
+
+    assert given["image"] == "example.org/mine:1"
+    assert "imagePullPolicy" not in given
+
+
+def test_a_pull_policy_of_the_user_is_taken() -> None:
+    assert container({"emacs": {"imagePullPolicy": "Always"}})["imagePullPolicy"] == "Always"
+
+
+def test_an_init_file_is_mounted_and_named() -> None:
+    spec = {"emacs": {"initConfigMapRef": {"name": "my-init"}}}
+
+    assert env(container(spec))["EFRIT_INIT_FILE"] == "/etc/efrit/init/init.el"
+    assert mounts(container(spec))["/etc/efrit/init"]["readOnly"] is True
+    assert volumes(spec)["init"] == {"configMap": {"name": "my-init"}}
+
+
+def test_the_key_of_the_model_is_a_file_that_only_emacs_sees() -> None:
+    spec = {"model": MODEL}
+
+    assert env(container(spec))["EFRIT_MODEL_API_KEY_FILE"] == "/etc/efrit/model/api-key"
+    assert "/etc/efrit/model" in mounts(container(spec))
+    assert "/etc/efrit/model" not in mounts(bridge(spec))
+    assert volumes(spec)["model"]["secret"] == {
+        "secretName": "key",
+        "items": [{"key": "token", "path": "api-key"}],
+        "defaultMode": 0o440,
+    }
+
+
+def test_emacs_is_told_what_chats_and_commands_go_by() -> None:
+    spec = {
+        "model": {**MODEL, "protocol": "elisp", "proxyURL": "http://proxy.example.org:3128"},
+        "queue": {"concurrency": 9},
+        "limits": {"maxToolCalls": 7, "maxRepeatedCalls": 2, "commandTimeoutSeconds": 99},
+        "tools": {"allow": ["eval_sexp", "file_read"], "deny": ["shell_exec"]},
+    }
+
+    given = env(container(spec))
+
+    assert {
+        "EFRIT_MODEL_PROTOCOL": "elisp",
+        "EFRIT_MODEL_PROXY": "http://proxy.example.org:3128",
+        "EFRIT_CONCURRENCY": "9",
+        "EFRIT_MAX_TOOL_CALLS": "7",
+        "EFRIT_MAX_REPEATED_CALLS": "2",
+        "EFRIT_COMMAND_TIMEOUT": "99",
+        "EFRIT_TOOLS_ALLOW": "eval_sexp,file_read",
+        "EFRIT_TOOLS_DENY": "shell_exec",
+    }.items() <= given.items()
+    assert env(bridge(spec))["EFRIT_COMMAND_TIMEOUT"] == "99"
+    assert env(container({"model": MODEL}))["EFRIT_MODEL_PROTOCOL"] == "tools"
+    assert (
+        not {"EFRIT_MODEL_PROXY", "EFRIT_TOOLS_ALLOW", "EFRIT_TOOLS_DENY"} & env(container({"model": MODEL})).keys()
+    )
+
+
+def test_without_a_model_what_is_meant_for_commands_does_not_touch_the_pod() -> None:
+    spec = {"queue": {"concurrency": 9}, "limits": {"commandTimeoutSeconds": 99}, "tools": {"deny": ["shell_exec"]}}
+
+    assert statefulset(spec) == statefulset()
+
+
+def test_what_the_user_may_shape_is_taken_over() -> None:
+    made = statefulset(FULL)["spec"]["template"]
+    given, emacs = made["spec"], made["spec"]["containers"][0]
+
+    assert made["metadata"]["labels"]["cost"] == "team-a"
+    assert made["metadata"]["annotations"]["note"] == "x"
+    assert given["nodeSelector"] == {"disk": "ssd"}
+    assert given["tolerations"] == [{"key": "dedicated", "operator": "Exists"}]
+    assert given["affinity"] == {"nodeAffinity": {}}
+    assert (given["runtimeClassName"], given["priorityClassName"]) == ("gvisor", "low")
+    assert given["imagePullSecrets"] == [{"name": "mine"}]
+    assert env(emacs)["FOO"] == "bar"
+    assert emacs["envFrom"] == [{"configMapRef": {"name": "more"}}]
+    assert mounts(emacs)["/extra"] == {"name": "extra", "mountPath": "/extra"}
+    assert volumes(FULL)["extra"] == {"emptyDir": {}}
+    assert emacs["resources"] == {"requests": {"cpu": "1"}, "limits": {"memory": "1Gi"}}
+
+
+def test_a_variable_of_the_user_replaces_one_of_ours() -> None:
+    given = container({"podTemplate": {"env": [{"name": "LANG", "value": "de_DE.UTF-8"}]}})
+
+    assert env(given)["LANG"] == "de_DE.UTF-8"
+
+
+def test_a_variable_the_user_names_twice_has_its_last_value() -> None:
+    twice = [{"name": "FOO", "value": "one"}, {"name": "FOO", "value": "two"}]
+
+    assert env(container({"podTemplate": {"env": twice}}))["FOO"] == "two"
+
+
+def test_pull_secrets_of_installation_and_user_are_both_given() -> None:
+    config = replace(CONFIG, image_pull_secrets=("ours",))
+
+    assert pod(FULL, config=config)["imagePullSecrets"] == [{"name": "ours"}, {"name": "mine"}]
+
+
+# Storage.
+
+
+@pytest.mark.parametrize("volume", ["queue", "workspace"])
+@pytest.mark.parametrize(
+    ("storage", "expected"),
+    [
+        ({"ephemeral": True, "sizeLimit": "3Gi"}, {"emptyDir": {"sizeLimit": "3Gi"}}),
+        ({"existingClaim": "mine"}, {"persistentVolumeClaim": {"claimName": "mine"}}),
+        ({"storage": {}}, {"persistentVolumeClaim": {"claimName": "efrit-alpha-%s"}}),
+    ],
+    ids=["ephemeral", "existing claim", "own claim"],
+)
+def test_each_kind_of_storage_becomes_its_volume(volume: str, storage: Json, expected: Json) -> None:
+    text = json.dumps(expected)
+
+    assert volumes({volume: storage})[volume] == json.loads(text % volume if "%" in text else text)
+
+
+def test_what_a_pod_may_write_on_its_node_is_limited() -> None:
+    found = volumes({"queue": {"ephemeral": True}, "workspace": {"ephemeral": True}})
+
+    limits = {name: each["emptyDir"]["sizeLimit"] for name, each in found.items() if "emptyDir" in each}
+    assert limits == {"queue": "2Gi", "workspace": "10Gi", "efrit": "16Mi", "home": "10Gi", "tmp": "10Gi"}
+
+
+def test_both_containers_share_the_queue_and_only_emacs_has_the_workspace() -> None:
+    assert "/var/lib/efrit" in mounts(bridge())
+    assert "/var/lib/efrit" in mounts(container())
+    assert "/workspace" in mounts(container())
+    assert "/workspace" not in mounts(bridge())
+
+
+def test_the_names_a_user_must_not_take_are_those_that_are_taken() -> None:
+    ours = pod({"emacs": {"initConfigMapRef": {"name": "i"}}, "model": MODEL})
+
+    assert {each["name"] for each in ours["volumes"]} == set(RESERVED_VOLUMES)
+    for path in [*mounts(ours["containers"][0]), *mounts(ours["initContainers"][0])]:
+        assert path in RESERVED_MOUNTS or path.startswith("/etc/efrit/")

@@ -1,0 +1,73 @@
+"""When an instance was last active, as the figures of its bridge tell: after a restart, and of others' work."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import pytest
+
+from efrit.controller.store.store import Store
+from efrit.protocol import Reset
+from tests.unit.controller.factory import NOW, POD_UID, QUEUE_ID, Json, instance_json, stats
+from tests.unit.controller.store.test_store import ALPHA, World
+from tests.unit.controller.virtual_time import elapse, on_virtual_time
+
+
+def last_activity(store: Store) -> datetime | None:
+    snapshot = store.instances.snapshot(ALPHA)
+    assert snapshot is not None
+    return snapshot.last_activity
+
+
+def world(**queue: int) -> World:
+    """A controller that has just started; the status has these figures."""
+    made = World()
+    status: Json = {"queue": queue} if queue else {}
+    made.store.instances.observe(instance_json(status=status))
+    made.store.bridges.event(ALPHA, POD_UID, Reset(queue_id=QUEUE_ID, epoch="e"))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("written", "figures", "active"),
+    [
+        ({"processed": 7}, {"processed": 7}, False),
+        ({"processed": 7}, {"processed": 8}, True),
+        ({}, {"processed": 0}, False),
+        ({}, {"processed": 1}, True),
+        ({"processed": 7}, {"processed": 7, "pending": 1}, True),
+        ({"processed": 7}, {"processed": 7, "processing": 1}, True),
+        ({"processed": 7}, {"processed": 0}, True),
+    ],
+    ids=[
+        "nothing since the status",
+        "an answer since the status",
+        "a new queue",
+        "an answer before the first status",
+        "a queued file",
+        "running work",
+        "another queue",
+    ],
+)
+@on_virtual_time
+async def test_the_first_figures_tell_of_work_that_the_status_does_not_have(
+    written: Json, figures: Json, active: bool
+) -> None:
+    made = world(**written)
+    await elapse(30)
+
+    made.store.bridges.event(ALPHA, POD_UID, stats(**figures))
+
+    assert last_activity(made.store) == (made.now() if active else None)
+
+
+@on_virtual_time
+async def test_figures_that_stand_still_are_no_activity() -> None:
+    made = world()
+    made.store.bridges.event(ALPHA, POD_UID, stats(processed=1))
+    await elapse(30)
+    made.store.bridges.event(ALPHA, POD_UID, stats(processed=1, uptime_seconds=30))
+    assert last_activity(made.store) == NOW
+    await elapse(30)
+    made.store.bridges.event(ALPHA, POD_UID, stats(processed=2))
+    assert last_activity(made.store) == made.now()

@@ -1,0 +1,121 @@
+"""watch/: nothing is kept of what is gone, and of what a tenant makes up no more than has a bound."""
+
+from __future__ import annotations
+
+import pytest
+
+from efrit.controller.store import bridge_events
+from efrit.protocol import RequestState, RequestView, Reset
+from tests.unit.controller.factory import NAMESPACE, POD_UID, QUEUE_ID, instance_json, request_json, view
+from tests.unit.controller.store.test_store import ALPHA, UID, WORK, World, child
+from tests.unit.controller.virtual_time import on_virtual_time
+
+LOST = (NAMESPACE, "lost")
+
+
+def made_up(name: str) -> RequestView:
+    return view(f"uid-{name}", RequestState.RUNNING, attempt=1, metadata={"name": name, "namespace": NAMESPACE})
+
+
+@on_virtual_time
+async def test_work_without_a_request_is_forgotten_with_its_instance() -> None:
+    world = World()
+    world.store.instances.observe(instance_json())
+    world.open_bridge(made_up("lost"))
+    assert world.store.bridges.orphan(LOST) == (ALPHA, "uid-lost")
+
+    world.store.instances.gone(ALPHA, "uid-alpha")
+    world.store.bridges.closed(ALPHA)
+    world.store.instances.drop(ALPHA)
+
+    assert world.store.bridges.orphan(LOST) is None
+    assert world.store.instances.keys() == []
+
+
+@on_virtual_time
+async def test_a_bridge_that_starts_over_again_and_again_leaves_no_work_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(bridge_events, "MOST_UNKNOWN", 5)
+    world = World()
+    world.store.instances.observe(instance_json(spec={"queue": {"maxPending": 5}}))
+    await world.settle()
+    names = [f"n{number}" for number in range(200)]
+    for start in range(0, len(names), 10):
+        world.store.bridges.event(ALPHA, POD_UID, Reset(queue_id=QUEUE_ID, epoch="e"))
+        for name in names[start : start + 10]:
+            world.store.bridges.event(ALPHA, POD_UID, made_up(name))
+
+    assert [name for name in names if world.store.bridges.orphan((NAMESPACE, name))] == names[-10:]
+    assert await world.looks(within=60) == {("Request", name) for name in names[-10:]}
+
+
+@on_virtual_time
+async def test_work_that_another_instance_tells_of_survives_when_a_bridge_starts_over() -> None:
+    world = World()
+    world.store.instances.observe(instance_json())
+    world.store.instances.observe(instance_json("beta"))
+    world.open_bridge(made_up("lost"))
+    world.store.bridges.event((NAMESPACE, "beta"), "pod", made_up("lost"))
+
+    world.store.bridges.event(ALPHA, POD_UID, Reset(queue_id=QUEUE_ID, epoch="e"))
+
+    assert world.store.bridges.orphan(LOST) == ((NAMESPACE, "beta"), "uid-lost")
+
+
+@on_virtual_time
+async def test_a_deleted_request_is_forgotten_when_the_instance_that_ran_it_is_gone() -> None:
+    world = World()
+    world.store.instances.observe(instance_json())
+    world.store.requests.observe(request_json())
+    world.open_bridge(view(state=RequestState.RUNNING, attempt=1))
+    world.store.requests.gone(WORK, UID)
+    await world.settle()
+    assert not world.store.requests.finished_with(WORK)
+
+    world.store.instances.gone(ALPHA, "uid-alpha")
+    world.store.bridges.closed(ALPHA)
+    await world.settle()
+    world.store.instances.drop(ALPHA)
+
+    assert ("Request", "work") in await world.looks()
+    assert world.store.requests.finished_with(WORK)
+    world.store.requests.drop(WORK)
+    world.store.instances.drop(ALPHA)
+    assert world.store.instances.keys() == []
+
+
+@on_virtual_time
+async def test_an_open_request_keeps_what_a_bridge_said_of_it_when_its_instance_is_gone() -> None:
+    world = World()
+    world.store.instances.observe(instance_json())
+    world.store.requests.observe(request_json())
+    world.open_bridge(view(state=RequestState.RUNNING, attempt=1))
+
+    world.store.instances.gone(ALPHA, "uid-alpha")
+    world.store.instances.drop(ALPHA)
+
+    snapshot = world.store.requests.snapshot(WORK)
+    assert snapshot is not None
+    assert snapshot.bridge_view is not None
+
+
+@on_virtual_time
+async def test_claims_that_only_carry_the_label_of_an_instance_are_not_kept() -> None:
+    world = World()
+    world.store.instances.observe(instance_json())
+    record = world.store._index.instances[ALPHA]
+    for number in range(50):
+        claim = child("claim", uid=f"c{number}", name=f"mine-{number}", version=str(100 + number), phase="Bound")
+        world.store.children.observe_claim(claim)
+        if number % 2:
+            world.store.children.forget_claim(claim)
+    world.store.children.observe_claim(
+        child("claim", uid="q", name="efrit-alpha-queue", version="300", phase="Bound")
+    )
+    await world.settle()
+
+    snapshot = world.store.instances.snapshot(ALPHA)
+    assert snapshot is not None
+    assert [claim.name for claim in snapshot.claims] == ["efrit-alpha-queue"]
+    assert len(record.children_seen) == 1

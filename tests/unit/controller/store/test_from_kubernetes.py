@@ -1,0 +1,92 @@
+"""watch/views.py: what is read of pods, StatefulSets and claims, however little they say."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from efrit.controller.store.from_kubernetes import claim_view, moment, pod_view, statefulset_view
+from tests.unit.controller.manifests.test_pod import statefulset
+
+META: dict[str, Any] = {"name": "x", "namespace": "team", "uid": "u"}
+TIME = "2026-03-01T12:00:00Z"
+
+
+def test_a_bare_pod_is_pending_without_an_address() -> None:
+    view = pod_view({"metadata": META})
+
+    assert (view.phase, view.ip, view.deleting, view.bridge_port) == ("Pending", None, False, 8443)
+
+
+def test_a_running_pod_is_read_whole() -> None:
+    view = pod_view(
+        {
+            "metadata": {**META, "creationTimestamp": TIME, "deletionTimestamp": TIME, "resourceVersion": "7"},
+            "spec": statefulset()["spec"]["template"]["spec"],
+            "status": {"phase": "Running", "podIP": "10.0.0.1", "startTime": TIME},
+        }
+    )
+
+    at = datetime(2026, 3, 1, 12, tzinfo=UTC)
+    assert (view.phase, view.ip, view.deleting, view.created, view.started) == ("Running", "10.0.0.1", True, at, at)
+    assert (view.image, view.bridge_port) == ("example.org/efrit-emacs:30", 8443)
+
+
+def test_the_port_of_the_bridge_is_the_one_the_pod_names() -> None:
+    spec = {"initContainers": [{"name": "bridge", "ports": [{"name": "bridge", "containerPort": 9000}]}]}
+
+    assert pod_view({"metadata": META, "spec": spec}).bridge_port == 9000
+
+
+def test_the_scheduler_speaks_only_when_it_found_no_node() -> None:
+    def scheduled(**condition: str) -> str | None:
+        conditions = [{"type": "Ready", "status": "False"}, {"type": "PodScheduled", **condition}]
+        return pod_view({"metadata": META, "status": {"conditions": conditions}}).unschedulable
+
+    assert scheduled(status="True", message="fine") is None
+    assert scheduled(status="False", message="no nodes", reason="Unschedulable") == "no nodes"
+    assert scheduled(status="False", reason="SchedulingGated") == "SchedulingGated"
+
+
+def test_containers_are_read_with_what_they_wait_for_and_how_they_ended() -> None:
+    statuses = {
+        "initContainerStatuses": [{"name": "bridge", "ready": True, "state": {"running": {}}}],
+        "containerStatuses": [
+            {
+                "name": "emacs",
+                "restartCount": 3,
+                "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}},
+                "lastState": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}},
+            }
+        ],
+    }
+
+    bridge, emacs = pod_view({"metadata": META, "status": statuses}).containers
+
+    assert (bridge.name, bridge.ready, bridge.running, bridge.waiting_reason) == ("bridge", True, True, None)
+    assert (emacs.restarts, emacs.waiting_reason, emacs.waiting_message) == (3, "CrashLoopBackOff", "back-off")
+    assert (emacs.last_exit_code, emacs.last_exit_reason) == (137, "OOMKilled")
+
+
+def test_a_statefulset_is_read_with_its_hashes() -> None:
+    annotations = {"efrit.dev/children-hash": "c", "efrit.dev/template-hash": "t"}
+
+    view = statefulset_view({"metadata": {**META, "annotations": annotations}, "spec": {"replicas": 0}})
+
+    assert (view.replicas, view.children_hash, view.template_hash, view.deleting) == (0, "c", "t", False)
+
+
+def test_a_statefulset_that_names_no_replicas_has_one() -> None:
+    view = statefulset_view({"metadata": META})
+
+    assert (view.replicas, view.children_hash) == (1, None)
+
+
+def test_a_claim_is_pending_until_it_says_otherwise() -> None:
+    assert claim_view({"metadata": META}).phase == "Pending"
+    assert claim_view({"metadata": META, "status": {"phase": "Bound"}}).phase == "Bound"
+
+
+def test_a_time_that_is_not_there_is_none() -> None:
+    assert moment(None) is None
+    assert moment("") is None

@@ -1,0 +1,214 @@
+"""watch/plan_homes.py and what the store makes of it: which open plans an instance has."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from efrit.controller.model.snapshots import InstanceSnapshot
+from efrit.controller.store.plan_homes import Home, PlanCount, PlanHomes
+from tests.unit.controller.factory import (
+    NAMESPACE,
+    NOW,
+    final_status,
+    instance_json,
+    part_json,
+    plan_json,
+    request_json,
+    seconds,
+)
+from tests.unit.controller.store.test_store import World
+from tests.unit.controller.virtual_time import elapse, on_virtual_time
+
+ALPHA = (NAMESPACE, "alpha")
+BETA = (NAMESPACE, "beta")
+APP = (NAMESPACE, "app")
+POOLED: dict[str, Any] = {"target": None, "poolRef": {"name": "many"}}
+LOOK = ("Instance", "alpha")
+
+KEYS = st.tuples(st.just(NAMESPACE), st.sampled_from("abcd"))
+HOMES = st.one_of(st.none(), st.builds(Home, st.sampled_from(["instance", "pool"]), KEYS))
+
+
+@given(st.lists(st.tuples(KEYS, HOMES, st.booleans())))
+def test_it_agrees_with_counting(steps: list[tuple[tuple[str, str], Home | None, bool]]) -> None:
+    homes, expected = PlanHomes(), {}
+    for plan, home, suspended in steps:
+        before = Counter(expected.values())
+        if home is None:
+            expected.pop(plan, None)
+        else:
+            expected[plan] = home, suspended
+        after = Counter(expected.values())
+        changed = {place for (place, _), _ in (before - after).items() | (after - before).items()}
+        assert homes.file(plan, home, suspended=suspended) == changed
+        for place, _ in after:
+            assert homes.count(place) == PlanCount(after[place, False], after[place, True])
+
+
+def snapshot(world: World, key: tuple[str, str] = ALPHA) -> InstanceSnapshot:
+    found = world.store.instances.snapshot(key)
+    assert found is not None
+    return found
+
+
+def counts(world: World, key: tuple[str, str] = ALPHA) -> tuple[int, int]:
+    found = snapshot(world, key)
+    return found.active_plans, found.suspended_plans
+
+
+def world(*, listed: bool = True) -> World:
+    made = World()
+    for name in ("alpha", "beta"):
+        made.store.instances.observe(instance_json(name, labels={"efrit.dev/pool": "many"}))
+    if listed:
+        made.store.first_list_complete(None)
+    return made
+
+
+@on_virtual_time
+async def test_open_plans_count_at_their_instance_and_suspended_ones_apart() -> None:
+    made = world()
+    for name, spec in (("a", {}), ("b", {"suspend": True}), ("c", {"suspend": True, "cancel": True})):
+        made.store.plans.observe(plan_json(name, **spec))
+    made.store.plans.observe(plan_json("d", status={"phase": "Failed"}))
+
+    assert counts(made) == (2, 1)
+    assert counts(made, BETA) == (0, 0)
+
+
+@on_virtual_time
+async def test_a_plan_that_is_suspended_resumed_ended_or_deleted_is_counted_anew() -> None:
+    made, plans = world(), None
+    plans = made.store.plans
+    plans.observe(plan_json())
+    assert counts(made) == (1, 0)
+    plans.observe(plan_json(version="31", suspend=True))
+    assert counts(made) == (0, 1)
+    plans.observe(plan_json(version="32"))
+    assert counts(made) == (1, 0)
+    plans.observe(plan_json(version="33", status={"phase": "Succeeded"}))
+    assert counts(made) == (0, 0)
+    plans.observe(plan_json(uid="uid-second", version="40"))
+    assert counts(made) == (1, 0)
+    plans.gone(APP, "uid-second")
+    assert counts(made) == (0, 0)
+
+
+@on_virtual_time
+async def test_a_plan_of_a_pool_counts_where_its_first_request_was_bound() -> None:
+    made = world()
+    made.store.plans.observe(plan_json(**POOLED))
+    made.store.plans.listed(APP, "uid-app", [])
+    assert counts(made, BETA) == (0, 0)
+
+    made.store.requests.observe(part_json("one", target=None, status={"instanceName": "beta"}))
+    made.store.requests.observe(
+        part_json("one", target=None, version="21", status=final_status(instance_name="beta"))
+    )
+
+    assert (counts(made), counts(made, BETA)) == ((0, 0), (1, 0))
+
+
+@on_virtual_time
+async def test_a_pools_plan_from_before_the_start_may_live_on_any_member_until_its_requests_are_listed() -> None:
+    made = world(listed=False)
+    made.store.plans.observe(plan_json(**POOLED))
+    made.store.first_list_complete(None)
+    await made.settle()
+    assert not snapshot(made).listed
+    assert not snapshot(made, BETA).listed
+
+    made.store.plans.listed(APP, "uid-app", [part_json("one", status=final_status(instance_name="beta"))])
+
+    assert {("Instance", "alpha"), ("Instance", "beta")} <= await made.looks()
+    assert snapshot(made).listed
+    assert snapshot(made, BETA).listed
+    assert (counts(made), counts(made, BETA)) == ((0, 0), (1, 0))
+
+
+@on_virtual_time
+async def test_a_pools_plan_from_after_the_start_keeps_nobody_waiting() -> None:
+    made = world()
+
+    made.store.plans.observe(plan_json(**POOLED))
+
+    assert snapshot(made).listed
+
+
+@on_virtual_time
+async def test_nothing_is_known_to_be_listed_before_the_first_list_is_complete() -> None:
+    made = world(listed=False)
+    assert not snapshot(made).listed
+
+    made.store.first_list_complete("other")
+    assert not snapshot(made).listed
+    await made.settle()
+
+    made.store.first_list_complete(NAMESPACE)
+    assert snapshot(made).listed
+    assert LOOK in await made.looks()
+
+
+@on_virtual_time
+async def test_the_end_of_the_last_plan_starts_the_time_of_idleness() -> None:
+    for ending in (
+        {"status": {"phase": "Succeeded"}},
+        {"suspend": True},
+    ):
+        made = world()
+        made.store.plans.observe(plan_json())
+        await elapse(500)
+        await made.settle()
+
+        made.store.plans.observe(plan_json(version="31", **ending))
+
+        assert snapshot(made).last_activity == made.now()
+        assert LOOK in await made.looks(within=2)
+
+
+@on_virtual_time
+async def test_the_end_of_a_suspended_plan_starts_the_time_of_idleness() -> None:
+    made = world()
+    made.store.plans.observe(plan_json(suspend=True))
+    await elapse(500)
+
+    made.store.plans.gone(APP, "uid-app")
+
+    assert snapshot(made).last_activity == made.now()
+
+
+@on_virtual_time
+async def test_a_request_that_is_deleted_after_a_long_wait_starts_the_time_of_idleness() -> None:
+    made = world()
+    made.store.requests.observe(request_json(created=NOW))
+    await elapse(500)
+
+    made.store.requests.gone((NAMESPACE, "work"), "uid-work")
+
+    assert snapshot(made).last_activity == NOW + seconds(500)
+
+
+@on_virtual_time
+async def test_a_plan_that_goes_on_wakes_its_sleeping_instance() -> None:
+    made = World()
+    made.store.instances.observe(instance_json(status={"suspendedIdle": True}))
+    made.store.plans.observe(plan_json(suspend=True))
+    await made.settle()
+
+    made.store.plans.observe(plan_json(version="31"))
+
+    assert LOOK in await made.looks()
+
+
+@on_virtual_time
+async def test_a_decision_about_an_instance_costs_no_scan_of_ten_thousand_plans() -> None:
+    made = world()
+    for number in range(10_000):
+        made.store.plans.observe(plan_json(f"p{number}", target="alpha" if number % 2 else "beta"))
+    made.store.plans._records = None  # type: ignore[assignment]
+
+    assert counts(made) == (5_000, 0)

@@ -1,0 +1,203 @@
+"""watch/plans.py: what is remembered of plans and their requests, and which changes make a plan be looked at."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.unit.controller.factory import NAMESPACE, final_status, instance_json, part, part_json, plan_json
+from tests.unit.controller.store.test_store import World
+from tests.unit.controller.virtual_time import on_virtual_time
+
+APP = (NAMESPACE, "app")
+LOOK = ("Plan", "app")
+
+
+def known(*parts: Any, **given: Any) -> World:
+    """A world with a plan whose requests are listed."""
+    world = World()
+    world.store.plans.observe(plan_json(**given))
+    world.store.plans.listed(APP, "uid-app", parts)
+    return world
+
+
+def names(world: World) -> set[str] | None:
+    snapshot = world.store.plans.snapshot(APP)
+    assert snapshot is not None
+    return None if snapshot.requests is None else set(snapshot.requests)
+
+
+@on_virtual_time
+async def test_a_plan_is_looked_at_and_nobody_has_asked_for_its_requests_yet() -> None:
+    world = World()
+    world.store.plans.observe(plan_json())
+
+    assert await world.looks() == {LOOK}
+    assert names(world) is None
+
+
+@on_virtual_time
+async def test_requests_that_are_listed_are_the_plans_and_no_others_are() -> None:
+    world = known(part_json("one"), part_json("foreign", plan_uid="uid-other"))
+
+    assert names(world) == {"one"}
+
+
+@on_virtual_time
+async def test_the_end_of_a_request_is_looked_at_and_kept_though_nobody_watches_it() -> None:
+    world = known(part_json("one"))
+    await world.looks()
+
+    world.store.requests.observe(part_json("one", version="21", status=final_status()))
+
+    assert LOOK in await world.looks()
+    snapshot = world.store.plans.snapshot(APP)
+    assert snapshot is not None
+    assert snapshot.requests is not None
+    assert snapshot.requests["one"].status.phase == "Succeeded"
+
+
+@on_virtual_time
+async def test_how_far_a_request_has_come_is_no_reason_to_look() -> None:
+    running = {"phase": "Running", "instanceName": "alpha", "progress": {"step": 1}}
+    world = known(part_json("one", status=running))
+    await world.looks()
+
+    world.store.requests.observe(part_json("one", version="21", status={**running, "progress": {"step": 2}}))
+
+    assert LOOK not in await world.looks()
+
+
+@on_virtual_time
+async def test_an_older_version_of_a_request_changes_nothing() -> None:
+    world = known(part_json("one", version="21", status=final_status()))
+
+    world.store.requests.observe(part_json("one", version="20"))
+
+    snapshot = world.store.plans.snapshot(APP)
+    assert snapshot is not None
+    assert snapshot.requests is not None
+    assert snapshot.requests["one"].status.phase == "Succeeded"
+
+
+@on_virtual_time
+async def test_a_request_that_is_deleted_is_the_plans_no_more() -> None:
+    world = known(part_json("one"))
+    world.store.requests.observe(part_json("one"))
+    await world.looks()
+
+    world.store.requests.gone((NAMESPACE, "one"), "uid-one")
+
+    assert LOOK in await world.looks()
+    assert names(world) == set()
+
+
+@on_virtual_time
+async def test_a_deleted_request_is_forgotten_though_the_store_has_no_record_of_it() -> None:
+    world = known(part_json("one", status=final_status()), part_json("two"))
+    await world.looks()
+
+    world.store.requests.gone((NAMESPACE, "one"), "uid-other")
+    assert names(world) == {"one", "two"}
+    world.store.requests.gone((NAMESPACE, "one"), "uid-one")
+
+    assert await world.looks() == {LOOK}
+    assert names(world) == {"two"}
+
+
+@on_virtual_time
+async def test_a_list_forgets_what_is_not_there_any_more() -> None:
+    world = known(part_json("one"), part_json("two"))
+
+    world.store.plans.requeue_open(anew=True)
+    assert names(world) is None
+    world.store.plans.listed(APP, "uid-app", [part_json("two")])
+
+    assert names(world) == {"two"}
+
+
+@on_virtual_time
+async def test_its_own_status_is_no_reason_to_look_but_what_the_spec_gained_is() -> None:
+    begun = {"phase": "Running", "startTime": "2026-03-01T12:00:00Z", "currentTask": "a"}
+    world = known(status=begun)
+    await world.looks()
+
+    world.store.plans.observe(plan_json(version="31", status={**begun, "currentTask": "b"}))
+    assert await world.looks() == set()
+
+    world.store.plans.observe(plan_json(version="32", generation=2, status=begun, amendments=["More."]))
+    assert await world.looks() == {LOOK}
+
+
+@on_virtual_time
+async def test_a_plan_made_anew_under_the_name_begins_without_the_old_ones_requests() -> None:
+    world = known(part_json("one"))
+
+    world.store.plans.observe(plan_json(uid="uid-second", version="40"))
+    world.store.requests.observe(part_json("one", version="41", status=final_status()))
+
+    assert names(world) is None
+    assert world.store.plans.open_uids() == {APP: "uid-second"}
+
+
+@on_virtual_time
+async def test_a_plan_that_left_is_verified_unless_it_is_known_to_be_final() -> None:
+    world = known()
+    world.store.plans.left(plan_json())
+    assert world.store.plans.must_verify(APP) == "uid-app"
+
+    world.store.plans.observe(plan_json(version="31", status={"phase": "Failed"}))
+    assert world.store.plans.must_verify(APP) is None
+    assert world.store.plans.finished_with(APP)
+
+
+@on_virtual_time
+async def test_a_final_plan_with_a_time_to_live_is_kept_in_mind() -> None:
+    world = known(status={"phase": "Succeeded"}, ttlSecondsAfterFinished=5)
+
+    assert not world.store.plans.finished_with(APP)
+
+
+@on_virtual_time
+async def test_a_plan_that_cannot_be_read_is_left_alone() -> None:
+    world = World()
+    world.store.plans.observe({"metadata": {"name": "app", "namespace": NAMESPACE}, "spec": {}})
+
+    assert world.store.plans.snapshot(APP) is None
+
+
+def home(world: World) -> str | None:
+    snapshot = world.store.plans.snapshot(APP)
+    assert snapshot is not None
+    return snapshot.target.metadata.name if snapshot.target is not None else None
+
+
+@on_virtual_time
+async def test_a_plan_lives_where_its_spec_its_status_or_its_first_request_says() -> None:
+    pooled: dict[str, Any] = {"target": None, "poolRef": {"name": "many"}}
+    for given, parts, lives in (
+        ({}, (), "alpha"),
+        ({"target": "nowhere"}, (), None),
+        ({**pooled, "status": {"instanceName": "beta"}}, (), "beta"),
+        (pooled, (part_json("one", target=None, status={"instanceName": "beta"}),), "beta"),
+        (pooled, (part_json("one", target=None),), "gamma"),
+    ):
+        world = known(*parts, **given)
+        for name, labels in (("alpha", {}), ("beta", {}), ("gamma", {"efrit.dev/pool": "many"})):
+            world.store.instances.observe(instance_json(name, labels=labels))
+        assert home(world) == lives
+
+
+@on_virtual_time
+async def test_a_refusal_holds_until_a_request_is_accepted() -> None:
+    world = known()
+    world.store.plans.refused(APP, "uid-app", "exceeded quota")
+    snapshot = world.store.plans.snapshot(APP)
+    assert snapshot is not None
+    assert snapshot.refusal is not None
+
+    world.store.plans.created(APP, "uid-app", part_json("one"))
+
+    snapshot = world.store.plans.snapshot(APP)
+    assert snapshot is not None
+    assert snapshot.refusal is None
+    assert snapshot.requests == {"one": part("one")}

@@ -1,0 +1,443 @@
+"""decide/final_status.py: the one final status, field by field."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given as property_of
+from hypothesis import strategies as st
+
+from efrit.api import RequestReason
+from efrit.api.request import MAX_INLINE_RESULT_CHARS, RequestStatus
+from efrit.controller.decide.final_status import NO_REASON_TEXT, answered, never_ran, unknown_end
+from efrit.controller.decide.status_limits import FULL, REDUCED, StatusLimits, cut
+from efrit.controller.manifests.result_secret import result_secret
+from efrit.controller.model.actions import Action, PatchStatus, StoreResult
+from efrit.protocol import Progress, Reason, RequestState
+from efrit.protocol.enums import FINAL_REASONS
+from tests.unit.controller.factory import (
+    NOW,
+    POD_UID,
+    Json,
+    condition,
+    of_kind,
+    request,
+    request_json,
+    response,
+    seconds,
+    the,
+    view,
+    written,
+)
+
+INLINE = MAX_INLINE_RESULT_CHARS
+LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
+
+
+def answer(
+    given: Any = None, *, queue_timeout: bool = False, limits: StatusLimits = FULL, **fields: Any
+) -> list[Action]:
+    told = view(state=RequestState.ANSWERED, queued_time=NOW - seconds(3))
+    return answered(
+        given or request(),
+        told,
+        response(**fields),
+        NOW,
+        pod_uid=POD_UID,
+        instance_name="alpha",
+        queue_timeout=queue_timeout,
+        limits=limits,
+    )
+
+
+def large(text: str, **fields: Any) -> list[Action]:
+    data = text.encode()
+    return answer(result=text, sha256=hashlib.sha256(data).hexdigest(), result_bytes=len(data), **fields)
+
+
+def test_a_success_fills_the_whole_status() -> None:
+    status = written(answer(result="2", output="printed", messages="said", attempt=1))
+
+    assert {key: value for key, value in status.items() if key != "conditions"} == {
+        "phase": "Succeeded",
+        "reason": "Succeeded",
+        "outcome": "Success",
+        "result": "2",
+        "truncated": False,
+        "output": "printed",
+        "messages": "said",
+        "instanceName": "alpha",
+        "podUID": POD_UID,
+        "attempt": 1,
+        "queuedTime": "2026-03-01T11:59:57.000000Z",
+        "startTime": "2026-03-01T11:59:58.000000Z",
+        "completionTime": "2026-03-01T12:00:00.000000Z",
+        "executionSeconds": 1.5,
+    }
+
+
+def test_a_success_sets_both_conditions_with_one_reason() -> None:
+    status = written(answer(result="2"))
+
+    assert condition(status, "Complete") == ("True", "Succeeded", "The work is done.")
+    assert condition(status, "Succeeded") == ("True", "Succeeded", "The work is done.")
+
+
+def test_an_error_keeps_the_lisp_symbol_and_sentence() -> None:
+    status = written(answer(reason=Reason.EVAL_ERROR, error="Symbol's value is void: x", error_code="void-variable"))
+
+    assert (status["phase"], status["reason"], status["outcome"]) == ("Failed", "EvalError", "Failure")
+    assert status["error"] == {"code": "void-variable", "message": "Symbol's value is void: x"}
+    assert condition(status, "Complete") == ("True", "EvalError", "Symbol's value is void: x")
+    assert condition(status, "Succeeded") == ("False", "EvalError", "Symbol's value is void: x")
+    assert "result" not in status
+
+
+@pytest.mark.parametrize("reason", [each for each in FINAL_REASONS if each != Reason.SUCCEEDED])
+def test_an_error_without_words_gets_the_words_of_its_reason(reason: Reason) -> None:
+    status = written(answer(reason=reason))
+
+    assert status["error"] == {"code": reason.value, "message": NO_REASON_TEXT[reason]}
+    assert status["phase"] == "Failed"
+
+
+def test_a_partial_answer_is_not_called_a_success() -> None:
+    status = written(answer(reason=Reason.SUCCEEDED, outcome="Partial", result="half"))
+
+    assert (status["phase"], status["outcome"], status["result"]) == ("Failed", "Partial", "half")
+    assert condition(status, "Succeeded")[0] == "False"
+    assert condition(status, "Complete")[0] == "True"
+
+
+def test_work_that_never_started_has_no_start_and_no_duration() -> None:
+    status = written(answer(reason=Reason.CANCELLED, started=None, attempt=0, execution_time=0))
+
+    assert "startTime" not in status
+    assert "executionSeconds" not in status
+
+
+def test_a_withdrawal_for_the_queue_timeout_ends_timed_out() -> None:
+    given = request(queueTimeoutSeconds=7)
+
+    status = written(answer(given, queue_timeout=True, reason=Reason.CANCELLED, started=None, error="Cancelled."))
+
+    assert status["reason"] == "TimedOut"
+    assert status["error"]["code"] == "TimedOut"
+    assert "spec.queueTimeoutSeconds (7 s) and never ran" in status["error"]["message"]
+
+
+def test_work_stopped_while_it_ran_was_not_a_queue_timeout() -> None:
+    given = request(queueTimeoutSeconds=7)
+
+    assert written(answer(given, queue_timeout=True, reason=Reason.CANCELLED))["reason"] == "Cancelled"
+
+
+def test_an_error_told_before_is_gone_after_a_success() -> None:
+    given = request(status={"phase": "Running", "error": {"code": "x", "message": "y"}})
+
+    status = written(answer(given, result="2"))
+
+    assert "error" not in status
+
+
+def test_what_the_status_had_is_given_along_so_that_it_can_be_removed() -> None:
+    given = request(status={"phase": "Running", "progress": {"step": 3}})
+
+    assert the(answer(given, result="2"), PatchStatus).old["progress"] == {"step": 3}
+
+
+def test_the_queued_time_written_before_stays_where_the_bridge_names_none() -> None:
+    given = request(status={"phase": "Queued", "queuedTime": "2026-03-01T11:00:00.000000Z"})
+    told = view(state=RequestState.ANSWERED)
+
+    actions = answered(
+        given, told, response(result="2"), NOW, pod_uid=None, instance_name="alpha", queue_timeout=False
+    )
+
+    assert written(actions)["queuedTime"] == "2026-03-01T11:00:00.000000Z"
+    assert "podUID" not in written(actions)
+
+
+def test_an_empty_result_is_a_result() -> None:
+    status = written(answer(result=""))
+
+    assert (status["result"], status["truncated"]) == ("", False)
+
+
+def test_a_result_cut_by_emacs_says_so() -> None:
+    status = written(answer(result="abc", truncated=True, result_bytes=9_999_999))
+
+    assert (status["result"], status["truncated"]) == ("abc", True)
+    assert "resultRef" not in status
+
+
+# Large results.
+
+
+def test_a_secret_with_the_beginning_that_emacs_had_room_for_has_no_digest_of_the_whole() -> None:
+    beginning = "x" * (INLINE + 1)
+
+    actions = answer(result=beginning, truncated=True, sha256="a" * 64, result_bytes=9_999_999)
+
+    secret, status = the(actions, StoreResult).manifest, written(actions)
+    assert base64.b64decode(secret["data"]["result"]).decode() == beginning
+    assert (status["resultRef"]["bytes"], status["resultRef"]["sha256"]) == (9_999_999, "")
+    assert status["truncated"] is True
+
+
+def test_a_result_of_exactly_32_kib_stays_inline() -> None:
+    actions = large("x" * INLINE)
+
+    assert of_kind(actions, StoreResult) == []
+    assert (written(actions)["result"], written(actions)["truncated"]) == ("x" * INLINE, False)
+
+
+def test_a_larger_result_lies_whole_in_a_secret() -> None:
+    text = "x" * (INLINE + 1)
+
+    actions = large(text)
+
+    secret, status = the(actions, StoreResult).manifest, written(actions)
+    assert base64.b64decode(secret["data"]["result"]).decode() == text
+    assert status["resultRef"] == {
+        "secretName": "efrit-result-uid-work",
+        "key": "result",
+        "bytes": INLINE + 1,
+        "sha256": hashlib.sha256(text.encode()).hexdigest(),
+    }
+    assert (status["result"], status["truncated"]) == ("x" * INLINE, True)
+
+
+def test_the_limit_counts_bytes_and_cuts_between_characters() -> None:
+    actions = large("é" * 20_000)
+
+    result = written(actions)["result"]
+    assert result == "é" * (INLINE // 2)
+    assert len(result.encode()) == INLINE
+
+
+def test_a_character_across_the_limit_is_left_out_whole() -> None:
+    result = written(large("x" + "é" * 20_000))["result"]
+
+    assert len(result.encode()) == INLINE - 1
+    assert result.endswith("é")
+
+
+def test_a_result_on_the_workspace_is_named_by_its_path_and_costs_no_secret() -> None:
+    path = "/workspace/.efrit/results/uid-work.txt"
+
+    actions = answer(result="begin", result_path=path, result_bytes=900_000, sha256="a" * 64)
+
+    assert of_kind(actions, StoreResult) == []
+    status = written(actions)
+    assert status["resultRef"] == {"workspacePath": path, "bytes": 900_000, "sha256": "a" * 64}
+    assert (status["result"], status["truncated"]) == ("begin", True)
+
+
+def test_the_secret_of_a_result_goes_with_its_request() -> None:
+    secret = result_secret(request(), "text")
+
+    assert secret["metadata"]["ownerReferences"] == [
+        {
+            "apiVersion": "efrit.dev/v1alpha1",
+            "kind": "EfritRequest",
+            "name": "work",
+            "uid": "uid-work",
+            "controller": True,
+        }
+    ]
+    assert (secret["metadata"]["namespace"], secret["immutable"]) == ("team", True)
+
+
+def test_the_end_of_a_command_tells_its_session_its_progress_and_what_the_model_cost() -> None:
+    status = written(
+        answer(
+            reason=Reason.INPUT_REQUIRED,
+            outcome="Partial",
+            result="so far",
+            session={"id": "s-1", "status": "need-input", "question": "Which file?"},
+            progress={"step": 3, "message": "asking", "tool_calls": 7, "tokens": 900},
+            usage={"input_tokens": 800, "output_tokens": 100, "model_calls": 4, "model_errors": {"529": 1}},
+        )
+    )
+
+    assert (status["phase"], status["outcome"], status["result"]) == ("Failed", "Partial", "so far")
+    assert condition(status, "Complete") == ("True", "InputRequired", "Which file?")
+    assert condition(status, "Succeeded") == ("False", "InputRequired", "Which file?")
+    assert status["session"] == {"id": "s-1", "status": "need-input", "question": "Which file?"}
+    assert status["progress"] == {"step": 3, "message": "asking", "toolCalls": 7, "tokens": 900}
+    assert status["usage"] == {
+        "inputTokens": 800,
+        "outputTokens": 100,
+        "cacheReadTokens": 0,
+        "cacheWriteTokens": 0,
+        "modelCalls": 4,
+        "modelErrors": {"529": 1},
+    }
+
+
+def test_what_an_answer_does_not_tell_stays_as_it_was_told_last() -> None:
+    known = {"progress": {"step": 1, "toolCalls": 2}, "session": {"id": "s-1", "status": "continue"}}
+    running = request(status={"phase": "Running", **known})
+
+    status = written(answer(running, reason=Reason.INTERRUPTED))
+    newer = answered(
+        running,
+        view(state=RequestState.ANSWERED, progress=Progress(step=2, tool_calls=3)),
+        response(reason=Reason.INTERRUPTED),
+        NOW,
+        pod_uid=POD_UID,
+        instance_name="alpha",
+        queue_timeout=False,
+    )
+
+    assert {key: status[key] for key in known} == known
+    assert written(newer)["progress"] == {"step": 2, "toolCalls": 3}
+
+
+def test_long_words_of_a_command_are_cut_to_their_room() -> None:
+    long = "ä" * 10_000
+    told = {"session": {"id": "s", "status": "need-input", "question": long}, "progress": {"message": long}}
+
+    for limits in (FULL, REDUCED):
+        status = written(answer(reason=Reason.INPUT_REQUIRED, limits=limits, **told))
+        RequestStatus.model_validate(status)
+        assert status["session"]["question"] == cut(long, limits.error)
+        assert status["progress"]["message"] == cut(long, limits.message)
+
+
+def test_two_requests_of_one_name_have_secrets_of_their_own() -> None:
+    names = {result_secret(request(uid=uid), "text")["metadata"]["name"] for uid in ("a", "b")}
+
+    assert len(names) == 2
+
+
+@pytest.mark.parametrize("name", ["short", "x" * 63, "x" * 200, "x" * 62 + "-y", "x" * 61 + ".-y", "a.b-c"])
+def test_the_label_of_a_result_is_a_valid_label_for_every_name(name: str) -> None:
+    label = result_secret(request(name), "text")["metadata"]["labels"]["efrit.dev/request"]
+
+    assert LABEL_VALUE.fullmatch(label)
+    assert name.startswith(label)
+
+
+@property_of(st.text(), st.integers(0, 40))
+def test_cutting_gives_the_longest_beginning_that_fits(text: str, limit: int) -> None:
+    beginning = cut(text, limit)
+
+    assert text.startswith(beginning)
+    assert len(beginning.encode()) <= limit
+    rest = text[len(beginning) :]
+    assert not rest or len((beginning + rest[0]).encode()) > limit
+
+
+# What Emacs printed and looked like.
+
+
+def test_output_and_messages_are_bounded() -> None:
+    status = written(answer(result="2", output="é" * 50_000, messages="m" * 50_000))
+
+    assert len(status["output"].encode()) <= 8_192 + 256
+    assert len(status["messages"].encode()) <= 8_192 + 256
+
+
+def test_long_error_texts_are_bounded() -> None:
+    status = written(answer(reason=Reason.EVAL_ERROR, error="e" * 100_000, error_code="c" * 1000))
+
+    assert len(status["error"]["message"]) == 8_192
+    assert len(status["error"]["code"]) == 256
+    assert len(condition(status, "Complete")[2]) == 1024
+
+
+def test_an_object_without_room_gets_the_same_end_in_few_bytes_and_the_whole_result_in_a_secret() -> None:
+    long = {"output": "<" * 9000, "messages": "<" * 9000, "error": "<" * 9000, "context": {"current_buffer": "b"}}
+    actions = large("<" * 30_000, reason=Reason.EVAL_ERROR, limits=REDUCED, **long)
+
+    status = written(actions)
+    assert (status["phase"], status["reason"], status["outcome"]) == ("Failed", "EvalError", "Failure")
+    assert base64.b64decode(the(actions, StoreResult).manifest["data"]["result"]).decode() == "<" * 30_000
+    assert (len(status["result"]), status["truncated"], status["resultRef"]["bytes"]) == (256, True, 30_000)
+    assert "Status truncated" in condition(status, "Complete")[2]
+    # Six bytes for each: that is how the API server writes a < down.
+    assert len(json.dumps(status).replace("<", "123456")) < 16_000
+
+
+def test_a_small_answer_is_whole_in_an_object_without_room() -> None:
+    full, reduced = (written(answer(result="2", output="printed", limits=limits)) for limits in (FULL, REDUCED))
+
+    assert {**reduced, "conditions": []} == {**full, "conditions": []}
+
+
+def test_the_context_is_taken_over_field_by_field() -> None:
+    context: Json = {
+        "current_buffer": "*scratch*",
+        "buffers": ["*scratch*", "notes.org"],
+        "buffer_count": 2,
+        "cursor_position": 17,
+        "major_mode": "lisp-interaction-mode",
+        "default_directory": "/workspace/",
+        "emacs_version": "30.1",
+    }
+
+    assert written(answer(result="2", context=context))["context"] == {
+        "currentBuffer": "*scratch*",
+        "buffers": ["*scratch*", "notes.org"],
+        "bufferCount": 2,
+        "cursorPosition": 17,
+        "majorMode": "lisp-interaction-mode",
+        "defaultDirectory": "/workspace/",
+        "emacsVersion": "30.1",
+    }
+
+
+@pytest.mark.parametrize(
+    ("context", "expected"),
+    [
+        ({}, {"buffers": []}),
+        ({"buffers": "no list", "buffer_count": True, "current_buffer": 7}, {"buffers": []}),
+        ({"buffers": ["a", 1, None, "b"]}, {"buffers": ["a", "b"]}),
+        ({"major_mode": "m" * 999, "unknown": 1}, {"buffers": [], "majorMode": "m" * 256}),
+    ],
+)
+def test_a_context_of_another_shape_never_fails(context: Json, expected: Json) -> None:
+    assert written(answer(result="2", context=context))["context"] == expected
+
+
+def test_a_context_of_many_buffers_is_cut_at_two_hundred() -> None:
+    status = written(answer(result="2", context={"buffers": [f"b{n}" for n in range(500)], "buffer_count": 500}))
+
+    assert len(status["context"]["buffers"]) == 200
+    assert status["context"]["bufferCount"] == 500
+
+
+# Work that never ran.
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [RequestReason.REJECTED, RequestReason.CANCELLED, RequestReason.TIMED_OUT, RequestReason.MODEL_NOT_CONFIGURED],
+)
+def test_work_that_never_ran_ends_failed_with_its_reason(reason: RequestReason) -> None:
+    status = written(never_ran(request(), reason, "Why.", NOW))
+
+    assert (status["phase"], status["reason"], status["outcome"]) == ("Failed", reason.value, "Failure")
+    assert status["error"] == {"code": reason.value, "message": "Why."}
+    assert status["completionTime"] == "2026-03-01T12:00:00.000000Z"
+    assert "result" not in status
+
+
+def test_an_unknown_end_is_interrupted() -> None:
+    assert written(unknown_end(request(), "Gone.", NOW))["reason"] == "Interrupted"
+
+
+def test_every_final_status_fits_the_model_of_the_resource() -> None:
+    given = request_json()
+    given["status"] = written(
+        large("é" * 100_000, output="o" * 9000, messages="m" * 9000, context={"buffers": ["b" * 5000] * 300})
+    )
+
+    assert RequestStatus.model_validate(given["status"]).to_wire() == given["status"]

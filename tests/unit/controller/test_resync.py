@@ -1,0 +1,368 @@
+"""janitor.py: lists find what events did not tell."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from efrit.controller.act.kube import Kube
+from efrit.controller.model.keys import WorkKey
+from efrit.controller.resync import Resync
+from efrit.controller.store.store import Store
+from efrit.controller.work_queue import WorkQueue
+from efrit.errors import ApiForbidden, ApiNotFound, ApiUnavailable
+from tests.unit.controller.factory import CONFIG, NOW, final_status, instance_json, plan_json, request_json
+from tests.unit.controller.fake_api import FakeApi
+
+ROOT = "/apis/efrit.dev/v1alpha1/namespaces/team"
+PODS = "/api/v1/pods"
+KEY = ("team", "work")
+ALPHA = ("team", "alpha")
+POD = {
+    "metadata": {
+        "name": "efrit-alpha-0",
+        "namespace": "team",
+        "uid": "pod",
+        "labels": {"efrit.dev/instance": "alpha"},
+        "ownerReferences": [{"uid": "ss", "controller": True}],
+    }
+}
+STATEFULSET = {
+    "metadata": {
+        "name": "efrit-alpha",
+        "namespace": "team",
+        "uid": "ss",
+        "labels": {"efrit.dev/instance": "alpha"},
+        "ownerReferences": [{"uid": "uid-alpha", "controller": True}],
+    },
+    "spec": {"replicas": 1},
+}
+
+
+@dataclass
+class Stage:
+    janitor: Resync
+    store: Store
+    api: FakeApi
+
+
+@pytest.fixture
+async def stage(api: FakeApi, kube: Kube) -> Stage:
+    store = Store(WorkQueue(), CONFIG, lambda: NOW)
+    return Stage(Resync(kube, store, None, 60, 600), store, api)
+
+
+async def test_an_open_request_no_event_told_of_is_found(stage: Stage) -> None:
+    stage.api.put(f"{ROOT}/efritrequests/work", request_json())
+
+    await stage.janitor.sweep_requests()
+
+    assert stage.store.requests.open_uids() == {KEY: "uid-work"}
+
+
+async def test_an_open_plan_no_event_told_of_is_found_and_one_that_is_gone_is_verified(stage: Stage) -> None:
+    plans = stage.store.plans
+    stage.api.put(f"{ROOT}/efritplans/app", plan_json())
+    plans.observe(plan_json("lost"))
+
+    await stage.janitor.sweep_plans()
+
+    assert plans.open_uids() == {("team", "app"): "uid-app", ("team", "lost"): "uid-lost"}
+    assert plans.must_verify(("team", "lost")) == "uid-lost"
+    assert plans.must_verify(("team", "app")) is None
+
+
+async def test_final_plans_with_a_time_to_live_are_found(stage: Stage) -> None:
+    for name, spec in (("kept", {}), ("brief", {"ttlSecondsAfterFinished": 5})):
+        stage.api.put(f"{ROOT}/efritplans/{name}", plan_json(name, status=final_status(), **spec))
+
+    await stage.janitor.sweep_final()
+
+    assert stage.store.plans.snapshot(("team", "kept")) is None
+    assert stage.store.plans.snapshot(("team", "brief")) is not None
+
+
+async def test_only_open_requests_are_asked_for(stage: Stage) -> None:
+    stage.api.put(f"{ROOT}/efritrequests/work", request_json(status=final_status()))
+
+    await stage.janitor.sweep_requests()
+
+    assert stage.store.requests.snapshot(KEY) is None
+
+
+async def test_a_request_that_is_gone_without_an_event_must_be_verified(stage: Stage) -> None:
+    stage.store.requests.observe(request_json())
+
+    await stage.janitor.sweep_requests()
+
+    assert stage.store.requests.must_verify(KEY)
+
+
+async def test_a_request_that_is_there_need_not_be_verified(stage: Stage) -> None:
+    stage.store.requests.observe(stage.api.put(f"{ROOT}/efritrequests/work", request_json()))
+
+    await stage.janitor.sweep_requests()
+
+    assert not stage.store.requests.must_verify(KEY)
+
+
+async def test_a_request_made_anew_under_its_name_is_taken_in(stage: Stage) -> None:
+    stage.store.requests.observe(request_json(uid="old"))
+    stage.api.put(f"{ROOT}/efritrequests/work", request_json(uid="new"))
+
+    await stage.janitor.sweep_requests()
+
+    assert stage.store.requests.open_uids() == {KEY: "new"}
+
+
+async def test_a_final_request_is_finished_with_at_the_next_sweep(stage: Stage) -> None:
+    stage.store.requests.observe(request_json(status=final_status()))
+
+    await stage.janitor.sweep_requests()
+
+    assert stage.store.requests.finished_with(KEY)
+
+
+async def test_a_sweep_looks_again_at_every_open_request(api: FakeApi, kube: Kube) -> None:
+    looked = asyncio.Queue[WorkKey]()
+    queue = WorkQueue()
+    store = Store(queue, CONFIG, lambda: NOW)
+    work = asyncio.create_task(queue.run(looked.put, 1))
+    try:
+        store.requests.observe(api.put(f"{ROOT}/efritrequests/work", request_json()))
+        async with asyncio.timeout(30):
+            first = await looked.get()
+            await Resync(kube, store, None, 0.01, 600).sweep_requests()
+            assert await looked.get() == first
+    finally:
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
+
+
+async def test_an_instance_that_is_gone_without_an_event_is_forgotten(stage: Stage) -> None:
+    stage.store.instances.observe(instance_json())
+
+    await stage.janitor.sweep_instances()
+
+    assert stage.store.instances.snapshot(ALPHA) is None
+
+
+async def test_an_instance_no_event_told_of_is_found(stage: Stage) -> None:
+    stage.api.put(f"{ROOT}/efritinstances/alpha", instance_json())
+
+    await stage.janitor.sweep_instances()
+
+    assert stage.store.instances.snapshot(ALPHA) is not None
+
+
+def pod_of(store: Store) -> Any:
+    snapshot = store.instances.snapshot(ALPHA)
+    assert snapshot is not None
+    return snapshot.pod
+
+
+async def test_a_pod_that_is_gone_without_an_event_is_forgotten(stage: Stage) -> None:
+    stage.store.instances.observe(stage.api.put(f"{ROOT}/efritinstances/alpha", instance_json()))
+    stage.store.children.observe_pod(POD)
+
+    await stage.janitor.sweep_instances()
+
+    assert pod_of(stage.store) is None
+
+
+async def test_a_pod_no_event_told_of_is_found(stage: Stage) -> None:
+    stage.store.instances.observe(stage.api.put(f"{ROOT}/efritinstances/alpha", instance_json()))
+    stage.api.put("/apis/apps/v1/namespaces/team/statefulsets/efrit-alpha", STATEFULSET)
+    stage.api.put("/api/v1/namespaces/team/pods/efrit-alpha-0", {**POD, "status": {"podIP": "10.0.0.1"}})
+
+    await stage.janitor.sweep_instances()
+
+    assert pod_of(stage.store).ip == "10.0.0.1"
+
+
+async def test_an_instance_made_anew_while_the_lists_are_read_is_kept(stage: Stage) -> None:
+    stage.store.instances.observe(instance_json(uid="first", version="10"))
+    stage.api.put(f"{ROOT}/efritinstances/beta", instance_json("beta"))
+
+    sweeping = asyncio.create_task(stage.janitor.sweep_instances())
+    await stage.api.until(lambda: any(call.path.endswith("/efritinstances") for call in stage.api.calls))
+    stage.store.instances.observe(instance_json(uid="second", version="11"))
+    await sweeping
+
+    snapshot = stage.store.instances.snapshot(ALPHA)
+    assert snapshot is not None
+    assert snapshot.instance.metadata.uid == "second"
+
+
+async def test_a_pod_that_is_made_while_the_lists_are_read_is_kept(stage: Stage) -> None:
+    stage.store.instances.observe(stage.api.put(f"{ROOT}/efritinstances/alpha", instance_json()))
+    stage.api.put("/apis/apps/v1/namespaces/team/statefulsets/efrit-alpha", STATEFULSET)
+
+    sweeping = asyncio.create_task(stage.janitor.sweep_instances())
+    await stage.api.until(lambda: any(call.path == PODS for call in stage.api.calls))
+    stage.store.children.observe_pod(POD)
+    await sweeping
+
+    assert pod_of(stage.store) is not None
+
+
+async def test_final_requests_with_a_time_to_live_are_found(stage: Stage) -> None:
+    for name, phase, spec in (
+        ("old", "Succeeded", {"ttlSecondsAfterFinished": 60}),
+        ("failed", "Failed", {"ttlSecondsAfterFinished": 60}),
+        ("kept", "Succeeded", {}),
+        ("open", "Running", {"ttlSecondsAfterFinished": 60}),
+    ):
+        status = final_status(phase) if phase != "Running" else {"phase": phase}
+        stage.api.put(f"{ROOT}/efritrequests/{name}", request_json(name, status=status, **spec))
+
+    await stage.janitor.sweep_final()
+
+    assert {key[1] for key, _ in stage.store.requests.final_uids()} == {"old", "failed"}
+
+
+async def test_only_its_own_namespace_is_swept(api: FakeApi, kube: Kube) -> None:
+    janitor = Resync(kube, Store(WorkQueue(), CONFIG, lambda: NOW), "a", 60, 600)
+
+    await janitor.sweep_requests()
+
+    assert [call.path.split("/")[-2] for call in api.calls] == ["a"]
+
+
+async def test_all_that_requests_refer_to_is_known_before_the_first_is_looked_at(stage: Stage) -> None:
+    child = {"labels": POD["metadata"]["labels"], "namespace": "team", "uid": "u"}
+    stage.api.put(f"{ROOT}/efritinstances/alpha", instance_json())
+    stage.api.put("/api/v1/namespaces/team/pods/efrit-alpha-0", POD)
+    claim = {"metadata": {**child, "name": "efrit-alpha-queue"}}
+    stage.api.put("/api/v1/namespaces/team/persistentvolumeclaims/efrit-alpha-queue", claim)
+    stage.api.put("/apis/apps/v1/namespaces/team/statefulsets/efrit-alpha", STATEFULSET)
+
+    await stage.janitor.list_all()
+
+    known = stage.store.instances.snapshot(ALPHA)
+    assert known is not None
+    assert known.pod is not None
+    assert known.statefulset is not None
+    assert [each.name for each in known.claims] == ["efrit-alpha-queue"]
+
+
+async def test_open_requests_and_plans_are_known_before_anything_is_decided(stage: Stage) -> None:
+    stage.api.put(f"{ROOT}/efritinstances/alpha", instance_json())
+    stage.api.put(f"{ROOT}/efritrequests/work", request_json())
+    stage.api.put(f"{ROOT}/efritrequests/done", request_json("done", status=final_status()))
+    stage.api.put(f"{ROOT}/efritplans/app", plan_json())
+
+    await stage.janitor.list_all()
+
+    assert stage.store.requests.open_uids() == {KEY: "uid-work"}
+    assert stage.store.plans.open_uids() == {("team", "app"): "uid-app"}
+    assert stage.store.is_listed("team")
+
+
+async def test_a_namespace_counts_as_listed_only_when_every_page_of_every_kind_was_read(stage: Stage) -> None:
+    stage.api.page_size = 1
+    for name in ("one", "two"):
+        stage.api.put(f"{ROOT}/efritplans/{name}", plan_json(name))
+    stage.api.fail("GET", "/apis/efrit.dev/v1alpha1/efritplans", 503)
+
+    with pytest.raises(ApiUnavailable):
+        await stage.janitor.list_all()
+    assert not stage.store.is_listed("team")
+
+    await stage.janitor.list_all()
+    assert stage.store.is_listed("team")
+    assert len(stage.store.plans.open_uids()) == 2
+
+
+async def test_each_namespace_is_listed_on_its_own(api: FakeApi, kube: Kube) -> None:
+    store = Store(WorkQueue(), CONFIG, lambda: NOW)
+    api.fail("GET", "/apis/efrit.dev/v1alpha1/namespaces/b/efritrequests", 503)
+
+    await Resync(kube, store, "a", 60, 600).list_all()
+    with pytest.raises(ApiUnavailable):
+        await Resync(kube, store, "b", 60, 600).list_all()
+
+    assert store.is_listed("a")
+    assert not store.is_listed("b")
+
+
+async def test_only_what_is_seen_before_the_first_list_is_complete_may_be_older_than_the_controller(
+    stage: Stage,
+) -> None:
+    stage.api.put(f"{ROOT}/efritrequests/work", request_json())
+    await stage.janitor.list_all()
+    stage.store.requests.observe(request_json("later"))
+
+    known = stage.store.requests.snapshot(KEY)
+    later = stage.store.requests.snapshot(("team", "later"))
+
+    assert known is not None
+    assert later is not None
+    assert known.listed_at_start
+    assert not later.listed_at_start
+
+
+async def test_a_request_stays_listed_at_start_when_it_changes(stage: Stage) -> None:
+    stage.api.put(f"{ROOT}/efritrequests/work", request_json())
+    await stage.janitor.list_all()
+
+    stage.store.requests.observe(request_json(version="200", status={"phase": "Running"}))
+
+    known = stage.store.requests.snapshot(KEY)
+    assert known is not None
+    assert known.listed_at_start
+
+
+async def test_a_namespace_listed_again_is_rid_of_what_has_gone_and_leaves_others_alone(
+    api: FakeApi, kube: Kube
+) -> None:
+    store = Store(WorkQueue(), CONFIG, lambda: NOW)
+    janitor = Resync(kube, store, "team", 60, 600)
+    for name in ("kept", "gone"):
+        api.put(f"{ROOT}/efritinstances/{name}", instance_json(name))
+        api.put(f"{ROOT}/efritrequests/{name}", request_json(name))
+    await janitor.list_all()
+    elsewhere = instance_json("other")
+    elsewhere["metadata"]["namespace"] = "elsewhere"
+    store.instances.observe(elsewhere)
+    for plural in ("efritinstances", "efritrequests"):
+        del api.objects[f"{ROOT}/{plural}/gone"]
+
+    await janitor.list_all()
+
+    assert store.instances.snapshot(("team", "gone")) is None
+    assert store.instances.snapshot(("team", "kept")) is not None
+    assert store.instances.snapshot(("elsewhere", "other")) is not None
+    assert store.requests.must_verify(("team", "gone"))
+    assert not store.requests.must_verify(("team", "kept"))
+
+
+@pytest.mark.parametrize("status", [403, 404])
+async def test_a_sweep_that_is_refused_ends_the_sweeps_of_its_namespace(
+    status: int, api: FakeApi, kube: Kube, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("efrit.controller.resync.FIRST_SWEEP_SECONDS", 0)
+    api.fail("GET", f"{ROOT}/efritrequests", 503)
+    api.fail("GET", f"{ROOT}/efritrequests", status)
+
+    async with asyncio.timeout(60):
+        with pytest.raises((ApiForbidden, ApiNotFound)):
+            await Resync(kube, Store(WorkQueue(), CONFIG, lambda: NOW), "team", 0.01, 600).run()
+
+
+async def test_a_claim_that_is_gone_without_an_event_is_forgotten(stage: Stage) -> None:
+    stage.store.instances.observe(stage.api.put(f"{ROOT}/efritinstances/alpha", instance_json()))
+    labels = {"efrit.dev/instance": "alpha"}
+    for name in ("efrit-alpha-queue", "efrit-alpha-workspace"):
+        claim = {"metadata": {"name": name, "namespace": "team", "uid": name, "labels": labels}}
+        stage.store.children.observe_claim(claim)
+    stage.api.put("/api/v1/namespaces/team/persistentvolumeclaims/efrit-alpha-workspace", claim)
+
+    await stage.janitor.sweep_instances()
+
+    snapshot = stage.store.instances.snapshot(ALPHA)
+    assert snapshot is not None
+    assert [each.name for each in snapshot.claims] == ["efrit-alpha-workspace"]

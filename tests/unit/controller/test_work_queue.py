@@ -1,0 +1,374 @@
+"""watch/queue.py: no key is lost, none is worked on twice at a time, failures come back later and later."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from efrit.controller.model.keys import WorkKey
+from efrit.controller.work_queue import FIRST_BACKOFF_SECONDS, LAST_BACKOFF_SECONDS, WorkQueue
+from efrit.errors import ApiUnavailable
+from tests.unit.controller.virtual_time import elapse, now, on_virtual_time
+
+KEY = WorkKey("EfritRequest", "team", "work")
+OTHER = WorkKey("EfritRequest", "team", "other")
+WEEK = 7 * 86_400.0
+Work = Callable[[WorkKey], Awaitable[None]]
+
+
+@contextlib.asynccontextmanager
+async def running(queue: WorkQueue, work: Work, workers: int = 1) -> AsyncIterator[None]:
+    task = asyncio.create_task(queue.run(work, workers))
+    try:
+        yield
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+@dataclass
+class Looks:
+    """Remembers when each key was looked at; fails as often as it is told to."""
+
+    failures: int = 0
+    error: Callable[[], Exception] = lambda: ApiUnavailable("away")
+    times: dict[WorkKey, list[float]] = field(default_factory=dict)
+
+    async def __call__(self, key: WorkKey) -> None:
+        self.times.setdefault(key, []).append(now())
+        if self.failures:
+            self.failures -= 1
+            raise self.error()
+
+
+@on_virtual_time
+async def test_a_key_added_many_times_is_looked_at_once() -> None:
+    queue, looks = WorkQueue(), Looks()
+    for _ in range(5):
+        queue.add(KEY)
+
+    async with running(queue, looks):
+        await elapse(1)
+
+    assert looks.times == {KEY: [0]}
+
+
+@on_virtual_time
+async def test_keys_are_looked_at_in_the_order_they_came() -> None:
+    queue, seen = WorkQueue(), list[WorkKey]()
+    keys = [WorkKey("Kind", "team", str(number)) for number in range(5)]
+    for key in keys:
+        queue.add(key)
+
+    async def work(key: WorkKey) -> None:
+        seen.append(key)
+
+    async with running(queue, work):
+        await elapse(1)
+
+    assert seen == keys
+
+
+@on_virtual_time
+async def test_a_key_added_while_it_is_worked_on_is_looked_at_once_more() -> None:
+    queue, starts = WorkQueue(), list[float]()
+
+    async def work(key: WorkKey) -> None:
+        starts.append(now())
+        await elapse(10)
+
+    async with running(queue, work, workers=4):
+        queue.add(KEY)
+        await elapse(5)
+        queue.add(KEY)
+        queue.add(KEY)
+        await elapse(100)
+
+    assert starts == [0, 10]
+
+
+@on_virtual_time
+async def test_a_key_that_is_worked_on_does_not_keep_others_waiting() -> None:
+    queue, looks = WorkQueue(), Looks()
+
+    async def work(key: WorkKey) -> None:
+        await looks(key)
+        if key == KEY:
+            await elapse(1000)
+
+    async with running(queue, work, workers=2):
+        queue.add(KEY)
+        queue.add(OTHER)
+        await elapse(1)
+
+    assert looks.times == {KEY: [0], OTHER: [0]}
+
+
+@on_virtual_time
+async def test_a_key_comes_back_after_its_time() -> None:
+    queue, looks = WorkQueue(), Looks()
+
+    async with running(queue, looks):
+        queue.add_after(KEY, 5)
+        await elapse(100)
+
+    assert looks.times == {KEY: [5]}
+
+
+@pytest.mark.parametrize(("first", "second"), [(5, 20), (20, 5)])
+def test_of_two_wishes_the_earlier_stands(first: float, second: float) -> None:
+    @on_virtual_time
+    async def wish() -> None:
+        queue, looks = WorkQueue(), Looks()
+        async with running(queue, looks):
+            queue.add_after(KEY, first)
+            queue.add_after(KEY, second)
+            await elapse(100)
+        assert looks.times == {KEY: [5]}
+
+    wish()
+
+
+@pytest.mark.parametrize("delay", [0, -1])
+def test_a_wish_for_now_or_earlier_is_fulfilled_at_once(delay: float) -> None:
+    @on_virtual_time
+    async def wish() -> None:
+        queue, looks = WorkQueue(), Looks()
+        async with running(queue, looks):
+            queue.add_after(KEY, delay)
+            await elapse(1)
+        assert looks.times == {KEY: [0]}
+
+    wish()
+
+
+@on_virtual_time
+async def test_a_new_wish_counts_after_the_earlier_one_was_fulfilled() -> None:
+    queue, looks = WorkQueue(), Looks()
+
+    async with running(queue, looks):
+        queue.add_after(KEY, 5)
+        await elapse(6)
+        queue.add_after(KEY, 5)
+        await elapse(100)
+
+    assert looks.times == {KEY: [5, 11]}
+
+
+@on_virtual_time
+async def test_a_forgotten_key_does_not_come_back() -> None:
+    queue, looks = WorkQueue(), Looks()
+
+    async with running(queue, looks):
+        queue.add_after(KEY, 5)
+        queue.forget(KEY)
+        await elapse(100)
+
+    assert looks.times == {}
+
+
+@pytest.mark.parametrize("error", [ApiUnavailable("away"), RuntimeError("a bug")], ids=["expected", "unexpected"])
+def test_a_failure_comes_back_later_and_later_up_to_half_a_minute(error: Exception) -> None:
+    @on_virtual_time
+    async def fail() -> None:
+        queue, looks = WorkQueue(), Looks(failures=20, error=lambda: error)
+        async with running(queue, looks):
+            queue.add(KEY)
+            await elapse(3600)
+        (times,) = looks.times.values()
+        assert len(times) == 21
+        for number, (before, after) in enumerate(itertools.pairwise(times)):
+            backoff = min(FIRST_BACKOFF_SECONDS * 2**number, LAST_BACKOFF_SECONDS)
+            assert 0.75 * backoff <= after - before <= 1.25 * backoff + 1e-6
+        assert queue.failed == 20
+
+    fail()
+
+
+@on_virtual_time
+async def test_after_a_success_the_backoff_starts_anew() -> None:
+    queue, looks = WorkQueue(), Looks(failures=6)
+
+    async with running(queue, looks):
+        queue.add(KEY)
+        await elapse(100)
+        looks.failures = 1
+        queue.add(KEY)
+        await elapse(100)
+
+    times = looks.times[KEY]
+    assert times[-1] - times[-2] <= 1.25 * FIRST_BACKOFF_SECONDS + 1e-6
+
+
+@on_virtual_time
+async def test_a_failing_key_is_looked_at_at_once_when_something_new_is_known() -> None:
+    queue, looks = WorkQueue(), Looks(failures=8)
+
+    async with running(queue, looks):
+        queue.add(KEY)
+        await elapse(10)
+        queue.add(KEY)
+        await elapse(0.001)
+
+    assert looks.times[KEY][-1] == 10
+
+
+@on_virtual_time
+async def test_a_failing_key_does_not_stop_the_others() -> None:
+    queue, looks = WorkQueue(), Looks()
+
+    async def work(key: WorkKey) -> None:
+        await looks(key)
+        if key == KEY:
+            raise RuntimeError("a bug")
+
+    async with running(queue, work):
+        queue.add(KEY)
+        queue.add(OTHER)
+        await elapse(0.001)
+
+    assert looks.times[OTHER] == [0]
+
+
+@on_virtual_time
+async def test_the_depth_counts_keys_that_wait() -> None:
+    queue = WorkQueue()
+    queue.add(KEY)
+    queue.add(KEY)
+    queue.add_after(OTHER, 10)
+
+    assert len(queue) == 1
+
+
+# Whatever the schedule, no key is lost and none is worked on twice at a time.
+
+steps = st.lists(
+    st.tuples(
+        st.floats(0, 3),  # time before the step
+        st.integers(0, 3),  # which key
+        st.none() | st.floats(0, 5),  # None: add, else: add_after
+    ),
+    max_size=30,
+)
+pieces_of_work = st.lists(
+    st.tuples(st.floats(0, 4), st.sampled_from(["done", "expected", "unexpected"])), max_size=30
+)
+
+
+@settings(deadline=None)
+@given(steps=steps, work_done=pieces_of_work, workers=st.integers(1, 4))
+def test_no_schedule_loses_a_key_or_works_on_one_twice_at_a_time(
+    steps: list[tuple[float, int, float | None]], work_done: list[tuple[float, str]], workers: int
+) -> None:
+    active: set[WorkKey] = set()
+    doubled: set[WorkKey] = set()
+    journal: list[tuple[str, WorkKey]] = []
+    to_come = list(reversed(work_done))
+
+    async def work(key: WorkKey) -> None:
+        doubled.update(active & {key})
+        active.add(key)
+        journal.append(("look", key))
+        duration, end = to_come.pop() if to_come else (0.0, "done")
+        try:
+            await elapse(duration)
+        finally:
+            active.discard(key)
+        journal.append((end, key))
+        if end == "expected":
+            raise ApiUnavailable("away")
+        if end == "unexpected":
+            raise RuntimeError("a bug")
+
+    @on_virtual_time
+    async def schedule() -> None:
+        queue = WorkQueue()
+        async with running(queue, work, workers):
+            for pause, number, delay in steps:
+                await elapse(pause)
+                key = WorkKey("Kind", "team", str(number))
+                journal.append(("wish", key))
+                if delay is None:
+                    queue.add(key)
+                else:
+                    queue.add_after(key, delay)
+            await elapse(WEEK)
+            assert len(queue) == 0
+
+    schedule()
+
+    assert not doubled
+    assert not active
+    for key in {key for _, key in journal}:
+        story = [event for event, its in journal if its == key]
+        last_wish = len(story) - 1 - story[::-1].index("wish")
+        assert "look" in story[last_wish:], "a wish without a look after it"
+        assert story[-1] == "done", "the last look failed and did not come back"
+
+
+@on_virtual_time
+async def test_many_earlier_wishes_for_few_keys_leave_few_entries() -> None:
+    queue = WorkQueue()
+    keys = [WorkKey("EfritRequest", "team", f"work-{number}") for number in range(200)]
+
+    for sweep in range(60):
+        for number, key in enumerate(keys):
+            queue.add_after(key, 3600 - sweep - number / 1000)
+
+    assert queue.delayed_entries <= 2 * len(keys) + 64
+
+
+@on_virtual_time
+async def test_keys_that_are_forgotten_leave_no_entries() -> None:
+    queue = WorkQueue()
+    for number in range(10_000):
+        key = WorkKey("EfritRequest", "team", f"work-{number}")
+        queue.add_after(key, 3600)
+        queue.forget(key)
+
+    assert queue.delayed_entries <= 64
+
+
+@on_virtual_time
+async def test_compacting_keeps_the_times_of_all_keys() -> None:
+    queue, looks = WorkQueue(), Looks()
+    keys = [WorkKey("EfritRequest", "team", f"work-{number}") for number in range(100)]
+    for seconds in (3000, 2000, 1000):
+        for number, key in enumerate(keys):
+            queue.add_after(key, seconds + number)
+
+    async with running(queue, looks):
+        await elapse(4000)
+
+    assert looks.times == {key: [1000 + number] for number, key in enumerate(keys)}
+
+
+@on_virtual_time
+async def test_a_key_waits_as_long_as_the_api_server_asks() -> None:
+    queue, looks = WorkQueue(), Looks(failures=1, error=lambda: ApiUnavailable("429", retry_after=17))
+    queue.add(KEY)
+
+    async with running(queue, looks):
+        await elapse(60)
+
+    first, second = looks.times[KEY]
+    assert 17 <= second - first <= 17 * 1.3
+
+
+@on_virtual_time
+async def test_a_time_to_wait_beyond_reason_is_cut() -> None:
+    queue, looks = WorkQueue(), Looks(failures=1, error=lambda: ApiUnavailable("429", retry_after=86_400))
+    queue.add(KEY)
+
+    async with running(queue, looks):
+        await elapse(600)
+
+    assert len(looks.times[KEY]) == 2

@@ -1,0 +1,97 @@
+"""What a caller over HTTP needs for each tool: the permissions of its definition suffice, and each is required."""
+
+from typing import Any
+
+import pytest
+from mcp import Client
+from mcp.types import CallToolResult
+
+from efrit.client.interface import RequestType, Work
+from efrit.client.plans import Outcome, PlanReason
+from efrit.mcp.access_review import Caller, Permission
+from efrit.mcp.authorized_backend import AuthorizedBackend
+from efrit.mcp.server import make_server
+from efrit.mcp.tools.registry import PLAN_TOOLS, TOOLS
+from efrit.mcp.tools.tool import Tool
+from tests.unit.mcp.clients import text_of
+from tests.unit.mcp.scripted import ScriptedBackend, evaluated
+from tests.unit.mcp.scripted_plans import ScriptedPlans, begin_calc
+
+REGISTERED = {tool.name: tool for tool in (*TOOLS, *PLAN_TOOLS)}
+EXAMPLES = {
+    "change": "suspend",
+    "content": "1",
+    "instance_id": "default",
+    "intent": "Build a calculator",
+    "plan_id": "calc",
+    "text": "And divide.",
+    "type": "eval",
+}
+"""A value for each argument that a tool requires, but for request_id."""
+
+
+class Reviewer:
+    """Allows a set of permissions, each `verb resource`."""
+
+    def __init__(self, allowed: frozenset[str]) -> None:
+        self.allowed = allowed
+
+    async def authenticate(self, token: str) -> Caller | None:
+        return Caller(token)
+
+    async def is_allowed(self, caller: Caller, permission: Permission) -> bool:
+        return f"{permission.verb} {permission.resource}" in self.allowed
+
+
+@pytest.fixture
+async def request_id(backend: ScriptedBackend, plans: ScriptedPlans) -> str:
+    """A final request, beside a final plan."""
+    await begin_calc(plans)
+    await plans.end("calc", PlanReason.SUCCEEDED, Outcome.SUCCESS)
+    backend.answers["1"] = evaluated("1")
+    return (await backend.submit(Work(RequestType.EVAL, "1", key="first"))).id
+
+
+async def call(
+    tool: Tool[Any], backend: ScriptedBackend, request_id: str, permissions: frozenset[str]
+) -> CallToolResult:
+    async def unrestricted() -> ScriptedBackend:
+        return backend
+
+    async def backend_of(_: object) -> AuthorizedBackend:
+        return AuthorizedBackend(Reviewer(permissions), Caller("ann"), "team", unrestricted)
+
+    schema = tool.input_schema()
+    known: dict[str, Any] = EXAMPLES | {"request_id": request_id}
+    missing = [name for name in schema.get("required", ()) if name not in known]
+    assert not missing, f"{tool.name} requires arguments that EXAMPLES of {__name__} lacks: {missing}"
+    async with Client(make_server(backend_of, plans=True)) as client:
+        return await client.call_tool(
+            tool.name, {name: known[name] for name in schema["properties"] if name in known}
+        )
+
+
+@pytest.mark.parametrize("name", REGISTERED)
+async def test_with_the_permissions_of_its_definition_a_tool_can_be_called(
+    name: str, backend: ScriptedBackend, request_id: str
+) -> None:
+    result = await call(REGISTERED[name], backend, request_id, REGISTERED[name].permissions)
+    assert not result.is_error, text_of(result)
+
+
+@pytest.mark.parametrize(
+    ("name", "permission"),
+    [(name, permission) for name, tool in REGISTERED.items() for permission in sorted(tool.permissions)],
+)
+async def test_without_one_of_them_it_is_refused_and_nothing_is_done(
+    name: str, permission: str, backend: ScriptedBackend, plans: ScriptedPlans, request_id: str
+) -> None:
+    tool = REGISTERED[name]
+    instances, plan_states = dict(backend.running), dict(plans.states)
+    result = await call(tool, backend, request_id, tool.permissions - {permission})
+    assert result.is_error
+    assert f"ann may not {permission.split()[0]}" in text_of(result)
+    assert (backend.running, plans.states) == (instances, plan_states)
+    # Watching is authorized after the work was submitted: reading how it goes on is another permission.
+    submitted = 2 if (name, permission) == ("efrit_execute", "watch efritrequests") else 1
+    assert len(backend.submitted) == submitted

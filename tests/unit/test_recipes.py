@@ -1,0 +1,87 @@
+"""The recipes of CONTRIBUTING.md: each check fails while a file of a recipe is forgotten, and names that file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from efrit.api import instance
+from efrit.bridge.settings import Settings as BridgeSettings
+from efrit.controller.settings import Settings as ControllerSettings
+from efrit.environment import FromEnvironment
+from tests.chaos.plan import Do
+
+REPOSITORY = Path(__file__).parents[2]
+CONTROLLER = REPOSITORY / "operator/efrit/controller"
+INSTANCE = "operator/efrit/api/instance.py"
+
+CONDITIONS = {
+    name: value
+    for name, value in vars(instance).items()
+    if name.isupper() and isinstance(value, str) and re.fullmatch(r"[A-Z][A-Za-z]+", value)
+}
+UNREAD = {"provider": "there is one provider; the field keeps a place for others"}
+
+
+def text_of(*folders: Path) -> str:
+    return "\n".join(path.read_text() for folder in folders for path in sorted(folder.rglob("*.py")))
+
+
+def fields_of(model: type[BaseModel]) -> Iterator[tuple[str, str]]:
+    """Yield each field of the spec that is ours, not Kubernetes', with the model that has it."""
+    for name, field in model.model_fields.items():
+        yield model.__name__, name
+        parts = [field.annotation, *getattr(field.annotation, "__args__", ())]
+        for part in parts:
+            if isinstance(part, type) and issubclass(part, BaseModel) and part.__module__ == instance.__name__:
+                yield from fields_of(part)
+
+
+@pytest.mark.parametrize(("model", "name"), sorted(set(fields_of(instance.InstanceSpec))))
+def test_a_field_of_the_spec_is_read(model: str, name: str) -> None:
+    readers = text_of(CONTROLLER)
+    own = (REPOSITORY / INSTANCE).read_text()
+    read = re.search(rf"\.{name}\b", readers) or re.search(rf"self\.{name}\b", own)
+    assert read or name in UNREAD, f"nothing reads {model}.{name}: next is statefulset.py below {CONTROLLER}"
+
+
+@pytest.mark.parametrize(
+    ("settings", "folder"),
+    [(BridgeSettings, "bridge"), (ControllerSettings, "controller")],
+    ids=["bridge", "controller"],
+)
+def test_every_setting_is_read(settings: type[FromEnvironment], folder: str) -> None:
+    readers = text_of(REPOSITORY / "operator/efrit" / folder)
+    unread = [name for name in settings.__struct_fields__ if not re.search(rf"(settings|self)\.{name}\b", readers)]
+    assert unread == []
+
+
+def test_the_conditions_are_those_of_an_instance() -> None:
+    assert {"Ready", "QueueHealthy", "Updated"} <= set(CONDITIONS.values())
+
+
+@pytest.mark.parametrize("name", CONDITIONS)
+def test_a_condition_is_described_decided_tested_and_in_the_users_page(name: str) -> None:
+    condition = CONDITIONS[name]
+    description = instance.InstanceStatus.model_fields["conditions"].description or ""
+    assert re.search(rf"\b{condition}\b", description), f"next is the description of `conditions` in {INSTANCE}"
+    decided = text_of(CONTROLLER / "decide")
+    assert re.search(rf"\b{name}\b", decided), "next is instances.py in operator/efrit/controller/decide"
+    tests = text_of(REPOSITORY / "tests/unit/controller")
+    assert f'"{condition}"' in tests, "next is tests/unit/controller/test_instances.py"
+    page = (REPOSITORY / "docs/using.md").read_text()
+    assert f"| `{condition}` |" in page, "next is the table of conditions in docs/using.md"
+
+
+@pytest.mark.parametrize("do", [do for do in Do if do.fault], ids=lambda do: do.name)
+def test_a_fault_is_chosen_and_carried_out(do: Do) -> None:
+    files = {path.name: path.read_text() for path in (REPOSITORY / "tests/chaos").glob("*.py")}
+    users = [name for name, text in files.items() if re.search(rf"\bDo\.{do.name}\b", text) and name != "plan.py"]
+    chosen = [name for name in users if "import random" in files[name]]
+    carried_out = [name for name in users if name not in chosen]
+    assert chosen, f"no plan has {do.name}: next is tests/chaos/seed_parts.py"
+    assert carried_out, f"nothing does {do.name}: next is tests/chaos/light.py"

@@ -161,7 +161,7 @@ _BY_CODE: dict[str, type[EfritError]] = {
 
 
 def error_for_code(code: str, message: str) -> EfritError:
-    """The exception a bridge's `{"error": {"code", "message"}}` stands for; `BridgeError` if unknown."""
+    """Return the exception for a bridge's `{"error": {"code", "message"}}`; `BridgeError` for an unknown code."""
     return _BY_CODE.get(code, BridgeError)(message)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 
 def attributes_of(package: str, exported: Mapping[str, str]) -> Callable[[str], Any]:
-    """The `__getattr__` of `package`; `exported` gives, by submodule, the names it defines, between spaces."""
+    """Return the `__getattr__` of `package`; `exported` gives, by submodule, the names it defines, between spaces."""
     home = {name: module for module, names in exported.items() for name in names.split()}
 
     def load(name: str) -> Any:

@@ -90,7 +90,7 @@ async def _turn(backend: Backend, given: Namespace, work: Work) -> tuple[Request
 
 
 async def _line(prompt: str) -> str | None:
-    """A line from the person; None at the end. Ctrl-C empties the line."""
+    """Return the line that the user typed; None at the end of the input. Ctrl-C empties the line."""
     while True:
         try:
             return (await asyncio.to_thread(input, prompt)).strip()

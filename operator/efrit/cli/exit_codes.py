@@ -64,7 +64,7 @@ _BY_REASON = {
 
 
 def exit_of(state: RequestState) -> Exit:
-    """The code for a request that is over."""
+    """Return the exit code for a finished request."""
     if state.outcome is Outcome.SUCCESS:
         return Exit.DONE
     by_outcome = Exit.PARTIAL if state.outcome is Outcome.PARTIAL else Exit.FAILED
@@ -72,7 +72,7 @@ def exit_of(state: RequestState) -> Exit:
 
 
 def exit_of_plan(state: PlanState) -> Exit:
-    """The code for a plan that is over."""
+    """Return the exit code for a finished plan."""
     if state.outcome is Outcome.SUCCESS:
         return Exit.DONE
     by_outcome = Exit.PARTIAL if state.outcome is Outcome.PARTIAL else Exit.FAILED
@@ -80,7 +80,7 @@ def exit_of_plan(state: PlanState) -> Exit:
 
 
 def exit_of_error(error: ClientError) -> Exit:
-    """The code for what a client was refused."""
+    """Return the exit code for an error of the client."""
     if isinstance(error, NotFound):
         return Exit.NOT_FOUND
     if isinstance(error, NotReady | NoEmacs | NoCluster):
@@ -89,5 +89,5 @@ def exit_of_error(error: ClientError) -> Exit:
 
 
 def worst(exits: list[Exit]) -> Exit:
-    """The one to end with after several: the first that is not DONE."""
+    """Return the exit code after several objects: the first that is not DONE."""
     return next((each for each in exits if each is not Exit.DONE), Exit.DONE)

@@ -28,7 +28,7 @@ async def run_instances(backend: Backend, given: Namespace) -> Exit:
 
 
 def instances_table(found: Iterable[Instance], *, colored: bool = False) -> str:
-    """The instances as people read them."""
+    """Return the instances as a table for people."""
     now = datetime.now(UTC)
     head = ("NAME", "STATUS", "REASON", "PENDING", "PROCESSING", "PROCESSED", "UPTIME", "LAST ACTIVITY", "EMACS")
     return table(

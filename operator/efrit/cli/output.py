@@ -32,7 +32,7 @@ def plain(value: Any) -> Any:
 
 
 def name_of(value: Any) -> str:
-    """The name of a request, a plan, an instance, or what tells of one."""
+    """Return the name of a request, a plan, an instance, or of an object that describes one."""
     handle = getattr(value, "handle", None)
     named = handle.id if handle is not None else None
     return str(
@@ -89,7 +89,7 @@ def _cell(value: object) -> str:
 
 
 def ago(seconds: float | None) -> str:
-    """A duration in one or two units, as kubectl writes ages."""
+    """Return a duration in one or two units, as kubectl prints ages."""
     if seconds is None:
         return "-"
     whole = max(0, int(seconds))
@@ -110,6 +110,6 @@ def lasted(seconds: float | None) -> str | None:
 
 
 def short(text: str | None, most: int = 60) -> str:
-    """The beginning of `text` on one line."""
+    """Return the beginning of `text` on one line, at most `most` characters."""
     line = " ".join((text or "").split())
     return line if len(line) <= most else line[: most - 1] + "…"

@@ -34,7 +34,7 @@ class Style:
     more: str
 
     def mark(self, state: str) -> str:
-        """The mark of a state."""
+        """Return the mark of a state."""
         return dict(self.marks).get(state, self.other)
 
 
@@ -45,7 +45,7 @@ ASCII = Style(
 
 
 def tree_lines(state: PlanState, style: Style, width: int | None = None) -> list[str]:
-    """The tree, a line for each task; a line is cut to `width` columns."""
+    """Return the tree, one line for each task; each line is cut to `width` columns."""
     return [line for _, line in _tree(state, style, width)]
 
 
@@ -142,7 +142,7 @@ def _figures(state: PlanState) -> Iterator[str]:
 
 
 def observation_lines(state: PlanState, style: Style, width: int | None = None) -> list[str]:
-    """What the last assessment saw."""
+    """Return what the last assessment observed."""
     dash = " — " if style is UNICODE else " - "
     return [
         cut(
@@ -155,7 +155,7 @@ def observation_lines(state: PlanState, style: Style, width: int | None = None) 
 
 
 def commit_lines(state: PlanState, style: Style, width: int | None = None) -> list[str]:
-    """The last commits, newest first."""
+    """Return the last commits, newest first."""
     return [cut(f"{harmless(each.hash[:10])}  {harmless(each.subject)}", width, style.more) for each in state.commits]
 
 
@@ -181,7 +181,7 @@ def _section(title: str, found: Sequence[str]) -> list[str]:
 
 
 def screen(state: PlanState, style: Style, now: datetime, size: tuple[int, int]) -> list[str]:
-    """What fits a terminal of `size` (columns, lines): the part of the tree around the task that is visited."""
+    """Return what fits a terminal of `size` (columns, lines): the part of the tree around the task being visited."""
     width, height = max(size[0], 1), max(size[1] - 1, 1)
     top = [cut(line, width, style.more) for line in header(state, style, now)]
     foot = _section("Observations", observation_lines(state, style, width - 2)[:_SCREEN_OBSERVATIONS])
@@ -212,7 +212,7 @@ def _around(tree: list[tuple[str, str]], current: str | None, room: int, style: 
 
 
 def changes(before: PlanState | None, after: PlanState) -> list[str]:
-    """What happened between two looks, in lines; without a look before: where it stands."""
+    """Return what happened between two states, in lines; without a state before, the present state."""
     lines: list[str] = []
     if before is not None:
         lines += [f"amended: {harmless(each)}" for each in after.amendments[len(before.amendments) :]]

@@ -30,14 +30,14 @@ class View(Protocol):
     """Where a plan is shown."""
 
     def show(self, state: PlanState) -> None:
-        """The plan is so now; the same state again: time has passed."""
+        """Show the present state of the plan; the same state again means that time has passed."""
 
     def end(self, state: PlanState | None) -> None:
         """Nothing comes any more."""
 
 
 async def watch(plans: Plans, name: str, *, shown: bool = True) -> PlanState:
-    """The plan once it is over, shown meanwhile. Raises `Left`, `PlanNotFound`."""
+    """Show the plan until it is finished, and return it. Raises `Left`, `PlanNotFound`."""
     view = _view(shown)
     state: PlanState | None = None
     coming = plans.watch_plan(name)
@@ -68,7 +68,7 @@ def _view(shown: bool) -> View:
 
 
 def style_of(stream: TextIO) -> Style:
-    """What the locale of `stream` can show."""
+    """Return the style that the locale of `stream` can show."""
     return UNICODE if draws_unicode(os.environ, stream.encoding) else ASCII
 
 

@@ -67,7 +67,7 @@ async def run_list(backend: Backend, given: Namespace) -> Exit:
 
 
 def plans_table(found: Sequence[PlanState], now: datetime, *, colored: bool = False) -> str:
-    """The plans as people read them, oldest first."""
+    """Return the plans as a table for people, oldest first."""
     head = ("NAME", "INSTANCE", "PHASE", "REASON", "TASK", "STEP", "DONE", "COMMITS", "AGE", "INTENT")
     return table(
         head,
@@ -142,7 +142,7 @@ async def _change(backend: Backend, given: Namespace, change: Change, told: str)
 
 
 def new_plan(given: Namespace) -> NewPlan:
-    """The plan the command line describes. Raises `WrongSettings`."""
+    """Return the plan that the command line describes. Raises `WrongSettings`."""
     name = given.name
     spec: dict[str, Any] = {}
     if given.file is not None:

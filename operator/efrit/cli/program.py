@@ -83,7 +83,7 @@ def _command(given: Namespace) -> int:
 
 
 def _at_once(given: Namespace) -> Exit | None:
-    """An eval on this machine is mostly over before an event loop is imported: it is tried without one."""
+    """Run an eval on this machine without importing an event loop: most evals finish before one is needed."""
     if given.run == "run:run_eval" and backend_of(place_of(given), os.environ) == "local":
         from efrit.cli.at_once import run_eval
 

@@ -150,7 +150,7 @@ efrit_1795337178_8cdaa7df   build      eval   Succeeded   4.18ms    (emacs-versi
 
 
 def reference() -> str:
-    """The whole document."""
+    """Return the whole reference in Markdown."""
     codes = "".join(f"| {int(code)} | {meaning} |\n" for code, meaning in MEANINGS.items())
     return _INTRODUCTION + codes + _PLACES + "\n".join(_sections())
 

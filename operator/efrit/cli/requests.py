@@ -137,7 +137,7 @@ async def run_requests(backend: Backend, given: Namespace) -> Exit:
 
 
 def requests_table(states: list[RequestState], *, colored: bool = False) -> str:
-    """The requests as people read them."""
+    """Return the requests as a table for people."""
     now = datetime.now(UTC)
     head = ("NAME", "INSTANCE", "TYPE", "PHASE", "REASON", "DURATION", "AGE", "CONTENT")
     return table(

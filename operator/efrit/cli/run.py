@@ -60,7 +60,7 @@ async def ask(backend: Backend, given: Namespace, work: Work) -> Exit:
 
 
 def _answer(state: RequestState, given: Namespace) -> str | None:
-    """What the person says to the question; None if there is no question, nobody, or nothing said."""
+    """Return the user's answer to the question; None without a question, a terminal or an answer."""
     if state.reason is not Reason.INPUT_REQUIRED or state.session is None or given.no_input or given.output:
         return None
     if not is_terminal(sys.stdin, sys.stderr):
@@ -111,7 +111,7 @@ def _print_failure(state: RequestState) -> None:
 
 
 def work_of(kind: RequestType, given: Namespace, words: list[str]) -> Work:
-    """The work the command line describes. Raises `WrongSettings`."""
+    """Return the work that the command line describes. Raises `WrongSettings`."""
     budget = None
     if any(getattr(given, name, None) for name in ("max_tool_calls", "max_iterations", "max_tokens")):
         budget = Budget(given.max_tool_calls, given.max_iterations, given.max_tokens)

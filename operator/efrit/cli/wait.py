@@ -106,7 +106,7 @@ async def restart_offered(backend: Backend, needed: RestartNeeded) -> bool:
 async def wait(
     backend: Backend, handle: Handle, show: Show, at_most: float | None = None, *, left: Exit | None = None
 ) -> RequestState | None:
-    """The final state; None when `at_most` seconds were not enough. Raises `Left`.
+    """Return the final state; None when `at_most` seconds were not enough. Raises `Left`.
 
     `left`: the exit code of a signal that came already.
     """

@@ -349,7 +349,7 @@ class Backend(Protocol):
         """One. Raises `InstanceNotFound`."""
 
     async def start(self, name: str, setup: Setup | None = None) -> Started:
-        """Starts it, makes it if there is none, and waits until it takes work.
+        """Start the instance, create it if it does not exist, and wait until it takes work.
 
         Raises `NotReady`, `NoEmacs`, `Refused`.
         """
@@ -370,13 +370,13 @@ class Backend(Protocol):
         """Figures of its queue. Raises `InstanceNotFound`."""
 
     def attach_command(self, name: str) -> Sequence[str]:
-        """The command that shows its Emacs in this terminal. Raises `InstanceNotFound`."""
+        """Return the command that shows the instance's Emacs in this terminal. Raises `InstanceNotFound`."""
 
     async def examine(self) -> Sequence[Finding]:
-        """What is right and what is wrong here, the cause before its effects."""
+        """Return what works and what does not, causes before their effects."""
 
     def planning(self) -> Plans:
-        """What can be done with plans. Raises `Refused` where there are none: on this machine."""
+        """Return the plans of this backend. Raises `Refused` on this machine, which has none."""
 
     # Work
 
@@ -400,15 +400,16 @@ class Backend(Protocol):
         """Asks it to stop; what it has done stays done. Returns its state, which need not be final yet."""
 
     async def result(self, handle: Handle) -> str:
-        """The whole result, a large one too. Raises `RequestNotFound`, `NotFinished`, `ResultGone`.
+        """Return the whole result, even a large one. Raises `RequestNotFound`, `NotFinished`, `ResultGone`.
 
-        Where Emacs has kept only the beginning, raises `ResultTruncated`, which holds it."""
+        Raises `ResultTruncated`, which holds the beginning, where Emacs has kept no more.
+        """
 
     def log(self, handle: Handle, *, follow: bool = False) -> AsyncIterator[str]:
-        """The lines of its work log (JSON objects); with `follow`, until it is over."""
+        """Yield the lines of the request's work log (JSON objects); with `follow`, until the request is finished."""
 
     async def requests(self, instance: str | None = None, *, limit: int | None = None) -> Sequence[RequestState]:
-        """What is known of requests, oldest first: the open ones and those still kept.
+        """Return the known requests, oldest first: the open ones and those still kept.
 
-        With `limit`, the newest so many; without, a laptop gives the newest 200 of each instance.
+        With `limit`, the newest so many; without, a laptop returns the newest 200 of each instance.
         """

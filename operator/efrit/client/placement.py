@@ -36,7 +36,7 @@ def matching(instances: Iterable[Instance], selector: Mapping[str, str] | None) 
 
 
 def least_loaded(instances: Iterable[Instance], selector: Mapping[str, str] | None = None) -> Instance:
-    """The active one with the least work, or one that work would start. Raises `NoInstance`.
+    """Return the active instance with the least work, or one that work would start. Raises `NoInstance`.
 
     Of equals the one that has answered least, then the first by name: the same list gives the same choice.
     """

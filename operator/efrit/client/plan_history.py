@@ -21,7 +21,7 @@ PRIORITY = 100
 
 
 async def history_of(backend: Backend, plan: PlanState, limit: int | None = None) -> dict[str, Any]:
-    """The history, unpacked. Raises `PlanNotFound`, `NotReady`, `Refused`, and what `backend` raises."""
+    """Return the unpacked history. Raises `PlanNotFound`, `NotReady`, `Refused`, and what `backend` raises."""
     if not plan.begun or plan.instance is None:
         raise NotReady(
             f"{plan.name} has not begun: no instance has it yet", f"`efrit plan show {plan.name}` tells why"

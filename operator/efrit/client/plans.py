@@ -218,7 +218,7 @@ class Plans(Protocol):
         """
 
     async def amend_plan(self, name: str, text: str) -> PlanState:
-        """Adds to what was said, behind whatever others add at the same time. Raises `PlanNotFound`, `Refused`."""
+        """Append `text` to the plan's amendments; concurrent ones are all kept. Raises `PlanNotFound`, `Refused`."""
 
     async def change_plan(self, name: str, change: Change) -> PlanState:
         """Suspends it, lets it go on, or ends it. Returns its state, which need not show it yet.

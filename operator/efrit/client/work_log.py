@@ -7,7 +7,7 @@ from typing import Any
 
 
 def entry(line: str) -> dict[str, Any]:
-    """The object that a line is; empty for anything else."""
+    """Return the JSON object in a line; empty for anything else."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
@@ -16,6 +16,6 @@ def entry(line: str) -> dict[str, Any]:
 
 
 def words_in(found: dict[str, Any]) -> str:
-    """What the model says in an entry; empty where it says nothing."""
+    """Return the model's text in an entry; empty if it has none."""
     text = found.get("text") if found.get("type") == "text" else None
     return text if isinstance(text, str) else ""

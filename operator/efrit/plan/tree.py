@@ -62,7 +62,7 @@ class Task(BaseModel):
         return self.state is TaskState.PENDING
 
     def but(self, **changes: Any) -> Task:
-        """The same task with these fields changed; the caller keeps them valid."""
+        """Return the same task with these fields changed; the caller keeps them valid."""
         return self.model_copy(update=changes)
 
 
@@ -74,12 +74,12 @@ def walk(task: Task, depth: int = 1) -> Iterator[tuple[Task, int]]:
 
 
 def ids_of(tree: Task) -> list[str]:
-    """The ids of all tasks, depth-first."""
+    """Return the ids of all tasks, depth-first."""
     return [task.id for task, _ in walk(tree)]
 
 
 def path_to(tree: Task, task_id: str) -> tuple[Task, ...]:
-    """The tasks from the root to the one with this id, both included; empty where there is none."""
+    """Return the tasks from the root to the one with this id, both included; empty if there is none."""
     if tree.id == task_id:
         return (tree,)
     for child in tree.children:
@@ -89,15 +89,15 @@ def path_to(tree: Task, task_id: str) -> tuple[Task, ...]:
 
 
 def find(tree: Task, task_id: str) -> Task | None:
-    """The task with this id."""
+    """Return the task with this id, or None."""
     path = path_to(tree, task_id)
     return path[-1] if path else None
 
 
 def replaced(tree: Task, task_id: str, change: Callable[[Task], tuple[Task, ...]]) -> Task:
-    """The tree with the tasks `change` returns in place of the one with this id, which exists.
+    """Return the tree with the tasks `change` returns in place of the one with this id, which exists.
 
-    Only what lies on the way to it is made anew. The root can be changed, not removed or multiplied.
+    Only the tasks on the path to it are made anew. The root can be changed, not removed or multiplied.
     """
     path = path_to(tree, task_id)
     now = change(path[-1])
@@ -110,7 +110,7 @@ def replaced(tree: Task, task_id: str, change: Callable[[Task], tuple[Task, ...]
 
 
 def next_task(tree: Task) -> Task | None:
-    """The task to visit next, None once the root is done or failed.
+    """Return the task to visit next; None once the root is done or failed.
 
     Depth-first: the first pending atomic task. A parent is visited when nothing below it is pending, which is also so
     before it has children, and at once when a child failed for good: what comes after may have to change.
@@ -126,7 +126,7 @@ def next_task(tree: Task) -> Task | None:
 
 
 def raised(threshold: float) -> float:
-    """The failure threshold after one failure more."""
+    """Return the failure threshold after one more failure."""
     # Rounded, or three failures would be 0.6000000000000001.
     return min(FAILED_FOR_GOOD, round(threshold + _PER_FAILURE, 6))
 
@@ -138,7 +138,7 @@ def counts(tree: Task) -> dict[str, int]:
 
 
 def problems(tree: Task) -> list[str]:
-    """What is wrong with the tree as a whole, in sentences; empty for a sound one."""
+    """Return what is wrong with the tree as a whole, in sentences; empty for a sound one."""
     found = []
     every = list(walk(tree))
     if len(every) > MOST_TASKS:
@@ -159,12 +159,12 @@ def problems(tree: Task) -> list[str]:
 
 
 def dump_tree(tree: Task) -> str:
-    """The text of current.json: one line for each fact, so that git shows what changed."""
+    """Return the text of current.json: one line for each fact, so that git shows what changed."""
     return tree.model_dump_json(indent=1) + "\n"
 
 
 def parse_tree(text: str | bytes) -> Task:
-    """The tree in the text of current.json. Raises `InvalidTree` with sentences that say what is wrong."""
+    """Return the tree in the text of current.json. Raises `InvalidTree` with sentences that say what is wrong."""
     data = text if isinstance(text, bytes) else text.encode("utf-8", "replace")
     if too_heavy(data):
         raise InvalidTree(f"The task tree has more than {MOST_PARTS} parts.")

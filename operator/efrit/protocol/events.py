@@ -30,7 +30,7 @@ class EventId(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The inverse of `str`. Raises `InvalidEvent`."""
+        """Return the event id that `str` wrote as `text`. Raises `InvalidEvent`."""
         # Strict, because a client sends it back in a header.
         match = _EVENT_ID.fullmatch(text)
         if match is None:
@@ -64,6 +64,6 @@ _KINDS: dict[str, type[Reset] | type[RequestView] | type[Stats]] = {
 
 
 def parse_event(name: str, data: str) -> Event | None:
-    """The payload of the event `name`; None for a name of a later version. Raises `ProtocolError`."""
+    """Return the payload of the event `name`; None for a name of a later version. Raises `ProtocolError`."""
     kind = _KINDS.get(name)
     return None if kind is None else kind.parse(data)

@@ -36,7 +36,7 @@ def response_file(rid: RequestId) -> str:
 
 
 def id_of_request_file(name: str) -> RequestId | None:
-    """The id a request file's name says: `req_<id>.json`, or `<id>.json` as other clients write it."""
+    """Return the id in the name of a request file: `req_<id>.json`, or `<id>.json` as other clients write it."""
     if not name.endswith(".json"):
         return None
     stem = name.removesuffix(".json").removeprefix("req_")
@@ -44,13 +44,13 @@ def id_of_request_file(name: str) -> RequestId | None:
 
 
 def id_of_session_file(name: str) -> str | None:
-    """The id of the session whose history is in sessions/`name`, or None."""
+    """Return the id of the session whose history is in sessions/`name`, or None."""
     stem = name.removesuffix(".ndjson")
     return stem if stem != name and _ID.fullmatch(stem) else None
 
 
 def id_of_response_file(name: str) -> RequestId | None:
-    """The id in `resp_<id>.json`, or None."""
+    """Return the id in `resp_<id>.json`, or None."""
     if not (name.startswith("resp_") and name.endswith(".json")):
         return None
     stem = name[len("resp_") : -len(".json")]

@@ -94,7 +94,7 @@ def _is_result_file(path: str, rid: RequestId) -> bool:
 
 
 def failure(rid: RequestId, reason: Reason, error: str, *, timestamp: datetime, attempt: int = 0) -> Response:
-    """The answer to a request that did not end by itself: `reason` says why, `error` says it in words."""
+    """Return the response to a request that did not end by itself; `error` explains `reason` in words."""
     return Response(
         id=rid,
         timestamp=timestamp,

@@ -26,7 +26,7 @@ class Answer:
 
 
 def read_answer(disk: Disk, area: Area, rid: RequestId) -> Answer | None:
-    """The answer to `rid` in `area`, or None. One that cannot be read is told as a failure, not hidden."""
+    """Return the response to `rid` in `area`, or None. An unreadable one is returned as a failure, not hidden."""
     name = response_file(rid)
     found = disk.whatever_is(area, name)
     if found is None:
@@ -58,7 +58,7 @@ def _check_result(response: Response) -> None:
 
 
 def write_answer(disk: Disk, response: Response) -> bool:
-    """Puts `response` into responses/, durably. False if there is an answer already: the first one wins."""
+    """Write `response` into responses/, durably. Return False if there is a response already: the first one wins."""
     try:
         publish(disk, Area.RESPONSES, response_file(response.id), response.to_json().encode())
     except FileExistsError:

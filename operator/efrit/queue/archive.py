@@ -26,9 +26,9 @@ from efrit.queue.submit import VIA_BRIDGE
 
 
 def acknowledge(disk: Disk, rid: RequestId) -> bool:
-    """Moves the answer, and what is left of the request, to archive/. False if there is no answer.
+    """Move the response, and what is left of the request, to archive/. Return False if there is no response.
 
-    Not synced: a crash that loses the move shows the answer once more, and acknowledging is idempotent.
+    Not synced: a crash that loses the move shows the response once more, and acknowledging is idempotent.
     """
     name = response_file(rid)
     disk.make_way(Area.ARCHIVE, name)
@@ -46,7 +46,7 @@ def acknowledge(disk: Disk, rid: RequestId) -> bool:
 
 
 def _replace_what_is_no_file(disk: Disk, rid: RequestId) -> None:
-    """Archives what was told of an answer that is no file: the id must not be free for another run."""
+    """Archive the report of a response that is not a regular file: the id must not be free for another run."""
     name = response_file(rid)
     if disk.whatever_is(Area.RESPONSES, name) is None or disk.stat(Area.RESPONSES, name) is not None:
         return
@@ -61,7 +61,7 @@ def _replace_what_is_no_file(disk: Disk, rid: RequestId) -> None:
 
 
 def forget_traces(disk: Disk, rid: RequestId) -> None:
-    """Removes the order to stop a run that is over, and keeps its work log with it."""
+    """Remove the stop order of a finished run, and archive its work log."""
     disk.remove(Area.CONTROL, cancel_file(rid))
     name = progress_file(rid)
     if disk.stat(Area.PROGRESS, name) is not None:
@@ -92,7 +92,7 @@ class Sessions:
 def sweep(
     disk: Disk, *, before: float, is_live: Callable[[RequestId], bool], sessions: Sessions | None = None
 ) -> Swept:
-    """Does what `tidy` does, and deletes old pairs from the archive: for whoever keeps no index of it.
+    """Do what `tidy` does, and delete old pairs from the archive: for callers that keep no index of it.
 
     `before` is an epoch time in seconds.
     """
@@ -162,7 +162,7 @@ def prune_sessions(
 
 
 def _forget_logs(disk: Disk, before: float, is_live: Callable[[RequestId], bool]) -> int:
-    """Deletes work logs that a crash between two steps of an acknowledgement has left."""
+    """Delete work logs that a crash between two steps of an acknowledgement has left."""
     deleted = 0
     for name in disk.names(Area.PROGRESS):
         rid = id_of_progress_file(name)
@@ -172,7 +172,7 @@ def _forget_logs(disk: Disk, before: float, is_live: Callable[[RequestId], bool]
 
 
 def _empty_archive(disk: Disk, before: float, is_live: Callable[[RequestId], bool]) -> int:
-    """Deletes what is old enough, requests before answers: a request without its answer looks unanswered."""
+    """Delete what is old enough, requests before responses: a request without its response looks unanswered."""
     old = []
     for name in disk.names(Area.ARCHIVE):
         rid = id_of_response_file(name) or id_of_request_file(name)
@@ -185,9 +185,9 @@ def _empty_archive(disk: Disk, before: float, is_live: Callable[[RequestId], boo
 
 
 def delete_archived(disk: Disk, chosen: Sequence[str]) -> int:
-    """Deletes these files of archive/, requests before answers: a request without its answer looks unanswered.
+    """Delete these files of archive/, requests before responses: a request without its response looks unanswered.
 
-    An answer whose request is still there stays. Returns how many were deleted.
+    A response whose request is still there stays. Returns how many files were deleted.
     """
     if not chosen:
         return 0

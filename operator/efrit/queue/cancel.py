@@ -18,7 +18,7 @@ from efrit.queue.submit import VIA_BRIDGE, Submission, has_file
 
 
 def withdraw(disk: Disk, rid: RequestId, name: str, now: datetime) -> bool:
-    """Takes requests/`name` back and answers it `Cancelled`. False if Emacs has claimed it."""
+    """Withdraw requests/`name` and answer it `Cancelled`. Return False if Emacs has claimed it."""
     withdrawn = withdrawn_file(rid)
     # An earlier try may have got as far as this.
     if not disk.rename(Area.REQUESTS, name, Area.TMP, withdrawn) and disk.stat(Area.TMP, withdrawn) is None:
@@ -34,9 +34,9 @@ def withdraw(disk: Disk, rid: RequestId, name: str, now: datetime) -> bool:
 
 
 def withdraw_in_place(disk: Disk, rid: RequestId, name: str, now: datetime) -> bool:
-    """Takes requests/`name` back and writes the answer `Cancelled` over it, for `finish_in_place`: needs no new file.
+    """Withdraw requests/`name` and write the response `Cancelled` over it, for `finish_in_place`: needs no new file.
 
-    False if Emacs has claimed it. Raises `OSError`; it waits again then as if nobody had asked.
+    Returns False if Emacs has claimed it. Raises `OSError`; then the request is pending as before.
     """
     withdrawn = withdrawn_file(rid)
     if not disk.rename(Area.REQUESTS, name, Area.TMP, withdrawn):
@@ -60,7 +60,7 @@ def withdraw_in_place(disk: Disk, rid: RequestId, name: str, now: datetime) -> b
 
 
 def finish_in_place(disk: Disk, rid: RequestId) -> bool:
-    """Makes an answer that was written over its request visible. False if there is none. Safe to repeat."""
+    """Publish a response that was written over its request. Return False if there is none. Safe to repeat."""
     withdrawn = withdrawn_file(rid)
     if disk.stat(Area.TMP, withdrawn) is None:
         return False
@@ -94,7 +94,7 @@ def decline(disk: Disk, item: Submission, now: datetime) -> bool:
 
 
 def decline_without_request(disk: Disk, rid: RequestId, now: datetime) -> bool:
-    """Does what `decline` does where there is room for the answer only. False if the request is somewhere."""
+    """Do what `decline` does where there is room for the response only. Return False if the request exists."""
     if _is_somewhere(disk, rid):
         return False
     with contextlib.suppress(FileExistsError):
@@ -108,13 +108,13 @@ def _is_somewhere(disk: Disk, rid: RequestId) -> bool:
 
 
 def cancelled_answer(rid: RequestId, now: datetime) -> bytes:
-    """An answer without a request beside it, which says itself that it waits to be acknowledged."""
+    """Return a response without a request beside it; the response itself says that it is not acknowledged yet."""
     answer = json.loads(failure(rid, Reason.CANCELLED, CANCELLED_MESSAGE, timestamp=now).to_json())
     return json.dumps({**answer, "via": VIA_BRIDGE}).encode()
 
 
 def order_stop(disk: Disk, rid: RequestId, reason: Reason) -> None:
-    """Writes control/cancel_<id>; the reason of the first order stays."""
+    """Write control/cancel_<id>; the reason of the first order stays."""
     try:
         publish(disk, Area.CONTROL, cancel_file(rid), f"{reason}\n".encode())
     except FileExistsError:
@@ -123,7 +123,7 @@ def order_stop(disk: Disk, rid: RequestId, reason: Reason) -> None:
 
 
 def orders(disk: Disk) -> dict[RequestId, Reason]:
-    """The orders to stop that lie in control/."""
+    """Return the stop orders in control/."""
     found = {}
     for name in disk.names(Area.CONTROL):
         rid = id_of_cancel_file(name)

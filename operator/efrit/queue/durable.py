@@ -39,7 +39,7 @@ def is_full(error: BaseException) -> bool:
 
 @contextlib.contextmanager
 def naming_failures(doing: str) -> Iterator[None]:
-    """Turns an `OSError` inside into `NoSpace` or `StorageError`."""
+    """Turn an `OSError` inside the block into `NoSpace` or `StorageError`."""
     try:
         yield
     except OSError as error:
@@ -56,7 +56,7 @@ class Disk:
         self._lock = -1
 
     def open(self) -> None:
-        """Makes and opens the directories (0700) and takes the lock. Raises `QueueNotReady` if taken."""
+        """Create and open the directories (0700) and take the lock. Raises `QueueNotReady` if it is taken."""
         with naming_failures(f"open the queue {self.root}"):
             self._make_root()
             # The root alone may be reached through a symlink: its owner put it there, not Emacs.
@@ -72,9 +72,9 @@ class Disk:
                 raise
 
     def join(self) -> None:
-        """Opens the directories as one of several who use them; takes no lock, so no bridge may be needed.
+        """Open the directories as one of several users; take no lock, so that no bridge is needed.
 
-        Makes and syncs what is missing, and costs no sync where nothing is.
+        Creates and syncs what is missing, and costs no sync where nothing is.
         """
         with naming_failures(f"open the queue {self.root}"):
             new = not all((self.root / area).is_dir() for area in Area)
@@ -125,7 +125,7 @@ class Disk:
         return os.open(area, _DIRECTORY, dir_fd=root)
 
     def close(self) -> None:
-        """Closes the directories and gives the lock back."""
+        """Close the directories and release the lock."""
         for fd in self._fds.values():
             os.close(fd)
         self._fds.clear()
@@ -140,7 +140,7 @@ class Disk:
             raise QueueNotReady(f"the queue {self.root} is not open") from None
 
     def check_alive(self) -> None:
-        """Raises `QueueBroken` if a directory was removed or replaced behind our back."""
+        """Raise `QueueBroken` if a directory was removed or replaced while it was open."""
         for area, fd in self._fds.items():
             held = os.fstat(fd)
             try:
@@ -151,7 +151,7 @@ class Disk:
                 raise QueueBroken(f"{self.root / area} was removed or replaced; start the bridge again")
 
     def create(self, area: Area, name: str, data: bytes, *, hurry: bool = True) -> int:
-        """A new file holding `data`, not yet synced; returns its descriptor, to be closed by `sync_file`.
+        """Create a file holding `data`, not yet synced; return its descriptor, to be closed by `sync_file`.
 
         `hurry=False` starts writing it out at once, so that a batch of files reaches the disk in one
         journal commit instead of one each (measured on ext4: 200 files in 23 ms instead of 46 ms).
@@ -168,18 +168,18 @@ class Disk:
         return fd
 
     def sync_file(self, fd: int) -> None:
-        """Waits until the file's data is on the disk; closes `fd` either way."""
+        """Wait until the file's data is on the disk; close `fd` in any case."""
         try:
             self._fsync(fd)
         finally:
             os.close(fd)
 
     def sync_dir(self, area: Area) -> None:
-        """Waits until the names in `area` are on the disk."""
+        """Wait until the names in `area` are on the disk."""
         self._fsync(self._fd(area))
 
     def link(self, area: Area, name: str, to_area: Area, to_name: str) -> None:
-        """A second name. Raises `FileExistsError` and never replaces."""
+        """Give a file a second name, never replacing one. Raises `FileExistsError`."""
         os.link(
             name,
             to_name,
@@ -189,7 +189,7 @@ class Disk:
         )
 
     def rename(self, area: Area, name: str, to_area: Area, to_name: str) -> bool:
-        """Moves, replacing what has that name. False if there was nothing to move."""
+        """Move a file, replacing one of the new name. Return False if there was nothing to move."""
         try:
             os.rename(name, to_name, src_dir_fd=self._fd(area), dst_dir_fd=self._fd(to_area))
         except FileNotFoundError:
@@ -199,7 +199,7 @@ class Disk:
         return True
 
     def _remove_other_name(self, area: Area, name: str, to_area: Area, to_name: str) -> None:
-        """Removes the old name if it still exists: rename(2) of two links of one file does nothing and succeeds."""
+        """Remove the old name if it still exists: rename(2) of two links of one file does nothing and succeeds."""
         left = self.whatever_is(area, name)
         if left is None:
             return
@@ -209,7 +209,7 @@ class Disk:
             self.remove(area, name)
 
     def remove(self, area: Area, name: str) -> bool:
-        """False if it was not there, or is a directory that somebody keeps things in."""
+        """Remove a file. Return False if there was none, or for a directory that is not empty."""
         try:
             os.unlink(name, dir_fd=self._fd(area))
         except FileNotFoundError:
@@ -226,7 +226,7 @@ class Disk:
         return False
 
     def make_way(self, area: Area, name: str) -> None:
-        """Takes what is no regular file from under `name`, so that a file can be put there."""
+        """Remove whatever is not a regular file from `name`, so that a file can be created there."""
         found = self.whatever_is(area, name)
         if found is None or stat.S_ISREG(found.st_mode) or self.remove(area, name):
             return
@@ -234,7 +234,7 @@ class Disk:
         self.rename(area, name, area, f"aside_{os.urandom(8).hex()}")
 
     def append(self, area: Area, name: str, data: bytes) -> None:
-        """Adds to the end of a file that exists, and syncs it."""
+        """Append to an existing file, and sync it."""
         fd = os.open(name, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=self._fd(area))
         try:
             _write_all(fd, data)
@@ -273,24 +273,24 @@ class Disk:
             os.close(fd)
 
     def stat(self, area: Area, name: str) -> os.stat_result | None:
-        """What `name` is, if it is a regular file; else None."""
+        """Return the stat of `name` if it is a regular file, else None."""
         found = self.whatever_is(area, name)
         return found if found is not None and stat.S_ISREG(found.st_mode) else None
 
     def whatever_is(self, area: Area, name: str) -> os.stat_result | None:
-        """What has that name, a symlink, pipe or directory too: it stands in the way of a file as a file does."""
+        """Return the stat of `name`, also of a symlink, pipe or directory: each blocks the name as a file does."""
         try:
             return os.stat(name, dir_fd=self._fd(area), follow_symlinks=False)
         except FileNotFoundError:
             return None
 
     def space(self) -> Space:
-        """What is left of the volume."""
+        """Return the free space of the volume."""
         found = os.fstatvfs(self._fd(Area.ROOT))
         return Space(found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize, found.f_favail, found.f_files)
 
     def overwrite(self, area: Area, name: str, data: bytes) -> None:
-        """Writes over a file that exists and syncs it: takes no more room where it was as long before."""
+        """Overwrite an existing file and sync it: needs no more space if it was at least as long before."""
         fd = os.open(name, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=self._fd(area))
         try:
             _write_all(fd, data)
@@ -301,7 +301,7 @@ class Disk:
         self.sync_file(fd)
 
     def occupy(self, area: Area, name: str, size: int) -> None:
-        """Makes a file that only takes up room, in place of what has that name. Not synced: it holds nothing."""
+        """Create a file that only occupies space, in place of what has its name. Not synced: it holds nothing."""
         self.remove(area, name)
         fd = os.open(name, _NEW, 0o600, dir_fd=self._fd(area))
         try:
@@ -324,19 +324,19 @@ class Disk:
 
 
 def _write_all(fd: int, data: bytes) -> None:
-    """A full volume takes part of the data before it refuses the rest."""
+    """Write all of `data`: a full volume takes part of it before it refuses the rest."""
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
 
 
 def temporary_name() -> str:
-    """A name in tmp/ that nobody else uses."""
+    """Return a name for tmp/ that nobody else uses."""
     return f"{BRIDGE_PREFIX}{os.urandom(8).hex()}"
 
 
 def publish(disk: Disk, area: Area, name: str, data: bytes) -> None:
-    """Makes `data` appear in `area` under `name`, whole or not at all, never replacing.
+    """Make `data` appear in `area` under `name`, whole or not at all, never replacing.
 
     The caller syncs `area` before it relies on the name. Raises `FileExistsError`, `OSError`.
     """
@@ -352,7 +352,7 @@ def publish(disk: Disk, area: Area, name: str, data: bytes) -> None:
 
 
 def replace(disk: Disk, name: str, data: bytes, *, sync: bool = True) -> None:
-    """Makes `data` the content of `name` in the queue's root, replacing it in one step."""
+    """Replace the content of `name` in the queue's root with `data` in one step."""
     temporary = temporary_name()
     fd = disk.create(Area.TMP, temporary, data)
     try:

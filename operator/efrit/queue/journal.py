@@ -34,7 +34,7 @@ class Claim:
 
 
 def parse_claims(data: bytes) -> Iterator[Claim]:
-    """The claims in whole lines of `data`; torn or foreign lines are passed over."""
+    """Yield the claims in the whole lines of `data`, without torn or foreign lines."""
     for line in data.split(b"\n")[:-1]:
         match = _LINE.fullmatch(line)
         if match is not None and is_request_id(rid := match[1].decode()):
@@ -51,7 +51,7 @@ class ClaimJournal:
         self._offset = 0
 
     def open(self) -> None:
-        """Creates the journal if there is none, finishes a `compact` cut short, and reads it."""
+        """Create the journal if there is none, finish an interrupted `compact`, and read the journal."""
         self._finish_exchange()
         self._read(CLAIMS_OLD, 0)
         self.read_new()
@@ -74,15 +74,15 @@ class ClaimJournal:
         return self._offset > COMPACT_ABOVE_BYTES + 2 * MAX_LINE_BYTES * open_count
 
     def attempt(self, rid: RequestId) -> int:
-        """The last attempt begun; 0 if none."""
+        """Return the number of the last attempt begun; 0 if there is none."""
         return self._attempts.get(rid, 0)
 
     def forget(self, rid: RequestId) -> None:
-        """Drops what is remembered in memory of an acknowledged request."""
+        """Drop an acknowledged request from memory."""
         self._attempts.pop(rid, None)
 
     def read_new(self) -> None:
-        """Reads the lines added since the last call. A journal that is gone is made again: without it Emacs waits."""
+        """Read the lines added since the last call. A journal that is gone is created again: Emacs waits for one."""
         found = self._disk.stat(Area.ROOT, CLAIMS)
         if found is None:
             publish(self._disk, Area.ROOT, CLAIMS, b"")
@@ -93,7 +93,7 @@ class ClaimJournal:
         self._offset = self._read(CLAIMS, self._offset)
 
     def _read(self, name: str, offset: int) -> int:
-        """Takes in the claims in whole lines from `offset` on; returns where they end."""
+        """Record the claims in the whole lines from `offset` on; return where they end."""
         for claims, end in self._claims_from(name, offset):
             for claim in claims:
                 self._attempts[claim.id] = max(claim.attempt, self.attempt(claim.id))

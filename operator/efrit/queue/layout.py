@@ -42,7 +42,7 @@ def withdrawn_file(rid: RequestId) -> str:
 
 
 def id_of_withdrawn_file(name: str) -> RequestId | None:
-    """The id in a `withdrawn_<id>.json`, or None."""
+    """Return the id in `withdrawn_<id>.json`, or None."""
     if not (name.startswith(_WITHDRAWN_PREFIX) and name.endswith(".json")):
         return None
     stem = name[len(_WITHDRAWN_PREFIX) : -len(".json")]
@@ -55,7 +55,7 @@ def cancel_file(rid: RequestId) -> str:
 
 
 def id_of_cancel_file(name: str) -> RequestId | None:
-    """The id in a `cancel_<id>`, or None."""
+    """Return the id in `cancel_<id>`, or None."""
     stem = name.removeprefix(_CANCEL_PREFIX)
     return RequestId(stem) if stem != name and is_request_id(stem) else None
 
@@ -66,7 +66,7 @@ def progress_file(rid: RequestId) -> str:
 
 
 def id_of_progress_file(name: str) -> RequestId | None:
-    """The id in `<id>.ndjson`, or None."""
+    """Return the id in `<id>.ndjson`, or None."""
     stem = name.removesuffix(_LINES)
     return RequestId(stem) if stem != name and is_request_id(stem) else None
 
@@ -77,7 +77,7 @@ def log_file(rid: RequestId) -> str:
 
 
 def id_of_log_file(name: str) -> RequestId | None:
-    """The id in `log_<id>.ndjson`, or None."""
+    """Return the id in `log_<id>.ndjson`, or None."""
     stem = name[len("log_") : -len(_LINES)] if name.startswith("log_") and name.endswith(_LINES) else ""
     return RequestId(stem) if is_request_id(stem) else None
 

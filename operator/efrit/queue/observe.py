@@ -78,7 +78,7 @@ class Sighting:
 
 
 def facts_of(data: bytes | None) -> RequestFacts:
-    """Reads a request file leniently: whether the request is valid is for Emacs to judge and to answer."""
+    """Read a request file leniently: Emacs decides whether the request is valid, and answers it."""
     if too_heavy(data or b""):
         return RequestFacts()
     try:
@@ -149,7 +149,7 @@ class Differences:
 
 
 def scan(disk: Disk, known: Mapping[RequestId, Known]) -> Differences:
-    """Compares every name in the directories with `known`; what differs or is missing is to be looked at."""
+    """Compare every name in the directories with `known`; return what differs or is missing, to be looked at."""
     present: dict[RequestId, RequestState] = {}
     strange: list[str] = []
     by_name = {item.request_name: rid for rid, item in known.items()}
@@ -180,13 +180,13 @@ def _bounded(answer: Answer) -> Answer:
 
 
 def identify(disk: Disk, name: str) -> RequestId | None:
-    """The id of the request in requests/`name`: what its JSON says, else what its name says."""
+    """Return the id of the request in requests/`name`: the one in its JSON, else the one in its name."""
     data = disk.read(Area.REQUESTS, name, limit=MAX_REQUEST_FILE)
     return None if data is None else facts_of(data).id or id_of_request_file(name)
 
 
 def archived_facts(disk: Disk, rid: RequestId) -> RequestFacts:
-    """What the archived request file tells; nothing if there is none."""
+    """Return the facts in the archived request file; empty ones if there is none."""
     return facts_of(disk.read(Area.ARCHIVE, request_file(rid), limit=MAX_REQUEST_FILE))
 
 

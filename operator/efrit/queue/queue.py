@@ -145,7 +145,7 @@ class DurableQueue:
         return self._open
 
     async def open(self) -> None:
-        """Opens, recovers and scans the directory. Raises `StorageError`, `QueueNotReady`."""
+        """Open, recover and scan the directory. Raises `StorageError`, `QueueNotReady`."""
         await self._worker.run(self._open_blocking)
         self._watch.open()
         await self._scan()
@@ -173,7 +173,7 @@ class DurableQueue:
             log.info("recovered %d files an earlier bridge left behind", found)
 
     async def close(self) -> None:
-        """Stops taking requests and gives the directory back. What is being stored is stored."""
+        """Stop taking requests and release the directory. Requests being stored are stored first."""
         self._open = False
         self._watch.close()
         try:
@@ -187,7 +187,7 @@ class DurableQueue:
     # The loop
 
     async def run(self) -> None:
-        """Keeps the index true until cancelled. Raises `QueueBroken` when the directory is lost."""
+        """Keep the index current until cancelled. Raises `QueueBroken` when the directory is lost."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._watch.run(), name="inotify")
             group.create_task(self._look_forever(), name="index")
@@ -252,7 +252,7 @@ class DurableQueue:
         await self._look(tuple(ids), tuple(strange))
 
     async def _look(self, ids: Sequence[RequestId], names: Sequence[str] = ()) -> None:
-        """Looks at some at a time: the answers of all of them together may be large."""
+        """Look at a few requests at a time: all their responses together may be large."""
         for start in range(0, len(ids), _LOOK_AT_ONCE):
             chosen = ids[start : start + _LOOK_AT_ONCE]
             known = {rid: item for rid in chosen for item in self.index.known(rid).values()}
@@ -292,7 +292,7 @@ class DurableQueue:
         self._notice_attempts(monotonic)
 
     def _notice_attempts(self, monotonic: float) -> None:
-        """A retry may leave processing/ and come back between two looks: the journal tells."""
+        """Read new attempts from the journal: a retry may leave processing/ and come back between two looks."""
         for entry in self.index.running():
             attempt = self._journal.attempt(entry.id)
             if attempt > entry.attempt:
@@ -319,12 +319,12 @@ class DurableQueue:
         return min(SCAN_IDLE_SECONDS, self._sweep_seconds())
 
     def _failed(self, error: Exception, what: str) -> None:
-        """Notes that the volume failed, in the log too if that is news."""
+        """Note that the volume failed, and log it if that is new."""
         log.log(logging.ERROR if self.upkeep.settled else logging.DEBUG, "%s: %s", what, error)
         self.upkeep.failed(error)
 
     def emacs_says(self, problem: str | None) -> None:
-        """Notes why Emacs cannot write to the queue; None: it can."""
+        """Note why Emacs cannot write to the queue; None means that it can."""
         self.upkeep.emacs_says(problem)
 
     async def _tidy_if_due(self) -> None:
@@ -403,7 +403,7 @@ class DurableQueue:
     # Submitting
 
     async def submit(self, request: Request) -> tuple[RequestView, bool]:
-        """Stores `request`; the flag says whether it is new. When this returns it survives a crash.
+        """Store `request`; the flag says whether it is new. When this returns, the request survives a crash.
 
         Raises `RequestTooLarge`, `RequestConflict`, `QueueFull`, `NoSpace`, `StorageError`, `QueueNotReady`.
         """
@@ -562,7 +562,7 @@ class DurableQueue:
     # Ending
 
     async def acknowledge(self, rid: RequestId) -> None:
-        """Archives the answer. Repeating it is fine. Raises `NotAnswered`, `RequestNotFound`, `StorageError`."""
+        """Archive the response. Repeating it is allowed. Raises `NotAnswered`, `RequestNotFound`, `StorageError`."""
         self._require_open()
         entry = self.index.get(rid)
         if entry is not None and entry.state is not RequestState.ANSWERED:
@@ -597,7 +597,7 @@ class DurableQueue:
         return await self.view(rid)
 
     async def decline(self, request: Request, *, running: bool = True) -> RequestView:
-        """Cancels `request`, even if it has not come yet: submitted later, it is found cancelled and does not run.
+        """Cancel `request`, even before it is submitted: submitted later, it is found cancelled and does not run.
 
         Raises `NoSpace`, `StorageError`.
         """

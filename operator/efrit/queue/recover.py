@@ -36,7 +36,7 @@ CANCELLED_MESSAGE = "The request was cancelled before it ran."
 
 
 def identity(disk: Disk) -> str:
-    """The queue's own id, made once: another one means another volume."""
+    """Return the queue's own id, made once: another id means another volume."""
     data = disk.read(Area.ROOT, IDENTITY, limit=4096) or b""
     for line in data.splitlines():
         if _IDENTITY.fullmatch(line):
@@ -98,7 +98,7 @@ def _has_answer(disk: Disk, rid: RequestId) -> bool:
 
 
 def _is_open(disk: Disk, rid: RequestId) -> bool:
-    """Waiting or claimed, and without an answer."""
+    """Return whether the request is pending or claimed and has no response."""
     if disk.whatever_is(Area.RESPONSES, response_file(rid)) is not None:
         return False
     return any(disk.stat(area, request_file(rid)) is not None for area in (Area.PROCESSING, Area.REQUESTS))

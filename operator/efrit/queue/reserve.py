@@ -33,18 +33,18 @@ class Reserve:
         return len(self._left) == len(self._names)
 
     def open(self) -> None:
-        """Finds what an earlier bridge has left of it."""
+        """Find the files that an earlier bridge has left."""
         self._left = [name for name in self._names if self._disk.stat(Area.TMP, name) is not None]
 
     def refill(self) -> None:
-        """Makes the files that are missing. Raises `OSError` where there is no room for them."""
+        """Create the files that are missing. Raises `OSError` if there is no space for them."""
         for name in self._names:
             if name not in self._left:
                 self._disk.occupy(Area.TMP, name, FILE_BYTES)
                 self._left.append(name)
 
     def give_up_one(self) -> bool:
-        """Deletes a file, so that another has room; False if there is none left."""
+        """Delete a file to free its space; return False if there is none left."""
         while self._left:
             if self._disk.remove(Area.TMP, self._left.pop()):
                 return True

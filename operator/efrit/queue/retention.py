@@ -79,7 +79,7 @@ class ArchiveIndex:
             self.size -= item.size
 
     def oldest(self) -> tuple[str, float] | None:
-        """The key and time of the oldest entry."""
+        """Return the key and time of the oldest entry."""
         while self._heap:
             changed, key = self._heap[0]
             item = self._items.get(key)
@@ -102,13 +102,13 @@ class Retention:
         self.complete = False
 
     def archived(self, rid: RequestId, now: float) -> None:
-        """Takes in that the files of a request were moved to archive/. `now` in epoch seconds."""
+        """Record that the files of a request were moved to archive/. `now` in epoch seconds."""
         item = self._measure(rid, now)
         if item is not None:
             self.index.put(rid, item)
 
     def walk(self, now: float, most: int = SLICE) -> bool:
-        """Looks at the next `most` names of archive/; True at the end of a walk, the next call begins another."""
+        """Look at the next `most` names of archive/; return True at the end of a walk; the next call begins anew."""
         if self._walk is None:
             self._walk = self._disk.entries(Area.ARCHIVE)
         for count, entry in enumerate(self._walk, start=1):
@@ -123,7 +123,7 @@ class Retention:
         return True
 
     def close(self) -> None:
-        """Gives a walk up; the next begins anew."""
+        """Abandon a walk; the next one begins anew."""
         self._walk = None
 
     def due(self, now: float, extra: int = 0) -> bool:
@@ -132,9 +132,9 @@ class Retention:
         return oldest is not None and self._is_due(oldest[1], now, extra)
 
     def prune(self, now: float, extra: int = 0) -> int:
-        """Deletes what is over its time or its bounds, and `extra` requests more, oldest first; returns how many.
+        """Delete what exceeds its time or the bounds, and `extra` requests more, oldest first; return how many.
 
-        At most `BATCH` at a time. Requests before answers: see `delete_archived`.
+        At most `BATCH` at a time. Requests before responses: see `delete_archived`.
         """
         chosen: list[str] = []
         names: list[str] = []
@@ -190,7 +190,7 @@ class Retention:
 
 
 def _key(name: str) -> str:
-    """What the file belongs to: a request, or itself."""
+    """Return the key of a file: the id of its request, or its own name."""
     rid = id_of_response_file(name) or id_of_log_file(name)
     # Any other name may be one of a request in requests/, but not here.
     if rid is None and (request := id_of_request_file(name)) is not None and request_file(request) == name:

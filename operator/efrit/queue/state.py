@@ -68,7 +68,7 @@ class Entry:
     missing: int = 0
 
     def view(self, response: Response | None = None) -> RequestView:
-        """What we tell about it."""
+        """Return the request as the bridge reports it."""
         return RequestView(
             id=self.id,
             state=self.state,
@@ -119,7 +119,7 @@ class Index:
         return rid in self._entries
 
     def get(self, rid: RequestId) -> Entry | None:
-        """The entry, or None if unknown or acknowledged."""
+        """Return the entry, or None if unknown or acknowledged."""
         return self._entries.get(rid)
 
     def count(self, state: RequestState) -> int:
@@ -132,12 +132,12 @@ class Index:
         return self._counts[RequestState.QUEUED] + self._counts[RequestState.RUNNING]
 
     def known(self, rid: RequestId | None = None) -> dict[RequestId, Known]:
-        """What `observe` needs to know: of all durable entries, or of `rid` alone."""
+        """Return what `observe` needs to know: of all durable entries, or of `rid` alone."""
         chosen = self._entries.values() if rid is None else filter(None, [self._entries.get(rid)])
         return {entry.id: Known(entry.state, entry.request_name) for entry in chosen}
 
     def add(self, entry: Entry) -> None:
-        """A new request."""
+        """Add a new request."""
         self._entries[entry.id] = entry
         self._counts[entry.state] += 1
         self.kept_bytes += kept_bytes_of(entry.metadata)
@@ -164,7 +164,7 @@ class Index:
         return [entry for entry in self if entry.state is RequestState.RUNNING]
 
     def apply(self, seen: Sighting, *, now: float, monotonic: float) -> Entry | None:
-        """Takes in a sighting; the entry if its state changed (it may be removed by then), else None."""
+        """Apply a sighting; return the entry if its state changed (it may be removed by then), else None."""
         entry = self._entries.get(seen.id)
         if seen.state is None:
             return None if entry is None else self._not_found(entry)

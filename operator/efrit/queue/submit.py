@@ -40,7 +40,7 @@ def submission(request: Request) -> Submission:
 
 
 def commit(disk: Disk, batch: Sequence[Submission]) -> list[Exception | None]:
-    """Writes all of `batch` with one directory sync; one entry each: None, `IdTaken` or `StorageError`."""
+    """Write all of `batch` with one directory sync; return one entry each: None, `IdTaken` or `StorageError`."""
     results: list[Exception | None] = [None] * len(batch)
     temporary = [temporary_name() for _ in batch]
     try:
@@ -110,7 +110,7 @@ def _sync_names(disk: Disk, batch: Sequence[Submission], results: list[Exception
 
 
 def take_back(disk: Disk, rid: RequestId) -> bool:
-    """Removes a request nobody was promised; False if Emacs claimed it first and it runs after all."""
+    """Remove a request whose submission failed; return False if Emacs claimed it first and it runs after all."""
     temporary = temporary_name()
     try:
         # A rename, not an unlink: against a claim exactly one of the two finds the file.

@@ -41,7 +41,7 @@ class Totals(WireModel, frozen=True, kw_only=True):
         return self.seconds / self.processed if self.processed else 0.0
 
     def counting(self, response: Response, written_ns: int) -> Self:
-        """These totals with one more answer."""
+        """Return these totals with one more response."""
         return with_changes(
             self,
             processed=self.processed + 1,
@@ -53,7 +53,7 @@ class Totals(WireModel, frozen=True, kw_only=True):
 
 
 def load_totals(disk: Disk) -> Totals:
-    """The stored totals; zeros if there are none to be read: they are figures, not promises."""
+    """Return the stored totals; zeros if none can be read: they are figures, not promises."""
     data = disk.read(Area.ROOT, TOTALS, limit=4096)
     try:
         return Totals.parse(data) if data else Totals()
@@ -62,5 +62,5 @@ def load_totals(disk: Disk) -> Totals:
 
 
 def save_totals(disk: Disk, totals: Totals) -> None:
-    """Stores them, unsynced: losing the last seconds of counting is no harm."""
+    """Store the totals without a sync: losing the last seconds of counting does no harm."""
     replace(disk, TOTALS, totals.to_json().encode(), sync=False)

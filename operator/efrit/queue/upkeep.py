@@ -89,11 +89,11 @@ class Upkeep:
     # What others have seen
 
     def failed(self, error: Exception) -> None:
-        """Notes that a step failed on the volume; the next `tick` finds out whether it still does."""
+        """Note that a step failed on the volume; the next `tick` finds out whether it still does."""
         self._ours = _went_on(self._ours, DiskTrouble(is_full(error), str(error), self._clock()))
 
     def emacs_says(self, problem: str | None) -> None:
-        """Notes why Emacs cannot write to the queue; None: it can."""
+        """Note why Emacs cannot write to the queue; None means that it can."""
         if problem is None:
             self._of_emacs = None
             return
@@ -103,7 +103,7 @@ class Upkeep:
     # On the disk thread
 
     def open(self) -> None:
-        """Finds the reserve."""
+        """Open the reserve."""
         self.reserve.open()
 
     def close(self) -> None:
@@ -111,7 +111,7 @@ class Upkeep:
         self.retention.close()
 
     def with_room(self, function: Callable[..., Result], *args: object, reserve: bool = False) -> Result:
-        """The function's result. While the volume is full the archive is pruned for it, then a `reserve` given up.
+        """Return the function's result. While the volume is full, prune the archive first, then give up a `reserve`.
 
         Raises what the function raises.
         """
@@ -127,14 +127,14 @@ class Upkeep:
         raise AssertionError  # pragma: no cover
 
     def make_room(self, *, reserve: bool) -> bool:
-        """Deletes some of the archive, or a file of the reserve; False if there is nothing to delete."""
+        """Delete some of the archive, or a file of the reserve; return False if there is nothing to delete."""
         now = self._clock()
         while not self.retention.complete:
             self.retention.walk(now)
         return self.retention.prune(now, BATCH) > 0 or (reserve and self.reserve.give_up_one())
 
     def tick(self) -> bool:
-        """Does a step of what is due; True if there is more to be done at once."""
+        """Do one step of the due upkeep; return True if there is more to do at once."""
         try:
             return self._step(self._clock())
         except OSError as error:
@@ -181,5 +181,5 @@ class Upkeep:
 
 
 def _went_on(known: DiskTrouble | None, trouble: DiskTrouble) -> DiskTrouble:
-    """The trouble as it was told first, while it is of one kind."""
+    """Return the trouble with the time and text it had first, while it is of one kind."""
     return known if known is not None and known.full == trouble.full else trouble

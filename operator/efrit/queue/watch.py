@@ -59,7 +59,7 @@ class Watcher:
         return self._inotify is not None
 
     def open(self) -> None:
-        """Starts watching; events are kept by the kernel until `run` reads them."""
+        """Start watching; the kernel keeps the events until `run` reads them."""
         inotify: Inotify | None = None
         try:
             inotify = Inotify()
@@ -74,13 +74,13 @@ class Watcher:
         self._inotify = inotify
 
     def close(self) -> None:
-        """Stops watching."""
+        """Stop watching."""
         if self._inotify is not None:
             self._inotify.close()
             self._inotify = None
 
     async def run(self) -> None:
-        """Collects until cancelled. Raises `QueueBroken` when a directory is removed or replaced."""
+        """Collect events until cancelled. Raises `QueueBroken` when a directory is removed or replaced."""
         if self._inotify is None:
             return
         areas = {self._root / area: area for area in _MASKS}
@@ -110,7 +110,7 @@ class Watcher:
         self._news.set()
 
     async def wait(self, seconds: float) -> Touched:
-        """What was touched since the last call, as soon as there is anything; empty after `seconds`."""
+        """Return what was touched since the last call, as soon as there is anything; empty after `seconds`."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._news.wait()

@@ -47,9 +47,9 @@ def beginning(disk: Disk, rid: RequestId, offset: int) -> int:
 
 
 def read_lines(disk: Disk, rid: RequestId, offset: int) -> tuple[list[Line], int]:
-    """Some of the whole lines from `offset` on, and where to go on; the same `offset` if there are none yet.
+    """Return some of the whole lines from `offset` on, and the offset behind them; the same `offset` without a line.
 
-    A line longer than a megabyte is passed over.
+    A line longer than a megabyte is skipped.
     """
     found = place_of(disk, rid)
     if found is None:
@@ -98,7 +98,7 @@ def last_progress(disk: Disk, rid: RequestId, seen: int) -> tuple[Progress | Non
 
 
 def progress_in(line: bytes) -> Progress | None:
-    """What a line of type `progress` says; None for any other, and for one that cannot be read."""
+    """Return the progress in a line of type `progress`; None for any other, and for one that cannot be read."""
     if b'"progress"' not in line or too_heavy(line):
         return None
     try:

@@ -38,7 +38,7 @@ class WorkLogs:
     # What the queue tells
 
     def touched(self, name: str) -> None:
-        """Takes in that a file of progress/ changed."""
+        """Record that a file of progress/ changed."""
         rid = id_of_progress_file(name)
         if rid is not None:
             self.ring(rid)
@@ -62,7 +62,7 @@ class WorkLogs:
             self.ring(rid)
 
     def forget(self, rid: RequestId) -> None:
-        """Drops what is remembered of a request that is over."""
+        """Drop what is remembered of a finished request."""
         self.ring(rid)
         self._grown.discard(rid)
         self._told.pop(rid, None)
@@ -70,7 +70,10 @@ class WorkLogs:
     # What readers ask for
 
     def bell(self, rid: RequestId) -> asyncio.Event:
-        """What is set at the next news of `rid`. Taken before the look that the news would make outdated."""
+        """Return an event that is set at the next change of `rid`'s log.
+
+        Take it before the read that such a change would make outdated.
+        """
         return self._bells.setdefault(rid, asyncio.Event())
 
     async def beginning(self, rid: RequestId, offset: int) -> int:
@@ -79,7 +82,7 @@ class WorkLogs:
             return await self._worker.run(beginning, self._disk, rid, offset)
 
     async def lines(self, rid: RequestId, offset: int) -> tuple[list[Line], int]:
-        """Some lines from `offset` on, and where to go on. Raises `StorageError`."""
+        """Return some lines from `offset` on, and the offset behind them. Raises `StorageError`."""
         with naming_failures(f"read the work log of {rid}"):
             return await self._worker.run(read_lines, self._disk, rid, offset)
 

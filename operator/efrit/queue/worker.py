@@ -21,11 +21,11 @@ class Worker:
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="efrit-disk")
 
     async def run(self, function: Callable[..., Result], *args: object) -> Result:
-        """The function's result, or its exception. A cancelled caller does not stop the function."""
+        """Return the function's result, or raise its exception. A cancelled caller does not stop the function."""
         return await asyncio.get_running_loop().run_in_executor(self._pool, function, *args)
 
     def close(self) -> None:
-        """Waits for what is running."""
+        """Wait for what is running."""
         self._pool.shutdown(wait=True)
 
 
@@ -49,7 +49,7 @@ class GroupCommit(Generic[Item]):
         self._task: asyncio.Task[None] | None = None
 
     async def add(self, item: Item) -> None:
-        """Returns when the batch with `item` is on the disk. Raises what `commit` said about it."""
+        """Return when the batch with `item` is on the disk. Raises what `commit` reported for it."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, done))
         if self._task is None:

@@ -59,7 +59,7 @@ STOP_SECONDS = 120.0
 
 
 async def connect_cluster(kubeconfig: Path | None, context: str | None, namespace: str | None) -> ClusterBackend:
-    """The cluster that kubectl would use. Raises `NoCluster`."""
+    """Return the backend of the cluster that kubectl would use. Raises `NoCluster`."""
     configuration, own, place = await load_connection(kubeconfig, context, namespace)
     options = ["--kubeconfig", str(kubeconfig)] if kubeconfig is not None else []
     options += ["--context", context] if context is not None else []
@@ -84,7 +84,7 @@ class ClusterBackend:
         return self._place
 
     async def close(self, *, handed_over: bool = True) -> None:
-        """Closes the connections; an answer in a status stays where it is."""
+        """Close the connections. A response in a status stays where it is."""
         await self.api.close()
 
     # Instances
@@ -109,7 +109,7 @@ class ClusterBackend:
             ) from error
 
     async def start(self, name: str, setup: Setup | None = None) -> Started:
-        """Makes it, or takes it out of suspension, and waits until it is ready."""
+        """Create the instance, or end its suspension, and wait until it is ready."""
         setup = setup or Setup()
         if setup.init is not None:
             raise Refused(
@@ -207,13 +207,13 @@ class ClusterBackend:
         return [*where, "exec", "--stdin", "--tty", pod_of(name), "--container", "emacs", "--", *inside]
 
     async def examine(self) -> Sequence[Finding]:
-        """The API server, the operator's resources, what you may do, and each instance."""
+        """Examine the API server, the operator's resources, your permissions and each instance."""
         from efrit.client.cluster.doctor import examine
 
         return await examine(self.api, self.namespace, self._place)
 
     def planning(self) -> Plans:
-        """The plans of the namespace."""
+        """Return the plans of the namespace."""
         from efrit.client.cluster.plans import ClusterPlans
 
         return ClusterPlans(self.api, self.namespace, self)
@@ -221,7 +221,7 @@ class ClusterBackend:
     # Work
 
     async def submit(self, work: Work) -> Handle:
-        """Creates an EfritRequest; one with the same key is the same request."""
+        """Create an EfritRequest; one with the same key is the same request."""
         name = convert.request_name(work, secrets.token_hex(10))
         if work.key is not None:
             found = await self._find(name)
@@ -302,7 +302,7 @@ class ClusterBackend:
         )
 
     async def cancel(self, handle: Handle) -> RequestState:
-        """Sets spec.cancel; the operator does the rest."""
+        """Set spec.cancel; the operator does the rest."""
         try:
             found = await self.api.patch(REQUESTS, self.namespace, handle.id, {"spec": {"cancel": True}})
         except NotFound as error:
@@ -310,7 +310,7 @@ class ClusterBackend:
         return convert.request_of(found)
 
     async def result(self, handle: Handle) -> str:
-        """The whole result: from the status, from the Secret it names, or from the workspace volume."""
+        """Return the whole result: from the status, from the Secret it names, or from the workspace volume."""
         found = await self._request(handle)
         state = convert.request_of(found)
         if not state.final:

@@ -54,13 +54,13 @@ _BROKEN = {
 
 
 def condition(found: Json, kind: str) -> Json:
-    """A condition of an object; empty if it has none of this type."""
+    """Return the condition of this type of an object; empty if it has none."""
     conditions = found.get("status", {}).get("conditions", ())
     return next((each for each in conditions if each.get("type") == kind), {})
 
 
 def instance_of(found: Json, now: datetime) -> Instance:
-    """An EfritInstance."""
+    """Return the instance that an EfritInstance describes."""
     meta, spec, status = found["metadata"], found.get("spec", {}), found.get("status", {})
     ready, queue = condition(found, "Ready"), status.get("queue") or {}
     is_ready = ready.get("status") == "True"
@@ -89,7 +89,7 @@ def instance_of(found: Json, now: datetime) -> Instance:
 
 
 def stats_of(found: Json, now: datetime) -> InstanceStats:
-    """The figures of an EfritInstance."""
+    """Return the figures in the status of an EfritInstance."""
     queue = found.get("status", {}).get("queue") or {}
     return InstanceStats(
         found["metadata"]["name"],
@@ -106,7 +106,7 @@ def stats_of(found: Json, now: datetime) -> InstanceStats:
 
 
 def request_of(found: Json) -> RequestState:
-    """An EfritRequest."""
+    """Return the state that an EfritRequest describes."""
     meta, spec, status = found["metadata"], found.get("spec", {}), found.get("status", {})
     complete = condition(found, "Complete")
     named = (spec.get("instanceRef") or {}).get("name")
@@ -185,7 +185,7 @@ def _usage(value: Json | None) -> Usage | None:
 
 
 def moment(text: str | None) -> datetime | None:
-    """A Kubernetes time."""
+    """Return a Kubernetes time as a datetime; None without one."""
     return None if not text else datetime.fromisoformat(text).astimezone(UTC)
 
 
@@ -193,12 +193,12 @@ def moment(text: str | None) -> datetime | None:
 
 
 def request_name(work: Work, chance: str) -> str:
-    """The name of the request to be: made from the key, so that it is the same each time, or from `chance`."""
+    """Return the name for a new request: derived from the key, so that it is the same each time, or from `chance`."""
     return f"efrit-{chance if work.key is None else hashlib.sha256(work.key.encode()).hexdigest()[:40]}"
 
 
 def manifest(work: Work, name: str, target: Json) -> dict[str, Any]:
-    """The EfritRequest for `work`; `target` says who does it. Raises `Refused`."""
+    """Return the EfritRequest for `work`, to be executed by `target`. Raises `Refused`."""
     if not work.content.strip():
         raise Refused(
             "there is nothing to do: the content is empty", "give Lisp to an eval, words to a chat or command"
@@ -237,6 +237,6 @@ def manifest(work: Work, name: str, target: Json) -> dict[str, Any]:
 
 
 def digest(work: Work, spec: Json) -> str:
-    """What a key stands for: the work, and who was named to do it, but not who was chosen."""
+    """Return the digest of what a key stands for: the work and the target named for it, not the instance chosen."""
     named = [work.instance, work.pool, dict(work.selector or {})]
     return hashlib.sha256(json.dumps([spec, named], sort_keys=True).encode()).hexdigest()

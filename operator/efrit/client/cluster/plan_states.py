@@ -35,7 +35,7 @@ _LONGEST_SLUG = 40
 
 
 def plan_of(found: Json) -> PlanState:
-    """An EfritPlan."""
+    """Return the state that an EfritPlan describes."""
     meta, spec, status = found["metadata"], found.get("spec") or {}, found.get("status") or {}
     limits = spec.get("limits") or {}
     return PlanState(
@@ -107,7 +107,7 @@ def _task(value: Json) -> Task:
 
 
 def commit_of(value: Json) -> PlanCommit:
-    """A commit, as a status and as a history tell of it."""
+    """Return the commit that an entry of a status or of a history describes."""
     return PlanCommit(
         str(value.get("hash") or ""),
         str(value.get("subject") or ""),
@@ -135,7 +135,10 @@ def _cost(value: Json) -> Cost:
 
 
 def plan_name(new: NewPlan, description: str, chance: str) -> str:
-    """The name of the plan to be: as given, made from the key, or from its words and `chance`. Raises `Refused`."""
+    """Return the name for a new plan: as given, derived from the key, or from `description` and `chance`.
+
+    Raises `Refused`.
+    """
     if new.name is not None:
         if not re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", new.name) or len(new.name) > LONGEST_NAME:
             raise Refused(
@@ -186,7 +189,10 @@ def plan_spec(new: NewPlan) -> dict[str, Any]:
 
 
 def named_target(new: NewPlan, spec: dict[str, Any]) -> dict[str, Any] | None:
-    """The target, taken out of `spec`; who was named beside it goes first. None: nobody. Raises `Refused`."""
+    """Remove the target from `spec` and return it; an instance named beside it goes first. None if neither is named.
+
+    Raises `Refused`.
+    """
     given = {name: spec.pop(name) for name in ("instanceRef", "poolRef") if spec.get(name) is not None}
     if new.instance is not None and new.pool is not None:
         raise Refused("both an instance and a pool are named", "leave one of them out")
@@ -198,13 +204,13 @@ def named_target(new: NewPlan, spec: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def plan_manifest(name: str, spec: Json, named: Json | None, chosen: Json) -> dict[str, Any]:
-    """The EfritPlan: `named` is who was named to do it, `chosen` who does."""
+    """Return the EfritPlan; `named` is the target named by the caller, `chosen` the one that executes it."""
     annotations = {DIGEST: plan_digest(spec, named)}
     return PLANS.manifest({"name": name, "annotations": annotations}, spec={**spec, **chosen})
 
 
 def plan_digest(spec: Json, named: Json | None) -> str:
-    """What a name or a key stands for: the plan, and who was named to do it, but not who was chosen."""
+    """Return the digest of what a name or key stands for: the plan and its named target, not the chosen one."""
     return hashlib.sha256(json.dumps([spec, named], sort_keys=True).encode()).hexdigest()
 
 

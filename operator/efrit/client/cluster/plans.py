@@ -40,7 +40,7 @@ class ClusterPlans:
         self._backend = backend
 
     async def create_plan(self, new: NewPlan) -> PlanState:
-        """Creates an EfritPlan; one with the same name or key is the same plan."""
+        """Create an EfritPlan; one with the same name or key is the same plan."""
         spec = plan_spec(new)
         named = named_target(new, spec)
         name = plan_name(new, spec["intent"]["description"], secrets.token_hex(3)[:5])
@@ -93,7 +93,7 @@ class ClusterPlans:
         return states_of(self._api, PLANS, self._namespace, name, plan_of, lambda: self._gone(name))
 
     async def amend_plan(self, name: str, text: str) -> PlanState:
-        """Appends in one step of the API server: two who amend at the same time are both heard."""
+        """Append the text in one step of the API server, so that concurrent amendments are all kept."""
         if not text.strip():
             raise Refused("there is nothing to add: the amendment is empty", "say what was forgotten")
         for _ in range(_AMEND_TRIES):
@@ -122,7 +122,7 @@ class ClusterPlans:
         return await self._api.json_patch(PLANS, self._namespace, name, patch)
 
     async def change_plan(self, name: str, change: Change) -> PlanState:
-        """Sets spec.suspend or spec.cancel; the operator does the rest."""
+        """Set spec.suspend or spec.cancel; the operator does the rest."""
         obj = await self._plan(name)
         if change is Change.CANCEL and plan_of(obj).final:
             return plan_of(obj)
@@ -133,7 +133,10 @@ class ClusterPlans:
             raise self._gone(name) from error
 
     async def plan_history(self, name: str, limit: int | None = None) -> dict[str, Any]:
-        """What its repository tells, by an eval on its instance; that takes the rights of any eval there."""
+        """Return the history in the plan's repository.
+
+        It is read by an eval on the plan's instance, and needs the permissions of any eval there.
+        """
         return await history_of(self._backend, await self.plan(name), limit)
 
     def _gone(self, name: str) -> PlanNotFound:

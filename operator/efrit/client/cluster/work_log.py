@@ -20,7 +20,7 @@ _ON_AND_ON = 'tail -c +"$2" -F progress/"$1".ndjson 2>/dev/null & cat >/dev/null
 
 
 def pod_of(instance: str) -> str:
-    """The pod of an instance."""
+    """Return the name of an instance's pod."""
     return f"efrit-{instance}-0"
 
 
@@ -35,7 +35,7 @@ class WorkLog:
         self._torn = b""
 
     async def rest(self, instance: str) -> list[str]:
-        """The lines there are beyond those that were given. Raises `ClientError`."""
+        """Return the lines after those already returned. Raises `ClientError`."""
         return self._lines(
             await self._api.exec_output(self._namespace, pod_of(instance), CONTAINER, self._command(_ALL))
         )
@@ -60,9 +60,9 @@ class WorkLog:
 
 
 async def follow(changes: AsyncIterator[RequestState], log: WorkLog) -> AsyncIterator[RequestState | str]:
-    """The states of a request as they come and the lines of its log in between, all of them before the final state.
+    """Yield the states of a request, and in between the lines of its log, all of them before the final state.
 
-    Who may not read the log sees the states alone.
+    Without permission to read the log, yields the states alone.
     """
     news: asyncio.Queue[RequestState | str | Exception | None] = asyncio.Queue()
     telling = asyncio.create_task(_tell(changes, log, news))

@@ -34,7 +34,7 @@ _SENTENCES = {
 
 
 def loaded(data: bytes | None) -> dict[str, Any]:
-    """The JSON object in `data`; empty where there is none."""
+    """Return the JSON object in `data`; empty if there is none."""
     if data is None or too_heavy(data):
         return {}
     try:
@@ -45,7 +45,7 @@ def loaded(data: bytes | None) -> dict[str, Any]:
 
 
 def open_state(handle: Handle, reason: Reason, request: Mapping[str, Any], queued: datetime | None) -> RequestState:
-    """A request without an answer."""
+    """Return the state of a request without a response."""
     return RequestState(
         handle,
         Phase.RUNNING if reason is Reason.RUNNING else Phase.QUEUED,
@@ -59,7 +59,7 @@ def open_state(handle: Handle, reason: Reason, request: Mapping[str, Any], queue
 
 
 def final_state(handle: Handle, data: bytes, request: Mapping[str, Any]) -> RequestState:
-    """A request with the answer in `data`."""
+    """Return the state of a request whose response is `data`."""
     answer = loaded(data)
     problem = _problem(handle, answer)
     if problem:
@@ -126,7 +126,7 @@ def _outcome(answer: Mapping[str, Any], reason: Reason) -> Outcome:
 
 
 def type_of(request: Mapping[str, Any]) -> RequestType | None:
-    """What is asked for, if the file says."""
+    """Return the type of a request; None if the file does not say."""
     try:
         return RequestType(request.get("type", ""))
     except ValueError:
@@ -142,7 +142,7 @@ def _session(value: Any) -> Session | None:
 
 
 def progress(found: Mapping[str, Any]) -> Progress | None:
-    """What a progress object, or a line of type `progress` of a work log, says."""
+    """Return the progress in a progress object or in a line of type `progress` of a work log."""
     if not found:
         return None
     return Progress(
@@ -160,7 +160,7 @@ def _usage(value: Any) -> Usage | None:
 
 
 def moment(value: Any) -> datetime | None:
-    """An RFC 3339 time, or None."""
+    """Return an RFC 3339 time as a datetime, or None."""
     try:
         return datetime.fromisoformat(value)
     except (TypeError, ValueError):

@@ -104,7 +104,7 @@ class LocalBackend:
         return str(self.settings.path)
 
     async def close(self, *, handed_over: bool = True) -> None:
-        """Archives what was handed over, and cleans up where that is due."""
+        """Archive the responses that were handed over, and clean up where that is due."""
         if handed_over:
             self._archive()
         self._tidy()
@@ -142,7 +142,7 @@ class LocalBackend:
         return instance_of(self._daemon(name))
 
     async def start(self, name: str, setup: Setup | None = None) -> Started:
-        """Starts its Emacs. One that is not in the configuration is added to it."""
+        """Start the instance's Emacs. An instance that is not in the configuration is added to it."""
         from efrit.client.local.model_probe import key_problem
 
         setup = setup or Setup()
@@ -175,9 +175,10 @@ class LocalBackend:
         )
 
     async def stop(self, name: str, *, now: bool = False) -> Stopped:
-        """Ends its Emacs once what runs has ended, after half a minute at most. What waits, waits on.
+        """Stop the instance's Emacs once the running request has ended, after half a minute at most.
 
-        With `now`, what runs is cancelled, and Emacs ended after a few seconds where it does not listen.
+        Pending requests stay pending. With `now`, the running request is cancelled, and an Emacs that does not
+        respond is killed after a few seconds.
         """
         daemon = self._daemon(name)
         if daemon.running() is None:
@@ -230,7 +231,7 @@ class LocalBackend:
     # Work
 
     async def submit(self, work: Work) -> Handle:
-        """Stores it in the queue of the instance that is to do it; starts Emacs where that is allowed."""
+        """Store the request in the queue of its instance; start Emacs where that is allowed."""
         daemon, rid = self._chosen(work)
         if not daemon.serves():
             await _in_a_thread(lambda: self._wake(daemon))
@@ -255,7 +256,7 @@ class LocalBackend:
         )
 
     def ask_now(self, work: Work, seconds: float) -> tuple[Handle, RequestState | None]:
-        """Submits it and waits, without an event loop; the state is None if `seconds` were not enough."""
+        """Submit the work and wait without an event loop; the state is None if `seconds` were not enough."""
         daemon, rid = self._chosen(work)
         if not daemon.serves():
             self._wake(daemon)
@@ -275,7 +276,7 @@ class LocalBackend:
         return handle, self._state(daemon, handle)
 
     def result_now(self, handle: Handle) -> str:
-        """The whole result of a request that is over; empty where it has none. Raises `ResultGone`."""
+        """Return the whole result of a finished request; empty if it has none. Raises `ResultGone`."""
         return self._find(handle)[0].files.result(handle.id) or ""
 
     def close_now(self) -> None:
@@ -366,7 +367,7 @@ class LocalBackend:
             yield update
 
     async def cancel(self, handle: Handle) -> RequestState:
-        """Takes it back if it waits; has Emacs stop it, or be stopped, if it runs."""
+        """Withdraw a pending request; have Emacs stop a running one, or stop Emacs."""
         from efrit.client.local.supervise import end
 
         daemon, handle = self._find(handle)
@@ -375,7 +376,7 @@ class LocalBackend:
         return self._state(daemon, handle)
 
     async def result(self, handle: Handle) -> str:
-        """The whole result; empty where it has none."""
+        """Return the whole result; empty if there is none."""
         daemon, handle = self._find(handle)
         state = self._state(daemon, handle)
         if not state.final:
@@ -383,7 +384,7 @@ class LocalBackend:
         return daemon.files.result(handle.id) or ""
 
     async def log(self, handle: Handle, *, follow: bool = False) -> AsyncIterator[str]:
-        """The lines of its work log."""
+        """Yield the lines of the request's work log."""
         import asyncio
 
         daemon, handle = self._find(handle)
@@ -411,7 +412,7 @@ class LocalBackend:
             yield line
 
     async def requests(self, instance: str | None = None, *, limit: int | None = None) -> Sequence[RequestState]:
-        """The newest `limit`, or the newest 200 of each instance: for who lists them again and again."""
+        """Return the newest `limit`, or the newest 200 of each instance, for callers that list them repeatedly."""
         names = [instance] if instance is not None else list(self.settings.known())
         found: list[RequestState] = []
         most = limit or _MOST_LISTED

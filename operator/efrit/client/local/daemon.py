@@ -75,7 +75,7 @@ def lisp_directory() -> Path:
 
 
 def emacs_program() -> str:
-    """The path of Emacs. Raises `NoEmacs`."""
+    """Return the path of Emacs. Raises `NoEmacs`."""
     import shutil
 
     wanted = os.environ.get(EMACS_VARIABLE) or "emacs"
@@ -96,7 +96,7 @@ class Daemon:
     files: QueueFiles
 
     def running(self) -> Emacs | None:
-        """The Emacs that serves the queue, if there is one."""
+        """Return the Emacs that serves the queue, if there is one."""
         if not self.instance.queue_dir.is_dir():
             return None
         return emacs_of(self.files.heartbeat())
@@ -114,7 +114,7 @@ class Daemon:
         return found is not None and time.time() - found.st_mtime < _FRESH_SECONDS
 
     def start(self) -> bool:
-        """Returns once Emacs serves; False if one did already. Raises `NoEmacs`, `NotReady`."""
+        """Start Emacs and wait until it serves; return False if one did already. Raises `NoEmacs`, `NotReady`."""
         program, lisp = emacs_program(), lisp_directory()
         self.files.ensure_journal()
         with self._alone():
@@ -257,7 +257,7 @@ class Daemon:
             emacs.send(signal.SIGUSR2)
 
     def kill(self) -> None:
-        """Ends an Emacs that does not listen; the next one answers for it."""
+        """Kill an Emacs that does not respond; the next one answers the request it was running."""
         emacs = self.running()
         if emacs is not None:
             emacs.send(signal.SIGKILL)

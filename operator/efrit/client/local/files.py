@@ -59,7 +59,7 @@ class QueueFiles:
     # Submitting
 
     def submit(self, rid: str, request: dict[str, Any]) -> None:
-        """Stores it, durably. Storing the same again is fine. Raises `Conflict`, `NotReady`."""
+        """Store the request durably. Storing the same again is allowed. Raises `Conflict`, `NotReady`."""
         data = json.dumps(request, ensure_ascii=False, separators=(",", ":")).encode()
         with _as_client_errors(self.root):
             (problem,) = commit(self.disk, [Submission(RequestId(rid), data)])
@@ -158,11 +158,11 @@ class QueueFiles:
         return len(waiting), len(running), max(0.0, time.time() - min(times, default=time.time()))
 
     def heartbeat(self) -> dict[str, Any]:
-        """What Emacs told of itself last; empty if there is nothing."""
+        """Return the last heartbeat of Emacs; empty if there is none."""
         return answers.loaded(self.disk.read(Area.ROOT, HEARTBEAT, limit=65536))
 
     def result(self, rid: str) -> str | None:
-        """The whole result; None without one. Raises `ResultGone`, `ResultTruncated`."""
+        """Return the whole result; None if there is none. Raises `ResultGone`, `ResultTruncated`."""
         answer: dict[str, Any] = {}
         for area in (Area.RESPONSES, Area.ARCHIVE):
             data = self.disk.read(area, response_file(RequestId(rid)), limit=_LONGEST_ANSWER)
@@ -194,7 +194,7 @@ class QueueFiles:
     # Ending
 
     def withdraw(self, rid: str) -> bool:
-        """Takes it back and answers it `Cancelled`; False if Emacs has claimed it."""
+        """Withdraw the request and answer it `Cancelled`; return False if Emacs has claimed it."""
         from efrit.queue.cancel import withdraw
 
         with _as_client_errors(self.root):
@@ -208,7 +208,7 @@ class QueueFiles:
             order_stop(self.disk, RequestId(rid), reason)
 
     def acknowledge(self, rid: str) -> None:
-        """Archives the answer: it was handed over. It can be looked at until it is swept."""
+        """Archive a response that was handed over. It can be read until it is swept."""
         from efrit.queue.archive import acknowledge
 
         with _as_client_errors(self.root):
@@ -254,7 +254,7 @@ class QueueFiles:
         sweep(disk, before=before, is_live=live.__contains__, sessions=sessions)
 
     def ensure_journal(self) -> None:
-        """Makes claims.log, so that its name is on the disk before the first claim is."""
+        """Create claims.log, so that its name is on the disk before the first claim."""
         if self.disk.stat(Area.ROOT, CLAIMS) is None:
             from efrit.queue.durable import publish
 

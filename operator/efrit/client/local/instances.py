@@ -12,7 +12,7 @@ from efrit.client.local.daemon import Daemon
 
 
 def instance_of(daemon: Daemon) -> Instance:
-    """It as it is now."""
+    """Return the instance in its present state."""
     instance = daemon.instance
     emacs = daemon.running()
     pending, processing, _ = daemon.files.counts() if instance.queue_dir.is_dir() else (0, 0, 0.0)

@@ -19,5 +19,5 @@ class PollInterval:
     longest: float
 
     def pause(self, waited: float) -> float:
-        """The next one, after having waited so long."""
+        """Return the next interval, after a wait of `waited` seconds in all."""
         return min(self.longest, max(_FIRST, waited * _PROPORTION))

@@ -53,7 +53,7 @@ class Emacs:
 
 
 def emacs_of(heartbeat: Mapping[str, Any]) -> Emacs | None:
-    """The Emacs that wrote this heartbeat, if it runs."""
+    """Return the Emacs that wrote this heartbeat, if it is running."""
     pid, beat = heartbeat.get("pid"), moment(heartbeat.get("time"))
     if not isinstance(pid, int) or isinstance(pid, bool) or pid < 2 or beat is None or not is_emacs(pid):
         return None
@@ -86,7 +86,7 @@ def _is_emacs_by_ps(pid: int) -> bool:
 
 
 def state_of(pid: int) -> str:
-    """The letter of the state of process `pid`, as ps has it; empty if there is none."""
+    """Return the letter ps shows for the state of process `pid`; empty if there is none."""
     if not _PROC.is_dir():
         import subprocess
 

@@ -13,14 +13,14 @@ from efrit.client.interface import Work
 
 
 def id_of(work: Work) -> str:
-    """The id of the request to be: made from the key, so that it is the same each time, or by chance."""
+    """Return the id for a new request: derived from the key, so that it is the same each time, or random."""
     if work.key is None:
         return f"efrit_{int(time.time())}_{os.urandom(4).hex()}"
     return f"key_{hashlib.sha256(work.key.encode()).hexdigest()[:40]}"
 
 
 def check(work: Work) -> None:
-    """Raises `Refused` for what could only be rejected."""
+    """Raise `Refused` for work that Emacs would reject."""
     if not work.content.strip():
         raise Refused(
             "there is nothing to do: the content is empty", "give Lisp to an eval, words to a chat or command"
@@ -40,7 +40,7 @@ def check(work: Work) -> None:
 
 
 def request_for(rid: str, work: Work) -> dict[str, Any]:
-    """The JSON of the request file."""
+    """Return the JSON object of the request file."""
     options: dict[str, Any] = {"return_context": work.return_context}
     if work.timeout is not None:
         options["timeout"] = work.timeout

@@ -64,7 +64,7 @@ class LocalSettings:
         return self.instances
 
     def instance(self, name: str) -> LocalInstance:
-        """Raises `InstanceNotFound`, `WrongSettings`."""
+        """Return the instance called `name`. Raises `InstanceNotFound`, `WrongSettings`."""
         self.known()
         try:
             return self.instances[name]
@@ -109,7 +109,7 @@ def daemon_name(name: str, queue_dir: Path) -> str:
 
 
 def new_instance(name: str) -> LocalInstance:
-    """The instance `name` as it is when nothing is said of it. Raises `WrongSettings`."""
+    """Return the instance `name` with the default settings. Raises `WrongSettings`."""
     if not _NAME.fullmatch(name):
         raise WrongSettings(
             f"{name!r} is not a name for an instance", "use letters, digits, '.', '_' and '-', 63 at most"
@@ -128,7 +128,7 @@ def load_named(path: Path) -> LocalSettings:
 
 
 def load(path: Path) -> LocalSettings:
-    """The settings in `path`; where there is no file, one instance called default. Raises `WrongSettings`."""
+    """Return the settings in `path`; without a file, one instance called default. Raises `WrongSettings`."""
     given = _read(path)
     entries = _get(path, given, "instances", _object, None)
     if entries is None:

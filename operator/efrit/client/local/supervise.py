@@ -37,7 +37,7 @@ GRACE_SECONDS = 5.0
 
 
 async def follow(daemon: Daemon, handle: Handle, interval: PollInterval) -> AsyncIterator[Update]:
-    """The state, each change of it, and text as it is said; ends once it is final."""
+    """Yield the state, each change of it, and the model's text as it comes; end after the final state."""
     files, began = daemon.files, time.monotonic()
     supervisor = _Supervisor(daemon, handle)
     log = _LogReader(daemon, handle)
@@ -80,7 +80,7 @@ class _LogReader:
         return state.type in (RequestType.CHAT, RequestType.COMMAND) and state.phase is Phase.RUNNING
 
     def read(self, state: RequestState) -> list[str]:
-        """What the model has said since the last look."""
+        """Return what the model has said since the last call."""
         if state.type not in (RequestType.CHAT, RequestType.COMMAND):
             return []
         said = []

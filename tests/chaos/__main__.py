@@ -15,11 +15,11 @@ import sys
 from pathlib import Path
 
 from tests.chaos import soak
-from tests.chaos.plan import Theme
-from tests.chaos.run import play
-from tests.chaos.seeds import FIXED
 from tests.chaos.tiers import TIERS
-from tests.chaos.timeline import report
+from tests.support.faults.generators.light import FIXED
+from tests.support.faults.run import play
+from tests.support.faults.schedule import Theme
+from tests.support.faults.timeline import report
 
 OUT = Path("/tmp/efrit-chaos")
 

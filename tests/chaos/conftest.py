@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.stage import Stage
+from tests.chaos.proxied_cluster import Stage
 from tests.cluster.control_plane import ControlPlane
 from tests.support.fixtures import audit_log, kube, lisp, plane
 from tests.support.kube import Kube

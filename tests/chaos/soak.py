@@ -24,9 +24,9 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from tests.chaos.run import play
 from tests.chaos.tiers import TIERS
 from tests.cluster.paths import REPOSITORY
+from tests.support.faults.run import play
 
 SEEDS_PER_GROUND = 40
 """What a control plane is used for before a new one is made: its store grows with every run."""

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.chaos.absence import ABSENCES, work_through
-from tests.chaos.stage import Stage
+from tests.chaos.outage import ABSENCES, work_through
+from tests.chaos.proxied_cluster import Stage
 from tests.cluster.control_plane import ControlPlane
 
 TWO_MINUTES = 120.0

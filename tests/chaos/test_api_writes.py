@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.chaos.effort import EVERYTHING
-from tests.chaos.proxy import Fate
-from tests.chaos.stage import CLAIMLESS, Stage
-from tests.chaos.writes import PLANNED, SCENES, chosen, kind_of
+from tests.chaos.proxied_cluster import CLAIMLESS, Stage
+from tests.chaos.write_faults import PLANNED, SCENES, chosen, kind_of
+from tests.support.faults.api_proxy.proxy import Fate
 
 HELD_SECONDS = 0.7
 

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.chaos.history import End, Submitted
-from tests.chaos.proxy import Fate, Fault
-from tests.chaos.rules import final_status
-from tests.chaos.stage import EPHEMERAL, ONE, Stage, succeeded, unbegun
+from tests.chaos.proxied_cluster import EPHEMERAL, ONE, Stage, succeeded, unbegun
+from tests.support.faults.api_proxy.proxy import Fate, Fault
+from tests.support.faults.api_proxy.rules import final_status
+from tests.support.faults.history import End, Submitted
 
 HELD_SECONDS = 0.5
 

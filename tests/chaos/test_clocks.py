@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from efrit.protocol import Reason
-from tests.chaos.storage.shim import Recorder
 from tests.support.bridge_instance import Instance, until
 from tests.support.compiled_lisp import compiled_lisp
+from tests.support.faults.file_shim.shim import Recorder
 
 HOUR = 3600
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.chaos.history import End
-from tests.chaos.proxy import Armed, Fate, Fault, Proxy
-from tests.chaos.stage import Stage, succeeded, unbegun
-from tests.chaos.writes import SCENES
+from tests.chaos.proxied_cluster import Stage, succeeded, unbegun
+from tests.chaos.write_faults import SCENES
 from tests.cluster.control_plane import ControlPlane
+from tests.support.faults.api_proxy.proxy import Armed, Fate, Fault, Proxy
+from tests.support.faults.history import End
 from tests.support.kube import Json
 from tests.support.operator import Operator
 

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.ground import Ground
-from tests.chaos.history import History
-from tests.chaos.light import Stage
-from tests.chaos.plan import Do, FileFate, FileFault, Plan, Step, Theme, When
-from tests.chaos.run import play
-from tests.chaos.seeds_operations import IDLE_SECONDS, PLAIN, PROOF
-from tests.chaos.timeline import report
-from tests.chaos.workload import InstancePlan, Kind, SuspendedPlan, Work
+from tests.support.faults.generators.administration import IDLE_SECONDS, PLAIN, PROOF
+from tests.support.faults.history import History
+from tests.support.faults.light.cluster import Ground
+from tests.support.faults.light.run import Stage
+from tests.support.faults.run import play
+from tests.support.faults.schedule import Do, FileFate, FileFault, Plan, Step, Theme, When
+from tests.support.faults.timeline import report
+from tests.support.faults.workload import InstancePlan, Kind, SuspendedPlan, Work
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.proxy import Proxy
-from tests.chaos.rules import Fate, Fault
 from tests.cluster.control_plane import ControlPlane
 from tests.model.running import Model, running
 from tests.plans.script import Script
 from tests.support import plans
+from tests.support.faults.api_proxy.proxy import Proxy
+from tests.support.faults.api_proxy.rules import Fate, Fault
 from tests.support.kube import Json, Kube, until
 from tests.support.model_access import secret, with_model
 from tests.support.operator import Operator

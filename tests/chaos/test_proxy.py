@@ -15,9 +15,9 @@ from queue import Empty, Queue
 import httpx
 import pytest
 
-from tests.chaos.proxy import FOR_EVER, Fate, Fault, Proxy
 from tests.cluster.control_plane import ControlPlane
 from tests.support.chart import token
+from tests.support.faults.api_proxy.proxy import FOR_EVER, Fate, Fault, Proxy
 from tests.support.kube import Json, Kube, Refused, until
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"

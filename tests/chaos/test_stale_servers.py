@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.chaos.calls import Target
-from tests.chaos.proxy import FOR_EVER, Fate, Fault
+from tests.chaos.proxied_cluster import ASLEEP, ONE, Stage, unbegun
 from tests.chaos.second_server import SecondServer, second_server
-from tests.chaos.stage import ASLEEP, ONE, Stage, unbegun
-from tests.chaos.writes import phase_of
+from tests.chaos.write_faults import phase_of
 from tests.cluster.control_plane import ControlPlane
+from tests.support.faults.api_proxy.calls import Target
+from tests.support.faults.api_proxy.proxy import FOR_EVER, Fate, Fault
 from tests.support.kube import Kube
 
 

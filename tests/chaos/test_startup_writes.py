@@ -8,9 +8,9 @@ from __future__ import annotations
 import pytest
 
 from tests.chaos.effort import EVERYTHING
-from tests.chaos.proxy import Fate, Fault
-from tests.chaos.stage import CLAIMLESS, Stage
-from tests.chaos.writes import AT_STARTUP, OF_WRITES, Write
+from tests.chaos.proxied_cluster import CLAIMLESS, Stage
+from tests.chaos.write_faults import AT_STARTUP, OF_WRITES, Write
+from tests.support.faults.api_proxy.proxy import Fate, Fault
 
 HELD_SECONDS = 0.7
 SOME = (Fate.KILL_BEFORE_SEND, Fate.KILL_AFTER_COMMIT, Fate.LOST_REPLY, Fate.CONFLICT_409, Fate.ERROR_500)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.chaos.proxy import Fate, Fault
-from tests.chaos.stage import ONE, WATCHED, Stage
+from tests.chaos.proxied_cluster import ONE, WATCHED, Stage
+from tests.support.faults.api_proxy.proxy import Fate, Fault
 
 PROMPT_SECONDS = 45.0
 """Less than anything that hangs here does so; no more is said by it, on a busy machine."""

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.chaos.calls import Json
 from tests.chaos.effort import EVERYTHING
-from tests.chaos.proxy import Armed, Fate, Fault
-from tests.chaos.stage import Stage
-from tests.chaos.watching import MODES, PHASES, chosen
+from tests.chaos.proxied_cluster import Stage
+from tests.chaos.watch_faults import MODES, PHASES, chosen
+from tests.support.faults.api_proxy.calls import Json
+from tests.support.faults.api_proxy.proxy import Armed, Fate, Fault
 
 
 @pytest.mark.parametrize(("phase", "mode"), chosen(EVERYTHING))

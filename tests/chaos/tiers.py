@@ -7,12 +7,13 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from tests.chaos import cluster_plan, seeds
-from tests.chaos.cluster_ground import ClusterGround
-from tests.chaos.cluster_stage import ClusterStage
-from tests.chaos.ground import Ground
-from tests.chaos.light import SETTINGS, Stage
-from tests.chaos.plan import Plan
+from tests.support.faults.generators import light as seeds
+from tests.support.faults.generators import node as cluster_plan
+from tests.support.faults.light.cluster import Ground
+from tests.support.faults.light.run import SETTINGS, Stage
+from tests.support.faults.node.cluster import ClusterGround
+from tests.support.faults.node.run import ClusterStage
+from tests.support.faults.schedule import Plan
 
 
 @dataclass(frozen=True)

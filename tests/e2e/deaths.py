@@ -11,11 +11,11 @@ import itertools
 import signal
 from collections.abc import Callable
 
-from tests.chaos.cluster_host import Host, HostPod, Role
 from tests.cluster import cli
 from tests.e2e.conftest import RELEASE, SYSTEM
 from tests.e2e.instance import Instance
 from tests.support.cluster_kube import kubectl, until
+from tests.support.faults.node.host import Host, HostPod, Role
 
 Death = Callable[[], None]
 """Lets it die once more."""

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests.chaos.plan import Theme
-from tests.chaos.seeds import FIXED, RARE, theme_of
 from tests.cluster.paths import REPOSITORY
+from tests.support.faults.generators.light import FIXED, RARE, theme_of
+from tests.support.faults.schedule import Theme
 
 EXPLORING = {"tests/chaos/soak.py", "tests/fuzz/guided.py"}
 """Programs that choose a first seed and print it; the test run gives them one."""

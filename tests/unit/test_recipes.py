@@ -13,7 +13,7 @@ from efrit.api import instance
 from efrit.bridge.settings import Settings as BridgeSettings
 from efrit.controller.settings import Settings as ControllerSettings
 from efrit.environment import FromEnvironment
-from tests.chaos.plan import Do
+from tests.support.faults.schedule import Do
 
 REPOSITORY = Path(__file__).parents[2]
 CONTROLLER = REPOSITORY / "operator/efrit/controller"
@@ -79,9 +79,8 @@ def test_a_condition_is_described_decided_tested_and_in_the_users_page(name: str
 
 @pytest.mark.parametrize("do", [do for do in Do if do.fault], ids=lambda do: do.name)
 def test_a_fault_is_chosen_and_carried_out(do: Do) -> None:
-    files = {path.name: path.read_text() for path in (REPOSITORY / "tests/chaos").glob("*.py")}
-    users = [name for name, text in files.items() if re.search(rf"\bDo\.{do.name}\b", text) and name != "plan.py"]
-    chosen = [name for name in users if "import random" in files[name]]
-    carried_out = [name for name in users if name not in chosen]
-    assert chosen, f"no plan has {do.name}: next is tests/chaos/seed_parts.py"
-    assert carried_out, f"nothing does {do.name}: next is tests/chaos/light.py"
+    faults = REPOSITORY / "tests/support/faults"
+    generated = text_of(faults / "generators")
+    assert re.search(rf"\bDo\.{do.name}\b", generated), f"next is generators/parts.py in {faults}"
+    carried_out = text_of(faults / "light") + text_of(faults / "node")
+    assert re.search(rf"\bDo\.{do.name}\b", carried_out), f"next is light/run.py in {faults}"

@@ -16,7 +16,7 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tests.chaos.storage.shim import Operation
+from tests.support.faults.file_shim.shim import Operation
 
 Content = bytes | None
 """Of a regular file; None: a directory."""

@@ -20,8 +20,8 @@ import httpx
 from efrit.protocol import Reason, RequestState, Response
 from tests.chaos.storage.recording import GO, WAIT, WatchedInstance, counting
 from tests.chaos.storage.scenarios import LARGE
-from tests.chaos.storage.shim import Recorder
 from tests.support.bridge_instance import until
+from tests.support.faults.file_shim.shim import Recorder
 
 SECONDS = 60
 MOMENT = 0.3

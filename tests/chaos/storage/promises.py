@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tests.chaos.storage.recording import COUNTER
-from tests.chaos.storage.shim import Operation
+from tests.support.faults.file_shim.shim import Operation
 
 Json = dict[str, object]
 ARCHIVED = re.compile(r"/archive/re(?:q|sp)_(.+)\.json$")

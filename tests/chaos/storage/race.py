@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 from tests.chaos.storage.recording import WatchedInstance, counting
-from tests.chaos.storage.shim import Action, Recorder
 from tests.support.bridge_instance import until
+from tests.support.faults.file_shim.shim import Action, Recorder
 
 LONG_JOURNAL = b"!" * (1 << 20) + b"\n"
 BRIDGE, EMACS = 0, 1

@@ -17,8 +17,8 @@ from typing import Any
 
 from efrit.protocol import Response
 from tests.chaos.storage.disk_model import Content, Tree
-from tests.chaos.storage.shim import Operation, Recorder
 from tests.support.bridge_instance import Instance, until
+from tests.support.faults.file_shim.shim import Operation, Recorder
 
 COUNTER = "counter"
 GO = "go"

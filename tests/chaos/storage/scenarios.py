@@ -20,8 +20,8 @@ from tests.chaos.storage.recording import (
     snapshot,
     without_head,
 )
-from tests.chaos.storage.shim import Action, Recorder
 from tests.support.bridge_instance import until
+from tests.support.faults.file_shim.shim import Action, Recorder
 
 Scenario = Callable[[Client], None]
 LARGE = 900_000

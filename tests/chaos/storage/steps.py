@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.chaos.storage.shim import Action, Operation
+from tests.support.faults.file_shim.shim import Action, Operation
 
 LIST = Path(__file__).with_name("known_steps.txt")
 NAMES = (

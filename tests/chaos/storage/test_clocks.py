@@ -11,8 +11,8 @@ import pytest
 from efrit.protocol import Reason
 from tests.chaos.storage.phases import Bench
 from tests.chaos.storage.recording import GO, WatchedInstance, counting
-from tests.chaos.storage.shim import Recorder
 from tests.support.bridge_instance import until
+from tests.support.faults.file_shim.shim import Recorder
 
 HOUR = 3600
 SECONDS = 60

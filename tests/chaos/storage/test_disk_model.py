@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from tests.chaos.storage.crash_states import crash_states
 from tests.chaos.storage.disk_model import Content, Tree, Volume
-from tests.chaos.storage.shim import Operation
+from tests.support.faults.file_shim.shim import Operation
 
 START = Tree({"/v": (1, None), "/v/a": (2, None), "/v/b": (3, None)})
 

@@ -13,9 +13,9 @@ from efrit.protocol import Reason
 from tests.chaos.storage.phases import PHASES, SECONDS, Bench
 from tests.chaos.storage.recording import WatchedInstance
 from tests.chaos.storage.replay import leftovers
-from tests.chaos.storage.shim import Action, Recorder
 from tests.chaos.storage.steps import Plan, known, plans, steps
 from tests.support.bridge_instance import until
+from tests.support.faults.file_shim.shim import Action, Recorder
 
 PLANS = plans(known())
 KILLS = (Action.KILL_BEFORE, Action.KILL_AFTER)

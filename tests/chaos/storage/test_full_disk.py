@@ -18,8 +18,8 @@ from efrit.queue.reserve import FILES
 from tests.chaos.storage.phases import Bench
 from tests.chaos.storage.recording import GO, WAIT, WatchedInstance, counting
 from tests.chaos.storage.replay import leftovers
-from tests.chaos.storage.shim import Recorder
 from tests.support.bridge_instance import until
+from tests.support.faults.file_shim.shim import Recorder
 
 SECONDS = 60
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.chaos.storage.recording import Client, WatchedInstance, counting
 from tests.chaos.storage.scenarios import LARGE, cancelled
-from tests.chaos.storage.shim import Operation, Recorder
+from tests.support.faults.file_shim.shim import Operation, Recorder
 
 CHANGING = (
     "open,openat,openat2,creat,write,pwrite64,writev,pwritev,pwritev2,rename,renameat,renameat2,link,linkat,unlink,"

@@ -14,14 +14,14 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from tests.chaos.cluster_ground import ClusterGround
-from tests.chaos.cluster_stage import ClusterStage
-from tests.chaos.history import History, Submitted, Version
-from tests.chaos.plan import Plan
-from tests.chaos.run import play as play_on
-from tests.chaos.timeline import report
-from tests.chaos.violation import Violation
 from tests.cluster import cli
+from tests.support.faults.history import History, Submitted, Version
+from tests.support.faults.node.cluster import ClusterGround
+from tests.support.faults.node.run import ClusterStage
+from tests.support.faults.run import play as play_on
+from tests.support.faults.schedule import Plan
+from tests.support.faults.timeline import report
+from tests.support.faults.violation import Violation
 
 
 @dataclass(frozen=True)

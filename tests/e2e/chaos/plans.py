@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tests.chaos.plan import Do, Plan, Step, Theme, When
-from tests.chaos.workload import InstancePlan, Kind, Work
+from tests.support.faults.schedule import Do, Plan, Step, Theme, When
+from tests.support.faults.workload import InstancePlan, Kind, Work
 
 PATIENCE_SECONDS = 120.0
 DRAIN_SECONDS = 5

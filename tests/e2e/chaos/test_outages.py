@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.chaos.plan import Do
 from tests.e2e.chaos.conftest import Play, Run
 from tests.e2e.chaos.plans import durable, ephemeral, made, steady, step
+from tests.support.faults.schedule import Do
 
 pytestmark = pytest.mark.timeout(600)
 

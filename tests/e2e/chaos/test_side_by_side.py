@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.chaos.plan import Do, Plan, Step, When
-from tests.chaos.workload import InstancePlan
 from tests.e2e.chaos.conftest import Play, Run
 from tests.e2e.chaos.plans import DRAIN_SECONDS, durable, ephemeral, made, steady, step
+from tests.support.faults.schedule import Do, Plan, Step, When
+from tests.support.faults.workload import InstancePlan
 
 pytestmark = pytest.mark.timeout(600)
 

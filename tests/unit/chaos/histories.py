@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from tests.chaos.history import (
+from tests.support.faults.history import (
     Answer,
     Digest,
     End,

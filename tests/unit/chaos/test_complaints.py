@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.chaos.complaints import complaints
+from tests.support.faults.log_defects import complaints
 
 OURS = '  File "/opt/efrit/lib/python3.13/site-packages/efrit/queue/queue.py", line 344, in _store'
 THEIRS = '  File "/opt/efrit/lib/python3.13/site-packages/uvicorn/protocols/http/h11_impl.py", line 411, in run_asgi'

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.chaos.history import Clemency, Digest, End, History
-from tests.chaos.invariants import violations
-from tests.chaos.violation import Violation
+from tests.support.faults.history import Clemency, Digest, End, History
+from tests.support.faults.request_invariants import violations
+from tests.support.faults.violation import Violation
 from tests.unit.chaos.histories import (
     RESULT,
     SUCCEEDED,

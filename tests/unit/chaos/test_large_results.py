@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.chaos.history import Ran
-from tests.chaos.large_results import Filled, clemency, refused_secrets
+from tests.support.faults.history import Ran
+from tests.support.faults.large_results import Filled, clemency, refused_secrets
 from tests.unit.chaos.histories import UID, answer, asked, final
 
 CUT = final(at=5.0, truncated=True)

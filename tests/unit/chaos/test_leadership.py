@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.chaos.leadership import merged, seconds_of, silent
+from tests.support.faults.availability import merged, seconds_of, silent
 
 
 def test_a_leader_that_renews_its_lease_leads_all_the_time() -> None:

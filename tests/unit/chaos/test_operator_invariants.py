@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.chaos.history import History, Loss, ObjectVersion
-from tests.chaos.invariants import violations
-from tests.chaos.violation import Violation
+from tests.support.faults.history import History, Loss, ObjectVersion
+from tests.support.faults.request_invariants import violations
+from tests.support.faults.violation import Violation
 from tests.unit.chaos.histories import asked, failed, final, history, version
 
 NEW = version(1.1, 5, event="ADDED", reason="Queued")

@@ -8,11 +8,11 @@ import sys
 
 import pytest
 
-from tests.chaos import cluster_plan
-from tests.chaos.plan import Do, Plan, Theme
-from tests.chaos.seeds import RARE, make
-from tests.chaos.workload import NOWHERE, Kind
 from tests.cluster.paths import REPOSITORY
+from tests.support.faults.generators import node as cluster_plan
+from tests.support.faults.generators.light import RARE, make
+from tests.support.faults.schedule import Do, Plan, Theme
+from tests.support.faults.workload import NOWHERE, Kind
 
 SEEDS = range(300)
 PLANS = [make(seed) for seed in SEEDS]
@@ -20,7 +20,9 @@ EVERY = PLANS + [cluster_plan.make(seed) for seed in SEEDS]
 
 
 def test_the_same_seed_is_the_same_plan_in_another_process() -> None:
-    code = "from tests.chaos.seeds import make; [print(make(seed).describe()) for seed in range(60)]"
+    code = (
+        "from tests.support.faults.generators.light import make; [print(make(seed).describe()) for seed in range(60)]"
+    )
     env = {**os.environ, "PYTHONHASHSEED": "7"}
     told = subprocess.run([sys.executable, "-c", code], env=env, cwd=REPOSITORY, capture_output=True, check=True)
     assert told.stdout.decode() == "".join(f"{plan.describe()}\n" for plan in PLANS[:60])

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tests.chaos.history import Note
-from tests.chaos.invariants import violations
-from tests.chaos.timeline import life_of, report, timeline
+from tests.support.faults.history import Note
+from tests.support.faults.request_invariants import violations
+from tests.support.faults.timeline import life_of, report, timeline
 from tests.unit.chaos.histories import asked, failed, final, history, loss, version
 
 NOTES = (

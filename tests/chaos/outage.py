@@ -1,0 +1,71 @@
+"""The API server away while pods drain their queues: how it goes away, and the play around it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+from tests.chaos.proxied_cluster import ONE, Stage
+from tests.cluster.control_plane import ControlPlane
+from tests.cluster.processes import Daemon
+from tests.support.kube import until
+
+WAITING = 10
+
+Absence = Callable[[ControlPlane], AbstractContextManager[None]]
+
+
+@contextmanager
+def _killed(plane: ControlPlane, daemon: Daemon) -> Iterator[None]:
+    daemon.stop()
+    try:
+        yield
+    finally:
+        plane.start()
+
+
+@contextmanager
+def _stopped(daemon: Daemon) -> Iterator[None]:
+    """SIGSTOP: connections stay, nothing is answered."""
+    pid = daemon.pid()
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+ABSENCES: dict[str, Absence] = {
+    "kube-apiserver-killed": lambda plane: _killed(plane, plane.apiserver),
+    "kube-apiserver-stopped": lambda plane: _stopped(plane.apiserver),
+    "etcd-killed": lambda plane: _killed(plane, plane.etcd),
+    "etcd-stopped": lambda plane: _stopped(plane.etcd),
+}
+
+
+def work_through(stage: Stage, plane: ControlPlane, absence: Absence, seconds: float) -> float:
+    """Have work done while nobody can be told of it; return the seconds from the return to the last end."""
+    stage.ask("gate", stage.gate("gate"))
+    stage.until_runs("gate")
+    waiting = [stage.ask(f"waiting{number}") for number in range(WAITING)]
+    stage.until(lambda: all(map(stage.on_queue, waiting)), "the work is not on the queue")
+    responses = stage.site.node.pod(ONE).queue / "responses"
+    with absence(plane):
+        over = time.monotonic() + seconds
+        stage.open_gate("gate")
+        until(lambda: len(list(responses.iterdir())) == WAITING + 1, "the queue is not drained", 60)
+
+        def over_now() -> bool:
+            stage.revive()
+            return time.monotonic() > over
+
+        # An absence is a length of time: there is nothing else to wait for.
+        until(over_now, "time stands still", seconds + 60)
+    back = stage.now()
+    stage.ask("afterwards")
+    stage.examine()
+    return max(each.at for each in stage.recorder.final.values()) - back

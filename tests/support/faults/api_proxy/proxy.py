@@ -1,0 +1,356 @@
+"""Stands between one controller and the API server: notes every call and lets armed faults befall calls and watches.
+
+    with Proxy(plane) as proxy:
+        operator = site.operator(server=proxy.url)
+        proxy.victim = operator.kill
+        operator.start()
+        lost = proxy.arm(Fault(Fate.LOST_REPLY, "patch", "efritrequests", "status", when=final_status))
+        ...
+        proxy.heal()
+
+Runs in a thread of its own with its own event loop; every public method may be called from any thread. Bearer tokens
+pass through, and its certificate is the API server's, so that only the address differs for the controller.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import socket
+import ssl
+import struct
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import replace
+from types import TracebackType
+from typing import Any
+
+import aiohttp
+from aiohttp import web
+
+from tests.cluster.control_plane import ControlPlane
+from tests.support.faults.api_proxy.calls import Call, Calls, Json, Target, target
+from tests.support.faults.api_proxy.rules import FOR_EVER, KILLING, Armed, Fate, Fault, Rules
+from tests.support.faults.api_proxy.streams import Cut, Holds, Stream
+
+HOP_HEADERS = {"host", "connection", "content-length", "transfer-encoding", "accept-encoding", "keep-alive"}
+LONGEST_LINE = 2**24
+START_SECONDS = 30.0
+ROUNDS_TO_END = 20
+"""Of the event loop, until every connection has ended."""
+
+REFUSALS = {
+    Fate.CONFLICT_409: (
+        409,
+        "Conflict",
+        "the object has been modified; please apply your changes to the latest version",
+    ),
+    Fate.TOO_MANY_429: (429, "TooManyRequests", "too many requests, please try again later"),
+    Fate.ERROR_500: (500, "InternalError", "etcdserver: leader changed"),
+    Fate.GONE_410: (410, "Expired", "too old resource version"),
+}
+
+Route = Callable[[Target], str | None]
+"""Returns another API server's URL for a call, or None for the usual one."""
+
+
+class Proxy:
+    """One proxy for one controller. Close it when done; a context manager does."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self._plane = plane
+        self._rules = Rules()
+        self._log = Calls()
+        self._streams: set[Stream] = set()
+        self._opening: set[asyncio.Future[aiohttp.ClientResponse]] = set()
+        self._ready: Future[None] = Future()
+        self._thread = threading.Thread(target=self._run, name="proxy", daemon=True)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.victim: Callable[[], None] = _no_victim
+        """Kills the controller; called in the proxy's thread, so it must not wait for the proxy."""
+        self.route: Route = lambda _: None
+        self._socket = socket.socket()
+        self._socket.bind(("127.0.0.1", 0))
+        self.url = f"https://127.0.0.1:{self._socket.getsockname()[1]}"
+
+    # What tests and plans use.
+
+    def arm(self, fault: Fault) -> Armed:
+        """Arm a fault; `struck` of what is returned is set when it has befallen something."""
+        armed = Armed(fault) if fault.now else self._rules.add(fault)
+        if fault.now:
+            self._call_soon(self._strike, armed)
+        return armed
+
+    def heal(self) -> None:
+        """Disarm everything, and let go what is held."""
+        self._rules.clear()
+        self._call_soon(self._holds.release)
+
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        """Every call so far, in order of arrival."""
+        return self._log.all()
+
+    @property
+    def armed(self) -> tuple[Armed, ...]:
+        """What is armed, spent or not."""
+        return self._rules.all()
+
+    def watching(self, resource: str) -> int:
+        """Return how many watches on a resource are open."""
+        return sum(1 for each in list(self._streams) if each.resource == resource)
+
+    def start(self) -> None:
+        """Listen; returns once it does."""
+        self._thread.start()
+        self._ready.result(START_SECONDS)
+
+    def close(self) -> None:
+        """Cut every connection and stop."""
+        if self._thread.is_alive():
+            self.heal()
+            self._call_soon(self._stopping.set)
+            self._thread.join(START_SECONDS)
+        self._socket.close()
+
+    def __enter__(self) -> Proxy:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # Inside: the proxy's own thread.
+
+    def _call_soon(self, function: Callable[..., object], *arguments: object) -> None:
+        assert self._loop is not None, "the proxy is not started"
+        self._loop.call_soon_threadsafe(function, *arguments)
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._main())
+        except BaseException as error:
+            if not self._ready.done():
+                self._ready.set_exception(error)
+            raise
+
+    async def _main(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._holds, self._stopping = Holds(), asyncio.Event()
+        pki = self._plane.authority
+        serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        serving.load_cert_chain(pki.certificate("apiserver"), pki.key("apiserver"))
+        self._calling = ssl.create_default_context(cafile=str(pki.ca))
+        app = web.Application(client_max_size=LONGEST_LINE)
+        app.router.add_route("*", "/{path:.*}", self._serve)
+        # A watch must end when its controller does: nothing else would tell of it.
+        runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.1)
+        connector = aiohttp.TCPConnector(limit=0, ssl=self._calling)
+        async with aiohttp.ClientSession(
+            connector=connector,
+            auto_decompress=False,
+            read_bufsize=LONGEST_LINE,
+            timeout=aiohttp.ClientTimeout(total=None),
+            skip_auto_headers=("Accept-Encoding", "User-Agent", "Content-Type"),
+        ) as self._session:
+            await runner.setup()
+            try:
+                await web.SockSite(runner, self._socket, ssl_context=serving).start()
+                self._ready.set_result(None)
+                await self._stopping.wait()
+            finally:
+                await runner.cleanup()
+                if self._opening:
+                    await asyncio.wait(self._opening, timeout=1)
+                await _abort_all(self._loop)
+
+    def _strike(self, armed: Armed) -> None:
+        for stream in self._streams:
+            if armed.fault.resource in ("", stream.resource):
+                stream.strike(armed)
+
+    async def _serve(self, request: web.Request) -> web.StreamResponse:
+        data = await request.read()
+        body = _parsed(data)
+        what = target(request.method, request.path, request.query, request.headers.get("Content-Type", ""))
+        number = self._log.began(time.time(), what, request.query.get("fieldManager", ""), body)
+        fault = self._rules.for_call(what, body, time.time())
+        if fault is not None:
+            self._log.note(number, fate=fault.fate.value)
+        try:
+            # Bytes that were sent arrive, whatever becomes of the sender.
+            answering = asyncio.ensure_future(self._answer(request, data, what, number, fault))
+            answering.add_done_callback(_seen)
+            return await (asyncio.shield(answering) if what.writes else answering)
+        except (Cut, aiohttp.ClientError, OSError):
+            _reset(request)
+            return web.Response(status=502)
+        finally:
+            self._log.note(number, ended=time.time())
+
+    async def _answer(
+        self, request: web.Request, data: bytes, what: Target, number: int, fault: Fault | None
+    ) -> web.StreamResponse:
+        fate = fault.fate if fault is not None else None
+        if fault is not None:
+            match fate:
+                case Fate.KILL_BEFORE_SEND:
+                    self.victim()
+                    raise Cut
+                case Fate.RESET:
+                    raise Cut
+                case Fate.CONFLICT_409 | Fate.TOO_MANY_429 | Fate.ERROR_500 | Fate.GONE_410:
+                    self._log.note(number, status=REFUSALS[fault.fate][0])
+                    return _refusal(fault)
+                case Fate.DELAYED:
+                    await self._holds.hold(fault.seconds)
+                case Fate.STALE_AFTER_COMMIT:
+                    self._rules.add(_stale(fault, what, data))
+        query = dict(request.query)
+        if fault is not None and fate == Fate.STALE_LIST and "continue" not in query:
+            query |= {"resourceVersion": fault.value, "resourceVersionMatch": "Exact"}
+        server = self.route(what) or self._plane.url
+        headers = [(name, value) for name, value in request.headers.items() if name.lower() not in HOP_HEADERS]
+        async with await self._open(
+            request.method, server + request.path, params=query, headers=headers, data=data or None
+        ) as answer:
+            self._log.note(number, status=answer.status)
+            if what.verb == "watch" and answer.status == 200:
+                return await self._relay(request, answer, what.resource)
+            content = await answer.read()
+            reply = web.Response(status=answer.status, body=content, headers=_kept(answer))
+        if fate in (Fate.KILL_AFTER_COMMIT, Fate.LOST_REPLY):
+            if fate in KILLING:
+                self.victim()
+            raise Cut
+        if fate == Fate.KILL_AFTER_REPLY:
+            await reply.prepare(request)
+            await reply.write_eof()
+            self.victim()
+        return reply
+
+    async def _open(self, method: str, url: str, **more: Any) -> aiohttp.ClientResponse:
+        """Begin a call. One given up while it connects is followed up: asyncio would leave its socket open."""
+        opening: asyncio.Future[aiohttp.ClientResponse] = asyncio.ensure_future(
+            self._session.request(method, url, **more)
+        )
+        self._opening.add(opening)
+        opening.add_done_callback(self._opening.discard)
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            opening.add_done_callback(_closed)
+            raise
+
+    async def _relay(self, request: web.Request, answer: aiohttp.ClientResponse, resource: str) -> web.StreamResponse:
+        response = web.StreamResponse(status=answer.status, headers=_kept(answer))
+        await response.prepare(request)
+        stream = Stream(resource, self._rules, self._holds, response.write)
+        self._streams.add(stream)
+        reading = asyncio.ensure_future(_read(answer, stream))
+        try:
+            await stream.run()
+            if reading.done():
+                # A stream that broke off at the API server breaks off here.
+                reading.result()
+            await response.write_eof()
+        finally:
+            self._streams.discard(stream)
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+        return response
+
+
+async def _read(answer: aiohttp.ClientResponse, stream: Stream) -> None:
+    try:
+        async for line in answer.content:
+            stream.feed(line)
+    finally:
+        stream.feed(None)
+
+
+def _stale(fault: Fault, what: Target, data: bytes) -> Fault:
+    body = _parsed(data) or {}
+    name = what.name or str(body.get("metadata", {}).get("name", ""))
+    return replace(
+        fault,
+        fate=Fate.EVENT_DELAYED,
+        verb="",
+        resource=what.resource,
+        sub=None,
+        name=name,
+        when=None,
+        skip=0,
+        times=1,
+    )
+
+
+def _refusal(fault: Fault) -> web.Response:
+    code, reason, message = REFUSALS[fault.fate]
+    status: Json = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
+    status |= {"message": message, "reason": reason, "code": code}
+    headers = {}
+    if fault.fate == Fate.TOO_MANY_429:
+        status["details"] = {"retryAfterSeconds": max(1, round(fault.seconds))}
+        headers["Retry-After"] = str(max(1, round(fault.seconds)))
+    return web.json_response(status, status=code, headers=headers)
+
+
+def _kept(answer: aiohttp.ClientResponse) -> dict[str, str]:
+    return {name: value for name, value in answer.headers.items() if name.lower() not in HOP_HEADERS}
+
+
+def _parsed(data: bytes) -> Json | None:
+    try:
+        found: Any = json.loads(data) if data else None
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _reset(request: web.Request) -> None:
+    """End the connection with a RST: nobody may take this for an answer."""
+    transport = request.transport
+    if transport is not None:
+        connection: socket.socket | None = transport.get_extra_info("socket")
+        with contextlib.suppress(OSError):
+            # The other side may have gone already.
+            if connection is not None:
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        transport.abort()
+
+
+async def _abort_all(loop: asyncio.AbstractEventLoop) -> None:
+    """Close what is still open. TLS would wait for the other side's goodbye, longer than this loop lives."""
+    # No public name leads to connections that no request has come over, or that wait for that goodbye.
+    transports: Mapping[int, asyncio.Transport] = getattr(loop, "_transports", {})
+    # Aborting is done by a callback of the loop's next round; who was accepted last has no transport before.
+    for _ in range(ROUNDS_TO_END):
+        for each in list(transports.values()):
+            if not each.is_closing():
+                each.abort()
+        await asyncio.sleep(0)
+
+
+def _closed(opening: asyncio.Future[aiohttp.ClientResponse]) -> None:
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().close()
+
+
+def _seen(answering: asyncio.Future[Any]) -> None:
+    """Look at how it ended: nobody else does once the controller has gone away."""
+    if not answering.cancelled():
+        answering.exception()
+
+
+def _no_victim() -> None:
+    raise AssertionError("a fault is to kill the controller, and the proxy knows of none: set proxy.victim")
+
+
+__all__ = ["FOR_EVER", "Armed", "Call", "Fate", "Fault", "Proxy", "Target"]

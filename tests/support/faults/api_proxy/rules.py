@@ -1,0 +1,218 @@
+"""Which fault befalls which call or watch event: data that a test or a seeded plan arms, and who it matches.
+
+Nothing here touches a connection: proxy.py carries out what befalls calls, streams.py what befalls watch events.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from tests.support.faults.api_proxy.calls import Json, Target
+
+FINAL = ("Succeeded", "Failed")
+FOR_EVER = 0
+
+
+class Fate(StrEnum):
+    """What can befall a call, or an event of a watch."""
+
+    # Of a call. `victim` is the controller's process.
+    KILL_BEFORE_SEND = "kill-before-send"
+    """The victim is killed, the API server never hears of the call."""
+    KILL_AFTER_COMMIT = "kill-after-commit"
+    """The API server has answered; the victim is killed and never learns it."""
+    KILL_AFTER_REPLY = "kill-after-reply"
+    """The answer is handed over, then the victim is killed."""
+    LOST_REPLY = "lost-reply"
+    """The API server has answered; the connection is reset instead of the answer."""
+    RESET = "reset"
+    """The connection is reset, the API server never hears of the call."""
+    CONFLICT_409 = "conflict-409"
+    TOO_MANY_429 = "too-many-429"
+    ERROR_500 = "error-500"
+    GONE_410 = "gone-410"
+    """The HTTP status, as of a list or a watch that begins too far in the past."""
+    DELAYED = "delayed"
+    """Held for a while before the API server hears of it."""
+    STALE_AFTER_COMMIT = "stale-after-commit"
+    """Committed and answered at once, but the watch of the resource shows nothing from there on for a while."""
+    STALE_LIST = "stale-list"
+    """A list is answered as of the resource version in `value`."""
+
+    # Of an event of a watch that is under way.
+    EVENT_DELAYED = "event-delayed"
+    """It and everything behind it wait."""
+    EVENT_DROPPED = "event-dropped"
+    EVENT_DUPLICATED = "event-duplicated"
+    EVENT_REORDERED = "event-reordered"
+    """It comes after the next event of another object; alone it waits no longer than `seconds`."""
+    STREAM_EXPIRED = "stream-expired"
+    """Instead of the event comes the ERROR event 410, and the stream ends."""
+    STREAM_ENDED = "stream-ended"
+    """The stream ends cleanly before the event."""
+    STREAM_CUT = "stream-cut"
+    """Half of the event, then the connection is reset."""
+    STREAM_SILENT = "stream-silent"
+    """No bytes any more: nothing before `seconds` are over or the proxy is healed."""
+
+
+OF_EVENTS = frozenset(each for each in Fate if each.value.startswith(("event-", "stream-")))
+KILLING = frozenset({Fate.KILL_BEFORE_SEND, Fate.KILL_AFTER_COMMIT, Fate.KILL_AFTER_REPLY})
+
+Predicate = Callable[[Json], bool]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing that goes wrong, for what it matches; fields left empty match everything.
+
+    For a call `when` is asked with its body ({} without one), for an event with the object.
+    """
+
+    fate: Fate
+    verb: str = ""
+    resource: str = ""
+    sub: str | None = None
+    """The subresource; None for whatever, "" for the object itself."""
+    name: str = ""
+    type: str = ""
+    """ADDED, MODIFIED, DELETED, BOOKMARK: of an event."""
+    when: Predicate | None = None
+    skip: int = 0
+    """How many that match go unharmed first."""
+    times: int = 1
+    """How many are hit; FOR_EVER until healed."""
+    seconds: float = 2.0
+    """How long what is held is held, or asked to be by Retry-After."""
+    value: str = ""
+    then: tuple[Fault, ...] = ()
+    """Armed once this has struck."""
+    now: bool = False
+    """Befalls every open watch that matches at once, without waiting for an event (stream-* only)."""
+
+    def __post_init__(self) -> None:
+        if self.now and not self.fate.value.startswith("stream-"):
+            raise ValueError(f"{self.fate} cannot befall a stream without an event")
+
+    def matches_call(self, what: Target, body: Json | None) -> bool:
+        """Whether it is for this call."""
+        if self.fate in OF_EVENTS:
+            return False
+        if self.verb and self.verb != what.verb:
+            return False
+        if self.sub is not None and self.sub != what.sub:
+            return False
+        if self.resource and self.resource != what.resource:
+            return False
+        # A create names its object in the body alone.
+        name = what.name or _name(body)
+        return (not self.name or self.name == name) and (self.when is None or self.when(body or {}))
+
+    def matches_event(self, resource: str, event: Mapping[str, Any]) -> bool:
+        """Whether it is for this event of a watch on `resource`."""
+        if self.fate not in OF_EVENTS or self.now or (self.resource and self.resource != resource):
+            return False
+        kind = event.get("type", "")
+        # A bookmark is nobody's news: only who asks for bookmarks gets one.
+        asked = kind == self.type if self.type else kind != "BOOKMARK"
+        return asked and self._about(event)
+
+    def _about(self, event: Mapping[str, Any]) -> bool:
+        obj = event.get("object", {})
+        return (not self.name or self.name == _name(obj)) and (self.when is None or self.when(obj))
+
+    def __str__(self) -> str:
+        sub = f"/{self.sub}" if self.sub else ""
+        words = [self.fate.value, self.verb, f"{self.resource}{sub}", self.type, self.name]
+        return " ".join(word for word in words if word)
+
+
+def _name(obj: Mapping[str, Any] | None) -> str:
+    return str((obj or {}).get("metadata", {}).get("name", ""))
+
+
+def final_status(body: Json) -> bool:
+    """Whether the body, or the object, has a request's final status."""
+    return body.get("status", {}).get("phase") in FINAL
+
+
+def status_reason(reason: str) -> Predicate:
+    """Return a predicate: whether the status has this reason."""
+    return lambda body: body.get("status", {}).get("reason") == reason
+
+
+class Armed:
+    """A fault that waits for its moment, and what came of it. Safe to read from any thread."""
+
+    def __init__(self, fault: Fault) -> None:
+        self.fault = fault
+        self.struck = threading.Event()
+        """Set once it has befallen something."""
+        self.hits = 0
+        self.times: list[float] = []
+        """Seconds since the epoch of each hit."""
+        self._seen = 0
+
+    def take(self, time: float) -> bool:
+        """Count something that matches; whether it is hit."""
+        self._seen += 1
+        if self._seen <= self.fault.skip or self.spent:
+            return False
+        self.hit(time)
+        return True
+
+    def hit(self, time: float) -> None:
+        """Count a hit."""
+        self.hits += 1
+        self.times.append(time)
+        self.struck.set()
+
+    @property
+    def spent(self) -> bool:
+        """Whether it has hit as often as it should."""
+        return self.fault.times != FOR_EVER and self.hits >= self.fault.times
+
+
+class Rules:
+    """The armed faults; of several that match the one armed first strikes."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._armed: list[Armed] = []
+
+    def add(self, fault: Fault) -> Armed:
+        """Arm a fault."""
+        armed = Armed(fault)
+        with self._lock:
+            self._armed.append(armed)
+        return armed
+
+    def clear(self) -> None:
+        """Disarm everything."""
+        with self._lock:
+            self._armed.clear()
+
+    def all(self) -> tuple[Armed, ...]:
+        """Return everything that is armed, in the order of arming."""
+        with self._lock:
+            return tuple(self._armed)
+
+    def for_call(self, what: Target, body: Json | None, time: float) -> Fault | None:
+        """Return what befalls this call."""
+        return self._first(lambda fault: fault.matches_call(what, body), time)
+
+    def for_event(self, resource: str, event: Mapping[str, Any], time: float) -> Fault | None:
+        """Return what befalls this event."""
+        return self._first(lambda fault: fault.matches_event(resource, event), time)
+
+    def _first(self, matches: Callable[[Fault], bool], time: float) -> Fault | None:
+        with self._lock:
+            for armed in self._armed:
+                if not armed.spent and matches(armed.fault) and armed.take(time):
+                    self._armed += [Armed(each) for each in armed.fault.then]
+                    return armed.fault
+        return None

@@ -1,0 +1,144 @@
+"""One watch on its way through the proxy: lines in, lines out, and what befalls them in between.
+
+Knows lines and faults; HTTP belongs to proxy.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from tests.support.faults.api_proxy.calls import Json
+from tests.support.faults.api_proxy.rules import Armed, Fate, Fault, Rules
+
+EXPIRED: Json = {
+    "kind": "Status",
+    "apiVersion": "v1",
+    "metadata": {},
+    "status": "Failure",
+    "message": "too old resource version",
+    "reason": "Expired",
+    "code": 410,
+}
+
+
+class Holds:
+    """Lets things wait for a while, all of them at most until `release`. Event loop only."""
+
+    def __init__(self) -> None:
+        self._released = asyncio.Event()
+
+    async def hold(self, seconds: float) -> None:
+        """Return after `seconds`, or when what is held is released."""
+        released = self._released
+        try:
+            async with asyncio.timeout(seconds):
+                await released.wait()
+        except TimeoutError:
+            return
+
+    def release(self) -> None:
+        """Let everything go that waits now."""
+        self._released.set()
+        self._released = asyncio.Event()
+
+
+class Cut(Exception):  # noqa: N818 - reads as what happened
+    """The connection is to be reset here."""
+
+
+class _Ended(Exception):  # noqa: N818 - not an error
+    """The stream is to end here, cleanly."""
+
+
+@dataclass(eq=False)
+class Stream:
+    """One open watch. `feed` gives it the API server's lines, None at their end; `run` writes what comes through."""
+
+    resource: str
+    rules: Rules
+    holds: Holds
+    write: Callable[[bytes], Awaitable[None]]
+    _lines: asyncio.Queue[bytes | Armed | None] = field(default_factory=asyncio.Queue)
+    _kept: tuple[bytes, str, float] | None = None
+    """A line that lets another object's go first: line, name, until when."""
+
+    def feed(self, line: bytes | None) -> None:
+        """Take a line, or the end."""
+        self._lines.put_nowait(line)
+
+    def strike(self, armed: Armed) -> None:
+        """Let a fault befall the stream without an event, behind what is on its way already."""
+        self._lines.put_nowait(armed)
+
+    async def run(self) -> None:
+        """Write until the end. Raises Cut where the connection is to be reset."""
+        try:
+            while True:
+                item = await self._next()
+                if item is None:
+                    break
+                if isinstance(item, Armed):
+                    item.hit(time.time())
+                    await self._befall(item.fault, b"", "")
+                else:
+                    await self._line(item)
+        except _Ended:
+            return
+        await self._give_kept()
+
+    async def _next(self) -> bytes | Armed | None:
+        while True:
+            wait = None if self._kept is None else max(0.0, self._kept[2] - time.monotonic())
+            try:
+                async with asyncio.timeout(wait):
+                    return await self._lines.get()
+            except TimeoutError:
+                await self._give_kept()
+
+    async def _line(self, line: bytes) -> None:
+        event = json.loads(line)
+        name = str(event.get("object", {}).get("metadata", {}).get("name", ""))
+        fault = self.rules.for_event(self.resource, event, time.time())
+        if fault is not None:
+            await self._befall(fault, line, name)
+            return
+        # One object's events never change places among themselves.
+        if self._kept is not None and self._kept[1] == name:
+            await self._give_kept()
+        await self.write(line)
+        if self._kept is not None and event.get("type") != "BOOKMARK":
+            await self._give_kept()
+
+    async def _give_kept(self) -> None:
+        if self._kept is not None:
+            line, self._kept = self._kept[0], None
+            await self.write(line)
+
+    async def _befall(self, fault: Fault, line: bytes, name: str) -> None:
+        if fault.fate != Fate.EVENT_REORDERED:
+            await self._give_kept()
+        match fault.fate:
+            case Fate.EVENT_DROPPED:
+                return
+            case Fate.EVENT_DELAYED | Fate.STREAM_SILENT:
+                await self.holds.hold(fault.seconds)
+            case Fate.EVENT_DUPLICATED:
+                await self.write(line)
+            case Fate.EVENT_REORDERED:
+                await self._give_kept()
+                self._kept = line, name, time.monotonic() + fault.seconds
+                return
+            case Fate.STREAM_EXPIRED:
+                await self.write(json.dumps({"type": "ERROR", "object": EXPIRED}).encode() + b"\n")
+                raise _Ended
+            case Fate.STREAM_ENDED:
+                raise _Ended
+            case Fate.STREAM_CUT:
+                await self.write(line[: len(line) // 2])
+                raise Cut
+        if line:
+            await self.write(line)

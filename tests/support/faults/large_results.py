@@ -1,0 +1,87 @@
+"""Which large results may be cut: those whose Secret the API server refused, or whose workspace had no space.
+
+Pure functions of what was seen; collect.py asks, invariants.py judges.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.support.faults.history import Answer, Clemency, Ran, Submitted, Version
+
+SECRET_PREFIX = "efrit-result-"
+AUDIT_POLICY = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [
+        {"level": "Metadata", "verbs": ["create"], "resources": [{"group": "", "resources": ["secrets"]}]},
+        {"level": "None"},
+    ],
+}
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A volume of an instance that had no space left, or failed. volume: queue or workspace."""
+
+    instance: str
+    volume: str
+    begin: float
+    end: float
+
+
+def refused_secrets(audit_log: Path, namespace: str) -> frozenset[str]:
+    """Return the names of the Secrets of a namespace whose creation the API server refused at least once."""
+    if not audit_log.exists():
+        return frozenset()
+    found = set()
+    for line in audit_log.read_text().splitlines():
+        event = json.loads(line)
+        about, code = event.get("objectRef", {}), event.get("responseStatus", {}).get("code", 0)
+        if about.get("namespace") == namespace and code in (403, 422):
+            found.add(about.get("name", ""))
+    return frozenset(found)
+
+
+def clemency(
+    submitted: Iterable[Submitted],
+    final: dict[str, Version],
+    answers: Iterable[Answer],
+    ran: Iterable[Ran],
+    *,
+    refused: Collection[str],
+    filled: Collection[Filled],
+) -> Iterator[Clemency]:
+    """Return which requests may end Succeeded with a result that is cut.
+
+    refused: names of Secrets that were refused. filled: volumes that were full.
+    """
+    cut_by_emacs = {each.uid for each in answers if each.response.get("truncated") is True}
+    begun: dict[str, float] = {}
+    for each in ran:
+        begun[each.word] = min(each.written, begun.get(each.word, each.written))
+    for request in submitted:
+        status = last.status if (last := final.get(request.uid)) else {}
+        if last is None or not status.get("truncated"):
+            continue
+        if request.uid in cut_by_emacs:
+            why = "its workspace was full, or failed, while it ran"
+            since = begun.get(request.word, request.at)
+            allowed = any(
+                each.instance in request.instances
+                and each.volume == "workspace"
+                and each.begin <= last.at
+                and each.end >= since
+                for each in filled
+            )
+        elif status.get("resultRef"):
+            continue
+        else:
+            why = "the Secret of its result was refused"
+            allowed = f"{SECRET_PREFIX}{request.uid}" in refused
+        if allowed:
+            yield Clemency("Succeeded", why, request=request.name, runs=(1, 2, 3))

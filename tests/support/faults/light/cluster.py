@@ -1,0 +1,103 @@
+"""What runs share, seed after seed: one control plane with our CRDs, the compiled Lisp, Kubernetes' own collectors.
+
+Each run has a namespace of its own on it. `mend` brings back what a fault took away.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import tempfile
+from pathlib import Path
+from types import TracebackType
+
+from tests.cluster import programs
+from tests.cluster.control_plane import ControlPlane
+from tests.cluster.processes import Daemon
+from tests.support.compiled_lisp import compiled_lisp
+from tests.support.custom_resources import install_crds
+from tests.support.faults.large_results import AUDIT_POLICY
+from tests.support.kube import Kube
+from tests.support.processes import Process
+
+COLLECTORS = "namespace-controller,garbage-collector-controller"
+
+
+class Ground:
+    """A context manager: everything in it ends with it."""
+
+    def __init__(self) -> None:
+        self.directory = Path(tempfile.mkdtemp(prefix="efrit-chaos-"))
+        self.audit_log = self.directory / "audit.log"
+        """Where the API server writes down every creation of a Secret, one JSON object a line."""
+        policy = self.directory / "audit-policy.json"
+        policy.write_text(json.dumps(AUDIT_POLICY))
+        self.plane = ControlPlane(
+            flags=(
+                f"--audit-policy-file={policy}",
+                f"--audit-log-path={self.audit_log}",
+                "--audit-log-mode=blocking",
+            )
+        )
+        self._collectors: Process | None = None
+
+    def __enter__(self) -> Ground:
+        try:
+            self.lisp = compiled_lisp(self.directory / "lisp")
+            self.plane.start()
+            self.kube = Kube(self.plane)
+            install_crds(self.kube)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.collect_garbage(False)
+        self.plane.stop()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def daemon(self, name: str) -> Daemon:
+        """Return `etcd` or `kube-apiserver`."""
+        return self.plane.etcd if name == "etcd" else self.plane.apiserver
+
+    def freeze(self, name: str, frozen: bool) -> None:
+        pid = self.daemon(name).pid()
+        if pid is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGSTOP if frozen else signal.SIGCONT)
+
+    def mend(self) -> None:
+        """Let both run, and wait until the API server is ready."""
+        for name in ("etcd", "kube-apiserver"):
+            self.freeze(name, False)
+        self.plane.start()
+
+    def collect_garbage(self, wanted: bool) -> None:
+        """Run the controllers of Kubernetes that delete namespaces and what belonged to something deleted, or not."""
+        if not wanted:
+            if self._collectors is not None:
+                self._collectors.kill()
+                self._collectors = None
+            return
+        if self._collectors is not None:
+            return
+        programs.ensure_go_programs(["kube-controller-manager"])
+        command: list[str | Path] = [
+            programs.program("kube-controller-manager"),
+            f"--kubeconfig={self.plane.kubeconfig}",
+            f"--controllers={COLLECTORS}",
+            "--leader-elect=false",
+            "--secure-port=0",
+            "--kube-api-qps=200",
+            "--kube-api-burst=400",
+        ]
+        self._collectors = Process(command, {}, self.directory / "collectors.log", self.directory)

@@ -1,0 +1,72 @@
+"""The controllers of the light tier as processes, and which faults are about which process. Carries none out."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+
+from tests.support.faults.api_proxy.rules import Fault, final_status
+from tests.support.faults.schedule import CallFault, Do
+from tests.support.operator import Operator
+
+DISTURBING = frozenset(
+    {Do.KILL_CONTROLLER, Do.STOP_CONTROLLER, Do.KILL_API, Do.STOP_API, Do.KILL_ETCD, Do.STOP_ETCD, Do.CALL}
+    | {Do.SET_CLOCK, Do.UPGRADE}
+)
+"""What keeps the controller, or its API server, from working for a while."""
+
+DAEMONS = {
+    Do.KILL_API: "kube-apiserver",
+    Do.STOP_API: "kube-apiserver",
+    Do.KILL_ETCD: "etcd",
+    Do.STOP_ETCD: "etcd",
+}
+
+
+def armed_fault(call: CallFault) -> Fault:
+    """Return what the proxy arms for a fault of a plan."""
+    return Fault(
+        call.fate,
+        verb=call.verb,
+        resource=call.resource,
+        sub=call.sub if call.verb and call.sub else None,
+        when=final_status if call.final else None,
+        skip=call.skip,
+        times=call.times,
+        seconds=call.seconds,
+    )
+
+
+@dataclass
+class Controller:
+    """One controller process and what is being done to it."""
+
+    operator: Operator
+    frozen: bool = False
+    relaunch_at: float | None = None
+    kills: int = 0
+    unexpected: list[str] = field(default_factory=list)
+
+
+def chosen(controllers: Sequence[Controller], target: str) -> Controller:
+    """Return the leader or a standby where a plan asks for one, else the first."""
+    if target not in ("leader", "standby"):
+        return controllers[0]
+    roles: dict[str, Controller] = {}
+    for each in controllers:
+        if not each.frozen and each.operator.process.status is None:
+            with contextlib.suppress(httpx.TransportError, AssertionError):
+                roles["leader" if each.operator.role() == "leading" else "standby"] = each
+    return roles.get(target) or next(iter(roles.values()), controllers[0])
+
+
+def is_emacs(pid: int) -> bool:
+    """Whether a process is an Emacs."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().startswith("emacs")
+    except OSError:
+        return False

@@ -1,0 +1,123 @@
+"""The other tenant: a second namespace that the controller serves, with an instance and open requests of its own.
+
+Its trouble must not hold up the tenant whose requests the run is about.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import httpx
+
+from tests.support.faults.light.cluster import Ground
+from tests.support.faults.light.refusals import Refusal
+from tests.support.kube import Json, Refused, until
+from tests.support.node import Node
+
+INSTANCE = "other"
+LARGE_BYTES = 60_000
+FLOOD = 150
+"""How many requests a flood has."""
+FINAL = ("Succeeded", "Failed")
+CONTENTS = ("efritrequests", "efritinstances", "statefulsets", "pods", "secrets", "persistentvolumeclaims")
+
+
+class Tenant:
+    """Close it in every case: its instance has processes."""
+
+    def __init__(self, ground: Ground, namespace: str, directory: Path) -> None:
+        self.namespace = namespace
+        self._kube = ground.kube
+        self.node = Node(ground.plane, namespace, ground.lisp, directory)
+        self._bindings: list[Json] = []
+        self._refusals: list[Refusal] = []
+        self.deleted = False
+        self.node.start()
+
+    def begin(self) -> None:
+        """Create the instance, wait until it serves, and create its requests."""
+        spec = {"queue": {"ephemeral": True}, "workspace": {"ephemeral": True}}
+        self._create("efritinstances", INSTANCE, spec)
+        until(self._ready, "the other tenant's instance is not ready", 90)
+        self.ask("before", '"before"')
+
+    def ask(self, name: str, content: str) -> None:
+        """Create an eval."""
+        self._create("efritrequests", name, {"type": "eval", "content": content, "instanceRef": {"name": INSTANCE}})
+
+    # What can befall it
+
+    def delete(self) -> None:
+        """Delete the namespace with all that is in it, as the namespace controller does."""
+        path = f"/api/v1/namespaces/{self.namespace}"
+        self.deleted = True
+        self.ask("last", "(sleep-for 1)")
+        self._kube.call("DELETE", path)
+        for plural in CONTENTS:
+            for each in self._kube.list(plural, self.namespace):
+                with contextlib.suppress(Refused):
+                    self._kube.delete(plural, self.namespace, each["metadata"]["name"], gracePeriodSeconds=0)
+        left = self._kube.call("GET", path)
+        left["spec"]["finalizers"] = []
+        self._kube.call("PUT", f"{path}/finalize", left)
+
+    def forbid(self) -> None:
+        """Take the controller's rights away."""
+        self.ask("forbidden", "(sleep-for 1)")
+        for each in self._kube.list("rolebindings", self.namespace):
+            kept = {"metadata": {"name": each["metadata"]["name"]}, "roleRef": each["roleRef"]}
+            self._bindings.append({**kept, "subjects": each["subjects"]})
+            self._kube.delete("rolebindings", self.namespace, each["metadata"]["name"])
+
+    def refuse(self) -> None:
+        """Refuse result Secrets and new StatefulSets."""
+        for what in ("result secrets", "statefulsets"):
+            self._refusals.append(refusal := Refusal(self._kube, self.namespace, what))
+            refusal.begin()
+        self.ask("large", f"(make-string {LARGE_BYTES} ?x)")
+        self._create("efritinstances", "refused", {"queue": {"ephemeral": True}, "workspace": {"ephemeral": True}})
+
+    def stop_bridge(self) -> None:
+        """Have the bridge stand still while requests for it come."""
+        if (pod := self.node.find(INSTANCE)) is not None:
+            with contextlib.suppress(ProcessLookupError):
+                pod.freeze_bridge(True)
+        for number in range(5):
+            self.ask(f"stopped-{number}", '"stopped"')
+
+    def flood(self) -> None:
+        """Create more requests than the instance works off meanwhile."""
+        for number in range(FLOOD):
+            self.ask(f"flood-{number}", "(sleep-for 0.05)")
+
+    def relieve(self) -> None:
+        """End what lasts."""
+        for binding in self._bindings:
+            self._kube.create("rolebindings", self.namespace, binding)
+        self._bindings.clear()
+        for refusal in self._refusals:
+            refusal.end()
+        self._refusals.clear()
+        if (pod := self.node.find(INSTANCE)) is not None:
+            with contextlib.suppress(ProcessLookupError):
+                pod.freeze_bridge(False)
+
+    def open(self) -> tuple[str, ...]:
+        """Return the names of its requests that are not final; none where the namespace is gone."""
+        if self.deleted:
+            return ()
+        found = self._kube.list("efritrequests", self.namespace)
+        return tuple(each["metadata"]["name"] for each in found if each.get("status", {}).get("phase") not in FINAL)
+
+    def close(self) -> None:
+        self.node.close()
+        with contextlib.suppress(Refused, httpx.TransportError):
+            self.relieve()
+
+    def _create(self, plural: str, name: str, spec: Json) -> None:
+        self._kube.create(plural, self.namespace, {"metadata": {"name": name}, "spec": spec})
+
+    def _ready(self) -> bool:
+        status = self._kube.get("efritinstances", self.namespace, INSTANCE).get("status", {})
+        return any(each["type"] == "Ready" and each["status"] == "True" for each in status.get("conditions", ()))

@@ -1,0 +1,192 @@
+"""What runs on the real cluster share: the bare node, the installed operator, namespaces that go when a run is over.
+
+`mend` brings back what a fault took away and hands over an operator that nothing has happened to yet.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import time
+from collections.abc import Callable
+from functools import partial
+from types import TracebackType
+from typing import TypeVar
+
+import httpx
+
+from tests.support.faults.node.host import Host, HostPod, Role
+from tests.support.kube import MERGE, Json, Kube, Refused, until
+
+T = TypeVar("T")
+
+RELEASE = os.environ.get("RELEASE", "efrit-operator")
+SYSTEM = os.environ.get("NAMESPACE", "efrit-system")
+DEPLOYMENT = f"/apis/apps/v1/namespaces/{SYSTEM}/deployments/{RELEASE}"
+LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases/{RELEASE}"
+STRATEGIC = "application/strategic-merge-patch+json"
+LABELS = {"pod-security.kubernetes.io/enforce": "restricted", "efrit.dev/chaos": "yes"}
+READY_SECONDS = 240.0
+GONE_SECONDS = 240.0
+
+
+class ClusterGround:
+    """A context manager. `env`: settings of the operator for the whole of it, taken back at the end."""
+
+    def __init__(self, env: dict[str, str] | None = None) -> None:
+        self.host = Host()
+        self._env = env or {}
+        self._made: list[str] = []
+
+    def __enter__(self) -> ClusterGround:
+        self.host.mend()
+        self.plane = self.host.cluster.reached()
+        self.kube = Kube(self.plane)
+        try:
+            self._set_env(self._env)
+            self._take_over()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def _take_over(self) -> None:
+        """Make the namespaces ours that somebody left who was killed."""
+        found = self.kube.call("GET", "/api/v1/namespaces", labelSelector="efrit.dev/chaos=yes")["items"]
+        for each in found:
+            self._made.append(each["metadata"]["name"])
+            self.remove(each["metadata"]["name"])
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Leave the cluster as it was: every program runs, one fresh operator, none of our namespaces."""
+        try:
+            self.mend()
+            self.fresh_operator(1)
+            if self._env:
+                self._set_env(dict.fromkeys(self._env))
+                self.wait_rolled_out()
+            self.wait_gone()
+        finally:
+            self.kube.close()
+
+    def mend(self) -> None:
+        """Let every program of the cluster run, and wait until the node is ready."""
+        self.host.mend()
+
+    # Namespaces
+
+    def new_namespace(self) -> str:
+        """Make a namespace that enforces the restricted Pod Security Standard."""
+        name = f"chaos-{secrets.token_hex(3)}"
+        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": LABELS}}
+        self.kube.call("POST", "/api/v1/namespaces", body)
+        self._made.append(name)
+        # Kubernetes makes it a moment later, and refuses pods without.
+        path = f"/api/v1/namespaces/{name}/serviceaccounts/default"
+        until(lambda: self.exists(path), f"{name} gets no service account")
+        return name
+
+    def remove(self, namespace: str) -> None:
+        """Begin to delete a namespace; `wait_gone` waits for its end."""
+        patiently(lambda: self.kube.call("DELETE", f"/api/v1/namespaces/{namespace}"))
+        # What was to be seen of the pods has been seen: their grace would only make the next run wait.
+        at_once = {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0}
+        patiently(lambda: self.kube.call("DELETE", f"/api/v1/namespaces/{namespace}/pods", at_once))
+
+    def wait_gone(self) -> None:
+        """Return once every namespace that was made is gone, with its pods' directories and its volumes."""
+        for name in self._made:
+            self.remove(name)
+        until(lambda: not self.left(), lambda: f"left behind: {self.left()}", GONE_SECONDS)
+        self._made.clear()
+
+    def left(self) -> list[str]:
+        """What is there of the namespaces that were made and should be gone."""
+        found = [each for each in self._made if self.exists(f"/api/v1/namespaces/{each}")]
+        volumes = [each.name for each in self.host.layout.volumes.glob("pvc-*")]
+        found += [each for each in volumes if each.split("_")[1] in self._made]
+        return found + [pod.name for name in self._made for pod in self.host.running(name)]
+
+    def exists(self, path: str) -> bool:
+        """Whether there is an object at a path; tries until the API server has answered."""
+        return patiently(lambda: self.kube.call("GET", path)) is not None
+
+    # The operator
+
+    def operators(self) -> list[HostPod]:
+        """The operator's pods whose process runs."""
+        return [each for each in self.host.pods(SYSTEM) if each.name.startswith(RELEASE) and each.pid(Role.OPERATOR)]
+
+    def operator_pods(self) -> list[Json]:
+        query = {"labelSelector": f"app.kubernetes.io/instance={RELEASE},app.kubernetes.io/name=efrit-operator"}
+        items: list[Json] = self.kube.call("GET", f"/api/v1/namespaces/{SYSTEM}/pods", **query)["items"]
+        return items
+
+    def leader(self) -> str | None:
+        """The pod that holds the lease, as far as the API server can say now."""
+        try:
+            holder: str | None = self.kube.call("GET", LEASE)["spec"].get("holderIdentity")
+        except (httpx.TransportError, Refused):
+            return None
+        return holder
+
+    def fresh_operator(self, replicas: int) -> None:
+        """Have this many controllers, none of which has ever ended, one of which leads."""
+        patiently(lambda: self.kube.call("PATCH", DEPLOYMENT, {"spec": {"replicas": replicas}}, content_type=MERGE))
+        for pod in patiently(self.operator_pods) or []:
+            if any(each["restartCount"] for each in pod["status"].get("containerStatuses", [])):
+                path = f"/api/v1/namespaces/{SYSTEM}/pods/{pod['metadata']['name']}"
+                patiently(partial(self.kube.call, "DELETE", path))
+        self.wait_rolled_out(replicas)
+
+    def wait_rolled_out(self, replicas: int = 1) -> None:
+        """Return once the operator's pods are those of now, are ready, and one of them leads."""
+
+        def settled() -> bool:
+            found = self.kube.call("GET", DEPLOYMENT)
+            status, generation = found.get("status", {}), found["metadata"]["generation"]
+            figures = [status.get(key, 0) for key in ("replicas", "updatedReplicas", "readyReplicas")]
+            pods = [each["metadata"]["name"] for each in self.operator_pods()]
+            new = status.get("observedGeneration") == generation and figures == [replicas] * 3
+            return new and len(pods) == replicas and self.leader() in pods
+
+        until(lambda: patiently(settled), lambda: f"the operator is not ready: {self.operator_pods()}", READY_SECONDS)
+
+    def restart_operator(self) -> None:
+        """Roll the Deployment, as an upgrade does."""
+        annotations = {"efrit.dev/rolled": secrets.token_hex(4)}
+        body = {"spec": {"template": {"metadata": {"annotations": annotations}}}}
+        patiently(lambda: self.kube.call("PATCH", DEPLOYMENT, body, content_type=STRATEGIC))
+
+    def _set_env(self, wanted: dict[str, str | None] | dict[str, str]) -> None:
+        if not wanted:
+            return
+        env = [
+            {"name": name, "value": value} if value else {"name": name, "$patch": "delete"}
+            for name, value in wanted.items()
+        ]
+        body = {"spec": {"template": {"spec": {"containers": [{"name": "controller", "env": env}]}}}}
+        self.kube.call("PATCH", DEPLOYMENT, body, content_type=STRATEGIC)
+
+
+def patiently(call: Callable[[], T], seconds: float = READY_SECONDS) -> T | None:
+    """Return what the API server answers, trying again while it is away; None for what is not there."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return call()
+        except Refused as error:
+            if error.status == 404:
+                return None
+            if error.status < 429 or time.monotonic() > deadline:
+                raise
+        except (httpx.TransportError, json.JSONDecodeError):
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(0.1)

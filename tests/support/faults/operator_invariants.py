@@ -1,0 +1,141 @@
+"""The promises about what happens to instances, and to one tenant beside another, as pure functions of a `History`.
+
+I9 an instance with open work is never deleted or suspended by the operator. I10 a held change never interrupts.
+I11 nobody waits without a reason in its status. I12 what befalls one tenant does not hold up another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from tests.support.faults.history import REMOVED, History, Loss, ObjectVersion, Submitted, Version
+from tests.support.faults.violation import Violation
+
+CREATED_BEFORE_SECONDS = 2.0
+"""Work made later than this before an instance goes is a race that no precondition of the API server can close."""
+USER_SECONDS = 5.0
+"""How long after a user's own suspension its effect may be seen."""
+REASON_SECONDS = 30.0
+"""How long, undisturbed, a request may be open without a reason: a second or two on an idle machine."""
+
+
+def open_work_keeps_its_instance(history: History) -> Iterator[Violation]:
+    """I9: judged in the order of the API server's resource versions."""
+    for gone in history.objects:
+        if gone.namespace in history.namespaces_deleted:
+            continue
+        if gone.kind == "efritinstances" and gone.event == "DELETED":
+            yield from _with_work(history, gone, "deleted")
+    for suspended in _suspensions(history):
+        yield from _with_work(history, suspended, "suspended")
+
+
+def _with_work(history: History, event: ObjectVersion, done: str) -> Iterator[Violation]:
+    evidence = f"at {event.at:.2f} s, version {event.resource_version} of {event.kind} {event.name}"
+    for request in history.submitted:
+        before = _before(history.versions_of.get(request.uid, ()), event.resource_version)
+        if before is None or before.final or before.event in REMOVED or request.namespace != event.namespace:
+            continue
+        home = before.status.get("instanceName") or (request.instances[0] if len(request.instances) == 1 else "")
+        if home == event.instance and event.at - request.at >= CREATED_BEFORE_SECONDS:
+            sentence = f"its instance {event.instance} was {done} while it was open"
+            yield Violation("I9", request.name, sentence, f"{evidence}; the request was {before.reason or 'new'}")
+    plans = [each for each in history.objects if each.kind == "efritplans" and each.instance == event.instance]
+    for uid in dict.fromkeys(each.uid for each in plans):
+        versions = [each for each in plans if each.uid == uid and each.resource_version < event.resource_version]
+        if not versions or event.at - versions[0].at < CREATED_BEFORE_SECONDS:
+            continue
+        last = max(versions, key=lambda each: each.resource_version)
+        is_open = not last.final and last.event not in REMOVED
+        # A suspended plan needs its volumes, not its pod.
+        if is_open and (done == "deleted" or not last.suspended):
+            sentence = f"instance {event.instance} was {done} while plan {last.name} was open"
+            yield Violation("I9", "", sentence, evidence)
+
+
+def _before(versions: tuple[Version, ...], resource_version: int) -> Version | None:
+    earlier = [each for each in versions if each.resource_version < resource_version]
+    return earlier[-1] if earlier else None
+
+
+def _suspensions(history: History) -> Iterator[ObjectVersion]:
+    """Return each version of a StatefulSet that takes its pod away though no user has suspended the instance."""
+    instances = [each for each in history.objects if each.kind == "efritinstances"]
+    before: dict[str, ObjectVersion] = {}
+    sets = (each for each in history.objects if each.kind == "statefulsets")
+    for each in sorted(sets, key=lambda version: version.resource_version):
+        last, before[each.uid] = before.get(each.uid), each
+        if each.event in REMOVED or each.replicas or last is None or not last.replicas:
+            continue
+        own = [
+            one
+            for one in instances
+            if (one.namespace, one.name) == (each.namespace, each.instance) and one.at <= each.at
+        ]
+        by_user = any(one.mode == "Suspended" and each.at - _until(own, one) < USER_SECONDS for one in own)
+        if not by_user and own and own[-1].event not in REMOVED:
+            yield each
+
+
+def _until(versions: list[ObjectVersion], one: ObjectVersion) -> float:
+    """Return when a version was replaced by the next; for the last one, never."""
+    later = [each.at for each in versions if each.resource_version > one.resource_version]
+    return min(later, default=float("inf"))
+
+
+def held_changes_interrupt_nothing(history: History) -> Iterator[Violation]:
+    """I10: not even what waits on a queue that lives in the pod may be lost with it."""
+    for request in history.submitted:
+        final = history.final(request)
+        if final is None or final.reason != "Interrupted" or any(e.reason == "Interrupted" for e in request.ends):
+            continue
+        losses = [each for each in history.losses if _meets(each, request, final.at)]
+        if losses and all(each.held for each in losses):
+            evidence = f"{', '.join(each.cause for each in losses)}; it ran {history.runs(request)} times"
+            yield Violation("I10", request.name, "a change of the template alone interrupted it", evidence)
+
+
+def _meets(loss: Loss, request: Submitted, end: float) -> bool:
+    home = loss.namespace == request.namespace and loss.instance in request.instances
+    return home and loss.begin <= end and request.at <= loss.end
+
+
+def waits_have_a_reason(history: History) -> Iterator[Violation]:
+    """I11: counted only while a controller led undisturbed."""
+    for request in history.submitted:
+        if request.deleted or request.namespace in history.namespaces_deleted:
+            continue
+        versions = history.versions_of.get(request.uid, ())
+        told = next((each.at for each in versions if each.reason or each.event in REMOVED), history.ended_at)
+        for begin, end in history.undisturbed:
+            silent = min(end, told) - max(begin, request.at)
+            if silent > REASON_SECONDS:
+                sentence = f"it was open for {silent:.1f} s without a reason in its status"
+                yield Violation(
+                    "I11", request.name, sentence, f"while the controller led undisturbed from {begin:.1f} s"
+                )
+                break
+
+
+def tenants_are_apart(history: History) -> Iterator[Violation]:
+    """I12: all of this tenant's requests ended while what befell the other one still lasted."""
+    if history.suffered_until is None:
+        return
+    for request in history.submitted:
+        final = history.final(request)
+        if request.deleted or request.goes:
+            continue
+        if final is None or final.at > history.suffered_until:
+            how = "never" if final is None else f"only at {final.at:.1f} s"
+            sentence = f"it ended {how}, not while the other tenant's trouble lasted"
+            yield Violation("I12", request.name, sentence, f"until {history.suffered_until:.1f} s")
+    for name in history.others_open:
+        yield Violation("I12", "", f"request {name} of the other tenant is still open though its trouble is over")
+
+
+CHECKS: tuple[Callable[[History], Iterator[Violation]], ...] = (
+    open_work_keeps_its_instance,
+    held_changes_interrupt_nothing,
+    waits_have_a_reason,
+    tenants_are_apart,
+)

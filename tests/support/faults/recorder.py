@@ -1,0 +1,217 @@
+"""Watches the objects of one namespace straight at the API server, beside whatever befalls the controller.
+
+A watch goes on from the last version it saw when its own connection breaks. Where the API server cannot go back that
+far (410 Gone) it lists, marks what it finds as LISTED, and notes the gap.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import ssl
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import httpx
+
+from tests.cluster.control_plane import ControlPlane
+from tests.support.faults.history import FINAL_PHASES, REMOVED, ObjectVersion, Version
+from tests.support.kube import Kube
+
+RETRY_SECONDS = 0.1
+GONE = 410
+
+
+class _Expired(Exception):  # noqa: N818 - reads as what happened
+    """The API server cannot go back to the version we ask for."""
+
+
+class Watcher(ABC):
+    """One list and watch in a thread of its own; a subclass says what becomes of what it sees."""
+
+    def __init__(self, plane: ControlPlane, plural: str, namespace: str, clock: Callable[[], float]) -> None:
+        self._path = Kube.path(plural, namespace)
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._gaps: list[float] = []
+        self._position = ""
+        self._connection: socket.socket | None = None
+        self._stopping = threading.Event()
+        self._listening = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"recorder of {plural}", daemon=True)
+        pki = plane.authority
+        context = ssl.create_default_context(cafile=str(pki.ca))
+        context.load_cert_chain(pki.certificate("admin"), pki.key("admin"))
+        # The API server sends a bookmark every minute at least: a silence longer than that is a dead connection.
+        self._client = httpx.Client(
+            base_url=plane.url, verify=context, trust_env=False, timeout=httpx.Timeout(5, read=100)
+        )
+
+    def start(self) -> None:
+        """Return once nothing can be missed any more."""
+        self._thread.start()
+        if not self._listening.wait(30):
+            raise AssertionError("the recorder does not reach the API server")
+
+    def close(self) -> None:
+        self._stopping.set()
+        if self._connection is not None:
+            # Closing the client would not wake up who reads.
+            with contextlib.suppress(OSError):
+                self._connection.shutdown(socket.SHUT_RDWR)
+        self._thread.join(10)
+        self._client.close()
+
+    @property
+    def gaps(self) -> tuple[float, ...]:
+        with self._lock:
+            return tuple(self._gaps)
+
+    @abstractmethod
+    def _note(self, event: str, obj: dict[str, Any]) -> None:
+        """Keep one version of an object."""
+
+    @abstractmethod
+    def _note_missing(self, listed: set[str]) -> None:
+        """Note what a list after a gap does not have any more; `listed`: the UIDs it has."""
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                if not self._position:
+                    self._list()
+                self._listening.set()
+                self._watch()
+            except _Expired:
+                self._position = ""
+                with self._lock:
+                    self._gaps.append(self._clock())
+            except (httpx.HTTPError, OSError):
+                self._stopping.wait(RETRY_SECONDS)
+
+    def _list(self) -> None:
+        response = self._client.get(self._path)
+        response.raise_for_status()
+        found = response.json()
+        for each in found["items"]:
+            self._note("LISTED", each)
+        self._position = found["metadata"]["resourceVersion"]
+        self._note_missing({each["metadata"]["uid"] for each in found["items"]})
+
+    def _watch(self) -> None:
+        query = {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": self._position}
+        with self._client.stream("GET", self._path, params=query) as response:
+            self._connection = response.extensions["network_stream"].get_extra_info("socket")
+            if response.status_code == GONE:
+                raise _Expired
+            response.raise_for_status()
+            for line in response.iter_lines():
+                event = json.loads(line)
+                if event["type"] == "ERROR":
+                    if event["object"].get("code") == GONE:
+                        raise _Expired
+                    time.sleep(RETRY_SECONDS)
+                    return
+                if event["type"] != "BOOKMARK":
+                    self._note(event["type"], event["object"])
+                self._position = event["object"]["metadata"]["resourceVersion"]
+
+
+class Recorder(Watcher):
+    """The requests of a namespace. Start it before the first is made; read it from any thread at any time."""
+
+    def __init__(self, plane: ControlPlane, namespace: str, clock: Callable[[], float]) -> None:
+        super().__init__(plane, "efritrequests", namespace, clock)
+        self._versions: list[Version] = []
+        self._final: dict[str, Version] = {}
+        self._latest: dict[str, Version] = {}
+
+    @property
+    def versions(self) -> tuple[Version, ...]:
+        with self._lock:
+            return tuple(self._versions)
+
+    @property
+    def final(self) -> Mapping[str, Version]:
+        """Return the first final version of each request, by UID."""
+        with self._lock:
+            return dict(self._final)
+
+    @property
+    def latest(self) -> Mapping[str, Version]:
+        """Return the newest version of each request, by UID."""
+        with self._lock:
+            return dict(self._latest)
+
+    def _note_missing(self, listed: set[str]) -> None:
+        with self._lock:
+            for uid, known in self._latest.items():
+                if uid not in listed and known.event not in REMOVED:
+                    # What it became after this version nobody knows.
+                    unseen = replace(known, at=self._clock(), event="UNSEEN", resource_version=int(self._position))
+                    self._versions.append(unseen)
+                    self._latest[uid] = unseen
+
+    def _note(self, event: str, obj: dict[str, Any]) -> None:
+        meta = obj["metadata"]
+        version = Version(
+            at=self._clock(),
+            event=event,
+            namespace=meta["namespace"],
+            name=meta["name"],
+            uid=meta["uid"],
+            resource_version=int(meta["resourceVersion"]),
+            status=obj.get("status", {}),
+            cancel=bool(obj["spec"].get("cancel")),
+        )
+        with self._lock:
+            self._versions.append(version)
+            self._latest[version.uid] = version
+            if version.final:
+                self._final.setdefault(version.uid, version)
+
+
+class ObjectRecorder(Watcher):
+    """The instances, StatefulSets or plans of a namespace, reduced to what the invariants are about."""
+
+    def __init__(self, plane: ControlPlane, plural: str, namespace: str, clock: Callable[[], float]) -> None:
+        super().__init__(plane, plural, namespace, clock)
+        self._plural = plural
+        self._versions: list[ObjectVersion] = []
+
+    @property
+    def versions(self) -> Sequence[ObjectVersion]:
+        with self._lock:
+            return tuple(self._versions)
+
+    def _note_missing(self, listed: set[str]) -> None:
+        """What went while nobody looked is not judged: nobody knows what there was beside it."""
+
+    def _note(self, event: str, obj: dict[str, Any]) -> None:
+        meta, spec, status = obj["metadata"], obj["spec"], obj.get("status", {})
+        homes = {
+            "efritinstances": meta["name"],
+            "statefulsets": meta.get("labels", {}).get("efrit.dev/instance", ""),
+            "efritplans": status.get("instanceName") or spec.get("instanceRef", {}).get("name", ""),
+        }
+        version = ObjectVersion(
+            at=self._clock(),
+            event=event,
+            kind=self._plural,
+            namespace=meta["namespace"],
+            name=meta["name"],
+            uid=meta["uid"],
+            resource_version=int(meta["resourceVersion"]),
+            instance=homes[self._plural],
+            mode=str(spec.get("operatingMode", "")),
+            replicas=int(spec.get("replicas", 0)),
+            suspended=bool(spec.get("suspend")),
+            final=status.get("phase") in FINAL_PHASES,
+        )
+        with self._lock:
+            self._versions.append(version)

@@ -1,0 +1,356 @@
+"""The promises of docs/queue.md as pure functions: a `History` in, every violation out, with its evidence.
+
+I1 one final status, never changed. I2 everything accepted ends in time. I3 begun at most as often as allowed.
+I4 Succeeded means it ran and the result is the response. I5 what never ran, never ran. I6 no file is left behind.
+I7 no answer crosses requests, instances or namespaces. I8 it ends as it would have without faults, but for what a
+fault allows: `Interrupted` where an Emacs or its queue was lost meanwhile, and what `History.clemency` names.
+I9 to I12 are in operator_invariants.py.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+
+from tests.support.faults import operator_invariants
+from tests.support.faults.history import Answer, Digest, End, History, Loss, Submitted, Version
+from tests.support.faults.violation import Violation
+
+INLINE_BYTES = 32_768
+"""What a status holds of a result."""
+
+NOT_BEGUN = "never ran"
+"""What the message of a final status says of a request that was not begun."""
+
+OPEN_AREAS = ("requests", "processing", "responses", "tmp", "control", "progress")
+
+_UID = re.compile(r"^(?:req|resp|log)_(.+)\.(?:nd)?json$")
+_WORD = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def violations(history: History) -> list[Violation]:
+    """Return every violation, in order of the invariants; an empty list is what the product promises."""
+    return [each for check in CHECKS for each in check(history)]
+
+
+def one_final_status(history: History) -> Iterator[Violation]:
+    for request in history.submitted:
+        final: Version | None = None
+        for version in history.versions_of.get(request.uid, ()):
+            if final is None:
+                final = version if version.final else None
+            elif version.status != final.status:
+                changed = sorted(
+                    key
+                    for key in {*final.status, *version.status}
+                    if final.status.get(key) != version.status.get(key)
+                )
+                yield Violation(
+                    "I1",
+                    request.name,
+                    f"its final status was changed: {', '.join(changed)}",
+                    f"{final.reason} at version {final.resource_version}, then {version.phase} {version.reason} at "
+                    f"version {version.resource_version}",
+                )
+                break
+        given = _answers_of(history, request)
+        if len({each.queue for each in given}) > 1 and not _losses(history, request, queue=True):
+            where = ", ".join(f"{each.instance}/{each.queue}" for each in given)
+            yield Violation("I1", request.name, "it has an answer on more than one queue", where)
+
+
+def everything_ends(history: History) -> Iterator[Violation]:
+    for request in history.submitted:
+        if _excused(history, request):
+            continue
+        last, final = history.last(request), history.final(request)
+        if last is None:
+            yield Violation("I2", request.name, "it was accepted and never seen again")
+        elif last.event == "UNSEEN":
+            # It ended and went while the recorder could not look: then nothing can be said of its end.
+            if not request.goes:
+                yield Violation("I2", request.name, "it is gone, though nobody deleted it", f"at {last.at:.2f} s")
+        elif request.goes and final is not None and last.event != "DELETED":
+            yield Violation("I2", request.name, "its time to live is over, and it is still there", final.reason)
+        elif last.event == "DELETED" and not (request.goes and final is not None):
+            yield Violation("I2", request.name, "it was deleted, though nobody asked for that", f"at {last.at:.2f} s")
+        elif final is None:
+            yield Violation(
+                "I2",
+                request.name,
+                f"it is not final {history.ended_at - history.quiet_at:.1f} s after the last fault",
+                f"{last.phase or 'no status'} {last.reason}",
+            )
+        elif final.at - max(history.quiet_at, request.at) > history.patience:
+            late = final.at - max(history.quiet_at, request.at)
+            yield Violation("I2", request.name, f"it ended {late:.1f} s after the last fault", final.reason)
+    for namespace in history.namespaces_left:
+        yield Violation("I2", "", f"namespace {namespace} was deleted and is still there")
+    for (namespace, name), ready in history.instances_ready.items():
+        if not ready and namespace not in history.namespaces_deleted:
+            yield Violation("I2", "", f"EfritInstance {namespace}/{name} is not ready again")
+
+
+def begun_as_often_as_allowed(history: History) -> Iterator[Violation]:
+    for request in history.submitted:
+        runs = history.runs(request)
+        if runs > request.attempts:
+            yield Violation(
+                "I3",
+                request.name,
+                f"it ran {runs} times, {request.attempts} allowed",
+                ", ".join(f"pid {each.pid} on {each.instance}" for each in history.ran if each.word == request.word),
+            )
+            continue
+        final = history.final(request)
+        told = final.status.get("attempt") if final else None
+        if final and isinstance(told, int) and told < runs and final.status.get("startTime"):
+            yield Violation("I3", request.name, f"its status tells of {told} attempts, it ran {runs} times")
+
+
+def success_is_real(history: History) -> Iterator[Violation]:
+    for request in history.submitted:
+        final = history.final(request)
+        if final is None or final.phase != "Succeeded":
+            continue
+        if history.runs(request) < 1:
+            yield Violation("I4", request.name, "it is Succeeded and never ran")
+        yield from _result_is_the_responses(history, request, final)
+
+
+def _result_is_the_responses(history: History, request: Submitted, final: Version) -> Iterator[Violation]:
+    reference = final.status.get("resultRef")
+    whole = history.results.get(request.uid)
+    given = _answers_of(history, request)
+    # Emacs itself may have had to cut it: then only the beginning is anywhere.
+    cut_by_emacs = next((each.response for each in given if each.response.get("truncated") is True), None)
+    if reference is not None and cut_by_emacs is None:
+        told = Digest(int(reference.get("bytes", -1)), str(reference.get("sha256", "")))
+        if whole is not None and whole != told:
+            yield Violation("I4", request.name, "resultRef does not describe what it points at", f"{told} {whole}")
+    if reference is not None and cut_by_emacs is not None:
+        if reference.get("sha256") or not final.status.get("truncated"):
+            yield Violation("I4", request.name, "its result was cut, and resultRef says that it is whole")
+        if whole is not None and whole != Digest.of(cut_by_emacs.get("result") or ""):
+            yield Violation("I4", request.name, "resultRef does not point at the beginning that was answered")
+    if not given:
+        if request.namespace not in history.namespaces_deleted and not _losses(history, request, queue=True):
+            yield Violation("I4", request.name, "it is Succeeded, and no queue has its response")
+        return
+    succeeded = [each.response for each in given if each.response.get("reason") == "Succeeded"]
+    if not succeeded:
+        yield Violation("I4", request.name, "it is Succeeded, its response is not", str(given[0].response)[:400])
+        return
+    response = succeeded[-1]
+    text, inline = response.get("result") or "", final.status.get("result") or ""
+    if cut(text, INLINE_BYTES) != inline:
+        yield Violation("I4", request.name, "its result is not the response's", f"{inline[:80]!r} {text[:80]!r}")
+    if whole is not None and cut_by_emacs is None and response.get("sha256") not in (None, whole.sha256):
+        yield Violation("I4", request.name, "its whole result is not what Emacs printed", f"{whole}")
+
+
+def what_never_ran_never_ran(history: History) -> Iterator[Violation]:
+    for request in history.submitted:
+        final, runs = history.final(request), history.runs(request)
+        if final is None or runs == 0 or final.phase == "Succeeded":
+            continue
+        message = str((final.status.get("error") or {}).get("message", ""))
+        unbegun = final.reason in ("Cancelled", "TimedOut") and not final.status.get("attempt")
+        if final.reason == "Rejected" or unbegun or NOT_BEGUN in message:
+            yield Violation("I5", request.name, f"it ran {runs} times and ended as if it had not", message)
+
+
+def nothing_is_left_behind(history: History) -> Iterator[Violation]:
+    known = history.by_uid
+    archived: dict[tuple[str, str], set[str]] = {}
+    for file in history.files:
+        if not file.live or file.reserved:
+            continue
+        place = f"{file.instance}/{file.queue}/{file.area}/{file.name}"
+        uid = found[1] if (found := _UID.match(file.name)) else ""
+        owner = known.get(uid)
+        if file.area in OPEN_AREAS:
+            yield Violation("I6", owner.name if owner else "", f"{file.area}/ still has a file at the end", place)
+        elif file.area == "archive":
+            if owner is None or owner.namespace != file.namespace:
+                yield Violation("I6", "", "a file of the archive belongs to no request", place)
+            else:
+                archived.setdefault((file.queue, uid), set()).add(file.name.partition("_")[0])
+        else:
+            yield Violation("I6", "", "a file lies where none should be", place)
+    for (queue, uid), kinds in archived.items():
+        if kinds == {"resp"} and _declined_on_a_full_volume(history, known[uid]):
+            continue
+        if kinds - {"log"} != {"req", "resp"}:
+            missing = "answer" if kinds == {"req"} else "request"
+            yield Violation("I6", known[uid].name, f"the archive has no {missing} of it", queue)
+    for namespace, name in history.secrets:
+        owner = known.get(name.removeprefix("efrit-result-"))
+        if owner is None or owner.namespace != namespace:
+            yield Violation("I6", "", "a result Secret belongs to no request", f"{namespace}/{name}")
+
+
+def _declined_on_a_full_volume(history: History, request: Submitted) -> bool:
+    """Whether it was cancelled before it came, where there was room for the answer alone."""
+    full = any(history.hits.get(fault) for fault in ("fill a volume of", "ENOSPC", "half written, ENOSPC"))
+    reasons = {each.response.get("reason") for each in _answers_of(history, request)}
+    return full and reasons == {"Cancelled"} and history.runs(request) == 0
+
+
+def nothing_crosses(history: History) -> Iterator[Violation]:
+    yield from _runs_are_at_home(history)
+    yield from _answers_are_at_home(history)
+    for request in history.submitted:
+        final = history.final(request)
+        if final is None:
+            continue
+        placed = final.status.get("instanceName")
+        if placed and placed not in request.instances:
+            yield Violation("I7", request.name, f"its status names instance {placed}", ", ".join(request.instances))
+        said = {key: final.status.get(key) for key in ("result", "output", "messages", "error")}
+        others = {each.word for each in history.submitted} - {request.word}
+        if crossed := others & set(_WORD.findall(json.dumps(said)[: 4 * INLINE_BYTES])):
+            yield Violation("I7", request.name, "its status has words of other requests", ", ".join(sorted(crossed)))
+
+
+def _runs_are_at_home(history: History) -> Iterator[Violation]:
+    owners = {(each.namespace, each.word): each for each in history.submitted}
+    homes: dict[str, set[str]] = {}
+    for ran in history.ran:
+        owner = owners.get((ran.namespace, ran.word))
+        if owner is None:
+            yield Violation("I7", "", "something ran that nobody asked for there", f"{ran.word} on {ran.instance}")
+        elif ran.instance not in owner.instances:
+            yield Violation("I7", owner.name, f"it ran on {ran.instance}", ", ".join(owner.instances))
+        else:
+            homes.setdefault(owner.name, set()).add(ran.instance)
+    for name, places in homes.items():
+        if len(places) > 1:
+            yield Violation("I7", name, "it ran on more than one instance", ", ".join(sorted(places)))
+
+
+def _answers_are_at_home(history: History) -> Iterator[Violation]:
+    for answer in history.answers:
+        owner = history.by_uid.get(answer.uid)
+        place = f"{answer.namespace}/{answer.instance}"
+        if owner is None or owner.namespace != answer.namespace:
+            yield Violation("I7", "", "there is a response to a request of nobody there", f"{answer.uid} on {place}")
+        elif answer.instance not in owner.instances:
+            yield Violation("I7", owner.name, f"instance {answer.instance} answered it", ", ".join(owner.instances))
+        elif answer.response.get("id") != answer.uid:
+            yield Violation("I7", owner.name, "its response file answers another", str(answer.response.get("id")))
+
+
+def ends_as_without_faults(history: History) -> Iterator[Violation]:
+    for request in history.submitted:
+        final = history.final(request)
+        if final is None or _excused(history, request):
+            continue
+        runs, digest = history.runs(request), _digest(history, request, final)
+        if _as_planned(history, request, final, runs, digest) or _forgiven(history, request, final, runs):
+            continue
+        wanted = " or ".join(f"{each.reason} after {each.runs} runs" for each in request.ends)
+        message = (final.status.get("error") or {}).get("message", "")
+        yield Violation(
+            "I8",
+            request.name,
+            f"it ended {final.reason} after {runs} runs, without faults it is {wanted}",
+            f"result {digest}, wanted {[each.result for each in request.ends]}; {message}; losses: "
+            f"{[each.cause for each in _losses(history, request)]}",
+        )
+    yield from _no_more_interrupted_than_lost(history)
+
+
+def _as_planned(history: History, request: Submitted, final: Version, runs: int, digest: Digest | None) -> bool:
+    spare = sum(each.runs for each in _losses(history, request) if not each.held) if request.attempts > 1 else 0
+
+    def fits(end: End) -> bool:
+        same_result = end.any_result or end.result == digest
+        return end.reason == final.reason and same_result and any(n <= runs <= n + spare for n in end.runs)
+
+    return any(fits(each) for each in request.ends)
+
+
+def _forgiven(history: History, request: Submitted, final: Version, runs: int) -> bool:
+    if final.reason == "Interrupted" and runs <= request.attempts and _losses(history, request):
+        return True
+    for each in history.clemency:
+        mine = each.instance in ("", *request.instances) and each.request in ("", request.name)
+        if mine and each.reason == final.reason and runs in each.runs:
+            return True
+    return False
+
+
+def _no_more_interrupted_than_lost(history: History) -> Iterator[Violation]:
+    """An Emacs runs one request at a time: each that dies interrupts one, unless the queue itself was lost."""
+    for namespace, instance in sorted({(each.namespace, each.instance) for each in history.losses}):
+        losses = [each for each in history.losses if (each.namespace, each.instance) == (namespace, instance)]
+        if any(each.queue for each in losses):
+            continue
+        interrupted = [
+            request.name
+            for request in history.submitted
+            if (final := history.final(request))
+            and (request.namespace, final.status.get("instanceName")) == (namespace, instance)
+            and final.reason == "Interrupted"
+            and not any(end.reason == "Interrupted" for end in request.ends)
+        ]
+        if len(interrupted) > (allowed := sum(each.runs for each in losses)):
+            yield Violation(
+                "I8",
+                interrupted[-1],
+                f"{len(interrupted)} requests of {instance} were interrupted, {allowed} runs can have been",
+                ", ".join(interrupted),
+            )
+
+
+def _excused(history: History, request: Submitted) -> bool:
+    return request.deleted or request.namespace in history.namespaces_deleted
+
+
+def _digest(history: History, request: Submitted, final: Version) -> Digest | None:
+    if (whole := history.results.get(request.uid)) is not None:
+        return whole
+    if (reference := final.status.get("resultRef")) is not None:
+        return Digest(int(reference.get("bytes", -1)), str(reference.get("sha256", "")))
+    text = final.status.get("result")
+    return None if text is None else Digest.of(text)
+
+
+def _answers_of(history: History, request: Submitted) -> list[Answer]:
+    return [each for each in history.answers if each.uid == request.uid]
+
+
+def _losses(history: History, request: Submitted, *, queue: bool = False) -> list[Loss]:
+    """Return what was lost on an instance of the request while the request was open."""
+    final = history.final(request)
+    end = final.at if final else history.ended_at
+    return [
+        each
+        for each in history.losses
+        if each.namespace == request.namespace
+        and each.instance in request.instances
+        and each.begin <= end
+        and request.at <= each.end
+        and (each.queue or not queue)
+    ]
+
+
+def cut(text: str, limit: int) -> str:
+    """Return the longest beginning of `text` that is at most `limit` bytes of UTF-8."""
+    data = text.encode()
+    return text if len(data) <= limit else data[:limit].decode("utf-8", "ignore")
+
+
+CHECKS: tuple[Callable[[History], Iterator[Violation]], ...] = (
+    one_final_status,
+    everything_ends,
+    begun_as_often_as_allowed,
+    success_is_real,
+    what_never_ran_never_ran,
+    nothing_is_left_behind,
+    nothing_crosses,
+    ends_as_without_faults,
+    *operator_invariants.CHECKS,
+)

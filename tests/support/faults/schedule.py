@@ -1,0 +1,248 @@
+"""A whole run as data: the workload, what users change meanwhile, the faults and their moments.
+
+`seeds.py` makes plans from seeds; `Plan.describe` says all of one. Nothing in here runs anything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tests.support.faults.api_proxy.rules import Fate
+from tests.support.faults.workload import InstancePlan, SuspendedPlan, Work
+
+
+class Theme(StrEnum):
+    """What kind of faults a seed is about."""
+
+    PROCESSES = "processes"
+    """Whatever runs is killed, stopped for a while, or deleted."""
+    CALLS = "calls"
+    """Single calls and watches of the controller fail, through a proxy."""
+    LEADERS = "leaders"
+    """Two controllers; the leader is stopped beyond its lease, or killed."""
+    NAMESPACE = "namespace"
+    """The namespace is deleted while work runs."""
+    FILES = "files"
+    """A call of a bridge or an Emacs to its queue fails, or is the last it makes."""
+    CLOCKS = "clocks"
+    """Somebody's clock jumps by an hour."""
+    FROZEN = "frozen"
+    """Something stands still for a minute and a half."""
+    AWAY = "away"
+    """The API server is away for two minutes."""
+    IDLE = "idle"
+    """Instances with spec.idle, among them some with long evals and suspended plans; the controller is restarted."""
+    ROLLOUT = "rollout"
+    """Templates are changed and the operator is upgraded under load."""
+    REFUSALS = "refusals"
+    """An admission policy or a quota refuses for a while what the operator creates."""
+    VOLUMES = "volumes"
+    """A volume has no bytes or no inodes left, or its fsync hangs."""
+    TENANTS = "tenants"
+    """A second namespace that is served as well vanishes, is forbidden, or suffers otherwise."""
+    TERMINATING = "terminating"
+    """A pod that is deleted stays Terminating while its containers go on, as on a lost node."""
+    NODE = "node"
+    """The node loses its kubelet, its container runtime, its power or a part of its network (real cluster only)."""
+
+
+class Do(StrEnum):
+    """What can be done at a moment: by a user, or by fate."""
+
+    CANCEL = "cancel"
+    DELETE = "delete"
+    SUSPEND = "suspend"
+    RESUME = "resume"
+    CHANGE = "change the pod template of"
+    DELETE_NAMESPACE = "delete the namespace"
+
+    KILL_CONTROLLER = "SIGKILL controller"
+    STOP_CONTROLLER = "SIGSTOP controller"
+    KILL_BRIDGE = "SIGKILL bridge"
+    STOP_BRIDGE = "SIGSTOP bridge"
+    KILL_EMACS = "SIGKILL Emacs"
+    STOP_EMACS = "SIGSTOP Emacs"
+    KILL_POD = "SIGKILL every process of the pod"
+    DELETE_POD = "delete the pod"
+    FORCE_POD = "delete the pod without grace"
+    KILL_API = "SIGKILL API server"
+    STOP_API = "SIGSTOP API server"
+    KILL_ETCD = "SIGKILL etcd"
+    STOP_ETCD = "SIGSTOP etcd"
+    CALL = "API call or watch"
+    FILE = "file call"
+    SET_CLOCK = "set the clock of"
+    UPGRADE = "upgrade the bridge's image and restart the controller"
+    REFUSE = "have an admission policy refuse"
+    QUOTA = "have a quota refuse"
+    FILL = "fill a volume of"
+    KEEP_POD = "delete the pod and keep it Terminating"
+    DELETE_TENANT = "delete the other namespace"
+    FORBID_TENANT = "take away the rights in the other namespace"
+    REFUSE_TENANT = "refuse all the operator creates in the other namespace"
+    STOP_TENANT = "SIGSTOP the bridge of the other namespace"
+    FLOOD_TENANT = "create requests in the other namespace"
+
+    EVICT_POD = "evict the pod"
+    CUT_BRIDGE = "drop every packet between the pod and other pods"
+    CUT_CONTROLLER = "drop every packet between the API server and the controller"
+    ROLL_CONTROLLER = "upgrade the controller"
+    KILL_KUBELET = "SIGKILL kubelet"
+    KILL_RUNTIME = "SIGKILL containerd"
+    KILL_NODE = "SIGKILL every process of every pod, containerd and kubelet"
+
+    @property
+    def fault(self) -> bool:
+        """Whether it is a fault, not a user's wish."""
+        return self not in USERS
+
+
+USERS = frozenset({Do.CANCEL, Do.DELETE, Do.SUSPEND, Do.RESUME, Do.CHANGE, Do.DELETE_NAMESPACE})
+
+
+@dataclass(frozen=True)
+class When:
+    """A moment: `at` seconds, or earlier, as soon as `running` has begun to run or `answered` requests are final."""
+
+    at: float
+    running: str = ""
+    answered: int = 0
+
+    def __str__(self) -> str:
+        latest = f"at {self.at:.2f} s"
+        if self.running:
+            return f"when {self.running} runs, at the latest {latest}"
+        if self.answered:
+            return f"when {self.answered} are final, at the latest {latest}"
+        return latest
+
+
+@dataclass(frozen=True)
+class CallFault:
+    """What befalls one call or watch event of the controller; fields left empty match all."""
+
+    fate: Fate
+    verb: str = ""
+    resource: str = ""
+    sub: str = ""
+    final: bool = False
+    """Only a write of a final status, or an event that shows one."""
+    skip: int = 0
+    times: int = 1
+    seconds: float = 1.0
+
+    def __str__(self) -> str:
+        about = f"{self.resource}/{self.sub}" if self.sub else self.resource
+        parts = [self.fate.value, self.verb, about, "final" if self.final else ""]
+        return " ".join(filter(None, parts)) + f" (after {self.skip}, {self.times} times, {self.seconds} s)"
+
+
+class FileFate(StrEnum):
+    """What can befall a call that changes a file."""
+
+    KILL_BEFORE = "SIGKILL before"
+    KILL_AFTER = "SIGKILL after"
+    EIO = "EIO"
+    ENOSPC = "ENOSPC"
+    SHORT = "half written, ENOSPC"
+    HANG = "hangs"
+    """It does not return until the fault is over."""
+
+
+@dataclass(frozen=True)
+class FileFault:
+    """What befalls a call of `program` (bridge, emacs or any) to a path that matches; the first `skip` go unharmed.
+
+    operation: create, write, fsync, link, rename, unlink …, or * for all. lasting: until it is undone, not once.
+    """
+
+    fate: FileFate
+    program: str
+    operation: str
+    path: str
+    skip: int = 0
+    lasting: bool = False
+
+    def __str__(self) -> str:
+        how = "lasting" if self.lasting else f"after {self.skip}"
+        return f"{self.fate.value} of {self.program}: {self.operation} {self.path} ({how})"
+
+
+@dataclass(frozen=True)
+class Step:
+    """Something that is done at a moment. `seconds`: how long it lasts until it is undone; 0: at once or never.
+
+    hours: what a clock is set forward by. detail: what is refused, or which volume is filled with what.
+    """
+
+    do: Do
+    when: When
+    target: str = ""
+    seconds: float = 0.0
+    call: CallFault | None = None
+    file: FileFault | None = None
+    hours: int = 0
+    detail: str = ""
+
+    def __str__(self) -> str:
+        detail = str(self.call or self.file or (f"by {self.hours:+} h" if self.hours else self.detail))
+        what = " ".join(filter(None, (self.do.value, self.target, detail)))
+        return f"{self.when}: {what}" + (f" for {self.seconds:.1f} s" if self.seconds else "")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One run. `controllers`: how many there are; `warm`: whether it begins only when the first instance is ready."""
+
+    seed: int
+    theme: Theme
+    instances: tuple[InstancePlan, ...]
+    work: tuple[Work, ...]
+    steps: tuple[Step, ...]
+    controllers: int = 1
+    warm: bool = True
+    patience: float = 60.0
+    plans: tuple[SuspendedPlan, ...] = ()
+
+    @property
+    def faults(self) -> tuple[Step, ...]:
+        return tuple(each for each in self.steps if each.do.fault)
+
+    def describe(self) -> str:
+        """Return all of it for a person, and for whoever compares two plans."""
+        lines = [
+            f"seed {self.seed}, {self.theme.value}: {len(self.instances)} instances, {len(self.work)} requests, "
+            f"{len(self.faults)} faults, {self.controllers} controllers, {'warm' if self.warm else 'cold'}"
+        ]
+        lines += [f"  {_instance(each)}" for each in self.instances]
+        lines += [f"  plan {each.name} at {each.at:.2f} s: suspended, on {each.instance}" for each in self.plans]
+        lines += [f"  {_work(each)}" for each in self.work]
+        lines += [f"  {'!!' if each.do.fault else '--'} {each}" for each in self.steps]
+        return "\n".join(lines)
+
+
+def _instance(each: InstancePlan) -> str:
+    parts = [f"instance {each.name} at {each.at:.2f} s"]
+    parts.append("queue ephemeral" if each.ephemeral_queue else "queue on a claim")
+    parts.append(f"maxPending {each.max_pending}")
+    parts += [f"idle: suspended after {each.suspend_after} s"] if each.suspend_after else []
+    parts += [f"idle: deleted after {each.delete_after} s"] if each.delete_after else []
+    return ", ".join(parts)
+
+
+def _work(each: Work) -> str:
+    parts = [f"{each.name} at {each.at:.2f} s: {each.kind.value} on {each.instance or 'team ' + each.team}"]
+    told = {
+        "seconds": each.seconds,
+        "size": each.size,
+        "timeout": each.timeout,
+        "queue timeout": each.queue_timeout,
+        "priority": each.priority,
+    }
+    parts += [f"{name} {value}" for name, value in told.items() if value]
+    parts += [f"{each.attempts} attempts"] if each.attempts > 1 else []
+    parts += [f"time to live {each.ttl} s"] if each.ttl is not None else []
+    parts += ["cancelled"] if each.cancelled else []
+    parts += ["deleted"] if each.deleted else []
+    return ", ".join(parts)

@@ -1,0 +1,108 @@
+"""A run as a person reads it: when, who, what, about which request; faults marked; one request's own life.
+
+Pure: a `History` in, text out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tests.support.faults.history import History, Note, Submitted, Version
+from tests.support.faults.violation import Violation
+
+FAULT_MARK = "!!"
+
+
+def timeline(history: History) -> str:
+    """Return everything that was seen, one line each, in order of time."""
+    return "\n".join(_lines(_notes(history)))
+
+
+def life_of(history: History, name: str) -> str:
+    """Return what concerns one request, with every fault and what happened to its instances beside it."""
+    request = next((each for each in history.submitted if each.name == name), None)
+    if request is None:
+        return f"no request {name}"
+    final = history.final(request)
+    end = final.at if final else history.ended_at
+    chosen = [
+        note
+        for note in _notes(history)
+        if note.request == name
+        or (note.instance in request.instances and request.at <= note.at <= end)
+        or (note.fault and not note.instance and request.at <= note.at <= end)
+    ]
+    facts = [f"  may end: {each}" for each in request.ends]
+    facts += [
+        f"  answer: on {each.instance}, queue {each.queue}, {each.area}/: {_short(each.response)}"
+        for each in history.answers
+        if each.uid == request.uid
+    ]
+    head = (
+        f"{name} ({request.uid}), word {request.word}, on {'/'.join(request.instances)}, {request.attempts} attempts"
+    )
+    return "\n".join([head, *_lines(chosen), *facts])
+
+
+def report(history: History, found: Sequence[Violation]) -> str:
+    """Return the verdict, the lives of the requests concerned, then the whole run."""
+    parts = [f"{len(history.submitted)} requests, {len(found)} violations", *map(str, found)]
+    for name in dict.fromkeys(each.request for each in found if each.request):
+        parts += ["", life_of(history, name)]
+    return "\n".join([*parts, "", "The whole run:", timeline(history)])
+
+
+def _notes(history: History) -> list[Note]:
+    found = [*history.notes]
+    found += [_submitted(each) for each in history.submitted]
+    names = {(each.namespace, each.word): each.name for each in history.submitted}
+    found += [
+        Note(
+            each.written,
+            f"Emacs {each.pid}",
+            f"runs {each.word}",
+            names.get((each.namespace, each.word), "?"),
+            each.instance,
+        )
+        for each in history.ran
+    ]
+    before: dict[str, Version] = {}
+    for version in sorted(history.versions, key=lambda each: (each.at, each.resource_version)):
+        found.append(_version(version, before.get(version.uid)))
+        before[version.uid] = version
+    found += [Note(at, "recorder", "its own watch broke: it listed anew", fault=True) for at in history.gaps]
+    return sorted(found, key=lambda note: note.at)
+
+
+def _submitted(request: Submitted) -> Note:
+    return Note(request.at, "user", f"creates it for {'/'.join(request.instances)}", request.name)
+
+
+def _version(version: Version, before: Version | None) -> Note:
+    status = version.status
+    told = [version.event.lower(), version.phase or "no status", version.reason]
+    if version.cancel and not (before and before.cancel):
+        told.append("spec.cancel")
+    for key in ("instanceName", "attempt", "startTime"):
+        value = status.get(key)
+        if value is not None and value != (before.status.get(key) if before else None):
+            told.append(f"{key}={value}")
+    if version.final:
+        told.append(f"result={str(status.get('result'))[:40]!r}")
+        if error := status.get("error"):
+            told.append(f"error={error.get('message')!r}")
+    told.append(f"(rv {version.resource_version})")
+    return Note(version.at, "API server", " ".join(filter(None, told)), version.name)
+
+
+def _lines(notes: Iterable[Note]) -> list[str]:
+    return [
+        f"{note.at:9.3f} {FAULT_MARK if note.fault else '  '} {note.actor:<14} "
+        f"{' '.join(filter(None, (note.request, note.instance))):<14} {note.event}"
+        for note in notes
+    ]
+
+
+def _short(response: object) -> str:
+    text = str(response)
+    return text if len(text) <= 400 else f"{text[:400]}…"

@@ -1,0 +1,296 @@
+"""What users do in a run, as a pure function of a random source: instances, requests, and how each may end.
+
+A request's eval first appends its word to the counter file of the workspace: that is how often it really ran.
+Nothing in here knows of faults or asks a cluster.
+"""
+
+from __future__ import annotations
+
+import random
+import zlib
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from tests.support.faults.history import Digest, End
+
+COUNTER = "counter"
+NOWHERE = "nowhere"
+"""An instance that does not exist."""
+
+LARGE_BYTES = (40_000, 400_000)
+"""Larger than a status holds, small enough for a Secret."""
+HUGE_BYTES = (800_000, 1_000_000)
+"""Larger than a Secret holds: left on the workspace volume."""
+TOO_LONG_BYTES = 70_000
+"""Longer than an instance takes by default (65536)."""
+
+
+HOSTILE_FORMS = (
+    "(mapc (lambda (b) (with-current-buffer b (setq buffer-read-only t))) (buffer-list))",
+    "(let (kill-buffer-query-functions kill-buffer-hook) (mapc (function kill-buffer) (buffer-list)))",
+    "(prefer-coding-system (quote utf-16))",
+    '(mapatoms (lambda (s) (if (string-prefix-p "efrit-" (symbol-name s)) (fset s (function ignore)))))',
+    # Without a compiler, which would take seconds of the request's time.
+    "(let ((comp-enable-subr-trampolines nil) (native-comp-enable-subr-trampolines nil))"
+    " (mapc (lambda (s) (fset s (function ignore))) (quote (write-region rename-file json-serialize float-time))))",
+    "(setq debugger (quote debug) inhibit-quit t print-length 1 print-level 1 print-escape-newlines t)",
+    "(catch (quote x) (mapc (function cancel-timer) timer-list) (setq timer-list nil) (throw (quote x) 1))",
+)
+"""What an eval does to the Emacs that others use after it."""
+
+HOSTILE_SHARE = 0.12
+"""Of the evals that only count."""
+
+
+class Kind(StrEnum):
+    """What an eval does after it has counted."""
+
+    COUNT = "count"
+    SLEEP = "sleep"
+    ERROR = "error"
+    LARGE = "large"
+    HUGE = "huge"
+    OUTPUT = "output"
+    LOOP = "loop"
+    """Never ends by itself: its timeout hits, or somebody cancels it."""
+    HOSTILE = "hostile"
+    """Leaves its Emacs in a state that must not change a later answer, nor its own."""
+    DIE = "die"
+    """Ends its own Emacs."""
+    TOO_LONG = "too-long"
+    """Larger than the instance takes: refused."""
+    CHAT = "chat"
+    """Needs a model that the instance has not: refused."""
+    LOST = "lost"
+    """For an instance that does not exist: refused."""
+    IMPATIENT = "impatient"
+    """Waits for its start no longer than `queueTimeoutSeconds`."""
+    STILLBORN = "stillborn"
+    """Made with spec.cancel: never runs."""
+
+
+@dataclass(frozen=True)
+class InstancePlan:
+    """One EfritInstance. `at`: when it is made, in seconds."""
+
+    name: str
+    at: float = 0.0
+    ephemeral_queue: bool = False
+    ephemeral_workspace: bool = False
+    max_pending: int = 1000
+    team: str = ""
+    drain_seconds: int = 30
+    """Its requestTimeoutSeconds, which bounds how long its pod may take to end."""
+    suspend_after: int = 0
+    delete_after: int = 0
+    """Its spec.idle, in seconds; 0: none."""
+
+    def manifest(self) -> dict[str, Any]:
+        spec: dict[str, Any] = {
+            "queue": {"ephemeral": True} if self.ephemeral_queue else {"storage": {}},
+            "limits": {"requestTimeoutSeconds": self.drain_seconds},
+        }
+        spec["queue"]["maxPending"] = self.max_pending
+        if self.ephemeral_workspace:
+            spec["workspace"] = {"ephemeral": True}
+        idle = {"suspendAfterSeconds": self.suspend_after, "deleteAfterSeconds": self.delete_after}
+        if any(idle.values()):
+            spec["idle"] = {name: seconds for name, seconds in idle.items() if seconds}
+        return {"metadata": {"name": self.name, "labels": {"team": self.team} if self.team else {}}, "spec": spec}
+
+
+@dataclass(frozen=True)
+class SuspendedPlan:
+    """An EfritPlan that is suspended from its beginning: open work that needs its instance's volumes."""
+
+    name: str
+    instance: str
+    at: float = 0.0
+
+    def manifest(self) -> dict[str, Any]:
+        intent = {"description": "Write a greeting."}
+        return {
+            "metadata": {"name": self.name},
+            "spec": {"intent": intent, "instanceRef": {"name": self.instance}, "suspend": True},
+        }
+
+
+@dataclass(frozen=True)
+class Work:
+    """One EfritRequest. `team` chooses by label instead of `instance`; `size` is of the result, in bytes."""
+
+    name: str
+    word: str
+    kind: Kind
+    at: float
+    instance: str = ""
+    team: str = ""
+    seconds: float = 0.0
+    size: int = 0
+    attempts: int = 1
+    timeout: int = 0
+    queue_timeout: int = 0
+    priority: int = 0
+    cancelled: bool = False
+    deleted: bool = False
+    ttl: int | None = None
+    counter: str = COUNTER
+
+    def content(self) -> str:
+        """Return the Lisp, or a text for a chat."""
+        if self.kind is Kind.CHAT:
+            return f"what is {self.word}?"
+        # The pid tells two runs in one Emacs from two Emacsen.
+        note = f'(format "{self.word} %d %.3f\\n" (emacs-pid) (float-time))'
+        # An earlier request of the same Emacs may have preferred another coding for the files of later ones.
+        count = f'(let ((coding-system-for-write (quote utf-8-unix))) (write-region {note} nil "{self.counter}" t 0))'
+        return f"(progn {count} {self._rest()})"
+
+    def _rest(self) -> str:
+        match self.kind:
+            case Kind.SLEEP:
+                return f'(sleep-for {self.seconds:.2f}) "{self.word}"'
+            case Kind.ERROR:
+                return f'(error "{self.word}")'
+            case Kind.LARGE | Kind.HUGE:
+                return f'(concat "{self.word}" (make-string {self.size} ?x))'
+            case Kind.OUTPUT:
+                return f'(dotimes (n {self.size}) (princ "{self.word} ") (message "{self.word} %d" n)) "{self.word}"'
+            case Kind.LOOP:
+                return "(while t)"
+            case Kind.HOSTILE:
+                return f'{HOSTILE_FORMS[zlib.crc32(self.word.encode()) % len(HOSTILE_FORMS)]} "{self.word}"'
+            case Kind.DIE:
+                return "(kill-emacs)"
+            case Kind.TOO_LONG:
+                return f'"{"x" * TOO_LONG_BYTES}"'
+            case _:
+                return f'"{self.word}"'
+
+    def manifest(self) -> dict[str, Any]:
+        spec: dict[str, Any] = {
+            "type": "chat" if self.kind is Kind.CHAT else "eval",
+            "content": self.content(),
+            "priority": self.priority,
+        }
+        if self.team:
+            spec["selector"] = {"matchLabels": {"team": self.team}}
+        else:
+            spec["instanceRef"] = {"name": self.instance}
+        if self.attempts > 1:
+            spec |= {"retryPolicy": "IfInterrupted", "maxAttempts": self.attempts}
+        if self.timeout:
+            spec["timeoutSeconds"] = self.timeout
+        if self.queue_timeout:
+            spec["queueTimeoutSeconds"] = self.queue_timeout
+        if self.kind is Kind.STILLBORN:
+            spec["cancel"] = True
+        if self.ttl is not None:
+            spec["ttlSecondsAfterFinished"] = self.ttl
+        return {"metadata": {"name": self.name}, "spec": spec}
+
+    def ends(self) -> tuple[End, ...]:
+        """Return how it may end without faults."""
+        found = [self._end()]
+        if self.queue_timeout:
+            found.append(End("TimedOut", runs=(0,)))
+        if self.cancelled:
+            found.append(End("Cancelled", runs=(0, 1)))
+        return tuple(found)
+
+    def _end(self) -> End:
+        match self.kind:
+            case Kind.ERROR:
+                return End("EvalError")
+            case Kind.LOOP:
+                return End("TimedOut")
+            case Kind.DIE:
+                # An ephemeral queue keeps one for the loss of the queue.
+                return End("Interrupted", runs=(self.attempts, max(1, self.attempts - 1)))
+            case Kind.TOO_LONG | Kind.LOST:
+                return End("Rejected", runs=(0,))
+            case Kind.CHAT:
+                return End("ModelNotConfigured", runs=(0,))
+            case Kind.STILLBORN:
+                return End("Cancelled", runs=(0,))
+            case Kind.LARGE | Kind.HUGE:
+                return End("Succeeded", Digest.of(f'"{self.word}{"x" * self.size}"'))
+            case _:
+                return End("Succeeded", Digest.of(f'"{self.word}"'))
+
+    def instances(self, made: tuple[InstancePlan, ...]) -> tuple[str, ...]:
+        """Return where it may run."""
+        if self.team:
+            return tuple(each.name for each in made if each.team == self.team)
+        return (self.instance,)
+
+
+USUAL = (
+    (Kind.COUNT, 34),
+    (Kind.SLEEP, 22),
+    (Kind.ERROR, 8),
+    (Kind.LARGE, 5),
+    (Kind.HUGE, 2),
+    (Kind.OUTPUT, 4),
+    (Kind.LOOP, 6),
+    (Kind.DIE, 2),
+    (Kind.TOO_LONG, 2),
+    (Kind.CHAT, 2),
+    (Kind.LOST, 2),
+    (Kind.IMPATIENT, 7),
+    (Kind.STILLBORN, 2),
+)
+"""How often what is asked for, of a hundred or so."""
+
+
+def instances(rng: random.Random) -> tuple[InstancePlan, ...]:
+    """Return one to three instances; the first is there when the run begins."""
+    count = rng.choices((1, 2, 3), (55, 35, 10))[0]
+    made = []
+    for number in range(count):
+        late = number > 0 and rng.random() < 0.5
+        made.append(
+            InstancePlan(
+                f"i{number + 1}",
+                at=round(rng.uniform(0.0, 2.0), 2) if late else 0.0,
+                ephemeral_queue=rng.random() < 0.25,
+                max_pending=rng.choice((2, 3, 1000, 1000)),
+                team="a" if count > 1 else "",
+            )
+        )
+    return tuple(made)
+
+
+def work(
+    rng: random.Random, seed: int, made: tuple[InstancePlan, ...], *, count: tuple[int, int], span: float
+) -> tuple[Work, ...]:
+    """Return between `count` requests within `span` seconds, in order of their moments."""
+    moments = sorted(round(rng.uniform(0.0, span), 2) for _ in range(rng.randint(*count)))
+    return tuple(_one(rng, seed, number, at, made) for number, at in enumerate(moments, 1))
+
+
+def _one(rng: random.Random, seed: int, number: int, at: float, made: tuple[InstancePlan, ...]) -> Work:
+    kind = rng.choices([kind for kind, _ in USUAL], [weight for _, weight in USUAL])[0]
+    # A random source of its own: everything else of a seed stays what it was.
+    other = random.Random(f"hostile {seed} {number}")  # noqa: S311
+    if kind is Kind.COUNT and other.random() < HOSTILE_SHARE:
+        kind = Kind.HOSTILE
+    by_team = made[0].team and rng.random() < 0.25 and kind is not Kind.LOST
+    size = {Kind.LARGE: rng.randint(*LARGE_BYTES), Kind.HUGE: rng.randint(*HUGE_BYTES)}
+    retried = rng.random() < 0.3 and kind is not Kind.CHAT
+    return Work(
+        name=f"r{number}",
+        word=f"s{seed}w{number}",
+        kind=kind,
+        at=at,
+        instance="" if by_team else NOWHERE if kind is Kind.LOST else rng.choice(made).name,
+        team=made[0].team if by_team else "",
+        seconds=round(rng.choice((0.05, 0.2, 0.5, 1.5)), 2) if kind is Kind.SLEEP else 0.0,
+        size=size.get(kind, 900 if kind is Kind.OUTPUT else 0),
+        attempts=rng.choice((2, 2, 3)) if retried else 1,
+        timeout=rng.choice((1, 2)) if kind is Kind.LOOP else 0,
+        queue_timeout=rng.choice((1, 2, 4)) if kind is Kind.IMPATIENT else 0,
+        priority=rng.choice((0, 0, 0, -1, 1, 5)),
+        ttl=rng.choice((0, 1, 3)) if rng.random() < 0.08 else None,
+    )

@@ -7,7 +7,7 @@ import sys
 
 
 def main() -> None:
-    """Hands over to the one that is meant; neither is imported for the other."""
+    """Run the controller or the MCP server; neither is imported for the other."""
     if sys.argv[1:2] == ["mcp"]:
         from efrit.mcp.app import main as serve
 

@@ -38,7 +38,7 @@ _AGE_STEP_SECONDS = 10.0
 
 
 def without_clocks(stats: Stats) -> Stats:
-    """`stats` as far as they are news: equal for two moments between which only time has passed."""
+    """Return `stats` without the ages: equal for two moments between which only time has passed."""
     return structs.replace(
         stats,
         uptime_seconds=0.0,
@@ -142,7 +142,7 @@ class Bridge:
             await asyncio.sleep(_REFRESH_SECONDS)
 
     async def _publish(self) -> None:
-        """Once a second: stats that changed, rotated tokens and certificates."""
+        """Publish, once a second, changed figures, rotated tokens and certificates."""
         while True:
             self._ticked = time.monotonic()
             self._tokens.refresh()
@@ -191,7 +191,7 @@ class Bridge:
         )
 
     def metrics(self) -> bytes:
-        """Text for Prometheus."""
+        """Return the metrics as text for Prometheus."""
         return self._metrics.render(self.stats())
 
     def unhealthy(self) -> list[str]:
@@ -204,7 +204,7 @@ class Bridge:
         return health.liveness(beats, time.monotonic())
 
     def unready(self) -> list[str]:
-        """Why the instance should get no work."""
+        """Return why the instance should get no work; empty if it may."""
         emacs = self.supervisor.stats(time.monotonic())
         return health.readiness(queue_open=self.queue.is_open, emacs=emacs)
 
@@ -219,7 +219,7 @@ async def serve(settings: Settings) -> None:
 
 
 def main() -> None:
-    """Entry point. Exit status 0 after a signal, 1 on a failure, 2 on a wrong set-up."""
+    """Run the bridge. Exit status 0 after a signal, 1 on a failure, 2 for wrong settings."""
     hide_from_emacs()
     give_memory_back()
     try:

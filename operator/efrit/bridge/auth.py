@@ -39,7 +39,7 @@ class Tokens:
         self._tokens = found
 
     def accepts(self, authorization: str | None) -> bool:
-        """Whether this `Authorization` header carries one of the tokens."""
+        """Return whether this `Authorization` header carries one of the tokens."""
         if authorization is None or authorization[: len(_SCHEME)].lower() != _SCHEME:
             return False
         given = authorization[len(_SCHEME) :].strip().encode("utf-8", "surrogateescape")

@@ -40,7 +40,7 @@ class EmacsProcess:
             self.pidfd = -1
 
     def alive(self) -> bool:
-        """Whether it still runs; a zombie does not."""
+        """Return whether it still runs; a zombie does not."""
         return is_emacs(self.pid) and self.send(0)
 
     def sample(self) -> Sample | None:
@@ -60,7 +60,7 @@ class EmacsProcess:
 
 
 def is_emacs(pid: int) -> bool:
-    """Whether process `pid` runs a program called emacs, by its executable or by the name it was given."""
+    """Return whether process `pid` runs a program called emacs, by its executable or by the name it was given."""
     proc = Path("/proc") / str(pid)
     try:
         # Empty for a zombie, which is as good as gone.

@@ -32,14 +32,14 @@ class _Record:
 
 
 def inlined(view: RequestView) -> RequestView:
-    """`view` as it goes into an event: without an answer that is too long."""
+    """Return `view` as an event carries it: without a response that is too long."""
     if view.response is not None and (view.response_bytes or 0) > INLINE_BYTES:
         return replace(view, response=None)
     return view
 
 
 def encode(name: EventName, data: str, event_id: EventId | None = None) -> bytes:
-    """One server-sent event. `data` is JSON on one line."""
+    """Return one server-sent event. `data` is JSON on one line."""
     head = f"id: {event_id}\n" if event_id is not None else ""
     return f"{head}event: {name}\ndata: {data}\n\n".encode()
 

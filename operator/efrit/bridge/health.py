@@ -7,7 +7,7 @@ STUCK_SECONDS = 30.0
 
 
 def liveness(beats: dict[str, float], now: float) -> list[str]:
-    """Loops that have not come round for too long. `beats`: name -> monotonic time of the last round."""
+    """Return the loops that are overdue. `beats`: name -> monotonic time of the last round."""
     return [
         f"{name} has made no progress for {now - beat:.0f} s"
         for name, beat in beats.items()

@@ -108,7 +108,7 @@ def occupant(runs: Sequence[Run], emacs: EmacsAlive, now: float) -> Run | None:
 
 
 def listening(runs: Sequence[Run], emacs: EmacsAlive, now: float) -> bool:
-    """Whether Emacs can hear an order for what is to stop; if not, what was asked was not heard either."""
+    """Return whether Emacs can hear an order for what is to stop; if not, what was asked was not heard either."""
     return occupant(runs, emacs, now) is None
 
 
@@ -158,7 +158,7 @@ def _is_hung(emacs: EmacsAlive, patience: Patience) -> bool:
 def _last_moment(
     run: Run, emacs: EmacsAlive, told: Asked, patience: Patience, runs: Sequence[Run], now: float
 ) -> float:
-    """When Emacs is killed for a run that was told to stop, if it has not stopped by then."""
+    """Return when Emacs is killed for a run that was told to stop, if it has not stopped by then."""
     grace = max(run.stop_since or 0.0, emacs.since, told.first if run.session else 0.0) + patience.grace
     if not run.session or run.id == emacs.current:
         return grace

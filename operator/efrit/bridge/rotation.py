@@ -13,7 +13,7 @@ class FileStamps:
         self._seen: Stamp | None = None
 
     def changed(self) -> bool:
-        """Whether any file is another one than at the last call; True the first time."""
+        """Return whether any file is another one than at the last call; True the first time."""
         now = tuple(_stamp(path) for path in self._paths)
         changed, self._seen = now != self._seen, now
         return changed

@@ -79,13 +79,13 @@ class Surroundings(Protocol):
         """Return the figures as of now."""
 
     def metrics(self) -> bytes:
-        """Text for Prometheus."""
+        """Return the metrics as text for Prometheus."""
 
     def unhealthy(self) -> list[str]:
-        """Why the bridge should be restarted."""
+        """Return why the bridge should be restarted; empty if it should not."""
 
     def unready(self) -> list[str]:
-        """Why the instance should get no work."""
+        """Return why the instance should get no work; empty if it may."""
 
     def poke(self) -> None:
         """Look at once: a request was cancelled."""
@@ -283,7 +283,7 @@ def _known_id(http: HttpRequest) -> RequestId:
 
 
 def _also_running(http: HttpRequest) -> bool:
-    """Whether a cancel is meant for one that runs, too."""
+    """Return whether a cancel is meant for one that runs, too."""
     match http.query_params.get("only"):
         case None:
             return True

@@ -199,7 +199,7 @@ class Supervisor:
         self._sample = None if sample is None else (sample, now)
 
     def _may_have_ended(self, rid: RequestId | None) -> bool:
-        """Whether Emacs may be done with a request that the index takes to be running, and be busy with another.
+        """Return whether Emacs may be done with a request that the index calls running, and be busy with another.
 
         The index learns of an answer once it is synced, which may fail for as long as the volume is full.
         """

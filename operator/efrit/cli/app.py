@@ -10,18 +10,18 @@ import sys
 
 
 def main() -> None:
-    """`efrit`: this machine, unless a cluster is named."""
+    """Run `efrit`: on this machine, unless a cluster is named."""
     _begin("efrit", sys.argv[1:])
 
 
 def plugin() -> None:
-    """`kubectl efrit`: the cluster, unless this machine is named."""
+    """Run `kubectl efrit`: in the cluster, unless this machine is named."""
     os.environ.setdefault("EFRIT_BACKEND", "cluster")
     _begin("kubectl efrit", sys.argv[1:])
 
 
 def complete_plugin() -> None:
-    """`kubectl_complete-efrit`: kubectl runs it to complete the words after `kubectl efrit`."""
+    """Run `kubectl_complete-efrit`, by which kubectl completes the words after `kubectl efrit`."""
     os.environ.setdefault("EFRIT_BACKEND", "cluster")
     _begin("kubectl efrit", ["__complete", *sys.argv[1:]])
 

@@ -17,7 +17,7 @@ _AT_ONCE_SECONDS = 0.6
 
 
 def run_eval(place: Place, given: Namespace) -> Exit | None:
-    """`efrit eval`; None if it is not over yet, and `given.begun` is to be waited for."""
+    """Run `efrit eval`; return None if it is not finished yet, and `given.begun` is to be waited for."""
     backend = LocalBackend.configured(place.config, lambda text: notice(given.invocation.in_text(text)))
     try:
         given.begun, state = backend.ask_now(work_of(RequestType.EVAL, given, given.form), _AT_ONCE_SECONDS)

@@ -21,7 +21,7 @@ _HELP = "/command TEXT has the model work with tools, /session tells the session
 
 
 async def run_chat(backend: Backend, given: Namespace) -> Exit:
-    """`efrit chat`: one turn with a text or in a pipe, else until the person leaves."""
+    """Run `efrit chat`: one turn with a text or in a pipe, else until the user leaves."""
     if given.text or given.file or not is_terminal(sys.stdin):
         turn = await _turn(backend, given, work_of(RequestType.CHAT, given, given.text))
         return Exit.LEFT if turn is None else turn[1]
@@ -63,7 +63,7 @@ def _shape(given: Namespace) -> Work:
 
 
 async def _turn(backend: Backend, given: Namespace, work: Work) -> tuple[RequestState, Exit] | None:
-    """Says it and shows what comes back; the end and its exit code, None if the person left it running."""
+    """Submit one turn and show the response; return its state and exit code, None if the user left it running."""
     handle, left = await hand_over(backend, work)
     said: list[str] = []
 
@@ -103,7 +103,7 @@ async def _line(prompt: str) -> str | None:
 
 @contextlib.contextmanager
 def _history():  # type: ignore[no-untyped-def]
-    """Editing and history of what was typed, kept from one time to the next."""
+    """Load line editing and the history of what was typed; save the history afterwards."""
     import readline
 
     path = Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state").expanduser() / "efrit/history"

@@ -30,13 +30,13 @@ _WHERE = ("backend", "config", "kubeconfig", "context", "namespace")
 
 
 def run_completion(given: Namespace) -> Exit:
-    """`efrit completion`."""
+    """Run `efrit completion`."""
     print({"bash": bash, "zsh": zsh, "fish": fish}[given.shell]())
     return Exit.DONE
 
 
 def run_complete(program: str, words: Sequence[str]) -> Exit:
-    """`efrit __complete`: print what the last of `words` may become."""
+    """Run `efrit __complete`: print the completions of the last of `words`."""
     line = Line.read(program, list(words) or [""])
     candidates = [each for each in line.candidates() if each[0].startswith(line.prefix)][:_MOST]
     for value, description in candidates:

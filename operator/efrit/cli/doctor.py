@@ -13,7 +13,7 @@ from efrit.client.interface import Backend
 
 
 async def run_doctor(backend: Backend, given: Namespace) -> Exit:
-    """`efrit doctor`."""
+    """Run `efrit doctor`."""
     findings = list(await backend.examine())
     if given.output:
         write(given.output, findings)
@@ -29,6 +29,6 @@ async def run_doctor(backend: Backend, given: Namespace) -> Exit:
 
 
 def run_version(given: Namespace) -> Exit:
-    """`efrit version`."""
+    """Run `efrit version`."""
     print(f"{given.parser.program} {__version__}")
     return Exit.DONE

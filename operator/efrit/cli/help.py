@@ -8,13 +8,13 @@ from efrit.cli.exit_codes import Exit
 
 
 def run_help(given: Namespace) -> Exit:
-    """`efrit`, `efrit plan`: as with `--help`."""
+    """Run `efrit` or `efrit plan` without a command: print what `--help` prints."""
     # The parser that was used may know a single command.
     return _print(given.parser.program, given.parser.command.split())
 
 
 def run_words(given: Namespace) -> Exit:
-    """`efrit help`."""
+    """Run `efrit help`."""
     return _print(given.parser.program, given.words)
 
 

@@ -16,7 +16,7 @@ from efrit.client.interface import Backend, Instance, Removed, Setup, Started, S
 
 
 async def run_instances(backend: Backend, given: Namespace) -> Exit:
-    """`efrit instances`."""
+    """Run `efrit instances`."""
     found = [await backend.instance(name) for name in given.name] if given.name else await backend.instances()
     if given.output:
         write(given.output, found[0] if len(given.name) == 1 else list(found))
@@ -52,24 +52,24 @@ def instances_table(found: Iterable[Instance], *, colored: bool = False) -> str:
 
 
 async def run_start(backend: Backend, given: Namespace) -> Exit:
-    """`efrit start`."""
+    """Run `efrit start`."""
     setup = Setup(given.queue_dir, given.daemon_name, given.workspace_dir, given.image, given.init)
     return _tell(given, await backend.start(given.name, setup))
 
 
 async def run_stop(backend: Backend, given: Namespace) -> Exit:
-    """`efrit stop`."""
+    """Run `efrit stop`."""
     return _tell(given, await backend.stop(given.name, now=given.now))
 
 
 async def run_restart(backend: Backend, given: Namespace) -> Exit:
-    """`efrit restart`."""
+    """Run `efrit restart`."""
     await backend.stop(given.name)
     return _tell(given, await backend.start(given.name))
 
 
 async def run_rm(backend: Backend, given: Namespace) -> Exit:
-    """`efrit rm`."""
+    """Run `efrit rm`."""
     return _tell(given, await backend.remove(given.name, files=given.files))
 
 
@@ -82,7 +82,7 @@ def _tell(given: Namespace, done: Started | Stopped | Removed) -> Exit:
 
 
 async def run_attach(backend: Backend, given: Namespace) -> Exit:
-    """`efrit attach`: this process becomes the one that shows Emacs."""
+    """Run `efrit attach`: replace this process by the one that shows Emacs."""
     await backend.instance(given.name)
     command = list(backend.attach_command(given.name))
     await backend.close()
@@ -93,7 +93,7 @@ async def run_attach(backend: Backend, given: Namespace) -> Exit:
 
 
 async def run_stats(backend: Backend, given: Namespace) -> Exit:
-    """`efrit stats`."""
+    """Run `efrit stats`."""
     names = given.name or [each.id for each in await backend.instances()]
     found = [await backend.stats(name) for name in names]
     if given.output:

@@ -14,7 +14,7 @@ from efrit.client.printed import unquoted as unquoted
 
 
 def plain(value: Any) -> Any:
-    """`value` made of what JSON has: data classes as objects, times as RFC 3339."""
+    """Return `value` in JSON types: data classes as objects, times as RFC 3339."""
     if is_dataclass(value) and not isinstance(value, type):
         found = {each.name: plain(getattr(value, each.name)) for each in fields(value)}
         # A request's handle is its name.
@@ -45,7 +45,7 @@ def name_of(value: Any) -> str:
 
 
 def write(kind: str, value: Any) -> None:
-    """`value`, or each of a list, as -o says."""
+    """Print `value`, or each item of a list, in the format of -o."""
     if kind == "name":
         for each in value if isinstance(value, list | tuple) else [value]:
             print(name_of(each))
@@ -61,9 +61,9 @@ def write(kind: str, value: Any) -> None:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]], *, colored: bool = False) -> str:
-    """Columns under their heads, as kubectl's; the last one is as wide as it likes. Words of a state may be coloured.
+    """Return columns under their heads, like kubectl's; the last one is not padded. States may be coloured.
 
-    What others wrote moves no cursor: control characters become spaces.
+    Text written by others cannot move the cursor: control characters become spaces.
     """
     # Not needed by an eval, which is to be quick.
     from efrit.cli.color import painted_cell
@@ -103,7 +103,7 @@ def ago(seconds: float | None) -> str:
 
 
 def lasted(seconds: float | None) -> str | None:
-    """How long work took, to about three digits."""
+    """Return a duration to about three digits."""
     if seconds is None:
         return None
     return f"{seconds * 1000:.3g}ms" if seconds < 0.9995 else f"{seconds:.1f}s" if seconds < 120 else ago(seconds)

@@ -59,7 +59,7 @@ class Parser(argparse.ArgumentParser):
         raise SystemExit(int(Exit.USAGE))
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As argparse's, but says which option an unknown one was probably meant to be."""
+        """Parse as argparse does, but suggest the option that an unknown one was probably meant to be."""
         given, left = self.parse_known_args(args, namespace)
         if left:
             reported = next((word for word in left if word.startswith("-")), left[0])

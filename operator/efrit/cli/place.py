@@ -17,7 +17,7 @@ _COMMAND = r"\befrit (?=(?:eval|submit|wait|logs|result|requests|instances|start
 
 
 def place_of(given: Namespace) -> Place:
-    """Where the command line says to work."""
+    """Return the place that the command line names."""
     place = Place(
         backend=getattr(given, "backend", None),
         context=getattr(given, "context", None),

@@ -103,7 +103,7 @@ def _notes(task: Task) -> Iterator[str]:
 
 
 def header(state: PlanState, style: Style, now: datetime | None = None) -> list[str]:
-    """Where it stands, in three lines: how, what for, how much."""
+    """Return the first lines about a plan: state, intent, figures, and the message if there is one."""
     doing = " ".join(part for part in (state.step, state.current_task) if part) if not state.final else ""
     where = state.instance or (f"pool {state.pool}" if state.pool else "")
     first = [f"{state.name}: {_phase(state)}", doing, where]
@@ -160,7 +160,7 @@ def commit_lines(state: PlanState, style: Style, width: int | None = None) -> li
 
 
 def whole(state: PlanState, style: Style, now: datetime | None = None, width: int | None = None) -> list[str]:
-    """All that is known of it, for `show`."""
+    """Return all that `show` prints about a plan."""
     lines = [cut(line, width, style.more) for line in header(state, style, now)]
     sections = (
         ("Criteria", [harmless(each) for each in state.intent.acceptance_criteria]),

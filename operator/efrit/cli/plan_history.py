@@ -15,7 +15,7 @@ from efrit.errors import InvalidPlanRecord
 
 
 async def run_log(backend: Backend, given: Namespace) -> Exit:
-    """`efrit plan log`."""
+    """Run `efrit plan log`."""
     history = await backend.planning().plan_history(given.name, given.last)
     commits = history.get("commits") or []
     if given.output == "name":
@@ -30,7 +30,7 @@ async def run_log(backend: Backend, given: Namespace) -> Exit:
 
 
 async def run_report(backend: Backend, given: Namespace) -> Exit:
-    """`efrit plan report`."""
+    """Run `efrit plan report`."""
     from efrit.plan import report
 
     history = await backend.planning().plan_history(given.name)

@@ -33,7 +33,7 @@ class View(Protocol):
         """Show the present state of the plan; the same state again means that time has passed."""
 
     def end(self, state: PlanState | None) -> None:
-        """Nothing comes any more."""
+        """End the display; no more states come."""
 
 
 async def watch(plans: Plans, name: str, *, shown: bool = True) -> PlanState:
@@ -73,7 +73,7 @@ def style_of(stream: TextIO) -> Style:
 
 
 def printable(text: str) -> str:
-    """`text` with a ? for what standard output cannot encode."""
+    """Return `text` with a ? for what standard output cannot encode."""
     encoding = sys.stdout.encoding or "ascii"
     return text.encode(encoding, "replace").decode(encoding)
 

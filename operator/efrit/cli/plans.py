@@ -23,7 +23,7 @@ from efrit.client.plans import Change, Intent, NewPlan, PlanState
 
 
 async def run_run(backend: Backend, given: Namespace) -> Exit:
-    """`efrit plan run`."""
+    """Run `efrit plan run`."""
     plans = backend.planning()
     state = await plans.create_plan(new_plan(given))
     if not given.detach:
@@ -38,7 +38,7 @@ async def run_run(backend: Backend, given: Namespace) -> Exit:
 
 
 async def run_watch(backend: Backend, given: Namespace) -> Exit:
-    """`efrit plan watch`."""
+    """Run `efrit plan watch`."""
     return await _watched(backend, given.name, given)
 
 
@@ -55,7 +55,7 @@ async def _watched(backend: Backend, name: str, given: Namespace) -> Exit:
 
 
 async def run_list(backend: Backend, given: Namespace) -> Exit:
-    """`efrit plan list`."""
+    """Run `efrit plan list`."""
     found = list(await backend.planning().plans())
     if given.output:
         write(given.output, found)
@@ -91,7 +91,7 @@ def plans_table(found: Sequence[PlanState], now: datetime, *, colored: bool = Fa
 
 
 async def run_show(backend: Backend, given: Namespace) -> Exit:
-    """`efrit plan show`."""
+    """Run `efrit plan show`."""
     state = await backend.planning().plan(given.name)
     if given.output:
         write(given.output, state)
@@ -102,7 +102,7 @@ async def run_show(backend: Backend, given: Namespace) -> Exit:
 
 
 async def run_amend(backend: Backend, given: Namespace) -> Exit:
-    """`efrit plan amend`."""
+    """Run `efrit plan amend`."""
     text = read_text().strip() if given.text == ["-"] else " ".join(given.text)
     state = await backend.planning().amend_plan(given.name, text)
     if given.output:
@@ -113,17 +113,17 @@ async def run_amend(backend: Backend, given: Namespace) -> Exit:
 
 
 async def run_suspend(backend: Backend, given: Namespace) -> Exit:
-    """`efrit plan suspend`."""
+    """Run `efrit plan suspend`."""
     return await _change(backend, given, Change.SUSPEND, "begins nothing more")
 
 
 async def run_resume(backend: Backend, given: Namespace) -> Exit:
-    """`efrit plan resume`."""
+    """Run `efrit plan resume`."""
     return await _change(backend, given, Change.RESUME, "goes on")
 
 
 async def run_cancel(backend: Backend, given: Namespace) -> Exit:
-    """`efrit plan cancel`."""
+    """Run `efrit plan cancel`."""
     return await _change(backend, given, Change.CANCEL, "told to end")
 
 
@@ -190,7 +190,7 @@ def _intent(given: Namespace, spec: dict[str, Any]) -> Intent | None:
 
 
 def from_file(path: str) -> tuple[str | None, dict[str, Any]]:
-    """Name (None where it has none) and spec of the plan in a file: a whole EfritPlan, or its spec. YAML or JSON."""
+    """Return name (None without one) and spec of the plan in a YAML or JSON file: a whole EfritPlan, or its spec."""
     import yaml
 
     try:

@@ -19,7 +19,7 @@ from efrit.client.interface import MOST_LISTED, Backend, Handle, RequestState, R
 
 
 async def run_submit(backend: Backend, given: Namespace) -> Exit:
-    """`efrit submit`."""
+    """Run `efrit submit`."""
     handle = await backend.submit(work_of(RequestType(given.type), given, given.text))
     if given.output in ("json", "yaml"):
         write(given.output, await backend.get(handle))
@@ -29,7 +29,7 @@ async def run_submit(backend: Backend, given: Namespace) -> Exit:
 
 
 async def run_wait(backend: Backend, given: Namespace) -> Exit:
-    """`efrit wait`: each after the other; all of them must be over."""
+    """Run `efrit wait`: wait for one request after another until all of them are finished."""
     limit = None if given.at_most is None else time.monotonic() + given.at_most
     found: list[RequestState] = []
     exits: list[Exit] = []
@@ -63,7 +63,7 @@ async def _completed(backend: Backend, state: RequestState) -> tuple[RequestStat
 
 
 async def run_cancel(backend: Backend, given: Namespace) -> Exit:
-    """`efrit cancel`."""
+    """Run `efrit cancel`."""
     states = [await backend.cancel(Handle(name)) for name in given.name]
     if given.output:
         write(given.output, states if len(states) > 1 else states[0])
@@ -74,7 +74,7 @@ async def run_cancel(backend: Backend, given: Namespace) -> Exit:
 
 
 async def run_logs(backend: Backend, given: Namespace) -> Exit:
-    """`efrit logs`."""
+    """Run `efrit logs`."""
     printed = False
     async for line in backend.log(Handle(given.name), follow=given.follow):
         print(line, flush=given.follow)
@@ -88,7 +88,7 @@ async def run_logs(backend: Backend, given: Namespace) -> Exit:
 
 
 async def run_result(backend: Backend, given: Namespace) -> Exit:
-    """`efrit result`."""
+    """Run `efrit result`."""
     try:
         result, missing = await backend.result(Handle(given.name)), None
     except ResultTruncated as error:
@@ -113,7 +113,7 @@ async def _newest(backend: Backend, given: Namespace) -> tuple[list[RequestState
 
 
 async def run_requests(backend: Backend, given: Namespace) -> Exit:
-    """`efrit requests`: a table, or all of the named ones."""
+    """Run `efrit requests`: print a table, or all details of the named requests."""
     older = 0
     if given.name:
         states = list(await asyncio.gather(*(backend.get(Handle(name, given.instance)) for name in given.name)))

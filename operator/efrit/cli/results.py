@@ -18,7 +18,7 @@ __all__ = ["completed", "completed_now", "exit_of_printed", "is_partial", "warn"
 
 
 def completed_now(state: RequestState, fetch: Callable[[], str]) -> tuple[RequestState, ClientError | None]:
-    """As `completed`, without an event loop: `fetch` returns the whole result."""
+    """Do what `completed` does, without an event loop: `fetch` returns the whole result."""
     if not is_partial(state):
         return state, None
     try:

@@ -20,7 +20,7 @@ from efrit.client.interface import Backend, Budget, Reason, RequestState, Reques
 
 
 async def run_eval(backend: Backend, given: Namespace) -> Exit:
-    """`efrit eval`."""
+    """Run `efrit eval`."""
     begun = getattr(given, "begun", None)
     if begun is None:
         return await ask(backend, given, work_of(RequestType.EVAL, given, given.form))
@@ -36,12 +36,12 @@ async def run_eval(backend: Backend, given: Namespace) -> Exit:
 
 
 async def run_command(backend: Backend, given: Namespace) -> Exit:
-    """`efrit command`."""
+    """Run `efrit command`."""
     return await ask(backend, given, work_of(RequestType.COMMAND, given, given.text))
 
 
 async def ask(backend: Backend, given: Namespace, work: Work) -> Exit:
-    """One piece of work to its end, with the answers to what it asks meanwhile."""
+    """Run one piece of work to its end, and ask the user the questions it has."""
     from efrit.cli.wait import Left, hand_over, show_for, wait
 
     while True:

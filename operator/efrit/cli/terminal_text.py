@@ -9,17 +9,17 @@ _WIDE = frozenset("WF")
 
 
 def harmless(text: str) -> str:
-    """One line of `text` that moves no cursor: a model's words may hold anything."""
+    """Return one line of `text` that moves no cursor: a model's text may hold anything."""
     return " ".join(without_controls(text).split())
 
 
 def without_controls(text: str) -> str:
-    """`text` with a space for everything that is no printable character."""
+    """Return `text` with a space for everything that is not a printable character."""
     return "".join(each if each.isprintable() else " " for each in text)
 
 
 def columns(text: str) -> int:
-    """How many columns it takes."""
+    """Return how many columns of a terminal the text takes."""
     return sum(map(_columns, text))
 
 
@@ -30,7 +30,7 @@ def _columns(character: str) -> int:
 
 
 def cut(text: str, most: int | None, mark: str = "…") -> str:
-    """`text` in at most that many columns, with `mark` where something is left out; None: all of it."""
+    """Return `text` in at most `most` columns, with `mark` where something is left out; None: all of it."""
     if most is None or columns(text) <= most:
         return text
     room, kept = most - columns(mark), 0
@@ -42,7 +42,7 @@ def cut(text: str, most: int | None, mark: str = "…") -> str:
 
 
 def draws_unicode(environment: Mapping[str, str], encoding: str | None) -> bool:
-    """Whether the locale has more than ASCII: what it is made of must say so, Python makes UTF-8 of an unset one."""
+    """Return whether the locale itself names more than ASCII: Python takes an unset one for UTF-8."""
     kind = environment.get("LC_CTYPE")
     named = environment.get("LC_ALL") or (kind if kind != "C.UTF-8" else None) or environment.get("LANG") or ""
     return all("utf8" in text.lower().replace("-", "") for text in (named, encoding or ""))

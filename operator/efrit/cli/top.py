@@ -59,7 +59,7 @@ def after_key(view: View, key: str) -> View:
 
 
 async def run_top(backend: Backend, given: Namespace) -> Exit:
-    """`efrit top`."""
+    """Run `efrit top`."""
     if given.once or not is_terminal(sys.stdout):
         instances, requests = await _state(backend)
         print(screen(backend.kind, backend.place, instances, requests, datetime.now(UTC)))
@@ -123,7 +123,7 @@ def screen(
     note: str = "",
     colored: bool = False,
 ) -> str:
-    """One state as text, cut to `size` (columns, lines): what runs, then what waits, then the latest.
+    """Return one state as text, cut to `size` (columns, lines): running requests, then pending ones, then the latest.
 
     `note` is the last line of a screen.
     """

@@ -56,7 +56,7 @@ class Show:
 
 
 def show_for(given: Namespace, say: Callable[[str], None] | None = None) -> Show:
-    """Progress for a person at a terminal, nothing for a pipe."""
+    """Return what shows progress to a user at a terminal, and nothing in a pipe."""
     return Show(not given.quiet and is_terminal(sys.stderr), say, given.quiet, given.invocation)
 
 
@@ -156,7 +156,7 @@ async def wait(
 
 @contextlib.contextmanager
 def _signals() -> Iterator[tuple[asyncio.Event, asyncio.Event]]:
-    """Events that Ctrl-C and SIGTERM set meanwhile; the latter sets both, to wake who waits for one.
+    """Yield the events that Ctrl-C and SIGTERM set meanwhile; SIGTERM sets both, to wake a waiting reader of either.
 
     Not every loop takes signals, and none does outside the main thread: they are Python's own there.
     """
@@ -192,7 +192,7 @@ async def _typed_line() -> str:
 
 
 async def _asked(backend: Backend, handle: Handle, invocation: Invocation) -> None:
-    """Ctrl-C: cancel, leave it running, or go on waiting."""
+    """Ask after Ctrl-C: cancel the request, leave it running, or go on waiting."""
     if not is_terminal(sys.stdin):
         print(file=sys.stderr)
         say_it_goes_on(handle, invocation)

@@ -29,7 +29,7 @@ class Place:
 
 
 def backend_of(place: Place, environment: Mapping[str, str]) -> str:
-    """`local` or `cluster`. Raises `WrongSettings`."""
+    """Return `local` or `cluster`. Raises `WrongSettings`."""
     named = place.backend or environment.get(BACKEND_VARIABLE) or None
     if named not in (None, "local", "cluster"):
         raise WrongSettings(f"there is no backend {named!r}", "use local or cluster")

@@ -338,15 +338,15 @@ class Backend(Protocol):
         """Where this is, for people: the configuration file, or the context and namespace."""
 
     async def close(self, *, handed_over: bool = True) -> None:
-        """Lets go of connections; work goes on. Not `handed_over`: the answers got last reached nobody, keep them."""
+        """Close the connections; requests go on. Without `handed_over`, the last responses stay unacknowledged."""
 
     # Instances
 
     async def instances(self) -> Sequence[Instance]:
-        """All of them, by id."""
+        """Return all instances, by id."""
 
     async def instance(self, name: str) -> Instance:
-        """One. Raises `InstanceNotFound`."""
+        """Return one instance. Raises `InstanceNotFound`."""
 
     async def start(self, name: str, setup: Setup | None = None) -> Started:
         """Start the instance, create it if it does not exist, and wait until it takes work.
@@ -355,7 +355,7 @@ class Backend(Protocol):
         """
 
     async def stop(self, name: str, *, now: bool = False) -> Stopped:
-        """Lets what runs end, then stops it; its files stay. With `now`, what runs is cancelled.
+        """Stop the instance once its running requests have ended; with `now`, cancel them. Its files stay.
 
         Raises `InstanceNotFound`.
         """
@@ -367,7 +367,7 @@ class Backend(Protocol):
         """
 
     async def stats(self, name: str) -> InstanceStats:
-        """Figures of its queue. Raises `InstanceNotFound`."""
+        """Return the figures of the instance's queue. Raises `InstanceNotFound`."""
 
     def attach_command(self, name: str) -> Sequence[str]:
         """Return the command that shows the instance's Emacs in this terminal. Raises `InstanceNotFound`."""
@@ -381,23 +381,23 @@ class Backend(Protocol):
     # Work
 
     async def submit(self, work: Work) -> Handle:
-        """Hands it over; once this returns it will be answered.
+        """Submit the work; once this returns, it will get a response.
 
         Raises `NoInstance`, `InstanceNotFound`, `NotReady`, `Refused`, `Conflict`.
         """
 
     async def get(self, handle: Handle) -> RequestState:
-        """As it is now. Raises `RequestNotFound`."""
+        """Return the present state. Raises `RequestNotFound`."""
 
     def watch(self, handle: Handle, *, words: bool = False) -> AsyncIterator[Update]:
-        """First its state, then each change, streamed text in between where there is some; ends once it is final.
+        """Yield the state, then each change of it, with streamed text in between; end after the final state.
 
-        `words`: have the model's words as they come even where that takes more (in a cluster, a command in the pod).
-        Raises `RequestNotFound`. Leaving it does not touch the work.
+        `words`: yield the model's text even where that costs more (in a cluster, a command in the pod).
+        Raises `RequestNotFound`. Ending the iteration does not affect the request.
         """
 
     async def cancel(self, handle: Handle) -> RequestState:
-        """Asks it to stop; what it has done stays done. Returns its state, which need not be final yet."""
+        """Cancel the request; what it has done stays done. Return its state, which need not be final yet."""
 
     async def result(self, handle: Handle) -> str:
         """Return the whole result, even a large one. Raises `RequestNotFound`, `NotFinished`, `ResultGone`.

@@ -30,7 +30,7 @@ def unnamed(names: Iterable[str]) -> str:
 
 
 def matching(instances: Iterable[Instance], selector: Mapping[str, str] | None) -> list[Instance]:
-    """Those that carry every label of `selector`."""
+    """Return the instances that have every label of `selector`."""
     wanted = (selector or {}).items()
     return [each for each in instances if all(each.labels.get(key) == value for key, value in wanted)]
 

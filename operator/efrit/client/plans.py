@@ -200,35 +200,35 @@ class Plans(Protocol):
     """What can be done with plans. Failures are `efrit.client.errors.ClientError`s."""
 
     async def create_plan(self, new: NewPlan) -> PlanState:
-        """Hands it over; the operator carries it out.
+        """Create the plan; the operator carries it out.
 
         Raises `NoInstance`, `InstanceNotFound`, `Refused`, `Conflict`.
         """
 
     async def plans(self) -> Sequence[PlanState]:
-        """All of them, oldest first."""
+        """Return all plans, oldest first."""
 
     async def plan(self, name: str) -> PlanState:
-        """As it is now. Raises `PlanNotFound`."""
+        """Return the present state. Raises `PlanNotFound`."""
 
     def watch_plan(self, name: str) -> AsyncIterator[PlanState]:
-        """First its state, then each change; ends once it is final. Leaving it does not touch the plan.
+        """Yield the state, then each change of it; end after the final state.
 
-        Raises `PlanNotFound`.
+        Raises `PlanNotFound`. Ending the iteration does not affect the plan.
         """
 
     async def amend_plan(self, name: str, text: str) -> PlanState:
         """Append `text` to the plan's amendments; concurrent ones are all kept. Raises `PlanNotFound`, `Refused`."""
 
     async def change_plan(self, name: str, change: Change) -> PlanState:
-        """Suspends it, lets it go on, or ends it. Returns its state, which need not show it yet.
+        """Suspend, resume or cancel the plan. Return its state, which need not show the change yet.
 
         Raises `PlanNotFound`, `Refused`.
         """
 
     async def plan_history(self, name: str, limit: int | None = None) -> dict[str, Any]:
-        """All that its repository tells: intent, amendments, every commit, the tree at the beginning and now.
+        """Return the history in the plan's repository: intent, amendments, every commit, the first tree and the last.
 
-        With `limit`, of the commits only the last ones. Asks the plan's instance, which takes what an eval there
-        takes. Raises `PlanNotFound`, `NotReady`, `Refused`.
+        With `limit`, only the last commits. Runs an eval on the plan's instance, and needs the permissions for one.
+        Raises `PlanNotFound`, `NotReady`, `Refused`.
         """

@@ -114,7 +114,7 @@ class Lease:
         return LEASES.path(self._namespace, self._name)
 
     def _run_out(self, lease: dict[str, Any]) -> bool:
-        """Whether its holder has not renewed it for as long as it lasts, before our own eyes."""
+        """Return whether its holder has not renewed it for as long as it lasts, before our own eyes."""
         spec = lease["spec"]
         seen = lease["metadata"].get("uid"), spec["holderIdentity"], spec.get("renewTime")
         if seen != self._seen:

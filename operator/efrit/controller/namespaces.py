@@ -62,7 +62,7 @@ class Namespaces:
         """Set once each namespace is served or was refused."""
 
     def is_served(self, namespace: str) -> bool:
-        """Whether a namespace has been listed and the API server has not refused it since."""
+        """Return whether a namespace has been listed and the API server has not refused it since."""
         return None in self._served or namespace in self._served
 
     async def run(self) -> None:

@@ -72,6 +72,6 @@ def _own_namespace() -> str:
 
 
 def _behind_proxy(url: str) -> bool:
-    """Whether the environment names a proxy for `url`."""
+    """Return whether the environment names a proxy for `url`."""
     parts = urlsplit(url)
     return parts.scheme in getproxies() and not proxy_bypass(parts.hostname or "")

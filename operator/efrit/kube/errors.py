@@ -61,7 +61,7 @@ def _read_status(data: bytes) -> tuple[str, str, Mapping[str, Any]]:
 
 
 def _is_namespace_terminating(method: str, status: int, details: Mapping[str, Any]) -> bool:
-    """Whether a create was refused because its namespace is being deleted, or is gone."""
+    """Return whether a create was refused because its namespace is being deleted, or is gone."""
     if status == 403:
         causes = details.get("causes") or ()
         return any(isinstance(cause, Mapping) and cause.get("reason") == "NamespaceTerminating" for cause in causes)

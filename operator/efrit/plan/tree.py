@@ -67,7 +67,7 @@ class Task(BaseModel):
 
 
 def walk(task: Task, depth: int = 1) -> Iterator[tuple[Task, int]]:
-    """`task` and all below it with their depth, depth-first, in order."""
+    """Yield `task` and all below it with their depth, depth-first, in order."""
     yield task, depth
     for child in task.children:
         yield from walk(child, depth + 1)
@@ -132,7 +132,7 @@ def raised(threshold: float) -> float:
 
 
 def counts(tree: Task) -> dict[str, int]:
-    """How many tasks there are, and how many of them in each state."""
+    """Return how many tasks there are, and how many of them in each state."""
     states = [task.state for task, _ in walk(tree)]
     return {"tasks": len(states), **{state.value: states.count(state) for state in TaskState}}
 

@@ -13,12 +13,12 @@ _ID = re.compile(r"[A-Za-z0-9._-]{1,128}", re.ASCII)
 
 
 def is_request_id(text: str) -> bool:
-    """Whether `text` may be used as a request id."""
+    """Return whether `text` may be used as a request id."""
     return _ID.fullmatch(text) is not None and text not in {".", ".."}
 
 
 def request_id(text: str) -> RequestId:
-    """`text` as an id. Raises `InvalidId`."""
+    """Return `text` as an id. Raises `InvalidId`."""
     if not is_request_id(text):
         shown = text if len(text) <= 40 else text[:40] + "…"
         raise InvalidId(f"{shown!r} is not a request id: use 1 to {MAX_ID_LENGTH} of A-Z a-z 0-9 . _ - (not . or ..)")
@@ -26,12 +26,12 @@ def request_id(text: str) -> RequestId:
 
 
 def request_file(rid: RequestId) -> str:
-    """Name of the request's file in requests/, processing/ and archive/."""
+    """Return the name of the request's file in requests/, processing/ and archive/."""
     return f"req_{rid}.json"
 
 
 def response_file(rid: RequestId) -> str:
-    """Name of the answer's file in responses/ and archive/."""
+    """Return the name of the response's file in responses/ and archive/."""
     return f"resp_{rid}.json"
 
 

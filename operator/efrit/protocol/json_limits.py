@@ -14,7 +14,7 @@ _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
 
 
 def too_heavy(data: bytes) -> bool:
-    """Whether `data` has more parts than anything we write or take."""
+    """Return whether `data` has more parts than anything we write or take."""
     if len(data) <= _UNSUSPECTED:
         return False
     parts = at = 0

@@ -85,7 +85,7 @@ class WireModel(Struct, frozen=True, kw_only=True):
     """
 
     def __post_init__(self) -> None:
-        """Bring moments to UTC, to the millisecond. Raises `ValueError` for values that cannot be carried on."""
+        """Convert times to UTC, to the millisecond. Raises `ValueError` for values that cannot be encoded."""
         for name in self.__struct_fields__:
             value = getattr(self, name)
             if isinstance(value, datetime):

@@ -84,7 +84,7 @@ def _is_readable(kind: type[WireModel], value: Any) -> bool:
 
 
 def _is_result_file(path: str, rid: RequestId) -> bool:
-    """Whether `path` can be the file Emacs wrote for `rid`: nobody is to be sent to any other."""
+    """Return whether `path` can be the file Emacs wrote for `rid`: nobody is to be sent to any other."""
     return (
         path.startswith("/")
         and path.endswith(f"/{RESULTS}/{rid}.txt")

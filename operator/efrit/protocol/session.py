@@ -19,7 +19,7 @@ _WORDS = {"connect", "tls", "timeout", "cut", "authentication", "refused", "prot
 
 
 def kind_label(kind: str) -> str:
-    """`kind` as a label of a metric: an HTTP status or a known word, else `other`. Who wrote it may write any."""
+    """Return `kind` as the label of a metric: an HTTP status or a known word, else `other`."""
     status = len(kind) == 3 and kind.isascii() and kind.isdigit() and kind[0] in "45"
     return kind if status or kind in _WORDS else "other"
 

@@ -7,7 +7,10 @@ _LAST = datetime.max.replace(tzinfo=UTC)
 
 
 def as_utc(moment: datetime) -> datetime:
-    """`moment` in UTC; one without a zone is taken to be UTC already. Raises `ValueError` outside years 1 to 9999."""
+    """Return `moment` in UTC; one without a zone is taken to be UTC already.
+
+    Raises `ValueError` outside years 1 to 9999.
+    """
     if moment.tzinfo is None:
         return moment.replace(tzinfo=UTC)
     try:
@@ -17,12 +20,12 @@ def as_utc(moment: datetime) -> datetime:
 
 
 def rfc3339(moment: datetime) -> str:
-    """`2026-01-31T09:30:00.250Z`."""
+    """Return `moment` as `2026-01-31T09:30:00.250Z`."""
     return as_utc(moment).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def from_epoch(seconds: float) -> datetime:
-    """UTC datetime of `seconds` since 1970, or the nearest there is: the times of files are anybody's to set."""
+    """Return `seconds` since 1970 as a datetime in UTC, or the nearest one: a file may carry any time."""
     try:
         return datetime.fromtimestamp(seconds, UTC)
     except (ValueError, OverflowError, OSError):
@@ -30,6 +33,6 @@ def from_epoch(seconds: float) -> datetime:
 
 
 def as_written(moment: datetime) -> datetime:
-    """`moment` in UTC to the millisecond, so that it equals itself once it was written and read."""
+    """Return `moment` in UTC to the millisecond, so that it is equal after it was written and read."""
     utc = as_utc(moment)
     return utc.replace(microsecond=utc.microsecond // 1000 * 1000)

@@ -108,9 +108,9 @@ def tidy(
     sessions: Sessions | None = None,
     ours: set[RequestId] | None = None,
 ) -> Swept:
-    """Retires old answers of foreign clients to the archive, and deletes sessions and work logs left alone.
+    """Archive old responses of foreign clients, and delete sessions and work logs that nothing uses.
 
-    `before` is an epoch time in seconds. Answers to requests that came through the bridge stay in
+    `before` is an epoch time in seconds. Responses to requests that came through the bridge stay in
     responses/ until they are acknowledged, however long the controller is away; `ours` remembers which these are.
     """
     ours = set() if ours is None else ours
@@ -224,7 +224,7 @@ MAX_REQUEST_FILE = 16 * 1024 * 1024
 
 
 def is_ours(data: bytes) -> bool:
-    """Whether this file was written by a bridge: a request, or an answer that has none beside it."""
+    """Return whether this file was written by a bridge: a request, or an answer that has none beside it."""
     if too_heavy(data):
         return False
     try:

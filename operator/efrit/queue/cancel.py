@@ -77,9 +77,9 @@ _BLOCK_BYTES = 512
 
 
 def decline(disk: Disk, item: Submission, now: datetime) -> bool:
-    """Answers a request `Cancelled` that is nowhere yet; a submission that comes later finds it ended.
+    """Answer a request that does not exist yet with `Cancelled`; a later submission finds that response.
 
-    False if it is somewhere.
+    Returns False if the request exists.
     """
     temporary = temporary_name()
     disk.sync_file(disk.create(Area.TMP, temporary, item.data))

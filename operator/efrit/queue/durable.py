@@ -27,13 +27,13 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def storage_error(error: OSError, doing: str) -> StorageError:
-    """`error` as our own exception; `doing` completes "could not …"."""
+    """Return `error` as our own exception; `doing` completes "could not …"."""
     kind = NoSpace if is_full(error) else StorageError
     return kind(f"could not {doing}: {error.strerror or error}")
 
 
 def is_full(error: BaseException) -> bool:
-    """Whether `error` says that the volume, or somebody's share of it, is full."""
+    """Return whether `error` says that the volume, or somebody's share of it, is full."""
     return isinstance(error, NoSpace) or (isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT))
 
 
@@ -244,10 +244,10 @@ class Disk:
         self.sync_file(fd)
 
     def read(self, area: Area, name: str, *, limit: int, start: int = 0) -> bytes | None:
-        """At most `limit` bytes from `start`; None if there is no such regular file.
+        """Return at most `limit` bytes from `start`; None if there is no such regular file.
 
-        Nothing of one whose mode does not let us: whoever shares the volume may set any, and the next file
-        must be looked at all the same.
+        Returns nothing of a file whose mode forbids reading: whoever shares the volume may set any, and the next file
+        must be read all the same.
         """
         try:
             fd = os.open(name, _READ, dir_fd=self._fd(area))
@@ -313,12 +313,12 @@ class Disk:
             os.close(fd)
 
     def entries(self, area: Area) -> Iterator[os.DirEntry[str]]:
-        """Every entry of `area`, in no order, read as they are asked for."""
+        """Yield every entry of `area`, in no order, read lazily."""
         with os.scandir(self._fd(area)) as entries:
             yield from entries
 
     def names(self, area: Area) -> list[str]:
-        """Every name in `area`, in no order."""
+        """Return every name in `area`, in no order."""
         with os.scandir(self._fd(area)) as entries:
             return [entry.name for entry in entries]
 

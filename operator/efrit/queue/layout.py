@@ -37,7 +37,7 @@ _LINES = ".ndjson"
 
 
 def withdrawn_file(rid: RequestId) -> str:
-    """Name in tmp/ of a request taken back before Emacs claimed it."""
+    """Return the name in tmp/ of a request withdrawn before Emacs claimed it."""
     return f"{_WITHDRAWN_PREFIX}{rid}.json"
 
 
@@ -50,7 +50,7 @@ def id_of_withdrawn_file(name: str) -> RequestId | None:
 
 
 def cancel_file(rid: RequestId) -> str:
-    """Name in control/ of the order to stop a request."""
+    """Return the name in control/ of the order to stop a request."""
     return f"{_CANCEL_PREFIX}{rid}"
 
 
@@ -61,7 +61,7 @@ def id_of_cancel_file(name: str) -> RequestId | None:
 
 
 def progress_file(rid: RequestId) -> str:
-    """Name in progress/ of the work log: what a running chat or command tells while it runs."""
+    """Return the name in progress/ of the work log of a running chat or command."""
     return f"{rid}{_LINES}"
 
 
@@ -72,7 +72,7 @@ def id_of_progress_file(name: str) -> RequestId | None:
 
 
 def log_file(rid: RequestId) -> str:
-    """Name in archive/ of the work log of a request that is over."""
+    """Return the name in archive/ of the work log of a finished request."""
     return f"log_{rid}{_LINES}"
 
 

@@ -107,7 +107,7 @@ def _session_of(options: Any) -> str | None:
 
 
 def _usable_metadata(value: Any) -> dict[str, Any] | None:
-    """`value` if it can be told to a client; a file of somebody else's may hold any."""
+    """Return `value` if it can be passed to a client: a file written by somebody else may hold any."""
     try:
         text = canonical_json(value)
         if not isinstance(value, dict) or len(text) > MAX_METADATA_BYTES:
@@ -122,9 +122,9 @@ def _usable_metadata(value: Any) -> dict[str, Any] | None:
 def look(
     disk: Disk, known: Mapping[RequestId, Known], ids: Iterable[RequestId], names: Iterable[str] = ()
 ) -> list[Sighting]:
-    """Where `ids`, and the requests in the files `names` of requests/, are now.
+    """Return where `ids`, and the requests in the files `names` of requests/, are now.
 
-    Answers that are new to the index are on the disk, names and all, when this returns.
+    Responses that are new to the index are on the disk, names and all, when this returns.
     """
     wanted: dict[RequestId, str] = {
         rid: known[rid].request_name if rid in known else request_file(rid) for rid in ids
@@ -172,7 +172,7 @@ def scan(disk: Disk, known: Mapping[RequestId, Known]) -> Differences:
 
 
 def _bounded(answer: Answer) -> Answer:
-    """Without its long parts if it is long: after a restart a thousand answers are seen at once."""
+    """Return a long response without its long parts: after a restart a thousand responses are read at once."""
     if answer.size <= LONG_ANSWER_BYTES:
         return answer
     short = structs.replace(answer.response, result=None, context=None, output="", messages="")

@@ -221,7 +221,7 @@ class DurableQueue:
         return SCAN_BUSY_SECONDS if self.index.open_count else idle
 
     def _sweep_seconds(self) -> float:
-        """Often enough that a file outlives its time by a quarter at most, and at least once a minute."""
+        """Return the interval of sweeps: a minute at most, and a quarter of the time that files are kept."""
         return max(1.0, min(60.0, self.limits.archive_seconds / 4))
 
     async def _scan(self) -> None:
@@ -530,7 +530,7 @@ class DurableQueue:
     # Looking
 
     async def view(self, rid: RequestId, *, response: bool = True) -> RequestView:
-        """One request, with its answer if there is one. Raises `RequestNotFound`, `StorageError`."""
+        """Return one request, with its response if there is one. Raises `RequestNotFound`, `StorageError`."""
         self._require_open()
         entry = self.index.get(rid)
         if entry is not None and entry.state is not RequestState.ANSWERED:
@@ -580,7 +580,7 @@ class DurableQueue:
         return archived
 
     async def cancel(self, rid: RequestId, *, running: bool = True) -> RequestView:
-        """Answers a waiting request `Cancelled`, orders a running one to stop, if `running`; an answered one stays.
+        """Answer a pending request `Cancelled`; with `running`, order a running one to stop. A response stays.
 
         Raises `RequestNotFound`, `NoSpace`, `StorageError`.
         """
@@ -650,7 +650,7 @@ class DurableQueue:
         return True
 
     async def stop(self, entry: Entry, reason: Reason) -> None:
-        """Leaves the order to stop where Emacs looks for it; interrupting Emacs is the supervisor's part."""
+        """Write a stop order where Emacs looks for it; the supervisor interrupts Emacs."""
         with naming_failures(f"order {entry.id} to stop"):
             await self._worker.run(self._order_blocking, entry.id, reason)
         if entry.stop is None:
@@ -665,7 +665,7 @@ class DurableQueue:
 
 
 def _waits_as(entry: Entry, name: str) -> bool:
-    """Whether news of `name` in requests/ is only the echo of our own submission."""
+    """Return whether news of `name` in requests/ is only the echo of our own submission."""
     return entry.state is RequestState.QUEUED and entry.request_name == name and entry.digest is not None
 
 

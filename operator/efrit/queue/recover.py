@@ -49,7 +49,7 @@ def identity(disk: Disk) -> str:
 
 
 def finish_withdrawal(disk: Disk, rid: RequestId, now: datetime) -> None:
-    """Answers a withdrawn request `Cancelled` and archives it. Safe to repeat."""
+    """Answer a withdrawn request `Cancelled` and archive it. Safe to repeat."""
     if disk.whatever_is(Area.ARCHIVE, response_file(rid)) is None:
         write_answer(disk, failure(rid, Reason.CANCELLED, CANCELLED_MESSAGE, timestamp=now))
     disk.make_way(Area.ARCHIVE, request_file(rid))
@@ -58,7 +58,7 @@ def finish_withdrawal(disk: Disk, rid: RequestId, now: datetime) -> None:
 
 
 def recover(disk: Disk, now: datetime) -> int:
-    """Finishes withdrawals cut short and sweeps half-written files; returns how many it found."""
+    """Finish interrupted withdrawals and delete half-written files; return how many were found."""
     found = 0
     for name in disk.names(Area.TMP):
         rid = id_of_withdrawn_file(name)
@@ -76,8 +76,11 @@ def recover(disk: Disk, now: datetime) -> int:
 
 
 def _answer_what_was_archived_without(disk: Disk, now: datetime) -> int:
-    """Emacs archives a request after it has linked the answer, but cannot sync either directory: a crash may keep the
-    second step and lose the first. Returns how many were answered."""
+    """Answer archived requests without a response; return how many.
+
+    Emacs archives a request after it has linked the response, but cannot sync either directory: a crash may keep the
+    second step and lose the first.
+    """
     answered = {id_of_response_file(name) for area in (Area.RESPONSES, Area.ARCHIVE) for name in disk.names(area)}
     found = 0
     for name in disk.names(Area.ARCHIVE):

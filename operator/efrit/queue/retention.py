@@ -57,12 +57,12 @@ class ArchiveIndex:
         return len(self._items)
 
     def holds(self, key: str, name: str) -> bool:
-        """Whether this file is counted already."""
+        """Return whether this file is counted already."""
         item = self._items.get(key)
         return item is not None and name in _present(key, item)
 
     def put(self, key: str, item: _Item) -> None:
-        """Enters `item`, in place of what was known of it."""
+        """Insert `item`, replacing an earlier one of the key."""
         self.drop(key)
         self._items[key] = item
         self.size += item.size
@@ -73,7 +73,7 @@ class ArchiveIndex:
             heapq.heapify(self._heap)
 
     def drop(self, key: str) -> None:
-        """Forgets an entry, if there is one."""
+        """Drop an entry, if there is one."""
         item = self._items.pop(key, None)
         if item is not None:
             self.size -= item.size
@@ -127,7 +127,7 @@ class Retention:
         self._walk = None
 
     def due(self, now: float, extra: int = 0) -> bool:
-        """Whether `prune` would find something to delete."""
+        """Return whether `prune` would find something to delete."""
         oldest = self.index.oldest()
         return oldest is not None and self._is_due(oldest[1], now, extra)
 

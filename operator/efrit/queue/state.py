@@ -82,7 +82,7 @@ class Entry:
         )
 
     def sessions(self) -> Iterator[str]:
-        """Ids of sessions that may be its own."""
+        """Yield the ids of sessions that may belong to the request."""
         yield self.id
         for told in (self.continues, None if self.progress is None else self.progress.session):
             if told is not None:
@@ -123,7 +123,7 @@ class Index:
         return self._entries.get(rid)
 
     def count(self, state: RequestState) -> int:
-        """How many are in `state`."""
+        """Return how many requests are in `state`."""
         return self._counts[state]
 
     @property
@@ -143,7 +143,7 @@ class Index:
         self.kept_bytes += kept_bytes_of(entry.metadata)
 
     def remove(self, rid: RequestId) -> Entry | None:
-        """Forgets a request: acknowledged, gone, or never stored."""
+        """Remove a request: acknowledged, gone, or never stored."""
         entry = self._entries.pop(rid, None)
         if entry is not None:
             self._counts[entry.state] -= 1
@@ -151,14 +151,14 @@ class Index:
         return entry
 
     def oldest_queued(self) -> float | None:
-        """Epoch seconds at which the longest-waiting request was queued."""
+        """Return when the oldest pending request was queued, in epoch seconds."""
         return min(
             (entry.queued_at for entry in self._entries.values() if entry.state is RequestState.QUEUED),
             default=None,
         )
 
     def running(self) -> list[Entry]:
-        """Entries in processing/: one eval at most, but for the moment around a crash, and the sessions under way."""
+        """Return the entries in processing/: at most one eval, except around a crash, and the sessions under way."""
         if not self._counts[RequestState.RUNNING]:
             return []
         return [entry for entry in self if entry.state is RequestState.RUNNING]

@@ -34,7 +34,7 @@ class Submission:
 
 
 def submission(request: Request) -> Submission:
-    """`request` as it will lie in requests/, marked as ours."""
+    """Return `request` as it is written to requests/, marked as ours."""
     marked = request.with_unknown(via=VIA_BRIDGE)
     return Submission(request.id, marked.to_json().encode())
 
@@ -86,7 +86,10 @@ def _make_visible(disk: Disk, item: Submission, temporary: str) -> Exception | N
 
 
 def has_file(disk: Disk, rid: RequestId) -> bool:
-    """Beyond requests/, which the link itself guards: a run, an answer, an archived or withdrawn one."""
+    """Return whether the request has a file outside requests/ (which the link itself guards).
+
+    That is a run, a response, or an archived or withdrawn request.
+    """
     places = (
         (Area.PROCESSING, request_file(rid)),
         (Area.RESPONSES, response_file(rid)),

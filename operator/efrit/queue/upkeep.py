@@ -107,7 +107,7 @@ class Upkeep:
         self.reserve.open()
 
     def close(self) -> None:
-        """Lets go of the directory."""
+        """Close the archive."""
         self.retention.close()
 
     def with_room(self, function: Callable[..., Result], *args: object, reserve: bool = False) -> Result:

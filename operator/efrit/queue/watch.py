@@ -105,7 +105,7 @@ class Watcher:
             self._touched.heartbeat = True
 
     def touch(self, area: Area, name: str) -> None:
-        """Asks for a look at `name`, as an event would."""
+        """Report `name` as touched, as an event would."""
         self._touched.names.add((area, name))
         self._news.set()
 

@@ -30,7 +30,7 @@ class Line:
 
 
 def place_of(disk: Disk, rid: RequestId) -> tuple[Area, str, int] | None:
-    """Where the log of `rid` lies and how many bytes it has; None if there is none."""
+    """Return where the log of `rid` is and its size in bytes; None if there is none."""
     for area, name in ((Area.PROGRESS, progress_file(rid)), (Area.ARCHIVE, log_file(rid))):
         found = disk.stat(area, name)
         if found is not None:
@@ -39,7 +39,7 @@ def place_of(disk: Disk, rid: RequestId) -> tuple[Area, str, int] | None:
 
 
 def beginning(disk: Disk, rid: RequestId, offset: int) -> int:
-    """`offset` if a line begins there, else 0: the log is another one by now, or the offset was made up."""
+    """Return `offset` if a line begins there, else 0: the log is another one by now, or the offset was made up."""
     found = place_of(disk, rid)
     if found is None or not 0 < offset <= found[2]:
         return 0
@@ -81,7 +81,7 @@ def _behind_long_line(disk: Disk, area: Area, name: str, offset: int) -> tuple[l
 
 
 def last_progress(disk: Disk, rid: RequestId, seen: int) -> tuple[Progress | None, int]:
-    """How far `rid` says it has come, if it says so in what it told after its first `seen` bytes; and its size."""
+    """Return the last progress of `rid` after its first `seen` bytes, if there is any, and the log's size."""
     name = progress_file(rid)
     found = disk.stat(Area.PROGRESS, name)
     if found is None or found.st_size == seen:

@@ -45,19 +45,19 @@ class WorkLogs:
             self._look(rid)
 
     def look_at_running(self) -> None:
-        """Asks for a look at the logs of all sessions under way."""
+        """Have the logs of all running sessions read."""
         for entry in self._index.running():
             if entry.is_session:
                 self._look(entry.id)
 
     def ring(self, rid: RequestId) -> None:
-        """Wakes whoever follows `rid`: its log grew, or it is over."""
+        """Wake the readers of `rid`'s log: it grew, or the request is finished."""
         bell = self._bells.pop(rid, None)
         if bell is not None:
             bell.set()
 
     def ring_all(self) -> None:
-        """Wakes everybody who follows a log."""
+        """Wake the readers of every log."""
         for rid in list(self._bells):
             self.ring(rid)
 
@@ -77,7 +77,7 @@ class WorkLogs:
         return self._bells.setdefault(rid, asyncio.Event())
 
     async def beginning(self, rid: RequestId, offset: int) -> int:
-        """Where to begin to read for a reader that has come to `offset`. Raises `StorageError`."""
+        """Return where a reader at `offset` goes on. Raises `StorageError`."""
         with naming_failures(f"read the work log of {rid}"):
             return await self._worker.run(beginning, self._disk, rid, offset)
 
@@ -89,7 +89,7 @@ class WorkLogs:
     # The loop
 
     async def run(self) -> None:
-        """Tells how far requests have come, until cancelled."""
+        """Report the progress of requests until cancelled."""
         while True:
             now = time.monotonic()
             for rid in [each for each in self._grown if now - self._told.get(each, -TELL_SECONDS) >= TELL_SECONDS]:

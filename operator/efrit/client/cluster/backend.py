@@ -90,12 +90,12 @@ class ClusterBackend:
     # Instances
 
     async def instances(self) -> Sequence[Instance]:
-        """All of the namespace, by name."""
+        """Return the instances of the namespace, by name."""
         found, _ = await self.api.list(INSTANCES, self.namespace)
         return sorted((convert.instance_of(each, _now()) for each in found), key=lambda each: each.id)
 
     async def instance(self, name: str) -> Instance:
-        """One. Raises `InstanceNotFound`."""
+        """Return one instance. Raises `InstanceNotFound`."""
         found = convert.instance_of(await self._instance(name), _now())
         self._daemon_names[name] = found.daemon_name or convert.DAEMON
         return found
@@ -139,7 +139,10 @@ class ClusterBackend:
         return Started(status, message, convert.QUEUE, daemon)
 
     async def stop(self, name: str, *, now: bool = False) -> Stopped:
-        """Suspends it: what runs ends first, or with `now` is cancelled; its volumes stay, what waits waits on."""
+        """Suspend the instance once its running requests have ended; with `now`, cancel them. Its volumes stay.
+
+        Pending requests stay pending.
+        """
         found = await self._instance(name)
         if _suspended(found) and not _says(found, "Ready", "True"):
             return Stopped(StopStatus.NOT_RUNNING, f"{name} is suspended")
@@ -196,11 +199,11 @@ class ClusterBackend:
                 raise NotReady(f"{name} is not there yet after {seconds:g} s: {why}", "run `efrit doctor`") from None
 
     async def stats(self, name: str) -> InstanceStats:
-        """Figures of its queue, at most ten seconds old."""
+        """Return the figures of the instance's queue, at most ten seconds old."""
         return convert.stats_of(await self._instance(name), _now())
 
     def attach_command(self, name: str) -> Sequence[str]:
-        """`emacsclient` in the pod, by kubectl."""
+        """Return the kubectl command that runs `emacsclient` in the pod."""
         daemon = self._daemon_names.get(name, convert.DAEMON)
         inside = ["emacsclient", "--tty", f"--socket-name={daemon}"]
         where = ["kubectl", *self._kubectl_options, "--namespace", self.namespace]
@@ -274,7 +277,7 @@ class ClusterBackend:
         raise NoInstance(f"no request tells which instance has the session {session}", "name the instance")
 
     async def get(self, handle: Handle) -> RequestState:
-        """As it is now. Raises `RequestNotFound`."""
+        """Return the present state. Raises `RequestNotFound`."""
         return convert.request_of(await self._request(handle))
 
     async def _request(self, handle: Handle) -> Json:
@@ -284,7 +287,10 @@ class ClusterBackend:
         return found
 
     async def watch(self, handle: Handle, *, words: bool = False) -> AsyncIterator[Update]:
-        """Its states as they change; with `words`, and the right to exec into pods, what the model says meanwhile."""
+        """Yield the request's states as they change.
+
+        With `words`, and the permission to exec into pods, also yields the model's text as it comes.
+        """
         changes = self._changes(handle)
         if not words:
             async for state in changes:
@@ -344,7 +350,7 @@ class ClusterBackend:
             raise ResultGone(f"the whole result of {state.handle.id} is no longer there: {error}") from error
 
     async def log(self, handle: Handle, *, follow: bool = False) -> AsyncIterator[str]:
-        """Its work log, read from the queue's volume; that takes the right to exec into the pod."""
+        """Yield the request's work log, read from the queue's volume by an exec into the pod."""
         state = await self.get(handle)
         if eval_log.is_eval(state):
             # What it did is in its status: no right to exec into the pod is needed.
@@ -368,7 +374,7 @@ class ClusterBackend:
         return WorkLog(self.api, self.namespace, (await self._request(handle))["metadata"]["uid"])
 
     async def requests(self, instance: str | None = None, *, limit: int | None = None) -> Sequence[RequestState]:
-        """All of the namespace, or of one instance; with `limit`, the newest so many."""
+        """Return the requests of the namespace or of one instance; with `limit`, the newest so many."""
         query = {} if instance is None else {"fieldSelector": f"status.instanceName={instance}"}
         found, _ = await self.api.list(REQUESTS, self.namespace, **query)
         epoch = datetime.fromtimestamp(0, UTC)

@@ -16,7 +16,7 @@ _OVERLOOKED_SECONDS = 15.0
 
 
 async def examine(api: Api, namespace: str, place: str) -> list[Finding]:
-    """Everything that has to be right for an answer to come."""
+    """Check everything a request needs to get its response."""
     try:
         version = await api.call("GET", "/version")
     except ClientError as error:

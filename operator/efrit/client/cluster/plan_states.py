@@ -161,7 +161,7 @@ def _slug(text: str) -> str:
 
 
 def plan_spec(new: NewPlan) -> dict[str, Any]:
-    """Its spec but for the target: the given one, with what was said beside it. Raises `Refused`."""
+    """Return the spec without its target: the given one, with the options named beside it. Raises `Refused`."""
     spec: dict[str, Any] = json.loads(json.dumps(dict(new.spec)))
     for name in ("limits", "assess", "act", "environment", "intent"):
         if not isinstance(spec.get(name) or {}, dict):

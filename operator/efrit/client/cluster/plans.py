@@ -67,13 +67,13 @@ class ClusterPlans:
         return named
 
     async def plans(self) -> Sequence[PlanState]:
-        """All of the namespace, oldest first."""
+        """Return the plans of the namespace, oldest first."""
         objects, _ = await self._api.list(PLANS, self._namespace)
         epoch = datetime.fromtimestamp(0, UTC)
         return sorted(map(plan_of, objects), key=lambda state: (state.created or epoch, state.name))
 
     async def plan(self, name: str) -> PlanState:
-        """As it is now. Raises `PlanNotFound`."""
+        """Return the present state. Raises `PlanNotFound`."""
         return plan_of(await self._plan(name))
 
     async def _plan(self, name: str) -> Json:
@@ -89,7 +89,7 @@ class ClusterPlans:
             return None
 
     def watch_plan(self, name: str) -> AsyncIterator[PlanState]:
-        """Its states as they change."""
+        """Yield the plan's states as they change."""
         return states_of(self._api, PLANS, self._namespace, name, plan_of, lambda: self._gone(name))
 
     async def amend_plan(self, name: str, text: str) -> PlanState:

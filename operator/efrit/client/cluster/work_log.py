@@ -41,7 +41,7 @@ class WorkLog:
         )
 
     async def coming(self, instance: str) -> AsyncIterator[str]:
-        """Lines as they are written, until the pod or whoever asks has enough. Raises `ClientError`."""
+        """Yield lines as they are written, until the pod or the caller ends it. Raises `ClientError`."""
         output = self._api.exec_stream(self._namespace, pod_of(instance), CONTAINER, self._command(_ON_AND_ON))
         async with contextlib.aclosing(output):
             async for data in output:

@@ -84,7 +84,7 @@ class LocalBackend:
     kind = "local"
 
     def __init__(self, settings: LocalSettings, notify: Callable[[str], None] = lambda text: None) -> None:
-        """With `settings`; `notify` is called with what a person has to know and no answer says."""
+        """Take `settings`; `notify` is called with messages for the user that no response contains."""
         self.settings = settings
         self._notify = notify
         self._daemons: dict[str, Daemon] = {}
@@ -92,7 +92,7 @@ class LocalBackend:
 
     @classmethod
     def configured(cls, path: Path | None = None, notify: Callable[[str], None] = lambda text: None) -> LocalBackend:
-        """With the settings in `path`, or in the usual file. Raises `WrongSettings`."""
+        """Return a backend with the settings in `path`, or in the usual file. Raises `WrongSettings`."""
         settings, notices = adopt(load_named(path) if path else load(config_path(os.environ)))
         for each in notices:
             notify(each)
@@ -131,14 +131,14 @@ class LocalBackend:
     # Instances
 
     async def instances(self) -> Sequence[Instance]:
-        """All in the configuration, by id."""
+        """Return the instances in the configuration, by id."""
         return self._instances()
 
     def _instances(self) -> list[Instance]:
         return [instance_of(self._daemon(name)) for name in sorted(self.settings.known())]
 
     async def instance(self, name: str) -> Instance:
-        """One. Raises `InstanceNotFound`."""
+        """Return one instance. Raises `InstanceNotFound`."""
         return instance_of(self._daemon(name))
 
     async def start(self, name: str, setup: Setup | None = None) -> Started:
@@ -210,16 +210,16 @@ class LocalBackend:
         return removed[1]
 
     async def stats(self, name: str) -> InstanceStats:
-        """Figures of its queue; answers are counted since Emacs was started."""
+        """Return the figures of the instance's queue; responses are counted since Emacs was started."""
         return stats_of(self._daemon(name))
 
     def attach_command(self, name: str) -> Sequence[str]:
-        """`emacsclient` in this terminal."""
+        """Return the command that runs `emacsclient` in this terminal."""
         instance = self.settings.instance(name)
         return ["emacsclient", "--tty", f"--socket-name={instance.daemon_name}"]
 
     async def examine(self) -> Sequence[Finding]:
-        """Emacs, the Lisp, the configuration, each queue and its daemon."""
+        """Examine Emacs, the Lisp, the configuration, each queue and its daemon."""
         from efrit.client.local.doctor import examine
 
         return await _in_a_thread(lambda: examine(self.settings))
@@ -280,7 +280,7 @@ class LocalBackend:
         return self._find(handle)[0].files.result(handle.id) or ""
 
     def close_now(self) -> None:
-        """As `close`."""
+        """Do what `close` does, without an event loop."""
         self._archive()
         self._tidy()
 
@@ -344,7 +344,7 @@ class LocalBackend:
         return daemon, Handle(handle.id, daemon.instance.id)
 
     async def get(self, handle: Handle) -> RequestState:
-        """As it is now. Raises `RequestNotFound`."""
+        """Return the present state. Raises `RequestNotFound`."""
         daemon, handle = self._find(handle)
         return self._state(daemon, handle)
 
@@ -357,7 +357,7 @@ class LocalBackend:
         return found
 
     async def watch(self, handle: Handle, *, words: bool = False) -> AsyncIterator[Update]:
-        """Its states as they change, and what the model says meanwhile."""
+        """Yield the request's states as they change, and the model's text in between."""
         from efrit.client.local.supervise import follow
 
         daemon, handle = self._find(handle)

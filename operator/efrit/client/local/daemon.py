@@ -66,7 +66,7 @@ _NO_COMPILER = "(setq native-comp-deferred-compilation nil native-comp-jit-compi
 
 
 def lisp_directory() -> Path:
-    """Where the Lisp files are: in the installed package, or in the repository this runs from."""
+    """Return the directory of the Lisp files: in the installed package, or in the repository this runs from."""
     package = Path(efrit.__file__).parent
     for place in (package / "lisp", package.parents[1] / "images/emacs/lisp"):
         if (place / "efrit-server.el").is_file():
@@ -102,9 +102,9 @@ class Daemon:
         return emacs_of(self.files.heartbeat())
 
     def serves(self) -> bool:
-        """Whether work is done: by an Emacs here, or, for a queue on shared storage, by one on another machine.
+        """Return whether the queue is served: by an Emacs here, or, on shared storage, by one on another machine.
 
-        Only an instance that is not to be started here may be served elsewhere; its heartbeat is all there is to see.
+        Only an instance that may not be started here can be served elsewhere; its heartbeat is all that can be seen.
         """
         if self.running() is not None:
             return True
@@ -226,7 +226,7 @@ class Daemon:
         return f"see {self.instance.queue_dir / LOG}, or run `efrit doctor`"
 
     def stop(self, patience: float) -> bool:
-        """Lets what runs end for `patience` seconds, then ends Emacs; False if none ran."""
+        """Let running requests end for `patience` seconds, then stop Emacs; return False if none was running."""
         with self._alone():
             emacs = self.running()
             if emacs is None:
@@ -251,7 +251,7 @@ class Daemon:
                 time.sleep(_LOOK_SECONDS)
 
     def nudge(self) -> None:
-        """Has a busy Emacs look whether what it runs is to stop."""
+        """Make a busy Emacs check whether the request it runs is to stop."""
         emacs = self.running()
         if emacs is not None:
             emacs.send(signal.SIGUSR2)

@@ -27,7 +27,7 @@ _MOST_KEYS = 20
 
 
 def examine(settings: LocalSettings) -> list[Finding]:
-    """Everything that has to be right for an answer to come."""
+    """Check everything a request needs to get its response."""
     findings = [_configuration(settings), *_unknown_keys(settings), _emacs(), _lisp(), probe_here()]
     for name in sorted(settings.instances):
         findings += _instance(settings.instances[name])

@@ -51,7 +51,7 @@ class QueueFiles:
         return self._disk
 
     def close(self) -> None:
-        """Lets go of the directory."""
+        """Close the directory."""
         if self._disk is not None:
             self._disk.close()
             self._disk = None
@@ -84,11 +84,11 @@ class QueueFiles:
     # Looking
 
     def knows(self, rid: str) -> bool:
-        """Whether the request is anywhere here."""
+        """Return whether the request is anywhere here."""
         return self.state(Handle(rid)) is not None
 
     def state(self, handle: Handle) -> RequestState | None:
-        """Where it is and what came of it; None if it is nowhere."""
+        """Return the state of the request; None if it is not here."""
         # One that moves while we look is found behind where it was; but a retry moves back.
         for _ in range(2):
             found = self._look(handle)
@@ -118,23 +118,23 @@ class QueueFiles:
             return answers.final_state(handle, answer, answers.loaded(self._request_data(rid)))
 
     def answered(self, rid: str) -> bool:
-        """Whether it has its answer: one look at two names, for a loop that waits."""
+        """Return whether it has its answer: one look at two names, for a loop that waits."""
         name = response_file(RequestId(rid))
         return any(self.disk.whatever_is(area, name) is not None for area in (Area.RESPONSES, Area.ARCHIVE))
 
     def area_of(self, rid: str) -> Area | None:
-        """Which of requests/ and processing/ it is in."""
+        """Return the directory of the request, requests/ or processing/; None if it is in neither."""
         name = request_file(RequestId(rid))
         return next((area for area in (Area.REQUESTS, Area.PROCESSING) if self.disk.stat(area, name)), None)
 
     def timeout_of(self, rid: str) -> float | None:
-        """Seconds it may run, if it says."""
+        """Return the request's time limit in seconds, if it has one."""
         options = answers.loaded(self._request_data(rid)).get("options")
         timeout = options.get("timeout") if isinstance(options, dict) else None
         return float(timeout) if isinstance(timeout, int | float) else None
 
     def ids(self) -> list[str]:
-        """Every request that is here, oldest first by the time of its file."""
+        """Return the id of every request here, oldest first by the time of its file."""
         seen: dict[str, float] = {}
         for area in (Area.REQUESTS, Area.PROCESSING, Area.RESPONSES, Area.ARCHIVE):
             for name in self.disk.names(area):
@@ -151,7 +151,7 @@ class QueueFiles:
         return [rid for name in self.disk.names(Area.PROCESSING) if (rid := id_of_request_file(name)) is not None]
 
     def counts(self) -> tuple[int, int, float]:
-        """How many wait, how many run, and for how many seconds the oldest has waited."""
+        """Return how many requests are pending, how many run, and the age of the oldest pending one in seconds."""
         waiting = [name for name in self.disk.names(Area.REQUESTS) if name.endswith(".json")]
         running = [name for name in self.disk.names(Area.PROCESSING) if name.endswith(".json")]
         times = [found.st_mtime for name in waiting if (found := self.disk.stat(Area.REQUESTS, name))]
@@ -182,7 +182,7 @@ class QueueFiles:
     # Work logs
 
     def log_from(self, rid: str, offset: int) -> tuple[list[str], int]:
-        """Whole lines of the work log from `offset` on, and where to go on."""
+        """Return the whole lines of the work log from `offset` on, and the offset behind them."""
         disk = self.disk
         for area, name in ((Area.PROGRESS, progress_file(RequestId(rid))), (Area.ARCHIVE, log_file(RequestId(rid)))):
             data = disk.read(area, name, limit=1 << 20, start=offset)
@@ -201,7 +201,7 @@ class QueueFiles:
             return withdraw(self.disk, RequestId(rid), request_file(RequestId(rid)), datetime.now(UTC))
 
     def order_stop(self, rid: str, reason: Reason) -> None:
-        """Leaves the order where Emacs looks for it."""
+        """Write a stop order where Emacs looks for it."""
         from efrit.queue.cancel import order_stop
 
         with _as_client_errors(self.root):
@@ -217,7 +217,7 @@ class QueueFiles:
     # Housekeeping
 
     def sweep_if_due(self, interval: float, keep: float) -> None:
-        """Once in `interval` seconds, whoever comes: deletes what was answered more than `keep` seconds ago."""
+        """Delete, at most once in `interval` seconds, requests answered more than `keep` seconds ago."""
         stamp = self.root / _SWEPT
         with contextlib.suppress(OSError, ClientError):
             if stamp.exists() and 0 <= time.time() - stamp.stat().st_mtime < interval:

@@ -44,7 +44,7 @@ def instance_of(daemon: Daemon) -> Instance:
 
 
 def stats_of(daemon: Daemon) -> InstanceStats:
-    """Figures of its queue; answers are counted since Emacs was started."""
+    """Return the figures of the instance's queue; responses are counted since Emacs was started."""
     name = daemon.instance.id
     if not daemon.instance.queue_dir.is_dir():
         return InstanceStats(name)

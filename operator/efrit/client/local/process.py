@@ -33,7 +33,7 @@ class Emacs:
     started: float | None
 
     def send(self, number: signal.Signals) -> bool:
-        """Signals it; False if it is gone."""
+        """Send a signal to the process; return False if it is gone."""
         if not is_emacs(self.pid) or started_at(self.pid) != self.started:
             return False
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -65,7 +65,7 @@ def emacs_of(heartbeat: Mapping[str, Any]) -> Emacs | None:
 
 
 def is_emacs(pid: int) -> bool:
-    """Whether process `pid` runs, and is called emacs. A zombie does not run."""
+    """Return whether process `pid` runs, and is called emacs. A zombie does not run."""
     if not _PROC.is_dir():
         return _is_emacs_by_ps(pid)
     try:
@@ -99,7 +99,7 @@ def state_of(pid: int) -> str:
 
 
 def started_at(pid: int) -> float | None:
-    """When it started, in epoch seconds; None where that cannot be told."""
+    """Return when process `pid` started, in epoch seconds; None if that cannot be read."""
     try:
         text = (_PROC / str(pid) / "stat").read_text()
         # The name in brackets may hold anything; the 22nd field is the 20th behind it.

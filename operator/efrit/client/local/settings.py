@@ -77,7 +77,7 @@ class LocalSettings:
 
 
 def config_path(environment: Mapping[str, str]) -> Path:
-    """EFRIT_CONFIG, else efrit/config.json in the user's configuration directory."""
+    """Return EFRIT_CONFIG, else efrit/config.json in the user's configuration directory."""
     if named := environment.get(CONFIG_VARIABLE):
         return Path(named).expanduser()
     return xdg_directory(environment, "XDG_CONFIG_HOME", "~/.config") / "efrit/config.json"

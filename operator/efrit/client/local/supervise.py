@@ -155,7 +155,7 @@ class _Supervisor:
 
 
 async def end(daemon: Daemon, handle: Handle, reason: Reason = Reason.CANCELLED) -> None:
-    """Has Emacs stop what runs; an Emacs that does not listen is ended, and the next one answers."""
+    """Have Emacs stop the request; kill an Emacs that does not respond, and the next one answers the request."""
     files = daemon.files
     files.order_stop(handle.id, reason)
     limit = time.monotonic() + GRACE_SECONDS

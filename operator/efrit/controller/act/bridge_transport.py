@@ -72,9 +72,9 @@ class _Events(_Body):
 
 
 async def read_events(source: EventSource) -> AsyncIterator[tuple[Event | None, str]]:
-    """Each event, None for one of a later version, and the id to resume after it, `""` where there is none.
+    """Yield each event, None for one of a later version, and the id to resume after it, `""` without one.
 
-    Raises `ProtocolError` for what is no event of ours, `httpx.TransportError` and `httpx_sse.SSEError`.
+    Raises `ProtocolError` for an unknown event, `httpx.TransportError` and `httpx_sse.SSEError`.
     """
     async for each in source.aiter_sse():
         event = parse_event(each.event, each.data)

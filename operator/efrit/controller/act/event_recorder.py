@@ -93,7 +93,7 @@ class EventRecorder:
             self._published.popitem(last=False)
 
     def _take_token(self, uid: str) -> bool:
-        """Whether an object may have one more event: a burst, and then one in five minutes."""
+        """Return whether an object may have one more event: a burst, and then one in five minutes."""
         now = self._clock()
         bucket = self._buckets.pop(uid, None) or _Bucket(BURST, now)
         self._buckets[uid] = bucket

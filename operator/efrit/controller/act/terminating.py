@@ -30,7 +30,7 @@ class TerminatingNamespaces:
     """The namespaces that have lately refused a create, and until when nothing is created in them."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        """`clock` returns monotonic seconds."""
+        """Take `clock`, which returns monotonic seconds."""
         self._clock = clock
         self._pauses: OrderedDict[str, _Pause] = OrderedDict()
 

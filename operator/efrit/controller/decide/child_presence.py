@@ -46,7 +46,7 @@ def terminating_claims(snapshot: InstanceSnapshot) -> list[str]:
 
 
 def secret_due(snapshot: InstanceSnapshot) -> bool:
-    """Whether to apply the Secret again: its turn has come, or the pod reports that it is missing.
+    """Return whether to apply the Secret again: its turn has come, or the pod reports that it is missing.
 
     The controller has no right to look for it.
     """

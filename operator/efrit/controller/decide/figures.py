@@ -39,7 +39,7 @@ def queue_status(snapshot: InstanceSnapshot) -> QueueStatus | None:
 
 
 def differ_alone(new: InstanceStatus, old: InstanceStatus) -> bool:
-    """Whether nothing but figures is new: they can wait, everything else is written at once."""
+    """Return whether nothing but figures is new: they can wait, everything else is written at once."""
     return _lasting(new) == _lasting(old)
 
 
@@ -72,7 +72,7 @@ def _lasting(status: InstanceStatus) -> InstanceStatus:
 
 
 def _settled(snapshot: InstanceSnapshot) -> bool:
-    """Whether all work has ended and the figures say so, while those in the status do not."""
+    """Return whether all work has ended and the figures say so, while those in the status do not."""
     new, old = queue_status(snapshot), snapshot.instance.status.queue
     return (
         new is not None

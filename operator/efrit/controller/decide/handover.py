@@ -19,7 +19,7 @@ RETRY_CLOSE = timedelta(seconds=2)
 
 
 def marked(request: EfritRequest) -> bool:
-    """Whether the status of a request says that a queue may have it."""
+    """Return whether the status of a request says that a queue may have it."""
     return request.status.queue_id is not None or request.status.handover is not None
 
 
@@ -32,7 +32,7 @@ def may_be_handed_over(
     closed_before: bool,
     ephemeral: bool,
 ) -> bool:
-    """Whether the queue of the request's instance may have it.
+    """Return whether the queue of the request's instance may have it.
 
     memory: what this process remembers of handing it over, or of what the bridge said.
     told: whether the bridge tells of it.
@@ -51,7 +51,7 @@ def may_be_handed_over(
 
 
 def is_away(snapshot: InstanceSnapshot) -> bool:
-    """Whether the instance has no pod that requests could be handed to."""
+    """Return whether the instance has no pod that requests could be handed to."""
     return snapshot.pod is None or snapshot.pod.deleting
 
 
@@ -70,7 +70,7 @@ def next_handover(snapshot: InstanceSnapshot) -> InstanceHandover | None:
 
 
 def is_closed(snapshot: InstanceSnapshot) -> bool:
-    """Whether the stored status of an instance says Closed."""
+    """Return whether the stored status of an instance says Closed."""
     known = snapshot.instance.status.handover
     return known is not None and known.state == HandoverState.CLOSED
 

@@ -63,7 +63,7 @@ def suspension_reason(snapshot: InstanceSnapshot, idle: Idleness) -> InstanceRea
 
 
 def has_work(snapshot: InstanceSnapshot) -> bool:
-    """Whether anything is to be done on the instance: an open request, a plan that goes on, files in its queue."""
+    """Return whether the instance has work: an open request, a plan that goes on, files in its queue."""
     stats = snapshot.bridge.stats
     queued = stats is not None and snapshot.available and (stats.processing > 0 or stats.pending > 0)
     return snapshot.open_requests > 0 or snapshot.active_plans > 0 or queued
@@ -87,7 +87,7 @@ def last_activity(snapshot: InstanceSnapshot) -> datetime | None:
 
 
 def _work_is_known(snapshot: InstanceSnapshot) -> bool:
-    """Whether this process knows all work the instance may have.
+    """Return whether this process knows all work the instance may have.
 
     Open requests and plans are known once all were listed. What runs in a pod is known from its own bridge, or
     because nothing of it runs.

@@ -166,7 +166,7 @@ def _is_claim(manifest: Mapping[str, Any], names: Collection[str]) -> bool:
 
 
 def _others_applied(snapshot: InstanceSnapshot, children: Children, *, claims_are_going: bool) -> bool:
-    """Whether all children but the StatefulSet are known to be as wanted, as far as they can be now.
+    """Return whether all children but the StatefulSet are known to be as wanted, as far as they can be now.
 
     claims_are_going: the StatefulSet may be missing because it waits for claims that are being deleted.
     """
@@ -183,7 +183,7 @@ def _others_applied(snapshot: InstanceSnapshot, children: Children, *, claims_ar
 
 
 def _statefulset_due(snapshot: InstanceSnapshot, children: Children, update: Update, replicas: int) -> bool:
-    """Whether to apply the StatefulSet now."""
+    """Return whether to apply the StatefulSet now."""
     current = snapshot.statefulset
     if current is None or current.replicas != replicas or current.template_hash != children.template_digest:
         return update.apply
@@ -199,7 +199,7 @@ def _statefulset_due(snapshot: InstanceSnapshot, children: Children, update: Upd
 
 
 def _accepted(snapshot: InstanceSnapshot) -> bool:
-    """Whether the children of this generation are known to be accepted.
+    """Return whether the children of this generation are known to be accepted.
 
     The StatefulSet comes last: of a spec that was refused and taken back, its hash tells nothing about the others.
     """
@@ -309,7 +309,7 @@ def _heard(snapshot: InstanceSnapshot) -> Stats | None:
 
 
 def found_ready_before(snapshot: InstanceSnapshot) -> bool:
-    """Whether an earlier controller found this pod ready, and this one has not heard from it yet, good or bad."""
+    """Return whether an earlier controller found this pod ready and this one has not heard from it yet."""
     old, pod, bridge = snapshot.instance.status, snapshot.pod, snapshot.bridge
     before = condition_of(old.conditions, READY)
     return (

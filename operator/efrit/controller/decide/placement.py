@@ -11,7 +11,7 @@ from efrit.controller.model.snapshots import InstanceSnapshot
 
 
 def node_is_lost(instance: InstanceSnapshot) -> bool:
-    """Whether the instance is away because its node is lost, so that nobody knows when it comes back."""
+    """Return whether the instance is away because its node is lost, so that nobody knows when it comes back."""
     ready = condition_of(instance.instance.status.conditions, READY)
     return ready is not None and ready.reason == InstanceReason.NODE_LOST and not instance.available
 

@@ -315,7 +315,7 @@ def _known_to_bridge(context: RequestContext) -> list[Action] | None:
 
 
 def _recorded_before_update(context: RequestContext, target: InstanceSnapshot) -> bool:
-    """Whether the status names the ephemeral queue already: nobody could tell later that it was not handed over.
+    """Return whether the status names the ephemeral queue: without it a hand-over could not be ruled out later.
 
     The update waits for it (`InstanceSnapshot.unfinished`), as long as the pod's template is not replaced yet.
     """

@@ -173,7 +173,7 @@ def _cause(current: StatefulSetView, children: Children) -> UpdateCause:
 
 
 def _broken(pod: PodView | None) -> bool:
-    """Whether the pod is there and Emacs cannot be running in it: it crashes, or waits for an image or a node."""
+    """Return whether the pod exists and Emacs cannot run in it: it crashes, or waits for an image or a node."""
     if pod is None or pod.deleting:
         return False
     if pod.phase in ("Succeeded", "Failed"):
@@ -182,7 +182,7 @@ def _broken(pod: PodView | None) -> bool:
 
 
 def _proven_idle(snapshot: InstanceSnapshot) -> bool:
-    """Whether figures of this pod, heard by this process, show that nothing runs and nothing is about to."""
+    """Return whether figures of this pod, heard by this process, show that nothing runs and nothing is about to."""
     stats = snapshot.bridge.stats
     if not snapshot.available or stats is None:
         return False
@@ -190,7 +190,7 @@ def _proven_idle(snapshot: InstanceSnapshot) -> bool:
 
 
 def nothing_runs(snapshot: InstanceSnapshot) -> bool:
-    """Whether replacing the pod now interrupts no request."""
+    """Return whether replacing the pod now interrupts no request."""
     pod = snapshot.pod
     return pod is None or pod.deleting or _broken(pod) or _proven_idle(snapshot)
 
@@ -266,7 +266,7 @@ def _full(snapshot: InstanceSnapshot, cause: UpdateCause, now: datetime) -> str 
 
 
 def _counts(slot: UpdateSlot, deadline: timedelta, now: datetime) -> bool:
-    """Whether an update still keeps others waiting: endless work must not, nor a status that nobody writes.
+    """Return whether an update still keeps others waiting: endless work must not, nor a status that nobody writes.
 
     A time well in the future was written by somebody else.
     """

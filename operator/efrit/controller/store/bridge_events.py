@@ -168,7 +168,7 @@ def _disk_problem(stats: Stats | None) -> DiskProblem | None:
 
 
 def _shows_work(entry: InstanceRecord, stats: Stats) -> bool:
-    """Whether figures tell of work now, or of answers since they were last heard or written."""
+    """Return whether figures tell of work now, or of answers since they were last heard or written."""
     known = entry.bridge.stats
     if known is not None:
         processed = known.processed

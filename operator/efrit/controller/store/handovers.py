@@ -70,7 +70,7 @@ class Handovers:
         return True
 
     def may_close(self, instance: Key) -> bool:
-        """Whether every open request that the instance may have got says so in its own status."""
+        """Return whether every open request that the instance may have got says so in its own status."""
         entry = self._index.instances.get(instance)
         if entry is None or entry.instance is None or not self._index.is_listed(instance[0]):
             return False

@@ -69,7 +69,7 @@ class Index:
                 self.requeue_instance(key)
 
     def is_listed(self, namespace: str | None) -> bool:
-        """Whether all open requests and plans of a namespace have been listed by this process."""
+        """Return whether all open requests and plans of a namespace have been listed by this process."""
         return None in self._listed or namespace in self._listed
 
     # What an instance has to do.
@@ -100,7 +100,7 @@ class Index:
         return self.homes.count(Home("instance", key))
 
     def work_is_listed(self, key: Key, instance: EfritInstance) -> bool:
-        """Whether all open requests and plans that may be on an instance are known."""
+        """Return whether all open requests and plans that may be on an instance are known."""
         pool = instance.metadata.labels.get(names.POOL_LABEL)
         return self.is_listed(key[0]) and not (pool and self.homes.count(Home("pool", (key[0], pool))).total)
 

@@ -86,12 +86,12 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
             del self._index.instances[key]
 
     def finished_with(self, key: Key) -> bool:
-        """Whether there is no such instance any more; its children may still be there."""
+        """Return whether there is no such instance any more; its children may still be there."""
         record = self._index.instances.get(key)
         return record is None or record.object is None
 
     def is_over(self, record: InstanceRecord) -> bool:
-        """Whether there is no object: an instance is never final."""
+        """Return whether there is no object: an instance is never final."""
         return record.object is None
 
     def keys(self, scope: str | None = None) -> list[Key]:

@@ -67,12 +67,12 @@ class Plans(WatchedObjects[EfritPlan, PlanRecord]):
             self._index.queue.forget(WorkKey(EfritPlan.kind, *key))
 
     def finished_with(self, key: Key) -> bool:
-        """Whether nothing is left to do about a plan."""
+        """Return whether nothing is left to do about a plan."""
         record = self._records.get(key)
         return record is not None and record.plan.final and record.plan.spec.ttl_seconds_after_finished is None
 
     def is_over(self, record: PlanRecord) -> bool:
-        """Whether a plan has its final status."""
+        """Return whether a plan has its final status."""
         return record.plan.final
 
     def requeue_open(self, scope: str | None = None, *, anew: bool = False) -> None:

@@ -102,7 +102,7 @@ class InstanceRecord(Record[EfritInstance | None]):
         return self.object
 
     def accept_version(self, kind: str, child: Mapping[str, Any]) -> bool:
-        """Whether this is later than all that was seen of a child of the name; remembers it if it is."""
+        """Return whether this is later than all that was seen of a child of the name; remembers it if it is."""
         meta = child["metadata"]
         version = str(meta.get("resourceVersion", ""))
         if not version.isdigit():
@@ -182,7 +182,7 @@ class RequestRecord(Record[EfritRequest]):
         return not self.gone and not self.request.final
 
     def may_be_on(self, instance: Key) -> bool:
-        """Whether what the bridge of `instance` says of it is to be believed: another's says nothing about it."""
+        """Return whether the request may be on `instance`: no other instance's bridge knows about it."""
         target = target_of(self.request)
         if target is None:
             return self.assumed == instance or self.request.metadata.namespace == instance[0]
@@ -207,7 +207,7 @@ class PlanRecord(Record[EfritPlan]):
 
 
 def in_scope(key: Key, scope: str | None) -> bool:
-    """Whether a key belongs to a namespace; every key belongs to None, the whole cluster."""
+    """Return whether a key belongs to a namespace; every key belongs to None, the whole cluster."""
     return scope is None or key[0] == scope
 
 
@@ -226,14 +226,14 @@ def scheduling_fingerprint(instance: EfritInstance) -> tuple[object, ...]:
 
 
 def outdated(view: RequestView, known: RequestView) -> bool:
-    """Whether `view` was overtaken: the stream may be faster than the reply to a call."""
+    """Return whether `view` was overtaken: the stream may be faster than the reply to a call."""
     if known.state.final and known.response is not None and view.response is None:
         return True
     return not view.state.final and (known.state.final or view.attempt < known.attempt)
 
 
 def older(new: Resource, known: Resource) -> bool:
-    """Whether `new` is an earlier version, or an earlier object of the name: versions of a kind grow with time."""
+    """Return whether `new` is an earlier version or an earlier object of the name: versions grow with time."""
     a, b = new.metadata.resource_version, known.metadata.resource_version
     return a.isdigit() and b.isdigit() and int(a) < int(b)
 

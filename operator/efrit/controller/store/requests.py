@@ -86,7 +86,7 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
             self._index.queue.forget(WorkKey(EfritRequest.kind, *key))
 
     def finished_with(self, key: Key) -> bool:
-        """Whether nothing is left to do about a request."""
+        """Return whether nothing is left to do about a request."""
         entry = self._index.requests.get(key)
         if entry is None:
             return True
@@ -98,7 +98,7 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
         return entry.left and entry.request.final and not pending and ttl is None
 
     def is_over(self, record: RequestRecord) -> bool:
-        """Whether a request is deleted or has its final status."""
+        """Return whether a request is deleted or has its final status."""
         return not record.open
 
     def final_uids(self, scope: str | None = None) -> list[tuple[Key, str]]:

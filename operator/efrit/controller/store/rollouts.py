@@ -71,7 +71,7 @@ class Rollouts:
         self._view = None
 
     def is_reserved(self, key: Key) -> bool:
-        """Whether an instance is counted though its status may not say so yet."""
+        """Return whether an instance is counted though its status may not say so yet."""
         return key in self._reserved
 
     def take_back(self, key: Key) -> None:

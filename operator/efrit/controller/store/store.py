@@ -62,7 +62,7 @@ class Store:
         self._index.first_list_complete(namespace)
 
     def is_listed(self, namespace: str | None) -> bool:
-        """Whether all open requests and plans of a namespace have been listed by this process."""
+        """Return whether all open requests and plans of a namespace have been listed by this process."""
         return self._index.is_listed(namespace)
 
     def requeue_namespace(self, scope: str | None) -> None:

@@ -87,11 +87,11 @@ class WatchedObjects(ABC, Generic[T, R]):
 
     @abstractmethod
     def finished_with(self, key: Key) -> bool:
-        """Whether nothing is left to do about an object."""
+        """Return whether nothing is left to do about an object."""
 
     @abstractmethod
     def is_over(self, record: R) -> bool:
-        """Whether an object is known to be final or deleted."""
+        """Return whether an object is known to be final or deleted."""
 
     @abstractmethod
     def _observed(self, new: T, record: R | None) -> None:

@@ -22,6 +22,7 @@ from efrit.controller.store.backlog import rank
 from efrit.controller.store.plan_homes import Home, PlanCount, PlanHomes
 from efrit.controller.store.records import InstanceRecord, PlanRecord, RequestRecord, Work
 from efrit.controller.store.rollouts import Rollouts
+from efrit.controller.store.tombstones import Tombstones
 from efrit.controller.work_queue import WorkQueue
 from efrit.protocol import Stats
 
@@ -56,6 +57,7 @@ class Index:
         """Open requests without an instance, by namespace."""
         self.orphans: dict[Key, Orphan] = {}
         """By the key of the request."""
+        self.tombstones = Tombstones()
         self.homes = PlanHomes()
         self.rollouts = Rollouts(release_digest(config))
         self._listed: set[str | None] = set()

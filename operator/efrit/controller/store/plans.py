@@ -43,6 +43,7 @@ class Plans(WatchedObjects[EfritPlan, PlanRecord]):
         known = record.plan if record is not None else None
         if record is None or record.plan.metadata.uid != new.metadata.uid:
             if known is not None:
+                self._index.tombstones.add(known.metadata.uid, deleted=True)
                 self._keys.pop(known.metadata.uid, None)
             listed_at_start = not self._index.is_listed(new.metadata.namespace)
             self._records[new.key] = PlanRecord(new, listed_at_start=listed_at_start)
@@ -55,6 +56,7 @@ class Plans(WatchedObjects[EfritPlan, PlanRecord]):
 
     def gone(self, key: Key, uid: str) -> None:
         """Forget a plan that does not exist any more; its requests go with it."""
+        self._index.tombstones.add(uid, deleted=True)
         if self.record(key, uid) is not None:
             self.drop(key)
 
@@ -62,6 +64,7 @@ class Plans(WatchedObjects[EfritPlan, PlanRecord]):
         """Forget a plan."""
         record = self._records.pop(key, None)
         if record is not None:
+            self._index.tombstones.add(record.plan.metadata.uid, deleted=False)
             self._file(key)
             self._keys.pop(record.plan.metadata.uid, None)
             self._index.queue.forget(WorkKey(EfritPlan.kind, *key))

@@ -62,6 +62,7 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
 
     def gone(self, key: Key, uid: str) -> None:
         """Take in that the API server does not know this request any more."""
+        self._index.tombstones.add(uid, deleted=True)
         entry = self._index.requests.get(key)
         if entry is not None and entry.request.metadata.uid == uid:
             before = target_of(entry.request), entry.assumed
@@ -79,6 +80,7 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
         """Forget a request with which nothing is left to do."""
         entry = self._index.requests.pop(key, None)
         if entry is not None:
+            self._index.tombstones.add(entry.request.metadata.uid, deleted=entry.gone)
             before = target_of(entry.request), entry.assumed
             self._index.untarget(entry)
             self._index.note_work(*before)
@@ -118,6 +120,7 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
         """Forget a request that another has the name of by now; what a queue has of it is orphaned work."""
         request = entry.request
         target, uid = target_of(request), request.metadata.uid
+        self._index.tombstones.add(uid, deleted=True)
         self._index.untarget(entry)
         self._index.request_keys.pop(uid, None)
         if target is not None and uid in self._index.instances[target].views:

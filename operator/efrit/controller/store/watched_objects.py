@@ -1,6 +1,7 @@
 """The objects of one kind as last seen: what instances, requests and plans have in common.
 
-An object is never replaced by an older version of itself, so that the controller reads its own writes.
+An object is never replaced by an older version of itself, so that the controller reads its own writes; once it is
+forgotten, no older version brings it back.
 """
 
 from __future__ import annotations
@@ -38,6 +39,9 @@ class WatchedObjects(ABC, Generic[T, R]):
             new = self._model.model_validate(obj)
         except ValidationError as error:
             log.error("%s %s cannot be read: %s", self._model.kind, obj.get("metadata", {}).get("name"), error)
+            return
+        final = obj.get("status", {}).get("phase") in FINAL_PHASES
+        if self._index.tombstones.is_late(new.metadata.uid, final=final):
             return
         record = self._records.get(new.key)
         if record is None or record.object is None or not older(new, record.object):

@@ -1,0 +1,138 @@
+"""store/tombstones.py: what the store has forgotten is not brought back by a late version of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from efrit.controller.store import tombstones
+from tests.unit.controller.factory import NAMESPACE, Json, final_status, part_json, plan_json, request_json
+from tests.unit.controller.store.test_store import UID, WORK, World
+from tests.unit.controller.virtual_time import on_virtual_time
+
+APP = (NAMESPACE, "app")
+
+
+def finished() -> World:
+    """A world that has forgotten a request and a plan, both final."""
+    world = World()
+    world.store.requests.observe(request_json(version="30", status=final_status()))
+    world.store.requests.left(request_json(version="30"))
+    world.store.plans.observe(plan_json(version="40", status={"phase": "Succeeded"}))
+    assert world.store.requests.finished_with(WORK)
+    assert world.store.plans.finished_with(APP)
+    world.store.requests.drop(WORK)
+    world.store.plans.drop(APP)
+    return world
+
+
+@on_virtual_time
+async def test_a_final_request_that_is_forgotten_is_not_open_again_by_a_late_version() -> None:
+    world = finished()
+    await world.settle()
+
+    world.store.requests.observe(request_json(version="29", status={"phase": "Running", "instanceName": "alpha"}))
+
+    assert world.store.requests.snapshot(WORK) is None
+    assert ("Request", "work") not in await world.looks()
+
+
+@on_virtual_time
+async def test_a_final_plan_that_is_forgotten_is_not_open_again_by_a_late_version() -> None:
+    world = finished()
+    await world.settle()
+
+    world.store.plans.observe(plan_json(version="39", status={"phase": "Running"}))
+
+    assert world.store.plans.snapshot(APP) is None
+    assert ("Plan", "app") not in await world.looks()
+
+
+@on_virtual_time
+async def test_a_final_request_or_plan_is_known_again_once_it_has_a_time_to_live() -> None:
+    world = finished()
+
+    world.store.requests.observe(request_json(version="50", status=final_status(), ttlSecondsAfterFinished=5))
+    world.store.plans.observe(plan_json(version="51", status={"phase": "Succeeded"}, ttlSecondsAfterFinished=5))
+
+    assert world.store.requests.snapshot(WORK) is not None
+    assert world.store.plans.snapshot(APP) is not None
+
+
+@on_virtual_time
+async def test_a_deleted_request_does_not_come_back_even_by_a_version_that_nobody_has_seen() -> None:
+    world = World()
+    world.store.requests.observe(request_json(version="20"))
+    world.store.requests.gone(WORK, UID)
+    world.store.requests.drop(WORK)
+
+    world.store.requests.observe(request_json(version="25"))
+
+    assert world.store.requests.snapshot(WORK) is None
+
+
+@on_virtual_time
+async def test_a_deleted_plan_does_not_come_back() -> None:
+    world = World()
+    world.store.plans.observe(plan_json(version="30"))
+    world.store.plans.gone(APP, "uid-app")
+
+    world.store.plans.observe(plan_json(version="35"))
+
+    assert world.store.plans.snapshot(APP) is None
+
+
+@on_virtual_time
+async def test_the_deleted_request_of_a_plan_does_not_come_back_to_the_plan() -> None:
+    world = World()
+    world.store.plans.observe(plan_json())
+    world.store.plans.listed(APP, "uid-app", [part_json("one")])
+    world.store.requests.gone((NAMESPACE, "one"), "uid-one")
+
+    world.store.requests.observe(part_json("one", version="21"))
+
+    snapshot = world.store.plans.snapshot(APP)
+    assert snapshot is not None
+    assert snapshot.requests == {}
+
+
+@on_virtual_time
+async def test_an_object_made_anew_under_the_name_is_another() -> None:
+    world = finished()
+
+    world.store.requests.observe(request_json(uid="second", version="60"))
+    world.store.plans.observe(plan_json(uid="second", version="61"))
+
+    assert world.store.requests.open_uids() == {WORK: "second"}
+    assert world.store.plans.open_uids() == {APP: "second"}
+
+
+@pytest.mark.parametrize(("kind", "made"), [("EfritRequest", request_json), ("EfritPlan", plan_json)])
+@on_virtual_time
+async def test_one_whose_name_another_has_taken_does_not_come_back_after_that_one(
+    kind: str, made: Callable[..., Json]
+) -> None:
+    known = World().store.of(kind)
+    known.observe(made("same", uid="first", version="70"))
+    known.observe(made("same", uid="second", version="72"))
+    known.gone((NAMESPACE, "same"), "second")
+    known.drop((NAMESPACE, "same"))
+
+    known.observe(made("same", uid="first", version="71"))
+
+    assert known.open_uids() == {}
+
+
+def test_tombstones_are_bounded_and_a_deletion_outlasts_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tombstones, "MAX_TOMBSTONES", 2)
+    made = tombstones.Tombstones()
+    made.add("a", deleted=True)
+    made.add("b", deleted=False)
+    made.add("a", deleted=False)
+    made.add("c", deleted=False)
+
+    late = [uid for uid in "abc" if made.is_late(uid, final=False)]
+    assert late == ["a", "c"]
+    assert made.is_late("a", final=True)
+    assert not made.is_late("c", final=True)

@@ -34,7 +34,11 @@ class Handovers:
 
     def submit_ended(self, instance: Key, request: Key, uid: str) -> None:
         """Record that the call is over, and that what it left on the queue is remembered."""
-        self._index.instances[instance].submitting -= 1
+        target = self._index.instances[instance]
+        target.submitting -= 1
+        if target.instance is None:
+            # Only this kept its record.
+            self._index.requeue_instance(instance)
         entry = self._index.requests.get(request)
         if entry is not None and entry.request.metadata.uid == uid:
             entry.submitting = False

@@ -147,7 +147,7 @@ class InstanceRecord(Record[EfritInstance | None]):
     def empty(self) -> bool:
         """Whether nothing is left to remember."""
         parts = (self.instance, self.statefulset, self.pod, self.claims, self.views, self.open_requests)
-        return not any(parts) and self.bridge.pod_uid is None
+        return not any(parts) and self.bridge.pod_uid is None and not self.submitting
 
 
 @dataclass(slots=True)

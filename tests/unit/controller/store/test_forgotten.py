@@ -86,6 +86,28 @@ async def test_a_deleted_request_is_forgotten_when_the_instance_that_ran_it_is_g
 
 
 @on_virtual_time
+async def test_an_instance_that_is_gone_is_forgotten_once_its_last_hand_over_has_ended() -> None:
+    world = World()
+    world.store.instances.observe(instance_json())
+    known = world.store.instances.snapshot(ALPHA)
+    assert known is not None
+    opened = {"handover": {"state": "Open", "id": known.handover_id}}
+    world.store.instances.observe(instance_json(version="11", status=opened))
+    world.store.requests.observe(request_json())
+    assert world.store.handovers.submit_begins(ALPHA, WORK, UID, known.handover_id)
+    world.store.requests.gone(WORK, UID)
+    world.store.instances.gone(ALPHA, "uid-alpha")
+    await world.settle()
+    world.store.instances.drop(ALPHA)
+
+    world.store.handovers.submit_ended(ALPHA, WORK, UID)
+
+    assert ("Instance", "alpha") in await world.looks()
+    world.store.instances.drop(ALPHA)
+    assert world.store.instances.keys() == []
+
+
+@on_virtual_time
 async def test_an_open_request_keeps_what_a_bridge_said_of_it_when_its_instance_is_gone() -> None:
     world = World()
     world.store.instances.observe(instance_json())

@@ -65,6 +65,21 @@ async def test_an_instance_is_not_closed_while_a_request_is_being_handed_over() 
     assert store.handovers.close_begins(ALPHA)
 
 
+async def test_a_hand_over_that_outlasts_its_request_and_its_instance_is_not_counted_for_the_next_one() -> None:
+    store = open_store()
+    store.handovers.submit_begins(ALPHA, WORK, UID, handover_id(store))
+    store.requests.gone(WORK, UID)
+    store.instances.gone(ALPHA, "uid-alpha")
+    store.instances.drop(ALPHA)
+
+    store.handovers.submit_ended(ALPHA, WORK, UID)
+    store.instances.observe(instance_json(uid="another", version="30"))
+
+    snapshot = store.instances.snapshot(ALPHA)
+    assert snapshot is not None
+    assert snapshot.unfinished == 0
+
+
 def test_an_instance_is_not_closed_before_a_request_that_it_may_have_is_marked() -> None:
     store = open_store()
     store.handovers.handed_over(ALPHA, WORK, UID)

@@ -33,8 +33,9 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
         if entry.deleted_uid == new.metadata.uid and new.metadata.deletion_timestamp is None:
             return
         known = entry.instance
-        replaced = known is not None and known.metadata.uid != new.metadata.uid
-        entry.object = new
+        # The deletion of the one before may have been seen already.
+        replaced = entry.newest_uid not in (None, new.metadata.uid)
+        entry.object, entry.newest_uid = new, new.metadata.uid
         if known is None or replaced:
             entry.handover_paused = False
         if replaced:

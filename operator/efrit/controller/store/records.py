@@ -73,6 +73,8 @@ class InstanceRecord(Record[EfritInstance | None]):
     work_ended: datetime | None = None
     """When its last open request or plan ended; None while it has one, or none was seen yet."""
     handover_paused: bool = False
+    newest_uid: str | None = None
+    """UID of the newest EfritInstance of the name, though it is gone."""
     deleted_uid: str | None = None
     """UID of the EfritInstance that this process has deleted: what the watch still reports of it is late."""
     applied_generation: int = 0

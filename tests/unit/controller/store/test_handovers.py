@@ -128,9 +128,12 @@ def test_a_closed_instance_speaks_for_all_requests_listed_at_the_start() -> None
     assert (snapshot.listed_at_start, snapshot.target.closed_before) == (True, True)
 
 
-def test_an_instance_made_anew_under_its_name_is_not_closed_by_the_record_of_the_former() -> None:
+@pytest.mark.parametrize("deletion_seen", [False, True])
+def test_an_instance_made_anew_under_its_name_is_not_closed_by_the_record_of_the_former(deletion_seen: bool) -> None:
     store = new_store(handover={"state": "Closed"})
     before = handover_id(store)
+    if deletion_seen:
+        store.instances.gone(ALPHA, "uid-alpha")
 
     store.instances.observe(instance_json(uid="another", version="11"))
 

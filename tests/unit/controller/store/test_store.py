@@ -218,12 +218,17 @@ async def test_news_of_an_earlier_request_of_the_name_are_ignored() -> None:
     assert not world.store.requests.must_verify(WORK)
 
 
+@pytest.mark.parametrize("deletion_seen", [False, True])
 @on_virtual_time
-async def test_an_instance_made_anew_under_its_name_forgets_its_refusal() -> None:
+async def test_an_instance_made_anew_under_its_name_forgets_its_refusal(deletion_seen: bool) -> None:
     world = World()
     world.store.instances.observe(instance_json(uid="first"))
+    world.store.children.observe_pod(child())
     world.store.instances.refused(ALPHA, 1, "exceeded quota")
     world.store.instances.explained(ALPHA, "some problem")
+    if deletion_seen:
+        world.store.instances.gone(ALPHA, "first")
+        world.store.instances.drop(ALPHA)
 
     world.store.instances.observe(instance_json(uid="second", version="11"))
 

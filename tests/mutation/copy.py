@@ -17,6 +17,7 @@ from tests.cluster.paths import REPOSITORY
 from tests.mutation.mutant import Mutant
 
 ERT = "ert:"
+LISP_TESTS = "images/emacs/test/run"
 TIMEOUT_SECONDS = 300
 
 
@@ -25,6 +26,7 @@ class Copy:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._compiled: list[str] = []
         listed = ["git", "-C", str(REPOSITORY), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
         for name in subprocess.run(listed, check=True, capture_output=True).stdout.decode().split("\0"):
             source = REPOSITORY / name
@@ -54,6 +56,8 @@ class Copy:
     @contextmanager
     def without(self, mutant: Mutant) -> Iterator[None]:
         """The copy without that step, whole again afterwards."""
+        if any(test.startswith(ERT) for test in mutant.tests):
+            self._compiled = ["--compiled", str(self._compile_lisp())]
         path = self.root / mutant.file
         whole = path.read_text()
         replace_text(path, mutant.apply(whole))
@@ -75,10 +79,19 @@ class Copy:
         python = tuple(each for each in tests if not each.startswith(ERT))
         if python:
             failed += self._pytest(python)
-        for each in tests:
-            if each.startswith(ERT):
-                failed += self._ert(each.removeprefix(ERT))
+        ert = tuple(each.removeprefix(ERT) for each in tests if each.startswith(ERT))
+        if ert:
+            failed += self._ert(ert)
         return tuple(failed)
+
+    def _compile_lisp(self) -> Path:
+        """Return where the untouched Lisp is compiled, once: a mutant then compiles what it may reach."""
+        compiled = self.root / ".venv" / "lisp"
+        if not compiled.is_dir():
+            with TemporaryDirectory() as part:
+                self._run([LISP_TESTS, "--compile", part]).check_returncode()
+                shutil.copytree(part, compiled)
+        return compiled
 
     def _pytest(self, tests: tuple[str, ...]) -> list[str]:
         flags = ["-q", "-x", "--no-header", "--tb=no", "-p", "no:cacheprovider", "-rfE"]
@@ -88,8 +101,9 @@ class Copy:
             raise RuntimeError(f"pytest {' '.join(tests)} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
         return found
 
-    def _ert(self, selector: str) -> list[str]:
-        done = self._run(["images/emacs/test/run", "--", selector])
+    def _ert(self, tests: tuple[str, ...]) -> list[str]:
+        selector = f"(member {' '.join(tests)})"
+        done = self._run([LISP_TESTS, *self._compiled, "--", selector])
         found = re.findall(r"^   FAILED +\d+/\d+ +(\S+)", done.stdout + done.stderr, re.MULTILINE)
         if "Ran 0 tests" in done.stdout + done.stderr or (done.returncode != 0) != bool(found):
             raise RuntimeError(f"ert {selector} ended with {done.returncode}:\n{done.stdout}{done.stderr}")

@@ -19,6 +19,8 @@
 (require 'efrit-settings)
 (require 'efrit-print)
 
+(declare-function efrit-session-wake "efrit-session-scheduler" ())
+
 (cl-defstruct (efrit-session (:constructor efrit-session-make))
   "The work on one request of a session.
 KIND is `chat' or `command'; CLAIM nil for work that came from no file.  BUDGET

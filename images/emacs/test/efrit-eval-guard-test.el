@@ -8,6 +8,8 @@
 (require 'efrit-test-daemon)
 (require 'efrit-eval-guard)
 (require 'efrit-eval-backtrace)
+(require 'efrit-queue-claim)
+(require 'efrit-session-state)
 
 (defconst efrit-guard-test--everything
   "(mapatoms (lambda (symbol)

@@ -9,6 +9,7 @@
 ;;; Code:
 
 (require 'efrit-test-daemon)
+(require 'efrit-eval-watchdog)
 
 (defconst efrit-interrupt-test--busy
   '("(while t)"

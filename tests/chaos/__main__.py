@@ -17,7 +17,7 @@ from pathlib import Path
 from tests.chaos import soak
 from tests.chaos.tiers import TIERS
 from tests.support.faults.generators.light import FIXED
-from tests.support.faults.run import play
+from tests.support.faults.run import execute
 from tests.support.faults.schedule import Theme
 from tests.support.faults.timeline import report
 
@@ -53,7 +53,7 @@ def main(words: list[str]) -> int:
         case "replay":
             return _replay(chosen)
         case "plan":
-            print(TIERS[chosen.tier].make(chosen.seed).describe())
+            print(TIERS[chosen.tier].generate(chosen.seed).describe())
         case "runner":
             soak.runner(chosen.tier, chosen.out)
     return 0
@@ -62,7 +62,7 @@ def main(words: list[str]) -> int:
 def _soak(chosen: argparse.Namespace) -> int:
     order = iter(FIXED) if chosen.fixed else soak.seeds(chosen.first)
     if chosen.theme is not None:
-        order = (seed for seed in order if TIERS[chosen.tier].make(seed).theme is chosen.theme)
+        order = (seed for seed in order if TIERS[chosen.tier].generate(seed).theme is chosen.theme)
     return soak.soak(
         order,
         tier=chosen.tier,
@@ -77,11 +77,11 @@ def _soak(chosen: argparse.Namespace) -> int:
 
 def _replay(chosen: argparse.Namespace) -> int:
     tier = TIERS[chosen.tier]
-    plan = tier.make(chosen.seed)
-    print(plan.describe(), flush=True)
-    with tier.ground() as ground:
+    schedule = tier.generate(chosen.seed)
+    print(schedule.describe(), flush=True)
+    with tier.cluster() as cluster:
         for time in range(1, chosen.times + 1):
-            verdict = play(tier.stage(ground, plan), chosen.out / f"seed-{plan.seed}")
+            verdict = execute(tier.run(cluster, schedule), chosen.out / f"seed-{schedule.seed}")
             print(f"time {time}: {len(verdict.violations)} violations", flush=True)
             if verdict.violations:
                 break

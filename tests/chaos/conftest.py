@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.proxied_cluster import Stage
+from tests.chaos.proxied_cluster import ProxiedCluster
 from tests.cluster.control_plane import ControlPlane
 from tests.support.fixtures import audit_log, kube, lisp, plane
 from tests.support.kube import Kube
@@ -37,50 +37,50 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))
 
 
-class Stages:
+class ClusterPool:
     """Lends out one stage as long as it is whole."""
 
     def __init__(self, plane: ControlPlane, kube: Kube, audit_log: Path, lisp: Path) -> None:
         self._of = plane, kube, audit_log, lisp
-        self._stage: Stage | None = None
+        self._cluster: ProxiedCluster | None = None
 
-    def whole(self) -> Stage:
-        if self._stage is None:
-            self._stage = Stage(*self._of)
-            self._stage.open()
-        return self._stage
+    def get(self) -> ProxiedCluster:
+        if self._cluster is None:
+            self._cluster = ProxiedCluster(*self._of)
+            self._cluster.open()
+        return self._cluster
 
     def discard(self) -> None:
-        if self._stage is not None:
-            stage, self._stage = self._stage, None
-            stage.close()
+        if self._cluster is not None:
+            cluster, self._cluster = self._cluster, None
+            cluster.close()
 
 
 @pytest.fixture(scope="module")
-def stages(plane: ControlPlane, kube: Kube, audit_log: Path, lisp: Path) -> Iterator[Stages]:
-    lent = Stages(plane, kube, audit_log, lisp)
+def clusters(plane: ControlPlane, kube: Kube, audit_log: Path, lisp: Path) -> Iterator[ClusterPool]:
+    pool = ClusterPool(plane, kube, audit_log, lisp)
     try:
-        yield lent
+        yield pool
     finally:
-        lent.discard()
+        pool.discard()
 
 
 @pytest.fixture
-def stage(stages: Stages, request: pytest.FixtureRequest) -> Iterator[Stage]:
+def cluster(clusters: ClusterPool, request: pytest.FixtureRequest) -> Iterator[ProxiedCluster]:
     """A stage with a leading controller and ready instances, shared with the plans before."""
-    lent = stages.whole()
+    lent = clusters.get()
     lent.until_leading()
     lent.until_watching()
     yield lent
     lent.proxy.heal()
     if request.node.stash.get(FAILED, True):
-        stages.discard()
+        clusters.discard()
 
 
 @pytest.fixture
-def empty_stage(plane: ControlPlane, kube: Kube, audit_log: Path, lisp: Path) -> Iterator[Stage]:
+def new_cluster(plane: ControlPlane, kube: Kube, audit_log: Path, lisp: Path) -> Iterator[ProxiedCluster]:
     """A stage of the test's own, its controller not started yet."""
-    made = Stage(plane, kube, audit_log, lisp)
+    made = ProxiedCluster(plane, kube, audit_log, lisp)
     try:
         yield made
     finally:

@@ -8,14 +8,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
-from tests.chaos.proxied_cluster import ONE, Stage
+from tests.chaos.proxied_cluster import ONE, ProxiedCluster
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.processes import Daemon
 from tests.support.kube import until
 
 WAITING = 10
 
-Absence = Callable[[ControlPlane], AbstractContextManager[None]]
+Outage = Callable[[ControlPlane], AbstractContextManager[None]]
 
 
 @contextmanager
@@ -39,7 +39,7 @@ def _stopped(daemon: Daemon) -> Iterator[None]:
         os.kill(pid, signal.SIGCONT)
 
 
-ABSENCES: dict[str, Absence] = {
+OUTAGES: dict[str, Outage] = {
     "kube-apiserver-killed": lambda plane: _killed(plane, plane.apiserver),
     "kube-apiserver-stopped": lambda plane: _stopped(plane.apiserver),
     "etcd-killed": lambda plane: _killed(plane, plane.etcd),
@@ -47,25 +47,25 @@ ABSENCES: dict[str, Absence] = {
 }
 
 
-def work_through(stage: Stage, plane: ControlPlane, absence: Absence, seconds: float) -> float:
+def drain_during_outage(cluster: ProxiedCluster, plane: ControlPlane, outage: Outage, seconds: float) -> float:
     """Have work done while nobody can be told of it; return the seconds from the return to the last end."""
-    stage.ask("gate", stage.gate("gate"))
-    stage.until_runs("gate")
-    waiting = [stage.ask(f"waiting{number}") for number in range(WAITING)]
-    stage.until(lambda: all(map(stage.on_queue, waiting)), "the work is not on the queue")
-    responses = stage.site.node.pod(ONE).queue / "responses"
-    with absence(plane):
+    cluster.submit("gate", cluster.gated_form("gate"))
+    cluster.until_running("gate")
+    waiting = [cluster.submit(f"waiting{number}") for number in range(WAITING)]
+    cluster.until(lambda: all(map(cluster.on_queue, waiting)), "the work is not on the queue")
+    responses = cluster.site.node.pod(ONE).queue / "responses"
+    with outage(plane):
         over = time.monotonic() + seconds
-        stage.open_gate("gate")
+        cluster.open_gate("gate")
         until(lambda: len(list(responses.iterdir())) == WAITING + 1, "the queue is not drained", 60)
 
         def over_now() -> bool:
-            stage.revive()
+            cluster.restart_if_ended()
             return time.monotonic() > over
 
         # An absence is a length of time: there is nothing else to wait for.
         until(over_now, "time stands still", seconds + 60)
-    back = stage.now()
-    stage.ask("afterwards")
-    stage.examine()
-    return max(each.at for each in stage.recorder.final.values()) - back
+    back = cluster.now()
+    cluster.submit("afterwards")
+    cluster.check_history()
+    return max(each.at for each in cluster.recorder.final.values()) - back

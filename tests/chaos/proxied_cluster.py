@@ -1,7 +1,7 @@
-"""A controller behind the proxy, its instances, and who watches from outside: where the deterministic plans play.
+"""A controller behind the API proxy, its instances, and a recorder: where the deterministic fault tests run.
 
-One stage serves many plans, one after the other. A plan asks for work through `ask`, arms faults at `proxy`, and ends
-with `examine`, which waits until everything asked for so far is over and holds it against the invariants.
+One cluster serves many tests, one after the other. A test creates work by `submit`, arms faults at `proxy` and ends
+with `check_history`, which waits until every request is final and checks the history against the invariants.
 """
 
 from __future__ import annotations
@@ -13,9 +13,18 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tests.cluster.control_plane import ControlPlane
-from tests.support.faults.api_proxy.proxy import Armed, Proxy
-from tests.support.faults.history import Answer, Digest, End, History, Loss, QueueFile, Ran, Submitted
-from tests.support.faults.recorder import Recorder
+from tests.support.faults.api_proxy.proxy import ArmedFault, Proxy
+from tests.support.faults.history import (
+    Answer,
+    Digest,
+    Execution,
+    ExpectedEnd,
+    History,
+    Loss,
+    QueueFile,
+    SubmittedRequest,
+)
+from tests.support.faults.recorder import RequestRecorder
 from tests.support.faults.request_invariants import OPEN_AREAS, violations
 from tests.support.kube import Json, Kube, until
 from tests.support.site import Site
@@ -26,15 +35,15 @@ ONE = "one"
 """The instance most work goes to: its queue is on a claim, and it has the label team=a."""
 EPHEMERAL = "eph"
 """An instance whose queue goes with its pod."""
-ASLEEP = "asleep"
+SUSPENDED = "suspended"
 """A suspended instance."""
 CLAIMLESS: Json = {"queue": {"ephemeral": True}, "workspace": {"ephemeral": True}}
 WATCHED = ("efritinstances", "efritrequests", "pods", "statefulsets", "persistentvolumeclaims")
-PATIENCE_SECONDS = 60.0
+RECOVERY_SECONDS = 60.0
 SETTINGS = {"EFRIT_SWEEP_SECONDS": "1"}
 
 
-class Stage:
+class ProxiedCluster:
     """Close it in every case: it has processes."""
 
     def __init__(self, plane: ControlPlane, kube: Kube, audit_log: Path, lisp: Path) -> None:
@@ -43,18 +52,18 @@ class Stage:
         self.kube, self.namespace = kube, self.site.namespace
         self.proxy = Proxy(plane)
         self.proxy.start()
-        self.recorder = Recorder(plane, self.namespace, self.now)
-        self.asked: list[Submitted] = []
+        self.recorder = RequestRecorder(plane, self.namespace, self.now)
+        self.submitted: list[SubmittedRequest] = []
         self.losses: list[Loss] = []
         self.restarts = 0
         self.before_instances = ""
         """Version of the world before there was an instance."""
-        self.when_struck: Callable[[Armed], None] | None = None
-        """Called by `struck`, once what it waits for has happened."""
+        self.on_injected: Callable[[ArmedFault], None] | None = None
+        """Called by `wait_injected` once the fault was injected."""
         self._settings: dict[str, str] = {}
         try:
             self.operator = self.site.operator(server=self.proxy.url)
-            self.proxy.victim = self.operator.kill
+            self.proxy.kill_controller = self.operator.kill
             self.recorder.start()
         except BaseException:
             self.close()
@@ -74,16 +83,16 @@ class Stage:
         )
         self.site.instance(ONE, labels={"team": "a"}, ready=False)
         self.site.instance(EPHEMERAL, ready=False, **CLAIMLESS)
-        self.site.instance(ASLEEP, ready=False, operatingMode="Suspended", **CLAIMLESS)
+        self.site.instance(SUSPENDED, ready=False, operatingMode="Suspended", **CLAIMLESS)
         self.until(lambda: all(map(self._is_ready, (ONE, EPHEMERAL))), "the first instances are not ready", 90)
-        self.until(lambda: self.site.condition(ASLEEP, "Suspended").get("status") == "True", "it does not sleep")
+        self.until(lambda: self.site.condition(SUSPENDED, "Suspended").get("status") == "True", "it does not sleep")
 
     def close(self) -> None:
         for end in (self.proxy.close, self.recorder.close, self.site.close):
             end()
 
     def now(self) -> float:
-        """Seconds since the stage was set."""
+        """Return the seconds since the cluster was made."""
         return time.time() - self.began
 
     # The controller
@@ -92,7 +101,7 @@ class Stage:
         """Wait as `until` does, and start a controller that has ended again, as the kubelet does."""
 
         def look() -> T | None:
-            self.revive()
+            self.restart_if_ended()
             return found()
 
         return self.wait(look, what, seconds)
@@ -101,7 +110,7 @@ class Stage:
         """Wait as `until` does, and leave a controller that has ended as it is."""
         return until(found, lambda: f"{what if isinstance(what, str) else what()}\n{self.logs()}", seconds)
 
-    def revive(self) -> None:
+    def restart_if_ended(self) -> None:
         """Start the controller if it is not running."""
         if self.operator.ended:
             self.restarts += 1
@@ -115,72 +124,72 @@ class Stage:
         """Wait until every watch is open: what happens before is told by a list, as no event of its own."""
         self.until(lambda: all(map(self.proxy.watching, WATCHED)), "it does not watch everything")
 
-    def struck(self, armed: Armed, seconds: float = 60) -> None:
+    def wait_injected(self, armed: ArmedFault, seconds: float = 60) -> None:
         """Wait until a fault has befallen something."""
-        self.until(armed.struck.is_set, lambda: f"nothing was hit by {armed.fault}", seconds)
-        if self.when_struck is not None:
-            self.when_struck(armed)
+        self.until(armed.injected.is_set, lambda: f"nothing was hit by {armed.fault}", seconds)
+        if self.on_injected is not None:
+            self.on_injected(armed)
 
     # Work
 
-    def ask(
+    def submit(
         self,
-        word: str,
+        name: str,
         content: str = "",
         *,
         to: str | None = ONE,
-        ends: tuple[End, ...] = (),
+        ends: tuple[ExpectedEnd, ...] = (),
         deleted: bool = False,
         **spec: Any,
-    ) -> Submitted:
-        """Create a request that counts `word` and, unless told otherwise, ends with it as its result."""
+    ) -> SubmittedRequest:
+        """Create a request that counts `name` and, unless told otherwise, ends with it as its result."""
         attempts = int(spec.get("maxAttempts", 1))
         at = self.now()
-        self.site.ask(content or self.site.count(word), word, to=to, **spec)
-        uid = self.kube.get("efritrequests", self.namespace, word)["metadata"]["uid"]
-        wanted = ends or (succeeded(word),)
-        asked = Submitted(self.namespace, word, uid, at, word, (to or ONE,), wanted, attempts, deleted)
-        self.asked.append(asked)
-        return asked
+        self.site.ask(content or self.site.count(name), name, to=to, **spec)
+        uid = self.kube.get("efritrequests", self.namespace, name)["metadata"]["uid"]
+        wanted = ends or (succeeded(name),)
+        request = SubmittedRequest(self.namespace, name, uid, at, name, (to or ONE,), wanted, attempts, deleted)
+        self.submitted.append(request)
+        return request
 
-    def gate(self, word: str) -> str:
-        """Return Lisp that counts, then waits for its gate to be opened, and returns the word."""
-        wait = f'(while (not (file-exists-p "{word}.go")) (sleep-for 0.02))'
-        return f'(progn (write-region "{word}\\n" nil "counter" t 0) {wait} "{word}")'
+    def gated_form(self, name: str) -> str:
+        """Return Lisp that counts, then waits for its gate to be opened, and returns the name."""
+        wait = f'(while (not (file-exists-p "{name}.go")) (sleep-for 0.02))'
+        return f'(progn (write-region "{name}\\n" nil "counter" t 0) {wait} "{name}")'
 
-    def open_gate(self, word: str, instance: str = ONE) -> None:
-        (self.site.node.pod(instance).workspace / f"{word}.go").touch()
+    def open_gate(self, name: str, instance: str = ONE) -> None:
+        (self.site.node.pod(instance).workspace / f"{name}.go").touch()
 
-    def until_runs(self, word: str, instance: str = ONE) -> None:
-        self.until(lambda: word in self.site.counted(instance), f"{word} does not start")
+    def until_running(self, name: str, instance: str = ONE) -> None:
+        self.until(lambda: name in self.site.counted(instance), f"{name} does not start")
 
-    def on_queue(self, asked: Submitted, instance: str = ONE) -> bool:
+    def on_queue(self, request: SubmittedRequest, instance: str = ONE) -> bool:
         """Whether the queue of an instance has a request that is not archived."""
         queue = self.site.node.pod(instance).queue
-        return any((queue / area / f"req_{asked.uid}.json").exists() for area in ("requests", "processing"))
+        return any((queue / area / f"req_{request.uid}.json").exists() for area in ("requests", "processing"))
 
-    def status(self, asked: Submitted) -> Json:
+    def status(self, request: SubmittedRequest) -> Json:
         """Return the newest status the recorder has seen."""
-        version = self.recorder.latest.get(asked.uid)
+        version = self.recorder.latest.get(request.uid)
         return dict(version.status) if version else {}
 
-    def ended(self, asked: Submitted, seconds: float = PATIENCE_SECONDS) -> Json:
+    def wait_final(self, request: SubmittedRequest, seconds: float = RECOVERY_SECONDS) -> Json:
         """Wait for the end of a request and return its final status."""
         self.until(
-            lambda: asked.uid in self.recorder.final,
-            lambda: f"{asked.name} does not end: {self.status(asked)}",
+            lambda: request.uid in self.recorder.final,
+            lambda: f"{request.name} does not end: {self.status(request)}",
             seconds,
         )
-        return dict(self.recorder.final[asked.uid].status)
+        return dict(self.recorder.final[request.uid].status)
 
     # The end
 
-    def examine(self) -> None:
+    def check_history(self) -> None:
         """Wait until all is over and tidy, then hold the history against the invariants."""
         quiet = self.now()
-        for asked in self.asked:
-            if not asked.deleted:
-                self.ended(asked)
+        for request in self.submitted:
+            if not request.deleted:
+                self.wait_final(request)
         files: list[QueueFile] = []
 
         def tidy() -> bool:
@@ -214,29 +223,29 @@ class Stage:
         """Return everything seen so far."""
         ran, answers = [], []
         for name, queue in self._queues():
-            ran += [Ran(self.namespace, name, word) for word in self.site.counted(name)]
+            ran += [Execution(self.namespace, name, name) for name in self.site.counted(name)]
             for each in sorted((queue / "archive").glob("resp_*.json")):
                 response = json.loads(each.read_text())
                 answers.append(Answer(self.namespace, name, _identity(queue), "archive", response["id"], response))
         return History(
-            submitted=tuple(self.asked),
+            submitted=tuple(self.submitted),
             versions=self.recorder.versions,
             ran=tuple(ran),
             files=tuple(files),
             answers=tuple(answers),
             losses=tuple(self.losses),
-            gaps=self.recorder.gaps,
-            quiet_at=quiet,
+            watch_gaps=self.recorder.watch_gaps,
+            healed_at=quiet,
             ended_at=self.now(),
-            patience=PATIENCE_SECONDS,
+            recovery_seconds=RECOVERY_SECONDS,
         )
 
     def logs(self) -> str:
         """What went through the proxy last, and the ends of all logs."""
         calls = [
-            f"{each.time - self.began:7.2f} {each.target} {each.status or ''} {each.fate}"
+            f"{each.time - self.began:7.2f} {each.target} {each.status or ''} {each.effect}"
             for each in self.proxy.calls[-60:]
-            if each.target.writes or each.fate
+            if each.target.writes or each.effect
         ]
         return "\n".join(["== through the proxy", *calls, self.site.logs()])
 
@@ -245,16 +254,16 @@ def _identity(queue: Path) -> str:
     return (queue / "identity").read_text().strip()
 
 
-def printed(text: str) -> Digest:
+def printed_digest(text: str) -> Digest:
     """Return the digest of a string as Emacs prints it."""
     return Digest.of(f'"{text}"')
 
 
-def succeeded(word: str) -> End:
+def succeeded(name: str) -> ExpectedEnd:
     """Return the ordinary end: it ran once and returned its word."""
-    return End("Succeeded", printed(word), (1,))
+    return ExpectedEnd("Succeeded", printed_digest(name), (1,))
 
 
-def unbegun(reason: str) -> End:
+def never_ran(reason: str) -> ExpectedEnd:
     """Return the end of what never ran."""
-    return End(reason, None, (0,))
+    return ExpectedEnd(reason, None, (0,))

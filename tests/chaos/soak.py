@@ -26,9 +26,9 @@ from typing import Any
 
 from tests.chaos.tiers import TIERS
 from tests.cluster.paths import REPOSITORY
-from tests.support.faults.run import play
+from tests.support.faults.run import execute
 
-SEEDS_PER_GROUND = 40
+SEEDS_PER_CLUSTER = 40
 """What a control plane is used for before a new one is made: its store grows with every run."""
 
 
@@ -63,18 +63,20 @@ def seeds(first: int | None) -> Iterator[int]:
     return count(first if first is not None else 100 * (1 + secrets.randbelow(10**6)))
 
 
-def one(tier: str, ground: Any, seed: int, out: Path) -> Result:
+def one(tier: str, cluster: Any, seed: int, out: Path) -> Result:
     """Play one seed and return what came of it."""
-    plan, began = TIERS[tier].make(seed), time.monotonic()
+    schedule, began = TIERS[tier].generate(seed), time.monotonic()
     try:
-        verdict = play(TIERS[tier].stage(ground, plan), out / f"seed-{seed}")
+        verdict = execute(TIERS[tier].run(cluster, schedule), out / f"seed-{seed}")
     except Exception:  # noqa: BLE001 - told as it is
         seconds = time.monotonic() - began
-        return Result(seed, plan.theme.value, len(plan.work), seconds=seconds, error=traceback.format_exc())
+        return Result(
+            seed, schedule.theme.value, len(schedule.requests), seconds=seconds, error=traceback.format_exc()
+        )
     history = verdict.history
     return Result(
         seed,
-        plan.theme.value,
+        schedule.theme.value,
         len(history.submitted),
         dict(history.hits),
         time.monotonic() - began,
@@ -87,12 +89,12 @@ def runner(tier: str, out: Path) -> None:
     """Read seeds from standard input, write a line of JSON for each to standard output."""
     lines = sys.stdin
     while True:
-        with TIERS[tier].ground() as ground:
-            for _ in range(SEEDS_PER_GROUND):
+        with TIERS[tier].cluster() as cluster:
+            for _ in range(SEEDS_PER_CLUSTER):
                 line = lines.readline()
                 if not line:
                     return
-                result = one(tier, ground, int(line), out)
+                result = one(tier, cluster, int(line), out)
                 print(json.dumps(asdict(result)), flush=True)
                 if result.error:
                     break
@@ -106,7 +108,7 @@ class Runner:
         self._out = out
         self._child: subprocess.Popen[str] | None = None
 
-    def play(self, seed: int) -> Result:
+    def execute(self, seed: int) -> Result:
         if self._child is None or self._child.poll() is not None:
             self._start()
         child = self._child
@@ -188,7 +190,7 @@ def soak(
         mine = Runner(tier, out)
         try:
             while (seed := next_seed()) is not None:
-                results.put(mine.play(seed))
+                results.put(mine.execute(seed))
         finally:
             mine.close()
 

@@ -5,35 +5,37 @@ from __future__ import annotations
 import pytest
 
 from tests.chaos.effort import EVERYTHING
-from tests.chaos.proxied_cluster import CLAIMLESS, Stage
-from tests.chaos.write_faults import PLANNED, SCENES, chosen, kind_of
-from tests.support.faults.api_proxy.proxy import Fate
+from tests.chaos.proxied_cluster import CLAIMLESS, ProxiedCluster
+from tests.chaos.write_faults import PLANNED, SCENARIOS, chosen, kind_of
+from tests.support.faults.api_proxy.proxy import Effect
 
 HELD_SECONDS = 0.7
 
 
-@pytest.mark.parametrize(("name", "fate"), chosen(EVERYTHING))
-def test_a_write_takes_effect_whatever_befalls_it(stage: Stage, name: str, fate: Fate) -> None:
-    scene = SCENES[name]
-    scene.play(stage, f"{name}-{fate}", stage.proxy.arm, scene.write.fault(fate, seconds=HELD_SECONDS))
-    stage.proxy.heal()
-    stage.examine()
+@pytest.mark.parametrize(("name", "effect"), chosen(EVERYTHING))
+def test_a_write_takes_effect_whatever_befalls_it(cluster: ProxiedCluster, name: str, effect: Effect) -> None:
+    scenario = SCENARIOS[name]
+    scenario.run(cluster, f"{name}-{effect}", cluster.proxy.arm, scenario.write.fault(effect, seconds=HELD_SECONDS))
+    cluster.proxy.heal()
+    cluster.check_history()
 
 
 @pytest.mark.timeout(300)
-def test_every_write_a_controller_makes_has_a_plan(empty_stage: Stage) -> None:
+def test_every_write_a_controller_makes_has_a_plan(new_cluster: ProxiedCluster) -> None:
     """A tour through all it does: what shows up here and not in PLANNED is a write nobody thought of."""
-    empty_stage.open()
+    new_cluster.open()
     idle = {"deleteAfterSeconds": 10}
-    empty_stage.site.instance("idle", ready=False, operatingMode="Suspended", idle=idle, **CLAIMLESS)
-    for name, scene in SCENES.items():
+    new_cluster.site.instance("idle", ready=False, operatingMode="Suspended", idle=idle, **CLAIMLESS)
+    for name, scenario in SCENARIOS.items():
         # Held for no time at all: a fault that does nothing but tell that its write was made.
-        scene.play(empty_stage, f"tour-{name}", empty_stage.proxy.arm, scene.write.fault(Fate.DELAYED, seconds=0))
-    empty_stage.kube.delete("pods", empty_stage.namespace, "efrit-one-0")
-    empty_stage.until(
-        lambda: empty_stage.kube.find("efritinstances", empty_stage.namespace, "idle") is None, "it is not deleted"
+        scenario.run(
+            new_cluster, f"tour-{name}", new_cluster.proxy.arm, scenario.write.fault(Effect.DELAYED, seconds=0)
+        )
+    new_cluster.kube.delete("pods", new_cluster.namespace, "efrit-one-0")
+    new_cluster.until(
+        lambda: new_cluster.kube.find("efritinstances", new_cluster.namespace, "idle") is None, "it is not deleted"
     )
-    empty_stage.examine()
-    empty_stage.operator.stop()
-    seen = {kind_of(call) for call in empty_stage.proxy.calls if call.target.writes and (call.status or 500) < 300}
+    new_cluster.check_history()
+    new_cluster.operator.stop()
+    seen = {kind_of(call) for call in new_cluster.proxy.calls if call.target.writes and (call.status or 500) < 300}
     assert seen == PLANNED

@@ -6,42 +6,42 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.chaos.proxied_cluster import EPHEMERAL, ONE, Stage, succeeded, unbegun
-from tests.support.faults.api_proxy.proxy import Fate, Fault
+from tests.chaos.proxied_cluster import EPHEMERAL, ONE, ProxiedCluster, never_ran, succeeded
+from tests.support.faults.api_proxy.proxy import Effect, Fault
 from tests.support.faults.api_proxy.rules import final_status
-from tests.support.faults.history import End, Submitted
+from tests.support.faults.history import ExpectedEnd, SubmittedRequest
 
 HELD_SECONDS = 0.5
 
-Moment = Callable[[Stage, Submitted, str], None]
+Moment = Callable[[ProxiedCluster, SubmittedRequest, str], None]
 """Waits for the moment at which the cancel comes; gets the instance."""
 
 
-def _at_once(stage: Stage, asked: Submitted, to: str) -> None:
-    del stage, asked, to
+def _at_once(cluster: ProxiedCluster, request: SubmittedRequest, to: str) -> None:
+    del cluster, request, to
 
 
-def _on_the_queue(stage: Stage, asked: Submitted, to: str) -> None:
-    stage.until(lambda: stage.on_queue(asked, to), f"{asked.name} is not on the queue")
+def _on_the_queue(cluster: ProxiedCluster, request: SubmittedRequest, to: str) -> None:
+    cluster.until(lambda: cluster.on_queue(request, to), f"{request.name} is not on the queue")
 
 
-def _in_processing(stage: Stage, asked: Submitted, to: str) -> None:
-    path = stage.site.node.pod(to).queue / "processing" / f"req_{asked.uid}.json"
-    stage.until(path.exists, f"{asked.name} is not claimed")
+def _in_processing(cluster: ProxiedCluster, request: SubmittedRequest, to: str) -> None:
+    path = cluster.site.node.pod(to).queue / "processing" / f"req_{request.uid}.json"
+    cluster.until(path.exists, f"{request.name} is not claimed")
 
 
-def _running(stage: Stage, asked: Submitted, to: str) -> None:
-    stage.until_runs(asked.word, to)
+def _running(cluster: ProxiedCluster, request: SubmittedRequest, to: str) -> None:
+    cluster.until_running(request.marker, to)
 
 
-def _told_running(stage: Stage, asked: Submitted, to: str) -> None:
+def _reported_running(cluster: ProxiedCluster, request: SubmittedRequest, to: str) -> None:
     del to
-    stage.until(lambda: stage.status(asked).get("phase") == "Running", f"{asked.name} is not told to run")
+    cluster.until(lambda: cluster.status(request).get("phase") == "Running", f"{request.name} is not told to run")
 
 
-def _as_it_ends(stage: Stage, asked: Submitted, to: str) -> None:
-    stage.until_runs(asked.word, to)
-    stage.open_gate(asked.word, to)
+def _as_it_ends(cluster: ProxiedCluster, request: SubmittedRequest, to: str) -> None:
+    cluster.until_running(request.marker, to)
+    cluster.open_gate(request.marker, to)
 
 
 MOMENTS: dict[str, Moment] = {
@@ -49,69 +49,69 @@ MOMENTS: dict[str, Moment] = {
     "on-the-queue": _on_the_queue,
     "as-it-is-claimed": _in_processing,
     "running": _running,
-    "told-running": _told_running,
+    "told-running": _reported_running,
     "as-it-ends": _as_it_ends,
 }
 
-EITHER = (End("Cancelled", None, (0, 1)), unbegun("Cancelled"))
+EITHER = (ExpectedEnd("Cancelled", None, (0, 1)), never_ran("Cancelled"))
 
 
 @pytest.mark.parametrize("to", [ONE, EPHEMERAL])
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_a_cancel_ends_a_request_once_whenever_it_comes(stage: Stage, moment: str, to: str) -> None:
-    word = f"{moment}-{to}"
-    asked = stage.ask(word, stage.gate(word), to=to, ends=(*EITHER, succeeded(word)))
-    MOMENTS[moment](stage, asked, to)
-    stage.site.cancel(asked.name)
-    final = stage.ended(asked)
+def test_a_cancel_ends_a_request_once_whenever_it_comes(cluster: ProxiedCluster, moment: str, to: str) -> None:
+    name = f"{moment}-{to}"
+    request = cluster.submit(name, cluster.gated_form(name), to=to, ends=(*EITHER, succeeded(name)))
+    MOMENTS[moment](cluster, request, to)
+    cluster.site.cancel(request.name)
+    final = cluster.wait_final(request)
     if moment != "as-it-ends":
         assert final["reason"] == "Cancelled"
-    stage.examine()
+    cluster.check_history()
 
 
 @pytest.mark.parametrize("to", [ONE, EPHEMERAL])
 @pytest.mark.parametrize("moment", ["at-once", "on-the-queue"])
-def test_what_is_cancelled_behind_other_work_never_runs(stage: Stage, moment: str, to: str) -> None:
-    word = f"behind-{moment}-{to}"
-    ahead = stage.ask(f"{word}-ahead", stage.gate(f"{word}-ahead"), to=to)
-    stage.until_runs(ahead.word, to)
-    asked = stage.ask(word, to=to, ends=(unbegun("Cancelled"),))
-    MOMENTS[moment](stage, asked, to)
-    stage.site.cancel(asked.name)
-    assert stage.ended(asked)["reason"] == "Cancelled"
-    stage.open_gate(ahead.word, to)
-    stage.examine()
+def test_what_is_cancelled_behind_other_work_never_runs(cluster: ProxiedCluster, moment: str, to: str) -> None:
+    name = f"behind-{moment}-{to}"
+    ahead = cluster.submit(f"{name}-ahead", cluster.gated_form(f"{name}-ahead"), to=to)
+    cluster.until_running(ahead.marker, to)
+    request = cluster.submit(name, to=to, ends=(never_ran("Cancelled"),))
+    MOMENTS[moment](cluster, request, to)
+    cluster.site.cancel(request.name)
+    assert cluster.wait_final(request)["reason"] == "Cancelled"
+    cluster.open_gate(ahead.marker, to)
+    cluster.check_history()
 
 
 @pytest.mark.parametrize("to", [ONE, EPHEMERAL])
-def test_an_answer_on_its_way_stands_against_a_cancel(stage: Stage, to: str) -> None:
-    word = f"on-its-way-{to}"
-    writing = stage.proxy.arm(
-        Fault(Fate.DELAYED, "patch", "efritrequests", "status", word, when=final_status, seconds=HELD_SECONDS)
+def test_an_answer_on_its_way_stands_against_a_cancel(cluster: ProxiedCluster, to: str) -> None:
+    name = f"on-its-way-{to}"
+    writing = cluster.proxy.arm(
+        Fault(Effect.DELAYED, "patch", "efritrequests", "status", name, when=final_status, seconds=HELD_SECONDS)
     )
-    asked = stage.ask(word, to=to)
-    stage.struck(writing)
-    stage.site.cancel(word)
-    assert stage.ended(asked)["result"] == f'"{word}"'
-    stage.examine()
+    request = cluster.submit(name, to=to)
+    cluster.wait_injected(writing)
+    cluster.site.cancel(name)
+    assert cluster.wait_final(request)["result"] == f'"{name}"'
+    cluster.check_history()
 
 
 @pytest.mark.parametrize("to", [ONE, EPHEMERAL])
-def test_a_cancel_after_the_end_changes_nothing(stage: Stage, to: str) -> None:
-    asked = stage.ask(f"too-late-{to}", to=to)
-    final = stage.ended(asked)
-    stage.site.cancel(asked.name)
-    stage.ended(stage.ask(f"after-too-late-{to}", to=to))
-    assert stage.kube.get("efritrequests", stage.namespace, asked.name)["status"] == final
-    stage.examine()
+def test_a_cancel_after_the_end_changes_nothing(cluster: ProxiedCluster, to: str) -> None:
+    request = cluster.submit(f"too-late-{to}", to=to)
+    final = cluster.wait_final(request)
+    cluster.site.cancel(request.name)
+    cluster.wait_final(cluster.submit(f"after-too-late-{to}", to=to))
+    assert cluster.kube.get("efritrequests", cluster.namespace, request.name)["status"] == final
+    cluster.check_history()
 
 
 @pytest.mark.parametrize("moment", ["at-once", "on-the-queue", "running"])
-def test_a_cancel_the_controller_dies_on_is_carried_out_by_the_next(stage: Stage, moment: str) -> None:
-    word = f"dies-{moment}"
-    asked = stage.ask(word, stage.gate(word), ends=EITHER)
-    MOMENTS[moment](stage, asked, ONE)
-    stage.operator.kill()
-    stage.site.cancel(asked.name)
-    assert stage.ended(asked)["reason"] == "Cancelled"
-    stage.examine()
+def test_a_cancel_the_controller_dies_on_is_carried_out_by_the_next(cluster: ProxiedCluster, moment: str) -> None:
+    name = f"dies-{moment}"
+    request = cluster.submit(name, cluster.gated_form(name), ends=EITHER)
+    MOMENTS[moment](cluster, request, ONE)
+    cluster.operator.kill()
+    cluster.site.cancel(request.name)
+    assert cluster.wait_final(request)["reason"] == "Cancelled"
+    cluster.check_history()

@@ -10,7 +10,7 @@ import pytest
 from efrit.protocol import Reason
 from tests.support.bridge_instance import Instance, until
 from tests.support.compiled_lisp import compiled_lisp
-from tests.support.faults.file_shim.shim import Recorder
+from tests.support.faults.file_shim.shim import FileShim
 
 HOUR = 3600
 
@@ -26,19 +26,19 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def clock(place: Path) -> Recorder:
-    return Recorder(place / "shim", place / "pod" / "queue")
+def clock(place: Path) -> FileShim:
+    return FileShim(place / "shim", place / "pod" / "queue")
 
 
 @pytest.fixture
-def recorder(clock: Recorder) -> Iterator[Recorder]:
+def recorder(clock: FileShim) -> Iterator[FileShim]:
     """The shim of the instance, whose clock is right before and after each test."""
     yield clock
     clock.set_clock(0)
 
 
 @pytest.fixture(scope="module")
-def instance(place: Path, lisp: Path, clock: Recorder) -> Iterator[Instance]:
+def instance(place: Path, lisp: Path, clock: FileShim) -> Iterator[Instance]:
     with Instance(place / "pod", lisp, env=clock.environment) as made:
         yield made
 
@@ -54,7 +54,7 @@ def until_it_beats(instance: Instance) -> None:
 
 @pytest.mark.parametrize("hours", [-1, 1])
 def test_an_idle_emacs_gives_signs_of_life_when_its_clock_is_set(
-    instance: Instance, recorder: Recorder, hours: int
+    instance: Instance, recorder: FileShim, hours: int
 ) -> None:
     pid = instance.emacs_pid()
     for offset in (hours * HOUR, 0):
@@ -66,7 +66,7 @@ def test_an_idle_emacs_gives_signs_of_life_when_its_clock_is_set(
 
 
 @pytest.mark.parametrize("hours", [-1, 1])
-def test_work_is_answered_when_the_clock_is_set(instance: Instance, recorder: Recorder, hours: int) -> None:
+def test_work_is_answered_when_the_clock_is_set(instance: Instance, recorder: FileShim, hours: int) -> None:
     recorder.set_clock(hours * HOUR)
     assert instance.eval(f"while-wrong-by-{hours}", "1").result == "1"
     recorder.set_clock(0)
@@ -75,7 +75,7 @@ def test_work_is_answered_when_the_clock_is_set(instance: Instance, recorder: Re
 
 @pytest.mark.parametrize("hours", [-1, 1])
 def test_the_time_of_running_work_does_not_depend_on_the_clock(
-    instance: Instance, recorder: Recorder, hours: int
+    instance: Instance, recorder: FileShim, hours: int
 ) -> None:
     name = f"endless-by-{hours}"
     instance.put(name, "(while t)", options={"timeout": 2})

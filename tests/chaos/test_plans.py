@@ -13,7 +13,7 @@ from tests.model.running import Model, running
 from tests.plans.script import Script
 from tests.support import plans
 from tests.support.faults.api_proxy.proxy import Proxy
-from tests.support.faults.api_proxy.rules import Fate, Fault
+from tests.support.faults.api_proxy.rules import Effect, Fault
 from tests.support.kube import Json, Kube, until
 from tests.support.model_access import secret, with_model
 from tests.support.operator import Operator
@@ -22,20 +22,20 @@ from tests.support.site import FINAL, Site
 
 pytestmark = pytest.mark.timeout(300)
 
-FATES = (
-    Fate.KILL_BEFORE_SEND,
-    Fate.KILL_AFTER_COMMIT,
-    Fate.LOST_REPLY,
-    Fate.RESET,
-    Fate.CONFLICT_409,
-    Fate.TOO_MANY_429,
-    Fate.ERROR_500,
+EFFECTS = (
+    Effect.KILL_BEFORE_SEND,
+    Effect.KILL_AFTER_COMMIT,
+    Effect.LOST_REPLY,
+    Effect.RESET,
+    Effect.CONFLICT_409,
+    Effect.TOO_MANY_429,
+    Effect.ERROR_500,
 )
 HITS = 3
 
 
 @dataclass
-class Room:
+class PlanSite:
     """A site whose controller sees the API server through a proxy, and a model."""
 
     site: Site
@@ -56,41 +56,41 @@ class Room:
 
 
 @pytest.fixture(scope="module")
-def room(plane: ControlPlane, kube: Kube, audit_log: Path, lisp: Path) -> Iterator[Room]:
+def plan_site(plane: ControlPlane, kube: Kube, audit_log: Path, lisp: Path) -> Iterator[PlanSite]:
     site, proxy = Site(plane, kube, audit_log, lisp), Proxy(plane)
     proxy.start()
     try:
         operator = site.operator(server=proxy.url)
-        proxy.victim = operator.kill
+        proxy.kill_controller = operator.kill
         operator.start()
         with running() as model:
             secret(kube, site.namespace, "key")
             site.instance("one", model=with_model(model))
-            yield Room(site, proxy, operator, model)
+            yield PlanSite(site, proxy, operator, model)
     finally:
         site.close()
         proxy.close()
 
 
-@pytest.mark.parametrize("fate", FATES)
+@pytest.mark.parametrize("effect", EFFECTS)
 @pytest.mark.parametrize(
     ("verb", "resource", "sub"),
     [("create", "efritrequests", ""), ("patch", "efritplans", "status")],
     ids=["its requests", "its status"],
 )
 def test_a_plan_comes_to_its_end_whatever_befalls_its_writes(
-    room: Room, verb: str, resource: str, sub: str, fate: Fate
+    plan_site: PlanSite, verb: str, resource: str, sub: str, effect: Effect
 ) -> None:
-    name = f"p-{resource[5:-1]}-{fate.value}"
-    script = Script(room.model, name)
+    name = f"p-{resource[5:-1]}-{effect.value}"
+    script = Script(plan_site.model, name)
     script.act("write", {f"plans/{name}/environment/greeting.txt": "Good day.\n"})
     script.done("write", "root")
-    armed = room.proxy.arm(Fault(fate, verb, resource, sub, skip=1, times=HITS, seconds=0.2))
-    begin(room.site, name, script.intent, "write")
-    status = room.end(name)
-    room.proxy.heal()
-    assert armed.struck.is_set()
-    assert (status["phase"], status["reason"]) == ("Succeeded", "Succeeded"), plans.told(room.site, name)
-    assert plans.steps(room.site, name) == [0, 1, 2, 3]
-    names = [each["metadata"]["name"] for each in plans.parts(room.site, name)]
+    armed = plan_site.proxy.arm(Fault(effect, verb, resource, sub, skip=1, times=HITS, seconds=0.2))
+    begin(plan_site.site, name, script.intent, "write")
+    status = plan_site.end(name)
+    plan_site.proxy.heal()
+    assert armed.injected.is_set()
+    assert (status["phase"], status["reason"]) == ("Succeeded", "Succeeded"), plans.told(plan_site.site, name)
+    assert plans.steps(plan_site.site, name) == [0, 1, 2, 3]
+    names = [each["metadata"]["name"] for each in plans.parts(plan_site.site, name)]
     assert len(names) == len(set(names)) == 9

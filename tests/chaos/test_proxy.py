@@ -17,7 +17,7 @@ import pytest
 
 from tests.cluster.control_plane import ControlPlane
 from tests.support.chart import token
-from tests.support.faults.api_proxy.proxy import FOR_EVER, Fate, Fault, Proxy
+from tests.support.faults.api_proxy.proxy import FOR_EVER, Effect, Fault, Proxy
 from tests.support.kube import Json, Kube, Refused, until
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
@@ -84,7 +84,7 @@ def caller(plane: ControlPlane, kube: Kube) -> Iterator[Caller]:
     context = ssl.create_default_context(cafile=str(plane.authority.ca))
     headers = {"Authorization": f"Bearer {token(kube, name, 'caller')}"}
     with Proxy(plane) as proxy:
-        proxy.victim = killed.set
+        proxy.kill_controller = killed.set
         with httpx.Client(base_url=proxy.url, verify=context, headers=headers, trust_env=False, timeout=20) as client:
             made = Caller(proxy, kube, client, name, killed)
             until(lambda: client.get(Kube.path("secrets", name)).status_code == 200, "the rights do not arrive")
@@ -102,7 +102,7 @@ def test_what_is_not_armed_passes_and_is_noted(caller: Caller) -> None:
     assert (answer.status_code, answer.json()["metadata"]["name"]) == (201, "plain")
     call = next(each for each in caller.proxy.calls if each.target.writes)
     assert (str(call.target), call.target.namespace) == ("create secrets", caller.namespace)
-    assert (call.manager, call.status, call.fate) == ("me", 201, "")
+    assert (call.manager, call.status, call.effect) == ("me", 201, "")
     assert call.body is not None
     assert call.body["metadata"] == {"name": "plain"}
     assert call.ended is not None
@@ -110,18 +110,18 @@ def test_what_is_not_armed_passes_and_is_noted(caller: Caller) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fate", "committed", "killed"),
+    ("effect", "committed", "killed"),
     [
-        (Fate.KILL_BEFORE_SEND, False, True),
-        (Fate.KILL_AFTER_COMMIT, True, True),
-        (Fate.LOST_REPLY, True, False),
-        (Fate.RESET, False, False),
+        (Effect.KILL_BEFORE_SEND, False, True),
+        (Effect.KILL_AFTER_COMMIT, True, True),
+        (Effect.LOST_REPLY, True, False),
+        (Effect.RESET, False, False),
     ],
 )
 def test_a_broken_connection_tells_nothing_of_what_was_committed(
-    caller: Caller, fate: Fate, committed: bool, killed: bool
+    caller: Caller, effect: Effect, committed: bool, killed: bool
 ) -> None:
-    armed = caller.proxy.arm(Fault(fate, "create", "secrets"))
+    armed = caller.proxy.arm(Fault(effect, "create", "secrets"))
     with pytest.raises(httpx.TransportError):
         caller.write("broken")
     assert (armed.hits, caller.there("broken"), caller.killed.is_set()) == (1, committed, killed)
@@ -129,18 +129,20 @@ def test_a_broken_connection_tells_nothing_of_what_was_committed(
 
 
 def test_a_victim_may_die_with_the_answer_in_its_hands(caller: Caller) -> None:
-    caller.proxy.arm(Fault(Fate.KILL_AFTER_REPLY, "create"))
+    caller.proxy.arm(Fault(Effect.KILL_AFTER_REPLY, "create"))
     assert caller.write("answered").status_code == 201
     assert caller.killed.wait(5)
     assert caller.there("answered")
 
 
 @pytest.mark.parametrize(
-    ("fate", "status"),
-    [(Fate.CONFLICT_409, 409), (Fate.TOO_MANY_429, 429), (Fate.ERROR_500, 500), (Fate.GONE_410, 410)],
+    ("effect", "status"),
+    [(Effect.CONFLICT_409, 409), (Effect.TOO_MANY_429, 429), (Effect.ERROR_500, 500), (Effect.GONE_410, 410)],
 )
-def test_a_refusal_looks_like_the_api_servers_and_changes_nothing(caller: Caller, fate: Fate, status: int) -> None:
-    caller.proxy.arm(Fault(fate, "create", "secrets", seconds=3))
+def test_a_refusal_looks_like_the_api_servers_and_changes_nothing(
+    caller: Caller, effect: Effect, status: int
+) -> None:
+    caller.proxy.arm(Fault(effect, "create", "secrets", seconds=3))
     answer = caller.write("refused")
     assert (answer.status_code, answer.json()["kind"], answer.json()["code"]) == (status, "Status", status)
     assert answer.headers.get("Retry-After") == ("3" if status == 429 else None)
@@ -148,10 +150,10 @@ def test_a_refusal_looks_like_the_api_servers_and_changes_nothing(caller: Caller
 
 
 def test_a_delayed_call_arrives_when_the_proxy_is_healed(caller: Caller) -> None:
-    armed = caller.proxy.arm(Fault(Fate.DELAYED, "create", "secrets", seconds=60))
+    armed = caller.proxy.arm(Fault(Effect.DELAYED, "create", "secrets", seconds=60))
     writing = threading.Thread(target=caller.write, args=("late",))
     writing.start()
-    assert armed.struck.wait(10)
+    assert armed.injected.wait(10)
     assert not caller.there("late")
     caller.proxy.heal()
     writing.join(10)
@@ -160,11 +162,13 @@ def test_a_delayed_call_arrives_when_the_proxy_is_healed(caller: Caller) -> None
 
 def test_a_fault_strikes_only_what_it_matches_and_as_often_as_told(caller: Caller) -> None:
     armed = caller.proxy.arm(
-        Fault(Fate.ERROR_500, "create", "secrets", when=lambda body: body["metadata"]["name"] != "c", skip=1, times=2)
+        Fault(
+            Effect.ERROR_500, "create", "secrets", when=lambda body: body["metadata"]["name"] != "c", skip=1, times=2
+        )
     )
     assert [caller.write(name).status_code for name in "abcdef"] == [201, 500, 201, 500, 201, 201]
     assert (armed.hits, armed.spent) == (2, True)
-    for_ever = caller.proxy.arm(Fault(Fate.ERROR_500, "create", times=FOR_EVER))
+    for_ever = caller.proxy.arm(Fault(Effect.ERROR_500, "create", times=FOR_EVER))
     assert [caller.write(name).status_code for name in "ghi"] == [500] * 3
     caller.proxy.heal()
     assert (caller.write("g").status_code, for_ever.hits) == (201, 3)
@@ -174,7 +178,7 @@ def test_a_list_may_show_an_older_world(caller: Caller) -> None:
     path = Kube.path("secrets", caller.namespace)
     before = caller.client.get(path).json()["metadata"]["resourceVersion"]
     caller.write("new")
-    caller.proxy.arm(Fault(Fate.STALE_LIST, "list", "secrets", value=before))
+    caller.proxy.arm(Fault(Effect.STALE_LIST, "list", "secrets", value=before))
     assert caller.client.get(path).json()["items"] == []
     assert len(caller.client.get(path).json()["items"]) == 1
 
@@ -189,8 +193,8 @@ def test_a_watch_passes_line_by_line(caller: Caller) -> None:
 
 
 def test_an_event_can_be_lost_or_come_twice(caller: Caller) -> None:
-    caller.proxy.arm(Fault(Fate.EVENT_DROPPED, resource="secrets", name="a"))
-    caller.proxy.arm(Fault(Fate.EVENT_DUPLICATED, resource="secrets", type="ADDED", name="b"))
+    caller.proxy.arm(Fault(Effect.EVENT_DROPPED, resource="secrets", name="a"))
+    caller.proxy.arm(Fault(Effect.EVENT_DUPLICATED, resource="secrets", type="ADDED", name="b"))
     with caller.watching() as heard:
         for name in "abc":
             caller.write(name)
@@ -198,7 +202,7 @@ def test_an_event_can_be_lost_or_come_twice(caller: Caller) -> None:
 
 
 def test_an_event_can_come_after_anothers(caller: Caller) -> None:
-    caller.proxy.arm(Fault(Fate.EVENT_REORDERED, resource="secrets", name="a", seconds=60))
+    caller.proxy.arm(Fault(Effect.EVENT_REORDERED, resource="secrets", name="a", seconds=60))
     with caller.watching() as heard:
         for name in "ab":
             caller.write(name)
@@ -206,19 +210,19 @@ def test_an_event_can_come_after_anothers(caller: Caller) -> None:
 
 
 def test_an_event_that_waits_for_anothers_does_not_wait_for_ever(caller: Caller) -> None:
-    caller.proxy.arm(Fault(Fate.EVENT_REORDERED, resource="secrets", name="a", seconds=0.2))
+    caller.proxy.arm(Fault(Effect.EVENT_REORDERED, resource="secrets", name="a", seconds=0.2))
     with caller.watching() as heard:
         caller.write("a")
         assert _name(heard.get(timeout=10)) == "a"
 
 
-@pytest.mark.parametrize("fate", [Fate.EVENT_DELAYED, Fate.STREAM_SILENT])
-def test_a_silent_stream_says_all_it_owes_once_healed(caller: Caller, fate: Fate) -> None:
-    armed = caller.proxy.arm(Fault(fate, resource="secrets", name="a", seconds=60))
+@pytest.mark.parametrize("effect", [Effect.EVENT_DELAYED, Effect.STREAM_SILENT])
+def test_a_silent_stream_says_all_it_owes_once_healed(caller: Caller, effect: Effect) -> None:
+    armed = caller.proxy.arm(Fault(effect, resource="secrets", name="a", seconds=60))
     with caller.watching() as heard:
         caller.write("a")
         caller.write("b")
-        assert armed.struck.wait(10)
+        assert armed.injected.wait(10)
         with pytest.raises(Empty):
             heard.get_nowait()
         caller.proxy.heal()
@@ -226,18 +230,18 @@ def test_a_silent_stream_says_all_it_owes_once_healed(caller: Caller, fate: Fate
 
 
 def test_a_committed_write_can_be_late_on_the_watch(caller: Caller) -> None:
-    caller.proxy.arm(Fault(Fate.STALE_AFTER_COMMIT, "create", "secrets", seconds=60))
+    caller.proxy.arm(Fault(Effect.STALE_AFTER_COMMIT, "create", "secrets", seconds=60))
     with caller.watching() as heard:
         assert caller.write("a").status_code == 201
         assert caller.write("b").status_code == 201
-        until(lambda: any(each.struck.is_set() for each in caller.proxy.armed), "the watch does not lag")
+        until(lambda: any(each.injected.is_set() for each in caller.proxy.armed), "the watch does not lag")
         assert heard.empty()
         caller.proxy.heal()
         assert [_name(heard.get(timeout=10)) for _ in range(2)] == ["a", "b"]
 
 
 def test_an_expired_stream_says_so_and_ends(caller: Caller) -> None:
-    caller.proxy.arm(Fault(Fate.STREAM_EXPIRED, resource="secrets", name="a"))
+    caller.proxy.arm(Fault(Effect.STREAM_EXPIRED, resource="secrets", name="a"))
     with caller.watching() as heard:
         caller.write("a")
         error = heard.get(timeout=10)
@@ -247,11 +251,11 @@ def test_an_expired_stream_says_so_and_ends(caller: Caller) -> None:
 
 
 def test_a_stream_can_end_and_can_be_cut_amid_a_line(caller: Caller) -> None:
-    caller.proxy.arm(Fault(Fate.STREAM_ENDED, resource="secrets", name="a"))
+    caller.proxy.arm(Fault(Effect.STREAM_ENDED, resource="secrets", name="a"))
     with caller.watching() as heard:
         caller.write("a")
         assert heard.get(timeout=10) is None
-    caller.proxy.arm(Fault(Fate.STREAM_CUT, resource="secrets", name="b"))
+    caller.proxy.arm(Fault(Effect.STREAM_CUT, resource="secrets", name="b"))
     with caller.watching() as heard:
         caller.write("b")
         assert isinstance(heard.get(timeout=10), Exception)
@@ -260,7 +264,7 @@ def test_a_stream_can_end_and_can_be_cut_amid_a_line(caller: Caller) -> None:
 def test_a_stream_can_be_struck_without_an_event(caller: Caller) -> None:
     with caller.watching() as heard:
         until(lambda: caller.proxy.watching("secrets"), "the watch is not open")
-        armed = caller.proxy.arm(Fault(Fate.STREAM_EXPIRED, resource="secrets", now=True))
+        armed = caller.proxy.arm(Fault(Effect.STREAM_EXPIRED, resource="secrets", now=True))
         error = heard.get(timeout=10)
         assert isinstance(error, dict)
         assert error["object"]["reason"] == "Expired"
@@ -269,8 +273,8 @@ def test_a_stream_can_be_struck_without_an_event(caller: Caller) -> None:
 
 def test_bookmarks_are_kept_back_only_where_asked_for() -> None:
     bookmark = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "7"}}}
-    assert not Fault(Fate.EVENT_DROPPED).matches_event("secrets", bookmark)
-    assert Fault(Fate.EVENT_DROPPED, type="BOOKMARK").matches_event("secrets", bookmark)
+    assert not Fault(Effect.EVENT_DROPPED).matches_event("secrets", bookmark)
+    assert Fault(Effect.EVENT_DROPPED, type="BOOKMARK").matches_event("secrets", bookmark)
 
 
 def test_a_call_can_be_sent_to_another_server(caller: Caller) -> None:

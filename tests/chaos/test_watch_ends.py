@@ -6,27 +6,27 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.chaos.proxied_cluster import ONE, WATCHED, Stage
-from tests.support.faults.api_proxy.proxy import Fate, Fault
+from tests.chaos.proxied_cluster import ONE, WATCHED, ProxiedCluster
+from tests.support.faults.api_proxy.proxy import Effect, Fault
 
 PROMPT_SECONDS = 45.0
 """Less than anything that hangs here does so; no more is said by it, on a busy machine."""
 
 
-def _nothing(stage: Stage) -> None:
+def _nothing(cluster: ProxiedCluster) -> None:
     pass
 
 
-def _bridge_dies(stage: Stage) -> None:
-    stage.site.node.pod(ONE).kill_bridge()
+def _bridge_dies(cluster: ProxiedCluster) -> None:
+    cluster.site.node.pod(ONE).kill_bridge()
 
 
-def _bridge_hangs(stage: Stage) -> None:
-    stage.site.node.pod(ONE).freeze_bridge(True)
+def _bridge_hangs(cluster: ProxiedCluster) -> None:
+    cluster.site.node.pod(ONE).freeze_bridge(True)
 
 
-def _status_hangs(stage: Stage) -> None:
-    stage.proxy.arm(Fault(Fate.DELAYED, "patch", "efritrequests", times=3, seconds=60))
+def _status_hangs(cluster: ProxiedCluster) -> None:
+    cluster.proxy.arm(Fault(Effect.DELAYED, "patch", "efritrequests", times=3, seconds=60))
 
 
 MEANWHILE = {
@@ -39,41 +39,41 @@ MEANWHILE = {
 
 @pytest.mark.parametrize("meanwhile", MEANWHILE.values(), ids=MEANWHILE)
 def test_the_controller_ends_and_says_that_it_failed(
-    stage: Stage, meanwhile: Callable[[Stage], None], request: pytest.FixtureRequest
+    cluster: ProxiedCluster, meanwhile: Callable[[ProxiedCluster], None], request: pytest.FixtureRequest
 ) -> None:
-    word = f"ends-{request.node.callspec.id}"
-    running = stage.ask(f"{word}-running", stage.gate(f"{word}-running"))
-    stage.until_runs(running.name)
-    process = stage.operator.process
-    told = len(process.log.read_text())
+    name = f"ends-{request.node.callspec.id}"
+    running = cluster.submit(f"{name}-running", cluster.gated_form(f"{name}-running"))
+    cluster.until_running(running.name)
+    process = cluster.operator.process
+    log_start = len(process.log.read_text())
     # kopf lists again when its stream has expired, and gives up when the list is refused with 410.
-    stage.proxy.arm(Fault(Fate.GONE_410, "list", "efritrequests"))
-    stage.proxy.arm(Fault(Fate.STREAM_EXPIRED, resource="efritrequests", name=word))
-    meanwhile(stage)
-    asked = stage.ask(word)
+    cluster.proxy.arm(Fault(Effect.GONE_410, "list", "efritrequests"))
+    cluster.proxy.arm(Fault(Effect.STREAM_EXPIRED, resource="efritrequests", name=name))
+    meanwhile(cluster)
+    submitted = cluster.submit(name)
     try:
-        stage.wait(lambda: process.status is not None, "the controller goes on", PROMPT_SECONDS)
+        cluster.wait(lambda: process.status is not None, "the controller goes on", PROMPT_SECONDS)
     finally:
-        stage.site.node.pod(ONE).freeze_bridge(False)
+        cluster.site.node.pod(ONE).freeze_bridge(False)
     assert process.status == 1, process.tail()
-    log = process.log.read_text()[told:]
+    log = process.log.read_text()[log_start:]
     assert "the controller stops: WatchEnded(" in log
     assert "too old resource version" in log, "the cause is not in the log"
-    stage.proxy.heal()
-    stage.open_gate(running.name)
-    assert stage.ended(asked)["result"] == f'"{word}"'
-    stage.examine()
+    cluster.proxy.heal()
+    cluster.open_gate(running.name)
+    assert cluster.wait_final(submitted)["result"] == f'"{name}"'
+    cluster.check_history()
 
 
 @pytest.mark.parametrize("resource", WATCHED)
-def test_it_ends_while_its_watches_begin(empty_stage: Stage, resource: str) -> None:
+def test_it_ends_while_its_watches_begin(new_cluster: ProxiedCluster, resource: str) -> None:
     # The janitor lists every kind once before the watches begin.
-    armed = empty_stage.proxy.arm(Fault(Fate.GONE_410, "list", resource, skip=1))
-    empty_stage.launch()
-    process = empty_stage.operator.process
-    empty_stage.wait(lambda: process.status is not None, "the controller goes on", PROMPT_SECONDS)
+    armed = new_cluster.proxy.arm(Fault(Effect.GONE_410, "list", resource, skip=1))
+    new_cluster.launch()
+    process = new_cluster.operator.process
+    new_cluster.wait(lambda: process.status is not None, "the controller goes on", PROMPT_SECONDS)
     assert armed.hits == 1
     assert process.status == 1, process.tail()
     assert "the controller stops: WatchEnded(" in process.log.read_text()
-    empty_stage.until_leading()
-    empty_stage.until_watching()
+    new_cluster.until_leading()
+    new_cluster.until_watching()

@@ -7,20 +7,20 @@ from collections.abc import Callable
 import pytest
 
 from tests.chaos.effort import EVERYTHING
-from tests.chaos.proxied_cluster import Stage
+from tests.chaos.proxied_cluster import ProxiedCluster
 from tests.chaos.watch_faults import MODES, PHASES, chosen
 from tests.support.faults.api_proxy.calls import Json
-from tests.support.faults.api_proxy.proxy import Armed, Fate, Fault
+from tests.support.faults.api_proxy.proxy import ArmedFault, Effect, Fault
 
 
 @pytest.mark.parametrize(("phase", "mode"), chosen(EVERYTHING))
-def test_the_controller_gets_there_whatever_its_watch_tells(stage: Stage, phase: str, mode: str) -> None:
+def test_the_controller_gets_there_whatever_its_watch_tells(cluster: ProxiedCluster, phase: str, mode: str) -> None:
     moment = PHASES[phase]
 
-    def arm(name: str, kind: str, when: Callable[[Json], bool] | None = None) -> Armed:
-        event = Fault(Fate.EVENT_DROPPED, resource=moment.resource, name=name, type=kind, when=when)
-        return stage.proxy.arm(MODES[mode].fault(event))
+    def arm(name: str, kind: str, when: Callable[[Json], bool] | None = None) -> ArmedFault:
+        event = Fault(Effect.EVENT_DROPPED, resource=moment.resource, name=name, type=kind, when=when)
+        return cluster.proxy.arm(MODES[mode].fault(event))
 
-    moment.play(stage, f"{phase}-{mode}", arm)
-    stage.proxy.heal()
-    stage.examine()
+    moment.run(cluster, f"{phase}-{mode}", arm)
+    cluster.proxy.heal()
+    cluster.check_history()

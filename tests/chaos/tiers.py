@@ -9,11 +9,11 @@ from typing import Any
 
 from tests.support.faults.generators import light as seeds
 from tests.support.faults.generators import node as cluster_plan
-from tests.support.faults.light.cluster import Ground
-from tests.support.faults.light.run import SETTINGS, Stage
-from tests.support.faults.node.cluster import ClusterGround
-from tests.support.faults.node.run import ClusterStage
-from tests.support.faults.schedule import Plan
+from tests.support.faults.light.cluster import LightCluster
+from tests.support.faults.light.run import SETTINGS, LightRun
+from tests.support.faults.node.cluster import NodeCluster
+from tests.support.faults.node.run import NodeRun
+from tests.support.faults.schedule import Schedule
 
 
 @dataclass(frozen=True)
@@ -23,15 +23,15 @@ class Tier:
     longest: seconds after which a run hangs. closing: seconds it may take to put everything away.
     """
 
-    make: Callable[[int], Plan]
-    ground: Callable[[], AbstractContextManager[Any]]
-    stage: Callable[[Any, Plan], Stage]
+    generate: Callable[[int], Schedule]
+    cluster: Callable[[], AbstractContextManager[Any]]
+    run: Callable[[Any, Schedule], LightRun]
     longest: float
     closing: float
 
 
 TIERS = {
-    "light": Tier(seeds.make, Ground, Stage, longest=420.0, closing=30.0),
+    "light": Tier(seeds.generate, LightCluster, LightRun, longest=420.0, closing=30.0),
     # The operator sweeps as often as on the light tier, so that both are judged alike.
-    "cluster": Tier(cluster_plan.make, lambda: ClusterGround(SETTINGS), ClusterStage, longest=900.0, closing=300.0),
+    "cluster": Tier(cluster_plan.generate, lambda: NodeCluster(SETTINGS), NodeRun, longest=900.0, closing=300.0),
 }

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from tests.chaos.proxied_cluster import CLAIMLESS, ONE, Stage, unbegun
+from tests.chaos.proxied_cluster import CLAIMLESS, ONE, ProxiedCluster, never_ran
 from tests.chaos.write_faults import phase_of, remove
 from tests.support.faults.api_proxy.calls import Json
-from tests.support.faults.api_proxy.proxy import Armed, Fate, Fault
+from tests.support.faults.api_proxy.proxy import ArmedFault, Effect, Fault
 from tests.support.faults.api_proxy.rules import final_status
-from tests.support.faults.history import End
+from tests.support.faults.history import ExpectedEnd
 
 HELD_SECONDS = 1.0
 FOR_GOOD_SECONDS = 600.0
@@ -25,40 +25,40 @@ FOR_GOOD_SECONDS = 600.0
 class Mode:
     """What goes wrong: with the event itself, and with what the controller does about it."""
 
-    event: Fate
+    event: Effect
     seconds: float = HELD_SECONDS
-    then: tuple[tuple[Fate, str, int], ...] = ()
+    then: tuple[tuple[Effect, str, int], ...] = ()
     """Further faults of calls on the same resource: fate, verb, how often."""
 
     def fault(self, event: Fault) -> Fault:
         """Return the fault of a plan; `event` says which event is hit."""
-        then = (Fault(fate, verb, event.resource, times=times, seconds=1) for fate, verb, times in self.then)
-        return replace(event, fate=self.event, seconds=self.seconds, then=tuple(then))
+        then = (Fault(effect, verb, event.resource, times=times, seconds=1) for effect, verb, times in self.then)
+        return replace(event, effect=self.event, seconds=self.seconds, then=tuple(then))
 
 
 MODES: Mapping[str, Mode] = {
-    "delayed": Mode(Fate.EVENT_DELAYED),
-    "dropped": Mode(Fate.EVENT_DROPPED),
-    "duplicated": Mode(Fate.EVENT_DUPLICATED),
-    "reordered": Mode(Fate.EVENT_REORDERED),
-    "expired": Mode(Fate.STREAM_EXPIRED),
-    "expired-and-list-500": Mode(Fate.STREAM_EXPIRED, then=((Fate.ERROR_500, "list", 2),)),
-    "expired-and-list-429": Mode(Fate.STREAM_EXPIRED, then=((Fate.TOO_MANY_429, "list", 1),)),
-    "ended-and-410": Mode(Fate.STREAM_ENDED, then=((Fate.GONE_410, "watch", 1),)),
-    "cut-amid-a-line": Mode(Fate.STREAM_CUT),
-    "silent-for-good": Mode(Fate.STREAM_SILENT, FOR_GOOD_SECONDS),
+    "delayed": Mode(Effect.EVENT_DELAYED),
+    "dropped": Mode(Effect.EVENT_DROPPED),
+    "duplicated": Mode(Effect.EVENT_DUPLICATED),
+    "reordered": Mode(Effect.EVENT_REORDERED),
+    "expired": Mode(Effect.STREAM_EXPIRED),
+    "expired-and-list-500": Mode(Effect.STREAM_EXPIRED, then=((Effect.ERROR_500, "list", 2),)),
+    "expired-and-list-429": Mode(Effect.STREAM_EXPIRED, then=((Effect.TOO_MANY_429, "list", 1),)),
+    "ended-and-410": Mode(Effect.STREAM_ENDED, then=((Effect.GONE_410, "watch", 1),)),
+    "cut-amid-a-line": Mode(Effect.STREAM_CUT),
+    "silent-for-good": Mode(Effect.STREAM_SILENT, FOR_GOOD_SECONDS),
 }
 
 
 @dataclass(frozen=True)
 class Phase:
-    """A moment: which event is hit, and the play around it. `play` gets a word and what arms the plan's faults."""
+    """A moment: which event is hit, and the play around it. `run` gets a word and what arms the plan's faults."""
 
     resource: str
-    play: Callable[[Stage, str, Callable[..., Armed]], None]
+    run: Callable[[ProxiedCluster, str, Callable[..., ArmedFault]], None]
 
 
-Arm = Callable[..., Armed]
+Arm = Callable[..., ArmedFault]
 """Arms the plan for the event of the object of this name, of this type, with this predicate."""
 
 
@@ -66,138 +66,138 @@ def _cancelled(obj: Json) -> bool:
     return bool(obj["spec"].get("cancel"))
 
 
-def _created(stage: Stage, word: str, arm: Arm) -> None:
-    armed = arm(word, "ADDED")
-    asked = stage.ask(word)
-    stage.struck(armed)
-    stage.ended(asked)
+def _created(cluster: ProxiedCluster, name: str, arm: Arm) -> None:
+    armed = arm(name, "ADDED")
+    request = cluster.submit(name)
+    cluster.wait_injected(armed)
+    cluster.wait_final(request)
 
 
-def _queued(stage: Stage, word: str, arm: Arm) -> None:
-    gate = stage.ask(f"{word}-gate", stage.gate(f"{word}-gate"))
-    stage.until_runs(gate.word)
-    asked = stage.ask(word, ends=(unbegun("Cancelled"),))
-    stage.until(lambda: stage.on_queue(asked), f"{word} is not on the queue")
-    armed = arm(word, "MODIFIED", _cancelled)
-    stage.site.cancel(word)
-    stage.struck(armed)
-    stage.ended(asked)
-    stage.open_gate(gate.word)
-    stage.ended(gate)
+def _queued(cluster: ProxiedCluster, name: str, arm: Arm) -> None:
+    gate = cluster.submit(f"{name}-gate", cluster.gated_form(f"{name}-gate"))
+    cluster.until_running(gate.marker)
+    request = cluster.submit(name, ends=(never_ran("Cancelled"),))
+    cluster.until(lambda: cluster.on_queue(request), f"{name} is not on the queue")
+    armed = arm(name, "MODIFIED", _cancelled)
+    cluster.site.cancel(name)
+    cluster.wait_injected(armed)
+    cluster.wait_final(request)
+    cluster.open_gate(gate.marker)
+    cluster.wait_final(gate)
 
 
-def _running(stage: Stage, word: str, arm: Arm) -> None:
-    asked = stage.ask(word, stage.gate(word), ends=(End("Cancelled"),))
-    stage.until_runs(word)
-    armed = arm(word, "MODIFIED", _cancelled)
-    stage.site.cancel(word)
-    stage.struck(armed)
-    stage.ended(asked)
+def _running(cluster: ProxiedCluster, name: str, arm: Arm) -> None:
+    request = cluster.submit(name, cluster.gated_form(name), ends=(ExpectedEnd("Cancelled"),))
+    cluster.until_running(name)
+    armed = arm(name, "MODIFIED", _cancelled)
+    cluster.site.cancel(name)
+    cluster.wait_injected(armed)
+    cluster.wait_final(request)
 
 
-def _own_write(stage: Stage, word: str, arm: Arm) -> None:
-    armed = arm(word, "MODIFIED", lambda obj: obj.get("status", {}).get("phase") == "Running")
-    asked = stage.ask(word, stage.gate(word))
-    stage.struck(armed)
-    stage.open_gate(word)
-    stage.ended(asked)
+def _own_write(cluster: ProxiedCluster, name: str, arm: Arm) -> None:
+    armed = arm(name, "MODIFIED", lambda obj: obj.get("status", {}).get("phase") == "Running")
+    request = cluster.submit(name, cluster.gated_form(name))
+    cluster.wait_injected(armed)
+    cluster.open_gate(name)
+    cluster.wait_final(request)
 
 
-def _between_answer_and_status(stage: Stage, word: str, arm: Arm) -> None:
+def _between_answer_and_status(cluster: ProxiedCluster, name: str, arm: Arm) -> None:
     """The user cancels while the final status is on its way: it is too late, and the answer stands."""
-    writing = stage.proxy.arm(
-        Fault(Fate.DELAYED, "patch", "efritrequests", "status", word, seconds=HELD_SECONDS, when=final_status)
+    writing = cluster.proxy.arm(
+        Fault(Effect.DELAYED, "patch", "efritrequests", "status", name, seconds=HELD_SECONDS, when=final_status)
     )
-    armed = arm(word, "MODIFIED", _cancelled)
-    asked = stage.ask(word)
-    stage.struck(writing)
-    stage.site.cancel(word)
-    stage.struck(armed)
-    assert stage.ended(asked)["result"] == f'"{word}"'
+    armed = arm(name, "MODIFIED", _cancelled)
+    request = cluster.submit(name)
+    cluster.wait_injected(writing)
+    cluster.site.cancel(name)
+    cluster.wait_injected(armed)
+    assert cluster.wait_final(request)["result"] == f'"{name}"'
 
 
-def _final(stage: Stage, word: str, arm: Arm) -> None:
-    armed = arm(word, "DELETED")
-    asked = stage.ask(word)
-    stage.ended(asked)
-    stage.struck(armed)
+def _final(cluster: ProxiedCluster, name: str, arm: Arm) -> None:
+    armed = arm(name, "DELETED")
+    request = cluster.submit(name)
+    cluster.wait_final(request)
+    cluster.wait_injected(armed)
 
 
-def _deleted(stage: Stage, word: str, arm: Arm) -> None:
-    asked = stage.ask(word, stage.gate(word), deleted=True)
-    stage.until_runs(word)
-    armed = arm(word, "DELETED")
-    stage.kube.delete("efritrequests", stage.namespace, word)
-    stage.struck(armed)
-    stage.until(lambda: not stage.on_queue(asked), f"{word} is not stopped")
+def _deleted(cluster: ProxiedCluster, name: str, arm: Arm) -> None:
+    request = cluster.submit(name, cluster.gated_form(name), deleted=True)
+    cluster.until_running(name)
+    armed = arm(name, "DELETED")
+    cluster.kube.delete("efritrequests", cluster.namespace, name)
+    cluster.wait_injected(armed)
+    cluster.until(lambda: not cluster.on_queue(request), f"{name} is not stopped")
 
 
-def _instance_created(stage: Stage, word: str, arm: Arm) -> None:
-    armed = arm(word, "ADDED")
-    stage.site.instance(word, ready=False, operatingMode="Suspended", **CLAIMLESS)
-    stage.struck(armed)
-    stage.until(lambda: phase_of(stage, word) == "Suspended", f"{word} is not suspended")
-    remove(stage, word)
+def _instance_created(cluster: ProxiedCluster, name: str, arm: Arm) -> None:
+    armed = arm(name, "ADDED")
+    cluster.site.instance(name, ready=False, operatingMode="Suspended", **CLAIMLESS)
+    cluster.wait_injected(armed)
+    cluster.until(lambda: phase_of(cluster, name) == "Suspended", f"{name} is not suspended")
+    remove(cluster, name)
 
 
-def _instance_resumed(stage: Stage, word: str, arm: Arm) -> None:
-    stage.site.instance(word, ready=False, operatingMode="Suspended", **CLAIMLESS)
-    stage.until(lambda: phase_of(stage, word) == "Suspended", f"{word} is not suspended")
-    armed = arm(word, "MODIFIED", lambda obj: obj["spec"].get("operatingMode") == "Running")
-    stage.kube.patch("efritinstances", stage.namespace, word, {"spec": {"operatingMode": "Running"}})
-    stage.struck(armed)
-    stage.until(lambda: phase_of(stage, word) == "Ready", f"{word} is not ready")
-    remove(stage, word)
+def _instance_resumed(cluster: ProxiedCluster, name: str, arm: Arm) -> None:
+    cluster.site.instance(name, ready=False, operatingMode="Suspended", **CLAIMLESS)
+    cluster.until(lambda: phase_of(cluster, name) == "Suspended", f"{name} is not suspended")
+    armed = arm(name, "MODIFIED", lambda obj: obj["spec"].get("operatingMode") == "Running")
+    cluster.kube.patch("efritinstances", cluster.namespace, name, {"spec": {"operatingMode": "Running"}})
+    cluster.wait_injected(armed)
+    cluster.until(lambda: phase_of(cluster, name) == "Ready", f"{name} is not ready")
+    remove(cluster, name)
 
 
-def _instance_deleted(stage: Stage, word: str, arm: Arm) -> None:
+def _instance_deleted(cluster: ProxiedCluster, name: str, arm: Arm) -> None:
     """What was bound to it, and never ran, is told that it does not exist."""
-    stage.site.instance(word, ready=False, operatingMode="Suspended", **CLAIMLESS)
-    stage.until(lambda: phase_of(stage, word) == "Suspended", f"{word} is not suspended")
-    asked = stage.ask(f"{word}-work", to=word, ends=(unbegun("Rejected"), unbegun("Interrupted")))
-    armed = arm(word, "DELETED")
-    remove(stage, word)
-    stage.struck(armed)
-    assert "no EfritInstance" in stage.ended(asked)["error"]["message"]
+    cluster.site.instance(name, ready=False, operatingMode="Suspended", **CLAIMLESS)
+    cluster.until(lambda: phase_of(cluster, name) == "Suspended", f"{name} is not suspended")
+    request = cluster.submit(f"{name}-work", to=name, ends=(never_ran("Rejected"), never_ran("Interrupted")))
+    armed = arm(name, "DELETED")
+    remove(cluster, name)
+    cluster.wait_injected(armed)
+    assert "no EfritInstance" in cluster.wait_final(request)["error"]["message"]
 
 
-def _of_pod(type_: str, when: Callable[[Json], bool] | None = None) -> Callable[[Stage, str, Arm], None]:
-    def play(stage: Stage, word: str, arm: Arm) -> None:
-        armed = arm(f"efrit-{word}-0", type_, when)
-        stage.site.instance(word, ready=False, **CLAIMLESS)
-        stage.struck(armed)
-        stage.until(lambda: phase_of(stage, word) == "Ready", f"{word} is not ready")
-        remove(stage, word)
+def _of_pod(type_: str, when: Callable[[Json], bool] | None = None) -> Callable[[ProxiedCluster, str, Arm], None]:
+    def run(cluster: ProxiedCluster, name: str, arm: Arm) -> None:
+        armed = arm(f"efrit-{name}-0", type_, when)
+        cluster.site.instance(name, ready=False, **CLAIMLESS)
+        cluster.wait_injected(armed)
+        cluster.until(lambda: phase_of(cluster, name) == "Ready", f"{name} is not ready")
+        remove(cluster, name)
 
-    return play
+    return run
 
 
-def _pod_replaced(stage: Stage, word: str, arm: Arm) -> None:
+def _pod_replaced(cluster: ProxiedCluster, name: str, arm: Arm) -> None:
     """The pod of ONE is deleted; what waits on its queue runs in the next one."""
-    old = stage.site.node.pod(ONE)
+    old = cluster.site.node.pod(ONE)
     armed = arm(old.name, "DELETED")
-    stage.kube.delete("pods", stage.namespace, old.name)
-    stage.struck(armed)
-    asked = stage.ask(word)
-    stage.ended(asked)
-    assert stage.site.node.pod(ONE).uid != old.uid
+    cluster.kube.delete("pods", cluster.namespace, old.name)
+    cluster.wait_injected(armed)
+    request = cluster.submit(name)
+    cluster.wait_final(request)
+    assert cluster.site.node.pod(ONE).uid != old.uid
 
 
-def _statefulset_deleted(stage: Stage, word: str, arm: Arm) -> None:
+def _statefulset_deleted(cluster: ProxiedCluster, name: str, arm: Arm) -> None:
     """Somebody deletes it: it is made anew."""
-    stage.site.instance(word, ready=False, operatingMode="Suspended", **CLAIMLESS)
-    stage.until(lambda: phase_of(stage, word) == "Suspended", f"{word} is not suspended")
-    uid = stage.kube.get("statefulsets", stage.namespace, f"efrit-{word}")["metadata"]["uid"]
-    armed = arm(f"efrit-{word}", "DELETED")
-    stage.kube.delete("statefulsets", stage.namespace, f"efrit-{word}")
-    stage.struck(armed)
+    cluster.site.instance(name, ready=False, operatingMode="Suspended", **CLAIMLESS)
+    cluster.until(lambda: phase_of(cluster, name) == "Suspended", f"{name} is not suspended")
+    uid = cluster.kube.get("statefulsets", cluster.namespace, f"efrit-{name}")["metadata"]["uid"]
+    armed = arm(f"efrit-{name}", "DELETED")
+    cluster.kube.delete("statefulsets", cluster.namespace, f"efrit-{name}")
+    cluster.wait_injected(armed)
 
     def made_anew() -> bool:
-        found = stage.kube.find("statefulsets", stage.namespace, f"efrit-{word}")
+        found = cluster.kube.find("statefulsets", cluster.namespace, f"efrit-{name}")
         return found is not None and found["metadata"]["uid"] != uid
 
-    stage.until(made_anew, f"the StatefulSet of {word} is not made anew")
-    remove(stage, word)
+    cluster.until(made_anew, f"the StatefulSet of {name} is not made anew")
+    remove(cluster, name)
 
 
 PHASES: Mapping[str, Phase] = {

@@ -12,11 +12,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from tests.chaos.proxied_cluster import ASLEEP, CLAIMLESS, EPHEMERAL, ONE, Stage, unbegun
+from tests.chaos.proxied_cluster import CLAIMLESS, EPHEMERAL, ONE, SUSPENDED, ProxiedCluster, never_ran
 from tests.support.faults.api_proxy.calls import Call, Json
-from tests.support.faults.api_proxy.proxy import Armed, Fate, Fault
+from tests.support.faults.api_proxy.proxy import ArmedFault, Effect, Fault
 from tests.support.faults.api_proxy.rules import FINAL
-from tests.support.faults.history import Digest, End
+from tests.support.faults.history import Digest, ExpectedEnd
 from tests.support.kube import Refused
 
 
@@ -27,14 +27,14 @@ class Write(NamedTuple):
     resource: str
     facet: str = ""
 
-    def fault(self, fate: Fate, *, seconds: float) -> Fault:
+    def fault(self, effect: Effect, *, seconds: float) -> Fault:
         """Return the fault that befalls this kind of write, whoever it is about."""
         resource, _, sub = self.resource.partition("/")
 
         def is_it(body: Json) -> bool:
             return facet_of(self.verb, self.resource, body) == self.facet
 
-        return Fault(fate, self.verb, resource, sub, when=is_it, seconds=seconds)
+        return Fault(effect, self.verb, resource, sub, when=is_it, seconds=seconds)
 
 
 def kind_of(call: Call) -> Write:
@@ -66,17 +66,17 @@ def _of_lease(body: Json) -> str:
     return "held" if holder else "given back"
 
 
-OF_WRITES = (
-    Fate.KILL_BEFORE_SEND,
-    Fate.KILL_AFTER_COMMIT,
-    Fate.KILL_AFTER_REPLY,
-    Fate.LOST_REPLY,
-    Fate.RESET,
-    Fate.CONFLICT_409,
-    Fate.TOO_MANY_429,
-    Fate.ERROR_500,
-    Fate.DELAYED,
-    Fate.STALE_AFTER_COMMIT,
+WRITE_EFFECTS = (
+    Effect.KILL_BEFORE_SEND,
+    Effect.KILL_AFTER_COMMIT,
+    Effect.KILL_AFTER_REPLY,
+    Effect.LOST_REPLY,
+    Effect.RESET,
+    Effect.CONFLICT_409,
+    Effect.TOO_MANY_429,
+    Effect.ERROR_500,
+    Effect.DELAYED,
+    Effect.STALE_AFTER_COMMIT,
 )
 """What can befall a write."""
 
@@ -96,7 +96,7 @@ FACETS: Mapping[tuple[str, str], Callable[[Json], str]] = {
 
 
 @dataclass(frozen=True)
-class Scene:
+class WriteScenario:
     """How to bring a write about, and to see that it came to what it should.
 
     `vital` marks what the promises rest on: it is played under every fault each time. The others share their code
@@ -104,83 +104,83 @@ class Scene:
     """
 
     write: Write
-    play: Callable[[Stage, str, Callable[[Fault], Armed], Fault], None]
+    run: Callable[[ProxiedCluster, str, Callable[[Fault], ArmedFault], Fault], None]
     """Gets the stage, a word of its own, what arms, and the fault for its write."""
     vital: bool = False
 
 
-Arm = Callable[[Fault], Armed]
+Arm = Callable[[Fault], ArmedFault]
 
 
 def _named(fault: Fault, name: str) -> Fault:
     return replace(fault, name=name)
 
 
-def _answered(stage: Stage, word: str, arm: Arm, fault: Fault) -> None:
-    armed = arm(_named(fault, word))
-    asked = stage.ask(word)
-    stage.struck(armed)
-    assert stage.ended(asked)["phase"] == "Succeeded"
+def _answered(cluster: ProxiedCluster, name: str, arm: Arm, fault: Fault) -> None:
+    armed = arm(_named(fault, name))
+    request = cluster.submit(name)
+    cluster.wait_injected(armed)
+    assert cluster.wait_final(request)["phase"] == "Succeeded"
 
 
-def _failed(stage: Stage, word: str, arm: Arm, fault: Fault) -> None:
-    armed = arm(_named(fault, word))
-    asked = stage.ask(word, type="chat", ends=(unbegun("ModelNotConfigured"),))
-    stage.struck(armed)
-    assert stage.ended(asked)["phase"] == "Failed"
+def _failed(cluster: ProxiedCluster, name: str, arm: Arm, fault: Fault) -> None:
+    armed = arm(_named(fault, name))
+    request = cluster.submit(name, type="chat", ends=(never_ran("ModelNotConfigured"),))
+    cluster.wait_injected(armed)
+    assert cluster.wait_final(request)["phase"] == "Failed"
 
 
-def _bound(stage: Stage, word: str, arm: Arm, fault: Fault) -> None:
-    armed = arm(_named(fault, word))
-    asked = stage.ask(word, to=None, selector={"matchLabels": {"team": "a"}})
-    stage.struck(armed)
-    assert stage.ended(asked)["instanceName"] == ONE
+def _bound(cluster: ProxiedCluster, name: str, arm: Arm, fault: Fault) -> None:
+    armed = arm(_named(fault, name))
+    request = cluster.submit(name, to=None, selector={"matchLabels": {"team": "a"}})
+    cluster.wait_injected(armed)
+    assert cluster.wait_final(request)["instanceName"] == ONE
 
 
-def _queued(stage: Stage, word: str, arm: Arm, fault: Fault) -> None:
-    armed = arm(_named(fault, word))
-    asked = stage.ask(word, to=EPHEMERAL)
-    stage.struck(armed)
-    assert stage.ended(asked)["queueID"]
+def _queued(cluster: ProxiedCluster, name: str, arm: Arm, fault: Fault) -> None:
+    armed = arm(_named(fault, name))
+    request = cluster.submit(name, to=EPHEMERAL)
+    cluster.wait_injected(armed)
+    assert cluster.wait_final(request)["queueID"]
 
 
-def _running(stage: Stage, word: str, arm: Arm, fault: Fault) -> None:
-    armed = arm(_named(fault, word))
-    asked = stage.ask(word, stage.gate(word))
-    stage.until_runs(word)
-    stage.struck(armed)
-    stage.open_gate(word)
-    stage.ended(asked)
+def _running(cluster: ProxiedCluster, name: str, arm: Arm, fault: Fault) -> None:
+    armed = arm(_named(fault, name))
+    request = cluster.submit(name, cluster.gated_form(name))
+    cluster.until_running(name)
+    cluster.wait_injected(armed)
+    cluster.open_gate(name)
+    cluster.wait_final(request)
 
 
-def _waiting(stage: Stage, word: str, arm: Arm, fault: Fault) -> None:
-    armed = arm(_named(fault, word))
-    asked = stage.ask(word, to=ASLEEP, ends=(unbegun("Cancelled"),))
-    stage.struck(armed)
-    stage.until(lambda: stage.status(asked).get("reason") == "InstanceSuspended", f"{word} is not told to wait")
-    stage.site.cancel(word)
-    stage.ended(asked)
+def _waiting(cluster: ProxiedCluster, name: str, arm: Arm, fault: Fault) -> None:
+    armed = arm(_named(fault, name))
+    request = cluster.submit(name, to=SUSPENDED, ends=(never_ran("Cancelled"),))
+    cluster.wait_injected(armed)
+    cluster.until(lambda: cluster.status(request).get("reason") == "InstanceSuspended", f"{name} is not told to wait")
+    cluster.site.cancel(name)
+    cluster.wait_final(request)
 
 
 LARGE = 50_000
 
 
-def _result(stage: Stage, word: str, arm: Arm, fault: Fault) -> None:
-    content = f"(progn {stage.site.count(word)} (make-string {LARGE} ?x))"
-    whole = '"' + "x" * LARGE + '"'
+def _result(cluster: ProxiedCluster, name: str, arm: Arm, fault: Fault) -> None:
+    content = f"(progn {cluster.site.count(name)} (make-string {LARGE} ?x))"
+    get = '"' + "x" * LARGE + '"'
     armed = arm(fault)
-    asked = stage.ask(word, content, ends=(End("Succeeded", Digest.of(whole)),))
-    stage.struck(armed)
-    reference = stage.ended(asked)["resultRef"]
-    secret = stage.kube.get("secrets", stage.namespace, reference["secretName"])
-    assert base64.b64decode(secret["data"]["result"]).decode() == whole
+    request = cluster.submit(name, content, ends=(ExpectedEnd("Succeeded", Digest.of(get)),))
+    cluster.wait_injected(armed)
+    reference = cluster.wait_final(request)["resultRef"]
+    secret = cluster.kube.get("secrets", cluster.namespace, reference["secretName"])
+    assert base64.b64decode(secret["data"]["result"]).decode() == get
 
 
-def _expired(stage: Stage, word: str, arm: Arm, fault: Fault) -> None:
-    armed = arm(_named(fault, word))
-    stage.ask(word, ttlSecondsAfterFinished=0, deleted=True)
-    stage.struck(armed)
-    stage.until(lambda: stage.kube.find("efritrequests", stage.namespace, word) is None, f"{word} stays")
+def _expired(cluster: ProxiedCluster, name: str, arm: Arm, fault: Fault) -> None:
+    armed = arm(_named(fault, name))
+    cluster.submit(name, ttlSecondsAfterFinished=0, deleted=True)
+    cluster.wait_injected(armed)
+    cluster.until(lambda: cluster.kube.find("efritrequests", cluster.namespace, name) is None, f"{name} stays")
 
 
 CHILDREN = {
@@ -192,51 +192,55 @@ CHILDREN = {
 }
 
 
-def _applied(stage: Stage, word: str, arm: Arm, fault: Fault) -> None:
+def _applied(cluster: ProxiedCluster, name: str, arm: Arm, fault: Fault) -> None:
     armed = arm(fault)
-    stage.site.instance(word, ready=False, operatingMode="Suspended")
-    stage.struck(armed)
-    stage.until(lambda: stage.site.condition(word, "Suspended").get("status") == "True", f"{word} is not suspended")
-    stage.until(lambda: len(_children(stage, word)) == len(CHILDREN), lambda: f"only {_children(stage, word)}")
-    remove(stage, word)
+    cluster.site.instance(name, ready=False, operatingMode="Suspended")
+    cluster.wait_injected(armed)
+    cluster.until(
+        lambda: cluster.site.condition(name, "Suspended").get("status") == "True", f"{name} is not suspended"
+    )
+    cluster.until(lambda: len(_children(cluster, name)) == len(CHILDREN), lambda: f"only {_children(cluster, name)}")
+    remove(cluster, name)
 
 
-def remove(stage: Stage, word: str) -> None:
+def remove(cluster: ProxiedCluster, name: str) -> None:
     """Delete an instance and, as no collector runs here, its children."""
-    stage.kube.delete("efritinstances", stage.namespace, word)
+    cluster.kube.delete("efritinstances", cluster.namespace, name)
 
     def gone() -> bool:
         # A controller that has yet to hear of it makes a child anew.
-        for plural, name in _children(stage, word):
+        for plural, child in _children(cluster, name):
             with suppress(Refused):
-                stage.kube.delete(plural, stage.namespace, name)
-        return stage.site.node.gone(word) and not _children(stage, word)
+                cluster.kube.delete(plural, cluster.namespace, child)
+        return cluster.site.node.gone(name) and not _children(cluster, name)
 
-    stage.until(gone, lambda: f"of {word} stay {_children(stage, word)}")
+    cluster.until(gone, lambda: f"of {name} stay {_children(cluster, name)}")
 
 
-def _children(stage: Stage, word: str) -> list[tuple[str, str]]:
-    names = [(plural, pattern.format(word)) for plural, pattern in CHILDREN.items()]
-    found = [(each, stage.kube.find(each[0], stage.namespace, each[1])) for each in names]
+def _children(cluster: ProxiedCluster, name: str) -> list[tuple[str, str]]:
+    names = [(plural, pattern.format(name)) for plural, pattern in CHILDREN.items()]
+    found = [(each, cluster.kube.find(each[0], cluster.namespace, each[1])) for each in names]
     # The finalizers of claims are lifted by a controller that does not run here.
     return [each for each, obj in found if obj is not None and "deletionTimestamp" not in obj["metadata"]]
 
 
-def _made(phase: str) -> Callable[[Stage, str, Arm, Fault], None]:
-    def play(stage: Stage, word: str, arm: Arm, fault: Fault) -> None:
-        armed = arm(_named(fault, word))
+def _of_phase(phase: str) -> Callable[[ProxiedCluster, str, Arm, Fault], None]:
+    def run(cluster: ProxiedCluster, name: str, arm: Arm, fault: Fault) -> None:
+        armed = arm(_named(fault, name))
         spec = dict(CLAIMLESS)
         if phase == "NotReady":
             spec["podTemplate"] = {"affinity": IMPOSSIBLE}
         if phase == "Suspended":
             spec["operatingMode"] = "Suspended"
-        stage.site.instance(word, ready=False, **spec)
-        stage.struck(armed)
+        cluster.site.instance(name, ready=False, **spec)
+        cluster.wait_injected(armed)
         end = "Ready" if phase == "Pending" else phase
-        stage.until(lambda: phase_of(stage, word) == end, lambda: f"{word} is {phase_of(stage, word)}, not {end}")
-        remove(stage, word)
+        cluster.until(
+            lambda: phase_of(cluster, name) == end, lambda: f"{name} is {phase_of(cluster, name)}, not {end}"
+        )
+        remove(cluster, name)
 
-    return play
+    return run
 
 
 IMPOSSIBLE: Json = {
@@ -248,54 +252,54 @@ IMPOSSIBLE: Json = {
 }
 
 
-def phase_of(stage: Stage, name: str) -> str:
-    return str(stage.kube.get("efritinstances", stage.namespace, name).get("status", {}).get("phase"))
+def phase_of(cluster: ProxiedCluster, name: str) -> str:
+    return str(cluster.kube.get("efritinstances", cluster.namespace, name).get("status", {}).get("phase"))
 
 
-def _told(stage: Stage, word: str, arm: Arm, fault: Fault) -> None:
+def _reported(cluster: ProxiedCluster, name: str, arm: Arm, fault: Fault) -> None:
     armed = arm(fault)
-    stage.site.instance(word, ready=False, operatingMode="Suspended", **CLAIMLESS)
-    stage.struck(armed)
-    stage.until(lambda: phase_of(stage, word) == "Suspended", f"{word} is not suspended")
-    remove(stage, word)
+    cluster.site.instance(name, ready=False, operatingMode="Suspended", **CLAIMLESS)
+    cluster.wait_injected(armed)
+    cluster.until(lambda: phase_of(cluster, name) == "Suspended", f"{name} is not suspended")
+    remove(cluster, name)
 
 
-def _told_again(stage: Stage, word: str, arm: Arm, fault: Fault) -> None:
+def _reported_again(cluster: ProxiedCluster, name: str, arm: Arm, fault: Fault) -> None:
     """Suspend an instance twice; a third time if the controller was started anew after the first."""
     armed = arm(fault)
-    stage.site.instance(word, ready=False, operatingMode="Suspended", **CLAIMLESS)
+    cluster.site.instance(name, ready=False, operatingMode="Suspended", **CLAIMLESS)
     for _ in range(3):
-        stage.until(lambda: phase_of(stage, word) == "Suspended", f"{word} is not suspended")
-        if armed.struck.is_set():
+        cluster.until(lambda: phase_of(cluster, name) == "Suspended", f"{name} is not suspended")
+        if armed.injected.is_set():
             break
-        _switch(stage, word, "Running")
-        stage.until(lambda: phase_of(stage, word) != "Suspended", f"{word} is not resumed")
-        _switch(stage, word, "Suspended")
-    stage.struck(armed)
-    remove(stage, word)
+        _switch(cluster, name, "Running")
+        cluster.until(lambda: phase_of(cluster, name) != "Suspended", f"{name} is not resumed")
+        _switch(cluster, name, "Suspended")
+    cluster.wait_injected(armed)
+    remove(cluster, name)
 
 
-def _switch(stage: Stage, word: str, mode: str) -> None:
-    stage.kube.patch("efritinstances", stage.namespace, word, {"spec": {"operatingMode": mode}})
+def _switch(cluster: ProxiedCluster, name: str, mode: str) -> None:
+    cluster.kube.patch("efritinstances", cluster.namespace, name, {"spec": {"operatingMode": mode}})
 
 
 STATUS = "efritrequests/status"
-SCENES: Mapping[str, Scene] = {
-    "bound": Scene(Write("patch", STATUS, "bound"), _bound, vital=True),
-    "waiting": Scene(Write("patch", STATUS, "waiting"), _waiting),
-    "queued": Scene(Write("patch", STATUS, "Queued"), _queued, vital=True),
-    "running": Scene(Write("patch", STATUS, "Running"), _running, vital=True),
-    "final": Scene(Write("patch", STATUS, "final"), _answered, vital=True),
-    "never-ran": Scene(Write("patch", STATUS, "never ran"), _failed, vital=True),
-    "result": Scene(Write("create", "secrets", "result"), _result, vital=True),
-    "expired": Scene(Write("delete", "efritrequests"), _expired, vital=True),
-    **{plural: Scene(Write("apply", plural), _applied) for plural in CHILDREN},
+SCENARIOS: Mapping[str, WriteScenario] = {
+    "bound": WriteScenario(Write("patch", STATUS, "bound"), _bound, vital=True),
+    "waiting": WriteScenario(Write("patch", STATUS, "waiting"), _waiting),
+    "queued": WriteScenario(Write("patch", STATUS, "Queued"), _queued, vital=True),
+    "running": WriteScenario(Write("patch", STATUS, "Running"), _running, vital=True),
+    "final": WriteScenario(Write("patch", STATUS, "final"), _answered, vital=True),
+    "never-ran": WriteScenario(Write("patch", STATUS, "never ran"), _failed, vital=True),
+    "result": WriteScenario(Write("create", "secrets", "result"), _result, vital=True),
+    "expired": WriteScenario(Write("delete", "efritrequests"), _expired, vital=True),
+    **{plural: WriteScenario(Write("apply", plural), _applied) for plural in CHILDREN},
     **{
-        f"instance-{phase.lower()}": Scene(Write("patch", "efritinstances/status", phase), _made(phase))
+        f"instance-{phase.lower()}": WriteScenario(Write("patch", "efritinstances/status", phase), _of_phase(phase))
         for phase in ("Pending", "Ready", "Suspended", "NotReady")
     },
-    "event": Scene(Write("create", "events"), _told),
-    "event-again": Scene(Write("patch", "events"), _told_again),
+    "event": WriteScenario(Write("create", "events"), _reported),
+    "event-again": WriteScenario(Write("patch", "events"), _reported_again),
 }
 
 AT_STARTUP: Mapping[str, Write] = {
@@ -308,21 +312,23 @@ ELSEWHERE = {
     Write("patch", "leases", "given back"),
     Write("delete", "efritinstances"),
 }
-PLANNED = {*(scene.write for scene in SCENES.values()), *AT_STARTUP.values(), *ELSEWHERE}
+PLANNED = {*(scenario.write for scenario in SCENARIOS.values()), *AT_STARTUP.values(), *ELSEWHERE}
 """Every kind of write there is; a tour through all that a controller does must show these, and no others."""
 
-UNCERTAIN = (Fate.KILL_AFTER_COMMIT, Fate.LOST_REPLY, Fate.CONFLICT_409)
+UNCERTAIN = (Effect.KILL_AFTER_COMMIT, Effect.LOST_REPLY, Effect.CONFLICT_409)
 
 
-DISTINCT = tuple(each for each in OF_WRITES if each is not Fate.KILL_AFTER_REPLY)
+DISTINCT = tuple(each for each in WRITE_EFFECTS if each is not Effect.KILL_AFTER_REPLY)
 """To be killed after the reply leaves what being killed after the commit leaves: a write that took effect."""
 
 
-def chosen(everything: bool) -> list[tuple[str, Fate]]:
+def chosen(everything: bool) -> list[tuple[str, Effect]]:
     """Return which scene is played under which fault."""
     others = [each for each in DISTINCT if each not in UNCERTAIN]
     found = []
-    for number, (name, scene) in enumerate(SCENES.items()):
+    for number, (name, scenario) in enumerate(SCENARIOS.items()):
         some = (*UNCERTAIN, others[number % len(others)])
-        found += [(name, fate) for fate in (OF_WRITES if everything else DISTINCT if scene.vital else some)]
+        found += [
+            (name, effect) for effect in (WRITE_EFFECTS if everything else DISTINCT if scenario.vital else some)
+        ]
     return found

@@ -13,7 +13,7 @@ from efrit.api import instance
 from efrit.bridge.settings import Settings as BridgeSettings
 from efrit.controller.settings import Settings as ControllerSettings
 from efrit.environment import FromEnvironment
-from tests.support.faults.schedule import Do
+from tests.support.faults.schedule import Op
 
 REPOSITORY = Path(__file__).parents[2]
 CONTROLLER = REPOSITORY / "operator/efrit/controller"
@@ -77,10 +77,10 @@ def test_a_condition_is_described_decided_tested_and_in_the_users_page(name: str
     assert f"| `{condition}` |" in page, "next is the table of conditions in docs/using.md"
 
 
-@pytest.mark.parametrize("do", [do for do in Do if do.fault], ids=lambda do: do.name)
-def test_a_fault_is_chosen_and_carried_out(do: Do) -> None:
+@pytest.mark.parametrize("op", [op for op in Op if op.fault], ids=lambda op: op.name)
+def test_a_fault_is_chosen_and_carried_out(op: Op) -> None:
     faults = REPOSITORY / "tests/support/faults"
     generated = text_of(faults / "generators")
-    assert re.search(rf"\bDo\.{do.name}\b", generated), f"next is generators/parts.py in {faults}"
+    assert re.search(rf"\bOp\.{op.name}\b", generated), f"next is generators/parts.py in {faults}"
     carried_out = text_of(faults / "light") + text_of(faults / "node")
-    assert re.search(rf"\bDo\.{do.name}\b", carried_out), f"next is light/run.py in {faults}"
+    assert re.search(rf"\bOp\.{op.name}\b", carried_out), f"next is light/run.py in {faults}"

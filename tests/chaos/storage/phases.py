@@ -21,7 +21,7 @@ from efrit.protocol import Reason, RequestState, Response
 from tests.chaos.storage.recording import GO, WAIT, WatchedInstance, counting
 from tests.chaos.storage.scenarios import LARGE
 from tests.support.bridge_instance import until
-from tests.support.faults.file_shim.shim import Recorder
+from tests.support.faults.file_shim.shim import FileShim
 
 SECONDS = 60
 MOMENT = 0.3
@@ -33,7 +33,7 @@ class Bench:
     """A running instance under the recorder, and the kubelet that starts again what has ended."""
 
     instance: WatchedInstance
-    recorder: Recorder
+    recorder: FileShim
     #: Requests to be answered, with the reason their answer must have when no process was killed.
     expected: dict[str, Reason] = field(default_factory=dict)
     allowed: dict[str, int] = field(default_factory=dict)

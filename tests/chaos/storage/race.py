@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.chaos.storage.recording import WatchedInstance, counting
 from tests.support.bridge_instance import until
-from tests.support.faults.file_shim.shim import Action, Recorder
+from tests.support.faults.file_shim.shim import Action, FileShim
 
 LONG_JOURNAL = b"!" * (1 << 20) + b"\n"
 BRIDGE, EMACS = 0, 1
@@ -35,7 +35,7 @@ class Race:
 
     def __init__(self, directory: Path, lisp: Path) -> None:
         place = directory / "instance"
-        self.recorder = Recorder(directory / "chaos", place / "volume", place / "workspace")
+        self.recorder = FileShim(directory / "chaos", place / "volume", place / "workspace")
         env = {**self.recorder.environment, "EFRIT_ARCHIVE_SECONDS": "4"}
         self.instance = WatchedInstance(place, lisp, env)
         (self.instance.queue / "processing").mkdir(parents=True, mode=0o700)
@@ -58,7 +58,7 @@ class Race:
         subprocess.run([sys.executable, "-c", CLIENT, name, part, body], env=environment, check=True, timeout=SECONDS)
 
     def stopped(self, slot: int) -> bool:
-        return self.recorder.struck(slot) > 0
+        return self.recorder.hits(slot) > 0
 
     def begun(self, rid: str) -> int:
         counter = self.instance.workspace / "counter"

@@ -18,7 +18,7 @@ from typing import Any
 from efrit.protocol import Response
 from tests.chaos.storage.disk_model import Content, Tree
 from tests.support.bridge_instance import Instance, until
-from tests.support.faults.file_shim.shim import Operation, Recorder
+from tests.support.faults.file_shim.shim import FileShim, Operation
 
 COUNTER = "counter"
 GO = "go"
@@ -57,7 +57,7 @@ class Recording:
 class Client:
     """Talks to the bridge; each promise it gets is marked in the record before anything else happens here."""
 
-    def __init__(self, instance: WatchedInstance, recorder: Recorder) -> None:
+    def __init__(self, instance: WatchedInstance, recorder: FileShim) -> None:
         self.instance = instance
         self.recorder = recorder
 

@@ -21,7 +21,7 @@ from tests.chaos.storage.recording import (
     without_head,
 )
 from tests.support.bridge_instance import until
-from tests.support.faults.file_shim.shim import Action, Recorder
+from tests.support.faults.file_shim.shim import Action, FileShim
 
 Scenario = Callable[[Client], None]
 LARGE = 900_000
@@ -160,7 +160,7 @@ def _record(
     """Runs scenarios on one instance and hands out what was recorded of each."""
     place = directory / "instance"
     roots = (place / "volume", place / "workspace")
-    recorder = Recorder(directory / "chaos", *roots)
+    recorder = FileShim(directory / "chaos", *roots)
     instance = WatchedInstance(place, lisp, {**recorder.environment, "EFRIT_HEARTBEAT_SECONDS": "5", **env})
     client = Client(instance, recorder)
     instance.volume.mkdir()

@@ -12,7 +12,7 @@ from efrit.protocol import Reason
 from tests.chaos.storage.phases import Bench
 from tests.chaos.storage.recording import GO, WatchedInstance, counting
 from tests.support.bridge_instance import until
-from tests.support.faults.file_shim.shim import Recorder
+from tests.support.faults.file_shim.shim import FileShim
 
 HOUR = 3600
 SECONDS = 60
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 @pytest.fixture
 def bench(tmp_path: Path, lisp: Path) -> Iterator[Bench]:
     place = tmp_path / "instance"
-    recorder = Recorder(tmp_path / "chaos", place / "volume", place / "workspace")
+    recorder = FileShim(tmp_path / "chaos", place / "volume", place / "workspace")
     instance = WatchedInstance(place, lisp, {**recorder.environment, "EFRIT_ARCHIVE_SECONDS": str(24 * HOUR)})
     instance.volume.mkdir()
     try:

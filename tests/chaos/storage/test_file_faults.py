@@ -15,7 +15,7 @@ from tests.chaos.storage.recording import WatchedInstance
 from tests.chaos.storage.replay import leftovers
 from tests.chaos.storage.steps import Plan, known, plans, steps
 from tests.support.bridge_instance import until
-from tests.support.faults.file_shim.shim import Action, Recorder
+from tests.support.faults.file_shim.shim import Action, FileShim
 
 PLANS = plans(known())
 KILLS = (Action.KILL_BEFORE, Action.KILL_AFTER)
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 @pytest.fixture(scope="module")
 def bench(scratch: Path, lisp: Path) -> Iterator[Bench]:
     place = scratch / "faults/instance"
-    recorder = Recorder(scratch / "faults/chaos", place / "volume", place / "workspace")
+    recorder = FileShim(scratch / "faults/chaos", place / "volume", place / "workspace")
     # Heartbeats are steps too: with few of them, what comes next is known.
     env = {"EFRIT_HEARTBEAT_SECONDS": "60"}
     instance = WatchedInstance(place, lisp, {**recorder.environment, **env})
@@ -76,7 +76,7 @@ def test_a_fault_at_a_step_of_the_protocol(bench: Bench, plan: Plan) -> None:
     )
     try:
         act()
-        struck = bench.recorder.struck()
+        struck = bench.recorder.hits()
     finally:
         bench.recorder.clear()
     settle(bench, killed=plan.action in KILLS and step.program == "emacs")

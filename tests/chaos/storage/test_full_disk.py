@@ -19,7 +19,7 @@ from tests.chaos.storage.phases import Bench
 from tests.chaos.storage.recording import GO, WAIT, WatchedInstance, counting
 from tests.chaos.storage.replay import leftovers
 from tests.support.bridge_instance import until
-from tests.support.faults.file_shim.shim import Recorder
+from tests.support.faults.file_shim.shim import FileShim
 
 SECONDS = 60
 
@@ -38,7 +38,7 @@ def volume(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
 
 @pytest.fixture
 def bench(tmp_path: Path, lisp: Path, volume: Path) -> Iterator[Bench]:
-    recorder = Recorder(tmp_path / "chaos", volume)
+    recorder = FileShim(tmp_path / "chaos", volume)
     instance = WatchedInstance(tmp_path / "instance", lisp)
     try:
         instance.start_bridge()

@@ -9,7 +9,7 @@ import pytest
 
 from tests.chaos.storage.recording import Client, WatchedInstance, counting
 from tests.chaos.storage.scenarios import LARGE, cancelled
-from tests.support.faults.file_shim.shim import Operation, Recorder
+from tests.support.faults.file_shim.shim import FileShim, Operation
 
 CHANGING = (
     "open,openat,openat2,creat,write,pwrite64,writev,pwritev,pwritev2,rename,renameat,renameat2,link,linkat,unlink,"
@@ -91,7 +91,7 @@ def test_the_record_of_a_requests_life_has_every_call_that_strace_saw(scratch: P
     directory = scratch / "traced"
     place, trace = directory / "instance", directory / "trace"
     roots = (place / "volume", place / "workspace")
-    recorder = Recorder(directory / "chaos", *roots)
+    recorder = FileShim(directory / "chaos", *roots)
     # -D: the program is our child and strace is not, so that signals and exit status are the program's.
     strace = ("strace", "-D", "-ff", "-y", "-s", "0", "-o", str(trace), "-e", f"trace={CHANGING}")
     instance = WatchedInstance(place, lisp, recorder.environment, wrap=strace)

@@ -1,6 +1,6 @@
 """Fixed plans on the bare node, whose programs and pods may be hurt; everything is whole again afterwards.
 
-The seeded ones are `make soak TIER=cluster`.
+The seeded ones are `generate soak TIER=cluster`.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from dataclasses import dataclass, replace
 import pytest
 
 from tests.cluster import cli
-from tests.support.faults.history import History, Submitted, Version
-from tests.support.faults.node.cluster import ClusterGround
-from tests.support.faults.node.run import ClusterStage
-from tests.support.faults.run import play as play_on
-from tests.support.faults.schedule import Plan
+from tests.support.faults.history import History, RequestVersion, SubmittedRequest
+from tests.support.faults.node.cluster import NodeCluster
+from tests.support.faults.node.run import NodeRun
+from tests.support.faults.run import execute
+from tests.support.faults.schedule import Schedule
 from tests.support.faults.timeline import report
 from tests.support.faults.violation import Violation
 
 
 @dataclass(frozen=True)
-class Run:
+class RecordedRun:
     """A plan that was played: what was seen, which promises it broke, what the pods have written."""
 
-    plan: Plan
+    schedule: Schedule
     history: History
     violations: Sequence[Violation]
     logs: str
@@ -41,7 +41,7 @@ class Run:
         """Return all that was seen, for messages."""
         return f"{report(self.history, self.violations)}\n{self.logs}"
 
-    def finals(self) -> list[tuple[Submitted, Version]]:
+    def finals(self) -> list[tuple[SubmittedRequest, RequestVersion]]:
         """Return each request that ended, with its final version."""
         found = [(request, self.history.final(request)) for request in self.history.submitted]
         return [(request, final) for request, final in found if final is not None]
@@ -61,7 +61,7 @@ class Run:
         return sum(begin <= each.written <= end for each in self.history.ran)
 
 
-Play = Callable[..., list[Run]]
+Play = Callable[..., list[RecordedRun]]
 
 
 @pytest.fixture(scope="session")
@@ -70,15 +70,15 @@ def play() -> Iterator[Play]:
     if cli.choose().kind != "bare":
         pytest.skip("kills programs of the node: only the bare cluster has them within reach")
 
-    def run(stage: ClusterStage) -> Run:
-        verdict = play_on(stage)
-        return Run(stage.plan, verdict.history, verdict.violations, stage.logs())
+    def run(run: NodeRun) -> RecordedRun:
+        verdict = execute(run)
+        return RecordedRun(run.schedule, verdict.history, verdict.violations, run.logs())
 
-    with ClusterGround() as ground:
+    with NodeCluster() as cluster:
 
-        def all_of(*plans: Plan, controllers: int = 1) -> list[Run]:
+        def all_of(*plans: Schedule, controllers: int = 1) -> list[RecordedRun]:
             over = threading.Barrier(len(plans))
-            stages = [ClusterStage(ground, replace(plan, controllers=controllers), over) for plan in plans]
+            stages = [NodeRun(cluster, replace(schedule, controllers=controllers), over) for schedule in plans]
             with ThreadPoolExecutor(len(plans)) as pool:
                 return list(pool.map(run, stages))
 

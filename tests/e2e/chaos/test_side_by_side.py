@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.e2e.chaos.conftest import Play, Run
-from tests.e2e.chaos.plans import DRAIN_SECONDS, durable, ephemeral, made, steady, step
-from tests.support.faults.schedule import Do, Plan, Step, When
-from tests.support.faults.workload import InstancePlan
+from tests.e2e.chaos.conftest import Play, RecordedRun
+from tests.e2e.chaos.schedules import DRAIN_SECONDS, durable, ephemeral, schedule, steady, step
+from tests.support.faults.schedule import Op, Schedule, Step, Trigger
+from tests.support.faults.workload import InstanceSpec
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -15,91 +15,95 @@ FROZEN_SECONDS = 18.0
 """Longer than a lease (15 s), shorter than what the kubelet's liveness probe suffers (30 s)."""
 
 
-def led() -> Plan:
+def led() -> Schedule:
     """Its leader is frozen beyond its lease, thawed, and all of them are upgraded."""
-    return made(
+    return schedule(
         [ephemeral()],
         (*steady("a", 10, seconds=0.3), *steady("b", 40, seconds=0.3, span=24.0)),
-        step(Do.STOP_CONTROLLER, 4, "leader", FROZEN_SECONDS),
-        step(Do.ROLL_CONTROLLER, 20),
+        step(Op.STOP_CONTROLLER, 4, "leader", FROZEN_SECONDS),
+        step(Op.ROLL_CONTROLLER, 20),
     )
 
 
-def removed() -> Plan:
-    return made(
+def removed() -> Schedule:
+    return schedule(
         [durable(), ephemeral("two")],
         (*steady("c", 20, span=8.0), *steady("d", 12, instance="two", span=8.0)),
-        step(Do.EVICT_POD, 4, "one"),
-        step(Do.FORCE_POD, 20, "one"),
-        step(Do.DELETE_POD, 8, "two"),
+        step(Op.EVICT_POD, 4, "one"),
+        step(Op.FORCE_POD, 20, "one"),
+        step(Op.DELETE_POD, 8, "two"),
     )
 
 
-def partitioned() -> Plan:
-    return made(
+def partitioned() -> Schedule:
+    return schedule(
         [ephemeral()],
         steady("e", 16, seconds=3.0, span=1.0),
         # Few and slow: by then all have been handed over, however busy the machine is. Who is cut off gets no more.
-        Step(Do.CUT_BRIDGE, When(120, running="e-5"), "one", 12.0),
-        step(Do.KILL_EMACS, 13, "one"),
+        Step(Op.CUT_BRIDGE, Trigger(120, running="e-5"), "one", 12.0),
+        step(Op.KILL_EMACS, 13, "one"),
     )
 
 
-def rearranged() -> Plan:
-    return made(
+def rearranged() -> Schedule:
+    return schedule(
         [durable()],
         steady("f", 30, span=10.0),
-        step(Do.CHANGE, 4, "one"),
-        Step(Do.SUSPEND, When(7.0), "one"),
-        Step(Do.RESUME, When(14.0), "one"),
+        step(Op.CHANGE, 4, "one"),
+        Step(Op.SUSPEND, Trigger(7.0), "one"),
+        Step(Op.RESUME, Trigger(14.0), "one"),
     )
 
 
-def vanishing() -> Plan:
-    return made(
-        [InstancePlan("one", drain_seconds=DRAIN_SECONDS), ephemeral("two")],
+def vanishing() -> Schedule:
+    return schedule(
+        [InstanceSpec("one", drain_seconds=DRAIN_SECONDS), ephemeral("two")],
         (*steady("g", 16, seconds=0.5, span=1.0), *steady("h", 16, instance="two", span=6.0)),
-        step(Do.DELETE_NAMESPACE, 6),
+        step(Op.DELETE_NAMESPACE, 6),
     )
 
 
 @pytest.fixture(scope="module")
-def runs(play: Play) -> dict[str, Run]:
+def runs(play: Play) -> dict[str, RecordedRun]:
     plans = [led(), removed(), partitioned(), rearranged(), vanishing()]
     names = ("led", "removed", "partitioned", "rearranged", "vanishing")
     return dict(zip(names, play(*plans, controllers=2), strict=True))
 
 
-def test_a_leader_that_was_frozen_beyond_its_lease_does_nothing_twice(runs: dict[str, Run]) -> None:
+def test_a_leader_that_was_frozen_beyond_its_lease_does_nothing_twice(runs: dict[str, RecordedRun]) -> None:
     run = runs["led"]
     run.check()
     assert run.reasons().get("Interrupted", 0) == 0
 
 
-def test_a_leader_that_was_frozen_beyond_its_lease_ends_and_begins_anew(runs: dict[str, Run]) -> None:
+def test_a_leader_that_was_frozen_beyond_its_lease_ends_and_begins_anew(runs: dict[str, RecordedRun]) -> None:
     run = runs["led"]
     names = [note.event.removeprefix("it is ") for note in run.history.notes if note.event.startswith("it is efrit")]
-    assert run.moment(f"{names[0]} is started again") > run.moment(f"{Do.STOP_CONTROLLER.value} is over")
+    assert run.moment(f"{names[0]} is started again") > run.moment(f"{Op.STOP_CONTROLLER.value} is over")
 
 
-def test_pods_that_are_evicted_or_deleted_lose_nothing(runs: dict[str, Run]) -> None:
+def test_pods_that_are_evicted_or_deleted_lose_nothing(runs: dict[str, RecordedRun]) -> None:
     runs["removed"].check()
 
 
-def test_a_bridge_that_is_cut_off_goes_on_and_its_answers_are_stored_when_it_is_back(runs: dict[str, Run]) -> None:
+def test_a_bridge_that_is_cut_off_goes_on_and_its_answers_are_stored_when_it_is_back(
+    runs: dict[str, RecordedRun],
+) -> None:
     run = runs["partitioned"]
     run.check()
-    cut, healed = run.moment(Do.CUT_BRIDGE.value), run.moment(f"{Do.CUT_BRIDGE.value} is over")
-    stored = {request.word: final.at for request, final in run.finals()}
+    cut, healed = run.moment(Op.CUT_BRIDGE.value), run.moment(f"{Op.CUT_BRIDGE.value} is over")
+    stored = {request.marker: final.at for request, final in run.finals()}
     # What a controller had heard of before may still be stored.
-    meanwhile = [each.word for each in run.history.ran if cut < each.written < healed]
+    meanwhile = [each.marker for each in run.history.ran if cut < each.written < healed]
     assert len(meanwhile) >= 2, run.story()
-    assert not [word for word in meanwhile if stored[word] < healed], "it was not cut off"
+    assert not [marker for marker in meanwhile if stored[marker] < healed], "it was not cut off"
 
 
-def test_an_instance_that_is_changed_suspended_and_resumed_loses_nothing(runs: dict[str, Run]) -> None:
+def test_an_instance_that_is_changed_suspended_and_resumed_loses_nothing(runs: dict[str, RecordedRun]) -> None:
     runs["rearranged"].check()
 
 
-def test_a_namespace_that_is_deleted_while_work_runs_goes_and_nothing_in_it_runs_twice(runs: dict[str, Run]) -> None:
+def test_a_namespace_that_is_deleted_while_work_runs_goes_and_nothing_in_it_runs_twice(
+    runs: dict[str, RecordedRun],
+) -> None:
     runs["vanishing"].check()

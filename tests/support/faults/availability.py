@@ -87,13 +87,13 @@ class ListProbe:
             self._stopping.wait(PROBE_SECONDS)
 
 
-def silent(moments: Sequence[float], until: float) -> tuple[Span, ...]:
+def silent_spans(moments: Sequence[float], until: float) -> tuple[Span, ...]:
     """Return the spans between 0 and `until` without a moment for longer than LONGEST_SECONDS."""
     all_moments = [0.0, *sorted(moment for moment in moments if 0 <= moment <= until), until]
     return tuple(span for span in itertools.pairwise(all_moments) if span[1] - span[0] > LONGEST_SECONDS)
 
 
-def merged(spans: Sequence[Span]) -> tuple[Span, ...]:
+def merge_spans(spans: Sequence[Span]) -> tuple[Span, ...]:
     """Return the spans in their order, those that overlap as one."""
     result: list[Span] = []
     for begin, end in sorted(spans):
@@ -104,6 +104,6 @@ def merged(spans: Sequence[Span]) -> tuple[Span, ...]:
     return tuple(result)
 
 
-def seconds_of(spans: Sequence[Span]) -> float:
+def total_seconds(spans: Sequence[Span]) -> float:
     """Return how long spans are together; they do not overlap."""
     return sum(end - begin for begin, end in spans)

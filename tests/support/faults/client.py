@@ -1,7 +1,6 @@
-"""What users do in a run, and what is noted of it: the same on every tier.
+"""The client of a run's workload: carries out what users do, on every tier, and notes when.
 
-`ask`, `make` and `wish` may block while the API server is away: they are called from a thread of their own. The stage
-of each tier adds the faults.
+`create_instance`, `submit` and `perform` may block while the API server is away: they need their own thread.
 """
 
 from __future__ import annotations
@@ -14,10 +13,10 @@ from dataclasses import replace
 
 import httpx
 
-from tests.support.faults.history import Loss, Note, Submitted
-from tests.support.faults.light.cluster import Ground
-from tests.support.faults.schedule import Do, Plan, Step
-from tests.support.faults.workload import InstancePlan, SuspendedPlan, Work
+from tests.support.faults.history import Loss, Note, SubmittedRequest
+from tests.support.faults.light.cluster import LightCluster
+from tests.support.faults.schedule import Op, Schedule, Step
+from tests.support.faults.workload import InstanceSpec, RequestSpec, SuspendedPlanSpec
 from tests.support.kube import Json, Refused
 
 SUSPENDED = "suspended"
@@ -39,20 +38,20 @@ class Clock:
         return 0.0 if self._began is None else time.monotonic() - self._began
 
 
-class Hand:
+class WorkloadClient:
     """The hand of the users of one run, in `namespace`; everything here may be used from any thread."""
 
-    ground: Ground
+    cluster: LightCluster
     namespace: str
 
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
+    def __init__(self, schedule: Schedule) -> None:
+        self.schedule = schedule
         self.clock = Clock()
         self.notes: list[Note] = []
         self.losses: list[Loss] = []
         self._open_losses: list[tuple[int, str]] = []
-        self.submitted: list[Submitted] = []
-        self.made_at: dict[str, float] = {}
+        self.submitted: list[SubmittedRequest] = []
+        self.created_at: dict[str, float] = {}
         self.namespace_deleted = False
         self.hits: Counter[str] = Counter()
         self._lock = threading.Lock()
@@ -63,86 +62,86 @@ class Hand:
 
     # The user's hand: may block, in a thread of its own
 
-    def make(self, instance: InstancePlan) -> None:
+    def create_instance(self, instance: InstanceSpec) -> None:
         """Create an instance."""
-        if instance.name in self.made_at:
+        if instance.name in self.created_at:
             return
         self.note("user", "creates the instance", instance=instance.name)
-        self._insist(lambda: self._create("efritinstances", instance.manifest()))
-        self.made_at[instance.name] = self.clock()
+        self._retry(lambda: self._create("efritinstances", instance.manifest()))
+        self.created_at[instance.name] = self.clock()
 
-    def make_plan(self, plan: SuspendedPlan) -> None:
+    def create_suspended_plan(self, suspended: SuspendedPlanSpec) -> None:
         """Create a plan that is suspended."""
-        self.note("user", f"creates the suspended plan {plan.name}", instance=plan.instance)
-        self._insist(lambda: self._create("efritplans", plan.manifest()))
+        self.note("user", f"creates the suspended plan {suspended.name}", instance=suspended.instance)
+        self._retry(lambda: self._create("efritplans", suspended.manifest()))
 
-    def ask(self, work: Work) -> None:
+    def submit(self, request: RequestSpec) -> None:
         """Create a request."""
         began = self.clock()
-        made = self._insist(lambda: self._create("efritrequests", work.manifest()))
-        if made is None:
-            self.note("user", "could not create it: the namespace goes", request=work.name)
+        created = self._retry(lambda: self._create("efritrequests", request.manifest()))
+        if created is None:
+            self.note("user", "could not create it: the namespace goes", request=request.name)
             return
         with self._lock:
             self.submitted.append(
-                Submitted(
+                SubmittedRequest(
                     namespace=self.namespace,
-                    name=work.name,
-                    uid=made["metadata"]["uid"],
+                    name=request.name,
+                    uid=created["metadata"]["uid"],
                     at=began,
-                    word=work.word,
-                    instances=work.instances(self.plan.instances),
-                    ends=work.ends(),
-                    attempts=work.attempts,
-                    deleted=work.deleted,
-                    goes=work.ttl is not None,
+                    marker=request.marker,
+                    instances=request.target_instances(self.schedule.instances),
+                    ends=request.ends(),
+                    attempts=request.attempts,
+                    deleted=request.deleted,
+                    expires=request.ttl is not None,
                 )
             )
 
-    def wish(self, step: Step) -> None:
+    def perform(self, step: Step) -> None:
         """Do what a user does to something that exists."""
-        kube, where, name = self.ground.kube, self.namespace, step.target
-        of_request = step.do in (Do.CANCEL, Do.DELETE)
+        kube, where, name = self.cluster.kube, self.namespace, step.target
+        of_request = step.op in (Op.CANCEL, Op.DELETE)
         request, instance = (name, "") if of_request else ("", name)
-        self.note("user", step.do.value, request=request, instance=instance)
+        self.note("user", step.op.value, request=request, instance=instance)
         began = self.clock()
 
         def change(**spec: object) -> Json | None:
-            return self._insist(lambda: kube.patch("efritinstances", where, name, {"spec": spec}))
+            return self._retry(lambda: kube.patch("efritinstances", where, name, {"spec": spec}))
 
-        match step.do:
-            case Do.CANCEL:
+        match step.op:
+            case Op.CANCEL:
                 body = {"spec": {"cancel": True}}
-                self._insist(lambda: kube.patch("efritrequests", where, name, body))
-            case Do.DELETE:
+                self._retry(lambda: kube.patch("efritrequests", where, name, body))
+            case Op.DELETE:
                 self._delete("efritrequests", name)
-            case Do.SUSPEND:
-                self._lose(name, began, None, SUSPENDED, queue=True)
+            case Op.SUSPEND:
+                self._record_loss(name, began, None, SUSPENDED, queue=True)
                 change(operatingMode="Suspended")
-            case Do.RESUME:
+            case Op.RESUME:
                 change(operatingMode="Running")
-            case Do.CHANGE:
-                self._lose(name, began, None, "its pod template was changed", queue=True, held=True)
-                change(emacs=self.other_emacs())
-            case Do.DELETE_NAMESPACE:
+            case Op.CHANGE:
+                self._record_loss(name, began, None, "its pod template was changed", queue=True, held=True)
+                change(emacs=self.changed_emacs())
+            case Op.DELETE_NAMESPACE:
                 self.namespace_deleted = True
-                self._insist(lambda: kube.call("DELETE", f"/api/v1/namespaces/{where}"))
-        self.note("user", f"{step.do.value}: done", request=request, instance=instance)
+                self._retry(lambda: kube.call("DELETE", f"/api/v1/namespaces/{where}"))
+        self.note("user", f"{step.op.value}: done", request=request, instance=instance)
 
     def _create(self, plural: str, manifest: Json) -> Json:
         try:
-            return self.ground.kube.create(plural, self.namespace, manifest, fieldValidation="Strict")
+            return self.cluster.kube.create(plural, self.namespace, manifest, fieldValidation="Strict")
         except Refused as error:
             # An earlier try that was not answered was heard.
             if error.status == 409:
-                return self.ground.kube.get(plural, self.namespace, manifest["metadata"]["name"])
+                return self.cluster.kube.get(plural, self.namespace, manifest["metadata"]["name"])
             raise
 
     def _delete(self, plural: str, name: str) -> None:
-        path = self.ground.kube.path(plural, self.namespace, name)
-        self._insist(lambda: self.ground.kube.call("DELETE", path))
+        path = self.cluster.kube.path(plural, self.namespace, name)
+        self._retry(lambda: self.cluster.kube.call("DELETE", path))
 
-    def _insist(self, call: Callable[[], Json]) -> Json | None:
+    def _retry(self, call: Callable[[], Json]) -> Json | None:
         """Try until the API server has answered; None where what it is about is gone."""
         while True:
             try:
@@ -157,13 +156,13 @@ class Hand:
                 pass
             time.sleep(0.1)
 
-    def other_emacs(self) -> Json:
+    def changed_emacs(self) -> Json:
         """Return a change of spec.emacs that needs a new pod."""
         return {"daemonName": f"d{round(self.clock() * 1000)}"}
 
     # What was lost
 
-    def _lose(
+    def _record_loss(
         self,
         instance: str,
         begin: float,
@@ -174,7 +173,7 @@ class Hand:
         held: bool = False,
     ) -> None:
         """Note that an Emacs ended; `queue`: a queue that lives in the pod went with it. No end: with the pod."""
-        ephemeral = any(each.name == instance and each.ephemeral_queue for each in self.plan.instances)
+        ephemeral = any(each.name == instance and each.ephemeral_queue for each in self.schedule.instances)
         found = Loss(self.namespace, instance, begin, end or float("inf"), cause, queue and ephemeral, held=held)
         serving = self.serving(instance)
         with self._lock:
@@ -186,7 +185,7 @@ class Hand:
         return ""
 
     @property
-    def awaits_pods(self) -> bool:
+    def awaits_replacement(self) -> bool:
         """Whether a pod is to be replaced that serves still: what that takes from a queue it has yet to put back."""
         with self._lock:
             return any(before and self.losses[index].cause != SUSPENDED for index, before in self._open_losses)
@@ -205,7 +204,7 @@ class Hand:
                     self._open_losses.append((index, before))
 
     def _is_instance(self, name: str) -> bool:
-        return any(each.name == name for each in self.plan.instances)
+        return any(each.name == name for each in self.schedule.instances)
 
     def closed_losses(self, ended_at: float) -> tuple[Loss, ...]:
         return tuple(each if each.end < ended_at else replace(each, end=ended_at) for each in self.losses)

@@ -35,7 +35,7 @@ class Digest:
 
 
 @dataclass(frozen=True)
-class End:
+class ExpectedEnd:
     """A way in which a request may end: why, with which result (None: without one), after how many runs.
 
     `result` is not looked at where `any_result` says so.
@@ -48,7 +48,7 @@ class End:
 
 
 @dataclass(frozen=True)
-class Submitted:
+class SubmittedRequest:
     """A request that the API server accepted.
 
     word: what its evals append to the counter file of their instance; no other request has it.
@@ -63,16 +63,16 @@ class Submitted:
     name: str
     uid: str
     at: float
-    word: str
+    marker: str
     instances: tuple[str, ...]
-    ends: tuple[End, ...]
+    ends: tuple[ExpectedEnd, ...]
     attempts: int = 1
     deleted: bool = False
-    goes: bool = False
+    expires: bool = False
 
 
 @dataclass(frozen=True)
-class Version:
+class RequestVersion:
     """One version of a request as a watch straight at the API server showed it.
 
     event: ADDED, MODIFIED, DELETED, or LISTED where the recorder had to list after a break of its own watch, and
@@ -124,12 +124,12 @@ class ObjectVersion:
 
 
 @dataclass(frozen=True)
-class Ran:
+class Execution:
     """A line of a counter file: an eval really ran here, at `written` by the clock of its Emacs."""
 
     namespace: str
     instance: str
-    word: str
+    marker: str
     pid: int = 0
     written: float = 0.0
 
@@ -201,7 +201,7 @@ REMOVED = ("DELETED", "UNSEEN")
 
 
 @dataclass(frozen=True)
-class Clemency:
+class Allowance:
     """What a fault allows a request to end with although it would not without the fault.
 
     reason: the end that is allowed. instance, request: limits it to one of either; empty allows all.
@@ -231,47 +231,47 @@ class History:
     others_open: requests of the other tenant that were still open at the end, by name.
     """
 
-    submitted: tuple[Submitted, ...]
-    versions: tuple[Version, ...] = ()
-    ran: tuple[Ran, ...] = ()
+    submitted: tuple[SubmittedRequest, ...]
+    versions: tuple[RequestVersion, ...] = ()
+    ran: tuple[Execution, ...] = ()
     files: tuple[QueueFile, ...] = ()
     answers: tuple[Answer, ...] = ()
     results: Mapping[str, Digest] = field(default_factory=dict)
     secrets: tuple[tuple[str, str], ...] = ()
     notes: tuple[Note, ...] = ()
     losses: tuple[Loss, ...] = ()
-    clemency: tuple[Clemency, ...] = ()
-    gaps: tuple[float, ...] = ()
+    allowances: tuple[Allowance, ...] = ()
+    watch_gaps: tuple[float, ...] = ()
     namespaces_deleted: tuple[str, ...] = ()
     namespaces_left: tuple[str, ...] = ()
     instances_ready: Mapping[tuple[str, str], bool] = field(default_factory=dict)
     hits: Mapping[str, int] = field(default_factory=dict)
     objects: tuple[ObjectVersion, ...] = ()
     undisturbed: tuple[tuple[float, float], ...] = ()
-    suffered_until: float | None = None
-    others_open: tuple[str, ...] = ()
-    quiet_at: float = 0.0
+    tenant_fault_until: float | None = None
+    other_tenant_open: tuple[str, ...] = ()
+    healed_at: float = 0.0
     ended_at: float = 0.0
-    patience: float = 60.0
+    recovery_seconds: float = 60.0
 
     @cached_property
-    def by_uid(self) -> Mapping[str, Submitted]:
+    def by_uid(self) -> Mapping[str, SubmittedRequest]:
         return {each.uid: each for each in self.submitted}
 
     @cached_property
-    def versions_of(self) -> Mapping[str, tuple[Version, ...]]:
+    def versions_of(self) -> Mapping[str, tuple[RequestVersion, ...]]:
         """Versions by UID, in order of the API server's resource versions, each once."""
-        found: dict[str, dict[tuple[int, bool], Version]] = {}
+        found: dict[str, dict[tuple[int, bool], RequestVersion]] = {}
         for each in self.versions:
             found.setdefault(each.uid, {}).setdefault((each.resource_version, each.event in REMOVED), each)
         return {uid: tuple(versions[key] for key in sorted(versions)) for uid, versions in found.items()}
 
-    def last(self, request: Submitted) -> Version | None:
+    def last(self, request: SubmittedRequest) -> RequestVersion | None:
         """Return the newest version of a request."""
         versions = self.versions_of.get(request.uid, ())
         return versions[-1] if versions else None
 
-    def final(self, request: Submitted) -> Version | None:
+    def final(self, request: SubmittedRequest) -> RequestVersion | None:
         """Return the first final version of a request."""
         return next((each for each in self.versions_of.get(request.uid, ()) if each.final), None)
 
@@ -279,12 +279,12 @@ class History:
     def _runs(self) -> Mapping[tuple[str, str], int]:
         found: dict[tuple[str, str], int] = {}
         for each in self.ran:
-            found[each.namespace, each.word] = found.get((each.namespace, each.word), 0) + 1
+            found[each.namespace, each.marker] = found.get((each.namespace, each.marker), 0) + 1
         return found
 
-    def runs(self, request: Submitted) -> int:
+    def runs(self, request: SubmittedRequest) -> int:
         """Return how often a request really began to run, by its word in the counter files."""
-        return self._runs.get((request.namespace, request.word), 0)
+        return self._runs.get((request.namespace, request.marker), 0)
 
     def to_json(self) -> str:
         """Return all of it for a file beside the timeline."""

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 
 
-class Users:
+class JobThread:
     """Does what users and administrators do, in order, in a thread: the API server may keep them waiting."""
 
     def __init__(self) -> None:
@@ -16,7 +16,7 @@ class Users:
         self._failure: BaseException | None = None
         self._thread.start()
 
-    def do(self, job: Callable[[], None]) -> None:
+    def submit(self, job: Callable[[], None]) -> None:
         self._jobs.put(job)
 
     @property

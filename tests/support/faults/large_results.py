@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support.faults.history import Answer, Clemency, Ran, Submitted, Version
+from tests.support.faults.history import Allowance, Answer, Execution, RequestVersion, SubmittedRequest
 
 SECRET_PREFIX = "efrit-result-"
 AUDIT_POLICY = {
@@ -25,7 +25,7 @@ AUDIT_POLICY = {
 
 
 @dataclass(frozen=True)
-class Filled:
+class FullVolume:
     """A volume of an instance that had no space left, or failed. volume: queue or workspace."""
 
     instance: str
@@ -47,15 +47,15 @@ def refused_secrets(audit_log: Path, namespace: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def clemency(
-    submitted: Iterable[Submitted],
-    final: dict[str, Version],
+def allowances(
+    submitted: Iterable[SubmittedRequest],
+    final: dict[str, RequestVersion],
     answers: Iterable[Answer],
-    ran: Iterable[Ran],
+    ran: Iterable[Execution],
     *,
     refused: Collection[str],
-    filled: Collection[Filled],
-) -> Iterator[Clemency]:
+    full_volumes: Collection[FullVolume],
+) -> Iterator[Allowance]:
     """Return which requests may end Succeeded with a result that is cut.
 
     refused: names of Secrets that were refused. filled: volumes that were full.
@@ -63,20 +63,20 @@ def clemency(
     cut_by_emacs = {each.uid for each in answers if each.response.get("truncated") is True}
     begun: dict[str, float] = {}
     for each in ran:
-        begun[each.word] = min(each.written, begun.get(each.word, each.written))
+        begun[each.marker] = min(each.written, begun.get(each.marker, each.written))
     for request in submitted:
         status = last.status if (last := final.get(request.uid)) else {}
         if last is None or not status.get("truncated"):
             continue
         if request.uid in cut_by_emacs:
             why = "its workspace was full, or failed, while it ran"
-            since = begun.get(request.word, request.at)
+            since = begun.get(request.marker, request.at)
             allowed = any(
                 each.instance in request.instances
                 and each.volume == "workspace"
                 and each.begin <= last.at
                 and each.end >= since
-                for each in filled
+                for each in full_volumes
             )
         elif status.get("resultRef"):
             continue
@@ -84,4 +84,4 @@ def clemency(
             why = "the Secret of its result was refused"
             allowed = f"{SECRET_PREFIX}{request.uid}" in refused
         if allowed:
-            yield Clemency("Succeeded", why, request=request.name, runs=(1, 2, 3))
+            yield Allowance("Succeeded", why, request=request.name, runs=(1, 2, 3))

@@ -14,7 +14,7 @@ _CUT_OFF = "timeout graceful shutdown exceeded"
 """How uvicorn calls it that a bridge ends and waits no longer: on a busy node a call may last longer than that."""
 
 
-def complaints(log: str, since: str) -> list[str]:
+def logged_defects(log: str, since: str) -> list[str]:
     """Return the lines from the time `since` on that no program of ours may write."""
     lines = [line for line in log.splitlines() if line.partition(" ")[0] >= since]
     return [line for part in _parts(lines) if _CUT_OFF not in part[-1] for line in part if _COMPLAINT.search(line)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from tests.support.faults.history import REMOVED, History, Loss, ObjectVersion, Submitted, Version
+from tests.support.faults.history import REMOVED, History, Loss, ObjectVersion, RequestVersion, SubmittedRequest
 from tests.support.faults.violation import Violation
 
 CREATED_BEFORE_SECONDS = 2.0
@@ -53,7 +53,7 @@ def _with_work(history: History, event: ObjectVersion, done: str) -> Iterator[Vi
             yield Violation("I9", "", sentence, evidence)
 
 
-def _before(versions: tuple[Version, ...], resource_version: int) -> Version | None:
+def _before(versions: tuple[RequestVersion, ...], resource_version: int) -> RequestVersion | None:
     earlier = [each for each in versions if each.resource_version < resource_version]
     return earlier[-1] if earlier else None
 
@@ -95,7 +95,7 @@ def held_changes_interrupt_nothing(history: History) -> Iterator[Violation]:
             yield Violation("I10", request.name, "a change of the template alone interrupted it", evidence)
 
 
-def _meets(loss: Loss, request: Submitted, end: float) -> bool:
+def _meets(loss: Loss, request: SubmittedRequest, end: float) -> bool:
     home = loss.namespace == request.namespace and loss.instance in request.instances
     return home and loss.begin <= end and request.at <= loss.end
 
@@ -119,17 +119,17 @@ def waits_have_a_reason(history: History) -> Iterator[Violation]:
 
 def tenants_are_apart(history: History) -> Iterator[Violation]:
     """I12: all of this tenant's requests ended while what befell the other one still lasted."""
-    if history.suffered_until is None:
+    if history.tenant_fault_until is None:
         return
     for request in history.submitted:
         final = history.final(request)
-        if request.deleted or request.goes:
+        if request.deleted or request.expires:
             continue
-        if final is None or final.at > history.suffered_until:
+        if final is None or final.at > history.tenant_fault_until:
             how = "never" if final is None else f"only at {final.at:.1f} s"
             sentence = f"it ended {how}, not while the other tenant's trouble lasted"
-            yield Violation("I12", request.name, sentence, f"until {history.suffered_until:.1f} s")
-    for name in history.others_open:
+            yield Violation("I12", request.name, sentence, f"until {history.tenant_fault_until:.1f} s")
+    for name in history.other_tenant_open:
         yield Violation("I12", "", f"request {name} of the other tenant is still open though its trouble is over")
 
 

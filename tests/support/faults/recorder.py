@@ -20,7 +20,7 @@ from typing import Any
 import httpx
 
 from tests.cluster.control_plane import ControlPlane
-from tests.support.faults.history import FINAL_PHASES, REMOVED, ObjectVersion, Version
+from tests.support.faults.history import FINAL_PHASES, REMOVED, ObjectVersion, RequestVersion
 from tests.support.kube import Kube
 
 RETRY_SECONDS = 0.1
@@ -38,7 +38,7 @@ class Watcher(ABC):
         self._path = Kube.path(plural, namespace)
         self._clock = clock
         self._lock = threading.Lock()
-        self._gaps: list[float] = []
+        self._watch_gaps: list[float] = []
         self._position = ""
         self._connection: socket.socket | None = None
         self._stopping = threading.Event()
@@ -68,9 +68,9 @@ class Watcher(ABC):
         self._client.close()
 
     @property
-    def gaps(self) -> tuple[float, ...]:
+    def watch_gaps(self) -> tuple[float, ...]:
         with self._lock:
-            return tuple(self._gaps)
+            return tuple(self._watch_gaps)
 
     @abstractmethod
     def _note(self, event: str, obj: dict[str, Any]) -> None:
@@ -90,7 +90,7 @@ class Watcher(ABC):
             except _Expired:
                 self._position = ""
                 with self._lock:
-                    self._gaps.append(self._clock())
+                    self._watch_gaps.append(self._clock())
             except (httpx.HTTPError, OSError):
                 self._stopping.wait(RETRY_SECONDS)
 
@@ -122,28 +122,28 @@ class Watcher(ABC):
                 self._position = event["object"]["metadata"]["resourceVersion"]
 
 
-class Recorder(Watcher):
+class RequestRecorder(Watcher):
     """The requests of a namespace. Start it before the first is made; read it from any thread at any time."""
 
     def __init__(self, plane: ControlPlane, namespace: str, clock: Callable[[], float]) -> None:
         super().__init__(plane, "efritrequests", namespace, clock)
-        self._versions: list[Version] = []
-        self._final: dict[str, Version] = {}
-        self._latest: dict[str, Version] = {}
+        self._versions: list[RequestVersion] = []
+        self._final: dict[str, RequestVersion] = {}
+        self._latest: dict[str, RequestVersion] = {}
 
     @property
-    def versions(self) -> tuple[Version, ...]:
+    def versions(self) -> tuple[RequestVersion, ...]:
         with self._lock:
             return tuple(self._versions)
 
     @property
-    def final(self) -> Mapping[str, Version]:
+    def final(self) -> Mapping[str, RequestVersion]:
         """Return the first final version of each request, by UID."""
         with self._lock:
             return dict(self._final)
 
     @property
-    def latest(self) -> Mapping[str, Version]:
+    def latest(self) -> Mapping[str, RequestVersion]:
         """Return the newest version of each request, by UID."""
         with self._lock:
             return dict(self._latest)
@@ -159,7 +159,7 @@ class Recorder(Watcher):
 
     def _note(self, event: str, obj: dict[str, Any]) -> None:
         meta = obj["metadata"]
-        version = Version(
+        version = RequestVersion(
             at=self._clock(),
             event=event,
             namespace=meta["namespace"],

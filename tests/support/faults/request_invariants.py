@@ -3,7 +3,7 @@
 I1 one final status, never changed. I2 everything accepted ends in time. I3 begun at most as often as allowed.
 I4 Succeeded means it ran and the result is the response. I5 what never ran, never ran. I6 no file is left behind.
 I7 no answer crosses requests, instances or namespaces. I8 it ends as it would have without faults, but for what a
-fault allows: `Interrupted` where an Emacs or its queue was lost meanwhile, and what `History.clemency` names.
+fault allows: `Interrupted` where an Emacs or its queue was lost meanwhile, and what `History.allowances` names.
 I9 to I12 are in operator_invariants.py.
 """
 
@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from tests.support.faults import operator_invariants
-from tests.support.faults.history import Answer, Digest, End, History, Loss, Submitted, Version
+from tests.support.faults.history import Answer, Digest, ExpectedEnd, History, Loss, RequestVersion, SubmittedRequest
 from tests.support.faults.violation import Violation
 
 INLINE_BYTES = 32_768
@@ -36,7 +36,7 @@ def violations(history: History) -> list[Violation]:
 
 def one_final_status(history: History) -> Iterator[Violation]:
     for request in history.submitted:
-        final: Version | None = None
+        final: RequestVersion | None = None
         for version in history.versions_of.get(request.uid, ()):
             if final is None:
                 final = version if version.final else None
@@ -62,28 +62,28 @@ def one_final_status(history: History) -> Iterator[Violation]:
 
 def everything_ends(history: History) -> Iterator[Violation]:
     for request in history.submitted:
-        if _excused(history, request):
+        if _exempt(history, request):
             continue
         last, final = history.last(request), history.final(request)
         if last is None:
             yield Violation("I2", request.name, "it was accepted and never seen again")
         elif last.event == "UNSEEN":
             # It ended and went while the recorder could not look: then nothing can be said of its end.
-            if not request.goes:
+            if not request.expires:
                 yield Violation("I2", request.name, "it is gone, though nobody deleted it", f"at {last.at:.2f} s")
-        elif request.goes and final is not None and last.event != "DELETED":
+        elif request.expires and final is not None and last.event != "DELETED":
             yield Violation("I2", request.name, "its time to live is over, and it is still there", final.reason)
-        elif last.event == "DELETED" and not (request.goes and final is not None):
+        elif last.event == "DELETED" and not (request.expires and final is not None):
             yield Violation("I2", request.name, "it was deleted, though nobody asked for that", f"at {last.at:.2f} s")
         elif final is None:
             yield Violation(
                 "I2",
                 request.name,
-                f"it is not final {history.ended_at - history.quiet_at:.1f} s after the last fault",
+                f"it is not final {history.ended_at - history.healed_at:.1f} s after the last fault",
                 f"{last.phase or 'no status'} {last.reason}",
             )
-        elif final.at - max(history.quiet_at, request.at) > history.patience:
-            late = final.at - max(history.quiet_at, request.at)
+        elif final.at - max(history.healed_at, request.at) > history.recovery_seconds:
+            late = final.at - max(history.healed_at, request.at)
             yield Violation("I2", request.name, f"it ended {late:.1f} s after the last fault", final.reason)
     for namespace in history.namespaces_left:
         yield Violation("I2", "", f"namespace {namespace} was deleted and is still there")
@@ -100,7 +100,9 @@ def begun_as_often_as_allowed(history: History) -> Iterator[Violation]:
                 "I3",
                 request.name,
                 f"it ran {runs} times, {request.attempts} allowed",
-                ", ".join(f"pid {each.pid} on {each.instance}" for each in history.ran if each.word == request.word),
+                ", ".join(
+                    f"pid {each.pid} on {each.instance}" for each in history.ran if each.marker == request.marker
+                ),
             )
             continue
         final = history.final(request)
@@ -119,7 +121,9 @@ def success_is_real(history: History) -> Iterator[Violation]:
         yield from _result_is_the_responses(history, request, final)
 
 
-def _result_is_the_responses(history: History, request: Submitted, final: Version) -> Iterator[Violation]:
+def _result_is_the_responses(
+    history: History, request: SubmittedRequest, final: RequestVersion
+) -> Iterator[Violation]:
     reference = final.status.get("resultRef")
     whole = history.results.get(request.uid)
     given = _answers_of(history, request)
@@ -191,7 +195,7 @@ def nothing_is_left_behind(history: History) -> Iterator[Violation]:
             yield Violation("I6", "", "a result Secret belongs to no request", f"{namespace}/{name}")
 
 
-def _declined_on_a_full_volume(history: History, request: Submitted) -> bool:
+def _declined_on_a_full_volume(history: History, request: SubmittedRequest) -> bool:
     """Whether it was cancelled before it came, where there was room for the answer alone."""
     full = any(history.hits.get(fault) for fault in ("fill a volume of", "ENOSPC", "half written, ENOSPC"))
     reasons = {each.response.get("reason") for each in _answers_of(history, request)}
@@ -209,18 +213,18 @@ def nothing_crosses(history: History) -> Iterator[Violation]:
         if placed and placed not in request.instances:
             yield Violation("I7", request.name, f"its status names instance {placed}", ", ".join(request.instances))
         said = {key: final.status.get(key) for key in ("result", "output", "messages", "error")}
-        others = {each.word for each in history.submitted} - {request.word}
+        others = {each.marker for each in history.submitted} - {request.marker}
         if crossed := others & set(_WORD.findall(json.dumps(said)[: 4 * INLINE_BYTES])):
             yield Violation("I7", request.name, "its status has words of other requests", ", ".join(sorted(crossed)))
 
 
 def _runs_are_at_home(history: History) -> Iterator[Violation]:
-    owners = {(each.namespace, each.word): each for each in history.submitted}
+    owners = {(each.namespace, each.marker): each for each in history.submitted}
     homes: dict[str, set[str]] = {}
     for ran in history.ran:
-        owner = owners.get((ran.namespace, ran.word))
+        owner = owners.get((ran.namespace, ran.marker))
         if owner is None:
-            yield Violation("I7", "", "something ran that nobody asked for there", f"{ran.word} on {ran.instance}")
+            yield Violation("I7", "", "something ran that nobody asked for there", f"{ran.marker} on {ran.instance}")
         elif ran.instance not in owner.instances:
             yield Violation("I7", owner.name, f"it ran on {ran.instance}", ", ".join(owner.instances))
         else:
@@ -245,10 +249,10 @@ def _answers_are_at_home(history: History) -> Iterator[Violation]:
 def ends_as_without_faults(history: History) -> Iterator[Violation]:
     for request in history.submitted:
         final = history.final(request)
-        if final is None or _excused(history, request):
+        if final is None or _exempt(history, request):
             continue
         runs, digest = history.runs(request), _digest(history, request, final)
-        if _as_planned(history, request, final, runs, digest) or _forgiven(history, request, final, runs):
+        if _as_expected(history, request, final, runs, digest) or _allowed_by_fault(history, request, final, runs):
             continue
         wanted = " or ".join(f"{each.reason} after {each.runs} runs" for each in request.ends)
         message = (final.status.get("error") or {}).get("message", "")
@@ -262,20 +266,22 @@ def ends_as_without_faults(history: History) -> Iterator[Violation]:
     yield from _no_more_interrupted_than_lost(history)
 
 
-def _as_planned(history: History, request: Submitted, final: Version, runs: int, digest: Digest | None) -> bool:
+def _as_expected(
+    history: History, request: SubmittedRequest, final: RequestVersion, runs: int, digest: Digest | None
+) -> bool:
     spare = sum(each.runs for each in _losses(history, request) if not each.held) if request.attempts > 1 else 0
 
-    def fits(end: End) -> bool:
+    def fits(end: ExpectedEnd) -> bool:
         same_result = end.any_result or end.result == digest
         return end.reason == final.reason and same_result and any(n <= runs <= n + spare for n in end.runs)
 
     return any(fits(each) for each in request.ends)
 
 
-def _forgiven(history: History, request: Submitted, final: Version, runs: int) -> bool:
+def _allowed_by_fault(history: History, request: SubmittedRequest, final: RequestVersion, runs: int) -> bool:
     if final.reason == "Interrupted" and runs <= request.attempts and _losses(history, request):
         return True
-    for each in history.clemency:
+    for each in history.allowances:
         mine = each.instance in ("", *request.instances) and each.request in ("", request.name)
         if mine and each.reason == final.reason and runs in each.runs:
             return True
@@ -305,11 +311,11 @@ def _no_more_interrupted_than_lost(history: History) -> Iterator[Violation]:
             )
 
 
-def _excused(history: History, request: Submitted) -> bool:
+def _exempt(history: History, request: SubmittedRequest) -> bool:
     return request.deleted or request.namespace in history.namespaces_deleted
 
 
-def _digest(history: History, request: Submitted, final: Version) -> Digest | None:
+def _digest(history: History, request: SubmittedRequest, final: RequestVersion) -> Digest | None:
     if (whole := history.results.get(request.uid)) is not None:
         return whole
     if (reference := final.status.get("resultRef")) is not None:
@@ -318,11 +324,11 @@ def _digest(history: History, request: Submitted, final: Version) -> Digest | No
     return None if text is None else Digest.of(text)
 
 
-def _answers_of(history: History, request: Submitted) -> list[Answer]:
+def _answers_of(history: History, request: SubmittedRequest) -> list[Answer]:
     return [each for each in history.answers if each.uid == request.uid]
 
 
-def _losses(history: History, request: Submitted, *, queue: bool = False) -> list[Loss]:
+def _losses(history: History, request: SubmittedRequest, *, queue: bool = False) -> list[Loss]:
     """Return what was lost on an instance of the request while the request was open."""
     final = history.final(request)
     end = final.at if final else history.ended_at

@@ -16,22 +16,22 @@ from pathlib import Path
 import httpx
 
 from tests.support.faults import collect
-from tests.support.faults.availability import seconds_of
+from tests.support.faults.availability import total_seconds
 from tests.support.faults.history import REMOVED, History, QueueFile
-from tests.support.faults.job_thread import Users
-from tests.support.faults.light.run import Stage
+from tests.support.faults.job_thread import JobThread
+from tests.support.faults.light.run import LightRun
 from tests.support.faults.request_invariants import violations
-from tests.support.faults.schedule import Do, Plan, Step, Theme, When
+from tests.support.faults.schedule import Op, Schedule, Step, Theme, Trigger
 from tests.support.faults.timeline import report
 from tests.support.faults.violation import Violation
 from tests.support.kube import Refused
 
 TICK_SECONDS = 0.02
-LITTER_SECONDS = 3.0
+STALE_FILE_SECONDS = 3.0
 """How long a temporary file lies before nobody is believed to work on it."""
 LONGEST_WAIT_SECONDS = 240.0
 """Whether anybody leads or not."""
-CALLS_SECONDS = 4.0
+ARMED_SECONDS = 4.0
 """How long faults of calls stay armed after the last step."""
 
 
@@ -43,139 +43,139 @@ class Verdict:
     violations: Sequence[Violation]
 
 
-def play(stage: Stage, out: Path | None = None) -> Verdict:
+def execute(run: LightRun, out: Path | None = None) -> Verdict:
     """Run a stage's plan in a namespace of its own. Raises where the rig fails, never for what the product does.
 
     out: where plan, timeline, history and logs of a run go that breaks a promise, or ends with an exception.
     """
-    plan, users = stage.plan, Users()
+    schedule, user_thread = run.schedule, JobThread()
     try:
-        stage.open()
-        _main_loop(stage, users)
-        history = _finish(stage)
-        broken = [Violation("I2", "", "a program of ours failed by itself", line) for line in stage.complaints()]
+        run.open()
+        _main_loop(run, user_thread)
+        history = _finish(run)
+        broken = [Violation("I2", "", "a program of ours failed by itself", line) for line in run.logged_defects()]
         verdict = Verdict(history, [*violations(history), *broken])
         if verdict.violations and out is not None:
-            _keep(stage, plan, out, report(history, verdict.violations), history.to_json())
+            _save_evidence(run, schedule, out, report(history, verdict.violations), history.to_json())
         return verdict
     except Exception:
         if out is not None:
-            _keep(stage, plan, out, traceback.format_exc(), "")
+            _save_evidence(run, schedule, out, traceback.format_exc(), "")
         raise
     finally:
-        users.close()
-        stage.close()
+        user_thread.close()
+        run.close()
 
 
-def _keep(stage: Stage, plan: Plan, out: Path, told: str, history: str) -> None:
+def _save_evidence(run: LightRun, schedule: Schedule, out: Path, told: str, history: str) -> None:
     out.mkdir(parents=True, exist_ok=True)
-    (out / "plan.txt").write_text(plan.describe() + "\n")
+    (out / "plan.txt").write_text(schedule.describe() + "\n")
     (out / "report.txt").write_text(told + "\n")
     (out / "history.json").write_text(history)
-    if hasattr(stage, "namespace"):
-        stage.keep_logs(out)
+    if hasattr(run, "namespace"):
+        run.keep_logs(out)
 
 
-def _main_loop(stage: Stage, users: Users) -> None:
-    plan = stage.plan
+def _main_loop(run: LightRun, user_thread: JobThread) -> None:
+    schedule = run.schedule
     creations: list[tuple[float, Callable[[], None]]] = [
-        *((each.at, partial(stage.make, each)) for each in plan.instances),
-        *((each.at, partial(stage.ask, each)) for each in plan.work),
-        *((each.at, partial(stage.make_plan, each)) for each in plan.plans),
+        *((each.at, partial(run.create_instance, each)) for each in schedule.instances),
+        *((each.at, partial(run.submit, each)) for each in schedule.requests),
+        *((each.at, partial(run.create_suspended_plan, each)) for each in schedule.plans),
     ]
     creations.sort(key=lambda creation: creation[0])
-    waiting, lasting = list(plan.steps), list[tuple[float, Step]]()
+    waiting, lasting = list(schedule.steps), list[tuple[float, Step]]()
     steps_done_at: float | None = None
     while True:
-        now = stage.clock()
+        now = run.clock()
         while creations and creations[0][0] <= now:
-            users.do(creations.pop(0)[1])
-        running, answered = {each.word for each in stage.ran()}, len(stage.final)
-        for step in [each for each in waiting if _due(plan, each.when, now, running, answered)]:
+            user_thread.submit(creations.pop(0)[1])
+        running, answered = {each.marker for each in run.ran()}, len(run.final)
+        for step in [each for each in waiting if _due(schedule, each.trigger, now, running, answered)]:
             waiting.remove(step)
-            if step.do.fault:
-                stage.strike(step)
-                if step.seconds and step.do is not Do.CALL:
+            if step.op.fault:
+                run.inject(step)
+                if step.seconds and step.op is not Op.CALL:
                     # From when it has struck: that takes its time, too, on a busy machine.
-                    lasting.append((stage.clock() + step.seconds, step))
-                elif step.do in (Do.KILL_API, Do.KILL_ETCD):
-                    stage.relieve(step)
+                    lasting.append((run.clock() + step.seconds, step))
+                elif step.op in (Op.KILL_API, Op.KILL_ETCD):
+                    run.recover(step)
             else:
-                users.do(partial(stage.wish, step))
+                user_thread.submit(partial(run.perform, step))
         for end, step in [each for each in lasting if each[0] <= now]:
             lasting.remove((end, step))
-            stage.relieve(step)
-        stage.tend()
-        if not waiting and not lasting and not creations and users.idle:
+            run.recover(step)
+        run.tick()
+        if not waiting and not lasting and not creations and user_thread.idle:
             steps_done_at = now if steps_done_at is None else steps_done_at
-            unspent = any(not armed.spent for armed, _ in stage.armed)
-            everything_final = answered >= len(stage.submitted)
-            if not unspent or everything_final or now - steps_done_at > CALLS_SECONDS:
+            unspent = any(not armed.spent for armed, _ in run.armed)
+            everything_final = answered >= len(run.submitted)
+            if not unspent or everything_final or now - steps_done_at > ARMED_SECONDS:
                 return
         # Nobody tells when a counter file grows or a moment has come.
         time.sleep(TICK_SECONDS)
 
 
-def _due(plan: Plan, when: When, now: float, running: set[str], answered: int) -> bool:
-    if now >= when.at:
+def _due(schedule: Schedule, trigger: Trigger, now: float, running: set[str], answered: int) -> bool:
+    if now >= trigger.at:
         return True
-    if when.running:
-        return next(each.word for each in plan.work if each.name == when.running) in running
-    return bool(when.answered) and answered >= when.answered
+    if trigger.running:
+        return next(each.marker for each in schedule.requests if each.name == trigger.running) in running
+    return bool(trigger.answered) and answered >= trigger.answered
 
 
-def _finish(stage: Stage) -> History:
-    suffered_until = None
-    if stage.plan.theme is Theme.TENANTS:
+def _finish(run: LightRun) -> History:
+    tenant_fault_until = None
+    if run.schedule.theme is Theme.TENANTS:
         # The other tenant's trouble lasts until all of this one's work is done.
-        _within(stage, stage.plan.patience, lambda: _all_final(stage))
-        suffered_until = stage.clock()
-    stage.heal()
-    stage.ground.mend()
-    quiet_at = stage.clock()
-    stage.note("run", "no more faults")
+        _wait(run, run.schedule.recovery_seconds, lambda: _all_final(run))
+        tenant_fault_until = run.clock()
+    run.heal()
+    run.cluster.repair()
+    healed_at = run.clock()
+    run.note("run", "no more faults")
     left = False
-    look = _Look(stage)
-    if stage.namespace_deleted:
-        left = not _within(stage, stage.plan.patience, lambda: _namespace_gone(stage))
-        look.at_files()
+    final_state = _FinalState(run)
+    if run.namespace_deleted:
+        left = not _wait(run, run.schedule.recovery_seconds, lambda: _namespace_gone(run))
+        final_state.read_files()
     else:
-        _within(stage, stage.plan.patience + 5, lambda: _all_final(stage))
-        _within(stage, stage.tidy_seconds, lambda: look.settled() or bool(look.litter()))
-        if instances := look.litter():
+        _wait(run, run.schedule.recovery_seconds + 5, lambda: _all_final(run))
+        _wait(run, run.tidy_seconds, lambda: final_state.settled() or bool(final_state.stale_files()))
+        if instances := final_state.stale_files():
             # A temporary file that could not be removed is removed at the next start, says docs/queue.md.
-            stage.start_again(instances)
-            _within(stage, stage.tidy_seconds, look.settled)
-        _within(stage, stage.plan.patience, lambda: not stage.others_open())
+            run.restart_programs(instances)
+            _wait(run, run.tidy_seconds, final_state.settled)
+        _wait(run, run.schedule.recovery_seconds, lambda: not run.other_tenant_open())
     return collect.collect(
-        stage,
-        quiet_at=quiet_at,
-        files=look.files,
-        ready=look.ready,
+        run,
+        healed_at=healed_at,
+        files=final_state.files,
+        ready=final_state.ready,
         namespace_left=left,
-        suffered_until=suffered_until,
+        tenant_fault_until=tenant_fault_until,
     )
 
 
-class _Look:
+class _FinalState:
     """The last look at queues and instances: what is judged is what was seen, not what came a moment later."""
 
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
+    def __init__(self, run: LightRun) -> None:
+        self._stage = run
         self.files: tuple[QueueFile, ...] = ()
         self.ready: dict[tuple[str, str], bool] = {}
         self._lying: dict[QueueFile, float] = {}
 
-    def litter(self) -> set[str]:
+    def stale_files(self) -> set[str]:
         """Return the instances with temporary files that stay, where calls to files have failed."""
-        if self._stage.plan.theme is not Theme.FILES:
+        if self._stage.schedule.theme is not Theme.FILES:
             return set()
         now = self._stage.clock()
         temporary = [each for each in self.files if each.live and each.area == "tmp" and not each.reserved]
         self._lying = {each: self._lying.get(each, now) for each in temporary}
-        return {each.instance for each, since in self._lying.items() if now - since > LITTER_SECONDS}
+        return {each.instance for each, since in self._lying.items() if now - since > STALE_FILE_SECONDS}
 
-    def at_files(self) -> None:
+    def read_files(self) -> None:
         self.files = collect.queue_files(self._stage)
 
     def settled(self) -> bool:
@@ -184,31 +184,31 @@ class _Look:
             self.ready = collect.instances_ready(self._stage)
         except httpx.TransportError:
             return False
-        self.at_files()
-        return collect.tidy(self.files) and all(self.ready.values()) and not self._stage.awaits_pods
+        self.read_files()
+        return collect.tidy(self.files) and all(self.ready.values()) and not self._stage.awaits_replacement
 
 
-def _within(stage: Stage, seconds: float, reached: Callable[[], bool]) -> bool:
+def _wait(run: LightRun, seconds: float, reached: Callable[[], bool]) -> bool:
     """Whether it is reached within so many seconds in which a controller led."""
-    began, before = time.monotonic(), seconds_of(stage.unserved)
+    began, before = time.monotonic(), total_seconds(run.unavailable_spans)
     while not reached():
         waited = time.monotonic() - began
-        if waited > LONGEST_WAIT_SECONDS or waited - (seconds_of(stage.unserved) - before) > seconds:
+        if waited > LONGEST_WAIT_SECONDS or waited - (total_seconds(run.unavailable_spans) - before) > seconds:
             return False
-        stage.tend()
+        run.tick()
         time.sleep(5 * TICK_SECONDS)
     return True
 
 
-def _all_final(stage: Stage) -> bool:
-    final, latest = stage.recorder.final, stage.recorder.latest
+def _all_final(run: LightRun) -> bool:
+    final, latest = run.recorder.final, run.recorder.latest
     gone = {uid for uid, version in latest.items() if version.event in REMOVED}
-    return all(each.uid in gone or (each.uid in final and not each.goes) for each in stage.submitted)
+    return all(each.uid in gone or (each.uid in final and not each.expires) for each in run.submitted)
 
 
-def _namespace_gone(stage: Stage) -> bool:
+def _namespace_gone(run: LightRun) -> bool:
     try:
-        stage.ground.kube.call("GET", f"/api/v1/namespaces/{stage.namespace}")
+        run.cluster.kube.call("GET", f"/api/v1/namespaces/{run.namespace}")
     except Refused as error:
         return error.status == 404
     except httpx.TransportError:

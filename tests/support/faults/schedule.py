@@ -1,6 +1,6 @@
 """A whole run as data: the workload, what users change meanwhile, the faults and their moments.
 
-`seeds.py` makes plans from seeds; `Plan.describe` says all of one. Nothing in here runs anything.
+`seeds.py` makes plans from seeds; `Schedule.describe` says all of one. Nothing in here runs anything.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tests.support.faults.api_proxy.rules import Fate
-from tests.support.faults.workload import InstancePlan, SuspendedPlan, Work
+from tests.support.faults.api_proxy.rules import Effect
+from tests.support.faults.workload import InstanceSpec, RequestSpec, SuspendedPlanSpec
 
 
 class Theme(StrEnum):
@@ -47,7 +47,7 @@ class Theme(StrEnum):
     """The node loses its kubelet, its container runtime, its power or a part of its network (real cluster only)."""
 
 
-class Do(StrEnum):
+class Op(StrEnum):
     """What can be done at a moment: by a user, or by fate."""
 
     CANCEL = "cancel"
@@ -95,14 +95,14 @@ class Do(StrEnum):
     @property
     def fault(self) -> bool:
         """Whether it is a fault, not a user's wish."""
-        return self not in USERS
+        return self not in USER_OPS
 
 
-USERS = frozenset({Do.CANCEL, Do.DELETE, Do.SUSPEND, Do.RESUME, Do.CHANGE, Do.DELETE_NAMESPACE})
+USER_OPS = frozenset({Op.CANCEL, Op.DELETE, Op.SUSPEND, Op.RESUME, Op.CHANGE, Op.DELETE_NAMESPACE})
 
 
 @dataclass(frozen=True)
-class When:
+class Trigger:
     """A moment: `at` seconds, or earlier, as soon as `running` has begun to run or `answered` requests are final."""
 
     at: float
@@ -122,7 +122,7 @@ class When:
 class CallFault:
     """What befalls one call or watch event of the controller; fields left empty match all."""
 
-    fate: Fate
+    effect: Effect
     verb: str = ""
     resource: str = ""
     sub: str = ""
@@ -134,11 +134,11 @@ class CallFault:
 
     def __str__(self) -> str:
         about = f"{self.resource}/{self.sub}" if self.sub else self.resource
-        parts = [self.fate.value, self.verb, about, "final" if self.final else ""]
+        parts = [self.effect.value, self.verb, about, "final" if self.final else ""]
         return " ".join(filter(None, parts)) + f" (after {self.skip}, {self.times} times, {self.seconds} s)"
 
 
-class FileFate(StrEnum):
+class FileEffect(StrEnum):
     """What can befall a call that changes a file."""
 
     KILL_BEFORE = "SIGKILL before"
@@ -157,7 +157,7 @@ class FileFault:
     operation: create, write, fsync, link, rename, unlink …, or * for all. lasting: until it is undone, not once.
     """
 
-    fate: FileFate
+    effect: FileEffect
     program: str
     operation: str
     path: str
@@ -166,7 +166,7 @@ class FileFault:
 
     def __str__(self) -> str:
         how = "lasting" if self.lasting else f"after {self.skip}"
-        return f"{self.fate.value} of {self.program}: {self.operation} {self.path} ({how})"
+        return f"{self.effect.value} of {self.program}: {self.operation} {self.path} ({how})"
 
 
 @dataclass(frozen=True)
@@ -176,8 +176,8 @@ class Step:
     hours: what a clock is set forward by. detail: what is refused, or which volume is filled with what.
     """
 
-    do: Do
-    when: When
+    op: Op
+    trigger: Trigger
     target: str = ""
     seconds: float = 0.0
     call: CallFault | None = None
@@ -187,42 +187,42 @@ class Step:
 
     def __str__(self) -> str:
         detail = str(self.call or self.file or (f"by {self.hours:+} h" if self.hours else self.detail))
-        what = " ".join(filter(None, (self.do.value, self.target, detail)))
-        return f"{self.when}: {what}" + (f" for {self.seconds:.1f} s" if self.seconds else "")
+        what = " ".join(filter(None, (self.op.value, self.target, detail)))
+        return f"{self.trigger}: {what}" + (f" for {self.seconds:.1f} s" if self.seconds else "")
 
 
 @dataclass(frozen=True)
-class Plan:
+class Schedule:
     """One run. `controllers`: how many there are; `warm`: whether it begins only when the first instance is ready."""
 
     seed: int
     theme: Theme
-    instances: tuple[InstancePlan, ...]
-    work: tuple[Work, ...]
+    instances: tuple[InstanceSpec, ...]
+    requests: tuple[RequestSpec, ...]
     steps: tuple[Step, ...]
     controllers: int = 1
     warm: bool = True
-    patience: float = 60.0
-    plans: tuple[SuspendedPlan, ...] = ()
+    recovery_seconds: float = 60.0
+    plans: tuple[SuspendedPlanSpec, ...] = ()
 
     @property
     def faults(self) -> tuple[Step, ...]:
-        return tuple(each for each in self.steps if each.do.fault)
+        return tuple(each for each in self.steps if each.op.fault)
 
     def describe(self) -> str:
         """Return all of it for a person, and for whoever compares two plans."""
         lines = [
-            f"seed {self.seed}, {self.theme.value}: {len(self.instances)} instances, {len(self.work)} requests, "
+            f"seed {self.seed}, {self.theme.value}: {len(self.instances)} instances, {len(self.requests)} requests, "
             f"{len(self.faults)} faults, {self.controllers} controllers, {'warm' if self.warm else 'cold'}"
         ]
         lines += [f"  {_instance(each)}" for each in self.instances]
         lines += [f"  plan {each.name} at {each.at:.2f} s: suspended, on {each.instance}" for each in self.plans]
-        lines += [f"  {_work(each)}" for each in self.work]
-        lines += [f"  {'!!' if each.do.fault else '--'} {each}" for each in self.steps]
+        lines += [f"  {_work(each)}" for each in self.requests]
+        lines += [f"  {'!!' if each.op.fault else '--'} {each}" for each in self.steps]
         return "\n".join(lines)
 
 
-def _instance(each: InstancePlan) -> str:
+def _instance(each: InstanceSpec) -> str:
     parts = [f"instance {each.name} at {each.at:.2f} s"]
     parts.append("queue ephemeral" if each.ephemeral_queue else "queue on a claim")
     parts.append(f"maxPending {each.max_pending}")
@@ -231,7 +231,7 @@ def _instance(each: InstancePlan) -> str:
     return ", ".join(parts)
 
 
-def _work(each: Work) -> str:
+def _work(each: RequestSpec) -> str:
     parts = [f"{each.name} at {each.at:.2f} s: {each.kind.value} on {each.instance or 'team ' + each.team}"]
     told = {
         "seconds": each.seconds,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tests.support.faults.history import History, Note, Submitted, Version
+from tests.support.faults.history import History, Note, RequestVersion, SubmittedRequest
 from tests.support.faults.violation import Violation
 
 FAULT_MARK = "!!"
@@ -38,9 +38,8 @@ def life_of(history: History, name: str) -> str:
         for each in history.answers
         if each.uid == request.uid
     ]
-    head = (
-        f"{name} ({request.uid}), word {request.word}, on {'/'.join(request.instances)}, {request.attempts} attempts"
-    )
+    where = "/".join(request.instances)
+    head = f"{name} ({request.uid}), marker {request.marker}, on {where}, {request.attempts} attempts"
     return "\n".join([head, *_lines(chosen), *facts])
 
 
@@ -55,30 +54,30 @@ def report(history: History, found: Sequence[Violation]) -> str:
 def _notes(history: History) -> list[Note]:
     found = [*history.notes]
     found += [_submitted(each) for each in history.submitted]
-    names = {(each.namespace, each.word): each.name for each in history.submitted}
+    names = {(each.namespace, each.marker): each.name for each in history.submitted}
     found += [
         Note(
             each.written,
             f"Emacs {each.pid}",
-            f"runs {each.word}",
-            names.get((each.namespace, each.word), "?"),
+            f"runs {each.marker}",
+            names.get((each.namespace, each.marker), "?"),
             each.instance,
         )
         for each in history.ran
     ]
-    before: dict[str, Version] = {}
+    before: dict[str, RequestVersion] = {}
     for version in sorted(history.versions, key=lambda each: (each.at, each.resource_version)):
         found.append(_version(version, before.get(version.uid)))
         before[version.uid] = version
-    found += [Note(at, "recorder", "its own watch broke: it listed anew", fault=True) for at in history.gaps]
+    found += [Note(at, "recorder", "its own watch broke: it listed anew", fault=True) for at in history.watch_gaps]
     return sorted(found, key=lambda note: note.at)
 
 
-def _submitted(request: Submitted) -> Note:
+def _submitted(request: SubmittedRequest) -> Note:
     return Note(request.at, "user", f"creates it for {'/'.join(request.instances)}", request.name)
 
 
-def _version(version: Version, before: Version | None) -> Note:
+def _version(version: RequestVersion, before: RequestVersion | None) -> Note:
     status = version.status
     told = [version.event.lower(), version.phase or "no status", version.reason]
     if version.cancel and not (before and before.cancel):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from tests.support.faults.history import Digest, End
+from tests.support.faults.history import Digest, ExpectedEnd
 
 COUNTER = "counter"
 NOWHERE = "nowhere"
@@ -71,7 +71,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True)
-class InstancePlan:
+class InstanceSpec:
     """One EfritInstance. `at`: when it is made, in seconds."""
 
     name: str
@@ -101,7 +101,7 @@ class InstancePlan:
 
 
 @dataclass(frozen=True)
-class SuspendedPlan:
+class SuspendedPlanSpec:
     """An EfritPlan that is suspended from its beginning: open work that needs its instance's volumes."""
 
     name: str
@@ -117,11 +117,11 @@ class SuspendedPlan:
 
 
 @dataclass(frozen=True)
-class Work:
+class RequestSpec:
     """One EfritRequest. `team` chooses by label instead of `instance`; `size` is of the result, in bytes."""
 
     name: str
-    word: str
+    marker: str
     kind: Kind
     at: float
     instance: str = ""
@@ -140,9 +140,9 @@ class Work:
     def content(self) -> str:
         """Return the Lisp, or a text for a chat."""
         if self.kind is Kind.CHAT:
-            return f"what is {self.word}?"
+            return f"what is {self.marker}?"
         # The pid tells two runs in one Emacs from two Emacsen.
-        note = f'(format "{self.word} %d %.3f\\n" (emacs-pid) (float-time))'
+        note = f'(format "{self.marker} %d %.3f\\n" (emacs-pid) (float-time))'
         # An earlier request of the same Emacs may have preferred another coding for the files of later ones.
         count = f'(let ((coding-system-for-write (quote utf-8-unix))) (write-region {note} nil "{self.counter}" t 0))'
         return f"(progn {count} {self._rest()})"
@@ -150,23 +150,24 @@ class Work:
     def _rest(self) -> str:
         match self.kind:
             case Kind.SLEEP:
-                return f'(sleep-for {self.seconds:.2f}) "{self.word}"'
+                return f'(sleep-for {self.seconds:.2f}) "{self.marker}"'
             case Kind.ERROR:
-                return f'(error "{self.word}")'
+                return f'(error "{self.marker}")'
             case Kind.LARGE | Kind.HUGE:
-                return f'(concat "{self.word}" (make-string {self.size} ?x))'
+                return f'(concat "{self.marker}" (make-string {self.size} ?x))'
             case Kind.OUTPUT:
-                return f'(dotimes (n {self.size}) (princ "{self.word} ") (message "{self.word} %d" n)) "{self.word}"'
+                body = f'(princ "{self.marker} ") (message "{self.marker} %d" n)'
+                return f'(dotimes (n {self.size}) {body}) "{self.marker}"'
             case Kind.LOOP:
                 return "(while t)"
             case Kind.HOSTILE:
-                return f'{HOSTILE_FORMS[zlib.crc32(self.word.encode()) % len(HOSTILE_FORMS)]} "{self.word}"'
+                return f'{HOSTILE_FORMS[zlib.crc32(self.marker.encode()) % len(HOSTILE_FORMS)]} "{self.marker}"'
             case Kind.DIE:
                 return "(kill-emacs)"
             case Kind.TOO_LONG:
                 return f'"{"x" * TOO_LONG_BYTES}"'
             case _:
-                return f'"{self.word}"'
+                return f'"{self.marker}"'
 
     def manifest(self) -> dict[str, Any]:
         spec: dict[str, Any] = {
@@ -190,39 +191,39 @@ class Work:
             spec["ttlSecondsAfterFinished"] = self.ttl
         return {"metadata": {"name": self.name}, "spec": spec}
 
-    def ends(self) -> tuple[End, ...]:
+    def ends(self) -> tuple[ExpectedEnd, ...]:
         """Return how it may end without faults."""
         found = [self._end()]
         if self.queue_timeout:
-            found.append(End("TimedOut", runs=(0,)))
+            found.append(ExpectedEnd("TimedOut", runs=(0,)))
         if self.cancelled:
-            found.append(End("Cancelled", runs=(0, 1)))
+            found.append(ExpectedEnd("Cancelled", runs=(0, 1)))
         return tuple(found)
 
-    def _end(self) -> End:
+    def _end(self) -> ExpectedEnd:
         match self.kind:
             case Kind.ERROR:
-                return End("EvalError")
+                return ExpectedEnd("EvalError")
             case Kind.LOOP:
-                return End("TimedOut")
+                return ExpectedEnd("TimedOut")
             case Kind.DIE:
                 # An ephemeral queue keeps one for the loss of the queue.
-                return End("Interrupted", runs=(self.attempts, max(1, self.attempts - 1)))
+                return ExpectedEnd("Interrupted", runs=(self.attempts, max(1, self.attempts - 1)))
             case Kind.TOO_LONG | Kind.LOST:
-                return End("Rejected", runs=(0,))
+                return ExpectedEnd("Rejected", runs=(0,))
             case Kind.CHAT:
-                return End("ModelNotConfigured", runs=(0,))
+                return ExpectedEnd("ModelNotConfigured", runs=(0,))
             case Kind.STILLBORN:
-                return End("Cancelled", runs=(0,))
+                return ExpectedEnd("Cancelled", runs=(0,))
             case Kind.LARGE | Kind.HUGE:
-                return End("Succeeded", Digest.of(f'"{self.word}{"x" * self.size}"'))
+                return ExpectedEnd("Succeeded", Digest.of(f'"{self.marker}{"x" * self.size}"'))
             case _:
-                return End("Succeeded", Digest.of(f'"{self.word}"'))
+                return ExpectedEnd("Succeeded", Digest.of(f'"{self.marker}"'))
 
-    def instances(self, made: tuple[InstancePlan, ...]) -> tuple[str, ...]:
+    def target_instances(self, instances: tuple[InstanceSpec, ...]) -> tuple[str, ...]:
         """Return where it may run."""
         if self.team:
-            return tuple(each.name for each in made if each.team == self.team)
+            return tuple(each.name for each in instances if each.team == self.team)
         return (self.instance,)
 
 
@@ -244,14 +245,14 @@ USUAL = (
 """How often what is asked for, of a hundred or so."""
 
 
-def instances(rng: random.Random) -> tuple[InstancePlan, ...]:
+def instances(rng: random.Random) -> tuple[InstanceSpec, ...]:
     """Return one to three instances; the first is there when the run begins."""
     count = rng.choices((1, 2, 3), (55, 35, 10))[0]
-    made = []
+    instances = []
     for number in range(count):
         late = number > 0 and rng.random() < 0.5
-        made.append(
-            InstancePlan(
+        instances.append(
+            InstanceSpec(
                 f"i{number + 1}",
                 at=round(rng.uniform(0.0, 2.0), 2) if late else 0.0,
                 ephemeral_queue=rng.random() < 0.25,
@@ -259,33 +260,33 @@ def instances(rng: random.Random) -> tuple[InstancePlan, ...]:
                 team="a" if count > 1 else "",
             )
         )
-    return tuple(made)
+    return tuple(instances)
 
 
-def work(
-    rng: random.Random, seed: int, made: tuple[InstancePlan, ...], *, count: tuple[int, int], span: float
-) -> tuple[Work, ...]:
+def requests(
+    rng: random.Random, seed: int, instances: tuple[InstanceSpec, ...], *, count: tuple[int, int], span: float
+) -> tuple[RequestSpec, ...]:
     """Return between `count` requests within `span` seconds, in order of their moments."""
     moments = sorted(round(rng.uniform(0.0, span), 2) for _ in range(rng.randint(*count)))
-    return tuple(_one(rng, seed, number, at, made) for number, at in enumerate(moments, 1))
+    return tuple(_one(rng, seed, number, at, instances) for number, at in enumerate(moments, 1))
 
 
-def _one(rng: random.Random, seed: int, number: int, at: float, made: tuple[InstancePlan, ...]) -> Work:
+def _one(rng: random.Random, seed: int, number: int, at: float, instances: tuple[InstanceSpec, ...]) -> RequestSpec:
     kind = rng.choices([kind for kind, _ in USUAL], [weight for _, weight in USUAL])[0]
     # A random source of its own: everything else of a seed stays what it was.
     other = random.Random(f"hostile {seed} {number}")  # noqa: S311
     if kind is Kind.COUNT and other.random() < HOSTILE_SHARE:
         kind = Kind.HOSTILE
-    by_team = made[0].team and rng.random() < 0.25 and kind is not Kind.LOST
+    by_team = instances[0].team and rng.random() < 0.25 and kind is not Kind.LOST
     size = {Kind.LARGE: rng.randint(*LARGE_BYTES), Kind.HUGE: rng.randint(*HUGE_BYTES)}
     retried = rng.random() < 0.3 and kind is not Kind.CHAT
-    return Work(
+    return RequestSpec(
         name=f"r{number}",
-        word=f"s{seed}w{number}",
+        marker=f"s{seed}w{number}",
         kind=kind,
         at=at,
-        instance="" if by_team else NOWHERE if kind is Kind.LOST else rng.choice(made).name,
-        team=made[0].team if by_team else "",
+        instance="" if by_team else NOWHERE if kind is Kind.LOST else rng.choice(instances).name,
+        team=instances[0].team if by_team else "",
         seconds=round(rng.choice((0.05, 0.2, 0.5, 1.5)), 2) if kind is Kind.SLEEP else 0.0,
         size=size.get(kind, 900 if kind is Kind.OUTPUT else 0),
         attempts=rng.choice((2, 2, 3)) if retried else 1,

@@ -8,34 +8,36 @@ from typing import Any
 from tests.support.faults.history import (
     Answer,
     Digest,
-    End,
+    Execution,
+    ExpectedEnd,
     History,
     Loss,
     QueueFile,
-    Ran,
-    Submitted,
-    Version,
+    RequestVersion,
+    SubmittedRequest,
 )
 
 UID = "uid-a"
 RESULT = '"alpha"'
-SUCCEEDED = End("Succeeded", Digest.of(RESULT))
+SUCCEEDED = ExpectedEnd("Succeeded", Digest.of(RESULT))
 
 
-def asked(name: str = "a", uid: str = UID, word: str = "alpha", **fields: Any) -> Submitted:
-    made = Submitted("ns", name, uid, 1.0, word, ("one",), (End("Succeeded", Digest.of(f'"{word}"')),))
+def submitted_request(name: str = "a", uid: str = UID, marker: str = "alpha", **fields: Any) -> SubmittedRequest:
+    made = SubmittedRequest(
+        "ns", name, uid, 1.0, marker, ("one",), (ExpectedEnd("Succeeded", Digest.of(f'"{marker}"')),)
+    )
     return replace(made, **fields)
 
 
 def version(
     at: float = 2.0, rv: int = 10, *, uid: str = UID, name: str = "a", event: str = "MODIFIED", **status: Any
-) -> Version:
-    return Version(at, event, "ns", name, uid, rv, status)
+) -> RequestVersion:
+    return RequestVersion(at, event, "ns", name, uid, rv, status)
 
 
 def final(
     at: float = 2.0, rv: int = 10, *, uid: str = UID, name: str = "a", event: str = "MODIFIED", **status: Any
-) -> Version:
+) -> RequestVersion:
     usual = {
         "phase": "Succeeded",
         "reason": "Succeeded",
@@ -48,12 +50,12 @@ def final(
     return version(at, rv, uid=uid, name=name, event=event, **told)
 
 
-def failed(reason: str, at: float = 2.0, rv: int = 10, **status: Any) -> Version:
+def failed(reason: str, at: float = 2.0, rv: int = 10, **status: Any) -> RequestVersion:
     return final(at, rv, **{"phase": "Failed", "reason": reason, "result": None, **status})
 
 
-def ran(word: str = "alpha", instance: str = "one") -> Ran:
-    return Ran("ns", instance, word, 7)
+def ran(marker: str = "alpha", instance: str = "one") -> Execution:
+    return Execution("ns", instance, marker, 7)
 
 
 def answer(uid: str = UID, instance: str = "one", queue: str = "q1", **response: Any) -> Answer:
@@ -76,14 +78,14 @@ def loss(begin: float = 1.5, end: float = 1.6, *, queue: bool = False) -> Loss:
 def history(**fields: Any) -> History:
     """One request, submitted, run once, answered, acknowledged, archived; `fields` replace what they name."""
     good = History(
-        submitted=(asked(),),
+        submitted=(submitted_request(),),
         versions=(version(1.1, 5, event="ADDED"), final()),
         ran=(ran(),),
         files=archived(),
         answers=(answer(),),
         results={UID: Digest.of(RESULT)},
         instances_ready={("ns", "one"): True},
-        quiet_at=1.0,
+        healed_at=1.0,
         ended_at=10.0,
     )
     return replace(good, **fields)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.faults.history import Clemency, Digest, End, History
+from tests.support.faults.history import Allowance, Digest, ExpectedEnd, History
 from tests.support.faults.request_invariants import violations
 from tests.support.faults.violation import Violation
 from tests.unit.chaos.histories import (
@@ -15,20 +15,20 @@ from tests.unit.chaos.histories import (
     UID,
     answer,
     archived,
-    asked,
     failed,
     final,
     history,
     left,
     loss,
     ran,
+    submitted_request,
     version,
 )
 
 LARGE = "x" * 40_000
 OPEN = version(1.1, 5, event="ADDED")
-CANCELLABLE = asked(ends=(SUCCEEDED, End("Cancelled", runs=(0, 1))))
-RETRIED = asked(attempts=2)
+CANCELLABLE = submitted_request(ends=(SUCCEEDED, ExpectedEnd("Cancelled", runs=(0, 1))))
+RETRIED = submitted_request(attempts=2)
 GONE: dict[str, Any] = {"results": {}, "answers": (), "files": ()}
 
 
@@ -61,7 +61,7 @@ def test_i1_a_deletion_after_the_end_is_no_change() -> None:
     assert (
         violations(
             history(
-                submitted=(asked(deleted=True),),
+                submitted=(submitted_request(deleted=True),),
                 versions=(OPEN, final(), type(gone)(**{**vars(gone), "event": "DELETED"})),
             )
         )
@@ -91,7 +91,7 @@ def test_i2_a_request_that_vanishes() -> None:
 
 
 def test_i2_a_request_that_goes_after_its_end_and_one_that_does_not() -> None:
-    mortal = asked(goes=True)
+    mortal = submitted_request(expires=True)
     assert broken(history(submitted=(mortal,))) == {"I2"}
     gone = (OPEN, final(), final(3.0, 12, event="DELETED"))
     assert violations(history(submitted=(mortal,), versions=gone)) == []
@@ -100,15 +100,15 @@ def test_i2_a_request_that_goes_after_its_end_and_one_that_does_not() -> None:
 
 def test_i2_of_a_request_that_went_while_nobody_could_look_only_that_it_may_go_is_judged() -> None:
     unseen = (OPEN, version(3.0, 12, event="UNSEEN"))
-    assert violations(history(submitted=(asked(goes=True),), versions=unseen)) == []
+    assert violations(history(submitted=(submitted_request(expires=True),), versions=unseen)) == []
     ended = (OPEN, final(), final(3.0, 12, event="UNSEEN"))
-    assert violations(history(submitted=(asked(goes=True),), versions=ended)) == []
+    assert violations(history(submitted=(submitted_request(expires=True),), versions=ended)) == []
     assert broken(history(versions=unseen)) == {"I2"}
 
 
 def test_i2_a_request_that_ends_too_late_after_the_faults() -> None:
     assert broken(history(versions=(OPEN, final(62.0)), ended_at=70.0)) == {"I2"}
-    assert violations(history(versions=(OPEN, final(62.0)), quiet_at=5.0, ended_at=70.0)) == []
+    assert violations(history(versions=(OPEN, final(62.0)), healed_at=5.0, ended_at=70.0)) == []
 
 
 def test_i2_an_instance_that_is_not_ready_again() -> None:
@@ -147,7 +147,7 @@ def test_i4_a_large_result_that_is_not_what_its_reference_says() -> None:
     whole = Digest.of(LARGE)
     reference = {"secretName": "efrit-result-uid-a", "bytes": whole.size, "sha256": whole.sha256}
     good = history(
-        submitted=(asked(ends=(End("Succeeded", whole),)),),
+        submitted=(submitted_request(ends=(ExpectedEnd("Succeeded", whole),)),),
         versions=(OPEN, final(result=LARGE[:32_768], truncated=True, resultRef=reference)),
         answers=(answer(result=LARGE, sha256=whole.sha256),),
         results={UID: whole},
@@ -162,12 +162,12 @@ def cut_by_emacs(**reference: object) -> History:
     whole, beginning = Digest.of(LARGE + "and more"), Digest.of(LARGE)
     pointer = {"secretName": "efrit-result-uid-a", "bytes": whole.size, "sha256": "", **reference}
     return history(
-        submitted=(asked(ends=(End("Succeeded", whole),)),),
+        submitted=(submitted_request(ends=(ExpectedEnd("Succeeded", whole),)),),
         versions=(OPEN, final(result=LARGE[:32_768], truncated=True, resultRef=pointer)),
         answers=(answer(result=LARGE, truncated=True, sha256=whole.sha256),),
         results={UID: beginning},
         secrets=(("ns", "efrit-result-uid-a"),),
-        clemency=(Clemency("Succeeded", "its workspace was full while it ran", request="a"),),
+        allowances=(Allowance("Succeeded", "its workspace was full while it ran", request="a"),),
     )
 
 
@@ -179,7 +179,7 @@ def test_i4_a_result_that_emacs_cut_is_not_said_to_be_whole() -> None:
 def test_i4_the_beginning_that_is_stored_is_the_one_that_was_answered() -> None:
     found = cut_by_emacs()
     torn = {UID: Digest.of(LARGE[:-1])}
-    assert broken(history(**{**vars_of(found), "clemency": found.clemency, "results": torn})) == {"I4"}
+    assert broken(history(**{**vars_of(found), "clemency": found.allowances, "results": torn})) == {"I4"}
 
 
 def vars_of(found: History) -> dict[str, object]:
@@ -203,8 +203,8 @@ def test_i4_success_that_was_not_answered_so() -> None:
     ],
 )
 def test_i5_what_was_not_begun_ran(status: object) -> None:
-    ends = (End("Cancelled", runs=(0, 1)), End("Rejected", runs=(0, 1)))
-    assert broken(history(submitted=(asked(ends=ends),), versions=(OPEN, status), results={})) == {"I5"}
+    ends = (ExpectedEnd("Cancelled", runs=(0, 1)), ExpectedEnd("Rejected", runs=(0, 1)))
+    assert broken(history(submitted=(submitted_request(ends=ends),), versions=(OPEN, status), results={})) == {"I5"}
 
 
 def test_i5_what_was_cancelled_while_it_ran_may_have_run() -> None:
@@ -239,7 +239,7 @@ def test_i6_half_a_pair_in_the_archive() -> None:
 
 def test_i6_on_a_full_volume_what_never_ran_may_have_its_cancelled_answer_alone() -> None:
     alone = {
-        "submitted": (asked(ends=(End("Cancelled", runs=(0,)),)),),
+        "submitted": (submitted_request(ends=(ExpectedEnd("Cancelled", runs=(0,)),)),),
         "versions": (OPEN, failed("Cancelled", attempt=None, startTime=None)),
         "answers": (answer(reason="Cancelled", result=None),),
         "files": archived()[1:],
@@ -263,7 +263,7 @@ def test_i7_a_run_that_nobody_asked_for() -> None:
 
 
 def test_i7_one_request_on_two_instances_of_a_selector() -> None:
-    both = asked(instances=("one", "two"), attempts=2)
+    both = submitted_request(instances=("one", "two"), attempts=2)
     found = history(
         submitted=(both,), versions=(OPEN, final(attempt=2)), ran=(ran(), ran(instance="two")), losses=(loss(),)
     )
@@ -279,9 +279,9 @@ def test_i7_a_response_that_answers_another() -> None:
 
 
 def test_i7_a_status_with_the_words_of_another_request() -> None:
-    other = asked("b", "uid-b", "beta")
+    other = submitted_request("b", "uid-b", "beta")
     found = history(
-        submitted=(asked(), other),
+        submitted=(submitted_request(), other),
         versions=(OPEN, final(output="beta"), final(uid="uid-b", name="b", result='"beta"')),
         ran=(ran(), ran("beta")),
         files=(*archived(), *archived("uid-b")),
@@ -310,9 +310,9 @@ def test_i8_interrupted_only_where_an_emacs_was_lost_while_the_request_was_open(
 
 
 def test_i8_one_lost_emacs_interrupts_one_request() -> None:
-    second = asked("b", "uid-b", "beta")
+    second = submitted_request("b", "uid-b", "beta")
     found = history(
-        submitted=(asked(), second),
+        submitted=(submitted_request(), second),
         versions=(OPEN, failed("Interrupted"), failed("Interrupted", uid="uid-b", name="b")),
         ran=(ran(), ran("beta")),
         losses=(loss(),),
@@ -330,9 +330,9 @@ def shape(found: History) -> dict[str, object]:
 def test_i8_a_fault_may_allow_another_end_and_says_which() -> None:
     late = {"versions": (OPEN, failed("TimedOut")), "results": {}}
     assert broken(history(**late)) == {"I8"}
-    assert violations(history(**late, clemency=(Clemency("TimedOut", "Emacs stood still", instance="one"),))) == []
-    assert broken(history(**late, clemency=(Clemency("TimedOut", "Emacs stood still", instance="two"),))) == {"I8"}
-    assert broken(history(**late, clemency=(Clemency("TimedOut", "Emacs stood still", request="b"),))) == {"I8"}
+    assert violations(history(**late, allowances=(Allowance("TimedOut", "Emacs stood still", instance="one"),))) == []
+    assert broken(history(**late, allowances=(Allowance("TimedOut", "Emacs stood still", instance="two"),))) == {"I8"}
+    assert broken(history(**late, allowances=(Allowance("TimedOut", "Emacs stood still", request="b"),))) == {"I8"}
 
 
 def test_requests_of_a_deleted_namespace_need_not_end_but_must_not_run_twice() -> None:

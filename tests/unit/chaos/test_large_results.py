@@ -9,18 +9,20 @@ from typing import Any
 
 import pytest
 
-from tests.support.faults.history import Ran
-from tests.support.faults.large_results import Filled, clemency, refused_secrets
-from tests.unit.chaos.histories import UID, answer, asked, final
+from tests.support.faults.history import Execution
+from tests.support.faults.large_results import FullVolume, allowances, refused_secrets
+from tests.unit.chaos.histories import UID, answer, final, submitted_request
 
 CUT = final(at=5.0, truncated=True)
-FULL = Filled("one", "workspace", 2.0, 6.0)
+FULL = FullVolume("one", "workspace", 2.0, 6.0)
 
 
 def allowed(status: Any = CUT, *, by_emacs: bool = False, refused: tuple[str, ...] = (), full: Any = ()) -> bool:
     given = answer(truncated=by_emacs)
-    begun = [Ran("ns", "one", "alpha", written=3.0)]
-    return bool(list(clemency([asked()], {UID: status}, [given], begun, refused=refused, filled=full)))
+    begun = [Execution("ns", "one", "alpha", written=3.0)]
+    return bool(
+        list(allowances([submitted_request()], {UID: status}, [given], begun, refused=refused, full_volumes=full))
+    )
 
 
 def test_a_result_is_not_cut_for_nothing() -> None:
@@ -47,7 +49,7 @@ def test_a_result_may_be_cut_that_emacs_had_no_space_for() -> None:
     ],
     ids=["of another instance", "of the queue", "full before it ran", "full after it had ended"],
 )
-def test_another_volume_or_another_time_allows_nothing(full: Filled) -> None:
+def test_another_volume_or_another_time_allows_nothing(full: FullVolume) -> None:
     assert not allowed(by_emacs=True, full=(full,))
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.support.faults.history import History, Loss, ObjectVersion
 from tests.support.faults.request_invariants import violations
 from tests.support.faults.violation import Violation
-from tests.unit.chaos.histories import asked, failed, final, history, version
+from tests.unit.chaos.histories import failed, final, history, submitted_request, version
 
 NEW = version(1.1, 5, event="ADDED", reason="Queued")
 RUNNING = ObjectVersion(0.5, "ADDED", "efritinstances", "ns", "one", "uid-i", 1, "one", mode="Running")
@@ -65,7 +65,7 @@ def test_i9_work_made_in_the_moment_of_the_deletion_is_a_race() -> None:
 
 
 def test_i9_a_request_bound_to_another_instance_is_not_its_work() -> None:
-    either = asked(instances=("one", "two"))
+    either = submitted_request(instances=("one", "two"))
     elsewhere = version(1.1, 5, event="ADDED", reason="Queued", instanceName="two")
     unbound = version(1.1, 5, event="ADDED", reason="Pending")
     bound = version(1.1, 5, event="ADDED", reason="Queued", instanceName="one")
@@ -118,7 +118,7 @@ def test_i10_a_request_that_only_a_changed_template_interrupted() -> None:
 def test_i10_a_changed_template_gives_no_second_attempt() -> None:
     held = Loss("ns", "one", 1.5, 1.6, "its pod template was changed", held=True)
     twice = history(
-        submitted=(asked(attempts=2),),
+        submitted=(submitted_request(attempts=2),),
         versions=(NEW, final(attempt=2)),
         ran=(*history().ran, *history().ran),
         losses=(held,),
@@ -129,26 +129,26 @@ def test_i10_a_changed_template_gives_no_second_attempt() -> None:
 
 @pytest.mark.parametrize(("reason_at", "kept"), [(5.0, True), (35.0, False)])
 def test_i11_a_request_that_waits_without_a_reason(reason_at: float, kept: bool) -> None:
-    silent = version(1.1, 5, event="ADDED")
+    silent_spans = version(1.1, 5, event="ADDED")
     told = version(reason_at, 7, phase="Pending", reason="InstanceNotReady")
     waits = history(
-        versions=(silent, told, final(50.0, 30)), undisturbed=((0.0, 60.0),), quiet_at=45.0, ended_at=60.0
+        versions=(silent_spans, told, final(50.0, 30)), undisturbed=((0.0, 60.0),), healed_at=45.0, ended_at=60.0
     )
     assert broken(waits) == (set() if kept else {"I11"})
 
 
 def test_i11_counts_only_while_a_controller_led_undisturbed() -> None:
-    silent = version(1.1, 5, event="ADDED")
+    silent_spans = version(1.1, 5, event="ADDED")
     spans = ((0.0, 25.0), (34.0, 52.0))
-    waits = history(versions=(silent, final(50.0, 30)), undisturbed=spans, quiet_at=45.0, ended_at=60.0)
+    waits = history(versions=(silent_spans, final(50.0, 30)), undisturbed=spans, healed_at=45.0, ended_at=60.0)
     assert violations(waits) == []
     assert broken(replace(waits, undisturbed=((0.0, 60.0),))) == {"I11"}
 
 
 def test_i12_what_ended_only_after_the_other_tenants_trouble() -> None:
-    assert violations(history(suffered_until=2.5)) == []
-    assert only(history(suffered_until=1.9)).invariant == "I12"
+    assert violations(history(tenant_fault_until=2.5)) == []
+    assert only(history(tenant_fault_until=1.9)).invariant == "I12"
 
 
 def test_i12_the_other_tenants_own_work_ends_once_its_trouble_is_over() -> None:
-    assert only(history(suffered_until=2.5, others_open=("before",))).invariant == "I12"
+    assert only(history(tenant_fault_until=2.5, other_tenant_open=("before",))).invariant == "I12"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.support.faults.history import Note
 from tests.support.faults.request_invariants import violations
 from tests.support.faults.timeline import life_of, report, timeline
-from tests.unit.chaos.histories import asked, failed, final, history, loss, version
+from tests.unit.chaos.histories import failed, final, history, loss, submitted_request, version
 
 NOTES = (
     Note(1.5, "fault", "SIGKILL to Emacs", instance="one", fault=True),
@@ -29,7 +29,7 @@ def test_a_version_tells_what_changed_in_it() -> None:
 
 
 def test_the_life_of_a_request_leaves_others_out_and_keeps_its_faults() -> None:
-    found = history(submitted=(asked(), asked("b", "uid-b", "beta")), notes=NOTES)
+    found = history(submitted=(submitted_request(), submitted_request("b", "uid-b", "beta")), notes=NOTES)
     text = life_of(found, "a")
     assert "SIGKILL to Emacs" in text
     assert "cancels" not in text

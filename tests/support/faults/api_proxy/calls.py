@@ -71,13 +71,13 @@ class Call:
     body: Json | None = None
     status: int | None = None
     """What the API server answered; None while, or where, it did not."""
-    fate: str = ""
+    effect: str = ""
     """What was done to it, empty where nothing was."""
     ended: float | None = None
     """Seconds since the epoch at which it was over, whoever ended it."""
 
 
-class Calls:
+class CallLog:
     """The log, in order of arrival. Safe to read from any thread."""
 
     def __init__(self) -> None:

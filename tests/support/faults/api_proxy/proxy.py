@@ -32,8 +32,8 @@ import aiohttp
 from aiohttp import web
 
 from tests.cluster.control_plane import ControlPlane
-from tests.support.faults.api_proxy.calls import Call, Calls, Json, Target, target
-from tests.support.faults.api_proxy.rules import FOR_EVER, KILLING, Armed, Fate, Fault, Rules
+from tests.support.faults.api_proxy.calls import Call, CallLog, Json, Target, target
+from tests.support.faults.api_proxy.rules import FOR_EVER, KILLING_EFFECTS, ArmedFault, Effect, Fault, FaultRules
 from tests.support.faults.api_proxy.streams import Cut, Holds, Stream
 
 HOP_HEADERS = {"host", "connection", "content-length", "transfer-encoding", "accept-encoding", "keep-alive"}
@@ -43,14 +43,14 @@ ROUNDS_TO_END = 20
 """Of the event loop, until every connection has ended."""
 
 REFUSALS = {
-    Fate.CONFLICT_409: (
+    Effect.CONFLICT_409: (
         409,
         "Conflict",
         "the object has been modified; please apply your changes to the latest version",
     ),
-    Fate.TOO_MANY_429: (429, "TooManyRequests", "too many requests, please try again later"),
-    Fate.ERROR_500: (500, "InternalError", "etcdserver: leader changed"),
-    Fate.GONE_410: (410, "Expired", "too old resource version"),
+    Effect.TOO_MANY_429: (429, "TooManyRequests", "too many requests, please try again later"),
+    Effect.ERROR_500: (500, "InternalError", "etcdserver: leader changed"),
+    Effect.GONE_410: (410, "Expired", "too old resource version"),
 }
 
 Route = Callable[[Target], str | None]
@@ -62,14 +62,14 @@ class Proxy:
 
     def __init__(self, plane: ControlPlane) -> None:
         self._plane = plane
-        self._rules = Rules()
-        self._log = Calls()
+        self._rules = FaultRules()
+        self._log = CallLog()
         self._streams: set[Stream] = set()
         self._opening: set[asyncio.Future[aiohttp.ClientResponse]] = set()
         self._ready: Future[None] = Future()
         self._thread = threading.Thread(target=self._run, name="proxy", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self.victim: Callable[[], None] = _no_victim
+        self.kill_controller: Callable[[], None] = _no_controller
         """Kills the controller; called in the proxy's thread, so it must not wait for the proxy."""
         self.route: Route = lambda _: None
         self._socket = socket.socket()
@@ -78,11 +78,11 @@ class Proxy:
 
     # What tests and plans use.
 
-    def arm(self, fault: Fault) -> Armed:
+    def arm(self, fault: Fault) -> ArmedFault:
         """Arm a fault; `struck` of what is returned is set when it has befallen something."""
-        armed = Armed(fault) if fault.now else self._rules.add(fault)
+        armed = ArmedFault(fault) if fault.now else self._rules.add(fault)
         if fault.now:
-            self._call_soon(self._strike, armed)
+            self._call_soon(self._inject, armed)
         return armed
 
     def heal(self) -> None:
@@ -96,7 +96,7 @@ class Proxy:
         return self._log.all()
 
     @property
-    def armed(self) -> tuple[Armed, ...]:
+    def armed(self) -> tuple[ArmedFault, ...]:
         """What is armed, spent or not."""
         return self._rules.all()
 
@@ -170,10 +170,10 @@ class Proxy:
                     await asyncio.wait(self._opening, timeout=1)
                 await _abort_all(self._loop)
 
-    def _strike(self, armed: Armed) -> None:
+    def _inject(self, armed: ArmedFault) -> None:
         for stream in self._streams:
             if armed.fault.resource in ("", stream.resource):
-                stream.strike(armed)
+                stream.inject(armed)
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         data = await request.read()
@@ -182,7 +182,7 @@ class Proxy:
         number = self._log.began(time.time(), what, request.query.get("fieldManager", ""), body)
         fault = self._rules.for_call(what, body, time.time())
         if fault is not None:
-            self._log.note(number, fate=fault.fate.value)
+            self._log.note(number, effect=fault.effect.value)
         try:
             # Bytes that were sent arrive, whatever becomes of the sender.
             answering = asyncio.ensure_future(self._answer(request, data, what, number, fault))
@@ -197,23 +197,23 @@ class Proxy:
     async def _answer(
         self, request: web.Request, data: bytes, what: Target, number: int, fault: Fault | None
     ) -> web.StreamResponse:
-        fate = fault.fate if fault is not None else None
+        effect = fault.effect if fault is not None else None
         if fault is not None:
-            match fate:
-                case Fate.KILL_BEFORE_SEND:
-                    self.victim()
+            match effect:
+                case Effect.KILL_BEFORE_SEND:
+                    self.kill_controller()
                     raise Cut
-                case Fate.RESET:
+                case Effect.RESET:
                     raise Cut
-                case Fate.CONFLICT_409 | Fate.TOO_MANY_429 | Fate.ERROR_500 | Fate.GONE_410:
-                    self._log.note(number, status=REFUSALS[fault.fate][0])
+                case Effect.CONFLICT_409 | Effect.TOO_MANY_429 | Effect.ERROR_500 | Effect.GONE_410:
+                    self._log.note(number, status=REFUSALS[fault.effect][0])
                     return _refusal(fault)
-                case Fate.DELAYED:
+                case Effect.DELAYED:
                     await self._holds.hold(fault.seconds)
-                case Fate.STALE_AFTER_COMMIT:
+                case Effect.STALE_AFTER_COMMIT:
                     self._rules.add(_stale(fault, what, data))
         query = dict(request.query)
-        if fault is not None and fate == Fate.STALE_LIST and "continue" not in query:
+        if fault is not None and effect == Effect.STALE_LIST and "continue" not in query:
             query |= {"resourceVersion": fault.value, "resourceVersionMatch": "Exact"}
         server = self.route(what) or self._plane.url
         headers = [(name, value) for name, value in request.headers.items() if name.lower() not in HOP_HEADERS]
@@ -225,14 +225,14 @@ class Proxy:
                 return await self._relay(request, answer, what.resource)
             content = await answer.read()
             reply = web.Response(status=answer.status, body=content, headers=_kept(answer))
-        if fate in (Fate.KILL_AFTER_COMMIT, Fate.LOST_REPLY):
-            if fate in KILLING:
-                self.victim()
+        if effect in (Effect.KILL_AFTER_COMMIT, Effect.LOST_REPLY):
+            if effect in KILLING_EFFECTS:
+                self.kill_controller()
             raise Cut
-        if fate == Fate.KILL_AFTER_REPLY:
+        if effect == Effect.KILL_AFTER_REPLY:
             await reply.prepare(request)
             await reply.write_eof()
-            self.victim()
+            self.kill_controller()
         return reply
 
     async def _open(self, method: str, url: str, **more: Any) -> aiohttp.ClientResponse:
@@ -280,7 +280,7 @@ def _stale(fault: Fault, what: Target, data: bytes) -> Fault:
     name = what.name or str(body.get("metadata", {}).get("name", ""))
     return replace(
         fault,
-        fate=Fate.EVENT_DELAYED,
+        effect=Effect.EVENT_DELAYED,
         verb="",
         resource=what.resource,
         sub=None,
@@ -292,11 +292,11 @@ def _stale(fault: Fault, what: Target, data: bytes) -> Fault:
 
 
 def _refusal(fault: Fault) -> web.Response:
-    code, reason, message = REFUSALS[fault.fate]
+    code, reason, message = REFUSALS[fault.effect]
     status: Json = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
     status |= {"message": message, "reason": reason, "code": code}
     headers = {}
-    if fault.fate == Fate.TOO_MANY_429:
+    if fault.effect == Effect.TOO_MANY_429:
         status["details"] = {"retryAfterSeconds": max(1, round(fault.seconds))}
         headers["Retry-After"] = str(max(1, round(fault.seconds)))
     return web.json_response(status, status=code, headers=headers)
@@ -349,8 +349,8 @@ def _seen(answering: asyncio.Future[Any]) -> None:
         answering.exception()
 
 
-def _no_victim() -> None:
+def _no_controller() -> None:
     raise AssertionError("a fault is to kill the controller, and the proxy knows of none: set proxy.victim")
 
 
-__all__ = ["FOR_EVER", "Armed", "Call", "Fate", "Fault", "Proxy", "Target"]
+__all__ = ["FOR_EVER", "ArmedFault", "Call", "Effect", "Fault", "Proxy", "Target"]

@@ -17,10 +17,10 @@ FINAL = ("Succeeded", "Failed")
 FOR_EVER = 0
 
 
-class Fate(StrEnum):
+class Effect(StrEnum):
     """What can befall a call, or an event of a watch."""
 
-    # Of a call. `victim` is the controller's process.
+    # Of a call. `kill_controller` is the controller's process.
     KILL_BEFORE_SEND = "kill-before-send"
     """The victim is killed, the API server never hears of the call."""
     KILL_AFTER_COMMIT = "kill-after-commit"
@@ -60,8 +60,8 @@ class Fate(StrEnum):
     """No bytes any more: nothing before `seconds` are over or the proxy is healed."""
 
 
-OF_EVENTS = frozenset(each for each in Fate if each.value.startswith(("event-", "stream-")))
-KILLING = frozenset({Fate.KILL_BEFORE_SEND, Fate.KILL_AFTER_COMMIT, Fate.KILL_AFTER_REPLY})
+EVENT_EFFECTS = frozenset(each for each in Effect if each.value.startswith(("event-", "stream-")))
+KILLING_EFFECTS = frozenset({Effect.KILL_BEFORE_SEND, Effect.KILL_AFTER_COMMIT, Effect.KILL_AFTER_REPLY})
 
 Predicate = Callable[[Json], bool]
 
@@ -73,7 +73,7 @@ class Fault:
     For a call `when` is asked with its body ({} without one), for an event with the object.
     """
 
-    fate: Fate
+    effect: Effect
     verb: str = ""
     resource: str = ""
     sub: str | None = None
@@ -95,12 +95,12 @@ class Fault:
     """Befalls every open watch that matches at once, without waiting for an event (stream-* only)."""
 
     def __post_init__(self) -> None:
-        if self.now and not self.fate.value.startswith("stream-"):
-            raise ValueError(f"{self.fate} cannot befall a stream without an event")
+        if self.now and not self.effect.value.startswith("stream-"):
+            raise ValueError(f"{self.effect} cannot befall a stream without an event")
 
     def matches_call(self, what: Target, body: Json | None) -> bool:
         """Whether it is for this call."""
-        if self.fate in OF_EVENTS:
+        if self.effect in EVENT_EFFECTS:
             return False
         if self.verb and self.verb != what.verb:
             return False
@@ -114,7 +114,7 @@ class Fault:
 
     def matches_event(self, resource: str, event: Mapping[str, Any]) -> bool:
         """Whether it is for this event of a watch on `resource`."""
-        if self.fate not in OF_EVENTS or self.now or (self.resource and self.resource != resource):
+        if self.effect not in EVENT_EFFECTS or self.now or (self.resource and self.resource != resource):
             return False
         kind = event.get("type", "")
         # A bookmark is nobody's news: only who asks for bookmarks gets one.
@@ -127,7 +127,7 @@ class Fault:
 
     def __str__(self) -> str:
         sub = f"/{self.sub}" if self.sub else ""
-        words = [self.fate.value, self.verb, f"{self.resource}{sub}", self.type, self.name]
+        words = [self.effect.value, self.verb, f"{self.resource}{sub}", self.type, self.name]
         return " ".join(word for word in words if word)
 
 
@@ -145,19 +145,19 @@ def status_reason(reason: str) -> Predicate:
     return lambda body: body.get("status", {}).get("reason") == reason
 
 
-class Armed:
+class ArmedFault:
     """A fault that waits for its moment, and what came of it. Safe to read from any thread."""
 
     def __init__(self, fault: Fault) -> None:
         self.fault = fault
-        self.struck = threading.Event()
+        self.injected = threading.Event()
         """Set once it has befallen something."""
         self.hits = 0
         self.times: list[float] = []
         """Seconds since the epoch of each hit."""
         self._seen = 0
 
-    def take(self, time: float) -> bool:
+    def count_match(self, time: float) -> bool:
         """Count something that matches; whether it is hit."""
         self._seen += 1
         if self._seen <= self.fault.skip or self.spent:
@@ -169,7 +169,7 @@ class Armed:
         """Count a hit."""
         self.hits += 1
         self.times.append(time)
-        self.struck.set()
+        self.injected.set()
 
     @property
     def spent(self) -> bool:
@@ -177,16 +177,16 @@ class Armed:
         return self.fault.times != FOR_EVER and self.hits >= self.fault.times
 
 
-class Rules:
+class FaultRules:
     """The armed faults; of several that match the one armed first strikes."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._armed: list[Armed] = []
+        self._armed: list[ArmedFault] = []
 
-    def add(self, fault: Fault) -> Armed:
+    def add(self, fault: Fault) -> ArmedFault:
         """Arm a fault."""
-        armed = Armed(fault)
+        armed = ArmedFault(fault)
         with self._lock:
             self._armed.append(armed)
         return armed
@@ -196,7 +196,7 @@ class Rules:
         with self._lock:
             self._armed.clear()
 
-    def all(self) -> tuple[Armed, ...]:
+    def all(self) -> tuple[ArmedFault, ...]:
         """Return everything that is armed, in the order of arming."""
         with self._lock:
             return tuple(self._armed)
@@ -212,7 +212,7 @@ class Rules:
     def _first(self, matches: Callable[[Fault], bool], time: float) -> Fault | None:
         with self._lock:
             for armed in self._armed:
-                if not armed.spent and matches(armed.fault) and armed.take(time):
-                    self._armed += [Armed(each) for each in armed.fault.then]
+                if not armed.spent and matches(armed.fault) and armed.count_match(time):
+                    self._armed += [ArmedFault(each) for each in armed.fault.then]
                     return armed.fault
         return None

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from tests.support.faults.api_proxy.calls import Json
-from tests.support.faults.api_proxy.rules import Armed, Fate, Fault, Rules
+from tests.support.faults.api_proxy.rules import ArmedFault, Effect, Fault, FaultRules
 
 EXPIRED: Json = {
     "kind": "Status",
@@ -59,10 +59,10 @@ class Stream:
     """One open watch. `feed` gives it the API server's lines, None at their end; `run` writes what comes through."""
 
     resource: str
-    rules: Rules
+    rules: FaultRules
     holds: Holds
     write: Callable[[bytes], Awaitable[None]]
-    _lines: asyncio.Queue[bytes | Armed | None] = field(default_factory=asyncio.Queue)
+    _lines: asyncio.Queue[bytes | ArmedFault | None] = field(default_factory=asyncio.Queue)
     _kept: tuple[bytes, str, float] | None = None
     """A line that lets another object's go first: line, name, until when."""
 
@@ -70,7 +70,7 @@ class Stream:
         """Take a line, or the end."""
         self._lines.put_nowait(line)
 
-    def strike(self, armed: Armed) -> None:
+    def inject(self, armed: ArmedFault) -> None:
         """Let a fault befall the stream without an event, behind what is on its way already."""
         self._lines.put_nowait(armed)
 
@@ -81,16 +81,16 @@ class Stream:
                 item = await self._next()
                 if item is None:
                     break
-                if isinstance(item, Armed):
+                if isinstance(item, ArmedFault):
                     item.hit(time.time())
-                    await self._befall(item.fault, b"", "")
+                    await self._apply(item.fault, b"", "")
                 else:
                     await self._line(item)
         except _Ended:
             return
         await self._give_kept()
 
-    async def _next(self) -> bytes | Armed | None:
+    async def _next(self) -> bytes | ArmedFault | None:
         while True:
             wait = None if self._kept is None else max(0.0, self._kept[2] - time.monotonic())
             try:
@@ -104,7 +104,7 @@ class Stream:
         name = str(event.get("object", {}).get("metadata", {}).get("name", ""))
         fault = self.rules.for_event(self.resource, event, time.time())
         if fault is not None:
-            await self._befall(fault, line, name)
+            await self._apply(fault, line, name)
             return
         # One object's events never change places among themselves.
         if self._kept is not None and self._kept[1] == name:
@@ -118,26 +118,26 @@ class Stream:
             line, self._kept = self._kept[0], None
             await self.write(line)
 
-    async def _befall(self, fault: Fault, line: bytes, name: str) -> None:
-        if fault.fate != Fate.EVENT_REORDERED:
+    async def _apply(self, fault: Fault, line: bytes, name: str) -> None:
+        if fault.effect != Effect.EVENT_REORDERED:
             await self._give_kept()
-        match fault.fate:
-            case Fate.EVENT_DROPPED:
+        match fault.effect:
+            case Effect.EVENT_DROPPED:
                 return
-            case Fate.EVENT_DELAYED | Fate.STREAM_SILENT:
+            case Effect.EVENT_DELAYED | Effect.STREAM_SILENT:
                 await self.holds.hold(fault.seconds)
-            case Fate.EVENT_DUPLICATED:
+            case Effect.EVENT_DUPLICATED:
                 await self.write(line)
-            case Fate.EVENT_REORDERED:
+            case Effect.EVENT_REORDERED:
                 await self._give_kept()
                 self._kept = line, name, time.monotonic() + fault.seconds
                 return
-            case Fate.STREAM_EXPIRED:
+            case Effect.STREAM_EXPIRED:
                 await self.write(json.dumps({"type": "ERROR", "object": EXPIRED}).encode() + b"\n")
                 raise _Ended
-            case Fate.STREAM_ENDED:
+            case Effect.STREAM_ENDED:
                 raise _Ended
-            case Fate.STREAM_CUT:
+            case Effect.STREAM_CUT:
                 await self.write(line[: len(line) // 2])
                 raise Cut
         if line:

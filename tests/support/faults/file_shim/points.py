@@ -12,60 +12,60 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support.faults.file_shim.shim import Action, Recorder
-from tests.support.faults.schedule import FileFate, FileFault
+from tests.support.faults.file_shim.shim import Action, FileShim
+from tests.support.faults.schedule import FileEffect, FileFault
 from tests.support.pod import Pod
 
 PROGRAMS = {"bridge": "python*", "emacs": "emacs*", "any": "*"}
 ACTIONS = {
-    FileFate.KILL_BEFORE: (Action.KILL_BEFORE, 0),
-    FileFate.KILL_AFTER: (Action.KILL_AFTER, 0),
-    FileFate.EIO: (Action.FAIL, errno.EIO),
-    FileFate.ENOSPC: (Action.FAIL, errno.ENOSPC),
-    FileFate.SHORT: (Action.SHORT, errno.ENOSPC),
-    FileFate.HANG: (Action.HANG, 0),
+    FileEffect.KILL_BEFORE: (Action.KILL_BEFORE, 0),
+    FileEffect.KILL_AFTER: (Action.KILL_AFTER, 0),
+    FileEffect.EIO: (Action.FAIL, errno.EIO),
+    FileEffect.ENOSPC: (Action.FAIL, errno.ENOSPC),
+    FileEffect.SHORT: (Action.SHORT, errno.ENOSPC),
+    FileEffect.HANG: (Action.HANG, 0),
 }
 SLOTS = 16
 
 
 @dataclass
-class Point:
+class ArmedFileFault:
     """A fault of files that waits for its moment on one shim."""
 
     instance: str
     fault: FileFault
     armed_at: float
-    recorder: Recorder
+    recorder: FileShim
     slot: int
-    struck: int = 0
-    told: int = 0
+    hits: int = 0
+    reported: int = 0
     armed: bool = True
 
-    def news(self) -> int:
+    def new_hits(self) -> int:
         """Return how often it has struck since this was asked last."""
         if self.armed:
-            self.struck = self.recorder.struck(self.slot)
-        before, self.told = self.told, self.struck
-        return self.struck - before
+            self.hits = self.recorder.hits(self.slot)
+        before, self.reported = self.reported, self.hits
+        return self.hits - before
 
     def clear(self) -> None:
         """Take it away; the shim forgets how often it has struck."""
         if self.armed:
-            self.struck, self.armed = self.recorder.struck(self.slot), False
+            self.hits, self.armed = self.recorder.hits(self.slot), False
             self.recorder.clear(self.slot)
 
 
-class Shims:
+class FileShims:
     """The shims of one run."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._numbers = itertools.count(1)
         self._slots = itertools.cycle(range(SLOTS))
-        self._pods: dict[Path, Recorder] = {}
-        self._newest: dict[str, Recorder] = {}
+        self._pods: dict[Path, FileShim] = {}
+        self._newest: dict[str, FileShim] = {}
         self._offsets: dict[str, int] = {}
-        self.points: list[Point] = []
+        self.armed_faults: list[ArmedFileFault] = []
 
     def for_pod(self, pod: Pod) -> Mapping[str, str]:
         """Return the environment of a pod's processes. A pod made anew runs on the same node: its clock stays."""
@@ -81,8 +81,8 @@ class Shims:
             self._newest[name] = self._make(self._directory / "nothing")
         return self._newest[name].environment
 
-    def _make(self, *roots: Path) -> Recorder:
-        return Recorder(self._directory / f"shim-{next(self._numbers)}", *roots)
+    def _make(self, *roots: Path) -> FileShim:
+        return FileShim(self._directory / f"shim-{next(self._numbers)}", *roots)
 
     def set_clock(self, target: str, seconds: int) -> bool:
         """Set the clock of an instance or a controller off by `seconds`; whether there was one to set."""
@@ -92,13 +92,13 @@ class Shims:
         self._newest[target].set_clock(seconds)
         return True
 
-    def arm(self, instance: str, fault: FileFault, now: float) -> Point | None:
+    def arm(self, instance: str, fault: FileFault, now: float) -> ArmedFileFault | None:
         """Arm a fault of files; None where the instance has had no pod yet."""
         recorder = self._newest.get(instance)
         if recorder is None:
             return None
-        point = Point(instance, fault, now, recorder, next(self._slots))
-        action, number = ACTIONS[fault.fate]
+        point = ArmedFileFault(instance, fault, now, recorder, next(self._slots))
+        action, number = ACTIONS[fault.effect]
         recorder.arm(
             action,
             fault.operation,
@@ -109,12 +109,12 @@ class Shims:
             lasting=fault.lasting,
             slot=point.slot,
         )
-        self.points.append(point)
+        self.armed_faults.append(point)
         return point
 
     def heal(self) -> None:
         """Take every point away, and set every clock right."""
-        for point in self.points:
+        for point in self.armed_faults:
             point.clear()
         for target in list(self._offsets):
             self.set_clock(target, 0)

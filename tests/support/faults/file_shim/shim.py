@@ -1,6 +1,6 @@
 """The recorder and fault injector of `shim.c`, as the test holds it: builds it, reads its record, arms its points.
 
-Processes started with `Recorder.environment` are seen from then on. Knows nothing of queues.
+Processes started with `FileShim.environment` are seen from then on. Knows nothing of queues.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def parse(record: bytes) -> list[Operation]:
     return found
 
 
-class Recorder:
+class FileShim:
     """One record, shared by all processes that see what happens below `roots`."""
 
     def __init__(self, place: Path, *roots: Path) -> None:
@@ -173,7 +173,7 @@ class Recorder:
         """Takes a point away."""
         self._library.chaos_arm(slot, 0, 0, 0, 0, b"", b"", b"")
 
-    def struck(self, slot: int = 0) -> int:
+    def hits(self, slot: int = 0) -> int:
         """How often the point has struck."""
         return int(self._library.chaos_struck(slot))
 

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tests.support.faults.generators import parts
-from tests.support.faults.schedule import Do, FileFate, FileFault, Plan, Step, Theme, When
-from tests.support.faults.workload import InstancePlan, Kind, SuspendedPlan, Work
+from tests.support.faults.schedule import FileEffect, FileFault, Op, Schedule, Step, Theme, Trigger
+from tests.support.faults.workload import InstanceSpec, Kind, RequestSpec, SuspendedPlanSpec
 
 IDLE_SECONDS = 10
 """The smallest that spec.idle takes."""
-PLAIN = InstancePlan("i0", ephemeral_queue=True, ephemeral_workspace=True)
+PLAIN = InstanceSpec("i0", ephemeral_queue=True, ephemeral_workspace=True)
 """The instance that a run begins with where others would be idle too long before its clock starts."""
 PROOF = "proof/counter"
 """Where evals count that run on a volume that fills up: outside of it."""
@@ -27,163 +27,165 @@ QUOTAS = ("count/secrets", "pods", "persistentvolumeclaims", "count/statefulsets
 def _restart(rng: random.Random, at: float) -> Step:
     """Return the death of the controller around a moment."""
     seconds = rng.choice((0.0, 0.5, 2.0))
-    return Step(Do.KILL_CONTROLLER, When(round(at + rng.uniform(-0.5, 1.0), 2)), "operator-0", seconds)
+    return Step(Op.KILL_CONTROLLER, Trigger(round(at + rng.uniform(-0.5, 1.0), 2)), "operator-0", seconds)
 
 
-def _idle(seed: int, rng: random.Random) -> Plan:
+def _idle(seed: int, rng: random.Random) -> Schedule:
     """One instance works longer than it may be idle, one is woken, one has a suspended plan alone."""
     suspended = rng.random() < 0.5
-    made = (
+    instances = (
         PLAIN,
-        InstancePlan(
+        InstanceSpec(
             "i1",
             ephemeral_queue=rng.random() < 0.3,
             suspend_after=IDLE_SECONDS if suspended else 0,
             delete_after=0 if suspended else IDLE_SECONDS,
         ),
-        InstancePlan("i2", suspend_after=IDLE_SECONDS, delete_after=rng.choice((0, 3600))),
-        InstancePlan("i3", suspend_after=rng.choice((0, IDLE_SECONDS)), delete_after=IDLE_SECONDS + 1),
+        InstanceSpec("i2", suspend_after=IDLE_SECONDS, delete_after=rng.choice((0, 3600))),
+        InstanceSpec("i3", suspend_after=rng.choice((0, IDLE_SECONDS)), delete_after=IDLE_SECONDS + 1),
     )
     number = iter(range(1, 20))
 
-    def work(kind: Kind, instance: str, at: float, **fields: object) -> Work:
+    def request(kind: Kind, instance: str, at: float, **fields: object) -> RequestSpec:
         name = next(number)
-        made_work = Work(f"r{name}", f"s{seed}w{name}", kind, round(at, 2), instance)
-        return replace(made_work, **fields)  # type: ignore[arg-type]
+        spec = RequestSpec(f"r{name}", f"s{seed}w{name}", kind, round(at, 2), instance)
+        return replace(spec, **fields)  # type: ignore[arg-type]
 
     length = IDLE_SECONDS + rng.uniform(2.5, 5.0)
-    asked = [
-        work(Kind.COUNT, "i1", rng.uniform(0, 0.5)),
-        work(Kind.SLEEP, "i1", rng.uniform(0.5, 1.5), seconds=round(length, 2)),
-        work(Kind.COUNT, "i1", rng.uniform(2, length)),
-        work(Kind.COUNT, "i2", rng.uniform(0, 1.0)),
+    requests = [
+        request(Kind.COUNT, "i1", rng.uniform(0, 0.5)),
+        request(Kind.SLEEP, "i1", rng.uniform(0.5, 1.5), seconds=round(length, 2)),
+        request(Kind.COUNT, "i1", rng.uniform(2, length)),
+        request(Kind.COUNT, "i2", rng.uniform(0, 1.0)),
         # About when it is to be suspended, or just after.
-        work(Kind.COUNT, "i2", IDLE_SECONDS + rng.uniform(0.5, 5.0)),
+        request(Kind.COUNT, "i2", IDLE_SECONDS + rng.uniform(0.5, 5.0)),
     ]
     faults = [_restart(rng, IDLE_SECONDS + rng.choice((0.0, 1.0, 2.0)))]
     if rng.random() < 0.5:
-        do = rng.choice((Do.KILL_BRIDGE, Do.STOP_BRIDGE, Do.STOP_CONTROLLER))
-        target = "operator-0" if do is Do.STOP_CONTROLLER else "i1"
+        op = rng.choice((Op.KILL_BRIDGE, Op.STOP_BRIDGE, Op.STOP_CONTROLLER))
+        target = "operator-0" if op is Op.STOP_CONTROLLER else "i1"
         at = round(IDLE_SECONDS + rng.uniform(-2.0, 2.0), 2)
-        faults.append(Step(do, When(at), target, 0.0 if do is Do.KILL_BRIDGE else 3.0))
+        faults.append(Step(op, Trigger(at), target, 0.0 if op is Op.KILL_BRIDGE else 3.0))
     if rng.random() < 0.3:
         faults.append(_restart(rng, length))
-    plan = Plan(seed, Theme.IDLE, made, tuple(sorted(asked, key=lambda each: each.at)), ())
-    return parts.finish(replace(plan, plans=(SuspendedPlan("p1", "i3", 0.1),)), faults)
+    schedule = Schedule(seed, Theme.IDLE, instances, tuple(sorted(requests, key=lambda each: each.at)), ())
+    return parts.finish(replace(schedule, plans=(SuspendedPlanSpec("p1", "i3", 0.1),)), faults)
 
 
-def _rollout(seed: int, rng: random.Random) -> Plan:
+def _rollout(seed: int, rng: random.Random) -> Schedule:
     span = rng.choice((2.0, 4.0))
-    plan = replace(parts.base(seed, rng, Theme.ROLLOUT, count=(8, 20), span=span), warm=True)
+    schedule = replace(parts.base(seed, rng, Theme.ROLLOUT, count=(8, 20), span=span), warm=True)
     # Longer than a pod of the light tier is left to end: it must not be replaced meanwhile.
     kinds = (Kind.COUNT, Kind.HOSTILE, Kind.SLEEP)
-    long = rng.choice([each.name for each in plan.work if each.kind in kinds] or [""])
+    long = rng.choice([each.name for each in schedule.requests if each.kind in kinds] or [""])
     seconds = round(rng.uniform(7.0, 9.0), 2)
-    work = tuple(replace(e, kind=Kind.SLEEP, seconds=seconds) if e.name == long else e for e in plan.work)
-    plan = replace(plan, work=work)
+    requests = tuple(replace(e, kind=Kind.SLEEP, seconds=seconds) if e.name == long else e for e in schedule.requests)
+    schedule = replace(schedule, requests=requests)
     steps = [
-        Step(Do.CHANGE, When(round(rng.uniform(0.2, span), 2)), rng.choice(plan.instances).name)
+        Step(Op.CHANGE, Trigger(round(rng.uniform(0.2, span), 2)), rng.choice(schedule.instances).name)
         for _ in range(rng.randint(0, 2))
     ]
     steps += [
         Step(
-            Do.UPGRADE,
-            When(round(span + 3, 2), running=long) if long and rng.random() < 0.6 else parts.moment(rng, plan, span),
+            Op.UPGRADE,
+            Trigger(round(span + 3, 2), running=long)
+            if long and rng.random() < 0.6
+            else parts.moment(rng, schedule, span),
             "operator-0",
             rng.choice((0.0, 0.5, 2.0)),
         )
         for _ in range(rng.choice((1, 1, 2)))
     ]
     if rng.random() < 0.6:
-        do = rng.choice((Do.KILL_CONTROLLER, Do.KILL_BRIDGE, Do.STOP_BRIDGE))
-        steps.append(parts.process_fault(rng, plan, do, span + 1))
-    return parts.finish(plan, steps)
+        op = rng.choice((Op.KILL_CONTROLLER, Op.KILL_BRIDGE, Op.STOP_BRIDGE))
+        steps.append(parts.process_fault(rng, schedule, op, span + 1))
+    return parts.finish(schedule, steps)
 
 
-def _refusals(seed: int, rng: random.Random) -> Plan:
+def _refusals(seed: int, rng: random.Random) -> Schedule:
     span = rng.choice((1.0, 2.0))
-    plan = parts.base(seed, rng, Theme.REFUSALS, count=(6, 16), span=span)
+    schedule = parts.base(seed, rng, Theme.REFUSALS, count=(6, 16), span=span)
     large = [
         replace(each, kind=Kind.LARGE, size=50_000)
         if each.kind in (Kind.COUNT, Kind.HOSTILE) and rng.random() < 0.4
         else each
-        for each in plan.work
+        for each in schedule.requests
     ]
-    plan = replace(plan, work=tuple(large), warm=rng.random() < 0.6)
+    schedule = replace(schedule, requests=tuple(large), warm=rng.random() < 0.6)
     steps = []
     for _ in range(rng.randint(1, 3)):
-        do = rng.choice((Do.REFUSE, Do.QUOTA))
-        detail = rng.choice(REFUSED if do is Do.REFUSE else QUOTAS)
-        at, seconds = When(round(rng.uniform(-1.0, span), 2)), round(rng.choice((1.0, 3.0, 5.0)), 1)
-        steps.append(Step(do, at, seconds=seconds, detail=detail))
+        op = rng.choice((Op.REFUSE, Op.QUOTA))
+        detail = rng.choice(REFUSED if op is Op.REFUSE else QUOTAS)
+        at, seconds = Trigger(round(rng.uniform(-1.0, span), 2)), round(rng.choice((1.0, 3.0, 5.0)), 1)
+        steps.append(Step(op, at, seconds=seconds, detail=detail))
     if rng.random() < 0.6:
-        do = rng.choice((Do.KILL_CONTROLLER, Do.KILL_EMACS, Do.FORCE_POD))
-        steps.append(parts.process_fault(rng, plan, do, span + 1))
-    return parts.finish(plan, [*steps, *parts.instance_steps(rng, plan, span)])
+        op = rng.choice((Op.KILL_CONTROLLER, Op.KILL_EMACS, Op.FORCE_POD))
+        steps.append(parts.process_fault(rng, schedule, op, span + 1))
+    return parts.finish(schedule, [*steps, *parts.instance_steps(rng, schedule, span)])
 
 
-def _volumes(seed: int, rng: random.Random) -> Plan:
+def _volumes(seed: int, rng: random.Random) -> Schedule:
     span = rng.choice((1.0, 2.0, 4.0))
-    plan = parts.base(seed, rng, Theme.VOLUMES, count=(6, 20), span=span)
-    plan = replace(plan, work=tuple(replace(each, counter=PROOF) for each in plan.work))
+    schedule = parts.base(seed, rng, Theme.VOLUMES, count=(6, 20), span=span)
+    schedule = replace(schedule, requests=tuple(replace(each, counter=PROOF) for each in schedule.requests))
     steps = []
     for _ in range(rng.randint(1, 3)):
-        when, target = When(round(rng.uniform(0.0, span), 2)), rng.choice(plan.instances).name
+        trigger, target = Trigger(round(rng.uniform(0.0, span), 2)), rng.choice(schedule.instances).name
         seconds = round(rng.choice((0.5, 1.5, 3.0)), 1)
         if rng.random() < 0.35:
             program = rng.choice(("any", "bridge", "emacs"))
-            fault = FileFault(FileFate.HANG, program, "fsync", "*", lasting=True)
-            steps.append(Step(Do.FILE, when, target, seconds, file=fault))
+            fault = FileFault(FileEffect.HANG, program, "fsync", "*", lasting=True)
+            steps.append(Step(Op.FILE, trigger, target, seconds, file=fault))
         else:
             detail = f"{rng.choice(('queue', 'queue', 'workspace'))} {rng.choice(('bytes', 'inodes'))}"
-            steps.append(Step(Do.FILL, when, target, seconds, detail=detail))
+            steps.append(Step(Op.FILL, trigger, target, seconds, detail=detail))
     if rng.random() < 0.5:
-        do = rng.choice((Do.KILL_CONTROLLER, Do.KILL_BRIDGE, Do.KILL_EMACS, Do.DELETE_POD))
-        steps.append(parts.process_fault(rng, plan, do, span + 1))
-    return parts.finish(plan, steps)
+        op = rng.choice((Op.KILL_CONTROLLER, Op.KILL_BRIDGE, Op.KILL_EMACS, Op.DELETE_POD))
+        steps.append(parts.process_fault(rng, schedule, op, span + 1))
+    return parts.finish(schedule, steps)
 
 
 TENANT_FAULTS = {
-    Do.DELETE_TENANT: 4,
-    Do.FORBID_TENANT: 4,
-    Do.REFUSE_TENANT: 2,
-    Do.STOP_TENANT: 2,
-    Do.FLOOD_TENANT: 2,
+    Op.DELETE_TENANT: 4,
+    Op.FORBID_TENANT: 4,
+    Op.REFUSE_TENANT: 2,
+    Op.STOP_TENANT: 2,
+    Op.FLOOD_TENANT: 2,
 }
 
 
-def _tenants(seed: int, rng: random.Random) -> Plan:
+def _tenants(seed: int, rng: random.Random) -> Schedule:
     span = rng.choice((1.0, 2.0, 4.0))
-    plan = parts.base(seed, rng, Theme.TENANTS, count=(6, 16), span=span)
+    schedule = parts.base(seed, rng, Theme.TENANTS, count=(6, 16), span=span)
     kinds, weights = list(TENANT_FAULTS), list(TENANT_FAULTS.values())
     # No end: it lasts until this tenant's work is done, some of which comes only then.
-    steps = [Step(rng.choices(kinds, weights)[0], When(round(rng.uniform(0.0, 0.5), 2)))]
+    steps = [Step(rng.choices(kinds, weights)[0], Trigger(round(rng.uniform(0.0, 0.5), 2)))]
     late = tuple(
-        Work(f"late{number}", f"s{seed}late{number}", Kind.COUNT, round(span + rng.uniform(2.5, 4.0), 2), "i1")
+        RequestSpec(f"late{number}", f"s{seed}late{number}", Kind.COUNT, round(span + rng.uniform(2.5, 4.0), 2), "i1")
         for number in range(3)
     )
-    plan = replace(plan, work=(*plan.work, *late))
+    schedule = replace(schedule, requests=(*schedule.requests, *late))
     if rng.random() < 0.7:
         steps.append(_restart(rng, span + 1.0))
     if rng.random() < 0.3:
-        steps.append(parts.process_fault(rng, plan, rng.choice((Do.KILL_EMACS, Do.KILL_BRIDGE)), span + 1))
-    return parts.finish(plan, steps)
+        steps.append(parts.process_fault(rng, schedule, rng.choice((Op.KILL_EMACS, Op.KILL_BRIDGE)), span + 1))
+    return parts.finish(schedule, steps)
 
 
-def _terminating(seed: int, rng: random.Random) -> Plan:
+def _terminating(seed: int, rng: random.Random) -> Schedule:
     span = rng.choice((1.0, 2.0, 4.0))
-    plan = parts.base(seed, rng, Theme.TERMINATING, count=(6, 20), span=span)
+    schedule = parts.base(seed, rng, Theme.TERMINATING, count=(6, 20), span=span)
     seconds = round(rng.choice((1.0, 3.0, 5.0)), 1)
-    kept = Step(Do.KEEP_POD, parts.moment(rng, plan, span), rng.choice(plan.instances).name, seconds)
+    kept = Step(Op.KEEP_POD, parts.moment(rng, schedule, span), rng.choice(schedule.instances).name, seconds)
     steps = [kept]
     if rng.random() < 0.6:
-        steps.append(_restart(rng, min(kept.when.at, span) + 1.0))
+        steps.append(_restart(rng, min(kept.trigger.at, span) + 1.0))
     if rng.random() < 0.3:
-        steps.append(Step(Do.CHANGE, When(round(rng.uniform(0.5, span + 1), 2)), kept.target))
-    return parts.finish(plan, [*steps, *parts.instance_steps(rng, plan, span)])
+        steps.append(Step(Op.CHANGE, Trigger(round(rng.uniform(0.5, span + 1), 2)), kept.target))
+    return parts.finish(schedule, [*steps, *parts.instance_steps(rng, schedule, span)])
 
 
-MAKERS: dict[Theme, Callable[[int, random.Random], Plan]] = {
+GENERATORS: dict[Theme, Callable[[int, random.Random], Schedule]] = {
     Theme.IDLE: _idle,
     Theme.ROLLOUT: _rollout,
     Theme.REFUSALS: _refusals,

@@ -1,4 +1,4 @@
-"""Plans from seeds: `make(seed)` gives the same plan on every machine, and nothing but the seed decides.
+"""Plans from seeds: `generate(seed)` gives the same plan on every machine, and nothing but the seed decides.
 
 What a plan can say is plan.py's and workload.py's; how it is played is run.py's.
 """
@@ -9,10 +9,9 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 
-from tests.support.faults.api_proxy.rules import Fate
-from tests.support.faults.generators import administration as operations
-from tests.support.faults.generators import parts
-from tests.support.faults.schedule import CallFault, Do, FileFate, FileFault, Plan, Step, Theme, When
+from tests.support.faults.api_proxy.rules import Effect
+from tests.support.faults.generators import administration, parts
+from tests.support.faults.schedule import CallFault, FileEffect, FileFault, Op, Schedule, Step, Theme, Trigger
 
 LONG_SECONDS = 90.0
 AWAY_SECONDS = 120.0
@@ -65,51 +64,51 @@ def theme_of(seed: int) -> Theme:
     return RARE.get(seed % 100, CYCLE[seed % len(CYCLE)])
 
 
-def make(seed: int) -> Plan:
+def generate(seed: int) -> Schedule:
     """Return the plan of a seed."""
     theme = theme_of(seed)
     # Another run must be able to have the same numbers: nothing here is a secret.
     rng = random.Random(f"efrit-{seed}")  # noqa: S311
-    return MAKERS[theme](seed, rng)
+    return GENERATORS[theme](seed, rng)
 
 
-def _processes(seed: int, rng: random.Random) -> Plan:
+def _processes(seed: int, rng: random.Random) -> Schedule:
     span = rng.choice((1.0, 2.0, 4.0))
-    plan = parts.base(seed, rng, Theme.PROCESSES, count=(6, 24), span=span)
+    schedule = parts.base(seed, rng, Theme.PROCESSES, count=(6, 24), span=span)
     chosen = rng.choices(
-        [do for do, _ in parts.PROCESS_FAULTS], [weight for _, weight in parts.PROCESS_FAULTS], k=rng.randint(1, 4)
+        [op for op, _ in parts.PROCESS_FAULTS], [weight for _, weight in parts.PROCESS_FAULTS], k=rng.randint(1, 4)
     )
-    faults = [parts.process_fault(rng, plan, do, span + 1) for do in chosen]
+    faults = [parts.process_fault(rng, schedule, op, span + 1) for op in chosen]
     if rng.random() < 0.25:
         # The same again, right on the recovery from the first.
         first = faults[0]
-        faults.append(replace(first, when=When(round(min(first.when.at, span) + rng.uniform(0.2, 1.5), 2))))
-    return parts.finish(plan, [*faults, *parts.instance_steps(rng, plan, span)])
+        faults.append(replace(first, trigger=Trigger(round(min(first.trigger.at, span) + rng.uniform(0.2, 1.5), 2))))
+    return parts.finish(schedule, [*faults, *parts.instance_steps(rng, schedule, span)])
 
 
 STATUS_WRITES = (
-    Fate.KILL_BEFORE_SEND,
-    Fate.KILL_AFTER_COMMIT,
-    Fate.KILL_AFTER_REPLY,
-    Fate.LOST_REPLY,
-    Fate.RESET,
-    Fate.CONFLICT_409,
-    Fate.TOO_MANY_429,
-    Fate.ERROR_500,
-    Fate.DELAYED,
-    Fate.STALE_AFTER_COMMIT,
+    Effect.KILL_BEFORE_SEND,
+    Effect.KILL_AFTER_COMMIT,
+    Effect.KILL_AFTER_REPLY,
+    Effect.LOST_REPLY,
+    Effect.RESET,
+    Effect.CONFLICT_409,
+    Effect.TOO_MANY_429,
+    Effect.ERROR_500,
+    Effect.DELAYED,
+    Effect.STALE_AFTER_COMMIT,
 )
 EVENTS = (
-    Fate.EVENT_DELAYED,
-    Fate.EVENT_DROPPED,
-    Fate.EVENT_DUPLICATED,
-    Fate.EVENT_REORDERED,
-    Fate.STREAM_EXPIRED,
-    Fate.STREAM_ENDED,
-    Fate.STREAM_CUT,
-    Fate.STREAM_SILENT,
+    Effect.EVENT_DELAYED,
+    Effect.EVENT_DROPPED,
+    Effect.EVENT_DUPLICATED,
+    Effect.EVENT_REORDERED,
+    Effect.STREAM_EXPIRED,
+    Effect.STREAM_ENDED,
+    Effect.STREAM_CUT,
+    Effect.STREAM_SILENT,
 )
-READS = (Fate.ERROR_500, Fate.TOO_MANY_429, Fate.GONE_410, Fate.DELAYED, Fate.RESET)
+READS = (Effect.ERROR_500, Effect.TOO_MANY_429, Effect.GONE_410, Effect.DELAYED, Effect.RESET)
 WATCHED = ("efritrequests", "efritrequests", "efritrequests", "efritinstances", "pods", "statefulsets")
 
 
@@ -123,11 +122,11 @@ def _call_fault(rng: random.Random) -> CallFault:
         )
         verb = "" if resource in ("secrets", "statefulsets", "leases") else "patch"
         final = resource == "efritrequests" and rng.random() < 0.6
-        fate = rng.choice(STATUS_WRITES)
+        effect = rng.choice(STATUS_WRITES)
         if not verb:
             # Reads of these come by, too: only writes commit anything.
             verb = {"secrets": "create", "statefulsets": "apply", "leases": "patch"}[resource]
-        return CallFault(fate, verb, resource, sub, final, skip, rng.choice((1, 1, 2, 3)), seconds)
+        return CallFault(effect, verb, resource, sub, final, skip, rng.choice((1, 1, 2, 3)), seconds)
     if roll < 0.85:
         return CallFault(rng.choice(EVENTS), "", rng.choice(WATCHED), "", False, skip, rng.choice((1, 1, 2)), seconds)
     return CallFault(
@@ -135,47 +134,49 @@ def _call_fault(rng: random.Random) -> CallFault:
     )
 
 
-def _calls(seed: int, rng: random.Random) -> Plan:
+def _calls(seed: int, rng: random.Random) -> Schedule:
     span = rng.choice((1.0, 2.0, 4.0))
-    plan = parts.base(seed, rng, Theme.CALLS, count=(6, 24), span=span)
+    schedule = parts.base(seed, rng, Theme.CALLS, count=(6, 24), span=span)
     faults = [
-        Step(Do.CALL, When(round(rng.uniform(-1.0, span), 2)), call=_call_fault(rng))
+        Step(Op.CALL, Trigger(round(rng.uniform(-1.0, span), 2)), call=_call_fault(rng))
         for _ in range(rng.randint(2, 7))
     ]
     if rng.random() < 0.4:
-        do = rng.choice((Do.KILL_CONTROLLER, Do.KILL_BRIDGE, Do.KILL_EMACS, Do.DELETE_POD))
-        faults.append(parts.process_fault(rng, plan, do, span + 1))
-    return parts.finish(plan, [*faults, *parts.instance_steps(rng, plan, span)])
+        op = rng.choice((Op.KILL_CONTROLLER, Op.KILL_BRIDGE, Op.KILL_EMACS, Op.DELETE_POD))
+        faults.append(parts.process_fault(rng, schedule, op, span + 1))
+    return parts.finish(schedule, [*faults, *parts.instance_steps(rng, schedule, span)])
 
 
-def _leaders(seed: int, rng: random.Random) -> Plan:
+def _leaders(seed: int, rng: random.Random) -> Schedule:
     span = rng.choice((3.0, 6.0))
-    plan = replace(parts.base(seed, rng, Theme.LEADERS, count=(8, 24), span=span, cancelled=0.4), controllers=2)
+    schedule = replace(parts.base(seed, rng, Theme.LEADERS, count=(8, 24), span=span, cancelled=0.4), controllers=2)
     faults = []
     at = rng.uniform(0.0, 2.0)
     for _ in range(rng.randint(1, 2)):
-        do = rng.choice(parts.CONTROLLERS)
+        op = rng.choice(parts.CONTROLLERS)
         target = rng.choice(("leader", "leader", "leader", "standby"))
-        seconds = round(rng.uniform(3.5, 6.0), 1) if do is Do.STOP_CONTROLLER else round(rng.uniform(0.0, 4.0), 1)
-        faults.append(Step(do, When(round(at, 2)), target, seconds))
+        seconds = round(rng.uniform(3.5, 6.0), 1) if op is Op.STOP_CONTROLLER else round(rng.uniform(0.0, 4.0), 1)
+        faults.append(Step(op, Trigger(round(at, 2)), target, seconds))
         at += rng.uniform(0.5, 6.0)
     if rng.random() < 0.5:
-        faults.append(parts.process_fault(rng, plan, rng.choice((Do.KILL_EMACS, Do.KILL_BRIDGE, Do.STOP_API)), span))
-    return parts.finish(plan, faults)
+        faults.append(
+            parts.process_fault(rng, schedule, rng.choice((Op.KILL_EMACS, Op.KILL_BRIDGE, Op.STOP_API)), span)
+        )
+    return parts.finish(schedule, faults)
 
 
-def _namespace(seed: int, rng: random.Random) -> Plan:
-    plan = parts.base(seed, rng, Theme.NAMESPACE, count=(6, 16), span=2.0)
+def _namespace(seed: int, rng: random.Random) -> Schedule:
+    schedule = parts.base(seed, rng, Theme.NAMESPACE, count=(6, 16), span=2.0)
     # Claims would keep it: who lifts their protection does not run here.
-    made = tuple(
-        replace(each, ephemeral_queue=True, ephemeral_workspace=True, drain_seconds=1) for each in plan.instances
+    instances = tuple(
+        replace(each, ephemeral_queue=True, ephemeral_workspace=True, drain_seconds=1) for each in schedule.instances
     )
-    steps = [Step(Do.DELETE_NAMESPACE, parts.moment(rng, plan, 2.5))]
+    steps = [Step(Op.DELETE_NAMESPACE, parts.moment(rng, schedule, 2.5))]
     if rng.random() < 0.5:
         steps.append(
-            parts.process_fault(rng, plan, rng.choice((Do.KILL_CONTROLLER, Do.KILL_BRIDGE, Do.KILL_EMACS)), 3.0)
+            parts.process_fault(rng, schedule, rng.choice((Op.KILL_CONTROLLER, Op.KILL_BRIDGE, Op.KILL_EMACS)), 3.0)
         )
-    return parts.finish(replace(plan, instances=made), steps)
+    return parts.finish(replace(schedule, instances=instances), steps)
 
 
 # What a step of the protocol calls: program, operation, path.
@@ -205,41 +206,41 @@ FILE_CALLS = (
 )
 
 
-FILE_FATES = (FileFate.KILL_BEFORE, FileFate.KILL_AFTER, FileFate.EIO, FileFate.ENOSPC, FileFate.SHORT)
+FILE_EFFECTS = (FileEffect.KILL_BEFORE, FileEffect.KILL_AFTER, FileEffect.EIO, FileEffect.ENOSPC, FileEffect.SHORT)
 
 
-def _file_fault(rng: random.Random, plan: Plan, span: float) -> Step:
+def _file_fault(rng: random.Random, schedule: Schedule, span: float) -> Step:
     program, operation, path = rng.choice(FILE_CALLS)
-    fate = rng.choice(FILE_FATES)
-    killing = fate in (FileFate.KILL_BEFORE, FileFate.KILL_AFTER)
+    effect = rng.choice(FILE_EFFECTS)
+    killing = effect in (FileEffect.KILL_BEFORE, FileEffect.KILL_AFTER)
     lasting = not killing and rng.random() < 0.4
-    fault = FileFault(fate, program, operation, path, rng.choice((0, 0, 1, 2)), lasting)
+    fault = FileFault(effect, program, operation, path, rng.choice((0, 0, 1, 2)), lasting)
     seconds = round(rng.choice((0.3, 1.0, 3.0)), 1) if lasting else 0.0
     # Armed early: it waits for a call that fits.
-    when = When(round(rng.uniform(-1.0, span), 2))
-    return Step(Do.FILE, when, rng.choice(plan.instances).name, seconds, file=fault)
+    trigger = Trigger(round(rng.uniform(-1.0, span), 2))
+    return Step(Op.FILE, trigger, rng.choice(schedule.instances).name, seconds, file=fault)
 
 
-def _files(seed: int, rng: random.Random) -> Plan:
+def _files(seed: int, rng: random.Random) -> Schedule:
     span = rng.choice((1.0, 2.0, 4.0))
-    plan = parts.base(seed, rng, Theme.FILES, count=(6, 24), span=span)
-    faults = [_file_fault(rng, plan, span) for _ in range(rng.randint(2, 7))]
+    schedule = parts.base(seed, rng, Theme.FILES, count=(6, 24), span=span)
+    faults = [_file_fault(rng, schedule, span) for _ in range(rng.randint(2, 7))]
     if rng.random() < 0.3:
-        do = rng.choice((Do.KILL_CONTROLLER, Do.KILL_BRIDGE, Do.KILL_EMACS, Do.KILL_POD))
-        faults.append(parts.process_fault(rng, plan, do, span + 1))
-    return parts.finish(plan, [*faults, *parts.instance_steps(rng, plan, span)])
+        op = rng.choice((Op.KILL_CONTROLLER, Op.KILL_BRIDGE, Op.KILL_EMACS, Op.KILL_POD))
+        faults.append(parts.process_fault(rng, schedule, op, span + 1))
+    return parts.finish(schedule, [*faults, *parts.instance_steps(rng, schedule, span)])
 
 
-def _clocks(seed: int, rng: random.Random) -> Plan:
+def _clocks(seed: int, rng: random.Random) -> Schedule:
     span = rng.choice((2.0, 4.0))
-    plan = parts.base(seed, rng, Theme.CLOCKS, count=(6, 20), span=span)
+    schedule = parts.base(seed, rng, Theme.CLOCKS, count=(6, 20), span=span)
     # An end that is dated an hour ahead is kept an hour longer.
-    plan = replace(plan, work=tuple(replace(each, ttl=None) for each in plan.work))
-    targets = [each.name for each in plan.instances] + ["operator-0"]
+    schedule = replace(schedule, requests=tuple(replace(each, ttl=None) for each in schedule.requests))
+    targets = [each.name for each in schedule.instances] + ["operator-0"]
     faults = [
         Step(
-            Do.SET_CLOCK,
-            parts.moment(rng, plan, span),
+            Op.SET_CLOCK,
+            parts.moment(rng, schedule, span),
             rng.choice(targets),
             round(rng.choice((0.5, 2.0, 5.0)), 1),
             hours=rng.choice((-1, 1)),
@@ -247,25 +248,25 @@ def _clocks(seed: int, rng: random.Random) -> Plan:
         for _ in range(rng.randint(1, 3))
     ]
     if rng.random() < 0.4:
-        do = rng.choice((Do.KILL_CONTROLLER, Do.KILL_BRIDGE, Do.KILL_EMACS, Do.DELETE_POD))
-        faults.append(parts.process_fault(rng, plan, do, span + 1))
-    return parts.finish(plan, faults)
+        op = rng.choice((Op.KILL_CONTROLLER, Op.KILL_BRIDGE, Op.KILL_EMACS, Op.DELETE_POD))
+        faults.append(parts.process_fault(rng, schedule, op, span + 1))
+    return parts.finish(schedule, faults)
 
 
-def _frozen(seed: int, rng: random.Random) -> Plan:
-    plan = parts.base(seed, rng, Theme.FROZEN, count=(8, 16), span=4.0)
-    do = rng.choice((Do.STOP_CONTROLLER, Do.STOP_BRIDGE, Do.STOP_EMACS))
-    fault = replace(parts.process_fault(rng, plan, do, 3.0), seconds=LONG_SECONDS)
-    return parts.finish(plan, [fault])
+def _frozen(seed: int, rng: random.Random) -> Schedule:
+    schedule = parts.base(seed, rng, Theme.FROZEN, count=(8, 16), span=4.0)
+    op = rng.choice((Op.STOP_CONTROLLER, Op.STOP_BRIDGE, Op.STOP_EMACS))
+    fault = replace(parts.process_fault(rng, schedule, op, 3.0), seconds=LONG_SECONDS)
+    return parts.finish(schedule, [fault])
 
 
-def _away(seed: int, rng: random.Random) -> Plan:
-    plan = parts.base(seed, rng, Theme.AWAY, count=(10, 24), span=4.0)
-    fault = Step(rng.choice(parts.OUTAGES), parts.moment(rng, plan, 3.0), seconds=AWAY_SECONDS)
-    return parts.finish(replace(plan, patience=90.0), [fault])
+def _away(seed: int, rng: random.Random) -> Schedule:
+    schedule = parts.base(seed, rng, Theme.AWAY, count=(10, 24), span=4.0)
+    fault = Step(rng.choice(parts.OUTAGES), parts.moment(rng, schedule, 3.0), seconds=AWAY_SECONDS)
+    return parts.finish(replace(schedule, recovery_seconds=90.0), [fault])
 
 
-MAKERS: dict[Theme, Callable[[int, random.Random], Plan]] = {
+GENERATORS: dict[Theme, Callable[[int, random.Random], Schedule]] = {
     Theme.PROCESSES: _processes,
     Theme.CALLS: _calls,
     Theme.LEADERS: _leaders,
@@ -274,5 +275,5 @@ MAKERS: dict[Theme, Callable[[int, random.Random], Plan]] = {
     Theme.CLOCKS: _clocks,
     Theme.FROZEN: _frozen,
     Theme.AWAY: _away,
-    **operations.MAKERS,
+    **administration.GENERATORS,
 }

@@ -13,39 +13,39 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.support.faults.file_shim.points import Point
-from tests.support.faults.job_thread import Users
-from tests.support.faults.large_results import Filled
+from tests.support.faults.file_shim.points import ArmedFileFault
+from tests.support.faults.job_thread import JobThread
+from tests.support.faults.large_results import FullVolume
 from tests.support.faults.light.refusals import Quota, Refusal
-from tests.support.faults.light.tenant import Tenant
-from tests.support.faults.schedule import Do, Step, Theme
+from tests.support.faults.light.tenant import OtherTenant
+from tests.support.faults.schedule import Op, Step, Theme
 
 if TYPE_CHECKING:
-    from tests.support.faults.light.run import Stage
+    from tests.support.faults.light.run import LightRun
 
 VOLUME_OPTIONS = "size=6m,nr_inodes=300,mode=777"
 FILLING = "filling-"
 RESULTS = "/.efrit/results/"
-TENANT_FAULTS = frozenset({Do.DELETE_TENANT, Do.FORBID_TENANT, Do.REFUSE_TENANT, Do.STOP_TENANT, Do.FLOOD_TENANT})
-OPERATIONS = TENANT_FAULTS | {Do.UPGRADE, Do.REFUSE, Do.QUOTA, Do.FILL, Do.KEEP_POD}
+TENANT_FAULTS = frozenset({Op.DELETE_TENANT, Op.FORBID_TENANT, Op.REFUSE_TENANT, Op.STOP_TENANT, Op.FLOOD_TENANT})
+ADMINISTRATIVE_OPS = TENANT_FAULTS | {Op.UPGRADE, Op.REFUSE, Op.QUOTA, Op.FILL, Op.KEEP_POD}
 
 
-class Operations:
+class Administration:
     """Those of one run. Close it before the directory of the run is removed."""
 
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
-        self._jobs = Users()
+    def __init__(self, run: LightRun) -> None:
+        self._run = run
+        self._jobs = JobThread()
         self._undo: dict[Step, Callable[[], None]] = {}
         self._volumes: list[Path] = []
         self._upgrades = 0
         self._full: dict[Path, tuple[str, str, float]] = {}
-        self._relieved: list[Filled] = []
-        self.tenant: Tenant | None = None
+        self._emptied: list[FullVolume] = []
+        self.tenant: OtherTenant | None = None
 
     def open(self, other: str | None) -> None:
         """Prepare the node, and the other tenant in the namespace `other`."""
-        node, theme = self._stage.site.node, self._stage.plan.theme
+        node, theme = self._run.site.node, self._run.schedule.theme
         node.collects = theme is Theme.IDLE
         if theme in (Theme.IDLE, Theme.ROLLOUT):
             # Short work may end in a pod that goes, as in a cluster; the plans' long work may not.
@@ -53,7 +53,7 @@ class Operations:
         if theme is Theme.VOLUMES:
             node.provision = self._provision
         if other is not None:
-            self.tenant = Tenant(self._stage.ground, other, self._stage.site.directory / "other")
+            self.tenant = OtherTenant(self._run.cluster, other, self._run.site.directory / "other")
 
     @property
     def idle(self) -> bool:
@@ -74,15 +74,15 @@ class Operations:
         (path / "proof").symlink_to(proof)
 
     @property
-    def filled(self) -> tuple[Filled, ...]:
+    def full_volumes(self) -> tuple[FullVolume, ...]:
         """Return which volumes were full or failed, and when."""
-        still = (Filled(*each, self._stage.clock()) for each in self._full.values())
-        return (*self._relieved, *still)
+        still = (FullVolume(*each, self._run.clock()) for each in self._full.values())
+        return (*self._emptied, *still)
 
-    def observe_file_fault(self, point: Point) -> None:
+    def observe_file_fault(self, point: ArmedFileFault) -> None:
         """Take in that a fault of files has struck."""
         if RESULTS in point.fault.path:
-            self._relieved.append(Filled(point.instance, "workspace", point.armed_at, self._stage.clock()))
+            self._emptied.append(FullVolume(point.instance, "workspace", point.armed_at, self._run.clock()))
 
     def _fill(self, volume: Path, what: str) -> None:
         numbers = itertools.count()
@@ -98,67 +98,67 @@ class Operations:
         for path in volume.glob(f"{FILLING}*"):
             path.unlink()
         if (full := self._full.pop(volume, None)) is not None:
-            self._relieved.append(Filled(*full, self._stage.clock()))
+            self._emptied.append(FullVolume(*full, self._run.clock()))
 
     # Faults
 
-    def strike(self, step: Step) -> None:
+    def inject(self, step: Step) -> None:
         """Begin one."""
-        stage = self._stage
-        kube, namespace = stage.ground.kube, stage.namespace
-        match step.do:
-            case Do.UPGRADE:
+        run = self._run
+        kube, namespace = run.cluster.kube, run.namespace
+        match step.op:
+            case Op.UPGRADE:
                 self._upgrade(step)
-            case Do.REFUSE | Do.QUOTA:
-                kind = Refusal if step.do is Do.REFUSE else Quota
+            case Op.REFUSE | Op.QUOTA:
+                kind = Refusal if step.op is Op.REFUSE else Quota
                 refusal = kind(kube, namespace, step.detail)
-                self._undo[step] = partial(self._jobs.do, refusal.end)
-                self._jobs.do(refusal.begin)
-            case Do.FILL:
+                self._undo[step] = partial(self._jobs.submit, refusal.end)
+                self._jobs.submit(refusal.begin)
+            case Op.FILL:
                 name, what = step.detail.split()
-                if (pod := stage.find(step.target)) is None:
-                    stage.missed(step)
+                if (pod := run.running_pod(step.target)) is None:
+                    run.note_no_target(step)
                     return
                 volume = pod.volume(name)
                 # One that is full already is so since then.
-                self._full.setdefault(volume, (step.target, name, stage.clock()))
+                self._full.setdefault(volume, (step.target, name, run.clock()))
                 self._fill(volume, what)
                 self._undo[step] = partial(self._empty, volume)
-            case Do.KEEP_POD:
-                node = stage.site.node
-                if (pod := stage.find(step.target)) is None or not pod.started:
-                    stage.missed(step)
+            case Op.KEEP_POD:
+                node = run.site.node
+                if (pod := run.running_pod(step.target)) is None or not pod.started:
+                    run.note_no_target(step)
                     return
                 node.kept.add(step.target)
                 self._undo[step] = partial(node.kept.discard, step.target)
-                stage.lose_pod(step, pod)
+                run.delete_pod(step, pod)
             case _:
-                self._strike_tenant(step)
+                self._inject_tenant_fault(step)
 
     def _upgrade(self, step: Step) -> None:
         """Have the controller end and come back with another image for the bridges, as `helm upgrade` does."""
-        stage, self._upgrades = self._stage, self._upgrades + 1
-        for each in stage.controllers:
+        run, self._upgrades = self._run, self._upgrades + 1
+        for each in run.controllers:
             image = each.operator.image.rpartition("-upgrade")[0] or each.operator.image
             each.operator.configure(EFRIT_OPERATOR_IMAGE=f"{image}-upgrade{self._upgrades}")
-            each.relaunch_at = stage.clock() + step.seconds
+            each.relaunch_at = run.clock() + step.seconds
             each.operator.terminate()
-        for instance in stage.plan.instances:
-            stage.hold(instance.name, "the bridge's image was changed")
+        for instance in run.schedule.instances:
+            run.note_held_replacement(instance.name, "the bridge's image was changed")
 
-    def _strike_tenant(self, step: Step) -> None:
+    def _inject_tenant_fault(self, step: Step) -> None:
         tenant = self.tenant
         assert tenant is not None
         faults = {
-            Do.DELETE_TENANT: tenant.delete,
-            Do.FORBID_TENANT: tenant.forbid,
-            Do.REFUSE_TENANT: tenant.refuse,
-            Do.STOP_TENANT: tenant.stop_bridge,
-            Do.FLOOD_TENANT: tenant.flood,
+            Op.DELETE_TENANT: tenant.delete,
+            Op.FORBID_TENANT: tenant.forbid,
+            Op.REFUSE_TENANT: tenant.refuse,
+            Op.STOP_TENANT: tenant.stop_bridge,
+            Op.FLOOD_TENANT: tenant.flood,
         }
-        self._jobs.do(faults[step.do])
+        self._jobs.submit(faults[step.op])
 
-    def relieve(self, step: Step) -> None:
+    def recover(self, step: Step) -> None:
         """End one that lasts."""
         if (undo := self._undo.pop(step, None)) is not None:
             undo()
@@ -166,9 +166,9 @@ class Operations:
     def heal(self) -> None:
         """End all of them."""
         for step in list(self._undo):
-            self.relieve(step)
+            self.recover(step)
         if self.tenant is not None:
-            self._jobs.do(self.tenant.relieve)
+            self._jobs.submit(self.tenant.recover)
 
     def close(self) -> None:
         """Put away what the directory of the run holds."""

@@ -1,6 +1,6 @@
 """What runs share, seed after seed: one control plane with our CRDs, the compiled Lisp, Kubernetes' own collectors.
 
-Each run has a namespace of its own on it. `mend` brings back what a fault took away.
+Each run has a namespace of its own on it. `repair` brings back what a fault took away.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tests.support.processes import Process
 COLLECTORS = "namespace-controller,garbage-collector-controller"
 
 
-class Ground:
+class LightCluster:
     """A context manager: everything in it ends with it."""
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class Ground:
         )
         self._collectors: Process | None = None
 
-    def __enter__(self) -> Ground:
+    def __enter__(self) -> LightCluster:
         try:
             self.lisp = compiled_lisp(self.directory / "lisp")
             self.plane.start()
@@ -75,7 +75,7 @@ class Ground:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGSTOP if frozen else signal.SIGCONT)
 
-    def mend(self) -> None:
+    def repair(self) -> None:
         """Let both run, and wait until the API server is ready."""
         for name in ("etcd", "kube-apiserver"):
             self.freeze(name, False)

@@ -10,27 +10,27 @@ from pathlib import Path
 import httpx
 
 from tests.support.faults.api_proxy.rules import Fault, final_status
-from tests.support.faults.schedule import CallFault, Do
+from tests.support.faults.schedule import CallFault, Op
 from tests.support.operator import Operator
 
 DISTURBING = frozenset(
-    {Do.KILL_CONTROLLER, Do.STOP_CONTROLLER, Do.KILL_API, Do.STOP_API, Do.KILL_ETCD, Do.STOP_ETCD, Do.CALL}
-    | {Do.SET_CLOCK, Do.UPGRADE}
+    {Op.KILL_CONTROLLER, Op.STOP_CONTROLLER, Op.KILL_API, Op.STOP_API, Op.KILL_ETCD, Op.STOP_ETCD, Op.CALL}
+    | {Op.SET_CLOCK, Op.UPGRADE}
 )
 """What keeps the controller, or its API server, from working for a while."""
 
 DAEMONS = {
-    Do.KILL_API: "kube-apiserver",
-    Do.STOP_API: "kube-apiserver",
-    Do.KILL_ETCD: "etcd",
-    Do.STOP_ETCD: "etcd",
+    Op.KILL_API: "kube-apiserver",
+    Op.STOP_API: "kube-apiserver",
+    Op.KILL_ETCD: "etcd",
+    Op.STOP_ETCD: "etcd",
 }
 
 
 def armed_fault(call: CallFault) -> Fault:
     """Return what the proxy arms for a fault of a plan."""
     return Fault(
-        call.fate,
+        call.effect,
         verb=call.verb,
         resource=call.resource,
         sub=call.sub if call.verb and call.sub else None,

@@ -1,6 +1,6 @@
 """One plan's stage on the light tier: the controller's processes, and a node whose pods are processes.
 
-Carries out single faults, at once and without waiting: the main loop calls (`strike`, `relieve`, `tend`). What users
+Carries out single faults, at once and without waiting: the main loop calls (`inject`, `recover`, `tick`). What users
 do is hand.py's; when to do what is decided in run.py.
 """
 
@@ -15,16 +15,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from tests.support.custom_resources import new_namespace
-from tests.support.faults.api_proxy.proxy import Armed, Proxy
-from tests.support.faults.availability import LeaseRecorder, ListProbe, merged, silent
-from tests.support.faults.client import Hand
-from tests.support.faults.file_shim.points import Point, Shims
-from tests.support.faults.history import Answer, Note, ObjectVersion, Ran
-from tests.support.faults.light.administration import OPERATIONS, Operations
-from tests.support.faults.light.cluster import Ground
+from tests.support.faults.api_proxy.proxy import ArmedFault, Proxy
+from tests.support.faults.availability import LeaseRecorder, ListProbe, merge_spans, silent_spans
+from tests.support.faults.client import WorkloadClient
+from tests.support.faults.file_shim.points import ArmedFileFault, FileShims
+from tests.support.faults.history import Answer, Execution, Note, ObjectVersion
+from tests.support.faults.light.administration import ADMINISTRATIVE_OPS, Administration
+from tests.support.faults.light.cluster import LightCluster
 from tests.support.faults.light.controllers import DAEMONS, DISTURBING, Controller, armed_fault, chosen, is_emacs
-from tests.support.faults.recorder import ObjectRecorder, Recorder
-from tests.support.faults.schedule import Do, FileFate, Plan, Step, Theme
+from tests.support.faults.recorder import ObjectRecorder, RequestRecorder
+from tests.support.faults.schedule import FileEffect, Op, Schedule, Step, Theme
 from tests.support.faults.workload import COUNTER
 from tests.support.kube import Json, Refused
 from tests.support.pod import Pod
@@ -37,7 +37,7 @@ TWO_LEADERS = {"EFRIT_LEASE_SECONDS": "3"}
 RELAUNCH_SECONDS = 0.5
 
 
-class Stage(Hand):
+class LightRun(WorkloadClient):
     """Open it, close it in every case: it has processes."""
 
     shares_controller = False
@@ -48,21 +48,21 @@ class Stage(Hand):
     What an admission policy refuses a moment after it was taken away is tried again after half a minute.
     """
 
-    def __init__(self, ground: Ground, plan: Plan) -> None:
-        super().__init__(plan)
-        self.ground = ground
-        self.armed: list[tuple[Armed, int]] = []
-        self._counters: dict[Path, tuple[int, list[Ran]]] = {}
+    def __init__(self, cluster: LightCluster, schedule: Schedule) -> None:
+        super().__init__(schedule)
+        self.cluster = cluster
+        self.armed: list[tuple[ArmedFault, int]] = []
+        self._counters: dict[Path, tuple[int, list[Execution]]] = {}
         self._stopped_emacs: dict[Step, int] = {}
         self._stopped_bridge: dict[Step, Pod] = {}
         self._stopped_controller: dict[Step, Controller] = {}
         self._proxy: Proxy | None = None
-        self._shims: Shims | None = None
-        self._points: dict[Step, Point] = {}
+        self._shims: FileShims | None = None
+        self._file_faults: dict[Step, ArmedFileFault] = {}
         self._objects: list[ObjectRecorder] = []
         self._leases: LeaseRecorder | None = None
         self._probe: ListProbe | None = None
-        self.operations = Operations(self)
+        self.administration = Administration(self)
         self.disturbances: list[tuple[float, float]] = []
         """When the controller or its API server was kept from working."""
 
@@ -70,45 +70,46 @@ class Stage(Hand):
 
     def open(self) -> None:
         """Bring up what is there when the run begins."""
-        plan = self.plan
-        self.ground.mend()
-        self.ground.collect_garbage(plan.theme is Theme.NAMESPACE)
-        other = new_namespace(self.ground.kube, "o") if plan.theme is Theme.TENANTS else None
+        schedule = self.schedule
+        self.cluster.repair()
+        self.cluster.collect_garbage(schedule.theme is Theme.NAMESPACE)
+        other = new_namespace(self.cluster.kube, "o") if schedule.theme is Theme.TENANTS else None
         others = (other,) if other else ()
-        self.site = Site(self.ground.plane, self.ground.kube, Path("/dev/null"), self.ground.lisp, others=others)
+        self.site = Site(self.cluster.plane, self.cluster.kube, Path("/dev/null"), self.cluster.lisp, others=others)
         self.namespace = self.site.namespace
-        self.operations.open(other)
-        self.recorder = Recorder(self.ground.plane, self.namespace, self.clock)
+        self.administration.open(other)
+        self.recorder = RequestRecorder(self.cluster.plane, self.namespace, self.clock)
         self.recorder.start()
         for plural in ("efritinstances", "statefulsets", "efritplans"):
-            self._objects.append(ObjectRecorder(self.ground.plane, plural, self.namespace, self.clock))
+            self._objects.append(ObjectRecorder(self.cluster.plane, plural, self.namespace, self.clock))
             self._objects[-1].start()
-        self._leases = LeaseRecorder(self.ground.plane, "leases", self.namespace, self.clock)
+        self._leases = LeaseRecorder(self.cluster.plane, "leases", self.namespace, self.clock)
         self._leases.start()
-        self._probe = ListProbe(self.ground.kube, self.namespace, self.clock)
+        self._probe = ListProbe(self.cluster.kube, self.namespace, self.clock)
         self._probe.start()
         server = None
-        if plan.theme is Theme.CALLS:
-            self._proxy = Proxy(self.ground.plane)
+        if schedule.theme is Theme.CALLS:
+            self._proxy = Proxy(self.cluster.plane)
             self._proxy.start()
-            self._proxy.victim = self._victim
+            self._proxy.kill_controller = self._kill_controller
             server = self._proxy.url
-        if plan.theme in (Theme.FILES, Theme.CLOCKS, Theme.VOLUMES):
-            self._shims = Shims(self.site.directory)
+        if schedule.theme in (Theme.FILES, Theme.CLOCKS, Theme.VOLUMES):
+            self._shims = FileShims(self.site.directory)
             self.site.node.environment = self._shims.for_pod
-        env = {**SETTINGS, **(TWO_LEADERS if plan.controllers > 1 else {})}
+        env = {**SETTINGS, **(TWO_LEADERS if schedule.controllers > 1 else {})}
         self.controllers = [
-            Controller(self.site.operator(f"operator-{number}", server=server)) for number in range(plan.controllers)
+            Controller(self.site.operator(f"operator-{number}", server=server))
+            for number in range(schedule.controllers)
         ]
         for each in self.controllers:
             loaded = self._shims.for_controller(each.operator.name) if self._shims else {}
             each.operator.launch(**env, **loaded)
-        if plan.warm:
-            first = plan.instances[0]
-            self.make(first)
+        if schedule.warm:
+            first = schedule.instances[0]
+            self.create_instance(first)
             self.site.until_condition(first.name, "Ready", 180, status="True")
-        if self.operations.tenant is not None:
-            self.operations.tenant.begin()
+        if self.administration.tenant is not None:
+            self.administration.tenant.begin()
         self.clock.start()
 
     def close(self) -> None:
@@ -122,8 +123,8 @@ class Stage(Hand):
             if watcher is not None:
                 watcher.close()
         if hasattr(self, "site"):
-            self.ground.mend()
-            self.operations.close()
+            self.cluster.repair()
+            self.administration.close()
             self.site.close()
 
     def keep_logs(self, directory: Path) -> None:
@@ -131,55 +132,55 @@ class Stage(Hand):
         for path in self.site.directory.rglob("*.log"):
             target = directory / "-".join(path.relative_to(self.site.directory).parts)
             shutil.copy2(path, target)
-        for daemon in (self.ground.plane.etcd, self.ground.plane.apiserver):
+        for daemon in (self.cluster.plane.etcd, self.cluster.plane.apiserver):
             (directory / f"{daemon.name}.log").write_text(daemon.log_tail(2000))
 
     # Fate: from the main loop, at once
 
-    def strike(self, step: Step) -> None:
+    def inject(self, step: Step) -> None:
         """Let a fault happen."""
         instance = step.target if self._is_instance(step.target) else ""
         detail = step.call or step.file or (f"{step.target} by {step.hours:+} h" if step.hours else step.detail)
-        self.note("fault", f"{step.do.value} {detail}".strip(), instance=instance, fault=True)
+        self.note("fault", f"{step.op.value} {detail}".strip(), instance=instance, fault=True)
         # Those that wait for a call count when they strike.
-        self.hits[step.do.value] += step.do not in (Do.CALL, Do.FILE)
-        if step.do in DISTURBING:
+        self.hits[step.op.value] += step.op not in (Op.CALL, Op.FILE)
+        if step.op in DISTURBING:
             self.disturbances.append((self.clock(), self.clock() + step.seconds))
-        match step.do:
-            case do if do in OPERATIONS:
-                self.operations.strike(step)
-            case Do.KILL_CONTROLLER | Do.STOP_CONTROLLER:
-                self._strike_controller(step)
-            case Do.KILL_API | Do.KILL_ETCD:
-                self.ground.daemon(DAEMONS[step.do]).stop()
-            case Do.STOP_API | Do.STOP_ETCD:
-                self.ground.freeze(DAEMONS[step.do], True)
-            case Do.CALL:
+        match step.op:
+            case op if op in ADMINISTRATIVE_OPS:
+                self.administration.inject(step)
+            case Op.KILL_CONTROLLER | Op.STOP_CONTROLLER:
+                self._inject_controller_fault(step)
+            case Op.KILL_API | Op.KILL_ETCD:
+                self.cluster.daemon(DAEMONS[step.op]).stop()
+            case Op.STOP_API | Op.STOP_ETCD:
+                self.cluster.freeze(DAEMONS[step.op], True)
+            case Op.CALL:
                 assert self._proxy is not None
                 assert step.call is not None
                 self.armed.append((self._proxy.arm(armed_fault(step.call)), 0))
-            case Do.FILE | Do.SET_CLOCK:
-                self._strike_shim(step)
+            case Op.FILE | Op.SET_CLOCK:
+                self._inject_shim_fault(step)
             case _:
-                self._strike_pod(step)
+                self._inject_pod_fault(step)
 
-    def _strike_shim(self, step: Step) -> None:
+    def _inject_shim_fault(self, step: Step) -> None:
         assert self._shims is not None
-        if step.do is Do.SET_CLOCK:
+        if step.op is Op.SET_CLOCK:
             if not self._shims.set_clock(step.target, 3600 * step.hours):
                 self.note("fault", "it is not there yet", instance=step.target)
-                self.hits[step.do.value] -= 1
+                self.hits[step.op.value] -= 1
             return
         assert step.file is not None
         point = self._shims.arm(step.target, step.file, self.clock())
         if point is None:
             self.note("fault", "there is no pod to hit", instance=step.target)
         else:
-            self._points[step] = point
+            self._file_faults[step] = point
 
-    def _strike_controller(self, step: Step) -> None:
+    def _inject_controller_fault(self, step: Step) -> None:
         hit = chosen(self.controllers, step.target)
-        if step.do is Do.STOP_CONTROLLER:
+        if step.op is Op.STOP_CONTROLLER:
             hit.frozen = True
             self._stopped_controller[step] = hit
             with contextlib.suppress(ProcessLookupError):
@@ -189,106 +190,106 @@ class Stage(Hand):
             hit.relaunch_at = self.clock() + step.seconds
         self.note("fault", f"it is {hit.operator.name}", fault=True)
 
-    def _strike_pod(self, step: Step) -> None:
-        pod, now = self.find(step.target), self.clock()
+    def _inject_pod_fault(self, step: Step) -> None:
+        pod, now = self.running_pod(step.target), self.clock()
         if pod is None or not pod.started:
-            self.missed(step)
+            self.note_no_target(step)
             return
-        match step.do:
-            case Do.KILL_BRIDGE:
+        match step.op:
+            case Op.KILL_BRIDGE:
                 pod.kill_bridge()
-            case Do.STOP_BRIDGE:
+            case Op.STOP_BRIDGE:
                 pod.freeze_bridge(True)
                 self._stopped_bridge[step] = pod
-            case Do.KILL_POD:
+            case Op.KILL_POD:
                 pod.kill()
-                self._lose(step.target, now, self.clock(), step.do.value)
-            case Do.DELETE_POD | Do.FORCE_POD:
-                self.lose_pod(step, pod)
-            case Do.KILL_EMACS | Do.STOP_EMACS:
-                self._strike_emacs(step, pod, now)
+                self._record_loss(step.target, now, self.clock(), step.op.value)
+            case Op.DELETE_POD | Op.FORCE_POD:
+                self.delete_pod(step, pod)
+            case Op.KILL_EMACS | Op.STOP_EMACS:
+                self._inject_emacs_fault(step, pod, now)
 
-    def missed(self, step: Step) -> None:
+    def note_no_target(self, step: Step) -> None:
         """Note that there was nothing to hit."""
         self.note("fault", "there is no pod to hit", instance=step.target)
-        self.hits[step.do.value] -= 1
+        self.hits[step.op.value] -= 1
 
-    def lose_pod(self, step: Step, pod: Pod) -> None:
+    def delete_pod(self, step: Step, pod: Pod) -> None:
         """Delete a pod at the API server, and note that what runs in it may be cut off."""
-        self._lose(step.target, self.clock(), None, step.do.value, queue=True)
+        self._record_loss(step.target, self.clock(), None, step.op.value, queue=True)
         # Not from this thread: the API server may be away, and the main loop must go on.
-        threading.Thread(target=self._remove_pod, args=(step.do, pod), daemon=True).start()
+        threading.Thread(target=self._remove_pod, args=(step.op, pod), daemon=True).start()
 
-    def hold(self, instance: str, cause: str) -> None:
+    def note_held_replacement(self, instance: str, cause: str) -> None:
         """Note that a pod is to be replaced once nothing runs in it."""
-        self._lose(instance, self.clock(), None, cause, queue=True, held=True)
+        self._record_loss(instance, self.clock(), None, cause, queue=True, held=True)
 
-    def _remove_pod(self, do: Do, pod: Pod) -> None:
+    def _remove_pod(self, op: Op, pod: Pod) -> None:
         only: Json = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": pod.uid}}
-        body = only | ({"gracePeriodSeconds": 0} if do is Do.FORCE_POD else {})
-        path = self.ground.kube.path("pods", self.namespace, pod.name)
+        body = only | ({"gracePeriodSeconds": 0} if op is Op.FORCE_POD else {})
+        path = self.cluster.kube.path("pods", self.namespace, pod.name)
 
         def remove() -> Json:
             try:
-                return self.ground.kube.call("DELETE", path, body)
+                return self.cluster.kube.call("DELETE", path, body)
             except Refused as error:
                 # Another pod has the name by now: an earlier try was heard.
                 if error.status == 409:
                     return {}
                 raise
 
-        self._insist(remove)
+        self._retry(remove)
 
-    def _strike_emacs(self, step: Step, pod: Pod, now: float) -> None:
+    def _inject_emacs_fault(self, step: Step, pod: Pod, now: float) -> None:
         pid = pod.emacs_pid()
-        number = signal.SIGKILL if step.do is Do.KILL_EMACS else signal.SIGSTOP
+        number = signal.SIGKILL if step.op is Op.KILL_EMACS else signal.SIGSTOP
         try:
             if pid is None or not is_emacs(pid):
                 raise ProcessLookupError
             os.kill(pid, number)
         except ProcessLookupError:
             self.note("fault", "there is no Emacs to hit", instance=step.target)
-            self.hits[step.do.value] -= 1
+            self.hits[step.op.value] -= 1
             return
         self.note("fault", f"it is pid {pid}", instance=step.target, fault=True)
-        if step.do is Do.KILL_EMACS:
-            self._lose(step.target, now, self.clock(), step.do.value)
+        if step.op is Op.KILL_EMACS:
+            self._record_loss(step.target, now, self.clock(), step.op.value)
         else:
             self._stopped_emacs[step] = pid
 
-    def relieve(self, step: Step) -> None:
+    def recover(self, step: Step) -> None:
         """Undo a fault that lasts."""
-        if step.do not in (Do.KILL_CONTROLLER, Do.CALL):
+        if step.op not in (Op.KILL_CONTROLLER, Op.CALL):
             self.note(
-                "fault", f"{step.do.value} is over", instance=step.target if self._is_instance(step.target) else ""
+                "fault", f"{step.op.value} is over", instance=step.target if self._is_instance(step.target) else ""
             )
-        self.operations.relieve(step)
-        match step.do:
-            case Do.STOP_CONTROLLER:
+        self.administration.recover(step)
+        match step.op:
+            case Op.STOP_CONTROLLER:
                 hit = self._stopped_controller.pop(step)
                 with contextlib.suppress(ProcessLookupError):
                     hit.operator.freeze(False)
                 hit.frozen = any(each is hit for each in self._stopped_controller.values())
-            case Do.KILL_API | Do.KILL_ETCD:
-                self.ground.plane.start(wait=False)
-            case Do.STOP_API | Do.STOP_ETCD:
-                self.ground.freeze(DAEMONS[step.do], False)
-            case Do.FILE:
-                if (point := self._points.get(step)) is not None:
+            case Op.KILL_API | Op.KILL_ETCD:
+                self.cluster.plane.start(wait=False)
+            case Op.STOP_API | Op.STOP_ETCD:
+                self.cluster.freeze(DAEMONS[step.op], False)
+            case Op.FILE:
+                if (point := self._file_faults.get(step)) is not None:
                     point.clear()
-            case Do.SET_CLOCK:
+            case Op.SET_CLOCK:
                 assert self._shims is not None
                 self._shims.set_clock(step.target, 0)
-            case Do.STOP_BRIDGE:
+            case Op.STOP_BRIDGE:
                 if (pod := self._stopped_bridge.pop(step, None)) is not None:
                     with contextlib.suppress(ProcessLookupError):
                         pod.freeze_bridge(False)
-            case Do.STOP_EMACS:
+            case Op.STOP_EMACS:
                 pid = self._stopped_emacs.pop(step, None)
                 if pid is not None and is_emacs(pid):
                     os.kill(pid, signal.SIGCONT)
 
-    def tend(self) -> None:
+    def tick(self) -> None:
         """Do what Kubernetes does: start controllers again that ended. And note what befell calls meanwhile."""
         for each in self.controllers:
             process = each.operator.process
@@ -307,23 +308,26 @@ class Stage(Hand):
         self.close_losses()
         for index, (armed, seen) in enumerate(self.armed):
             for moment in armed.times[seen:]:
-                self.hits[armed.fault.fate.value] += 1
+                self.hits[armed.fault.effect.value] += 1
                 with self._lock:
                     at = moment - self.clock.epoch
                     self.notes.append(Note(at, "proxy", f"strikes: {armed.fault}", fault=True))
             self.armed[index] = armed, len(armed.times)
-        for point in self._shims.points if self._shims else ():
-            if struck := point.news():
-                self.hits[point.fault.fate.value] += struck
-                self.note("shim", f"strikes {struck} times: {point.fault}", instance=point.instance, fault=True)
-                self.operations.observe_file_fault(point)
-                if point.fault.program == "emacs" and point.fault.fate in (FileFate.KILL_BEFORE, FileFate.KILL_AFTER):
-                    self._lose(point.instance, point.armed_at, self.clock(), str(point.fault))
+        for point in self._shims.armed_faults if self._shims else ():
+            if hits := point.new_hits():
+                self.hits[point.fault.effect.value] += hits
+                self.note("shim", f"strikes {hits} times: {point.fault}", instance=point.instance, fault=True)
+                self.administration.observe_file_fault(point)
+                if point.fault.program == "emacs" and point.fault.effect in (
+                    FileEffect.KILL_BEFORE,
+                    FileEffect.KILL_AFTER,
+                ):
+                    self._record_loss(point.instance, point.armed_at, self.clock(), str(point.fault))
 
-    def start_again(self, instances: Iterable[str]) -> None:
+    def restart_programs(self, instances: Iterable[str]) -> None:
         """Have the programs of these instances end and start again, when all work is done."""
         for instance in sorted(instances):
-            if (pod := self.find(instance)) is not None:
+            if (pod := self.running_pod(instance)) is not None:
                 self.note("run", "its programs are started again", instance=instance)
                 pod.kill()
 
@@ -333,12 +337,12 @@ class Stage(Hand):
             self._proxy.heal()
         if self._shims is not None:
             self._shims.heal()
-        self.operations.heal()
+        self.administration.heal()
         for step in (*self._stopped_controller, *self._stopped_bridge, *self._stopped_emacs):
-            self.relieve(step)
-        self.tend()
+            self.recover(step)
+        self.tick()
 
-    def _victim(self) -> None:
+    def _kill_controller(self) -> None:
         each = self.controllers[0]
         each.relaunch_at = self.clock() + 0.1
         each.operator.kill()
@@ -349,18 +353,18 @@ class Stage(Hand):
         """Return every pod there ever was."""
         return list(self.site.node.made)
 
-    def find(self, instance: str) -> Pod | None:
+    def running_pod(self, instance: str) -> Pod | None:
         """Return the running pod of an instance, None while there is none."""
         return self.site.node.find(instance)
 
     def serving(self, instance: str) -> str:
         """Return which pod's Emacs serves an instance, empty while none does."""
-        pod = self.find(instance)
+        pod = self.running_pod(instance)
         pid = pod.emacs_pid() if pod else None
         return pod.uid if pod and pid and is_emacs(pid) else ""
 
-    def complaints(self) -> Sequence[str]:
-        """Return what programs have written of defects of their own; here `tend` notes who ends by itself."""
+    def logged_defects(self) -> Sequence[str]:
+        """Return what programs have written of defects of their own; here `tick` notes who ends by itself."""
         return ()
 
     def lost_answers(self) -> Iterable[Answer]:
@@ -371,9 +375,9 @@ class Stage(Hand):
         """Return a file as Emacs names it, of whichever instance: here they all see this machine's."""
         return Path(path)
 
-    def ran(self) -> tuple[Ran, ...]:
+    def ran(self) -> tuple[Execution, ...]:
         """Return the lines of every counter file."""
-        counter = next((each.counter for each in self.plan.work), COUNTER)
+        counter = next((each.counter for each in self.schedule.requests), COUNTER)
         for path, instance in {pod.workspace / counter: pod.instance for pod in self.pods()}.items():
             with contextlib.suppress(OSError):
                 size = path.stat().st_size
@@ -382,22 +386,22 @@ class Stage(Hand):
                     self._counters[path] = size, [self._line(instance, line) for line in lines]
         return tuple(each for _, lines in self._counters.values() for each in lines)
 
-    def _line(self, instance: str, line: str) -> Ran:
-        word, pid, written = [*line.split(), "0", "0", "0"][:3]
-        return Ran(self.namespace, instance, word, int(pid), float(written) - self.clock.epoch)
+    def _line(self, instance: str, line: str) -> Execution:
+        marker, pid, written = [*line.split(), "0", "0", "0"][:3]
+        return Execution(self.namespace, instance, marker, int(pid), float(written) - self.clock.epoch)
 
-    def others_open(self) -> tuple[str, ...]:
+    def other_tenant_open(self) -> tuple[str, ...]:
         """Return the requests of the other tenant that are not final."""
-        tenant = self.operations.tenant
+        tenant = self.administration.tenant
         return tenant.open() if tenant is not None else ()
 
     @property
-    def unserved(self) -> tuple[tuple[float, float], ...]:
+    def unavailable_spans(self) -> tuple[tuple[float, float], ...]:
         """Return the spans so far in which no controller renewed its Lease, or the API server answered no lists."""
         if self._leases is None or self._probe is None:
             return ()
         now = self.clock()
-        return merged([*silent(self._leases.renewals, now), *silent(self._probe.answers, now)])
+        return merge_spans([*silent_spans(self._leases.renewals, now), *silent_spans(self._probe.answers, now)])
 
     @property
     def objects(self) -> tuple[ObjectVersion, ...]:

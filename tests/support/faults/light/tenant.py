@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx
 
-from tests.support.faults.light.cluster import Ground
+from tests.support.faults.light.cluster import LightCluster
 from tests.support.faults.light.refusals import Refusal
 from tests.support.kube import Json, Refused, until
 from tests.support.node import Node
@@ -23,13 +23,13 @@ FINAL = ("Succeeded", "Failed")
 CONTENTS = ("efritrequests", "efritinstances", "statefulsets", "pods", "secrets", "persistentvolumeclaims")
 
 
-class Tenant:
+class OtherTenant:
     """Close it in every case: its instance has processes."""
 
-    def __init__(self, ground: Ground, namespace: str, directory: Path) -> None:
+    def __init__(self, cluster: LightCluster, namespace: str, directory: Path) -> None:
         self.namespace = namespace
-        self._kube = ground.kube
-        self.node = Node(ground.plane, namespace, ground.lisp, directory)
+        self._kube = cluster.kube
+        self.node = Node(cluster.plane, namespace, cluster.lisp, directory)
         self._bindings: list[Json] = []
         self._refusals: list[Refusal] = []
         self.deleted = False
@@ -91,7 +91,7 @@ class Tenant:
         for number in range(FLOOD):
             self.ask(f"flood-{number}", "(sleep-for 0.05)")
 
-    def relieve(self) -> None:
+    def recover(self) -> None:
         """End what lasts."""
         for binding in self._bindings:
             self._kube.create("rolebindings", self.namespace, binding)
@@ -113,7 +113,7 @@ class Tenant:
     def close(self) -> None:
         self.node.close()
         with contextlib.suppress(Refused, httpx.TransportError):
-            self.relieve()
+            self.recover()
 
     def _create(self, plural: str, name: str, spec: Json) -> None:
         self._kube.create(plural, self.namespace, {"metadata": {"name": name}, "spec": spec})

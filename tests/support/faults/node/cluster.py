@@ -1,6 +1,6 @@
 """What runs on the real cluster share: the bare node, the installed operator, namespaces that go when a run is over.
 
-`mend` brings back what a fault took away and hands over an operator that nothing has happened to yet.
+`repair` brings back what a fault took away and hands over an operator that nothing has happened to yet.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ READY_SECONDS = 240.0
 GONE_SECONDS = 240.0
 
 
-class ClusterGround:
+class NodeCluster:
     """A context manager. `env`: settings of the operator for the whole of it, taken back at the end."""
 
     def __init__(self, env: dict[str, str] | None = None) -> None:
@@ -39,8 +39,8 @@ class ClusterGround:
         self._env = env or {}
         self._made: list[str] = []
 
-    def __enter__(self) -> ClusterGround:
-        self.host.mend()
+    def __enter__(self) -> NodeCluster:
+        self.host.repair()
         self.plane = self.host.cluster.reached()
         self.kube = Kube(self.plane)
         try:
@@ -66,7 +66,7 @@ class ClusterGround:
     def close(self) -> None:
         """Leave the cluster as it was: every program runs, one fresh operator, none of our namespaces."""
         try:
-            self.mend()
+            self.repair()
             self.fresh_operator(1)
             if self._env:
                 self._set_env(dict.fromkeys(self._env))
@@ -75,9 +75,9 @@ class ClusterGround:
         finally:
             self.kube.close()
 
-    def mend(self) -> None:
+    def repair(self) -> None:
         """Let every program of the cluster run, and wait until the node is ready."""
-        self.host.mend()
+        self.host.repair()
 
     # Namespaces
 
@@ -94,10 +94,10 @@ class ClusterGround:
 
     def remove(self, namespace: str) -> None:
         """Begin to delete a namespace; `wait_gone` waits for its end."""
-        patiently(lambda: self.kube.call("DELETE", f"/api/v1/namespaces/{namespace}"))
+        call_with_retries(lambda: self.kube.call("DELETE", f"/api/v1/namespaces/{namespace}"))
         # What was to be seen of the pods has been seen: their grace would only make the next run wait.
         at_once = {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0}
-        patiently(lambda: self.kube.call("DELETE", f"/api/v1/namespaces/{namespace}/pods", at_once))
+        call_with_retries(lambda: self.kube.call("DELETE", f"/api/v1/namespaces/{namespace}/pods", at_once))
 
     def wait_gone(self) -> None:
         """Return once every namespace that was made is gone, with its pods' directories and its volumes."""
@@ -115,7 +115,7 @@ class ClusterGround:
 
     def exists(self, path: str) -> bool:
         """Whether there is an object at a path; tries until the API server has answered."""
-        return patiently(lambda: self.kube.call("GET", path)) is not None
+        return call_with_retries(lambda: self.kube.call("GET", path)) is not None
 
     # The operator
 
@@ -138,11 +138,13 @@ class ClusterGround:
 
     def fresh_operator(self, replicas: int) -> None:
         """Have this many controllers, none of which has ever ended, one of which leads."""
-        patiently(lambda: self.kube.call("PATCH", DEPLOYMENT, {"spec": {"replicas": replicas}}, content_type=MERGE))
-        for pod in patiently(self.operator_pods) or []:
+        call_with_retries(
+            lambda: self.kube.call("PATCH", DEPLOYMENT, {"spec": {"replicas": replicas}}, content_type=MERGE)
+        )
+        for pod in call_with_retries(self.operator_pods) or []:
             if any(each["restartCount"] for each in pod["status"].get("containerStatuses", [])):
                 path = f"/api/v1/namespaces/{SYSTEM}/pods/{pod['metadata']['name']}"
-                patiently(partial(self.kube.call, "DELETE", path))
+                call_with_retries(partial(self.kube.call, "DELETE", path))
         self.wait_rolled_out(replicas)
 
     def wait_rolled_out(self, replicas: int = 1) -> None:
@@ -156,13 +158,17 @@ class ClusterGround:
             new = status.get("observedGeneration") == generation and figures == [replicas] * 3
             return new and len(pods) == replicas and self.leader() in pods
 
-        until(lambda: patiently(settled), lambda: f"the operator is not ready: {self.operator_pods()}", READY_SECONDS)
+        until(
+            lambda: call_with_retries(settled),
+            lambda: f"the operator is not ready: {self.operator_pods()}",
+            READY_SECONDS,
+        )
 
     def restart_operator(self) -> None:
         """Roll the Deployment, as an upgrade does."""
         annotations = {"efrit.dev/rolled": secrets.token_hex(4)}
         body = {"spec": {"template": {"metadata": {"annotations": annotations}}}}
-        patiently(lambda: self.kube.call("PATCH", DEPLOYMENT, body, content_type=STRATEGIC))
+        call_with_retries(lambda: self.kube.call("PATCH", DEPLOYMENT, body, content_type=STRATEGIC))
 
     def _set_env(self, wanted: dict[str, str | None] | dict[str, str]) -> None:
         if not wanted:
@@ -175,7 +181,7 @@ class ClusterGround:
         self.kube.call("PATCH", DEPLOYMENT, body, content_type=STRATEGIC)
 
 
-def patiently(call: Callable[[], T], seconds: float = READY_SECONDS) -> T | None:
+def call_with_retries(call: Callable[[], T], seconds: float = READY_SECONDS) -> T | None:
     """Return what the API server answers, trying again while it is away; None for what is not there."""
     deadline = time.monotonic() + seconds
     while True:

@@ -200,7 +200,7 @@ class Host:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGSTOP if frozen else signal.SIGCONT)
 
-    def mend(self) -> None:
+    def repair(self) -> None:
         """Let every program run, and wait until the node is ready."""
         for name in DAEMONS:
             pid = self.cluster.daemon(name).pid()

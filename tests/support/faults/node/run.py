@@ -1,7 +1,7 @@
 """One plan's stage on the real cluster: the installed operator, real pods and volumes, faults by signal and packet.
 
 The hand of the users is the light tier's (light.py). What is done to processes, pods and node is done here on the
-host: it works while the API server is away, and `strike` and `relieve` never wait for it.
+host: it works while the API server is away, and `inject` and `recover` never wait for it.
 """
 
 from __future__ import annotations
@@ -17,41 +17,41 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TextIO
 
-from tests.support.faults.history import Answer, Ran
-from tests.support.faults.light.run import Stage
-from tests.support.faults.log_defects import complaints
-from tests.support.faults.node.cluster import SYSTEM, ClusterGround, patiently
+from tests.support.faults.history import Answer, Execution
+from tests.support.faults.light.run import LightRun
+from tests.support.faults.log_defects import logged_defects
+from tests.support.faults.node.cluster import SYSTEM, NodeCluster, call_with_retries
 from tests.support.faults.node.host import SERVICE_IP, HostPod, Role
-from tests.support.faults.recorder import Recorder
-from tests.support.faults.schedule import Do, Plan, Step
+from tests.support.faults.recorder import RequestRecorder
+from tests.support.faults.schedule import Op, Schedule, Step
 from tests.support.faults.workload import COUNTER
 from tests.support.kube import Json, Refused, until
 
 READY_SECONDS = 240.0
 ROLES = {
-    Do.KILL_BRIDGE: Role.BRIDGE,
-    Do.STOP_BRIDGE: Role.BRIDGE,
-    Do.KILL_EMACS: Role.EMACS,
-    Do.STOP_EMACS: Role.EMACS,
+    Op.KILL_BRIDGE: Role.BRIDGE,
+    Op.STOP_BRIDGE: Role.BRIDGE,
+    Op.KILL_EMACS: Role.EMACS,
+    Op.STOP_EMACS: Role.EMACS,
 }
 DAEMONS = {
-    Do.KILL_API: "kube-apiserver",
-    Do.STOP_API: "kube-apiserver",
-    Do.KILL_ETCD: "etcd",
-    Do.STOP_ETCD: "etcd",
-    Do.KILL_KUBELET: "kubelet",
-    Do.KILL_RUNTIME: "containerd",
+    Op.KILL_API: "kube-apiserver",
+    Op.STOP_API: "kube-apiserver",
+    Op.KILL_ETCD: "etcd",
+    Op.STOP_ETCD: "etcd",
+    Op.KILL_KUBELET: "kubelet",
+    Op.KILL_RUNTIME: "containerd",
 }
 WORKSPACE = "/workspace"
 OTHER_IMAGE = "localhost/efrit/emacs:28-dev"
 OTHERS_SECONDS = 300.0
-TEND_SECONDS = 0.1
+TICK_SECONDS = 0.1
 """How often is looked through the node's directories: seeing more would cost the run its processor."""
 LEADS = "leading; serving"
 LOG_BYTES = 20_000
 
 
-class ClusterStage(Stage):
+class NodeRun(LightRun):
     """Open it, close it in every case: it has frozen processes and a namespace.
 
     others: stages on the same cluster meet there before any of them calls its faults over.
@@ -60,11 +60,11 @@ class ClusterStage(Stage):
     shares_controller = True
     tidy_seconds = 90.0
 
-    def __init__(self, ground: ClusterGround, plan: Plan, others: threading.Barrier | None = None) -> None:
-        super().__init__(ground, plan)
+    def __init__(self, cluster: NodeCluster, schedule: Schedule, others: threading.Barrier | None = None) -> None:
+        super().__init__(cluster, schedule)
         self._others = others
-        self.ground: ClusterGround = ground
-        self._host = ground.host
+        self.cluster: NodeCluster = cluster
+        self._host = cluster.host
         self._operators: set[tuple[str, int | None]] = set()
         self._undo: dict[Step, Callable[[], None]] = {}
         self._seen: dict[str, HostPod] = {}
@@ -72,24 +72,24 @@ class ClusterStage(Stage):
         self._counted: set[str] = set()
         self._logs: dict[Path, TextIO] = {}
         self.written: dict[Path, str] = {}
-        self._tend_at = 0.0
+        self._next_tick = 0.0
         self._kept: dict[tuple[str, str, str], str] = {}
 
     # Beginning and end
 
     def open(self) -> None:
         """Bring up what is there when the run begins."""
-        self.ground.mend()
-        self.ground.fresh_operator(self.plan.controllers)
-        self.namespace = self.ground.new_namespace()
-        self.recorder = Recorder(self.ground.plane, self.namespace, self.clock)
+        self.cluster.repair()
+        self.cluster.fresh_operator(self.schedule.controllers)
+        self.namespace = self.cluster.new_namespace()
+        self.recorder = RequestRecorder(self.cluster.plane, self.namespace, self.clock)
         self.recorder.start()
-        if self.plan.warm:
-            for each in self.plan.instances:
+        if self.schedule.warm:
+            for each in self.schedule.instances:
                 if each.at <= 0:
-                    self.make(each)
+                    self.create_instance(each)
             until(self._all_ready, "the instances are not ready", READY_SECONDS)
-        for pod in self.ground.operators():
+        for pod in self.cluster.operators():
             self._operators.add((pod.uid, pod.pid(Role.OPERATOR)))
         self._began = datetime.now(UTC).isoformat()
         self.clock.start()
@@ -97,108 +97,108 @@ class ClusterStage(Stage):
     def close(self) -> None:
         """End the faults, and let the namespace go."""
         self.heal()
-        self.ground.mend()
+        self.cluster.repair()
         if hasattr(self, "recorder"):
             self.recorder.close()
         if hasattr(self, "namespace"):
-            self.ground.remove(self.namespace)
+            self.cluster.remove(self.namespace)
         self._read_logs()
         for file in (*self._logs.values(), *(file for _, file in self._counter_files.values())):
             file.close()
 
     def _all_ready(self) -> bool:
-        found = self.ground.kube.list("efritinstances", self.namespace)
+        found = self.cluster.kube.list("efritinstances", self.namespace)
         conditions = [one for each in found for one in each.get("status", {}).get("conditions", ())]
         return sum(one["type"] == "Ready" and one["status"] == "True" for one in conditions) == len(found)
 
     # Fate: from the main loop, at once
 
-    def strike(self, step: Step) -> None:
+    def inject(self, step: Step) -> None:
         """Let a fault happen."""
         instance = step.target if self._is_instance(step.target) else ""
-        self.note("fault", step.do.value, instance=instance, fault=True)
-        self.hits[step.do.value] += 1
-        match step.do:
-            case Do.KILL_CONTROLLER | Do.STOP_CONTROLLER | Do.CUT_CONTROLLER:
-                self._strike_controller(step)
-            case Do.STOP_API | Do.STOP_ETCD:
-                self._host.freeze(DAEMONS[step.do], True)
-                self._undo[step] = lambda: self._host.freeze(DAEMONS[step.do], False)
-            case Do.KILL_API | Do.KILL_ETCD | Do.KILL_KUBELET | Do.KILL_RUNTIME:
-                self._host.stop(DAEMONS[step.do])
-                self._undo[step] = lambda: self._host.start(DAEMONS[step.do])
-            case Do.KILL_NODE:
+        self.note("fault", step.op.value, instance=instance, fault=True)
+        self.hits[step.op.value] += 1
+        match step.op:
+            case Op.KILL_CONTROLLER | Op.STOP_CONTROLLER | Op.CUT_CONTROLLER:
+                self._inject_controller_fault(step)
+            case Op.STOP_API | Op.STOP_ETCD:
+                self._host.freeze(DAEMONS[step.op], True)
+                self._undo[step] = lambda: self._host.freeze(DAEMONS[step.op], False)
+            case Op.KILL_API | Op.KILL_ETCD | Op.KILL_KUBELET | Op.KILL_RUNTIME:
+                self._host.stop(DAEMONS[step.op])
+                self._undo[step] = lambda: self._host.start(DAEMONS[step.op])
+            case Op.KILL_NODE:
                 self._kill_node(step)
-            case Do.ROLL_CONTROLLER:
-                self._beside(self.ground.restart_operator)
+            case Op.ROLL_CONTROLLER:
+                self._in_thread(self.cluster.restart_operator)
             case _:
-                self._strike_pod(step)
+                self._inject_pod_fault(step)
 
-    def _strike_controller(self, step: Step) -> None:
-        chosen = self._chosen_operator(step.target)
+    def _inject_controller_fault(self, step: Step) -> None:
+        chosen = self._select_operator(step.target)
         if chosen is None:
             self.note("fault", "there is no controller to hit")
-            self.hits[step.do.value] -= 1
+            self.hits[step.op.value] -= 1
             return
         self.note("fault", f"it is {chosen.name}", fault=True)
-        match step.do:
-            case Do.KILL_CONTROLLER:
+        match step.op:
+            case Op.KILL_CONTROLLER:
                 chosen.send(Role.OPERATOR, signal.SIGKILL)
-            case Do.STOP_CONTROLLER:
+            case Op.STOP_CONTROLLER:
                 self._freeze(step, chosen.send(Role.OPERATOR, signal.SIGSTOP))
-            case Do.CUT_CONTROLLER:
+            case Op.CUT_CONTROLLER:
                 chosen.cut_from(SERVICE_IP, True)
                 self._undo[step] = lambda: chosen.cut_from(SERVICE_IP, False)
 
-    def _chosen_operator(self, target: str) -> HostPod | None:
-        found = self.ground.operators()
+    def _select_operator(self, target: str) -> HostPod | None:
+        found = self.cluster.operators()
         # The API server may be away or frozen: this must not wait for it.
         leader = self._leader(found)
         wanted = [each for each in found if (each.name == leader) == (target != "standby")]
         return next(iter(wanted or found), None)
 
-    def _strike_pod(self, step: Step) -> None:
-        pod, now = self.find(step.target), self.clock()
+    def _inject_pod_fault(self, step: Step) -> None:
+        pod, now = self.running_pod(step.target), self.clock()
         if pod is None:
             self.note("fault", "there is no pod to hit", instance=step.target)
-            self.hits[step.do.value] -= 1
+            self.hits[step.op.value] -= 1
             return
-        match step.do:
-            case Do.KILL_BRIDGE | Do.KILL_EMACS:
-                pid = pod.send(ROLES[step.do], signal.SIGKILL)
+        match step.op:
+            case Op.KILL_BRIDGE | Op.KILL_EMACS:
+                pid = pod.send(ROLES[step.op], signal.SIGKILL)
                 self.note("fault", f"it is pid {pid}", instance=step.target, fault=True)
-                if pid and step.do is Do.KILL_EMACS:
-                    self._lose(step.target, now, self.clock(), step.do.value)
-            case Do.STOP_BRIDGE | Do.STOP_EMACS:
-                self._freeze(step, pod.send(ROLES[step.do], signal.SIGSTOP))
-            case Do.KILL_POD:
+                if pid and step.op is Op.KILL_EMACS:
+                    self._record_loss(step.target, now, self.clock(), step.op.value)
+            case Op.STOP_BRIDGE | Op.STOP_EMACS:
+                self._freeze(step, pod.send(ROLES[step.op], signal.SIGSTOP))
+            case Op.KILL_POD:
                 pod.kill()
-                self._lose(step.target, now, self.clock(), step.do.value)
-            case Do.DELETE_POD | Do.FORCE_POD | Do.EVICT_POD:
-                self._lose(step.target, now, None, step.do.value, queue=True)
-                self._beside(lambda: self._remove_pod(step.do, pod))
-            case Do.CUT_BRIDGE:
+                self._record_loss(step.target, now, self.clock(), step.op.value)
+            case Op.DELETE_POD | Op.FORCE_POD | Op.EVICT_POD:
+                self._record_loss(step.target, now, None, step.op.value, queue=True)
+                self._in_thread(lambda: self._remove_pod(step.op, pod))
+            case Op.CUT_BRIDGE:
                 pod.cut_from_pods(True)
                 self._undo[step] = lambda: pod.cut_from_pods(False)
 
-    def _remove_pod(self, do: Do, pod: HostPod) -> None:
+    def _remove_pod(self, op: Op, pod: HostPod) -> None:
         path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
         only = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": pod.uid}}
         eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod.name}}
 
         def remove() -> object:
             try:
-                if do is Do.EVICT_POD:
-                    return self.ground.kube.call("POST", f"{path}/eviction", eviction)
-                return self.ground.kube.call(
-                    "DELETE", path, only | ({"gracePeriodSeconds": 0} if do is Do.FORCE_POD else {})
+                if op is Op.EVICT_POD:
+                    return self.cluster.kube.call("POST", f"{path}/eviction", eviction)
+                return self.cluster.kube.call(
+                    "DELETE", path, only | ({"gracePeriodSeconds": 0} if op is Op.FORCE_POD else {})
                 )
             except Refused as error:
                 # Another pod has the name by now: an earlier try was heard.
                 return True if error.status == 409 else self._raise(error)
 
-        patiently(remove)
-        self.note("fault", f"{do.value}: accepted", instance=pod.instance)
+        call_with_retries(remove)
+        self.note("fault", f"{op.value}: accepted", instance=pod.instance)
 
     @staticmethod
     def _raise(error: Exception) -> None:
@@ -211,9 +211,9 @@ class ClusterStage(Stage):
         self._host.stop("containerd")
         for pod in (*self._host.running(self.namespace), *self._host.running(SYSTEM)):
             pod.kill()
-        for each in self.plan.instances:
-            self._lose(each.name, now, self.clock(), step.do.value)
-        self._undo[step] = lambda: self._beside(self._host.start_dead)
+        for each in self.schedule.instances:
+            self._record_loss(each.name, now, self.clock(), step.op.value)
+        self._undo[step] = lambda: self._in_thread(self._host.start_dead)
 
     def _freeze(self, step: Step, pid: int | None) -> None:
         self.note("fault", f"it is pid {pid}", fault=True)
@@ -227,23 +227,23 @@ class ClusterStage(Stage):
 
             self._undo[step] = thaw
 
-    def _beside(self, call: Callable[[], object]) -> None:
+    def _in_thread(self, call: Callable[[], object]) -> None:
         threading.Thread(target=call, daemon=True).start()
 
-    def relieve(self, step: Step) -> None:
+    def recover(self, step: Step) -> None:
         """Undo a fault that lasts."""
         undo = self._undo.pop(step, None)
         if undo is not None:
             self.note(
-                "fault", f"{step.do.value} is over", instance=step.target if self._is_instance(step.target) else ""
+                "fault", f"{step.op.value} is over", instance=step.target if self._is_instance(step.target) else ""
             )
             undo()
 
-    def tend(self) -> None:
+    def tick(self) -> None:
         """Keep what would go with a pod: its logs and its answers. The lines its evals have written, `ran` keeps."""
-        if time.monotonic() < self._tend_at:
+        if time.monotonic() < self._next_tick:
             return
-        self._tend_at = time.monotonic() + TEND_SECONDS
+        self._next_tick = time.monotonic() + TICK_SECONDS
         for pod in (*self._host.pods(self.namespace), *self._host.pods(SYSTEM)):
             for log in pod.log_directory.glob("*/*.log"):
                 if log not in self._logs:
@@ -261,7 +261,7 @@ class ClusterStage(Stage):
         self.close_losses()
 
     def _note_operators(self) -> None:
-        for pod in self.ground.operators():
+        for pod in self.cluster.operators():
             if (process := (pod.uid, pod.pid(Role.OPERATOR))) not in self._operators:
                 self.note("controller", f"{pod.name} is started again")
                 self._operators.add(process)
@@ -269,22 +269,22 @@ class ClusterStage(Stage):
     def heal(self) -> None:
         """End every fault that is not over yet."""
         for step in list(self._undo):
-            self.relieve(step)
-        self.tend()
+            self.recover(step)
+        self.tick()
         if self._others is not None:
             others, self._others = self._others, None
             others.wait(OTHERS_SECONDS)
 
     # Looking
 
-    def find(self, instance: str) -> HostPod | None:
+    def running_pod(self, instance: str) -> HostPod | None:
         """Return the running pod of an instance, the newest if an old one still ends."""
         mine = [each for each in self._host.running(self.namespace) if each.instance == instance]
         return max(mine, key=_made_at, default=None)
 
     def serving(self, instance: str) -> str:
         """Return which pod's Emacs serves an instance, empty while none does."""
-        pod = self.find(instance)
+        pod = self.running_pod(instance)
         return pod.uid if pod and pod.pid(Role.EMACS) and (pod.queue / "heartbeat").exists() else ""
 
     def pods(self) -> list[HostPod]:
@@ -312,7 +312,7 @@ class ClusterStage(Stage):
         pod = next(each for each in reversed(self.pods()) if each.instance == instance)
         return pod.workspace / Path(path).relative_to(WORKSPACE)
 
-    def ran(self) -> tuple[Ran, ...]:
+    def ran(self) -> tuple[Execution, ...]:
         """Return the lines of every counter file there ever was: an open file can be read after its end."""
         found = []
         for instance, file in self._counter_files.values():
@@ -356,17 +356,17 @@ class ClusterStage(Stage):
                 log.seek(0)
                 self.written[path] = log.read()
 
-    def other_emacs(self) -> Json:
+    def changed_emacs(self) -> Json:
         """Return a change of spec.emacs that needs a new pod: another image, with an older Emacs."""
         return {"image": OTHER_IMAGE}
 
-    def complaints(self) -> Sequence[str]:
+    def logged_defects(self) -> Sequence[str]:
         """Return what controllers and bridges have written since the run began that tells of a defect of theirs."""
         self._read_logs()
         return [
             f"{path.parent.parent.name}: {line}"
             for path, text in self.written.items()
-            for line in complaints(text, self._began)
+            for line in logged_defects(text, self._began)
         ]
 
     def _leader(self, operators: list[HostPod]) -> str:

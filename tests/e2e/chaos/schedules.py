@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tests.support.faults.schedule import Do, Plan, Step, Theme, When
-from tests.support.faults.workload import InstancePlan, Kind, Work
+from tests.support.faults.schedule import Op, Schedule, Step, Theme, Trigger
+from tests.support.faults.workload import InstanceSpec, Kind, RequestSpec
 
-PATIENCE_SECONDS = 120.0
+RECOVERY_SECONDS = 120.0
 DRAIN_SECONDS = 5
 KINDS = (Kind.COUNT, Kind.SLEEP, Kind.COUNT, Kind.SLEEP, Kind.ERROR, Kind.SLEEP, Kind.LARGE, Kind.SLEEP)
 
 
 def steady(
     prefix: str, count: int, *, instance: str = "one", seconds: float = 0.2, at: float = 0.0, span: float = 2.0
-) -> tuple[Work, ...]:
+) -> tuple[RequestSpec, ...]:
     """Return requests that come evenly over `span` seconds; every third may be run again when it was interrupted."""
     return tuple(
-        Work(
+        RequestSpec(
             name=f"{prefix}-{number}",
-            word=f"{prefix}w{number}",
+            marker=f"{prefix}w{number}",
             kind=KINDS[number % len(KINDS)],
             at=round(at + number * span / count, 2),
             instance=instance,
@@ -31,26 +31,26 @@ def steady(
     )
 
 
-def durable(name: str = "one") -> InstancePlan:
+def durable(name: str = "one") -> InstanceSpec:
     """Return an instance whose queue outlives its pod; what its evals write down is read as long as it is there."""
-    return InstancePlan(name, ephemeral_workspace=True, drain_seconds=DRAIN_SECONDS)
+    return InstanceSpec(name, ephemeral_workspace=True, drain_seconds=DRAIN_SECONDS)
 
 
-def ephemeral(name: str = "one") -> InstancePlan:
-    return InstancePlan(name, ephemeral_queue=True, ephemeral_workspace=True, drain_seconds=DRAIN_SECONDS)
+def ephemeral(name: str = "one") -> InstanceSpec:
+    return InstanceSpec(name, ephemeral_queue=True, ephemeral_workspace=True, drain_seconds=DRAIN_SECONDS)
 
 
-def step(do: Do, answered: int, target: str = "", seconds: float = 0.0, *, at: float = 120.0) -> Step:
+def step(op: Op, answered: int, target: str = "", seconds: float = 0.0, *, at: float = 120.0) -> Step:
     """Return a step that happens once so many requests are final."""
-    return Step(do, When(at, answered=answered), target, seconds)
+    return Step(op, Trigger(at, answered=answered), target, seconds)
 
 
-def made(instances: Sequence[InstancePlan], work: Sequence[Work], *steps: Step) -> Plan:
-    return Plan(
+def schedule(instances: Sequence[InstanceSpec], requests: Sequence[RequestSpec], *steps: Step) -> Schedule:
+    return Schedule(
         seed=0,
         theme=Theme.NODE,
         instances=tuple(instances),
-        work=tuple(work),
+        requests=tuple(requests),
         steps=steps,
-        patience=PATIENCE_SECONDS,
+        recovery_seconds=RECOVERY_SECONDS,
     )

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.chaos.outage import ABSENCES, work_through
-from tests.chaos.proxied_cluster import Stage
+from tests.chaos.outage import OUTAGES, drain_during_outage
+from tests.chaos.proxied_cluster import ProxiedCluster
 from tests.cluster.control_plane import ControlPlane
 
 TWO_MINUTES = 120.0
@@ -18,9 +18,9 @@ TWO_MINUTES = 120.0
 
 @pytest.mark.timeout(400)
 def test_answers_wait_two_minutes_for_the_api_server(
-    empty_stage: Stage, plane: ControlPlane, record_property: Callable[[str, object], None]
+    new_cluster: ProxiedCluster, plane: ControlPlane, record_property: Callable[[str, object], None]
 ) -> None:
-    empty_stage.open()
-    seconds = work_through(empty_stage, plane, ABSENCES["kube-apiserver-killed"], TWO_MINUTES)
-    assert empty_stage.restarts >= 1
+    new_cluster.open()
+    seconds = drain_during_outage(new_cluster, plane, OUTAGES["kube-apiserver-killed"], TWO_MINUTES)
+    assert new_cluster.restarts >= 1
     record_property("seconds from the return to the last end", round(seconds, 2))

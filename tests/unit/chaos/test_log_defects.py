@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.faults.log_defects import complaints
+from tests.support.faults.log_defects import logged_defects
 
 OURS = '  File "/opt/efrit/lib/python3.13/site-packages/efrit/queue/queue.py", line 344, in _store'
 THEIRS = '  File "/opt/efrit/lib/python3.13/site-packages/uvicorn/protocols/http/h11_impl.py", line 411, in run_asgi'
@@ -25,7 +25,7 @@ def traceback(exception: str) -> tuple[str, ...]:
 
 
 def found(*messages: str) -> list[str]:
-    return [line.partition(" F ")[2] for line in complaints(log(*messages), "2026")]
+    return [line.partition(" F ")[2] for line in logged_defects(log(*messages), "2026")]
 
 
 def test_a_traceback_through_our_code_is_a_complaint() -> None:
@@ -50,4 +50,4 @@ def test_a_critical_line_is_a_complaint_unless_it_tells_of_a_lost_lease() -> Non
 
 
 def test_what_was_written_before_the_run_is_none_of_it() -> None:
-    assert complaints(log(*traceback("ValueError: no")), "2026-11-22T05:03:44") == []
+    assert logged_defects(log(*traceback("ValueError: no")), "2026-11-22T05:03:44") == []

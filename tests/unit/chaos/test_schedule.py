@@ -1,0 +1,106 @@
+"""A plan is its seed: the same on every machine, and it can be read."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.cluster.paths import REPOSITORY
+from tests.support.faults.generators import node as cluster_plan
+from tests.support.faults.generators.light import RARE, generate
+from tests.support.faults.schedule import Op, Schedule, Theme
+from tests.support.faults.workload import NOWHERE, Kind
+
+SEEDS = range(300)
+SCHEDULES = [generate(seed) for seed in SEEDS]
+EVERY = SCHEDULES + [cluster_plan.generate(seed) for seed in SEEDS]
+
+
+def test_the_same_seed_is_the_same_plan_in_another_process() -> None:
+    code = (
+        "from tests.support.faults.generators.light import make; [print(make(seed).describe()) for seed in range(60)]"
+    )
+    env = {**os.environ, "PYTHONHASHSEED": "7"}
+    told = subprocess.run([sys.executable, "-c", code], env=env, cwd=REPOSITORY, capture_output=True, check=True)
+    assert told.stdout.decode() == "".join(f"{schedule.describe()}\n" for schedule in SCHEDULES[:60])
+
+
+def test_different_seeds_are_different_plans() -> None:
+    bodies = {schedule.describe().partition("\n")[2] for schedule in SCHEDULES}
+    assert len(bodies) == len(SCHEDULES)
+
+
+@pytest.mark.parametrize("theme", Theme)
+def test_every_theme_comes_up(theme: Theme) -> None:
+    assert any(schedule.theme is theme for schedule in EVERY)
+
+
+@pytest.mark.parametrize("op", Op)
+def test_everything_that_can_be_done_comes_up(op: Op) -> None:
+    assert any(step.op is op for schedule in EVERY for step in schedule.steps)
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_every_kind_of_work_comes_up(kind: Kind) -> None:
+    assert any(request.kind is kind for schedule in SCHEDULES for request in schedule.requests)
+
+
+@pytest.mark.parametrize(
+    "schedule", [*EVERY, generate(400_082)], ids=lambda schedule: f"{schedule.theme}-{schedule.seed}"
+)
+def test_what_a_user_suspends_a_user_resumes(schedule: Schedule) -> None:
+    user_steps = [(step.target, step.op) for step in schedule.steps if step.op in (Op.SUSPEND, Op.RESUME)]
+    for target in {target for target, _ in user_steps}:
+        assert [op for name, op in user_steps if name == target] == [Op.SUSPEND, Op.RESUME]
+
+
+def test_seeds_that_take_minutes_are_rare_and_known() -> None:
+    long = [schedule.seed for schedule in SCHEDULES if any(step.seconds > 60 for step in schedule.steps)]
+    assert long == [seed for seed in SEEDS if seed % 100 in RARE]
+
+
+def words(schedule: Schedule) -> list[str]:
+    return [request.marker for request in schedule.requests]
+
+
+def test_no_two_requests_share_a_word() -> None:
+    every = [marker for schedule in SCHEDULES for marker in words(schedule)]
+    assert len(every) == len(set(every))
+
+
+def test_steps_name_what_there_is() -> None:
+    for schedule in SCHEDULES:
+        names = {each.name for each in schedule.instances} | {each.name for each in schedule.requests}
+        names |= {"", "operator-0", "leader", "standby"}
+        assert {step.target for step in schedule.steps} <= names, schedule.describe()
+        assert {step.trigger.running for step in schedule.steps} <= names
+
+
+def test_work_is_for_instances_there_are_or_for_nowhere_on_purpose() -> None:
+    for schedule in SCHEDULES:
+        made = {each.name for each in schedule.instances}
+        for request in schedule.requests:
+            assert set(request.target_instances(schedule.instances)) <= (
+                made if request.kind is not Kind.LOST else {NOWHERE}
+            )
+
+
+def test_a_plan_tells_all_of_itself() -> None:
+    text = SCHEDULES[0].describe()
+    made = [(each.name, each.at) for each in SCHEDULES[0].requests] + [
+        (each.name, each.at) for each in SCHEDULES[0].instances
+    ]
+    for name, at in made:
+        assert f"{name} at {at:.2f} s" in text
+    assert text.count("!!") == len(SCHEDULES[0].faults)
+
+
+def test_every_request_may_end_somehow_and_what_is_cancelled_also_so() -> None:
+    for schedule in SCHEDULES:
+        for request in schedule.requests:
+            reasons = {end.reason for end in request.ends()}
+            assert reasons
+            assert not request.cancelled or "Cancelled" in reasons

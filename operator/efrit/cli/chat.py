@@ -7,8 +7,9 @@ import contextlib
 import os
 import sys
 from argparse import Namespace
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from efrit.cli.exit_codes import Exit, Terminated
 from efrit.cli.results import completed

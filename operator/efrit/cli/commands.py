@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from efrit.cli import options
 from efrit.cli.parser import Parser, Version
@@ -15,8 +16,7 @@ from efrit.cli.parser import Parser, Version
 Parent = Callable[[], Parser]
 
 
-@dataclass(frozen=True)
-class Command:
+class Command(Struct, frozen=True):
     """One command. `run` is the function that runs it, as `module:function` below `efrit.cli`.
 
     One that has `commands` is not run itself: they are, as second words."""

@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
+
+from msgspec import Struct
 
 from efrit.client.printed import unquoted as unquoted
 
 
 def plain(value: Any) -> Any:
-    """Return `value` in JSON types: data classes as objects, times as RFC 3339."""
-    if is_dataclass(value) and not isinstance(value, type):
-        found = {each.name: plain(getattr(value, each.name)) for each in fields(value)}
+    """Return `value` in JSON types: structures as objects, times as RFC 3339."""
+    if isinstance(value, Struct):
+        found = {name: plain(getattr(value, name)) for name in value.__struct_fields__}
+        # Keys of a later version's answer, which the wire carries along.
+        found |= found.pop("extra", {})
         # A request's handle is its name.
         handle = found.pop("handle", None)
         return {"name": handle["id"], "instance": handle["instance"], **found} if handle else found

@@ -6,8 +6,10 @@ import os
 import re
 import sys
 from argparse import Namespace
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from efrit.client.backends import BACKEND_VARIABLE, Place
 from efrit.client.interface import Backend, Handle
@@ -30,8 +32,7 @@ def place_of(given: Namespace) -> Place:
     return place
 
 
-@dataclass(frozen=True)
-class Invocation:
+class Invocation(Struct, frozen=True):
     """How the program was called, so that what it suggests reaches the same place: `program` and its options."""
 
     program: str = "efrit"

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from efrit.cli.exit_codes import Exit, exit_of
 from efrit.client.errors import ClientError

@@ -11,7 +11,6 @@ import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack, cast
 
@@ -359,7 +358,7 @@ def _work(backend: str, kind: RequestType | str, content: str, options: WorkOpti
         raise Refused(f"the content is of type {type(content).__name__}", "give it as a string")
     given: dict[str, Any] = {**options}
     if isinstance(budget := given.get("budget"), Mapping):
-        names = [each.name for each in fields(Budget)]
+        names = [name for name in Budget.__struct_fields__ if name != "extra"]
         if unknown := [str(name) for name in budget if name not in names]:
             raise Refused(f"a budget has no {', '.join(unknown)}", f"use {', '.join(names)}")
         given["budget"] = Budget(**budget)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from efrit.client.errors import WrongSettings
 from efrit.client.interface import Backend
@@ -17,8 +18,7 @@ from efrit.client.interface import Backend
 BACKEND_VARIABLE = "EFRIT_BACKEND"
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(Struct, frozen=True):
     """Where to work. `backend`: local, cluster, or None to find out; the rest None: the usual ones."""
 
     backend: str | None = None

@@ -1,21 +1,27 @@
 """What a client can do, whatever is behind it: the vocabulary and the `Backend` both backends speak.
 
-Plain immutable values, no I/O, nothing heavy: a command line that only evals must not load pydantic for it.
+Plain immutable values, no I/O, nothing heavy: a command line that only evals must not load pydantic for it. What the
+wire defines too (budget, progress, session, usage) is taken from there; the rest are structures of the same library,
+because a frozen dataclass takes five times as long to define.
 Words (phase, reason, outcome) are those of the custom resources, in both backends.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from efrit.client.errors import Refused
 from efrit.client.printed import unquoted
 from efrit.protocol.enums import Outcome, PlanReason, Reason, RequestType, SessionStatus
 from efrit.protocol.enums import RequestPhase as Phase
+from efrit.protocol.request import Budget
+from efrit.protocol.session import Progress, Session, Usage
 
 if TYPE_CHECKING:
     from efrit.client.plans import Plans
@@ -66,8 +72,7 @@ class InstanceStatus(StrEnum):
     ERROR = "error"
 
 
-@dataclass(frozen=True)
-class Instance:
+class Instance(Struct, frozen=True):
     """One instance. `reason` is a word for programs, `message` a sentence for people.
 
     `queue_dir`, `daemon_name` and `workspace_dir` are paths and names where the Emacs runs; `namespace` and
@@ -83,7 +88,7 @@ class Instance:
     daemon_name: str | None = None
     workspace_dir: str | None = None
     namespace: str | None = None
-    labels: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = {}
     emacs_version: str | None = None
     pending: int = 0
     processing: int = 0
@@ -98,8 +103,7 @@ class Instance:
         return self.pending + self.processing
 
 
-@dataclass(frozen=True)
-class InstanceStats:
+class InstanceStats(Struct, frozen=True):
     """Figures of one queue: what is there now, and what was answered over its life. Times in seconds."""
 
     instance: str
@@ -114,8 +118,7 @@ class InstanceStats:
     uptime_seconds: float = 0.0
 
 
-@dataclass(frozen=True)
-class Setup:
+class Setup(Struct, frozen=True):
     """How to start an instance; None leaves what is configured, or the default.
 
     The directories and `init` (load the user's init file) are the laptop's, `image` is a cluster's.
@@ -135,8 +138,7 @@ class StartStatus(StrEnum):
     ALREADY_RUNNING = "already_running"
 
 
-@dataclass(frozen=True)
-class Started:
+class Started(Struct, frozen=True):
     """The answer to `start`: it runs, or (in a cluster) was told to; a failure is an exception."""
 
     status: StartStatus
@@ -152,34 +154,21 @@ class StopStatus(StrEnum):
     NOT_RUNNING = "not_running"
 
 
-@dataclass(frozen=True)
-class Stopped:
+class Stopped(Struct, frozen=True):
     """The answer to `stop`; what waits in the queue waits on."""
 
     status: StopStatus
     message: str
 
 
-@dataclass(frozen=True)
-class Removed:
+class Removed(Struct, frozen=True):
     """The answer to `remove`; `kept` are the directories that were left in place."""
 
     message: str
     kept: Sequence[str] = ()
 
 
-@dataclass(frozen=True)
-class Budget:
-    """How far a command may go; None: as far as the instance allows. Times in seconds."""
-
-    max_tool_calls: int | None = None
-    max_iterations: int | None = None
-    max_tokens: int | None = None
-    iteration_timeout: float | None = None
-
-
-@dataclass(frozen=True)
-class Work:
+class Work(Struct, frozen=True):
     """One request to be. Times in seconds, None: the instance's default.
 
     Where: `instance` (`*`: the least loaded one), or else `pool` or `selector` (a cluster's), or else `default`.
@@ -208,62 +197,35 @@ class Work:
 
     def __post_init__(self) -> None:
         try:
-            object.__setattr__(self, "type", RequestType(self.type))
+            force_setattr(self, "type", RequestType(self.type))
         except ValueError:
             raise Refused(f"there is no type of request {self.type!r}", "use eval, command or chat") from None
 
 
-@dataclass(frozen=True)
-class Handle:
+class Handle(Struct, frozen=True):
     """A request, for as long as it exists: `id` is enough to find it again, from any process.
 
     `instance` is where it was sent, if that is known; it saves a search, and takes no part in comparisons.
     """
 
     id: str
-    instance: str | None = field(default=None, compare=False)
+    instance: str | None = None
+
+    def __eq__(self, other: object) -> bool:
+        return self.id == other.id if isinstance(other, Handle) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.id)
 
 
-@dataclass(frozen=True)
-class Error:
+class Error(Struct, frozen=True):
     """What went wrong: `code` for programs, `message` for people."""
 
     code: str
     message: str
 
 
-@dataclass(frozen=True)
-class Session:
-    """Where the session of a chat or command stands; `question` is there with `need-input`."""
-
-    id: str | None = None
-    status: SessionStatus | None = None
-    question: str | None = None
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far a chat or command has come."""
-
-    step: int | None = None
-    message: str | None = None
-    tool_calls: int | None = None
-    tokens: int | None = None
-
-
-@dataclass(frozen=True)
-class Usage:
-    """What was used of the model."""
-
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cache_read_tokens: int = 0
-    cache_write_tokens: int = 0
-    model_calls: int = 0
-
-
-@dataclass(frozen=True)
-class RequestState:
+class RequestState(Struct, frozen=True):
     """A request as it is now. Once `final` it never changes again.
 
     `result` is the beginning of a long one (`truncated`; `Backend.result` gives all of it). `output` is what
@@ -305,16 +267,14 @@ class RequestState:
         return unquoted(self.result or "")
 
 
-@dataclass(frozen=True)
-class Update:
+class Update(Struct, frozen=True):
     """News of a request: its state has changed, or the model has said more (`text`, to be appended)."""
 
     state: RequestState | None = None
     text: str = ""
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """One thing `doctor` has looked at: `remedy` says how to mend what is not `ok`."""
 
     subject: str

@@ -7,10 +7,11 @@ of this machine says so.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Protocol
+
+from msgspec import Struct, field
 
 from efrit.protocol.enums import Outcome, PlanPhase, PlanReason
 
@@ -40,8 +41,7 @@ class Change(StrEnum):
     CANCEL = "cancel"
 
 
-@dataclass(frozen=True)
-class Intent:
+class Intent(Struct, frozen=True):
     """What is to be reached, how one sees it, and what must hold on the way."""
 
     description: str
@@ -49,8 +49,7 @@ class Intent:
     constraints: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Hidden:
+class Hidden(Struct, frozen=True):
     """Tasks below one that are left out, by state."""
 
     pending: int = 0
@@ -58,8 +57,7 @@ class Hidden:
     failed: int = 0
 
 
-@dataclass(frozen=True)
-class Task:
+class Task(Struct, frozen=True):
     """One task of the tree. `type` is atomic or parent, `state` pending, done or failed; the root has no parent.
 
     `failure_threshold` grows by 0.2 with each failure; at 1.0 the parent is asked.
@@ -77,8 +75,7 @@ class Task:
     hidden: Hidden | None = None
 
 
-@dataclass(frozen=True)
-class PlanCommit:
+class PlanCommit(Struct, frozen=True):
     """One commit of the plan's repository; its `step` is None where somebody made it by hand."""
 
     hash: str
@@ -89,8 +86,7 @@ class PlanCommit:
     time: datetime | None = None
 
 
-@dataclass(frozen=True)
-class Observation:
+class Observation(Struct, frozen=True):
     """One fact an assessment found, from one of four perspectives: build, requirements, integration, quality."""
 
     perspective: str
@@ -98,8 +94,7 @@ class Observation:
     evidence: str | None = None
 
 
-@dataclass(frozen=True)
-class Counts:
+class Counts(Struct, frozen=True):
     """Tasks of the tree by state, and what was done. `steps` are visits of tasks, bounded by the plan's limits."""
 
     tasks: int = 0
@@ -112,8 +107,7 @@ class Counts:
     amendments: int = 0
 
 
-@dataclass(frozen=True)
-class Cost:
+class Cost(Struct, frozen=True):
     """What the plan has cost so far; times in seconds."""
 
     input_tokens: int = 0
@@ -121,8 +115,7 @@ class Cost:
     seconds: float = 0.0
 
 
-@dataclass(frozen=True)
-class PlanState:
+class PlanState(Struct, frozen=True):
     """A plan as it is now. Once `final` it never changes again, but for amendments nobody reads any more.
 
     `uid` tells it from earlier ones of its name; `begun`: its instance is chosen for good.
@@ -167,8 +160,7 @@ class PlanState:
         return self.phase.final
 
 
-@dataclass(frozen=True)
-class NewPlan:
+class NewPlan(Struct, frozen=True):
     """A plan to be. Times in seconds; None leaves what `spec` says, or the default.
 
     `spec` is a whole spec as the custom resource has it, over which the other fields go. Where: `instance`, or else

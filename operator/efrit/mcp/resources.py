@@ -12,10 +12,12 @@ from dataclasses import dataclass
 
 from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS, Resource, ResourceTemplate, TextResourceContents
-from pydantic import BaseModel, TypeAdapter
+from msgspec import json
+from msgspec.structs import asdict
+from pydantic import BaseModel
 
 from efrit.client.errors import Forbidden, NotFound
-from efrit.client.interface import Backend, Handle, Instance
+from efrit.client.interface import Backend, Handle
 from efrit.client.plans import Plans
 from efrit.mcp.error_text import error_text
 from efrit.mcp.outputs.instances import instance_list
@@ -37,8 +39,6 @@ _URI = re.compile(
     r"efrit://(?:(instances)(?:/([A-Za-z0-9_-][A-Za-z0-9._-]*))?|requests/([A-Za-z0-9_-][A-Za-z0-9._-]*)(?:/(log|result))?"
     r"|(plans)(?:/([a-z0-9][-a-z0-9]{0,62})(?:/(report))?)?)"
 )
-
-_INSTANCE = TypeAdapter(Instance)
 
 _TEMPLATES = (
     ResourceTemplate(
@@ -177,7 +177,8 @@ async def read(backend: Backend, uri: str) -> TextResourceContents:
 async def _instance_text(backend: Backend, name: str | None) -> tuple[str, str]:
     if name is None:
         return _json(instance_list(await backend.instances())), JSON
-    return _INSTANCE.dump_json(await backend.instance(name), exclude_none=True).decode(), JSON
+    fields = asdict(await backend.instance(name))
+    return json.encode({name: value for name, value in fields.items() if value is not None}).decode(), JSON
 
 
 async def _request_text(backend: Backend, handle: Handle, part: str | None) -> tuple[str, str]:

@@ -27,9 +27,9 @@ class Arguments(BaseModel):
 
 
 class Output(BaseModel):
-    """Structured output of a tool; unknown values are left out."""
+    """Structured output of a tool; unknown values are left out. Made of a client's value by name."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, from_attributes=True)
 
     @property
     def is_error(self) -> bool:

@@ -24,7 +24,7 @@ def kind_label(kind: str) -> str:
     return kind if status or kind in _WORDS else "other"
 
 
-class Session(PassThroughModel, frozen=True, kw_only=True):
+class Session(PassThroughModel, frozen=True):
     """Where a session stands; `question` is there with `need-input`."""
 
     id: SessionId
@@ -32,7 +32,7 @@ class Session(PassThroughModel, frozen=True, kw_only=True):
     question: str | None = None
 
 
-class Progress(WireModel, frozen=True, kw_only=True):
+class Progress(WireModel, frozen=True):
     """How far it has come. `tokens`: in and out, together. `session` is the id to continue it with."""
 
     step: Count | None = None
@@ -42,7 +42,7 @@ class Progress(WireModel, frozen=True, kw_only=True):
     session: SessionId | None = None
 
 
-class Usage(PassThroughModel, frozen=True, kw_only=True):
+class Usage(PassThroughModel, frozen=True):
     """What was used of the model; `model_errors` counts failed calls by kind."""
 
     input_tokens: Count = 0

@@ -4,7 +4,8 @@ Blocking functions for the disk thread.
 """
 
 import stat
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from efrit.errors import InvalidResponse
 from efrit.protocol import Reason, RequestId, Response, failure, from_epoch, response_file
@@ -16,8 +17,7 @@ MAX_RESPONSE_BYTES = 16 * 1024 * 1024
 """What we read of an answer file: the largest result, escaped and with its context, and room to spare."""
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """An answer file: the response, the size of the file in bytes and when it was written (epoch, ns)."""
 
     response: Response

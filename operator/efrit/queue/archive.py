@@ -9,7 +9,8 @@ import heapq
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from efrit.protocol import (
     RequestId,
@@ -71,16 +72,14 @@ def forget_traces(disk: Disk, rid: RequestId) -> None:
         disk.remove(Area.PROGRESS, name)
 
 
-@dataclass(frozen=True)
-class Swept:
+class Swept(Struct, frozen=True):
     """What one sweep did: ids retired from responses/ to archive/, and how many files it deleted."""
 
     retired: tuple[RequestId, ...]
     deleted: int
 
 
-@dataclass(frozen=True)
-class Sessions:
+class Sessions(Struct, frozen=True):
     """Which sessions are not swept: those that open requests continue, and all touched since `since` (epoch seconds),
     when the first of the chats and commands under way came. Which one of them a new session belongs to, its id does
     not tell."""

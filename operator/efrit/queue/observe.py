@@ -6,7 +6,7 @@ it moves (requests/, processing/, responses/), so that one moving while we look 
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -176,7 +176,7 @@ def _bounded(answer: Answer) -> Answer:
     if answer.size <= LONG_ANSWER_BYTES:
         return answer
     short = structs.replace(answer.response, result=None, context=None, output="", messages="")
-    return replace(answer, response=short)
+    return structs.replace(answer, response=short)
 
 
 def identify(disk: Disk, name: str) -> RequestId | None:

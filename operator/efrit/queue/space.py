@@ -1,13 +1,12 @@
 """What is left of a volume, and when that is little. Pure, no I/O."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 PLENTY_BYTES = 64 << 20
 PLENTY_INODES = 4096
 
 
-@dataclass(frozen=True)
-class Space:
+class Space(Struct, frozen=True):
     """What is left of a volume for us, in bytes and inodes. `total_inodes` 0: it does not count them."""
 
     free_bytes: int

@@ -6,8 +6,9 @@ Blocking functions for the disk thread; the decisions (known id? room left?) are
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from efrit.errors import RequestConflict
 from efrit.protocol import RequestId, request_file, response_file
@@ -25,8 +26,7 @@ class IdTaken(RequestConflict):
     """The id already has a file somewhere; whether it is the same request is for the caller to find out."""
 
 
-@dataclass(frozen=True)
-class Submission:
+class Submission(Struct, frozen=True):
     """A request ready to be written: `data` is the whole file."""
 
     id: RequestId

@@ -1,11 +1,11 @@
 """How plans look: the tree with its marks, the screen around the current task, the lines of a pipe."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from efrit.cli.exit_codes import Exit, exit_of_plan
 from efrit.cli.output import name_of, plain

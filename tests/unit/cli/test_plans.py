@@ -5,11 +5,12 @@ import json
 import sys
 from argparse import Namespace
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from efrit.cli import plan_history, plans
 from efrit.cli.commands import build

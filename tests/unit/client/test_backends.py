@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import efrit.api
@@ -56,7 +57,8 @@ def test_an_eval_on_this_machine_loads_nothing_heavy() -> None:
 
 
 def _environment() -> dict[str, str]:
-    return {"PYTHONPATH": str(Path(efrit.api.__file__).parents[2])}
+    places = (Path(efrit.api.__file__).parents[2], Path(msgspec.__file__).parents[1])
+    return {"PYTHONPATH": ":".join(map(str, places))}
 
 
 @pytest.mark.parametrize("package", [efrit.api, efrit.protocol, efrit.queue])

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from aiohttp import WSMsgType, web
 from kubernetes.aio.client import Configuration
+from msgspec.structs import replace
 
 from efrit.client.cluster.api import Api, client_error
 from efrit.client.cluster.backend import ClusterBackend

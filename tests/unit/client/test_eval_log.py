@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from efrit.client import eval_log
 from efrit.client.interface import Error, Handle, Outcome, Phase, Reason, RequestState, RequestType

@@ -1,9 +1,9 @@
 """The history of a plan: what is asked of its instance, and what each way of not getting it is called."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from efrit.client.errors import ClientError, NotReady, PlanNotFound, Refused
 from efrit.client.interface import Outcome, Reason, RequestType

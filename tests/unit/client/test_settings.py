@@ -1,10 +1,10 @@
 """The configuration file of this machine."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from efrit.client.errors import InstanceNotFound, WrongSettings
 from efrit.client.local.settings import (

@@ -2,11 +2,12 @@
 
 import hashlib
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 import anyio
+from msgspec.structs import replace
 
 from efrit.client.errors import InstanceNotFound, NoInstance, NotFinished, Refused, RequestNotFound, ResultTruncated
 from efrit.client.interface import (

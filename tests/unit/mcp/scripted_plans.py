@@ -4,10 +4,11 @@ import base64
 import gzip
 import json
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
+from msgspec.structs import replace
 
 from efrit.client.errors import PlanNotFound
 from efrit.client.plan_history import history_of

@@ -5,11 +5,11 @@ import errno
 import os
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from efrit.errors import NoSpace, StorageError
 from efrit.protocol import Reason, RequestState

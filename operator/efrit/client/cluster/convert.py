@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from efrit.client.errors import Refused
 from efrit.client.interface import (
@@ -23,13 +24,14 @@ from efrit.client.interface import (
     RequestState,
     RequestType,
     Session,
-    SessionStatus,
     Usage,
     Work,
 )
 from efrit.kube.resources import REQUESTS
+from efrit.protocol.model import WireModel
 
 Json = Mapping[str, Any]
+T = TypeVar("T", bound=WireModel)
 
 DIGEST = "efrit.dev/content-digest"
 """Annotation of a request with a key: what the key stands for."""
@@ -126,9 +128,9 @@ def request_of(found: Json) -> RequestState:
         messages=status.get("messages") or "",
         error=_error(status.get("error")),
         context=_context(status.get("context")),
-        session=_session(status.get("session")),
-        progress=_progress(status.get("progress")),
-        usage=_usage(status.get("usage")),
+        session=_wire(Session, status.get("session")),
+        progress=_wire(Progress, status.get("progress")),
+        usage=_wire(Usage, status.get("usage")),
         attempt=status.get("attempt") or 0,
         created=moment(meta.get("creationTimestamp")),
         queued=moment(status.get("queuedTime")),
@@ -164,24 +166,16 @@ def _context(value: Json | None) -> dict[str, Any] | None:
     return None if not value else {_CONTEXT.get(key, key): each for key, each in value.items()}
 
 
-def _session(value: Json | None) -> Session | None:
+def _wire(kind: type[T], value: Json | None) -> T | None:
+    """Return the structure of the wire that a part of a status is: the same fields, in camelCase."""
     if not value:
         return None
-    status = SessionStatus(value["status"]) if value.get("status") else None
-    return Session(value.get("id"), status, value.get("question"))
-
-
-def _progress(value: Json | None) -> Progress | None:
-    if not value:
+    keys = {name: re.sub("_(.)", lambda each: each[1].upper(), name) for name in kind.__struct_fields__}
+    try:
+        return kind.from_dict({name: value[key] for name, key in keys.items() if value.get(key) is not None})
+    except ValueError:
+        # A later operator's word, in what only accompanies an answer.
         return None
-    return Progress(value.get("step"), value.get("message"), value.get("toolCalls"), value.get("tokens"))
-
-
-def _usage(value: Json | None) -> Usage | None:
-    if not value:
-        return None
-    names = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens", "modelCalls")
-    return Usage(*(value.get(name) or 0 for name in names))
 
 
 def moment(text: str | None) -> datetime | None:

@@ -156,7 +156,7 @@ def progress(found: Mapping[str, Any]) -> Progress | None:
 def _usage(value: Any) -> Usage | None:
     found = _object(value)
     names = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "model_calls")
-    return Usage(*(_count(found.get(name)) or 0 for name in names)) if found else None
+    return Usage.from_dict({name: _count(found.get(name)) or 0 for name in names}) if found else None
 
 
 def moment(value: Any) -> datetime | None:

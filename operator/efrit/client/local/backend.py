@@ -10,10 +10,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NoReturn, TypeVar
+
+from msgspec.structs import replace
 
 from efrit.client import eval_log
 from efrit.client.errors import (

@@ -13,8 +13,9 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 import efrit
 from efrit.client.errors import NoEmacs, NotReady
@@ -88,8 +89,7 @@ def emacs_program() -> str:
     return found
 
 
-@dataclass(frozen=True)
-class Daemon:
+class Daemon(Struct, frozen=True):
     """The Emacs of one instance and its queue."""
 
     instance: LocalInstance

@@ -10,9 +10,10 @@ import contextlib
 import errno
 import fcntl
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from efrit.client.errors import WrongSettings
 from efrit.client.local.answers import loaded

@@ -6,14 +6,13 @@ the time that has passed: an answer is late by a twentieth at most, and nothing 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 _FIRST = 0.002
 _PROPORTION = 0.05
 
 
-@dataclass(frozen=True)
-class PollInterval:
+class PollInterval(Struct, frozen=True):
     """How the pauses grow, in seconds."""
 
     longest: float

@@ -9,11 +9,12 @@ import contextlib
 import os
 import signal
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from efrit.client.local.answers import moment
 
@@ -22,8 +23,7 @@ _PROC = Path("/proc")
 _SLACK_SECONDS = 2.0
 
 
-@dataclass(frozen=True)
-class Emacs:
+class Emacs(Struct, frozen=True):
     """A running Emacs that serves a queue: `started` in epoch seconds where the system tells."""
 
     pid: int

@@ -13,9 +13,11 @@ import os
 import re
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from efrit.client.errors import InstanceNotFound, WrongSettings
 
@@ -27,8 +29,7 @@ KEYS = ("instances", "polling_interval_ms", "max_concurrent_requests", "cleanup_
 INSTANCE_KEYS = ("queue_dir", "daemon_name", "workspace_dir", "timeout", "auto_start", "init")
 
 
-@dataclass(frozen=True)
-class LocalInstance:
+class LocalInstance(Struct, frozen=True):
     """One entry of `instances`. `timeout` in seconds, for evals that name none; `init`: load the user's init file."""
 
     id: str
@@ -40,15 +41,14 @@ class LocalInstance:
     init: bool = False
 
 
-@dataclass(frozen=True)
-class LocalSettings:
+class LocalSettings(Struct, frozen=True):
     """The whole file. `polling_interval` in seconds: the longest time between two looks at an answer.
 
     `missing`: the file was named by its caller, and is not there.
     """
 
     path: Path
-    instances: Mapping[str, LocalInstance] = field(default_factory=dict)
+    instances: Mapping[str, LocalInstance] = {}
     polling_interval: float = 0.5
     max_concurrent_requests: int = 20
     cleanup_interval: float = 600.0

@@ -10,7 +10,8 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from efrit.client.errors import NotReady, RequestNotFound
 from efrit.client.interface import Handle, RequestState, Update

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
+from msgspec import to_builtins
 from pydantic import Field
 
 from efrit.client.interface import Outcome
-from efrit.client.plans import Observation, PlanPhase, PlanReason, PlanState
+from efrit.client.plans import PlanCommit, PlanPhase, PlanReason, PlanState
 from efrit.mcp.schema_models import Output
+
+
+class Observation(Output):
+    """One fact an assessment found, from one of four perspectives: build, requirements, integration, quality."""
+
+    perspective: str
+    statement: str
+    evidence: str | None = None
 
 
 class IntentOutput(Output):
@@ -151,8 +159,14 @@ class PlanLogOutput(Output):
 
 def plan_output(state: PlanState) -> PlanOutput:
     """Return everything known about a plan."""
-    fields = asdict(state) | {"plan_id": state.name, "instance_id": state.instance, "final": state.final}
-    return PlanOutput.model_validate(fields)
+    return PlanOutput.model_validate(
+        _plain(state) | {"plan_id": state.name, "instance_id": state.instance, "final": state.final}
+    )
+
+
+def _plain(value: PlanState | PlanCommit) -> dict[str, Any]:
+    plain: dict[str, Any] = to_builtins(value, builtin_types=(datetime,))
+    return plain
 
 
 def plan_list(states: Sequence[PlanState]) -> PlanList:
@@ -189,7 +203,7 @@ def plan_log_from_history(plan_id: str, history: Mapping[str, Any]) -> PlanLogOu
 
 def plan_log_from_status(state: PlanState, limit: int, note: str) -> PlanLogOutput:
     """Return the last commits the status holds; `note` says why they are not from the repository."""
-    return _plan_log(state.name, [asdict(commit) for commit in reversed(state.commits[:limit])], note)
+    return _plan_log(state.name, [_plain(commit) for commit in reversed(state.commits[:limit])], note)
 
 
 def _plan_log(plan_id: str, commits: Sequence[Mapping[str, Any]], note: str = "") -> PlanLogOutput:

@@ -12,10 +12,8 @@ from pydantic import ConfigDict, Field, PrivateAttr
 from efrit.client.errors import ClientError, Forbidden, ResultGone, ResultTruncated
 from efrit.client.interface import (
     Backend,
-    Error,
     Outcome,
     Phase,
-    Progress,
     Reason,
     RequestState,
     RequestType,
@@ -54,12 +52,28 @@ class Context(Output):
     cursor_position: int | None = None
 
 
+class Error(Output):
+    """What went wrong: `code` for programs, `message` for people."""
+
+    code: str
+    message: str
+
+
 class SessionOutput(Output):
     """Session of a chat or command."""
 
     id: str | None = None
     status: SessionStatus | None = None
     question: str | None = Field(default=None, description="Question of the model; answer it with efrit_submit.")
+
+
+class Progress(Output):
+    """How far a chat or command has come."""
+
+    step: int | None = None
+    message: str | None = None
+    tool_calls: int | None = None
+    tokens: int | None = None
 
 
 class UsageOutput(Output):
@@ -145,9 +159,9 @@ async def request_output(backend: Backend, state: RequestState) -> RequestOutput
         messages=state.messages,
         error=state.error,
         context=context_output(state.context),
-        session=SessionOutput(**vars(state.session)) if state.session is not None else None,
+        session=state.session,
         progress=state.progress,
-        usage=UsageOutput(**vars(state.usage)) if state.usage is not None else None,
+        usage=state.usage,
         attempt=state.attempt,
         created=state.created,
         queued=state.queued,

@@ -67,7 +67,7 @@ async def test_a_child_that_is_gone_is_found(stage: Stage, plural: str) -> None:
     await stage.check.find_missing()
 
     assert stage.missing()
-    stage.store.instances.applied(ALPHA, 1)
+    stage.store.instances.applied(ALPHA, "uid-alpha", 1)
     assert not stage.missing()
 
 

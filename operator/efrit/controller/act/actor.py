@@ -53,7 +53,7 @@ from efrit.controller.model.actions import (
     Superseded,
     Wake,
 )
-from efrit.controller.model.keys import Key, WorkKey
+from efrit.controller.model.keys import WorkKey
 from efrit.controller.store.store import Store
 from efrit.errors import (
     ApiConflict,
@@ -169,7 +169,7 @@ class Actor:
             case ApplyChildren():
                 await self._apply(action)
             case ApplySecret():
-                await self._apply_child(action.instance, action.generation, action.manifest)
+                await self._apply_child(action, action.manifest)
             case Delete():
                 await self._delete(action)
             case PauseHandover(instance=instance):
@@ -336,19 +336,22 @@ class Actor:
 
     async def _apply(self, action: ApplyChildren) -> None:
         for manifest in action.manifests:
-            await self._apply_child(action.instance, action.generation, manifest)
-        if not self._store.instances.applied(action.instance, action.generation, action.digest):
-            raise Superseded("the children are accepted, which were refused before")
+            await self._apply_child(action, manifest)
+        if not self._store.instances.applied(action.instance, action.uid, action.generation, action.digest):
+            raise Superseded(
+                "the children are accepted, which were refused before, or the instance is another by now"
+            )
 
-    async def _apply_child(self, instance: Key, generation: int, manifest: Mapping[str, Any]) -> None:
+    async def _apply_child(self, action: ApplyChildren | ApplySecret, manifest: Mapping[str, Any]) -> None:
         """Apply one child. Raises Superseded where it was refused, which the store then knows."""
+        instance, uid, generation = action.instance, action.uid, action.generation
         try:
             obj = await self._kube.apply(manifest)
         except ApiRefused as error:
-            self._store.instances.refused(instance, generation, error.sentence)
+            self._store.instances.refused(instance, uid, generation, error.sentence)
             raise Superseded("a child was refused") from error
         except ApiFailed as error:
-            if self._store.instances.failed(instance, generation, error.sentence):
+            if self._store.instances.failed(instance, uid, generation, error.sentence):
                 raise Superseded("a child could not be applied for some time") from error
             raise
         except ApiUnavailable:

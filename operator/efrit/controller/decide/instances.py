@@ -143,6 +143,7 @@ def _children(
     if not waits_for_claims and _statefulset_due(snapshot, children, update, replicas):
         manifests.append(children.statefulset_manifest(update.started, trial=update.trial))
     actions: list[Action] = []
+    meta = snapshot.instance.metadata
     if starts and children.statefulset["kind"] in {each["kind"] for each in manifests} and wait is None:
         claims = known_claims(snapshot)
         actions += [ConfirmClaims(snapshot.instance.key, claims)] if claims else []
@@ -151,11 +152,11 @@ def _children(
     if wait is not None:
         actions.append(RequeueAfter(wait))
     elif manifests:
-        meta = snapshot.instance.metadata
-        actions.append(ApplyChildren(snapshot.instance.key, meta.generation, tuple(manifests), children.digest))
+        applied = tuple(manifests)
+        actions.append(ApplyChildren(snapshot.instance.key, meta.uid, meta.generation, applied, children.digest))
     secret = next(each for each in children.others if each["kind"] == "Secret")
     if wait is None and secret not in manifests and secret_due(snapshot):
-        actions.append(ApplySecret(snapshot.instance.key, snapshot.instance.metadata.generation, secret))
+        actions.append(ApplySecret(snapshot.instance.key, meta.uid, meta.generation, secret))
     if update.requeue_after is not None:
         actions.append(RequeueAfter(update.requeue_after))
     return update, actions

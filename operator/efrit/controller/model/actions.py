@@ -169,6 +169,7 @@ class ApplyChildren:
     """Apply the child objects of an instance, in this order."""
 
     instance: Key
+    uid: str
     generation: int
     manifests: tuple[Mapping[str, Any], ...]
     digest: str = ""
@@ -188,6 +189,7 @@ class ApplySecret:
     """Apply the Secret of an instance alone, in case that it was deleted."""
 
     instance: Key
+    uid: str
     generation: int
     manifest: Mapping[str, Any]
 

@@ -146,12 +146,15 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
         """Take in that the API server did not say whether it took the children: have them applied again."""
         self._index.instances[instance].resync = True
 
-    def applied(self, instance: Key, generation: int, digest: str = "") -> bool:
+    def applied(self, instance: Key, uid: str, generation: int, digest: str = "") -> bool:
         """Remember that the children of this generation were accepted; False where they were refused before.
 
+        False as well where the instance with this UID is gone by now.
         `digest` is that of all children but the StatefulSet, which may be held back.
         """
-        entry = self._index.instances[instance]
+        entry = self.record(instance, uid)
+        if entry is None:
+            return False
         entry.applied_digest = digest
         entry.resync, entry.applied_generation, entry.failures = False, generation, 0
         entry.child_missing = False
@@ -161,24 +164,28 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
         self._index.requeue_instance(instance)
         return False
 
-    def refused(self, instance: Key, generation: int, sentence: str) -> None:
+    def refused(self, instance: Key, uid: str, generation: int, sentence: str) -> None:
         """Remember that a child was refused, and why."""
-        entry = self._index.instances[instance]
+        entry = self.record(instance, uid)
+        if entry is None:
+            return
         entry.refused, entry.refused_generation, entry.resync = sentence, generation, False
         entry.refused_time, entry.applied_generation, entry.applied_digest = self._index.clock(), 0, None
         self._index.requeue_instance(instance)
 
-    def failed(self, instance: Key, generation: int, sentence: str) -> bool:
+    def failed(self, instance: Key, uid: str, generation: int, sentence: str) -> bool:
         """Remember that the API server failed over a child; once that lasts, take it for a refusal and say so.
 
         A hiccup passes. An admission webhook that is down answers so for hours, and nobody would be told why.
         """
-        entry = self._index.instances[instance]
+        entry = self.record(instance, uid)
+        if entry is None:
+            return False
         entry.failures += 1
         if entry.failures < FAILURES_TOLD:
             return False
         entry.failures = 0
-        self.refused(instance, generation, sentence)
+        self.refused(instance, uid, generation, sentence)
         return True
 
     def explained(self, instance: Key, problem: str | None) -> None:

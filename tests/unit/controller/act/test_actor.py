@@ -435,7 +435,9 @@ def child(kind: str, api_version: str = "v1") -> Json:
     return {"apiVersion": api_version, "kind": kind, "metadata": {"name": "efrit-alpha", "namespace": "team"}}
 
 
-CHILDREN = ApplyChildren(INSTANCE, 3, (child("ServiceAccount"), child("StatefulSet", "apps/v1")), "digest")
+CHILDREN = ApplyChildren(
+    INSTANCE, "uid-alpha", 3, (child("ServiceAccount"), child("StatefulSet", "apps/v1")), "digest"
+)
 
 
 async def test_children_are_applied_in_their_order_and_the_statefulset_is_taken_in(stage: Stage) -> None:
@@ -444,7 +446,7 @@ async def test_children_are_applied_in_their_order_and_the_statefulset_is_taken_
     assert [call.path.split("/")[-2] for call in stage.api.made("PATCH")] == ["serviceaccounts", "statefulsets"]
     ((obj,),) = stage.heard.calls_of("children.observe_statefulset")
     assert obj["kind"] == "StatefulSet"
-    assert stage.heard.calls_of("instances.applied") == [(INSTANCE, 3, "digest")]
+    assert stage.heard.calls_of("instances.applied") == [(INSTANCE, "uid-alpha", 3, "digest")]
 
 
 async def test_a_refused_child_is_told_in_the_api_servers_words_and_stops_the_rest(stage: Stage) -> None:
@@ -453,7 +455,7 @@ async def test_a_refused_child_is_told_in_the_api_servers_words_and_stops_the_re
 
     await stage.does(CHILDREN)
 
-    assert stage.heard.told == [("instances.refused", (INSTANCE, 3, "exceeded quota: accounts"))]
+    assert stage.heard.told == [("instances.refused", (INSTANCE, "uid-alpha", 3, "exceeded quota: accounts"))]
     assert len(stage.api.made("PATCH")) == 1
 
 
@@ -476,12 +478,14 @@ async def test_a_failure_over_a_child_is_tried_again_until_the_store_takes_it_fo
     else:
         with pytest.raises(ApiFailed):
             await stage.does(CHILDREN)
-    assert stage.heard.calls_of("instances.failed") == [(INSTANCE, 3, "a webhook")]
+    assert stage.heard.calls_of("instances.failed") == [(INSTANCE, "uid-alpha", 3, "a webhook")]
     assert len(stage.api.made("PATCH")) == 1
 
 
 async def test_claims_and_secrets_that_were_applied_are_taken_in(stage: Stage) -> None:
-    await stage.does(ApplyChildren(INSTANCE, 3, (child("Secret"), child("PersistentVolumeClaim")), "digest"))
+    await stage.does(
+        ApplyChildren(INSTANCE, "uid-alpha", 3, (child("Secret"), child("PersistentVolumeClaim")), "digest")
+    )
 
     assert [name for name, _ in stage.heard.told] == [
         "children.secret_applied",
@@ -512,7 +516,7 @@ async def test_the_pod_starts_only_on_claims_that_are_there(
 
 
 async def test_a_secret_is_applied_alone_without_the_others_counting_as_applied(stage: Stage) -> None:
-    await stage.does(ApplySecret(INSTANCE, 3, child("Secret")))
+    await stage.does(ApplySecret(INSTANCE, "uid-alpha", 3, child("Secret")))
 
     assert [call.path for call in stage.api.made("PATCH")] == ["/api/v1/namespaces/team/secrets/efrit-alpha"]
     assert stage.heard.told == [("children.secret_applied", (INSTANCE,))]
@@ -521,9 +525,9 @@ async def test_a_secret_is_applied_alone_without_the_others_counting_as_applied(
 async def test_a_refused_secret_is_told_in_the_api_servers_words(stage: Stage) -> None:
     stage.api.fail("PATCH", "/api/v1/namespaces/team/secrets/efrit-alpha", 403, {"message": "exceeded quota"})
 
-    await stage.does(ApplySecret(INSTANCE, 3, child("Secret")))
+    await stage.does(ApplySecret(INSTANCE, "uid-alpha", 3, child("Secret")))
 
-    assert stage.heard.told == [("instances.refused", (INSTANCE, 3, "exceeded quota"))]
+    assert stage.heard.told == [("instances.refused", (INSTANCE, "uid-alpha", 3, "exceeded quota"))]
 
 
 # Results, deletions, events, explanations.

@@ -224,7 +224,7 @@ async def test_an_instance_made_anew_under_its_name_forgets_its_refusal(deletion
     world = World()
     world.store.instances.observe(instance_json(uid="first"))
     world.store.children.observe_pod(child())
-    world.store.instances.refused(ALPHA, 1, "exceeded quota")
+    world.store.instances.refused(ALPHA, "first", 1, "exceeded quota")
     world.store.instances.explained(ALPHA, "some problem")
     if deletion_seen:
         world.store.instances.gone(ALPHA, "first")
@@ -235,6 +235,23 @@ async def test_an_instance_made_anew_under_its_name_forgets_its_refusal(deletion
     snapshot = world.store.instances.snapshot(ALPHA)
     assert snapshot is not None
     assert (snapshot.refused, snapshot.problem) == (None, None)
+
+
+@on_virtual_time
+async def test_what_became_of_the_children_of_a_former_instance_says_nothing_about_the_one_of_its_name() -> None:
+    world = World()
+    world.store.instances.observe(instance_json(uid="first"))
+    world.store.instances.observe(instance_json(uid="second", version="11"))
+    await world.settle()
+
+    world.store.instances.refused(ALPHA, "first", 1, "exceeded quota")
+    assert not world.store.instances.applied(ALPHA, "first", 1, "digest")
+    assert not any(world.store.instances.failed(ALPHA, "first", 1, "a webhook") for _ in range(FAILURES_TOLD))
+
+    snapshot = world.store.instances.snapshot(ALPHA)
+    assert snapshot is not None
+    assert (snapshot.refused, snapshot.applied_generation, snapshot.applied_digest) == (None, 0, None)
+    assert await world.looks() == set()
 
 
 @on_virtual_time
@@ -1288,7 +1305,7 @@ async def test_a_refusal_is_kept_with_its_time_until_an_apply_succeeds() -> None
     world = World()
     world.store.instances.observe(instance_json())
     await elapse(5)
-    world.store.instances.refused(ALPHA, 1, "exceeded quota")
+    world.store.instances.refused(ALPHA, "uid-alpha", 1, "exceeded quota")
     assert ("Instance", "alpha") in await world.looks()
     snapshot = world.store.instances.snapshot(ALPHA)
     assert snapshot is not None
@@ -1298,7 +1315,7 @@ async def test_a_refusal_is_kept_with_its_time_until_an_apply_succeeds() -> None
         NOW + seconds(5),
     )
 
-    world.store.instances.applied(ALPHA, 1)
+    world.store.instances.applied(ALPHA, "uid-alpha", 1)
 
     snapshot = world.store.instances.snapshot(ALPHA)
     assert snapshot is not None
@@ -1315,10 +1332,10 @@ async def test_what_was_accepted_before_a_refusal_or_of_an_earlier_instance_says
 
     world = World()
     world.store.instances.observe(instance_json())
-    world.store.instances.applied(ALPHA, 1)
-    world.store.instances.refused(ALPHA, 2, "no")
+    world.store.instances.applied(ALPHA, "uid-alpha", 1)
+    world.store.instances.refused(ALPHA, "uid-alpha", 2, "no")
     assert accepted() == 0
-    world.store.instances.applied(ALPHA, 3)
+    world.store.instances.applied(ALPHA, "uid-alpha", 3)
     assert accepted() == 3
     world.store.instances.observe(instance_json(uid="another"))
     assert accepted() == 0
@@ -1328,10 +1345,10 @@ async def test_what_was_accepted_before_a_refusal_or_of_an_earlier_instance_says
 async def test_a_refusal_that_repeats_itself_is_looked_at_so_that_it_is_tried_again() -> None:
     world = World()
     world.store.instances.observe(instance_json())
-    world.store.instances.refused(ALPHA, 1, "exceeded quota")
+    world.store.instances.refused(ALPHA, "uid-alpha", 1, "exceeded quota")
     await world.settle()
 
-    world.store.instances.refused(ALPHA, 1, "exceeded quota")
+    world.store.instances.refused(ALPHA, "uid-alpha", 1, "exceeded quota")
 
     assert await world.looks() == {("Instance", "alpha")}
 
@@ -1340,9 +1357,9 @@ async def test_a_refusal_that_repeats_itself_is_looked_at_so_that_it_is_tried_ag
 async def test_failures_in_a_row_are_taken_for_a_refusal_and_a_success_between_starts_the_count_anew() -> None:
     world = World()
     world.store.instances.observe(instance_json())
-    almost = [world.store.instances.failed(ALPHA, 1, "a webhook") for _ in range(FAILURES_TOLD - 1)]
-    world.store.instances.applied(ALPHA, 1)
-    again = [world.store.instances.failed(ALPHA, 1, "a webhook") for _ in range(FAILURES_TOLD)]
+    almost = [world.store.instances.failed(ALPHA, "uid-alpha", 1, "a webhook") for _ in range(FAILURES_TOLD - 1)]
+    world.store.instances.applied(ALPHA, "uid-alpha", 1)
+    again = [world.store.instances.failed(ALPHA, "uid-alpha", 1, "a webhook") for _ in range(FAILURES_TOLD)]
 
     assert almost + again == [False] * (2 * FAILURES_TOLD - 2) + [True]
     snapshot = world.store.instances.snapshot(ALPHA)
@@ -1359,9 +1376,9 @@ def test_a_resync_lasts_until_the_children_were_applied_or_refused(end: str) -> 
         world.store.instances.resync(ALPHA)
         assert resyncing(world)
         if end == "applied":
-            world.store.instances.applied(ALPHA, 1)
+            world.store.instances.applied(ALPHA, "uid-alpha", 1)
         else:
-            world.store.instances.refused(ALPHA, 1, "no")
+            world.store.instances.refused(ALPHA, "uid-alpha", 1, "no")
         assert not resyncing(world)
 
     def resyncing(world: World) -> bool:

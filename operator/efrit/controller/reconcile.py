@@ -11,7 +11,7 @@ from efrit.controller import metrics
 from efrit.controller.act.actor import Actor
 from efrit.controller.decide.instances import decide_instance
 from efrit.controller.decide.plans import decide_plan
-from efrit.controller.decide.requests import decide_orphan, decide_request
+from efrit.controller.decide.requests import decide_orphans, decide_request
 from efrit.controller.model.actions import ConfirmLeft, DisconnectBridge, ResourceKind
 from efrit.controller.model.credentials import Identity
 from efrit.controller.model.keys import Key, WorkKey
@@ -78,7 +78,7 @@ class Reconciler:
         if snapshot is not None:
             await self._actor.carry_out_all(work, decide_request(snapshot, self._clock()))
         # Of an earlier request of the name, too, which was deleted while a queue had it.
-        await self._actor.carry_out_all(work, decide_orphan(key, self._store.bridges.orphan(key)))
+        await self._actor.carry_out_all(work, decide_orphans(key, self._store.bridges.orphans(key)))
         if requests.finished_with(key):
             requests.drop(key)
 

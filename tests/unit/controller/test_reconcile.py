@@ -23,7 +23,7 @@ from efrit.controller.reconcile import PULSE, Reconciler
 from efrit.controller.store.store import Store
 from efrit.controller.work_queue import WorkQueue
 from efrit.errors import BridgeUnreachable
-from efrit.protocol import Reason, RequestState, Reset
+from efrit.protocol import Reason, RequestState, Reset, request_id
 from tests.unit.controller.factory import (
     CONFIG,
     NOW,
@@ -277,7 +277,7 @@ async def test_work_of_a_deleted_request_is_stopped_and_acknowledged_once(stage:
     await stage.look()
 
     assert stage.bridge_calls == [("POST", CANCEL), ("DELETE", ONE)]
-    assert stage.store.bridges.orphan(KEY) is None
+    assert stage.store.bridges.orphans(KEY) == []
 
 
 async def test_work_of_a_request_is_stopped_when_another_has_taken_its_name(stage: Stage) -> None:
@@ -298,7 +298,23 @@ async def test_work_of_a_request_is_stopped_when_another_has_taken_its_name(stag
         ("POST", CANCEL),
         ("DELETE", ONE),
     ]
-    assert stage.store.bridges.orphan(KEY) is None
+    assert stage.store.bridges.orphans(KEY) == []
+
+
+async def test_work_of_two_deleted_requests_of_one_name_is_stopped(stage: Stage) -> None:
+    stage.ready(LOST, structs.replace(LOST, id=request_id("uid-second")))
+    for uid in (UID, "uid-second"):
+        ended = structs.replace(answered(uid, reason=Reason.CANCELLED), metadata=LOST.metadata)
+        stage.bridge.answers["POST", f"/v1/requests/{uid}/cancel"] = (200, ended.to_json())
+        stage.bridge.answers["DELETE", f"/v1/requests/{uid}"] = (204, "")
+
+    await stage.look()
+
+    assert {path for method, path in stage.bridge_calls if method == "POST"} == {
+        CANCEL,
+        "/v1/requests/uid-second/cancel",
+    }
+    assert stage.store.bridges.orphans(KEY) == []
 
 
 async def test_work_of_a_deleted_request_that_still_runs_is_acknowledged_when_it_has_ended(stage: Stage) -> None:
@@ -314,7 +330,7 @@ async def test_work_of_a_deleted_request_that_still_runs_is_acknowledged_when_it
     await stage.look()
 
     assert stage.bridge_calls[-1] == ("DELETE", ONE)
-    assert stage.store.bridges.orphan(KEY) is None
+    assert stage.store.bridges.orphans(KEY) == []
 
 
 async def test_work_of_a_deleted_request_is_not_forgotten_because_its_bridge_was_away(stage: Stage) -> None:
@@ -324,7 +340,7 @@ async def test_work_of_a_deleted_request_is_not_forgotten_because_its_bridge_was
     with pytest.raises(BridgeUnreachable):
         await stage.look()
 
-    assert stage.store.bridges.orphan(KEY) == (INSTANCE, UID)
+    assert stage.store.bridges.orphans(KEY) == [(INSTANCE, UID)]
 
 
 async def test_a_key_nobody_knows_needs_nothing(stage: Stage) -> None:

@@ -301,7 +301,7 @@ class Actor:
         except NotAnswered:
             log.debug("%s/%s: waiting for the end of its work", *request)
         else:
-            self._store.bridges.orphan_settled(request)
+            self._store.bridges.orphan_settled(request, instance, uid)
 
     async def _patch_status(self, action: PatchStatus) -> None:
         try:

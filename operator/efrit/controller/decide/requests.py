@@ -6,7 +6,7 @@ running is stopped before its end is written, and nothing is handed over before 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 
 from efrit.api import (
@@ -59,9 +59,9 @@ def decide_request(snapshot: RequestSnapshot, now: datetime) -> list[Action]:
     return []
 
 
-def decide_orphan(request_key: Key, orphan: tuple[Key, str] | None) -> list[Action]:
-    """Return what to do about work on a bridge, an instance and a UID, whose request is not known."""
-    return [SettleOrphan(request_key, *orphan)] if orphan is not None else []
+def decide_orphans(request_key: Key, orphans: Iterable[tuple[Key, str]]) -> list[Action]:
+    """Return what to do about work on bridges, each an instance and a UID, whose requests are not known."""
+    return [SettleOrphan(request_key, *each) for each in orphans]
 
 
 def _confirm_missing(snapshot: RequestSnapshot, actions: list[Action]) -> list[Action]:

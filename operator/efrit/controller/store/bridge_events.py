@@ -105,16 +105,24 @@ class BridgeEvents:
         key = self._index.request_keys.get(uid)
         if key is not None:
             self._index.requeue_request(key)
-        elif view is not None and (name := (view.metadata or {}).get("name")) is not None:
-            self._index.orphans.pop((instance[0], str(name)), None)
+        elif view is not None:
+            self._index.forget_orphan(instance, view)
 
-    def orphan(self, request: Key) -> Orphan | None:
-        """Return the work on a bridge whose request of this key is not known here."""
-        return self._index.orphans.get(request)
+    def orphans(self, request: Key) -> list[Orphan]:
+        """Return the work on bridges whose requests of this key are not known here, of connected bridges first.
 
-    def orphan_settled(self, request: Key) -> None:
+        A bridge that cannot be reached must not keep the others waiting.
+        """
+        known = self._index.orphans.get(request, ())
+        return sorted(known, key=lambda each: not self._is_connected(each.instance))
+
+    def orphan_settled(self, request: Key, instance: Key, uid: str) -> None:
         """Forget orphaned work that was looked into."""
-        self._index.orphans.pop(request, None)
+        self._index.discard_orphan(request, Orphan(instance, uid))
+
+    def _is_connected(self, instance: Key) -> bool:
+        entry = self._index.instances.get(instance)
+        return entry is not None and entry.bridge.connected
 
     def _observe_view(self, instance: Key, view: RequestView) -> None:
         views = self._index.instances[instance].views
@@ -140,7 +148,10 @@ class BridgeEvents:
         """Keep what is needed of work whose request is not known: it may have been deleted, or not be seen yet."""
         entry = self._index.instances[instance]
         most = MOST_UNKNOWN + (entry.instance.spec.queue.max_pending if entry.instance else 0)
-        if view.id not in entry.views and len(entry.views) >= most:
+        known = entry.views.get(view.id)
+        if known is not None:
+            self._index.forget_orphan(instance, known)
+        elif len(entry.views) >= most:
             log.debug("%s/%s tells of more than %d requests: %s is not kept", *instance, most, view.id)
             return
         origin = view.metadata or {}
@@ -150,7 +161,7 @@ class BridgeEvents:
         metadata = {"name": name, "namespace": namespace} if ours else None
         entry.views[view.id] = structs.replace(view, response=None, metadata=metadata)
         if ours:
-            self._index.orphans[instance[0], str(name)] = Orphan(instance, view.id)
+            self._index.add_orphan((instance[0], str(name)), Orphan(instance, view.id))
             work = WorkKey(EfritRequest.kind, instance[0], str(name))
             self._index.queue.add_after(work, ORPHAN_GRACE.total_seconds())
 

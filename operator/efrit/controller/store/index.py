@@ -24,7 +24,7 @@ from efrit.controller.store.records import InstanceRecord, PlanRecord, RequestRe
 from efrit.controller.store.rollouts import Rollouts
 from efrit.controller.store.tombstones import Tombstones
 from efrit.controller.work_queue import WorkQueue
-from efrit.protocol import Stats
+from efrit.protocol import RequestView, Stats
 
 
 class Orphan(NamedTuple):
@@ -55,8 +55,8 @@ class Index:
         self.plans: dict[Key, PlanRecord] = {}
         self.unbound: dict[str, set[Key]] = defaultdict(set)
         """Open requests without an instance, by namespace."""
-        self.orphans: dict[Key, Orphan] = {}
-        """By the key of the request."""
+        self.orphans: dict[Key, dict[Orphan, None]] = {}
+        """By the key of the request, of which there may have been several."""
         self.tombstones = Tombstones()
         self.homes = PlanHomes()
         self.rollouts = Rollouts(release_digest(config))
@@ -175,12 +175,29 @@ class Index:
 
     def forget_orphans(self, instance: Key) -> None:
         """Forget the orphaned work of an instance: its bridge reports it anew, or never again."""
-        for uid, view in self.instances[instance].views.items():
-            key = instance[0], str((view.metadata or {}).get("name"))
-            if self.orphans.get(key) == (instance, uid):
-                del self.orphans[key]
-                if key not in self.requests:
-                    self.queue.forget(WorkKey(EfritRequest.kind, *key))
+        for view in self.instances[instance].views.values():
+            key = self.forget_orphan(instance, view)
+            if key is not None and key not in self.requests and key not in self.orphans:
+                self.queue.forget(WorkKey(EfritRequest.kind, *key))
+
+    def add_orphan(self, request: Key, orphan: Orphan) -> None:
+        """Remember orphaned work under the key that its request had."""
+        self.orphans.setdefault(request, {})[orphan] = None
+
+    def discard_orphan(self, request: Key, orphan: Orphan) -> bool:
+        """Forget orphaned work, if it is known; return whether it was."""
+        known = self.orphans.get(request, {})
+        if orphan not in known:
+            return False
+        del known[orphan]
+        if not known:
+            del self.orphans[request]
+        return True
+
+    def forget_orphan(self, instance: Key, view: RequestView) -> Key | None:
+        """Forget the orphaned work that a view told of; return the key of its request, None where there was none."""
+        key = instance[0], str((view.metadata or {}).get("name"))
+        return key if self.discard_orphan(key, Orphan(instance, view.id)) else None
 
     # Which keys a change requeues.
 

@@ -53,8 +53,8 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
                 listed_at_start=not self._index.is_listed(new.metadata.namespace),
             )
             self._index.request_keys[new.metadata.uid] = new.key
-        if self._index.orphans.get(new.key, (None, ""))[1] == new.metadata.uid:
-            del self._index.orphans[new.key]
+        for orphan in [each for each in self._index.orphans.get(new.key, ()) if each.uid == new.metadata.uid]:
+            self._index.discard_orphan(new.key, orphan)
         self._index.retarget(new)
         self._index.note_work(*before, target_of(new))
         self._index.requeue_request(new.key)
@@ -124,7 +124,7 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
         self._index.untarget(entry)
         self._index.request_keys.pop(uid, None)
         if target is not None and uid in self._index.instances[target].views:
-            self._index.orphans[request.key] = Orphan(target, uid)
+            self._index.add_orphan(request.key, Orphan(target, uid))
 
     def _told_before(self, request: EfritRequest) -> Handover | None:
         target = target_of(request)

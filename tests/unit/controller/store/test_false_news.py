@@ -45,7 +45,7 @@ async def test_a_bridge_says_nothing_about_a_request_of_another_instance(liar: t
     made.store.bridges.event(liar, "pod", answered())
     made.store.bridges.event(liar, "pod", stats(queue_id="false"))
     assert made.store.requests.snapshot(WORK) == before
-    assert made.store.bridges.orphan(WORK) is None
+    assert made.store.bridges.orphans(WORK) == []
 
 
 @on_virtual_time
@@ -62,7 +62,7 @@ async def test_a_name_that_is_no_objects_is_never_asked_for(name: str) -> None:
     made = world()
     lost = view("uid-lost", RequestState.ANSWERED, metadata={"name": name, "namespace": NAMESPACE})
     made.store.bridges.event(ALPHA, POD_UID, lost)
-    assert made.store.bridges.orphan((NAMESPACE, name)) is None
+    assert made.store.bridges.orphans((NAMESPACE, name)) == []
 
 
 @on_virtual_time
@@ -75,7 +75,7 @@ async def test_made_up_requests_are_kept_up_to_a_number_and_without_their_answer
     for number in range(30):
         uid, metadata = f"uid-{number}", {"name": f"n{number}", "namespace": NAMESPACE, "more": "x" * 1000}
         made.store.bridges.event(ALPHA, POD_UID, structs.replace(answered(uid), metadata=metadata))
-    claimed = [number for number in range(30) if made.store.bridges.orphan((NAMESPACE, f"n{number}"))]
+    claimed = [number for number in range(30) if made.store.bridges.orphans((NAMESPACE, f"n{number}"))]
     assert claimed == list(range(10))
     made.store.requests.observe(request_json(name="n3", uid="uid-3"))
     snapshot = made.store.requests.snapshot((NAMESPACE, "n3"))

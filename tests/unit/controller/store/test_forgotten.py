@@ -6,7 +6,7 @@ import pytest
 
 from efrit.controller.store import bridge_events
 from efrit.protocol import RequestState, RequestView, Reset
-from tests.unit.controller.factory import NAMESPACE, POD_UID, QUEUE_ID, instance_json, request_json, view
+from tests.unit.controller.factory import NAMESPACE, POD_UID, QUEUE_ID, instance_json, request_json, stats, view
 from tests.unit.controller.store.test_store import ALPHA, UID, WORK, World, child
 from tests.unit.controller.virtual_time import on_virtual_time
 
@@ -22,13 +22,13 @@ async def test_work_without_a_request_is_forgotten_with_its_instance() -> None:
     world = World()
     world.store.instances.observe(instance_json())
     world.open_bridge(made_up("lost"))
-    assert world.store.bridges.orphan(LOST) == (ALPHA, "uid-lost")
+    assert world.store.bridges.orphans(LOST) == [(ALPHA, "uid-lost")]
 
     world.store.instances.gone(ALPHA, "uid-alpha")
     world.store.bridges.closed(ALPHA)
     world.store.instances.drop(ALPHA)
 
-    assert world.store.bridges.orphan(LOST) is None
+    assert world.store.bridges.orphans(LOST) == []
     assert world.store.instances.keys() == []
 
 
@@ -46,7 +46,7 @@ async def test_a_bridge_that_starts_over_again_and_again_leaves_no_work_behind(
         for name in names[start : start + 10]:
             world.store.bridges.event(ALPHA, POD_UID, made_up(name))
 
-    assert [name for name in names if world.store.bridges.orphan((NAMESPACE, name))] == names[-10:]
+    assert [name for name in names if world.store.bridges.orphans((NAMESPACE, name))] == names[-10:]
     assert await world.looks(within=60) == {("Request", name) for name in names[-10:]}
 
 
@@ -60,7 +60,38 @@ async def test_work_that_another_instance_tells_of_survives_when_a_bridge_starts
 
     world.store.bridges.event(ALPHA, POD_UID, Reset(queue_id=QUEUE_ID, epoch="e"))
 
-    assert world.store.bridges.orphan(LOST) == ((NAMESPACE, "beta"), "uid-lost")
+    assert world.store.bridges.orphans(LOST) == [((NAMESPACE, "beta"), "uid-lost")]
+
+
+@on_virtual_time
+async def test_work_that_a_bridge_calls_by_another_name_again_and_again_is_kept_once() -> None:
+    world = World()
+    world.store.instances.observe(instance_json())
+    world.open_bridge()
+    for name in ("one", "two", "three"):
+        metadata = {"name": name, "namespace": NAMESPACE}
+        world.store.bridges.event(ALPHA, POD_UID, view(state=RequestState.RUNNING, attempt=1, metadata=metadata))
+
+    known = [name for name in ("one", "two", "three") if world.store.bridges.orphans((NAMESPACE, name))]
+    assert known == ["three"]
+
+
+@on_virtual_time
+async def test_work_on_a_bridge_that_cannot_be_reached_is_looked_into_last() -> None:
+    world = World()
+    world.store.instances.observe(instance_json())
+    world.store.instances.observe(instance_json("beta"))
+    world.open_bridge(made_up("lost"))
+    second = view("uid-second", RequestState.RUNNING, attempt=1, metadata={"name": "lost", "namespace": NAMESPACE})
+    beta = (NAMESPACE, "beta")
+    world.store.bridges.event(beta, "pod", Reset(queue_id="q", epoch="e"))
+    world.store.bridges.event(beta, "pod", second)
+    world.store.bridges.event(beta, "pod", stats(queue_id="q"))
+    assert world.store.bridges.orphans(LOST) == [(ALPHA, "uid-lost"), (beta, "uid-second")]
+
+    world.store.bridges.lost(ALPHA, POD_UID, "no route")
+
+    assert world.store.bridges.orphans(LOST) == [(beta, "uid-second"), (ALPHA, "uid-lost")]
 
 
 @on_virtual_time

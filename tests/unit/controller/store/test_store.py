@@ -1012,7 +1012,7 @@ async def test_work_without_a_request_is_looked_into_after_a_while() -> None:
 
     assert ("Request", "lost") not in await world.looks(ORPHAN_GRACE.total_seconds() - 1)
     assert ("Request", "lost") in await world.looks(2)
-    assert world.store.bridges.orphan((NAMESPACE, "lost")) == (ALPHA, "uid-lost")
+    assert world.store.bridges.orphans((NAMESPACE, "lost")) == [(ALPHA, "uid-lost")]
 
 
 @on_virtual_time
@@ -1022,7 +1022,7 @@ async def test_work_is_claimed_by_its_request_when_it_is_seen() -> None:
 
     world.store.requests.observe(request_json("lost"))
 
-    assert world.store.bridges.orphan((NAMESPACE, "lost")) is None
+    assert world.store.bridges.orphans((NAMESPACE, "lost")) == []
 
 
 @pytest.mark.parametrize(
@@ -1045,9 +1045,9 @@ async def test_work_that_was_looked_into_is_forgotten() -> None:
     world = World()
     world.open_bridge(foreign())
 
-    world.store.bridges.orphan_settled((NAMESPACE, "lost"))
+    world.store.bridges.orphan_settled((NAMESPACE, "lost"), ALPHA, "uid-lost")
 
-    assert world.store.bridges.orphan((NAMESPACE, "lost")) is None
+    assert world.store.bridges.orphans((NAMESPACE, "lost")) == []
 
 
 @on_virtual_time
@@ -1057,7 +1057,7 @@ async def test_work_whose_answer_is_acknowledged_is_not_looked_into_any_more() -
 
     world.store.bridges.acknowledged(ALPHA, "uid-lost")
 
-    assert world.store.bridges.orphan((NAMESPACE, "lost")) is None
+    assert world.store.bridges.orphans((NAMESPACE, "lost")) == []
 
 
 # Children.
@@ -1421,7 +1421,7 @@ async def test_asking_about_an_unknown_request_makes_nothing_up() -> None:
     assert world.store.requests.snapshot(WORK) is None
     assert not world.store.requests.must_verify(WORK)
     world.store.requests.found(WORK, UID, None)
-    assert world.store.bridges.orphan(WORK) is None
+    assert world.store.bridges.orphans(WORK) == []
     assert world.store.instances.keys() == []
 
 

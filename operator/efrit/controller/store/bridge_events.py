@@ -94,10 +94,25 @@ class BridgeEvents:
 
     def view(self, instance: Key, view: RequestView) -> None:
         """Take in what a bridge said of one request."""
-        self._observe_view(instance, view)
+        views = self._index.instances[instance].views
+        known = views.get(view.id)
+        if known is not None and outdated(view, known):
+            return
         key = self._index.request_keys.get(view.id)
-        if key is not None:
-            _clear_failure(self._index.requests[key], view)
+        if key is None:
+            self._observe_unknown(instance, view)
+            return
+        record = self._index.requests[key]
+        if not record.may_be_on(instance):
+            log.debug("%s/%s tells of %s/%s, which is none of its requests", *instance, *key)
+            return
+        views[view.id] = view
+        _clear_failure(record, view)
+        # Outlives the views, which go when the bridge starts over: a replaced queue is then noticed.
+        record.handover = Handover(self._index.instances[instance].bridge.queue_id or "")
+        if key in self._index.instances[instance].open_requests:
+            self._index.place(self._index.instances[instance], key)
+        self._index.requeue_request(key)
 
     def acknowledged(self, instance: Key, uid: str) -> None:
         """Forget an answer that is stored."""
@@ -123,26 +138,6 @@ class BridgeEvents:
     def _is_connected(self, instance: Key) -> bool:
         entry = self._index.instances.get(instance)
         return entry is not None and entry.bridge.connected
-
-    def _observe_view(self, instance: Key, view: RequestView) -> None:
-        views = self._index.instances[instance].views
-        known = views.get(view.id)
-        if known is not None and outdated(view, known):
-            return
-        key = self._index.request_keys.get(view.id)
-        if key is None:
-            self._observe_unknown(instance, view)
-            return
-        record = self._index.requests[key]
-        if not record.may_be_on(instance):
-            log.debug("%s/%s tells of %s/%s, which is none of its requests", *instance, *key)
-            return
-        views[view.id] = view
-        # Outlives the views, which go when the bridge starts over: a replaced queue is then noticed.
-        record.handover = Handover(self._index.instances[instance].bridge.queue_id or "")
-        if key in self._index.instances[instance].open_requests:
-            self._index.place(self._index.instances[instance], key)
-        self._index.requeue_request(key)
 
     def _observe_unknown(self, instance: Key, view: RequestView) -> None:
         """Keep what is needed of work whose request is not known: it may have been deleted, or not be seen yet."""

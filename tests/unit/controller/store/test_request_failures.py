@@ -97,6 +97,25 @@ async def test_a_bridge_that_answers_ends_the_failure_of_a_call_to_it() -> None:
     assert failure(given) is None
 
 
+async def test_what_another_bridge_tells_does_not_end_the_failure_of_a_call() -> None:
+    given = world()
+    given.store.requests.action_failed(WORK, UID, "Submit", NoSpace("full"))
+
+    given.store.bridges.view(("team", "neighbour"), view())
+
+    assert failure(given) is not None
+
+
+async def test_a_late_view_does_not_end_the_failure_to_read_an_answer() -> None:
+    given = world()
+    given.store.bridges.view(ALPHA, view(state=RequestState.ANSWERED, attempt=1, response_bytes=100_000))
+    given.store.requests.action_failed(WORK, UID, "FetchAnswer", BridgeUnreachable("gone"))
+
+    given.store.bridges.view(ALPHA, view(state=RequestState.RUNNING, attempt=1))
+
+    assert failure(given) is not None
+
+
 async def test_an_answer_without_its_text_does_not_end_the_failure_to_read_it() -> None:
     given = world()
     given.store.requests.action_failed(WORK, UID, "FetchAnswer", BridgeUnreachable("gone"))

@@ -32,8 +32,9 @@ class Confirmations:
 
     async def left(self, action: ConfirmLeft) -> None:
         """Take in what is in the place of an object that left the watched selection."""
-        obj = await self._get(resource_named(action.kind), action.key)
-        self._store.of(action.kind).found(action.key, action.uid, obj)
+        objects = self._store.of(action.kind)
+        objects.verification_begins(action.key, action.uid)
+        objects.found(action.key, action.uid, await self._get(resource_named(action.kind), action.key))
 
     async def missing(self, action: ConfirmMissing) -> None:
         """Raise Superseded where the instance is there: the request is then decided about again."""

@@ -45,6 +45,8 @@ class Record(Generic[T]):
     """As last seen."""
     left: bool = False
     """Whether it left the watched selection, and nobody has asked why yet."""
+    verifying: bool = False
+    """Whether somebody is asking why, and it has not left once more since."""
     reduced_status: bool = False
     """Whether the object is too large for a status of the usual size."""
 

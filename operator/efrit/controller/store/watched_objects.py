@@ -52,7 +52,7 @@ class WatchedObjects(ABC, Generic[T, R]):
         meta = obj["metadata"]
         record = self.record(key := (meta["namespace"], meta["name"]), meta["uid"])
         if record is not None:
-            record.left = True
+            record.left, record.verifying = True, False
             self.requeue(key)
 
     def must_verify(self, key: Key) -> str | None:
@@ -62,14 +62,24 @@ class WatchedObjects(ABC, Generic[T, R]):
             return None
         return str(record.object.metadata.uid)
 
+    def verification_begins(self, key: Key, uid: str) -> None:
+        """Record that the API server is being asked about an object that left the selection."""
+        record = self.record(key, uid)
+        if record is not None:
+            record.verifying = True
+
     def found(self, key: Key, uid: str, obj: Mapping[str, Any] | None) -> None:
-        """Take in what the API server has in the place of an object that left the selection, None for nothing."""
+        """Take in what the API server has in the place of an object that left the selection, None for nothing.
+
+        One that left once more since it was asked about has to be asked about again.
+        """
         if obj is None:
             self.gone(key, uid)
             return
         self.observe(obj)
-        if key in self._records and obj.get("status", {}).get("phase") not in FINAL_PHASES:
-            self._records[key].left = False
+        record = self._records.get(key)
+        if record is not None and record.verifying and obj.get("status", {}).get("phase") not in FINAL_PHASES:
+            record.left = False
 
     def deleted(self, key: Key, uid: str) -> None:
         """Take in that this process has deleted an object, or found it deleted."""

@@ -28,6 +28,7 @@ from tests.unit.controller.factory import (
     answered,
     final_status,
     instance_json,
+    plan_json,
     request,
     request_json,
     seconds,
@@ -327,10 +328,29 @@ async def test_a_request_that_left_by_mistake_is_open_again_once_verified() -> N
     world.store.requests.observe(request_json())
     world.store.requests.left(request_json())
 
+    world.store.requests.verification_begins(WORK, UID)
     world.store.requests.found(WORK, UID, request_json())
 
     assert not world.store.requests.must_verify(WORK)
     assert not world.store.requests.finished_with(WORK)
+
+
+@pytest.mark.parametrize("kind", ["EfritRequest", "EfritPlan"])
+@on_virtual_time
+async def test_an_object_that_leaves_the_selection_while_it_is_asked_about_is_asked_about_again(kind: str) -> None:
+    world = World()
+    objects, obj = world.store.of(kind), (request_json if kind == "EfritRequest" else plan_json)("same")
+    key, uid = (NAMESPACE, "same"), "uid-same"
+    objects.observe(obj)
+    objects.left(obj)
+    objects.verification_begins(key, uid)
+    await world.settle()
+
+    objects.left(obj)
+    objects.found(key, uid, obj)
+
+    assert objects.must_verify(key) == uid
+    assert (kind.removeprefix("Efrit"), "same") in await world.looks()
 
 
 @on_virtual_time

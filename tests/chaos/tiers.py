@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
+from tests.support.faults.base_run import FaultRun
 from tests.support.faults.generators import light as seeds
 from tests.support.faults.generators import node as cluster_plan
 from tests.support.faults.light.cluster import LightCluster
@@ -25,7 +26,7 @@ class Tier:
 
     generate: Callable[[int], Schedule]
     cluster: Callable[[], AbstractContextManager[Any]]
-    run: Callable[[Any, Schedule], LightRun]
+    run: Callable[[Any, Schedule], FaultRun]
     longest: float
     closing: float
 

@@ -10,18 +10,27 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Protocol
 
 import httpx
 
 from tests.support.faults.history import Loss, Note, SubmittedRequest
-from tests.support.faults.light.cluster import LightCluster
 from tests.support.faults.schedule import Op, Schedule, Step
 from tests.support.faults.workload import InstanceSpec, RequestSpec, SuspendedPlanSpec
-from tests.support.kube import Json, Refused
+from tests.support.kube import Json, Kube, Refused
 
 SUSPENDED = "suspended"
 """Resumed at once, an instance may keep its pod."""
 TRY_AGAIN = (429, 500, 502, 503, 504)
+
+
+class Cluster(Protocol):
+    """What runs share on a tier, as far as users know it."""
+
+    kube: Kube
+
+    def repair(self) -> None:
+        """Bring back the programs that a fault took away."""
 
 
 class Clock:
@@ -39,10 +48,11 @@ class Clock:
 
 
 class WorkloadClient:
-    """The hand of the users of one run, in `namespace`; everything here may be used from any thread."""
+    """The users of one run. Everything here may be used from any thread."""
 
-    cluster: LightCluster
-    namespace: str
+    cluster: Cluster
+    namespace = ""
+    """Where the run takes place; empty until it is created."""
 
     def __init__(self, schedule: Schedule) -> None:
         self.schedule = schedule
@@ -56,9 +66,19 @@ class WorkloadClient:
         self.hits: Counter[str] = Counter()
         self._lock = threading.Lock()
 
-    def note(self, actor: str, event: str, *, request: str = "", instance: str = "", fault: bool = False) -> None:
+    def note(
+        self,
+        actor: str,
+        event: str,
+        *,
+        request: str = "",
+        instance: str = "",
+        fault: bool = False,
+        at: float | None = None,
+    ) -> None:
+        """Note that something happened, now or at `at` by the clock of the run."""
         with self._lock:
-            self.notes.append(Note(self.clock(), actor, event, request, instance, fault))
+            self.notes.append(Note(self.clock() if at is None else at, actor, event, request, instance, fault))
 
     # The user's hand: may block, in a thread of its own
 
@@ -67,18 +87,18 @@ class WorkloadClient:
         if instance.name in self.created_at:
             return
         self.note("user", "creates the instance", instance=instance.name)
-        self._retry(lambda: self._create("efritinstances", instance.manifest()))
+        self.retry(lambda: self._create("efritinstances", instance.manifest()))
         self.created_at[instance.name] = self.clock()
 
     def create_suspended_plan(self, suspended: SuspendedPlanSpec) -> None:
         """Create a plan that is suspended."""
         self.note("user", f"creates the suspended plan {suspended.name}", instance=suspended.instance)
-        self._retry(lambda: self._create("efritplans", suspended.manifest()))
+        self.retry(lambda: self._create("efritplans", suspended.manifest()))
 
     def submit(self, request: RequestSpec) -> None:
         """Create a request."""
         began = self.clock()
-        created = self._retry(lambda: self._create("efritrequests", request.manifest()))
+        created = self.retry(lambda: self._create("efritrequests", request.manifest()))
         if created is None:
             self.note("user", "could not create it: the namespace goes", request=request.name)
             return
@@ -107,25 +127,25 @@ class WorkloadClient:
         began = self.clock()
 
         def change(**spec: object) -> Json | None:
-            return self._retry(lambda: kube.patch("efritinstances", where, name, {"spec": spec}))
+            return self.retry(lambda: kube.patch("efritinstances", where, name, {"spec": spec}))
 
         match step.op:
             case Op.CANCEL:
                 body = {"spec": {"cancel": True}}
-                self._retry(lambda: kube.patch("efritrequests", where, name, body))
+                self.retry(lambda: kube.patch("efritrequests", where, name, body))
             case Op.DELETE:
                 self._delete("efritrequests", name)
             case Op.SUSPEND:
-                self._record_loss(name, began, None, SUSPENDED, queue=True)
+                self.record_loss(name, began, None, SUSPENDED, queue=True)
                 change(operatingMode="Suspended")
             case Op.RESUME:
                 change(operatingMode="Running")
             case Op.CHANGE:
-                self._record_loss(name, began, None, "its pod template was changed", queue=True, held=True)
+                self.record_loss(name, began, None, "its pod template was changed", queue=True, held=True)
                 change(emacs=self.changed_emacs())
             case Op.DELETE_NAMESPACE:
                 self.namespace_deleted = True
-                self._retry(lambda: kube.call("DELETE", f"/api/v1/namespaces/{where}"))
+                self.retry(lambda: kube.call("DELETE", f"/api/v1/namespaces/{where}"))
         self.note("user", f"{step.op.value}: done", request=request, instance=instance)
 
     def _create(self, plural: str, manifest: Json) -> Json:
@@ -139,9 +159,9 @@ class WorkloadClient:
 
     def _delete(self, plural: str, name: str) -> None:
         path = self.cluster.kube.path(plural, self.namespace, name)
-        self._retry(lambda: self.cluster.kube.call("DELETE", path))
+        self.retry(lambda: self.cluster.kube.call("DELETE", path))
 
-    def _retry(self, call: Callable[[], Json]) -> Json | None:
+    def retry(self, call: Callable[[], Json]) -> Json | None:
         """Try until the API server has answered; None where what it is about is gone."""
         while True:
             try:
@@ -162,7 +182,7 @@ class WorkloadClient:
 
     # What was lost
 
-    def _record_loss(
+    def record_loss(
         self,
         instance: str,
         begin: float,
@@ -203,7 +223,7 @@ class WorkloadClient:
                 else:
                     self._open_losses.append((index, before))
 
-    def _is_instance(self, name: str) -> bool:
+    def is_instance(self, name: str) -> bool:
         return any(each.name == name for each in self.schedule.instances)
 
     def closed_losses(self, ended_at: float) -> tuple[Loss, ...]:

@@ -13,14 +13,14 @@ from pathlib import Path
 
 from tests.support.faults import large_results
 from tests.support.faults.availability import total_seconds
+from tests.support.faults.base_run import FaultRun, RunPod
 from tests.support.faults.history import Allowance, Answer, Digest, History, QueueFile, RequestVersion
-from tests.support.faults.light.run import GRACE_SECONDS, LightRun
+from tests.support.faults.light.run import GRACE_SECONDS
 from tests.support.faults.operator_invariants import CREATED_BEFORE_SECONDS
 from tests.support.faults.request_invariants import OPEN_AREAS
 from tests.support.faults.schedule import Op, Theme
 from tests.support.faults.workload import Kind
 from tests.support.kube import Json, Refused
-from tests.support.pod import Pod
 
 SETTLE_SECONDS = 20.0
 """Until a controller leads again after whatever has disturbed it: a lease is at most 15 s old."""
@@ -29,16 +29,16 @@ MISSING = Digest(-1, "missing")
 """What a reference points at that is not there."""
 
 
-def queues(run: LightRun) -> Iterator[tuple[Pod, str, bool]]:
+def queues(run: FaultRun) -> Iterator[tuple[RunPod, str, bool]]:
     """Return one pod for each queue there ever was, a label for the queue, and whether anybody still serves it."""
-    newest: dict[Path, Pod] = {pod.queue: pod for pod in run.pods()}
+    newest: dict[Path, RunPod] = {pod.queue: pod for pod in run.pods()}
     for number, (path, pod) in enumerate(newest.items(), 1):
         current = run.running_pod(pod.instance)
         served = current is not None and current.queue == path
         yield pod, f"{pod.instance}-claim" if pod.queue_outlives_it else f"{pod.instance}-p{number}", served
 
 
-def queue_files(run: LightRun) -> tuple[QueueFile, ...]:
+def queue_files(run: FaultRun) -> tuple[QueueFile, ...]:
     """Return every file of every queue."""
     found = []
     for pod, label, served in queues(run):
@@ -56,7 +56,7 @@ def tidy(files: tuple[QueueFile, ...]) -> bool:
     return not any(each.live and each.area in OPEN_AREAS and not each.reserved for each in files)
 
 
-def instances_ready(run: LightRun) -> dict[tuple[str, str], bool]:
+def instances_ready(run: FaultRun) -> dict[tuple[str, str], bool]:
     """Return whether each instance says that it is Ready, or sleeps because it is idle."""
     found = {}
     for each in run.cluster.kube.list("efritinstances", run.namespace):
@@ -68,7 +68,7 @@ def instances_ready(run: LightRun) -> dict[tuple[str, str], bool]:
 
 
 def collect(
-    run: LightRun,
+    run: FaultRun,
     *,
     healed_at: float,
     files: tuple[QueueFile, ...],
@@ -82,7 +82,7 @@ def collect(
     return History(
         submitted=tuple(run.submitted),
         versions=run.recorder.versions,
-        ran=run.ran(),
+        ran=run.executions(),
         files=files,
         answers=(*_answers(run), *run.lost_answers()),
         results={} if deleted else _results(run),
@@ -106,7 +106,7 @@ def collect(
     )
 
 
-def _undisturbed(run: LightRun, ended_at: float) -> tuple[tuple[float, float], ...]:
+def _undisturbed(run: FaultRun, ended_at: float) -> tuple[tuple[float, float], ...]:
     """Return the spans in which a controller led and the API server answered, without the time to settle."""
     if run.shares_controller:
         return ()
@@ -118,7 +118,7 @@ def _undisturbed(run: LightRun, ended_at: float) -> tuple[tuple[float, float], .
     return tuple([*spans, (begin, ended_at)] if ended_at > begin else spans)
 
 
-def _answers(run: LightRun) -> Iterator[Answer]:
+def _answers(run: FaultRun) -> Iterator[Answer]:
     for pod, label, _ in queues(run):
         for area in ("responses", "archive"):
             for path in sorted((pod.queue / area).glob("resp_*.json")):
@@ -130,7 +130,7 @@ def _answers(run: LightRun) -> Iterator[Answer]:
                 yield Answer(run.namespace, pod.instance, label, area, uid, response)
 
 
-def _secrets(run: LightRun) -> tuple[tuple[str, str], ...]:
+def _secrets(run: FaultRun) -> tuple[tuple[str, str], ...]:
     found = run.cluster.kube.list("secrets", run.namespace, fieldSelector="type=efrit.dev/result")
     # Nobody collects garbage here: the Secret of a request that was deleted stays.
     gone = {each.uid for each in run.submitted if each.deleted}
@@ -138,7 +138,7 @@ def _secrets(run: LightRun) -> tuple[tuple[str, str], ...]:
     return tuple((run.namespace, name) for name in names if name.removeprefix("efrit-result-") not in gone)
 
 
-def _results(run: LightRun) -> dict[str, Digest]:
+def _results(run: FaultRun) -> dict[str, Digest]:
     found = {}
     for uid, version in run.recorder.final.items():
         if version.phase == "Succeeded" and (whole := _whole(run, version)) is not None:
@@ -146,14 +146,14 @@ def _results(run: LightRun) -> dict[str, Digest]:
     return found
 
 
-def _whole(run: LightRun, version: RequestVersion) -> Digest | None:
+def _whole(run: FaultRun, version: RequestVersion) -> Digest | None:
     reference: Json | None = version.status.get("resultRef")
     if reference is None:
         text = version.status.get("result")
         return None if text is None or version.status.get("truncated") else Digest.of(text)
     if path := reference.get("workspacePath"):
         with contextlib.suppress(OSError):
-            return Digest.of(run.file(version.status["instanceName"], path).read_bytes())
+            return Digest.of(run.workspace_file(version.status["instanceName"], path).read_bytes())
         return MISSING
     try:
         secret = run.cluster.kube.get("secrets", run.namespace, reference["secretName"])
@@ -163,7 +163,7 @@ def _whole(run: LightRun, version: RequestVersion) -> Digest | None:
     return Digest.of(base64.b64decode(secret["data"][reference["key"]]))
 
 
-def _allowances(run: LightRun) -> Iterator[Allowance]:
+def _allowances(run: FaultRun) -> Iterator[Allowance]:
     """Return what the faults of this run allow beyond what `losses` says."""
     kinds = {each.name: each.kind for each in run.schedule.requests}
     restarted = any(note.event.endswith("is started again") for note in run.notes)
@@ -192,7 +192,7 @@ def _allowances(run: LightRun) -> Iterator[Allowance]:
                 yield Allowance("TimedOut", why, instance=step.target, runs=(0, 1, 2, 3))
 
 
-def _allowances_for_refusals(run: LightRun) -> Iterator[Allowance]:
+def _allowances_for_refusals(run: FaultRun) -> Iterator[Allowance]:
     """Return which large results could not be stored whole."""
     if run.schedule.theme not in (Theme.REFUSALS, Theme.VOLUMES, Theme.FILES):
         return
@@ -200,13 +200,13 @@ def _allowances_for_refusals(run: LightRun) -> Iterator[Allowance]:
         run.submitted,
         dict(run.recorder.final),
         _answers(run),
-        run.ran(),
-        refused=large_results.refused_secrets(run.cluster.audit_log, run.namespace),
-        full_volumes=run.administration.full_volumes,
+        run.executions(),
+        refused=run.refused_secrets(),
+        full_volumes=run.full_volumes,
     )
 
 
-def _allowances_for_idleness(run: LightRun) -> Iterator[Allowance]:
+def _allowances_for_idleness(run: FaultRun) -> Iterator[Allowance]:
     """A request that is made about when its instance is deleted for idleness, or later, finds none."""
     gone = {
         each.instance: each.at for each in run.objects if each.kind == "efritinstances" and each.event == "DELETED"

@@ -17,9 +17,9 @@ import httpx
 
 from tests.support.faults import collect
 from tests.support.faults.availability import total_seconds
+from tests.support.faults.base_run import FaultRun
 from tests.support.faults.history import REMOVED, History, QueueFile
 from tests.support.faults.job_thread import JobThread
-from tests.support.faults.light.run import LightRun
 from tests.support.faults.request_invariants import violations
 from tests.support.faults.schedule import Op, Schedule, Step, Theme, Trigger
 from tests.support.faults.timeline import report
@@ -43,7 +43,7 @@ class Verdict:
     violations: Sequence[Violation]
 
 
-def execute(run: LightRun, out: Path | None = None) -> Verdict:
+def execute(run: FaultRun, out: Path | None = None) -> Verdict:
     """Run a stage's plan in a namespace of its own. Raises where the rig fails, never for what the product does.
 
     out: where plan, timeline, history and logs of a run go that breaks a promise, or ends with an exception.
@@ -67,16 +67,16 @@ def execute(run: LightRun, out: Path | None = None) -> Verdict:
         run.close()
 
 
-def _save_evidence(run: LightRun, schedule: Schedule, out: Path, told: str, history: str) -> None:
+def _save_evidence(run: FaultRun, schedule: Schedule, out: Path, told: str, history: str) -> None:
     out.mkdir(parents=True, exist_ok=True)
     (out / "plan.txt").write_text(schedule.describe() + "\n")
     (out / "report.txt").write_text(told + "\n")
     (out / "history.json").write_text(history)
-    if hasattr(run, "namespace"):
+    if run.namespace:
         run.keep_logs(out)
 
 
-def _main_loop(run: LightRun, user_thread: JobThread) -> None:
+def _main_loop(run: FaultRun, user_thread: JobThread) -> None:
     schedule = run.schedule
     creations: list[tuple[float, Callable[[], None]]] = [
         *((each.at, partial(run.create_instance, each)) for each in schedule.instances),
@@ -90,25 +90,25 @@ def _main_loop(run: LightRun, user_thread: JobThread) -> None:
         now = run.clock()
         while creations and creations[0][0] <= now:
             user_thread.submit(creations.pop(0)[1])
-        running, answered = {each.marker for each in run.ran()}, len(run.final)
+        running, answered = {each.marker for each in run.executions()}, len(run.final)
         for step in [each for each in waiting if _due(schedule, each.trigger, now, running, answered)]:
             waiting.remove(step)
             if step.op.fault:
-                run.inject(step)
+                run.nemesis.inject(step)
                 if step.seconds and step.op is not Op.CALL:
                     # From when it has struck: that takes its time, too, on a busy machine.
                     lasting.append((run.clock() + step.seconds, step))
                 elif step.op in (Op.KILL_API, Op.KILL_ETCD):
-                    run.recover(step)
+                    run.nemesis.recover(step)
             else:
                 user_thread.submit(partial(run.perform, step))
         for end, step in [each for each in lasting if each[0] <= now]:
             lasting.remove((end, step))
-            run.recover(step)
+            run.nemesis.recover(step)
         run.tick()
         if not waiting and not lasting and not creations and user_thread.idle:
             steps_done_at = now if steps_done_at is None else steps_done_at
-            unspent = any(not armed.spent for armed, _ in run.armed)
+            unspent = any(not armed.spent for armed in run.armed)
             everything_final = answered >= len(run.submitted)
             if not unspent or everything_final or now - steps_done_at > ARMED_SECONDS:
                 return
@@ -124,7 +124,7 @@ def _due(schedule: Schedule, trigger: Trigger, now: float, running: set[str], an
     return bool(trigger.answered) and answered >= trigger.answered
 
 
-def _finish(run: LightRun) -> History:
+def _finish(run: FaultRun) -> History:
     tenant_fault_until = None
     if run.schedule.theme is Theme.TENANTS:
         # The other tenant's trouble lasts until all of this one's work is done.
@@ -160,7 +160,7 @@ def _finish(run: LightRun) -> History:
 class _FinalState:
     """The last look at queues and instances: what is judged is what was seen, not what came a moment later."""
 
-    def __init__(self, run: LightRun) -> None:
+    def __init__(self, run: FaultRun) -> None:
         self._stage = run
         self.files: tuple[QueueFile, ...] = ()
         self.ready: dict[tuple[str, str], bool] = {}
@@ -188,7 +188,7 @@ class _FinalState:
         return collect.tidy(self.files) and all(self.ready.values()) and not self._stage.awaits_replacement
 
 
-def _wait(run: LightRun, seconds: float, reached: Callable[[], bool]) -> bool:
+def _wait(run: FaultRun, seconds: float, reached: Callable[[], bool]) -> bool:
     """Whether it is reached within so many seconds in which a controller led."""
     began, before = time.monotonic(), total_seconds(run.unavailable_spans)
     while not reached():
@@ -200,13 +200,13 @@ def _wait(run: LightRun, seconds: float, reached: Callable[[], bool]) -> bool:
     return True
 
 
-def _all_final(run: LightRun) -> bool:
+def _all_final(run: FaultRun) -> bool:
     final, latest = run.recorder.final, run.recorder.latest
     gone = {uid for uid, version in latest.items() if version.event in REMOVED}
     return all(each.uid in gone or (each.uid in final and not each.expires) for each in run.submitted)
 
 
-def _namespace_gone(run: LightRun) -> bool:
+def _namespace_gone(run: FaultRun) -> bool:
     try:
         run.cluster.kube.call("GET", f"/api/v1/namespaces/{run.namespace}")
     except Refused as error:

@@ -21,6 +21,7 @@ from tests.support.faults.light.tenant import OtherTenant
 from tests.support.faults.schedule import Op, Step, Theme
 
 if TYPE_CHECKING:
+    from tests.support.faults.light.nemesis import LightNemesis
     from tests.support.faults.light.run import LightRun
 
 VOLUME_OPTIONS = "size=6m,nr_inodes=300,mode=777"
@@ -33,8 +34,9 @@ ADMINISTRATIVE_OPS = TENANT_FAULTS | {Op.UPGRADE, Op.REFUSE, Op.QUOTA, Op.FILL, 
 class Administration:
     """Those of one run. Close it before the directory of the run is removed."""
 
-    def __init__(self, run: LightRun) -> None:
+    def __init__(self, run: LightRun, nemesis: LightNemesis) -> None:
         self._run = run
+        self._nemesis = nemesis
         self._jobs = JobThread()
         self._undo: dict[Step, Callable[[], None]] = {}
         self._volumes: list[Path] = []
@@ -117,7 +119,7 @@ class Administration:
             case Op.FILL:
                 name, what = step.detail.split()
                 if (pod := run.running_pod(step.target)) is None:
-                    run.note_no_target(step)
+                    self._nemesis.note_no_target(step)
                     return
                 volume = pod.volume(name)
                 # One that is full already is so since then.
@@ -127,11 +129,11 @@ class Administration:
             case Op.KEEP_POD:
                 node = run.site.node
                 if (pod := run.running_pod(step.target)) is None or not pod.started:
-                    run.note_no_target(step)
+                    self._nemesis.note_no_target(step)
                     return
                 node.kept.add(step.target)
                 self._undo[step] = partial(node.kept.discard, step.target)
-                run.delete_pod(step, pod)
+                self._nemesis.delete_pod(step, pod)
             case _:
                 self._inject_tenant_fault(step)
 
@@ -144,7 +146,7 @@ class Administration:
             each.relaunch_at = run.clock() + step.seconds
             each.operator.terminate()
         for instance in run.schedule.instances:
-            run.note_held_replacement(instance.name, "the bridge's image was changed")
+            self._nemesis.note_held_replacement(instance.name, "the bridge's image was changed")
 
     def _inject_tenant_fault(self, step: Step) -> None:
         tenant = self.tenant

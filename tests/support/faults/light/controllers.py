@@ -52,7 +52,7 @@ class Controller:
     unexpected: list[str] = field(default_factory=list)
 
 
-def chosen(controllers: Sequence[Controller], target: str) -> Controller:
+def select_controller(controllers: Sequence[Controller], target: str) -> Controller:
     """Return the leader or a standby where a plan asks for one, else the first."""
     if target not in ("leader", "standby"):
         return controllers[0]

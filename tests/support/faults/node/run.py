@@ -99,7 +99,8 @@ class NodeRun(FaultRun):
 
     def tick(self) -> None:
         """Keep what would go with a pod: its logs, its answers, and its counter file for `executions`."""
-        if time.monotonic() < self._next_tick:
+        # Without a namespace `open` failed before there was anything to keep.
+        if not self.namespace or time.monotonic() < self._next_tick:
             return
         self._next_tick = time.monotonic() + TICK_SECONDS
         for pod in (*self._host.pods(self.namespace), *self._host.pods(SYSTEM)):

@@ -9,7 +9,6 @@ import signal
 import socket
 import sys
 import time
-from dataclasses import asdict
 
 from msgspec import structs
 
@@ -53,7 +52,7 @@ def disk_stats(space: Space | None, trouble: DiskTrouble | None) -> DiskStats | 
     """Return the figures of the volume; None before it was looked at."""
     if space is None and trouble is None:
         return None
-    figures = {} if space is None else {name: min(value, MOST) for name, value in asdict(space).items()}
+    figures = {} if space is None else {name: min(value, MOST) for name, value in structs.asdict(space).items()}
     if trouble is None:
         return DiskStats(**figures)
     problem = DiskProblem.FULL if trouble.full else DiskProblem.FAILING

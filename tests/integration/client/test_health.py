@@ -99,7 +99,6 @@ def test_a_form_of_another_terminal_that_does_not_stop_is_ended_by_who_waits_beh
 HOSTILE = (
     "(prefer-coding-system 'utf-16)",
     "(prefer-coding-system 'utf-8-with-signature)",
-    "(setq file-name-coding-system 'utf-16)",
     "(mapc (lambda (b) (with-current-buffer b (read-only-mode 1))) (buffer-list))",
     '(setenv "PATH" "")',
     "(progn (require 'debug) (setq debugger 'debug))",
@@ -113,6 +112,8 @@ HOSTILE = (
     '(add-variable-watcher \'standard-output (lambda (&rest _) (error "No")))',
     "(add-variable-watcher 'default-directory (lambda (&rest _) (while t)))",
     "(define-coding-system-alias 'utf-8-unix 'utf-16)",
+    # The last: code of a request cannot load a library afterwards, which is its own doing.
+    "(setq file-name-coding-system 'utf-16)",
 )
 
 

@@ -34,7 +34,7 @@ class Condition(ApiModel):
 
 def condition_of(conditions: Iterable[Condition], kind: str) -> Condition | None:
     """Return the condition of this type, or None."""
-    return next((each for each in conditions if each.type == kind), None)
+    return next((condition for condition in conditions if condition.type == kind), None)
 
 
 def with_condition(
@@ -60,4 +60,4 @@ def with_condition(
     )
     if old is None:
         return (*conditions, new)
-    return tuple(new if each.type == kind else each for each in conditions)
+    return tuple(new if condition.type == kind else condition for condition in conditions)

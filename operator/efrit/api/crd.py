@@ -99,22 +99,22 @@ def structural(model: type[BaseModel], *, defaults: bool = True) -> dict[str, An
     """Return the structural schema of a model, references in place."""
     schema = model.model_json_schema(by_alias=True, mode="validation")
     definitions = schema.pop("$defs", {})
-    models = {each.__name__: each for each in _models_below(model)}
+    models = {item.__name__: item for item in _models_below(model)}
     converted = _convert(schema, definitions, models, defaults)
     _add_rules(converted, model)
     return converted
 
 
 def _models_below(model: type[BaseModel]) -> set[type[ApiModel]]:
-    found: set[type[ApiModel]] = set()
+    models: set[type[ApiModel]] = set()
     queue: list[Any] = [field.annotation for field in model.model_fields.values()]
     while queue:
         annotation = queue.pop()
-        if inspect.isclass(annotation) and issubclass(annotation, ApiModel) and annotation not in found:
-            found.add(annotation)
+        if inspect.isclass(annotation) and issubclass(annotation, ApiModel) and annotation not in models:
+            models.add(annotation)
             queue.extend(field.annotation for field in annotation.model_fields.values())
         queue.extend(getattr(annotation, "__args__", ()))
-    return found
+    return models
 
 
 def _add_rules(schema: dict[str, Any], model: type[BaseModel]) -> None:

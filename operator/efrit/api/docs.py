@@ -33,12 +33,12 @@ def _resource(resource: type[Resource]) -> Iterator[str]:
         node = schema["properties"][part]
         yield f"### {part} of {resource.kind}\n\n{node.get('description', '')}\n"
         yield "| field | type | default | meaning |\n|---|---|---|---|"
-        yield from (_row(*each) for each in _fields(node, ""))
+        yield from (_row(*field) for field in _fields(node, ""))
         yield ""
     rules = list(_rules(schema, ""))
     if rules:
         yield f"### Rules of {resource.kind}\n\n| where | what the API server says |\n|---|---|"
-        yield from (f"| `{where or 'the object'}` | {_cell(message)} |" for where, message in rules)
+        yield from (f"| `{field_path or 'the object'}` | {_cell(message)} |" for field_path, message in rules)
         yield ""
     columns = ", ".join(column.name for column in resource.printer_columns if not column.priority)
     wide = ", ".join(column.name for column in resource.printer_columns if column.priority)
@@ -56,7 +56,7 @@ def _fields(node: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Mapping
         if field.get("type") == "array":
             inner, mark = field["items"], "[]"
         # Kubernetes' own objects are described by Kubernetes.
-        if any("description" in each for each in inner.get("properties", {}).values()):
+        if any("description" in property_ for property_ in inner.get("properties", {}).values()):
             yield from _fields(inner, f"{path}{mark}.")
 
 

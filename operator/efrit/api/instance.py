@@ -407,7 +407,7 @@ class InstanceStatus(ApiModel):
 
 def _no_shrinking(volume: str) -> Rule:
     """Return the rule of a volume's size: at the root, for it takes the status to know that a growth was refused."""
-    new, old = (f"{each}.spec.{volume}.storage" for each in ("self", "oldSelf"))
+    new, old = (f"{scope}.spec.{volume}.storage" for scope in ("self", "oldSelf"))
     refused = f"self.status.conditions.exists(each, each.type == '{READY}' && each.reason == 'ChildRefused')"
     return Rule(
         f"!has({new}) || !has({old}) "

@@ -40,11 +40,11 @@ def kubernetes_schema(name: str) -> dict[str, Any]:
 
 
 def _typed(key: str, kind: str) -> dict[str, Any]:
-    if found := MAP.fullmatch(kind):
-        inner = INT_OR_STRING if key in QUANTITY_MAPS else _typed("", found[1])
+    if match := MAP.fullmatch(kind):
+        inner = INT_OR_STRING if key in QUANTITY_MAPS else _typed("", match[1])
         return {"type": "object", "additionalProperties": dict(inner), "maxProperties": MAX_ITEMS}
-    if found := LIST.fullmatch(kind):
-        return {"type": "array", "items": _typed("", found[1]), "maxItems": MAX_ITEMS}
+    if match := LIST.fullmatch(kind):
+        return {"type": "array", "items": _typed("", match[1]), "maxItems": MAX_ITEMS}
     if key in QUANTITY_FIELDS:
         return dict(INT_OR_STRING)
     return dict(SCALARS[kind]) if kind in SCALARS else kubernetes_schema(kind)

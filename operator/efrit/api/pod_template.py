@@ -15,8 +15,8 @@ KUBERNETES_TYPE = "x-efrit-kubernetes-type"
 
 def kubernetes_type(name: str) -> FieldInfo:
     """Return the mark of an object of Kubernetes' own: read as it is, and checked when something is made of it."""
-    found: FieldInfo = Field(json_schema_extra={KUBERNETES_TYPE: name})
-    return found
+    field: FieldInfo = Field(json_schema_extra={KUBERNETES_TYPE: name})
+    return field
 
 
 EnvVarSource = Annotated[dict[str, Any], kubernetes_type("V1EnvVarSource")]

@@ -93,5 +93,5 @@ class ModelReason(StrEnum):
     UNKNOWN = "Unknown"
 
 
-FINAL_PHASES = frozenset(each.value for each in (*RequestPhase, *PlanPhase) if each.final)
+FINAL_PHASES = frozenset(phase.value for phase in (*RequestPhase, *PlanPhase) if phase.final)
 """The phases of a request or a plan that never changes again, as an object has them."""

@@ -151,9 +151,9 @@ class Bridge:
 
     def _tell_stats(self) -> None:
         stats = self.stats()
-        news = without_clocks(stats)
-        if news != self._told:
-            self._told = news
+        current = without_clocks(stats)
+        if current != self._told:
+            self._told = current
             self.events.append(stats)
 
     def _request_changed(self, view: RequestView) -> None:

@@ -30,28 +30,28 @@ class Tokens:
         """Read the files again if they changed; keep the old tokens while there is none to be read."""
         if not self._stamps.changed():
             return
-        found = tuple(filter(None, map(_read, self._files)))
-        if not found:
+        tokens = tuple(filter(None, map(_read, self._files)))
+        if not tokens:
             log.error("no token in %s: the ones known stay valid", self._files[0].parent)
             return
-        if self._tokens and found != self._tokens:
-            log.info("tokens changed: %d accepted", len(found))
-        self._tokens = found
+        if self._tokens and tokens != self._tokens:
+            log.info("tokens changed: %d accepted", len(tokens))
+        self._tokens = tokens
 
     def accepts(self, authorization: str | None) -> bool:
         """Return whether this `Authorization` header carries one of the tokens."""
         if authorization is None or authorization[: len(_SCHEME)].lower() != _SCHEME:
             return False
-        given = authorization[len(_SCHEME) :].strip().encode("utf-8", "surrogateescape")
-        if self._matches(given):
+        token = authorization[len(_SCHEME) :].strip().encode("utf-8", "surrogateescape")
+        if self._matches(token):
             return True
         # A token newer than our copy must not be refused for a second.
         self.refresh()
-        return self._matches(given)
+        return self._matches(token)
 
-    def _matches(self, given: bytes) -> bool:
+    def _matches(self, presented: bytes) -> bool:
         # Every token is compared, so that the time taken does not tell which one is near.
-        matches = [hmac.compare_digest(given, token) for token in self._tokens]
+        matches = [hmac.compare_digest(presented, token) for token in self._tokens]
         return any(matches)
 
 

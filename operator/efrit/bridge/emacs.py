@@ -27,11 +27,11 @@ class EmacsProcess:
         except OSError:
             # Some sandboxes (gVisor) have no pidfds: then the number is checked before each signal.
             pidfd = -1
-        found = cls(pid, boot, pidfd)
+        emacs = cls(pid, boot, pidfd)
         if not is_emacs(pid):
-            found.close()
+            emacs.close()
             return None
-        return found
+        return emacs
 
     def close(self) -> None:
         """Let go of the process; it runs on."""

@@ -80,12 +80,12 @@ class EventLog:
     def position(self, last_event_id: str | None) -> int | None:
         """Return the sequence number that a reader has reached; None: it must start anew."""
         try:
-            known = EventId.parse(last_event_id or "")
+            resume = EventId.parse(last_event_id or "")
         except InvalidEvent:
             return None
-        if known.epoch != self.epoch or known.seq > self._seq:
+        if resume.epoch != self.epoch or resume.seq > self._seq:
             return None
-        return known.seq if self._holds_after(known.seq) else None
+        return resume.seq if self._holds_after(resume.seq) else None
 
     def _holds_after(self, seq: int) -> bool:
         return seq == self._seq or (bool(self._ring) and self._ring[0].seq <= seq + 1)
@@ -112,14 +112,14 @@ class EventLog:
                     yield encode("request", inlined(view).to_json())
                 # Only the last event of a snapshot has an id: see efrit.protocol.events.
                 yield encode("stats", stats().to_json(), EventId(self.epoch, position))
-            news = self._news
+            changed = self._news
             if not self._holds_after(position):
                 position = None
             elif position < self._seq:
                 text = self._after(position)
                 position = self._seq
                 yield text
-            elif not self.closed and not await _happens(news, keepalive):
+            elif not self.closed and not await _happens(changed, keepalive):
                 yield b": keepalive\n\n"
 
     def _after(self, seq: int) -> bytes:

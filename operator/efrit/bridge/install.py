@@ -29,10 +29,10 @@ def install(source: Path, shared: Path) -> int:
     try:
         lisp.mkdir(parents=True, exist_ok=True)
         changed = sum(_put(path, lisp / path.name, 0o644) for path in files)
-        wanted = {path.name for path in files}
+        names = {path.name for path in files}
         for stale in lisp.iterdir():
             # A byte-compiled file of an older version would be loaded before its new source.
-            if stale.suffix in {".el", ".elc"} and stale.name not in wanted:
+            if stale.suffix in {".el", ".elc"} and stale.name not in names:
                 stale.unlink()
                 changed += 1
         changed += _put(_SCRIPT, shared / RUN_EMACS, 0o755)
@@ -52,7 +52,7 @@ def _listed(source: Path) -> list[Path]:
 
 def _put(source: Path, target: Path, mode: int) -> bool:
     """Make `target` a copy of `source`, its time included; return False if it was one."""
-    data, found = source.read_bytes(), source.stat()
+    data, stat = source.read_bytes(), source.stat()
     try:
         same = target.read_bytes() == data and target.stat().st_mode & 0o777 == mode
     except OSError:
@@ -64,7 +64,7 @@ def _put(source: Path, target: Path, mode: int) -> bool:
         temporary.write_bytes(data)
         temporary.chmod(mode)
         # Emacs prefers a compiled file to an older source by their times.
-        os.utime(temporary, ns=(found.st_atime_ns, found.st_mtime_ns))
+        os.utime(temporary, ns=(stat.st_atime_ns, stat.st_mtime_ns))
         temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)

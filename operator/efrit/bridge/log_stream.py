@@ -43,14 +43,14 @@ async def _follow(
     queue: DurableQueue, rid: RequestId, offset: int, closed: Callable[[], bool]
 ) -> AsyncIterator[bytes]:
     offset = await queue.logs.beginning(rid, offset)
-    told = time.monotonic()
+    last_sent = time.monotonic()
     while not closed():
         # Both before the look: what comes after it rings, and what is over grows no more.
         bell, over = queue.logs.bell(rid), _is_over(queue, rid)
         lines, behind = await queue.logs.lines(rid, offset)
         moved, offset = behind != offset, behind
         if lines:
-            told = time.monotonic()
+            last_sent = time.monotonic()
             yield b"".join(_event(line.end, line.text) for line in lines)
         elif moved:
             continue
@@ -61,8 +61,8 @@ async def _follow(
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_LOOK_SECONDS):
                     await bell.wait()
-            if time.monotonic() - told >= KEEPALIVE_SECONDS:
-                told = time.monotonic()
+            if time.monotonic() - last_sent >= KEEPALIVE_SECONDS:
+                last_sent = time.monotonic()
                 yield b": keepalive\n\n"
 
 

@@ -132,10 +132,10 @@ def decide(
         for run in runs:
             if run.stop_since is None:
                 continue
-            told = asked.get(run.id)
-            if told is not None and now >= _last_moment(run, emacs, told, patience, runs, now):
+            order = asked.get(run.id)
+            if order is not None and now >= _last_moment(run, emacs, order, patience, runs, now):
                 return [Kill(run.id)]
-            if told is None or now - told.last >= INTERRUPT_EVERY_SECONDS:
+            if order is None or now - order.last >= INTERRUPT_EVERY_SECONDS:
                 steps.append(Interrupt(run.id))
     if any(not run.session or run.id == emacs.current for run in runs):
         return steps
@@ -156,10 +156,10 @@ def _is_hung(emacs: EmacsAlive, patience: Patience) -> bool:
 
 
 def _last_moment(
-    run: Run, emacs: EmacsAlive, told: Asked, patience: Patience, runs: Sequence[Run], now: float
+    run: Run, emacs: EmacsAlive, order: Asked, patience: Patience, runs: Sequence[Run], now: float
 ) -> float:
     """Return when Emacs is killed for a run that was told to stop, if it has not stopped by then."""
-    grace = max(run.stop_since or 0.0, emacs.since, told.first if run.session else 0.0) + patience.grace
+    grace = max(run.stop_since or 0.0, emacs.since, order.first if run.session else 0.0) + patience.grace
     if not run.session or run.id == emacs.current:
         return grace
     silent = now - max(emacs.heard, emacs.since) >= patience.grace
@@ -174,13 +174,13 @@ def next_look(
     """Return the time at which `decide` may have something to do for `runs`; None: nothing is due."""
     if emacs is None:
         return None
-    heard = listening(runs, emacs, now)
+    hears = listening(runs, emacs, now)
     due = []
     for run in runs:
         if run.stop_since is None:
             due.append(max(run.since, emacs.since) + run.timeout)
-        elif heard:
-            told = asked.get(run.id)
-            due.append(0.0 if told is None else told.last + INTERRUPT_EVERY_SECONDS)
-            due.append(max(run.stop_since, emacs.since, told.first if told and run.session else 0.0) + grace)
+        elif hears:
+            order = asked.get(run.id)
+            due.append(0.0 if order is None else order.last + INTERRUPT_EVERY_SECONDS)
+            due.append(max(run.stop_since, emacs.since, order.first if order and run.session else 0.0) + grace)
     return min(due, default=None)

@@ -109,14 +109,14 @@ def make_app(queue: DurableQueue, events: EventLog, tokens: Tokens, surroundings
 
         return checked
 
-    one = "/v1/requests/{id}"
+    request_path = "/v1/requests/{id}"
     app = Starlette(
         routes=[
-            Route(one, guarded(api.put), methods=["PUT"]),
-            Route(one, guarded(api.get), methods=["GET"]),
-            Route(one, guarded(api.delete), methods=["DELETE"]),
-            Route(one + "/progress", guarded(api.progress), methods=["GET"]),
-            Route(one + "/cancel", guarded(api.cancel), methods=["POST"]),
+            Route(request_path, guarded(api.put), methods=["PUT"]),
+            Route(request_path, guarded(api.get), methods=["GET"]),
+            Route(request_path, guarded(api.delete), methods=["DELETE"]),
+            Route(request_path + "/progress", guarded(api.progress), methods=["GET"]),
+            Route(request_path + "/cancel", guarded(api.cancel), methods=["POST"]),
             Route("/v1/requests", guarded(api.list), methods=["GET"]),
             Route("/v1/events", guarded(api.events), methods=["GET"]),
             Route("/v1/stats", guarded(api.stats), methods=["GET"]),

@@ -160,8 +160,8 @@ class Supervisor:
         elif isinstance(step, Wake):
             self._process.send(signal.SIGUSR2)
         elif isinstance(step, Interrupt):
-            told = self._asked.get(step.id)
-            self._asked[step.id] = Asked(now if told is None else told.first, now)
+            order = self._asked.get(step.id)
+            self._asked[step.id] = Asked(now if order is None else order.first, now)
             if self._process.send(signal.SIGUSR2):
                 self._on_signal("SIGUSR2")
         elif self._killed_boot != self._process.boot and not self._may_have_ended(step.id):
@@ -221,15 +221,15 @@ class Supervisor:
         except (ProtocolError, OSError) as error:
             log.warning("the heartbeat cannot be read: %s", error)
             return
-        known, self._heartbeat = self._heartbeat, beat or self._heartbeat
+        previous, self._heartbeat = self._heartbeat, beat or self._heartbeat
         degraded = beat is not None and beat.state is EmacsState.DEGRADED
         self._queue.emacs_says((beat.problem or "the queue cannot be written") if beat and degraded else None)
-        if beat is not None and beat != known:
+        if beat is not None and beat != previous:
             # One that lay there when we started may be of an Emacs long gone.
             self._heard = None if self._first_look else now
             self._sample, self._unresponsive = None, 0.0
-            if known is None or beat.boot != known.boot:
-                self._new_boot(beat, now, restarted=known is not None)
+            if previous is None or beat.boot != previous.boot:
+                self._new_boot(beat, now, restarted=previous is not None)
             if not self._first_look:
                 self._self_check.observe(_self_check(beat), now)
         self._first_look = False

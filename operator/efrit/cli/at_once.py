@@ -16,20 +16,20 @@ from efrit.client.local.backend import AskedToStop, LocalBackend
 _AT_ONCE_SECONDS = 0.6
 
 
-def run_eval(place: Place, given: Namespace) -> Exit | None:
-    """Run `efrit eval`; return None if it is not finished yet, and `given.begun` is to be waited for."""
-    backend = LocalBackend.configured(place.config, lambda text: notice(given.invocation.in_text(text)))
+def run_eval(place: Place, args: Namespace) -> Exit | None:
+    """Run `efrit eval`; return None if it is not finished yet, and `args.begun` is to be waited for."""
+    backend = LocalBackend.configured(place.config, lambda text: notice(args.invocation.in_text(text)))
     try:
-        given.begun, state = backend.ask_now(work_of(RequestType.EVAL, given, given.form), _AT_ONCE_SECONDS)
+        args.begun, state = backend.ask_now(work_of(RequestType.EVAL, args, args.form), _AT_ONCE_SECONDS)
     except AskedToStop as asked:
         if isinstance(asked.__cause__, Terminated):
-            say_it_goes_on(asked.handle, given.invocation)
+            say_it_goes_on(asked.handle, args.invocation)
             return Exit.TERMINATED
-        given.begun, given.left = asked.handle, Exit.LEFT
+        args.begun, args.left = asked.handle, Exit.LEFT
         return None
     if state is None:
         return None
-    found = print_result(*completed_now(state, lambda: backend.result_now(state.handle)), given)
+    code = print_result(*completed_now(state, lambda: backend.result_now(state.handle)), args)
     sys.stdout.flush()
     backend.close_now()
-    return found
+    return code

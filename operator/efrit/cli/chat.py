@@ -21,73 +21,73 @@ from efrit.client.interface import Backend, Reason, RequestState, RequestType, W
 _HELP = "/command TEXT has the model work with tools, /session tells the session, /quit (or Ctrl-D) ends this"
 
 
-async def run_chat(backend: Backend, given: Namespace) -> Exit:
+async def run_chat(backend: Backend, args: Namespace) -> Exit:
     """Run `efrit chat`: one turn with a text or in a pipe, else until the user leaves."""
-    if given.text or given.file or not is_terminal(sys.stdin):
-        turn = await _turn(backend, given, work_of(RequestType.CHAT, given, given.text))
+    if args.text or args.file or not is_terminal(sys.stdin):
+        turn = await _turn(backend, args, work_of(RequestType.CHAT, args, args.text))
         return Exit.LEFT if turn is None else turn[1]
-    return await _converse(backend, given)
+    return await _converse(backend, args)
 
 
-async def _converse(backend: Backend, given: Namespace) -> Exit:
+async def _converse(backend: Backend, args: Namespace) -> Exit:
     with _history():
         print(_HELP, file=sys.stderr)
-        kind, found = RequestType.CHAT, Exit.DONE
-        session, instance = given.session, given.instance
-        while (said := await _line("efrit> " if kind is RequestType.CHAT else "answer> ")) is not None:
-            if said in ("/quit", "/exit"):
+        kind, code = RequestType.CHAT, Exit.DONE
+        session, instance = args.session, args.instance
+        while (line := await _line("efrit> " if kind is RequestType.CHAT else "answer> ")) is not None:
+            if line in ("/quit", "/exit"):
                 break
-            if said == "/session":
+            if line == "/session":
                 print(session or "none yet", file=sys.stderr)
                 continue
-            if said.startswith("/command "):
-                kind, said = RequestType.COMMAND, said.removeprefix("/command ")
-            elif said.startswith("/"):
+            if line.startswith("/command "):
+                kind, line = RequestType.COMMAND, line.removeprefix("/command ")
+            elif line.startswith("/"):
                 print(_HELP, file=sys.stderr)
                 continue
-            if not said:
+            if not line:
                 continue
-            work = replace(_shape(given), type=kind, content=said, session=session, instance=instance)
-            turn = await _turn(backend, given, work)
+            work = replace(_shape(args), type=kind, content=line, session=session, instance=instance)
+            turn = await _turn(backend, args, work)
             if turn is None:
                 continue
-            state, found = turn
+            state, code = turn
             if state.session is not None and state.session.id:
                 session, instance = state.session.id, state.handle.instance
             # What is typed next answers the question; otherwise it is talk again.
             kind = kind if state.reason is Reason.INPUT_REQUIRED else RequestType.CHAT
-        return found
+        return code
 
 
-def _shape(given: Namespace) -> Work:
-    return work_of(RequestType.CHAT, given, ["-shape-"])
+def _shape(args: Namespace) -> Work:
+    return work_of(RequestType.CHAT, args, ["-shape-"])
 
 
-async def _turn(backend: Backend, given: Namespace, work: Work) -> tuple[RequestState, Exit] | None:
+async def _turn(backend: Backend, args: Namespace, work: Work) -> tuple[RequestState, Exit] | None:
     """Submit one turn and show the response; return its state and exit code, None if the user left it running."""
     handle, left = await hand_over(backend, work)
-    said: list[str] = []
+    texts: list[str] = []
 
     def say(text: str) -> None:
-        said.append(text)
+        texts.append(text)
         sys.stdout.write(text)
         sys.stdout.flush()
 
     try:
-        state = await wait(backend, handle, show_for(given, None if given.output else say), left=left)
+        state = await wait(backend, handle, show_for(args, None if args.output else say), left=left)
     except Left as reason:
         if reason.code is Exit.TERMINATED:
             raise Terminated from reason
         return None
     if state is None:
         return None
-    if said:
+    if texts:
         state, missing = await completed(backend, state)
-        print("" if said[-1].endswith("\n") else "\n", end="")
+        print("" if texts[-1].endswith("\n") else "\n", end="")
         # It was shown as it came, and is not printed twice, unless some of it never came.
-        shown = state.result is not None and state.result.strip() in "".join(said)
+        shown = state.result is not None and state.result.strip() in "".join(texts)
         state = replace(state, result=None) if work.type is RequestType.CHAT and shown and missing is None else state
-    return state, await tell(backend, state, given)
+    return state, await tell(backend, state, args)
 
 
 async def _line(prompt: str) -> str | None:

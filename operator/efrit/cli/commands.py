@@ -35,39 +35,45 @@ def build(program: str = "efrit", words: list[str] | None = None) -> Parser:
     With the `words` it is for, only their command is described where one is found: describing all takes longer
     than an eval.
     """
-    wanted = next((each.name for each in COMMANDS if words and each.name in words[:1]), None)
-    where = options.where()
+    chosen = next((command.name for command in COMMANDS if words and command.name in words[:1]), None)
+    place_options = options.where()
     parser = Parser(
         program,
         description="Give work to resident Emacs daemons: on this machine, or in a cluster.",
         epilog=f"Run '{program} COMMAND --help' for its options and examples.\n"
         "Exit codes and configuration: docs/cli.md",
-        parents=[where],
+        parents=[place_options],
     )
     parser.add_argument("--version", action=Version, help="print the version and exit")
     parser.set_defaults(run=_HELP, parser=parser)
-    _add(parser, [each for each in COMMANDS if wanted in (None, each.name)], where, "command_name", program)
+    _add(
+        parser,
+        [command for command in COMMANDS if chosen in (None, command.name)],
+        place_options,
+        "command_name",
+        program,
+    )
     return parser
 
 
-def _add(parser: Parser, these: Iterable[Command], where: Parser, dest: str, above: str) -> None:
+def _add(parser: Parser, commands: Iterable[Command], place_options: Parser, dest: str, above: str) -> None:
     from_name = parser.add_subparsers(title="commands", metavar="COMMAND", dest=dest, parser_class=Parser)
-    for each in these:
-        full = f"{above} {each.name}"
-        made = from_name.add_parser(
-            each.name,
+    for command in commands:
+        full = f"{above} {command.name}"
+        subparser = from_name.add_parser(
+            command.name,
             prog=full,
-            help=each.what,
-            description=_sentence(each.what),
-            parents=[where, *(parent() for parent in each.parents)],
+            help=command.what,
+            description=_sentence(command.what),
+            parents=[place_options, *(parent() for parent in command.parents)],
         )
-        made.set_defaults(run=each.run or _HELP, parser=made)
-        made.command = full.removeprefix(f"{parser.program} ")
-        made.program = parser.program
-        if each.commands:
-            _add(made, each.commands, where, f"{each.name}_command", full)
+        subparser.set_defaults(run=command.run or _HELP, parser=subparser)
+        subparser.command = full.removeprefix(f"{parser.program} ")
+        subparser.program = parser.program
+        if command.commands:
+            _add(subparser, command.commands, place_options, f"{command.name}_command", full)
         else:
-            each.arguments(made)
+            command.arguments(subparser)
 
 
 _HELP = "help:run_help"

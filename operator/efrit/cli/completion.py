@@ -29,16 +29,16 @@ _FILES, _NO_FILES = ":0", ":4"
 _WHERE = ("backend", "config", "kubeconfig", "context", "namespace")
 
 
-def run_completion(given: Namespace) -> Exit:
+def run_completion(args: Namespace) -> Exit:
     """Run `efrit completion`."""
-    print({"bash": bash, "zsh": zsh, "fish": fish}[given.shell]())
+    print({"bash": bash, "zsh": zsh, "fish": fish}[args.shell]())
     return Exit.DONE
 
 
 def run_complete(program: str, words: Sequence[str]) -> Exit:
     """Run `efrit __complete`: print the completions of the last of `words`."""
     line = Line.read(program, list(words) or [""])
-    candidates = [each for each in line.candidates() if each[0].startswith(line.prefix)][:_MOST]
+    candidates = [candidate for candidate in line.candidates() if candidate[0].startswith(line.prefix)][:_MOST]
     for value, description in candidates:
         print(line.before + value + (f"\t{description}" if description else ""))
     print(_FILES if line.wants_files() else _NO_FILES)
@@ -59,26 +59,31 @@ class Line:
     #: The option whose value the last word is, or the positional argument it belongs to.
     action: argparse.Action | None = None
     taken: list[str] = field(default_factory=list)
-    given: Namespace = field(default_factory=Namespace)
+    args: Namespace = field(default_factory=Namespace)
     only_arguments: bool = False
 
     @classmethod
     def read(cls, program: str, words: list[str]) -> Line:
         """Return what `words` amount to; the last one is being typed."""
-        made = cls(build(program), "")
+        completion = cls(build(program), "")
         joined, split = _joined(words)
         for word in joined[:-1]:
-            made._take(word)
-        made.prefix = joined[-1]
-        if made.action is None and made.prefix.startswith("--") and "=" in made.prefix and not made.only_arguments:
-            option, _, value = made.prefix.partition("=")
-            made.action, made.prefix = made._option(option), value
+            completion._take(word)
+        completion.prefix = joined[-1]
+        if (
+            completion.action is None
+            and completion.prefix.startswith("--")
+            and "=" in completion.prefix
+            and not completion.only_arguments
+        ):
+            option, _, value = completion.prefix.partition("=")
+            completion.action, completion.prefix = completion._option(option), value
             # bash completes what is behind the sign alone.
-            made.before = "" if split else f"{option}="
-        return made
+            completion.before = "" if split else f"{option}="
+        return completion
 
     def _option(self, word: str) -> argparse.Action | None:
-        return next((each for each in self.parser._actions if word in each.option_strings), None)
+        return next((action for action in self.parser._actions if word in action.option_strings), None)
 
     def _take(self, word: str) -> None:
         if self.action is not None:
@@ -101,19 +106,19 @@ class Line:
 
     def _note(self, action: argparse.Action, value: str) -> None:
         if action.dest in _WHERE or action.dest == "instance":
-            setattr(self.given, action.dest, value)
+            setattr(self.args, action.dest, value)
 
     def _below(self) -> dict[str, Parser] | None:
-        found = [each for each in self.parser._actions if isinstance(each, argparse._SubParsersAction)]
-        return found[0].choices if found else None
+        subcommands = [action for action in self.parser._actions if isinstance(action, argparse._SubParsersAction)]
+        return subcommands[0].choices if subcommands else None
 
     def _target(self) -> argparse.Action | None:
         if self.action is not None:
             return self.action
         positional = [
-            each
-            for each in self.parser._actions
-            if not each.option_strings and not isinstance(each, argparse._SubParsersAction)
+            action
+            for action in self.parser._actions
+            if not action.option_strings and not isinstance(action, argparse._SubParsersAction)
         ]
         if not positional or (positional[0].nargs is None and self.taken):
             return None
@@ -134,30 +139,32 @@ class Line:
         if target is None or self.wants_files():
             return ()
         if target.choices:
-            return [(str(each), "") for each in target.choices]
+            return [(str(choice), "") for choice in target.choices]
         if self.command == ("help",):
             return _words_of_help(self.taken)
         if target.metavar == "SHELL":
             return ()
         kind = _kind(self.command, target)
-        return [] if kind is None else [(name, "") for name in _known(kind, self.given) if name not in self.taken]
+        return [] if kind is None else [(name, "") for name in _known(kind, self.args) if name not in self.taken]
 
 
 def _joined(words: list[str]) -> tuple[list[str], bool]:
     """Join `--option`, `=`, `value`, as bash splits words; also return whether the last word is such a one."""
-    made: list[str] = []
+    joined: list[str] = []
     split = False
     for index, word in enumerate(words):
         split = False
-        if word == "=" and made and made[-1].startswith("--"):
-            made[-1] += "="
+        if word == "=" and joined and joined[-1].startswith("--"):
+            joined[-1] += "="
             split = True
-        elif index and words[index - 1] == "=" and made and made[-1].startswith("--") and made[-1].endswith("="):
-            made[-1] += word
+        elif (
+            index and words[index - 1] == "=" and joined and joined[-1].startswith("--") and joined[-1].endswith("=")
+        ):
+            joined[-1] += word
             split = True
         else:
-            made.append(word)
-    return made, split
+            joined.append(word)
+    return joined, split
 
 
 def _options(parser: Parser) -> list[tuple[str, str]]:
@@ -170,15 +177,15 @@ def _options(parser: Parser) -> list[tuple[str, str]]:
 
 
 def _commands(parser: Parser) -> list[tuple[str, str]]:
-    (found,) = [each for each in parser._actions if isinstance(each, argparse._SubParsersAction)]
-    return [(each.dest, each.help or "") for each in found._choices_actions]
+    (subcommands,) = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    return [(choice.dest, choice.help or "") for choice in subcommands._choices_actions]
 
 
 def _words_of_help(taken: list[str]) -> list[tuple[str, str]]:
-    here: Sequence[Command] = COMMANDS
+    commands: Sequence[Command] = COMMANDS
     for word in taken:
-        here = next((each.commands for each in here if each.name == word), ())
-    return [(each.name, each.what) for each in here]
+        commands = next((command.commands for command in commands if command.name == word), ())
+    return [(command.name, command.what) for command in commands]
 
 
 _OF_INSTANCES = {"start", "stop", "restart", "rm", "attach", "stats", "instances"}
@@ -203,17 +210,17 @@ def _kind(command: tuple[str, ...], action: argparse.Action) -> str | None:
     return "requests" if command and command[0] in _OF_REQUESTS else None
 
 
-def _known(kind: str, given: Namespace) -> list[str]:
+def _known(kind: str, args: Namespace) -> list[str]:
     """Return the names there are; none where they cannot be had, for nobody wants to read why at a prompt."""
     try:
         seconds = float(os.environ.get(SECONDS_VARIABLE) or SECONDS)
-        return asyncio.run(asyncio.wait_for(_ask(kind, given), seconds))
+        return asyncio.run(asyncio.wait_for(_ask(kind, args), seconds))
     except Exception:  # noqa: BLE001 - completion offers what it can
         return []
 
 
-async def _ask(kind: str, given: Namespace) -> list[str]:
-    place = place_of(given)
+async def _ask(kind: str, args: Namespace) -> list[str]:
+    place = place_of(args)
     if kind in ("contexts", "namespaces"):
         from efrit.client.cluster.names import contexts, namespaces
 
@@ -222,22 +229,22 @@ async def _ask(kind: str, given: Namespace) -> list[str]:
         return []
     backend = await open_backend(place)
     try:
-        return await _names(kind, given, backend)
+        return await _names(kind, args, backend)
     finally:
         await backend.close(handed_over=False)
 
 
-async def _names(kind: str, given: Namespace, backend: Backend) -> list[str]:
+async def _names(kind: str, args: Namespace, backend: Backend) -> list[str]:
     if kind == "plans":
-        return [each.name for each in await backend.planning().plans()]
+        return [plan.name for plan in await backend.planning().plans()]
     if kind in ("instances", "labels"):
         instances = await backend.instances()
-        labels = {f"{key}={value}" for each in instances for key, value in each.labels.items()}
-        return [each.id for each in instances] if kind == "instances" else sorted(labels)
-    requests = await backend.requests(getattr(given, "instance", None), limit=_MOST)
+        labels = {f"{key}={value}" for instance in instances for key, value in instance.labels.items()}
+        return [instance.id for instance in instances] if kind == "instances" else sorted(labels)
+    requests = await backend.requests(getattr(args, "instance", None), limit=_MOST)
     if kind == "requests":
-        return [each.handle.id for each in reversed(requests)]
-    return list(dict.fromkeys(each.session.id for each in reversed(requests) if each.session and each.session.id))
+        return [state.handle.id for state in reversed(requests)]
+    return list(dict.fromkeys(state.session.id for state in reversed(requests) if state.session and state.session.id))
 
 
 def bash() -> str:

@@ -12,23 +12,23 @@ from efrit.cli.output import write
 from efrit.client.interface import Backend
 
 
-async def run_doctor(backend: Backend, given: Namespace) -> Exit:
+async def run_doctor(backend: Backend, args: Namespace) -> Exit:
     """Run `efrit doctor`."""
     findings = list(await backend.examine())
-    if given.output:
-        write(given.output, findings)
+    if args.output:
+        write(args.output, findings)
     else:
         colored = wanted(sys.stdout)
         print(f"{backend.kind}: {backend.place}")
-        for each in findings:
-            word = painted_cell("ok " if each.ok else "BAD") if colored else "ok " if each.ok else "BAD"
-            print(f"{word}  {each.subject}: {each.detail}")
-            if each.remedy and not each.ok:
-                print(f"     -> {given.invocation.in_text(each.remedy)}")
-    return Exit.DONE if all(each.ok for each in findings) else Exit.FAILED
+        for finding in findings:
+            word = painted_cell("ok " if finding.ok else "BAD") if colored else "ok " if finding.ok else "BAD"
+            print(f"{word}  {finding.subject}: {finding.detail}")
+            if finding.remedy and not finding.ok:
+                print(f"     -> {args.invocation.in_text(finding.remedy)}")
+    return Exit.DONE if all(finding.ok for finding in findings) else Exit.FAILED
 
 
-def run_version(given: Namespace) -> Exit:
+def run_version(args: Namespace) -> Exit:
     """Run `efrit version`."""
-    print(f"{given.parser.program} {__version__}")
+    print(f"{args.parser.program} {__version__}")
     return Exit.DONE

@@ -90,4 +90,4 @@ def exit_of_error(error: ClientError) -> Exit:
 
 def worst(exits: list[Exit]) -> Exit:
     """Return the exit code after several objects: the first that is not DONE."""
-    return next((each for each in exits if each is not Exit.DONE), Exit.DONE)
+    return next((code for code in exits if code is not Exit.DONE), Exit.DONE)

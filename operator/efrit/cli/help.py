@@ -7,15 +7,15 @@ from argparse import Namespace
 from efrit.cli.exit_codes import Exit
 
 
-def run_help(given: Namespace) -> Exit:
+def run_help(args: Namespace) -> Exit:
     """Run `efrit` or `efrit plan` without a command: print what `--help` prints."""
     # The parser that was used may know a single command.
-    return _print(given.parser.program, given.parser.command.split())
+    return _print(args.parser.program, args.parser.command.split())
 
 
-def run_words(given: Namespace) -> Exit:
+def run_words(args: Namespace) -> Exit:
     """Run `efrit help`."""
-    return _print(given.parser.program, given.words)
+    return _print(args.parser.program, args.words)
 
 
 def _print(program: str, words: list[str]) -> Exit:

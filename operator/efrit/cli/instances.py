@@ -15,19 +15,19 @@ from efrit.client.errors import NotReady
 from efrit.client.interface import Backend, Instance, Removed, Setup, Started, Stopped
 
 
-async def run_instances(backend: Backend, given: Namespace) -> Exit:
+async def run_instances(backend: Backend, args: Namespace) -> Exit:
     """Run `efrit instances`."""
-    found = [await backend.instance(name) for name in given.name] if given.name else await backend.instances()
-    if given.output:
-        write(given.output, found[0] if len(given.name) == 1 else list(found))
-    elif found:
-        print(instances_table(found, colored=wanted(sys.stdout)))
+    instances = [await backend.instance(name) for name in args.name] if args.name else await backend.instances()
+    if args.output:
+        write(args.output, instances[0] if len(args.name) == 1 else list(instances))
+    elif instances:
+        print(instances_table(instances, colored=wanted(sys.stdout)))
     else:
         print(f"no instances in {backend.place}", file=sys.stderr)
     return Exit.DONE
 
 
-def instances_table(found: Iterable[Instance], *, colored: bool = False) -> str:
+def instances_table(instances: Iterable[Instance], *, colored: bool = False) -> str:
     """Return the instances as a table for people."""
     now = datetime.now(UTC)
     head = ("NAME", "STATUS", "REASON", "PENDING", "PROCESSING", "PROCESSED", "UPTIME", "LAST ACTIVITY", "EMACS")
@@ -35,56 +35,56 @@ def instances_table(found: Iterable[Instance], *, colored: bool = False) -> str:
         head,
         [
             (
-                each.id,
-                each.status,
-                each.reason,
-                each.pending,
-                each.processing,
-                each.processed,
-                ago(each.uptime_seconds),
-                ago((now - each.last_activity).total_seconds()) + " ago" if each.last_activity else None,
-                each.emacs_version,
+                instance.id,
+                instance.status,
+                instance.reason,
+                instance.pending,
+                instance.processing,
+                instance.processed,
+                ago(instance.uptime_seconds),
+                ago((now - instance.last_activity).total_seconds()) + " ago" if instance.last_activity else None,
+                instance.emacs_version,
             )
-            for each in found
+            for instance in instances
         ],
         colored=colored,
     )
 
 
-async def run_start(backend: Backend, given: Namespace) -> Exit:
+async def run_start(backend: Backend, args: Namespace) -> Exit:
     """Run `efrit start`."""
-    setup = Setup(given.queue_dir, given.daemon_name, given.workspace_dir, given.image, given.init)
-    return _tell(given, await backend.start(given.name, setup))
+    setup = Setup(args.queue_dir, args.daemon_name, args.workspace_dir, args.image, args.init)
+    return _tell(args, await backend.start(args.name, setup))
 
 
-async def run_stop(backend: Backend, given: Namespace) -> Exit:
+async def run_stop(backend: Backend, args: Namespace) -> Exit:
     """Run `efrit stop`."""
-    return _tell(given, await backend.stop(given.name, now=given.now))
+    return _tell(args, await backend.stop(args.name, now=args.now))
 
 
-async def run_restart(backend: Backend, given: Namespace) -> Exit:
+async def run_restart(backend: Backend, args: Namespace) -> Exit:
     """Run `efrit restart`."""
-    await backend.stop(given.name)
-    return _tell(given, await backend.start(given.name))
+    await backend.stop(args.name)
+    return _tell(args, await backend.start(args.name))
 
 
-async def run_rm(backend: Backend, given: Namespace) -> Exit:
+async def run_rm(backend: Backend, args: Namespace) -> Exit:
     """Run `efrit rm`."""
-    return _tell(given, await backend.remove(given.name, files=given.files))
+    return _tell(args, await backend.remove(args.name, files=args.files))
 
 
-def _tell(given: Namespace, done: Started | Stopped | Removed) -> Exit:
-    if given.output in ("json", "yaml"):
-        write(given.output, done)
+def _tell(args: Namespace, done: Started | Stopped | Removed) -> Exit:
+    if args.output in ("json", "yaml"):
+        write(args.output, done)
     else:
-        print(given.name if given.output else done.message)
+        print(args.name if args.output else done.message)
     return Exit.DONE
 
 
-async def run_attach(backend: Backend, given: Namespace) -> Exit:
+async def run_attach(backend: Backend, args: Namespace) -> Exit:
     """Run `efrit attach`: replace this process by the one that shows Emacs."""
-    await backend.instance(given.name)
-    command = list(backend.attach_command(given.name))
+    await backend.instance(args.name)
+    command = list(backend.attach_command(args.name))
     await backend.close()
     try:
         os.execvp(command[0], command)  # noqa: S606 - it is to take this terminal over
@@ -92,12 +92,12 @@ async def run_attach(backend: Backend, given: Namespace) -> Exit:
         raise NotReady(f"cannot run {command[0]}: {error.strerror}", f"install {command[0]}") from error
 
 
-async def run_stats(backend: Backend, given: Namespace) -> Exit:
+async def run_stats(backend: Backend, args: Namespace) -> Exit:
     """Run `efrit stats`."""
-    names = given.name or [each.id for each in await backend.instances()]
-    found = [await backend.stats(name) for name in names]
-    if given.output:
-        write(given.output, found[0] if len(given.name) == 1 else found)
+    names = args.name or [instance.id for instance in await backend.instances()]
+    figures = [await backend.stats(name) for name in names]
+    if args.output:
+        write(args.output, figures[0] if len(args.name) == 1 else figures)
         return Exit.DONE
     head = ("NAME", "PENDING", "PROCESSING", "PROCESSED", "SUCCEEDED", "FAILED", "INTERRUPTED", "AVERAGE", "UPTIME")
     print(
@@ -105,17 +105,17 @@ async def run_stats(backend: Backend, given: Namespace) -> Exit:
             head,
             [
                 (
-                    each.instance,
-                    each.pending,
-                    each.processing,
-                    each.processed,
-                    each.succeeded,
-                    each.failed,
-                    each.interrupted,
-                    lasted(each.average_processing_seconds),
-                    ago(each.uptime_seconds),
+                    stats.instance,
+                    stats.pending,
+                    stats.processing,
+                    stats.processed,
+                    stats.succeeded,
+                    stats.failed,
+                    stats.interrupted,
+                    lasted(stats.average_processing_seconds),
+                    ago(stats.uptime_seconds),
                 )
-                for each in found
+                for stats in figures
             ],
         )
     )

@@ -51,15 +51,15 @@ async def pressed_keys(stream: TextIO) -> AsyncIterator[asyncio.Queue[str]]:
 
 def split(text: str) -> list[str]:
     """Return the keys in what a terminal sent at once; sequences of unknown keys are left out."""
-    found = []
+    keys = []
     while text:
-        name = next((each for each in _NAMES if text.startswith(each)), None)
+        name = next((name for name in _NAMES if text.startswith(name)), None)
         if name is not None:
-            found.append(_NAMES[name])
+            keys.append(_NAMES[name])
             text = text[len(name) :]
         elif text[0] == "\x1b":
             break
         else:
-            found.append(text[0])
+            keys.append(text[0])
             text = text[1:]
-    return found
+    return keys

@@ -37,8 +37,8 @@ def part(**more: Any) -> Parser:
 
 def where() -> Parser:
     """Return the options every command takes: where to work."""
-    made = part(argument_default=argparse.SUPPRESS)
-    group = made.add_argument_group("where to work")
+    parser = part(argument_default=argparse.SUPPRESS)
+    group = parser.add_argument_group("where to work")
     group.add_argument(
         "--backend",
         choices=("local", "cluster"),
@@ -52,20 +52,20 @@ def where() -> Parser:
     group.add_argument("--kubeconfig", metavar="FILE", help="as for kubectl (default: $KUBECONFIG or ~/.kube/config)")
     group.add_argument("--context", metavar="NAME", help="as for kubectl (default: the current context)")
     group.add_argument("-n", "--namespace", metavar="NAME", help="as for kubectl (default: the context's namespace)")
-    return made
+    return parser
 
 
 def output() -> Parser:
     """Return `-o`."""
-    made = part()
-    made.add_argument("-o", "--output", choices=OUTPUTS, help="print for programs (default: text for people)")
-    return made
+    parser = part()
+    parser.add_argument("-o", "--output", choices=OUTPUTS, help="print for programs (default: text for people)")
+    return parser
 
 
 def work() -> Parser:
     """Return the options of a request."""
-    made = part()
-    group = made.add_argument_group("the work")
+    parser = part()
+    group = parser.add_argument_group("the work")
     group.add_argument(
         "-i", "--instance", metavar="NAME", help="instance that does it; * is the least loaded one (default: default)"
     )
@@ -96,62 +96,62 @@ def work() -> Parser:
     group.add_argument("--return-context", action="store_true", help="also return buffers, point, mode, directory")
     group.add_argument("--key", metavar="TEXT", help="the same key is the same request, however often it is sent")
     group.add_argument("--retry", action="store_true", help="run it again if its Emacs dies; only where that is safe")
-    return made
+    return parser
 
 
 def session() -> Parser:
     """Return the options of a chat or command that goes on."""
-    made = part()
-    made.add_argument("-s", "--session", metavar="ID", help="continue this session (default: a new one)")
-    made.add_argument("--no-input", action="store_true", help="never ask; a question ends with exit code 4")
-    return made
+    parser = part()
+    parser.add_argument("-s", "--session", metavar="ID", help="continue this session (default: a new one)")
+    parser.add_argument("--no-input", action="store_true", help="never ask; a question ends with exit code 4")
+    return parser
 
 
 def budget() -> Parser:
     """Return the bounds of a command."""
-    made = part()
-    group = made.add_argument_group("how far it may go")
+    parser = part()
+    group = parser.add_argument_group("how far it may go")
     of_instance = "(default: the instance's limit)"
     group.add_argument("--max-tool-calls", type=_count, metavar="N", help=f"tool calls {of_instance}")
     group.add_argument("--max-iterations", type=_count, metavar="N", help="turns of the model (default: no limit)")
     group.add_argument("--max-tokens", type=_count, metavar="N", help="tokens in and out (default: no limit)")
-    return made
+    return parser
 
 
 def display() -> Parser:
     """Return how an end is shown."""
-    made = part()
-    made.add_argument("-q", "--quiet", action="store_true", help="show no progress, print the result only")
-    _raw(made)
-    return made
+    parser = part()
+    parser.add_argument("-q", "--quiet", action="store_true", help="show no progress, print the result only")
+    _raw(parser)
+    return parser
 
 
-def _raw(made: argparse.ArgumentParser) -> None:
-    made.add_argument("-r", "--raw", action="store_true", help="print a Lisp string without its quotes")
+def _raw(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-r", "--raw", action="store_true", help="print a Lisp string without its quotes")
 
 
-def eval_(made: argparse.ArgumentParser) -> None:
+def eval_(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `eval`."""
-    made.add_argument("form", nargs="*", help="the forms; - (or nothing, in a pipe) reads standard input")
+    parser.add_argument("form", nargs="*", help="the forms; - (or nothing, in a pipe) reads standard input")
 
 
-def text(made: argparse.ArgumentParser) -> None:
+def text(parser: argparse.ArgumentParser) -> None:
     """Add the text of a chat or command."""
-    made.add_argument("text", nargs="*", help="what to say or to do; - reads standard input")
+    parser.add_argument("text", nargs="*", help="what to say or to do; - reads standard input")
 
 
-def submit(made: argparse.ArgumentParser) -> None:
+def submit(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `submit`."""
-    made.add_argument(
+    parser.add_argument(
         "--type", choices=("eval", "command", "chat"), default="eval", help="kind of work (default: eval)"
     )
-    text(made)
+    text(parser)
 
 
-def wait(made: argparse.ArgumentParser) -> None:
+def wait(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `wait`."""
-    names(made)
-    made.add_argument(
+    names(parser)
+    parser.add_argument(
         "--for",
         type=_seconds,
         dest="at_most",
@@ -160,23 +160,23 @@ def wait(made: argparse.ArgumentParser) -> None:
     )
 
 
-def logs(made: argparse.ArgumentParser) -> None:
+def logs(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `logs`."""
-    name(made)
-    made.add_argument("-f", "--follow", action="store_true", help="go on until it is over")
+    name(parser)
+    parser.add_argument("-f", "--follow", action="store_true", help="go on until it is over")
 
 
-def result(made: argparse.ArgumentParser) -> None:
+def result(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `result`."""
-    name(made)
-    _raw(made)
+    name(parser)
+    _raw(parser)
 
 
-def requests(made: argparse.ArgumentParser) -> None:
+def requests(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `requests`."""
-    made.add_argument("name", nargs="*", help="names of requests (default: list them, newest first)")
-    made.add_argument("-i", "--instance", metavar="NAME", help="those of this instance (default: of all)")
-    made.add_argument(
+    parser.add_argument("name", nargs="*", help="names of requests (default: list them, newest first)")
+    parser.add_argument("-i", "--instance", metavar="NAME", help="those of this instance (default: of all)")
+    parser.add_argument(
         "-L",
         "--limit",
         type=_count_or_all,
@@ -185,48 +185,48 @@ def requests(made: argparse.ArgumentParser) -> None:
     )
 
 
-def some_instances(made: argparse.ArgumentParser) -> None:
+def some_instances(parser: argparse.ArgumentParser) -> None:
     """Add names of instances."""
-    made.add_argument("name", nargs="*", help="names of instances (default: all)")
+    parser.add_argument("name", nargs="*", help="names of instances (default: all)")
 
 
-def start(made: argparse.ArgumentParser) -> None:
+def start(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `start`."""
-    instance(made)
-    made.add_argument(
+    instance(parser)
+    parser.add_argument(
         "--queue-dir",
         metavar="DIR",
         help="directory of its queue, on this machine (default: ~/.local/state/efrit/instances/NAME/queue)",
     )
-    made.add_argument("--daemon-name", metavar="NAME", help="name of its Emacs daemon (default: made from NAME)")
-    made.add_argument(
+    parser.add_argument("--daemon-name", metavar="NAME", help="name of its Emacs daemon (default: made from NAME)")
+    parser.add_argument(
         "--workspace-dir",
         metavar="DIR",
         help="directory of its large results, on this machine (default: "
         "~/.local/share/efrit/instances/NAME/workspace)",
     )
-    made.add_argument(
+    parser.add_argument(
         "--init",
         action=argparse.BooleanOptionalAction,
         help="load your init file and packages, on this machine; kept in the configuration (default: as configured; "
         "a new instance loads none)",
     )
-    made.add_argument("--image", metavar="IMAGE", help="image of its Emacs (cluster; default: the chart's)")
+    parser.add_argument("--image", metavar="IMAGE", help="image of its Emacs (cluster; default: the chart's)")
 
 
-def stop(made: argparse.ArgumentParser) -> None:
+def stop(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `stop`."""
-    instance(made)
-    made.add_argument(
+    instance(parser)
+    parser.add_argument(
         "--now",
         action="store_true",
         help="cancel what runs, instead of letting it end (on this machine it may take 30s)",
     )
 
 
-def top(made: argparse.ArgumentParser) -> None:
+def top(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `top`."""
-    made.add_argument(
+    parser.add_argument(
         "-d",
         "--delay",
         type=_seconds,
@@ -234,33 +234,33 @@ def top(made: argparse.ArgumentParser) -> None:
         metavar="DURATION",
         help="time between two updates (default: 1s)",
     )
-    made.add_argument("--once", action="store_true", help="print the state once and exit")
+    parser.add_argument("--once", action="store_true", help="print the state once and exit")
 
 
-def shell(made: argparse.ArgumentParser) -> None:
+def shell(parser: argparse.ArgumentParser) -> None:
     """Add the shell of `completion`."""
-    made.add_argument("shell", choices=SHELLS, metavar="SHELL", help=f"which shell: {', '.join(SHELLS)}")
+    parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help=f"which shell: {', '.join(SHELLS)}")
 
 
-def help_(made: argparse.ArgumentParser) -> None:
+def help_(parser: argparse.ArgumentParser) -> None:
     """Add the words of `help`."""
-    made.add_argument("words", nargs="*", metavar="COMMAND", help="which command (default: all of them)")
+    parser.add_argument("words", nargs="*", metavar="COMMAND", help="which command (default: all of them)")
 
 
-def plan_run(made: argparse.ArgumentParser) -> None:
+def plan_run(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `plan run`."""
-    made.add_argument("intent", nargs="*", help="what is to be reached, in your own words; - reads standard input")
-    what = made.add_argument_group("the plan")
-    _several(what, "--criterion", "TEXT", "how one sees that it is reached")
-    _several(what, "--constraint", "TEXT", "what must hold on the way")
-    what.add_argument("-f", "--file", metavar="FILE", help="an EfritPlan or its spec as YAML; options go over it")
-    what.add_argument(
+    parser.add_argument("intent", nargs="*", help="what is to be reached, in your own words; - reads standard input")
+    group = parser.add_argument_group("the plan")
+    _several(group, "--criterion", "TEXT", "how one sees that it is reached")
+    _several(group, "--constraint", "TEXT", "what must hold on the way")
+    group.add_argument("-f", "--file", metavar="FILE", help="an EfritPlan or its spec as YAML; options go over it")
+    group.add_argument(
         "--name",
         metavar="NAME",
         help="its name; the same name with the same plan is the same plan (default: made up)",
     )
-    what.add_argument("--key", metavar="TEXT", help="the same key is the same plan, however often it is sent")
-    place = made.add_argument_group("where it works")
+    group.add_argument("--key", metavar="TEXT", help="the same key is the same plan, however often it is sent")
+    place = parser.add_argument_group("where it works")
     place.add_argument(
         "-i",
         "--instance",
@@ -272,14 +272,14 @@ def plan_run(made: argparse.ArgumentParser) -> None:
     place.add_argument("--branch", metavar="NAME", help="branch to begin from (default: the repository's)")
     place.add_argument("--revision", metavar="NAME", help="commit or tag to begin from (default: the branch's last)")
     place.add_argument("--git-secret", metavar="NAME", help="a Secret for the repository, which the instance mounts")
-    facts = made.add_argument_group("facts after each task, from shell commands")
+    facts = parser.add_argument_group("facts after each task, from shell commands")
     _several(facts, "--build", "COMMAND", "does it build, do its tests pass?")
     _several(facts, "--integration", "COMMAND", "does it fit what is around it?")
     _several(facts, "--quality", "COMMAND", "is it well made?")
     facts.add_argument(
         "--assess-timeout", type=_seconds, metavar="DURATION", help="how long one of them may run (default: 5m)"
     )
-    bounds = made.add_argument_group("how far it may go")
+    bounds = parser.add_argument_group("how far it may go")
     bounds.add_argument("--max-steps", type=_count, metavar="N", help="visits of tasks (default: 200)")
     bounds.add_argument("--max-tokens", type=_count, metavar="N", help="tokens in and out (default: no limit)")
     bounds.add_argument(
@@ -291,59 +291,59 @@ def plan_run(made: argparse.ArgumentParser) -> None:
         metavar="DURATION",
         help="how long the work on one task may take (default: the instance's limit for commands)",
     )
-    made.add_argument("-d", "--detach", action="store_true", help="do not watch it: print its name and exit")
+    parser.add_argument("-d", "--detach", action="store_true", help="do not watch it: print its name and exit")
 
 
-def _several(group: argparse._ArgumentGroup, option: str, metavar: str, what: str) -> None:
-    group.add_argument(option, action="append", default=[], metavar=metavar, help=f"{what} (may be repeated)")
+def _several(group: argparse._ArgumentGroup, option: str, metavar: str, help_text: str) -> None:
+    group.add_argument(option, action="append", default=[], metavar=metavar, help=f"{help_text} (may be repeated)")
 
 
-def plan(made: argparse.ArgumentParser) -> None:
+def plan(parser: argparse.ArgumentParser) -> None:
     """Add the name of a plan."""
-    made.add_argument("name", help="name of the plan")
+    parser.add_argument("name", help="name of the plan")
 
 
-def some_plans(made: argparse.ArgumentParser) -> None:
+def some_plans(parser: argparse.ArgumentParser) -> None:
     """Add names of plans."""
-    made.add_argument("name", nargs="+", help="names of plans")
+    parser.add_argument("name", nargs="+", help="names of plans")
 
 
-def plan_amend(made: argparse.ArgumentParser) -> None:
+def plan_amend(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `plan amend`."""
-    plan(made)
-    made.add_argument("text", nargs="+", help="what was forgotten; - reads standard input")
+    plan(parser)
+    parser.add_argument("text", nargs="+", help="what was forgotten; - reads standard input")
 
 
-def plan_log(made: argparse.ArgumentParser) -> None:
+def plan_log(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `plan log`."""
-    plan(made)
-    made.add_argument("--last", type=_count, metavar="N", help="only the last N commits (default: all)")
+    plan(parser)
+    parser.add_argument("--last", type=_count, metavar="N", help="only the last N commits (default: all)")
 
 
-def plan_report(made: argparse.ArgumentParser) -> None:
+def plan_report(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `plan report`."""
-    plan(made)
-    kinds = made.add_mutually_exclusive_group()
+    plan(parser)
+    kinds = parser.add_mutually_exclusive_group()
     kinds.add_argument("--html", action="store_true", help="one page with tree, commits, costs and times")
     kinds.add_argument("--svg", action="store_true", help="the tree as a picture")
 
 
-def instance(made: argparse.ArgumentParser) -> None:
+def instance(parser: argparse.ArgumentParser) -> None:
     """Add the name of an instance."""
-    made.add_argument("name", help="name of the instance")
+    parser.add_argument("name", help="name of the instance")
 
 
-def remove(made: argparse.ArgumentParser) -> None:
+def remove(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rm`."""
-    instance(made)
-    made.add_argument("--files", action="store_true", help="delete its workspace as well (this machine)")
+    instance(parser)
+    parser.add_argument("--files", action="store_true", help="delete its workspace as well (this machine)")
 
 
-def name(made: argparse.ArgumentParser) -> None:
+def name(parser: argparse.ArgumentParser) -> None:
     """Add the name of a request."""
-    made.add_argument("name", help="name of the request")
+    parser.add_argument("name", help="name of the request")
 
 
-def names(made: argparse.ArgumentParser) -> None:
+def names(parser: argparse.ArgumentParser) -> None:
     """Add names of requests."""
-    made.add_argument("name", nargs="+", help="names of requests")
+    parser.add_argument("name", nargs="+", help="names of requests")

@@ -17,20 +17,20 @@ from efrit.client.printed import unquoted as unquoted
 def plain(value: Any) -> Any:
     """Return `value` in JSON types: structures as objects, times as RFC 3339."""
     if isinstance(value, Struct):
-        found = {name: plain(getattr(value, name)) for name in value.__struct_fields__}
+        items = {name: plain(getattr(value, name)) for name in value.__struct_fields__}
         # Keys of a later version's answer, which the wire carries along.
-        found |= found.pop("extra", {})
+        items |= items.pop("extra", {})
         # A request's handle is its name.
-        handle = found.pop("handle", None)
-        return {"name": handle["id"], "instance": handle["instance"], **found} if handle else found
+        handle = items.pop("handle", None)
+        return {"name": handle["id"], "instance": handle["instance"], **items} if handle else items
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     if isinstance(value, dict):
-        return {str(key): plain(each) for key, each in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(each) for each in value]
+        return [plain(item) for item in value]
     return value
 
 
@@ -50,8 +50,8 @@ def name_of(value: Any) -> str:
 def write(kind: str, value: Any) -> None:
     """Print `value`, or each item of a list, in the format of -o."""
     if kind == "name":
-        for each in value if isinstance(value, list | tuple) else [value]:
-            print(name_of(each))
+        for item in value if isinstance(value, list | tuple) else [value]:
+            print(name_of(item))
     elif kind == "json":
         # What the locale cannot show must stay JSON.
         unicode = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
@@ -72,7 +72,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]], *, colored: boo
     from efrit.cli.color import painted_cell
     from efrit.cli.terminal_text import columns
 
-    cells = [list(head), *([_cell(each) for each in row] for row in rows)]
+    cells = [list(head), *([_cell(value) for value in row] for row in rows)]
     widths = [max(columns(row[column]) for row in cells) for column in range(len(head))]
     lines = []
     for number, row in enumerate(cells):

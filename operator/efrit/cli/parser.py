@@ -60,35 +60,35 @@ class Parser(argparse.ArgumentParser):
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse as argparse does, but suggest the option that an unknown one was probably meant to be."""
-        given, left = self.parse_known_args(args, namespace)
+        parsed, left = self.parse_known_args(args, namespace)
         if left:
             reported = next((word for word in left if word.startswith("-")), left[0])
-            parser = getattr(given, "parser", self)
+            parser = getattr(parsed, "parser", self)
             parser.error(_unexpected(reported, parser))
-        return given
+        return parsed
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is None or value in action.choices:
             return
-        known = [str(each) for each in action.choices]
+        choices = [str(choice) for choice in action.choices]
         if isinstance(action, argparse._SubParsersAction):
-            self.error(f"unknown command '{value}'{_meant(str(value), known)}")
+            self.error(f"unknown command '{value}'{_meant(str(value), choices)}")
         option = "/".join(action.option_strings) or action.metavar or action.dest.upper()
-        self.error(f"invalid value '{value}' for {option}: use {', '.join(known)}{_meant(str(value), known)}")
+        self.error(f"invalid value '{value}' for {option}: use {', '.join(choices)}{_meant(str(value), choices)}")
 
 
 def _unexpected(word: str, parser: argparse.ArgumentParser) -> str:
     if not word.startswith("-"):
         return f"unexpected argument '{word}'"
     name = word.partition("=")[0]
-    known = [text for action in parser._actions for text in action.option_strings if text.startswith("--")]
-    return f"unknown option '{name}'{_meant(name, known)}"
+    spellings = [text for action in parser._actions for text in action.option_strings if text.startswith("--")]
+    return f"unknown option '{name}'{_meant(name, spellings)}"
 
 
-def _meant(word: str, known: Iterable[str]) -> str:
+def _meant(word: str, spellings: Iterable[str]) -> str:
     import difflib
 
-    close = difflib.get_close_matches(word, list(known), 1, 0.6)
+    close = difflib.get_close_matches(word, list(spellings), 1, 0.6)
     return f" (did you mean '{close[0]}'?)" if close else ""
 
 

@@ -18,16 +18,16 @@ _OPTIONS = ("backend", "config", "kubeconfig", "context", "namespace")
 _COMMAND = r"\befrit (?=(?:eval|submit|wait|logs|result|requests|instances|start|stop|restart|doctor)\b)"
 
 
-def place_of(given: Namespace) -> Place:
+def place_of(args: Namespace) -> Place:
     """Return the place that the command line names."""
     place = Place(
-        backend=getattr(given, "backend", None),
-        context=getattr(given, "context", None),
-        namespace=getattr(given, "namespace", None),
+        backend=getattr(args, "backend", None),
+        context=getattr(args, "context", None),
+        namespace=getattr(args, "namespace", None),
     )
-    if path := getattr(given, "config", None):
+    if path := getattr(args, "config", None):
         place = replace(place, config=Path(path).expanduser())
-    if path := getattr(given, "kubeconfig", None):
+    if path := getattr(args, "kubeconfig", None):
         place = replace(place, kubeconfig=Path(path).expanduser())
     return place
 
@@ -39,9 +39,9 @@ class Invocation(Struct, frozen=True):
     options: str = ""
 
     @classmethod
-    def of(cls, program: str, given: Namespace) -> Invocation:
+    def of(cls, program: str, args: Namespace) -> Invocation:
         """Return that of a command line."""
-        named = [(name, getattr(given, name, None)) for name in _OPTIONS]
+        named = [(name, getattr(args, name, None)) for name in _OPTIONS]
         return cls(program, "".join(f" --{name} {_quoted(value)}" for name, value in named if value is not None))
 
     def command(self, *words: str) -> str:
@@ -52,9 +52,9 @@ class Invocation(Struct, frozen=True):
         """Return `text` with every command in it as it has to be typed to reach the same place."""
         return re.sub(_COMMAND, lambda _: f"{self.program}{self.options} ", text)
 
-    def tell_choice(self, given: Namespace, backend: Backend) -> None:
+    def tell_choice(self, args: Namespace, backend: Backend) -> None:
         """Say that a cluster was chosen for no other reason than that the program runs in a pod of it."""
-        named = any(getattr(given, name, None) for name in ("backend", "kubeconfig", "context", "namespace"))
+        named = any(getattr(args, name, None) for name in ("backend", "kubeconfig", "context", "namespace"))
         if backend.kind == "cluster" and not named and not os.environ.get(BACKEND_VARIABLE):
             notice(
                 f"running in a pod, so this works in {backend.place}; "

@@ -50,10 +50,10 @@ def tree_lines(state: PlanState, style: Style, width: int | None = None) -> list
 
 
 def _tree(state: PlanState, style: Style, width: int | None) -> Iterator[tuple[str, str]]:
-    known = {task.id for task in state.tree}
+    ids = {task.id for task in state.tree}
     below: dict[str | None, list[Task]] = {}
     for task in state.tree:
-        parent = task.parent if task.parent in known and task.parent != task.id else None
+        parent = task.parent if task.parent in ids and task.parent != task.id else None
         below.setdefault(parent, []).append(task)
     seen: set[int] = set()
     for top in (*below.get(None, ()), *state.tree):
@@ -65,7 +65,7 @@ def _tree(state: PlanState, style: Style, width: int | None) -> Iterator[tuple[s
                 continue
             seen.add(id(task))
             yield task.id, _task_line(task, state, style, first, width)
-            parts = [each for each in below.get(task.id, ()) if id(each) not in seen]
+            parts = [child for child in below.get(task.id, ()) if id(child) not in seen]
             for number, part in enumerate(reversed(parts)):
                 ends = number == 0
                 todo.append(
@@ -105,19 +105,19 @@ def _notes(task: Task) -> Iterator[str]:
 def header(state: PlanState, style: Style, now: datetime | None = None) -> list[str]:
     """Return the first lines about a plan: state, intent, figures, and the message if there is one."""
     doing = " ".join(part for part in (state.step, state.current_task) if part) if not state.final else ""
-    where = state.instance or (f"pool {state.pool}" if state.pool else "")
-    first = [f"{state.name}: {_phase(state)}", doing, where]
+    place = state.instance or (f"pool {state.pool}" if state.pool else "")
+    first = [f"{state.name}: {_phase(state)}", doing, place]
     if state.final and state.started and state.completed:
         first.append(f"took {ago((state.completed - state.started).total_seconds())}")
     elif state.started and now:
         first.append(f"for {ago((now - state.started).total_seconds())}")
     lines = [style.dot.join(harmless(part) for part in first if part), harmless(state.intent.description)]
     lines.append(style.dot.join(_figures(state)))
-    wanted = "cancel" if state.cancelled else "suspend" if state.suspended else None
+    change = "cancel" if state.cancelled else "suspend" if state.suspended else None
     if state.message and state.reason != "Running":
         lines.append(harmless(state.message))
-    elif wanted is not None and not state.final:
-        lines.append(f"told to {wanted}")
+    elif change is not None and not state.final:
+        lines.append(f"told to {change}")
     return lines
 
 
@@ -146,29 +146,32 @@ def observation_lines(state: PlanState, style: Style, width: int | None = None) 
     dash = " — " if style is UNICODE else " - "
     return [
         cut(
-            harmless(f"{each.perspective}: {each.statement}{f'{dash}{each.evidence}' if each.evidence else ''}"),
+            harmless(f"{one.perspective}: {one.statement}{f'{dash}{one.evidence}' if one.evidence else ''}"),
             width,
             style.more,
         )
-        for each in state.observations
+        for one in state.observations
     ]
 
 
 def commit_lines(state: PlanState, style: Style, width: int | None = None) -> list[str]:
     """Return the last commits, newest first."""
-    return [cut(f"{harmless(each.hash[:10])}  {harmless(each.subject)}", width, style.more) for each in state.commits]
+    return [
+        cut(f"{harmless(commit.hash[:10])}  {harmless(commit.subject)}", width, style.more)
+        for commit in state.commits
+    ]
 
 
 def whole(state: PlanState, style: Style, now: datetime | None = None, width: int | None = None) -> list[str]:
     """Return all that `show` prints about a plan."""
     lines = [cut(line, width, style.more) for line in header(state, style, now)]
     sections = (
-        ("Criteria", [harmless(each) for each in state.intent.acceptance_criteria]),
-        ("Constraints", [harmless(each) for each in state.intent.constraints]),
-        ("Amendments", [harmless(each) for each in state.amendments]),
+        ("Criteria", [harmless(criterion) for criterion in state.intent.acceptance_criteria]),
+        ("Constraints", [harmless(constraint) for constraint in state.intent.constraints]),
+        ("Amendments", [harmless(amendment) for amendment in state.amendments]),
     )
-    for title, found in sections:
-        lines += _section(title, [cut(each, None if width is None else width - 2, style.more) for each in found])
+    for title, entries in sections:
+        lines += _section(title, [cut(entry, None if width is None else width - 2, style.more) for entry in entries])
     lines += ["", *(tree_lines(state, style, width) or ["no tree yet"])]
     inner = None if width is None else width - 2
     lines += _section("Observations", observation_lines(state, style, inner))
@@ -176,8 +179,8 @@ def whole(state: PlanState, style: Style, now: datetime | None = None, width: in
     return lines
 
 
-def _section(title: str, found: Sequence[str]) -> list[str]:
-    return ["", title, *(f"  {each}" for each in found)] if found else []
+def _section(title: str, lines: Sequence[str]) -> list[str]:
+    return ["", title, *(f"  {line}" for line in lines)] if lines else []
 
 
 def screen(state: PlanState, style: Style, now: datetime, size: tuple[int, int]) -> list[str]:
@@ -215,12 +218,12 @@ def changes(before: PlanState | None, after: PlanState) -> list[str]:
     """Return what happened between two states, in lines; without a state before, the present state."""
     lines: list[str] = []
     if before is not None:
-        lines += [f"amended: {harmless(each)}" for each in after.amendments[len(before.amendments) :]]
-        known = {each.hash for each in before.commits}
-        made = [each for each in reversed(after.commits) if each.hash not in known]
-        missed = after.commit_count - before.commit_count - len(made)
+        lines += [f"amended: {harmless(amendment)}" for amendment in after.amendments[len(before.amendments) :]]
+        hashes = {commit.hash for commit in before.commits}
+        commits = [commit for commit in reversed(after.commits) if commit.hash not in hashes]
+        missed = after.commit_count - before.commit_count - len(commits)
         lines += [f"{missed} commits more"] if missed > 0 else []
-        lines += [harmless(f"commit {each.hash[:10]} {each.subject}") for each in made]
+        lines += [harmless(f"commit {commit.hash[:10]} {commit.subject}") for commit in commits]
     done = (after.counts.done, after.counts.failed, after.counts.tasks)
     if after.counts.tasks and (
         before is None or done != (before.counts.done, before.counts.failed, before.counts.tasks)
@@ -228,12 +231,12 @@ def changes(before: PlanState | None, after: PlanState) -> list[str]:
         lines.append(next(_figures(after)))
     doing = (after.step, after.current_task)
     if not after.final and any(doing) and (before is None or doing != (before.step, before.current_task)):
-        task = next((each for each in after.tree if each.id == after.current_task), None)
+        task = next((task for task in after.tree if task.id == after.current_task), None)
         about = f": {task.description}" if task is not None else ""
         lines.append(harmless(" ".join(part for part in doing if part) + about))
     stands = (after.phase, after.reason, after.outcome)
     if before is None or stands != (before.phase, before.reason, before.outcome):
-        said = f": {after.message}" if after.message and after.reason != "Running" else ""
-        line = harmless(f"{_phase(after)}{said}")
+        detail = f": {after.message}" if after.message and after.reason != "Running" else ""
+        line = harmless(f"{_phase(after)}{detail}")
         lines = [*lines, line] if after.final else [line, *lines]
     return lines

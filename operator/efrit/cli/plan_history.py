@@ -14,29 +14,29 @@ from efrit.client.interface import Backend
 from efrit.errors import InvalidPlanRecord
 
 
-async def run_log(backend: Backend, given: Namespace) -> Exit:
+async def run_log(backend: Backend, args: Namespace) -> Exit:
     """Run `efrit plan log`."""
-    history = await backend.planning().plan_history(given.name, given.last)
+    history = await backend.planning().plan_history(args.name, args.last)
     commits = history.get("commits") or []
-    if given.output == "name":
-        print("\n".join(str(each.get("hash")) for each in commits))
-    elif given.output:
-        write(given.output, commits)
+    if args.output == "name":
+        print("\n".join(str(commit.get("hash")) for commit in commits))
+    elif args.output:
+        write(args.output, commits)
     else:
-        for each in commits:
-            parts = (str(each.get("hash"))[:10], str(each.get("time")), str(each.get("subject")))
+        for commit in commits:
+            parts = (str(commit.get("hash"))[:10], str(commit.get("time")), str(commit.get("subject")))
             print(printable("  ".join(map(harmless, parts))))
     return Exit.DONE
 
 
-async def run_report(backend: Backend, given: Namespace) -> Exit:
+async def run_report(backend: Backend, args: Namespace) -> Exit:
     """Run `efrit plan report`."""
     from efrit.plan import report
 
-    history = await backend.planning().plan_history(given.name)
+    history = await backend.planning().plan_history(args.name)
     try:
-        if given.html or given.svg:
-            page = (report.html if given.html else report.svg)(history).encode()
+        if args.html or args.svg:
+            page = (report.html if args.html else report.svg)(history).encode()
             # A page is UTF-8 whatever the locale is.
             sys.stdout.flush()
             sys.stdout.buffer.write(page)
@@ -44,5 +44,5 @@ async def run_report(backend: Backend, given: Namespace) -> Exit:
             for line in report.lines(history):
                 print(printable(without_controls(line)))
     except InvalidPlanRecord as error:
-        raise Refused(f"the history of {given.name} cannot be read: {error.message}") from error
+        raise Refused(f"the history of {args.name} cannot be read: {error.message}") from error
     return Exit.DONE

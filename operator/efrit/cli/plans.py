@@ -22,170 +22,170 @@ from efrit.client.interface import Backend
 from efrit.client.plans import Change, Intent, NewPlan, PlanState
 
 
-async def run_run(backend: Backend, given: Namespace) -> Exit:
+async def run_run(backend: Backend, args: Namespace) -> Exit:
     """Run `efrit plan run`."""
     plans = backend.planning()
-    state = await plans.create_plan(new_plan(given))
-    if not given.detach:
-        if not given.output:
+    state = await plans.create_plan(new_plan(args))
+    if not args.detach:
+        if not args.output:
             print(f"efrit: {state.name} is at work for {state.instance or state.pool}", file=sys.stderr)
-        return await _watched(backend, state.name, given)
-    if given.output:
-        write(given.output, state)
+        return await _watched(backend, state.name, args)
+    if args.output:
+        write(args.output, state)
     else:
         print(state.name)
     return Exit.DONE
 
 
-async def run_watch(backend: Backend, given: Namespace) -> Exit:
+async def run_watch(backend: Backend, args: Namespace) -> Exit:
     """Run `efrit plan watch`."""
-    return await _watched(backend, given.name, given)
+    return await _watched(backend, args.name, args)
 
 
-async def _watched(backend: Backend, name: str, given: Namespace) -> Exit:
+async def _watched(backend: Backend, name: str, args: Namespace) -> Exit:
     try:
-        state = await watch(backend.planning(), name, shown=not given.output)
+        state = await watch(backend.planning(), name, shown=not args.output)
     except Left:
-        again = given.invocation.command("plan", "watch", name)
+        again = args.invocation.command("plan", "watch", name)
         print(f"\nefrit: {name} goes on; come back with `{again}`", file=sys.stderr)
         return Exit.LEFT
-    if given.output:
-        write(given.output, state)
+    if args.output:
+        write(args.output, state)
     return exit_of_plan(state)
 
 
-async def run_list(backend: Backend, given: Namespace) -> Exit:
+async def run_list(backend: Backend, args: Namespace) -> Exit:
     """Run `efrit plan list`."""
-    found = list(await backend.planning().plans())
-    if given.output:
-        write(given.output, found)
-    elif found:
-        print(printable(plans_table(found, datetime.now(UTC), colored=wanted(sys.stdout))))
+    plans = list(await backend.planning().plans())
+    if args.output:
+        write(args.output, plans)
+    elif plans:
+        print(printable(plans_table(plans, datetime.now(UTC), colored=wanted(sys.stdout))))
     else:
         print(f"no plans in {backend.place}", file=sys.stderr)
     return Exit.DONE
 
 
-def plans_table(found: Sequence[PlanState], now: datetime, *, colored: bool = False) -> str:
+def plans_table(plans: Sequence[PlanState], now: datetime, *, colored: bool = False) -> str:
     """Return the plans as a table for people, oldest first."""
     head = ("NAME", "INSTANCE", "PHASE", "REASON", "TASK", "STEP", "DONE", "COMMITS", "AGE", "INTENT")
     return table(
         head,
         [
             (
-                each.name,
-                each.instance or each.pool,
-                each.phase,
-                each.reason,
-                each.current_task,
-                each.step,
-                f"{each.counts.done}/{each.counts.tasks}",
-                each.commit_count,
-                ago((now - each.created).total_seconds() if each.created else None),
-                short(harmless(each.intent.description), 40),
+                plan.name,
+                plan.instance or plan.pool,
+                plan.phase,
+                plan.reason,
+                plan.current_task,
+                plan.step,
+                f"{plan.counts.done}/{plan.counts.tasks}",
+                plan.commit_count,
+                ago((now - plan.created).total_seconds() if plan.created else None),
+                short(harmless(plan.intent.description), 40),
             )
-            for each in found
+            for plan in plans
         ],
         colored=colored,
     )
 
 
-async def run_show(backend: Backend, given: Namespace) -> Exit:
+async def run_show(backend: Backend, args: Namespace) -> Exit:
     """Run `efrit plan show`."""
-    state = await backend.planning().plan(given.name)
-    if given.output:
-        write(given.output, state)
+    state = await backend.planning().plan(args.name)
+    if args.output:
+        write(args.output, state)
     else:
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
         print(printable("\n".join(whole(state, style_of(sys.stdout), datetime.now(UTC), width))))
     return Exit.DONE
 
 
-async def run_amend(backend: Backend, given: Namespace) -> Exit:
+async def run_amend(backend: Backend, args: Namespace) -> Exit:
     """Run `efrit plan amend`."""
-    text = read_text().strip() if given.text == ["-"] else " ".join(given.text)
-    state = await backend.planning().amend_plan(given.name, text)
-    if given.output:
-        write(given.output, state)
+    text = read_text().strip() if args.text == ["-"] else " ".join(args.text)
+    state = await backend.planning().amend_plan(args.name, text)
+    if args.output:
+        write(args.output, state)
     else:
         print(f"{state.name}: its next visit of a task sees this, amendment {len(state.amendments)}")
     return Exit.DONE
 
 
-async def run_suspend(backend: Backend, given: Namespace) -> Exit:
+async def run_suspend(backend: Backend, args: Namespace) -> Exit:
     """Run `efrit plan suspend`."""
-    return await _change(backend, given, Change.SUSPEND, "begins nothing more")
+    return await _change(backend, args, Change.SUSPEND, "begins nothing more")
 
 
-async def run_resume(backend: Backend, given: Namespace) -> Exit:
+async def run_resume(backend: Backend, args: Namespace) -> Exit:
     """Run `efrit plan resume`."""
-    return await _change(backend, given, Change.RESUME, "goes on")
+    return await _change(backend, args, Change.RESUME, "goes on")
 
 
-async def run_cancel(backend: Backend, given: Namespace) -> Exit:
+async def run_cancel(backend: Backend, args: Namespace) -> Exit:
     """Run `efrit plan cancel`."""
-    return await _change(backend, given, Change.CANCEL, "told to end")
+    return await _change(backend, args, Change.CANCEL, "told to end")
 
 
-async def _change(backend: Backend, given: Namespace, change: Change, told: str) -> Exit:
+async def _change(backend: Backend, args: Namespace, change: Change, message: str) -> Exit:
     plans = backend.planning()
-    states = [await plans.change_plan(name, change) for name in given.name]
-    if given.output:
-        write(given.output, states if len(states) > 1 else states[0])
+    states = [await plans.change_plan(name, change) for name in args.name]
+    if args.output:
+        write(args.output, states if len(states) > 1 else states[0])
     else:
         for state in states:
-            print(f"{state.name}: {state.reason if state.final else told}")
+            print(f"{state.name}: {state.reason if state.final else message}")
     return Exit.DONE
 
 
 # What the command line says of a plan to be
 
 
-def new_plan(given: Namespace) -> NewPlan:
+def new_plan(args: Namespace) -> NewPlan:
     """Return the plan that the command line describes. Raises `WrongSettings`."""
-    name = given.name
+    name = args.name
     spec: dict[str, Any] = {}
-    if given.file is not None:
-        if given.file == "-" and given.intent == ["-"]:
+    if args.file is not None:
+        if args.file == "-" and args.intent == ["-"]:
             raise WrongSettings("the plan and its intent cannot both come from standard input", "name a file")
-        named, spec = from_file(given.file)
+        named, spec = from_file(args.file)
         name = name or named
     return NewPlan(
-        intent=_intent(given, spec),
+        intent=_intent(args, spec),
         name=name,
-        key=given.key,
-        instance=given.instance,
-        pool=given.pool,
-        git_url=given.git,
-        git_branch=given.branch,
-        git_revision=given.revision,
-        git_secret=given.git_secret,
-        build=tuple(given.build),
-        integration=tuple(given.integration),
-        quality=tuple(given.quality),
-        assess_timeout=given.assess_timeout,
-        act_timeout=given.act_timeout,
-        max_steps=given.max_steps,
-        max_tokens=given.max_tokens,
-        timeout=given.timeout,
+        key=args.key,
+        instance=args.instance,
+        pool=args.pool,
+        git_url=args.git,
+        git_branch=args.branch,
+        git_revision=args.revision,
+        git_secret=args.git_secret,
+        build=tuple(args.build),
+        integration=tuple(args.integration),
+        quality=tuple(args.quality),
+        assess_timeout=args.assess_timeout,
+        act_timeout=args.act_timeout,
+        max_steps=args.max_steps,
+        max_tokens=args.max_tokens,
+        timeout=args.timeout,
         spec=spec,
     )
 
 
-def _intent(given: Namespace, spec: dict[str, Any]) -> Intent | None:
-    words = given.intent
-    if not words and given.file is None and is_terminal(sys.stdin):
+def _intent(args: Namespace, spec: dict[str, Any]) -> Intent | None:
+    words = args.intent
+    if not words and args.file is None and is_terminal(sys.stdin):
         raise WrongSettings("there is nothing to reach", "say what, give - to read it, or a file with -f")
-    piped = words == ["-"] or (not words and given.file is None)
+    piped = words == ["-"] or (not words and args.file is None)
     text = read_text().strip() if piped else " ".join(words)
-    known = spec.get("intent")
-    known = known if isinstance(known, dict) else {}
-    if not text and not given.criterion and not given.constraint:
+    intent = spec.get("intent")
+    intent = intent if isinstance(intent, dict) else {}
+    if not text and not args.criterion and not args.constraint:
         return None
     return Intent(
-        text or str(known.get("description") or ""),
-        tuple(given.criterion or known.get("acceptanceCriteria") or ()),
-        tuple(given.constraint or known.get("constraints") or ()),
+        text or str(intent.get("description") or ""),
+        tuple(args.criterion or intent.get("acceptanceCriteria") or ()),
+        tuple(args.constraint or intent.get("constraints") or ()),
     )
 
 
@@ -196,15 +196,15 @@ def from_file(path: str) -> tuple[str | None, dict[str, Any]]:
     try:
         text = read_text(path)
         # A spec goes over the wire as JSON: dates and the like, which only YAML has, are not of it.
-        found = json.loads(json.dumps(yaml.safe_load(text)))
+        document = json.loads(json.dumps(yaml.safe_load(text)))
     except (yaml.YAMLError, TypeError, ValueError, RecursionError) as error:
         raise WrongSettings(f"cannot read the plan in {path}: {error}") from error
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise WrongSettings(f"there is no plan in {path}", "it holds an EfritPlan, or the spec of one")
-    if not {"kind", "apiVersion", "metadata"} & set(found):
-        return None, found
-    meta, spec = found.get("metadata") or {}, found.get("spec")
-    if found.get("kind") != "EfritPlan" or not isinstance(spec, dict) or not isinstance(meta, dict):
+    if not {"kind", "apiVersion", "metadata"} & set(document):
+        return None, document
+    meta, spec = document.get("metadata") or {}, document.get("spec")
+    if document.get("kind") != "EfritPlan" or not isinstance(spec, dict) or not isinstance(meta, dict):
         raise WrongSettings(f"what is in {path} is no EfritPlan", "it holds an EfritPlan, or the spec of one")
     if set(meta) - {"name"}:
         raise WrongSettings(

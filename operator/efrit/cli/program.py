@@ -47,16 +47,16 @@ def run(program: str, arguments: list[str], *, heeds_ctrl_c: bool = True) -> int
 
 
 def _guarded(program: str, arguments: list[str]) -> int:
-    invocation, given = Invocation(program), Namespace()
+    invocation, args = Invocation(program), Namespace()
     try:
         streams.check_arguments(arguments)
         if arguments[:1] == ["__complete"]:
             from efrit.cli.completion import run_complete
 
             return run_complete(program, arguments[1:])
-        given = build(program, arguments).parse_args(arguments)
-        invocation = given.invocation = Invocation.of(program, given)
-        return _command(given)
+        args = build(program, arguments).parse_args(arguments)
+        invocation = args.invocation = Invocation.of(program, args)
+        return _command(args)
     except BrokenPipeError:
         raise
     except ClientError as error:
@@ -64,34 +64,34 @@ def _guarded(program: str, arguments: list[str]) -> int:
     except EfritError as error:
         return _failed(f"efrit: {error.message}")
     except KeyboardInterrupt as signalled:
-        if begun := getattr(given, "begun", None):
+        if begun := getattr(args, "begun", None):
             # Between two ways of waiting, neither of which could say it.
             say_it_goes_on(begun, invocation)
         return Exit.TERMINATED if isinstance(signalled, Terminated) else Exit.LEFT
     except OSError as error:
-        where = f"{error.filename}: " if error.filename is not None else ""
-        return _failed(f"efrit: {where}{error.strerror or error}")
+        location = f"{error.filename}: " if error.filename is not None else ""
+        return _failed(f"efrit: {location}{error.strerror or error}")
     except Exception as error:  # noqa: BLE001 - a person is to see one line, and how to see more
         return _internal(error)
 
 
-def _command(given: Namespace) -> int:
-    module, _, function = given.run.partition(":")
+def _command(args: Namespace) -> int:
+    module, _, function = args.run.partition(":")
     run = getattr(importlib.import_module(f"efrit.cli.{module}"), function)
-    found = _at_once(given)
-    return int(_run(run, given) if found is None else found)
+    code = _at_once(args)
+    return int(_run(run, args) if code is None else code)
 
 
-def _at_once(given: Namespace) -> Exit | None:
+def _at_once(args: Namespace) -> Exit | None:
     """Run an eval on this machine without importing an event loop: most evals finish before one is needed."""
-    if given.run == "run:run_eval" and backend_of(place_of(given), os.environ) == "local":
+    if args.run == "run:run_eval" and backend_of(place_of(args), os.environ) == "local":
         from efrit.cli.at_once import run_eval
 
-        return run_eval(place_of(given), given)
+        return run_eval(place_of(args), args)
     return None
 
 
-def _run(run: Any, given: Namespace) -> Exit:
+def _run(run: Any, args: Namespace) -> Exit:
     import asyncio
     import gc
     import logging
@@ -101,25 +101,25 @@ def _run(run: Any, given: Namespace) -> Exit:
 
     if not asyncio.iscoroutinefunction(run):
         # What needs no backend is an ordinary function.
-        return cast("Exit", run(given))
+        return cast("Exit", run(args))
     if not os.environ.get(DEBUG_VARIABLE):
         # What a task leaves behind when it is cut short is of no use to a person.
         logging.getLogger("asyncio").setLevel(logging.CRITICAL + 1)
-    return asyncio.run(_with_backend(run, given))
+    return asyncio.run(_with_backend(run, args))
 
 
-async def _with_backend(run: Any, given: Namespace) -> Exit:
-    backend = await open_backend(place_of(given), lambda text: notice(given.invocation.in_text(text)))
+async def _with_backend(run: Any, args: Namespace) -> Exit:
+    backend = await open_backend(place_of(args), lambda text: notice(args.invocation.in_text(text)))
     try:
-        given.invocation.tell_choice(given, backend)
-        found: Exit = await run(backend, given)
+        args.invocation.tell_choice(args, backend)
+        code: Exit = await run(backend, args)
         # Only what was really handed over may be archived.
         streams.flush()
     except BaseException:
         await backend.close(handed_over=False)
         raise
     await backend.close()
-    return found
+    return code
 
 
 def _say(error: ClientError, invocation: Invocation) -> Exit:

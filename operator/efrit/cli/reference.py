@@ -168,7 +168,7 @@ def _commands(parser: argparse.ArgumentParser, above: str, everywhere: set[str])
         if isinstance(action, argparse._SubParsersAction):
             for name, command in action.choices.items():
                 yield f"### {above} {name}\n\n{command.description}\n"
-                own = [each for each in _options(command) if not everywhere & set(each.option_strings)]
+                own = [option for option in _options(command) if not everywhere & set(option.option_strings)]
                 yield _table(own)
                 yield _examples(command.command)
                 yield from _commands(command, f"{above} {name}", everywhere)
@@ -183,11 +183,11 @@ def _examples(command: str) -> str:
 
 def _options(parser: argparse.ArgumentParser) -> list[argparse.Action]:
     hidden = (argparse._SubParsersAction, argparse._HelpAction, Version)
-    return [each for each in parser._actions if not isinstance(each, hidden)]
+    return [action for action in parser._actions if not isinstance(action, hidden)]
 
 
 def _table(actions: list[argparse.Action]) -> str:
-    rows = "".join(f"| {_spelled(each)} | {_cell(each.help or '')} |\n" for each in actions)
+    rows = "".join(f"| {_spelled(action)} | {_cell(action.help or '')} |\n" for action in actions)
     return f"| argument | meaning |\n|---|---|\n{rows}" if rows else ""
 
 

@@ -18,40 +18,40 @@ from efrit.client.errors import ResultTruncated
 from efrit.client.interface import MOST_LISTED, Backend, Handle, RequestState, RequestType
 
 
-async def run_submit(backend: Backend, given: Namespace) -> Exit:
+async def run_submit(backend: Backend, args: Namespace) -> Exit:
     """Run `efrit submit`."""
-    handle = await backend.submit(work_of(RequestType(given.type), given, given.text))
-    if given.output in ("json", "yaml"):
-        write(given.output, await backend.get(handle))
+    handle = await backend.submit(work_of(RequestType(args.type), args, args.text))
+    if args.output in ("json", "yaml"):
+        write(args.output, await backend.get(handle))
     else:
         print(handle.id)
     return Exit.DONE
 
 
-async def run_wait(backend: Backend, given: Namespace) -> Exit:
+async def run_wait(backend: Backend, args: Namespace) -> Exit:
     """Run `efrit wait`: wait for one request after another until all of them are finished."""
-    limit = None if given.at_most is None else time.monotonic() + given.at_most
-    found: list[RequestState] = []
+    limit = None if args.at_most is None else time.monotonic() + args.at_most
+    states: list[RequestState] = []
     exits: list[Exit] = []
-    for name in given.name:
+    for name in args.name:
         remaining = None if limit is None else max(0.0, limit - time.monotonic())
         try:
-            state = await wait(backend, Handle(name), show_for(given), remaining)
+            state = await wait(backend, Handle(name), show_for(args), remaining)
         except Left as reason:
             return reason.code
         if state is None:
-            open_names = given.name[given.name.index(name) :]
-            again = given.invocation.command("wait", *open_names)
-            print(f"efrit: {name} is not over after {lasted(given.at_most)}; go on with `{again}`", file=sys.stderr)
+            open_names = args.name[args.name.index(name) :]
+            again = args.invocation.command("wait", *open_names)
+            print(f"efrit: {name} is not over after {lasted(args.at_most)}; go on with `{again}`", file=sys.stderr)
             return Exit.NOT_READY
-        if given.output:
+        if args.output:
             state, code = await _completed(backend, state)
-            found.append(state)
+            states.append(state)
             exits.append(code)
         else:
-            exits.append(await tell(backend, state, given))
-    if given.output:
-        write(given.output, found if len(found) > 1 else found[0])
+            exits.append(await tell(backend, state, args))
+    if args.output:
+        write(args.output, states if len(states) > 1 else states[0])
     return worst(exits)
 
 
@@ -62,38 +62,38 @@ async def _completed(backend: Backend, state: RequestState) -> tuple[RequestStat
     return state, exit_of_printed(state, missing)
 
 
-async def run_cancel(backend: Backend, given: Namespace) -> Exit:
+async def run_cancel(backend: Backend, args: Namespace) -> Exit:
     """Run `efrit cancel`."""
-    states = [await backend.cancel(Handle(name)) for name in given.name]
-    if given.output:
-        write(given.output, states if len(states) > 1 else states[0])
+    states = [await backend.cancel(Handle(name)) for name in args.name]
+    if args.output:
+        write(args.output, states if len(states) > 1 else states[0])
     else:
         for state in states:
             print(f"{state.handle.id}: {state.reason if state.final else 'told to stop'}")
     return Exit.DONE
 
 
-async def run_logs(backend: Backend, given: Namespace) -> Exit:
+async def run_logs(backend: Backend, args: Namespace) -> Exit:
     """Run `efrit logs`."""
     printed = False
-    async for line in backend.log(Handle(given.name), follow=given.follow):
-        print(line, flush=given.follow)
+    async for line in backend.log(Handle(args.name), follow=args.follow):
+        print(line, flush=args.follow)
         printed = True
     if not printed:
-        state = await backend.get(Handle(given.name))
-        again = given.invocation.command("logs", "--follow", given.name)
+        state = await backend.get(Handle(args.name))
+        again = args.invocation.command("logs", "--follow", args.name)
         more = "" if state.final else f"; wait for it with `{again}`"
-        print(f"efrit: {given.name} is {state.reason} and has no log{' yet' if more else ''}{more}", file=sys.stderr)
+        print(f"efrit: {args.name} is {state.reason} and has no log{' yet' if more else ''}{more}", file=sys.stderr)
     return Exit.DONE
 
 
-async def run_result(backend: Backend, given: Namespace) -> Exit:
+async def run_result(backend: Backend, args: Namespace) -> Exit:
     """Run `efrit result`."""
     try:
-        result, missing = await backend.result(Handle(given.name)), None
+        result, missing = await backend.result(Handle(args.name)), None
     except ResultTruncated as error:
         result, missing = error.kept, error
-    print(unquoted(result) if given.raw else result)
+    print(unquoted(result) if args.raw else result)
     if missing is not None:
         warn(missing)
         return Exit.TRUNCATED
@@ -104,33 +104,33 @@ TABLE_ROWS = 30
 """Requests a table lists where no limit is given."""
 
 
-async def _newest(backend: Backend, given: Namespace) -> tuple[list[RequestState], int]:
+async def _newest(backend: Backend, args: Namespace) -> tuple[list[RequestState], int]:
     """Return the newest requests, newest first, and how many older ones the limit leaves out."""
-    limit = (0 if given.output else TABLE_ROWS) if given.limit is None else given.limit
+    limit = (0 if args.output else TABLE_ROWS) if args.limit is None else args.limit
     limit = limit or MOST_LISTED
-    found = list(reversed(await backend.requests(given.instance, limit=limit + 1)))
-    return found[:limit], max(0, len(found) - limit)
+    states = list(reversed(await backend.requests(args.instance, limit=limit + 1)))
+    return states[:limit], max(0, len(states) - limit)
 
 
-async def run_requests(backend: Backend, given: Namespace) -> Exit:
+async def run_requests(backend: Backend, args: Namespace) -> Exit:
     """Run `efrit requests`: print a table, or all details of the named requests."""
     older = 0
-    if given.name:
-        states = list(await asyncio.gather(*(backend.get(Handle(name, given.instance)) for name in given.name)))
+    if args.name:
+        states = list(await asyncio.gather(*(backend.get(Handle(name, args.instance)) for name in args.name)))
     else:
-        states, older = await _newest(backend, given)
+        states, older = await _newest(backend, args)
     incomplete = False
-    if given.output in ("json", "yaml") and given.name:
+    if args.output in ("json", "yaml") and args.name:
         printed = [await _completed(backend, state) for state in states]
         states = [state for state, _ in printed]
         incomplete = any(state.truncated for state in states)
-    if given.output:
-        write(given.output, states[0] if len(given.name) == 1 else states)
+    if args.output:
+        write(args.output, states[0] if len(args.name) == 1 else states)
     elif states:
         print(requests_table(states, colored=wanted(sys.stdout)))
     else:
         print(f"no requests in {backend.place}", file=sys.stderr)
-    if older and not given.limit:
+    if older and not args.limit:
         more = "--limit N lists more" if len(states) >= MOST_LISTED else "--limit 0 lists all"
         print(f"efrit: only the newest {len(states)} requests are listed; {more}", file=sys.stderr)
     return Exit.TRUNCATED if incomplete else Exit.DONE
@@ -144,16 +144,16 @@ def requests_table(states: list[RequestState], *, colored: bool = False) -> str:
         head,
         [
             (
-                each.handle.id,
-                each.handle.instance,
-                each.type,
-                each.phase,
-                each.reason,
-                lasted(each.execution_seconds),
-                ago((now - each.created).total_seconds() if each.created else None),
-                short(each.content, 40),
+                state.handle.id,
+                state.handle.instance,
+                state.type,
+                state.phase,
+                state.reason,
+                lasted(state.execution_seconds),
+                ago((now - state.created).total_seconds() if state.created else None),
+                short(state.content, 40),
             )
-            for each in states
+            for state in states
         ],
         colored=colored,
     )

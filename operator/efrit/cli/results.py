@@ -38,5 +38,5 @@ def warn(error: ClientError) -> None:
 
 def exit_of_printed(state: RequestState, error: ClientError | None) -> Exit:
     """Return the exit code of a request whose result was printed; `error` is what kept it from being whole."""
-    found = exit_of(state)
-    return Exit.TRUNCATED if found is Exit.DONE and error is not None else found
+    code = exit_of(state)
+    return Exit.TRUNCATED if code is Exit.DONE and error is not None else code

@@ -19,49 +19,49 @@ from efrit.client.errors import ClientError, WrongSettings
 from efrit.client.interface import Backend, Budget, Reason, RequestState, RequestType, Work
 
 
-async def run_eval(backend: Backend, given: Namespace) -> Exit:
+async def run_eval(backend: Backend, args: Namespace) -> Exit:
     """Run `efrit eval`."""
-    begun = getattr(given, "begun", None)
+    begun = getattr(args, "begun", None)
     if begun is None:
-        return await ask(backend, given, work_of(RequestType.EVAL, given, given.form))
+        return await ask(backend, args, work_of(RequestType.EVAL, args, args.form))
     from efrit.cli.wait import Left, show_for, wait
 
     try:
-        state = await wait(backend, begun, show_for(given), left=getattr(given, "left", None))
+        state = await wait(backend, begun, show_for(args), left=getattr(args, "left", None))
     except Left as reason:
         return reason.code
     if state is None:
         return Exit.FAILED
-    return await tell(backend, state, given)
+    return await tell(backend, state, args)
 
 
-async def run_command(backend: Backend, given: Namespace) -> Exit:
+async def run_command(backend: Backend, args: Namespace) -> Exit:
     """Run `efrit command`."""
-    return await ask(backend, given, work_of(RequestType.COMMAND, given, given.text))
+    return await ask(backend, args, work_of(RequestType.COMMAND, args, args.text))
 
 
-async def ask(backend: Backend, given: Namespace, work: Work) -> Exit:
+async def ask(backend: Backend, args: Namespace, work: Work) -> Exit:
     """Run one piece of work to its end, and ask the user the questions it has."""
     from efrit.cli.wait import Left, hand_over, show_for, wait
 
     while True:
         handle, left = await hand_over(backend, work)
         try:
-            state = await wait(backend, handle, show_for(given), left=left)
+            state = await wait(backend, handle, show_for(args), left=left)
         except Left as reason:
             return reason.code
         if state is None:
             return Exit.FAILED
-        answer = _answer(state, given)
+        answer = _answer(state, args)
         if answer is None:
-            return await tell(backend, state, given)
+            return await tell(backend, state, args)
         session = state.session.id if state.session is not None else None
         work = Work(work.type, answer, instance=state.handle.instance, session=session, timeout=work.timeout)
 
 
-def _answer(state: RequestState, given: Namespace) -> str | None:
+def _answer(state: RequestState, args: Namespace) -> str | None:
     """Return the user's answer to the question; None without a question, a terminal or an answer."""
-    if state.reason is not Reason.INPUT_REQUIRED or state.session is None or given.no_input or given.output:
+    if state.reason is not Reason.INPUT_REQUIRED or state.session is None or args.no_input or args.output:
         return None
     if not is_terminal(sys.stdin, sys.stderr):
         return None
@@ -69,38 +69,38 @@ def _answer(state: RequestState, given: Namespace) -> str | None:
     return sys.stdin.readline().strip() or None
 
 
-async def tell(backend: Backend, state: RequestState, given: Namespace) -> Exit:
+async def tell(backend: Backend, state: RequestState, args: Namespace) -> Exit:
     """Print the end of a request, with its whole result; return the exit code."""
-    state, missing = (state, None) if given.output == "name" else await completed(backend, state)
-    return print_result(state, missing, given)
+    state, missing = (state, None) if args.output == "name" else await completed(backend, state)
+    return print_result(state, missing, args)
 
 
-def print_result(state: RequestState, missing: ClientError | None, given: Namespace) -> Exit:
+def print_result(state: RequestState, missing: ClientError | None, args: Namespace) -> Exit:
     """Print the result to standard output, everything else to standard error; return the exit code.
 
     `missing` is why `state` has only the beginning of its result, None where it has all.
     """
-    if given.output:
-        write(given.output, state)
-        if given.output == "name":
+    if args.output:
+        write(args.output, state)
+        if args.output == "name":
             # JSON and YAML hold the error; a name alone does not.
             _print_failure(state)
     else:
-        _print_for_people(state, given)
+        _print_for_people(state, args)
     if missing is not None:
         warn(missing)
     return exit_of_printed(state, missing)
 
 
-def _print_for_people(state: RequestState, given: Namespace) -> None:
+def _print_for_people(state: RequestState, args: Namespace) -> None:
     result = state.result
     if state.output:
         sys.stderr.write(state.output if state.output.endswith("\n") else state.output + "\n")
     if result is not None:
-        print(unquoted(result) if given.raw else result)
+        print(unquoted(result) if args.raw else result)
     if state.session is not None and state.session.question:
         print(state.session.question, file=sys.stderr)
-        again = given.invocation.command(str(state.type or "command"), "-s", state.session.id or "")
+        again = args.invocation.command(str(state.type or "command"), "-s", state.session.id or "")
         print(f"efrit: answer with `{again} …`", file=sys.stderr)
     _print_failure(state)
 
@@ -110,44 +110,44 @@ def _print_failure(state: RequestState) -> None:
         print(f"efrit: {state.handle.id} ended {state.reason}: {state.message}", file=sys.stderr)
 
 
-def work_of(kind: RequestType, given: Namespace, words: list[str]) -> Work:
+def work_of(kind: RequestType, args: Namespace, words: list[str]) -> Work:
     """Return the work that the command line describes. Raises `WrongSettings`."""
     budget = None
-    if any(getattr(given, name, None) for name in ("max_tool_calls", "max_iterations", "max_tokens")):
-        budget = Budget(given.max_tool_calls, given.max_iterations, given.max_tokens)
+    if any(getattr(args, name, None) for name in ("max_tool_calls", "max_iterations", "max_tokens")):
+        budget = Budget(args.max_tool_calls, args.max_iterations, args.max_tokens)
     return Work(
         kind,
-        _content(given, words),
-        instance=given.instance,
-        pool=given.pool,
-        selector=_labels(given.selector),
-        timeout=given.timeout,
-        queue_timeout=given.queue_timeout,
-        return_context=given.return_context,
+        _content(args, words),
+        instance=args.instance,
+        pool=args.pool,
+        selector=_labels(args.selector),
+        timeout=args.timeout,
+        queue_timeout=args.queue_timeout,
+        return_context=args.return_context,
         budget=budget,
-        session=getattr(given, "session", None),
-        priority=given.priority,
-        retry=given.retry,
-        key=given.key,
-        directory=directory_of(given),
+        session=getattr(args, "session", None),
+        priority=args.priority,
+        retry=args.retry,
+        key=args.key,
+        directory=directory_of(args),
     )
 
 
-def directory_of(given: Namespace) -> str | None:
+def directory_of(args: Namespace) -> str | None:
     """Return the directory work begins in: the one named, or on this machine the one this program runs in."""
-    if given.dir is None and backend_of(place_of(given), os.environ) == "cluster":
+    if args.dir is None and backend_of(place_of(args), os.environ) == "cluster":
         return None
     try:
-        return os.path.abspath(os.path.expanduser(given.dir or "."))  # noqa: PTH100, PTH111 - pathlib keeps `..`
+        return os.path.abspath(os.path.expanduser(args.dir or "."))  # noqa: PTH100, PTH111 - pathlib keeps `..`
     except FileNotFoundError as error:
         raise WrongSettings("the current directory no longer exists", "change to another one") from error
 
 
-def _content(given: Namespace, words: list[str]) -> str:
-    if given.file is not None and words:
+def _content(args: Namespace, words: list[str]) -> str:
+    if args.file is not None and words:
         raise WrongSettings("both a file and a text are given", "leave one of them out")
-    if given.file is not None:
-        return read_text(given.file)
+    if args.file is not None:
+        return read_text(args.file)
     if words == ["-"] or (not words and not is_terminal(sys.stdin)):
         return read_text()
     if not words:

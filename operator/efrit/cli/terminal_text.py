@@ -15,7 +15,7 @@ def harmless(text: str) -> str:
 
 def without_controls(text: str) -> str:
     """Return `text` with a space for everything that is not a printable character."""
-    return "".join(each if each.isprintable() else " " for each in text)
+    return "".join(character if character.isprintable() else " " for character in text)
 
 
 def columns(text: str) -> int:

@@ -58,16 +58,16 @@ def after_key(view: View, key: str) -> View:
     return view
 
 
-async def run_top(backend: Backend, given: Namespace) -> Exit:
+async def run_top(backend: Backend, args: Namespace) -> Exit:
     """Run `efrit top`."""
-    if given.once or not is_terminal(sys.stdout):
+    if args.once or not is_terminal(sys.stdout):
         instances, requests = await _state(backend)
         print(screen(backend.kind, backend.place, instances, requests, datetime.now(UTC)))
         return Exit.DONE
     sys.stdout.write(_ENTER)
     try:
         async with pressed_keys(sys.stdin) as keys:
-            await _draw(backend, View(given.delay), keys)
+            await _draw(backend, View(args.delay), keys)
     except asyncio.CancelledError:
         return Exit.DONE
     finally:
@@ -127,17 +127,17 @@ def screen(
 
     `note` is the last line of a screen.
     """
-    active = sum(each.status is InstanceStatus.ACTIVE for each in instances)
-    waiting = [each for each in requests if not each.final and each.phase is not Phase.RUNNING]
-    running = [each for each in requests if each.phase is Phase.RUNNING]
-    done = [each for each in requests if each.final] if view is None or view.finished else []
+    active = sum(instance.status is InstanceStatus.ACTIVE for instance in instances)
+    waiting = [state for state in requests if not state.final and state.phase is not Phase.RUNNING]
+    running = [state for state in requests if state.phase is Phase.RUNNING]
+    done = [state for state in requests if state.final] if view is None or view.finished else []
     title = (
         f"efrit top  {now.astimezone():%H:%M:%S}  {kind}: {place}\n"
         f"{active} of {len(instances)} instances active, {len(running)} running, {len(waiting)} waiting"
     )
     shown = [*running, *waiting, *reversed(done)]
     first = 0 if view is None else min(view.first, max(0, len(shown) - 1))
-    rows = [_row(each, now) for each in shown[first:]]
+    rows = [_row(state, now) for state in shown[first:]]
     head = ("NAME", "INSTANCE", "TYPE", "REASON", "TIME", "WHAT")
     tables = (
         instances_table(instances) if instances else "no instances",
@@ -159,5 +159,5 @@ def _row(state: RequestState, now: datetime) -> tuple[object, ...]:
     else:
         since = state.started or state.queued or state.created
         time = ago((now - since).total_seconds()) if since else None
-    told = state.progress.message if state.progress is not None and not state.final else None
-    return state.handle.id, state.handle.instance, state.type, state.reason, time, short(told or state.content)
+    message = state.progress.message if state.progress is not None and not state.final else None
+    return state.handle.id, state.handle.instance, state.type, state.reason, time, short(message or state.content)

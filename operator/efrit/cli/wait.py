@@ -55,9 +55,9 @@ class Show:
     invocation: Invocation = field(default_factory=Invocation)
 
 
-def show_for(given: Namespace, say: Callable[[str], None] | None = None) -> Show:
+def show_for(args: Namespace, say: Callable[[str], None] | None = None) -> Show:
     """Return what shows progress to a user at a terminal, and nothing in a pipe."""
-    return Show(not given.quiet and is_terminal(sys.stderr), say, given.quiet, given.invocation)
+    return Show(not args.quiet and is_terminal(sys.stderr), say, args.quiet, args.invocation)
 
 
 async def hand_over(backend: Backend, work: Work) -> tuple[Handle, Exit | None]:
@@ -225,16 +225,16 @@ class _Line:
             self._explain(state)
         if not self._wanted or state is None or state.final or waited < _QUIET_SECONDS:
             return
-        told = state.progress
+        progress = state.progress
         parts = [str(state.reason), f"{waited:.0f}s"]
         if state.reason in _HELD and state.message:
             parts.append(short(state.message, 100))
-        if told is not None and told.step:
-            parts.append(f"turn {told.step}")
-        if told is not None and told.tool_calls:
-            parts.append(f"{told.tool_calls} tool calls")
-        if told is not None and told.message:
-            parts.append(short(told.message, 50))
+        if progress is not None and progress.step:
+            parts.append(f"turn {progress.step}")
+        if progress is not None and progress.tool_calls:
+            parts.append(f"{progress.tool_calls} tool calls")
+        if progress is not None and progress.message:
+            parts.append(short(progress.message, 50))
         self._write("  ".join(parts))
 
     def _explain(self, state: RequestState) -> None:

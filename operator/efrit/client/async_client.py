@@ -199,9 +199,9 @@ class AsyncClient:
         except TimeoutError:
             if timeout is None:
                 raise
-            where = f": it is {last[0].reason}" if last else ""
+            suffix = f": it is {last[0].reason}" if last else ""
             raise WaitTimeout(
-                f"{handle.id} is not over after {timeout:g} s{where}", "it goes on: wait again, or cancel it"
+                f"{handle.id} is not over after {timeout:g} s{suffix}", "it goes on: wait again, or cancel it"
             ) from None
         state = last[0]
         if check:
@@ -331,8 +331,8 @@ class AsyncSession:
         return await self._turn(self._asked, text, options)
 
     async def _turn(self, kind: RequestType, text: str, options: WorkOptions) -> RequestState:
-        given: WorkOptions = {**self._options, **options, "session": self.id}
-        handle = await self._client.submit(text, type=kind, **given)
+        merged: WorkOptions = {**self._options, **options, "session": self.id}
+        handle = await self._client.submit(text, type=kind, **merged)
         state = await self._client.wait(handle, check=False)
         if state.session is not None and state.session.id is not None:
             self.id = state.session.id
@@ -356,12 +356,12 @@ def _handle(request: Handle | str) -> Handle:
 def _work(backend: str, kind: RequestType | str, content: str, options: WorkOptions) -> Work:
     if not isinstance(content, str):
         raise Refused(f"the content is of type {type(content).__name__}", "give it as a string")
-    given: dict[str, Any] = {**options}
-    if isinstance(budget := given.get("budget"), Mapping):
+    arguments: dict[str, Any] = {**options}
+    if isinstance(budget := arguments.get("budget"), Mapping):
         names = [name for name in Budget.__struct_fields__ if name != "extra"]
         if unknown := [str(name) for name in budget if name not in names]:
             raise Refused(f"a budget has no {', '.join(unknown)}", f"use {', '.join(names)}")
-        given["budget"] = Budget(**budget)
-    if (directory := given.get("directory")) is not None or backend == "local":
-        given["directory"] = os.path.abspath(os.path.expanduser(directory or "."))  # noqa: PTH100, PTH111 - keeps `..`
-    return Work(cast(RequestType, kind), content, **given)
+        arguments["budget"] = Budget(**budget)
+    if (directory := arguments.get("directory")) is not None or backend == "local":
+        arguments["directory"] = os.path.abspath(os.path.expanduser(directory or "."))  # noqa: PTH100, PTH111 - keeps `..`
+    return Work(cast(RequestType, kind), content, **arguments)

@@ -44,12 +44,12 @@ _LISTS = ("build", "integration", "quality")
 
 def new_plan(intent: str | Intent | None, options: Mapping[str, Any]) -> NewPlan:
     """Return the plan that an intent and `PlanOptions` describe."""
-    given: dict[str, Any] = dict(options)
-    criteria, constraints = (_several(given.pop(name, ())) for name in ("acceptance_criteria", "constraints"))
+    arguments: dict[str, Any] = dict(options)
+    criteria, constraints = (_several(arguments.pop(name, ())) for name in ("acceptance_criteria", "constraints"))
     if isinstance(intent, str):
         intent = Intent(intent, criteria, constraints)
-    given |= {name: _several(given[name]) for name in _LISTS if name in given}
-    return NewPlan(intent, **given)
+    arguments |= {name: _several(arguments[name]) for name in _LISTS if name in arguments}
+    return NewPlan(intent, **arguments)
 
 
 def _several(texts: str | Sequence[str]) -> tuple[str, ...]:
@@ -90,9 +90,9 @@ class AsyncPlans:
         except TimeoutError:
             if timeout is None:
                 raise
-            where = f": it is {last[0].reason}" if last else ""
+            suffix = f": it is {last[0].reason}" if last else ""
             raise WaitTimeout(
-                f"the plan {name} is not over after {timeout:g} s{where}", "it goes on: wait again, or cancel it"
+                f"the plan {name} is not over after {timeout:g} s{suffix}", "it goes on: wait again, or cancel it"
             ) from None
         if check:
             raise_for_plan(last[0])

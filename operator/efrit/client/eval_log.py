@@ -28,4 +28,4 @@ def lines(state: RequestState) -> list[str]:
     if state.error is not None:
         entries.append({"type": "error", "code": state.error.code, "message": state.error.message})
     entries.append({"type": "end", "reason": str(state.reason), "seconds": state.execution_seconds})
-    return [json.dumps(each, ensure_ascii=False) for each in entries]
+    return [json.dumps(entry, ensure_ascii=False) for entry in entries]

@@ -16,23 +16,23 @@ def unnamed(names: Iterable[str]) -> str:
 
     Never by load or readiness: the same command is to reach the same Emacs every time.
     """
-    known = sorted(names)
-    if DEFAULT in known:
+    names = sorted(names)
+    if DEFAULT in names:
         return DEFAULT
-    if len(known) == 1:
-        return known[0]
-    if not known:
+    if len(names) == 1:
+        return names[0]
+    if not names:
         raise NoInstance("there is no instance", f"start one with `efrit start {DEFAULT}`")
     raise NoInstance(
-        f"no instance is named, and none of {', '.join(known[:10])} is called {DEFAULT}",
+        f"no instance is named, and none of {', '.join(names[:10])} is called {DEFAULT}",
         "name one with --instance, or * for the least loaded one",
     )
 
 
 def matching(instances: Iterable[Instance], selector: Mapping[str, str] | None) -> list[Instance]:
     """Return the instances that have every label of `selector`."""
-    wanted = (selector or {}).items()
-    return [each for each in instances if all(each.labels.get(key) == value for key, value in wanted)]
+    labels = (selector or {}).items()
+    return [instance for instance in instances if all(instance.labels.get(key) == value for key, value in labels)]
 
 
 def least_loaded(instances: Iterable[Instance], selector: Mapping[str, str] | None = None) -> Instance:
@@ -41,16 +41,16 @@ def least_loaded(instances: Iterable[Instance], selector: Mapping[str, str] | No
     Of equals the one that has answered least, then the first by name: the same list gives the same choice.
     """
     fitting = matching(instances, selector)
-    active = [each for each in fitting if each.status is InstanceStatus.ACTIVE]
-    candidates = active or [each for each in fitting if each.can_start]
+    active = [instance for instance in fitting if instance.status is InstanceStatus.ACTIVE]
+    candidates = active or [instance for instance in fitting if instance.can_start]
     if not candidates:
         raise NoInstance(_why(fitting, selector), "start one with `efrit start NAME`, or see `efrit instances`")
-    return min(candidates, key=lambda each: (each.load, each.processed, each.id))
+    return min(candidates, key=lambda instance: (instance.load, instance.processed, instance.id))
 
 
 def _why(fitting: list[Instance], selector: Mapping[str, str] | None) -> str:
     if fitting:
-        return "no instance is ready: " + ", ".join(f"{each.id} is {each.reason}" for each in fitting)
+        return "no instance is ready: " + ", ".join(f"{instance.id} is {instance.reason}" for instance in fitting)
     if selector:
         labels = ",".join(f"{key}={value}" for key, value in selector.items())
         return f"no instance has the labels {labels}"

@@ -57,20 +57,20 @@ def _history_in(plan: PlanState, result: str) -> dict[str, Any]:
 
     try:
         answer = value_of(result)
-        found = None if answer.get("missing") else unpacked(answer)
+        history = None if answer.get("missing") else unpacked(answer)
     except EfritError as error:
         raise Refused(f"the history of {plan.name} cannot be read: {error.message}") from error
-    if found is None:
+    if history is None:
         raise PlanNotFound(f"the workspace of {plan.instance} has nothing of the plan {plan.name}")
-    if not isinstance(found, dict):
+    if not isinstance(history, dict):
         raise Refused(f"what {plan.instance} tells of {plan.name} is no history")
-    return found
+    return history
 
 
 def _no_history(plan: PlanState, state: RequestState) -> ClientError:
-    said = state.error.message if state.error is not None else state.message
+    message = state.error.message if state.error is not None else state.message
     if state.error is not None and state.error.code == "void-function":
         return Refused(f"the Emacs of {plan.instance} knows no plans", "give the instance a newer image")
     if state.reason in (Reason.TIMED_OUT, Reason.CANCELLED, Reason.INTERRUPTED):
-        return NotReady(f"{plan.instance} has not told the history of {plan.name}: {said}", "try again")
-    return Refused(f"the history of {plan.name} cannot be had: {said}")
+        return NotReady(f"{plan.instance} has not told the history of {plan.name}: {message}", "try again")
+    return Refused(f"the history of {plan.name} cannot be had: {message}")

@@ -9,13 +9,13 @@ from typing import Any
 def entry(line: str) -> dict[str, Any]:
     """Return the JSON object in a line; empty for anything else."""
     try:
-        found = json.loads(line)
+        value = json.loads(line)
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
-def words_in(found: dict[str, Any]) -> str:
+def words_in(entry: dict[str, Any]) -> str:
     """Return the model's text in an entry; empty if it has none."""
-    text = found.get("text") if found.get("type") == "text" else None
+    text = entry.get("text") if entry.get("type") == "text" else None
     return text if isinstance(text, str) else ""

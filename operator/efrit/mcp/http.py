@@ -144,8 +144,8 @@ def make_app(
 
     def principal(context: ServerRequestContext[Any, Any]) -> str | None:
         caller: Caller | None = _http_request(context).scope.get(_CALLER)
-        where = _http_request(context).path_params.get("namespace") or own
-        return f"{caller.name} {caller.uid} {where}" if caller is not None else None
+        namespace = _http_request(context).path_params.get("namespace") or own
+        return f"{caller.name} {caller.uid} {namespace}" if caller is not None else None
 
     server = make_server(
         backend_of, access, plans=plans, grace_seconds=grace_seconds, state_keys=state_keys, principal=principal
@@ -253,8 +253,8 @@ def listening_sockets(host: str, port: int) -> list[socket.socket]:
     except OSError as error:
         for opened in sockets:
             opened.close()
-        why = error.strerror or str(error)
-        raise NotReady(f"cannot listen on {host}:{port}: {why}", "choose another --port or --host") from error
+        reason = error.strerror or str(error)
+        raise NotReady(f"cannot listen on {host}:{port}: {reason}", "choose another --port or --host") from error
 
 
 async def listen(app: Starlette, http: Http) -> None:
@@ -291,12 +291,12 @@ async def listen(app: Starlette, http: Http) -> None:
 
 async def _reload_certificate(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
     """Load a changed certificate for new connections; keep the old one if the new one is unusable."""
-    seen = _stamps(certificate, key)
+    loaded = _stamps(certificate, key)
     while True:
         await anyio.sleep(CERTIFICATE_CHECK_SECONDS)
-        if (now := _stamps(certificate, key)) == seen:
+        if (now := _stamps(certificate, key)) == loaded:
             continue
-        seen = now
+        loaded = now
         try:
             # A mismatched pair would leave the live context without a usable key.
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)

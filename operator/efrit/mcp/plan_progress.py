@@ -33,8 +33,8 @@ def plan_changes(before: PlanState | None, after: PlanState) -> list[str]:
     """Return what is new between two states, one line each: the commits, then what is done now."""
     lines = []
     if before is not None:
-        known = {commit.hash for commit in before.commits}
-        lines += [commit.subject for commit in reversed(after.commits) if commit.hash not in known]
+        hashes = {commit.hash for commit in before.commits}
+        lines += [commit.subject for commit in reversed(after.commits) if commit.hash not in hashes]
     position = plan_position(after)
     if before is None or position != plan_position(before):
         lines.append(position)

@@ -217,6 +217,6 @@ def _json(output: BaseModel) -> str:
     return output.model_dump_json(exclude_none=True)
 
 
-def missing(uri: str, why: str) -> MCPError:
+def missing(uri: str, reason: str) -> MCPError:
     """Return the protocol's error for a URI without a resource."""
-    return MCPError(INVALID_PARAMS, f"no resource {uri}: {why}", {"uri": uri})
+    return MCPError(INVALID_PARAMS, f"no resource {uri}: {reason}", {"uri": uri})

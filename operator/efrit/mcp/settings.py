@@ -51,35 +51,39 @@ def parser() -> argparse.ArgumentParser:
         description="Serve Efrit's instances and requests over the Model Context Protocol.",
         allow_abbrev=False,
     )
-    where = options.add_argument_group("where the work is done")
-    where.add_argument("--backend", choices=("local", "cluster"), help="this machine or a cluster; default: detected")
-    where.add_argument("--config", type=Path, help="configuration file of this machine's instances")
-    where.add_argument("--kubeconfig", type=Path, help="as kubectl's")
-    where.add_argument("--context", help="as kubectl's")
-    where.add_argument("--namespace", "-n", help="as kubectl's")
-    what = options.add_argument_group("what is allowed")
-    what.add_argument("--read-only", action="store_true", help="offer only tools that change nothing")
-    what.add_argument(
+    place = options.add_argument_group("where the work is done")
+    place.add_argument("--backend", choices=("local", "cluster"), help="this machine or a cluster; default: detected")
+    place.add_argument("--config", type=Path, help="configuration file of this machine's instances")
+    place.add_argument("--kubeconfig", type=Path, help="as kubectl's")
+    place.add_argument("--context", help="as kubectl's")
+    place.add_argument("--namespace", "-n", help="as kubectl's")
+    permissions = options.add_argument_group("what is allowed")
+    permissions.add_argument("--read-only", action="store_true", help="offer only tools that change nothing")
+    permissions.add_argument(
         "--disable-destructive",
         action="store_true",
         help="offer no destructive tools; work is limited to chats, whose model has no tools",
     )
-    how = options.add_argument_group("how it is served")
-    how.add_argument("--transport", choices=("stdio", "http"), default="stdio", help="default: stdio")
-    how.add_argument("--host", default="127.0.0.1", help="address to listen on (http); default: 127.0.0.1")
-    how.add_argument("--port", type=int, default=8443, help="port to listen on (http); default: 8443")
-    how.add_argument("--tls-cert", type=Path, metavar="FILE", help="certificate (http); reloaded when it changes")
-    how.add_argument("--tls-key", type=Path, metavar="FILE", help="private key of the certificate")
-    how.add_argument(
+    serving = options.add_argument_group("how it is served")
+    serving.add_argument("--transport", choices=("stdio", "http"), default="stdio", help="default: stdio")
+    serving.add_argument("--host", default="127.0.0.1", help="address to listen on (http); default: 127.0.0.1")
+    serving.add_argument("--port", type=int, default=8443, help="port to listen on (http); default: 8443")
+    serving.add_argument("--tls-cert", type=Path, metavar="FILE", help="certificate (http); reloaded when it changes")
+    serving.add_argument("--tls-key", type=Path, metavar="FILE", help="private key of the certificate")
+    serving.add_argument(
         "--auth",
         choices=("kubernetes", "none"),
         default="kubernetes",
         help="who may call (http): users of the cluster, by bearer token; or, on loopback only, anybody",
     )
-    how.add_argument("--audience", action="append", default=[], help="audience a token must have; may be repeated")
-    how.add_argument("--allowed-host", action="append", default=[], help="Host header to accept; may be repeated")
-    how.add_argument("--allowed-origin", action="append", default=[], help="Origin header to accept; may be repeated")
-    how.add_argument(
+    serving.add_argument(
+        "--audience", action="append", default=[], help="audience a token must have; may be repeated"
+    )
+    serving.add_argument("--allowed-host", action="append", default=[], help="Host header to accept; may be repeated")
+    serving.add_argument(
+        "--allowed-origin", action="append", default=[], help="Origin header to accept; may be repeated"
+    )
+    serving.add_argument(
         "--state-key",
         type=Path,
         metavar="FILE",

@@ -262,7 +262,7 @@ class Cycle:
             raise (yield from self._unanswered(request, f"The model did not answer ({part})"))
         return request, self._snapshot.text(request)
 
-    def _unanswered(self, request: EfritRequest, what: str) -> Procedure[StepError]:
+    def _unanswered(self, request: EfritRequest, action: str) -> Procedure[StepError]:
         """Return the error that a request without an answer is, after a pause where the model is away."""
         if request.status.reason == RequestReason.REJECTED and request.spec.session is None:
             raise _rejected(request)
@@ -270,7 +270,7 @@ class Cycle:
             # A model that is away for minutes must not use up the attempts of every task.
             failures = round(self._task.failure_threshold / _THRESHOLD_PER_FAILURE)
             yield Sleep(request, _FIRST_PAUSE * 2**failures, Part.ADAPT)
-        return StepError(f"{what}: it {problem(request)}")
+        return StepError(f"{action}: it {problem(request)}")
 
 
 def observed(facts: Mapping[str, Any]) -> tuple[Observation, ...]:

@@ -116,14 +116,14 @@ class PlanProcedure:
         yield from call_lisp(self._snapshot, step, Part.LOOK, dict)
         request = self._snapshot.succeeded(step, Part.LOOK)
         current = self._read(request, cursor_in, self._snapshot.text(request)) if request is not None else None
-        made = max(cursor.step, step - 1)
+        steps = max(cursor.step, step - 1)
         if current is None:
             raise _workspace_failed(
                 "The repository of the plan is missing from the workspace: restore it, or create a new EfritPlan."
             )
-        if current.step < made:
+        if current.step < steps:
             raise _workspace_failed(
-                f"The repository of the plan is at step {current.step}, but step {made} was committed before: "
+                f"The repository of the plan is at step {current.step}, but step {steps} was committed before: "
                 "restore the workspace, or create a new EfritPlan."
             )
         self.base = current.step

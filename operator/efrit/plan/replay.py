@@ -202,12 +202,14 @@ def check_answer(request: EfritRequest, part: Part) -> None:
     spec = request.spec
     is_call = spec.type == RequestType.EVAL
     if spec.type != part.request_type or (is_call and not lisp_calls.is_call_of(part, spec.content)):
-        made = "calls another function" if spec.type == part.request_type else f"has the type {spec.type.value}"
-        wanted = f"a call of efrit-plan-{part}" if part.request_type == RequestType.EVAL else part.request_type.value
+        same_type = spec.type == part.request_type
+        difference = "calls another function" if same_type else f"has the type {spec.type.value}"
+        call = f"a call of efrit-plan-{part}"
+        expected = call if part.request_type == RequestType.EVAL else part.request_type.value
         raise ReplayError(
             PlanReason.REJECTED,
-            f"EfritRequest {request.metadata.name} {made}, but the plan needs {wanted} here: it was created by "
-            "somebody else, or by an incompatible version of the operator. Create a new EfritPlan.",
+            f"EfritRequest {request.metadata.name} {difference}, but the plan needs {expected} here: it was created "
+            "by somebody else, or by an incompatible version of the operator. Create a new EfritPlan.",
         )
 
 

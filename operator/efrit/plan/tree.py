@@ -120,8 +120,8 @@ def next_task(tree: Task) -> Task | None:
     if tree.is_atomic or any(child.state is TaskState.FAILED for child in tree.children):
         return tree
     for child in tree.children:
-        if (found := next_task(child)) is not None:
-            return found
+        if (below := next_task(child)) is not None:
+            return below
     return tree
 
 
@@ -139,23 +139,23 @@ def counts(tree: Task) -> dict[str, int]:
 
 def problems(tree: Task) -> list[str]:
     """Return what is wrong with the tree as a whole, in sentences; empty for a sound one."""
-    found = []
+    sentences = []
     every = list(walk(tree))
     if len(every) > MOST_TASKS:
-        found.append(f"The tree would have {len(every)} tasks; at most {MOST_TASKS} are allowed.")
-    deepest, depth = max(every, key=lambda each: each[1])
+        sentences.append(f"The tree would have {len(every)} tasks; at most {MOST_TASKS} are allowed.")
+    deepest, depth = max(every, key=lambda item: item[1])
     if depth > DEEPEST:
-        found.append(f"Task {deepest.id} would lie {depth} levels deep; at most {DEEPEST} are allowed.")
+        sentences.append(f"Task {deepest.id} would lie {depth} levels deep; at most {DEEPEST} are allowed.")
     seen: set[str] = set()
     for task, _ in every:
         if task.id in seen:
-            found.append(f"Two tasks have the id {task.id}.")
+            sentences.append(f"Two tasks have the id {task.id}.")
         seen.add(task.id)
         if task.is_atomic and task.children:
-            found.append(f"Task {task.id} is atomic and has children: make it a parent.")
+            sentences.append(f"Task {task.id} is atomic and has children: make it a parent.")
         if task.state is TaskState.DONE and any(child.state is not TaskState.DONE for child in task.children):
-            found.append(f"Task {task.id} is done, but not everything below it is.")
-    return found
+            sentences.append(f"Task {task.id} is done, but not everything below it is.")
+    return sentences
 
 
 def dump_tree(tree: Task) -> str:
@@ -172,6 +172,6 @@ def parse_tree(text: str | bytes) -> Task:
         tree = Task.model_validate_json(data)
     except ValidationError as error:
         raise InvalidTree(f"The task tree cannot be read: {explain(error)}") from None
-    if found := problems(tree):
-        raise InvalidTree(" ".join(found))
+    if sentences := problems(tree):
+        raise InvalidTree(" ".join(sentences))
     return tree

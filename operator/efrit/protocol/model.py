@@ -37,8 +37,8 @@ def explain(error: Exception) -> str:
     problem = problem.replace(" | ", " or ").replace("`", "")
     if len(problem) > _LONGEST_PROBLEM:
         problem = problem[:_LONGEST_PROBLEM] + "…"
-    where = (match["where"] or "").removeprefix("extra")
-    return f"{where}: {problem}" if where else problem
+    path = (match["where"] or "").removeprefix("extra")
+    return f"{path}: {problem}" if path else problem
 
 
 def read(kind: type[T], value: Any) -> T:
@@ -158,22 +158,22 @@ def _prepared(kind: type[WireModel], value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     models = _models_of(kind)
-    known, unknown = {}, {}
+    values, unknown = {}, {}
     for key, member in kind.complete(value).items():
         if key in models and key != "extra":
             model = models[key]
-            known[key] = member if model is None else _prepared(model, member)
+            values[key] = member if model is None else _prepared(model, member)
         else:
             unknown[key] = member
-    return {**known, "extra": unknown} if "extra" in models else known
+    return {**values, "extra": unknown} if "extra" in models else values
 
 
 @cache
 def _models_of(kind: type[WireModel]) -> dict[str, type[WireModel] | None]:
     """Return the fields of `kind` with the model that each holds, alone, as an option, or many of."""
-    found: dict[str, type[WireModel] | None] = {}
+    models_by_field: dict[str, type[WireModel] | None] = {}
     for field in msgspec.structs.fields(kind):
         types = (field.type, *get_args(field.type))
-        models = [each for each in types if isinstance(each, type) and issubclass(each, WireModel)]
-        found[field.name] = models[0] if models else None
-    return found
+        models = [type_ for type_ in types if isinstance(type_, type) and issubclass(type_, WireModel)]
+        models_by_field[field.name] = models[0] if models else None
+    return models_by_field

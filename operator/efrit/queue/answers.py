@@ -28,10 +28,10 @@ class Answer(Struct, frozen=True):
 def read_answer(disk: Disk, area: Area, rid: RequestId) -> Answer | None:
     """Return the response to `rid` in `area`, or None. An unreadable one is returned as a failure, not hidden."""
     name = response_file(rid)
-    found = disk.whatever_is(area, name)
-    if found is None:
+    info = disk.whatever_is(area, name)
+    if info is None:
         return None
-    regular = stat.S_ISREG(found.st_mode)
+    regular = stat.S_ISREG(info.st_mode)
     data = disk.read(area, name, limit=MAX_RESPONSE_BYTES + 1) if regular else b""
     if data is None:
         return None
@@ -47,8 +47,8 @@ def read_answer(disk: Disk, area: Area, rid: RequestId) -> Answer | None:
         _check_result(response)
     except InvalidResponse as error:
         message = f"The answer file {name} is not a response: {error}. What the request did is unknown."
-        response = failure(rid, Reason.INTERRUPTED, message, timestamp=from_epoch(found.st_mtime_ns / 1e9))
-    return Answer(response, found.st_size, found.st_mtime_ns)
+        response = failure(rid, Reason.INTERRUPTED, message, timestamp=from_epoch(info.st_mtime_ns / 1e9))
+    return Answer(response, info.st_size, info.st_mtime_ns)
 
 
 def _check_result(response: Response) -> None:

@@ -149,15 +149,15 @@ def prune_sessions(
             if name.endswith(".json") and ((rid := id_of_request_file(name)) is None or not is_known(rid)):
                 return 0
     bound = min(before, kept.since)
-    found = []
+    sessions_found = []
     for name in disk.names(Area.SESSIONS):
         held = disk.whatever_is(Area.SESSIONS, name)
         if held is None or id_of_session_file(name) in kept.continued:
             continue
         changed = max(held.st_ctime, held.st_mtime)
         if changed < bound:
-            found.append((changed, name))
-    return sum(disk.remove(Area.SESSIONS, name) for _, name in heapq.nsmallest(most, found))
+            sessions_found.append((changed, name))
+    return sum(disk.remove(Area.SESSIONS, name) for _, name in heapq.nsmallest(most, sessions_found))
 
 
 def _forget_logs(disk: Disk, before: float, is_live: Callable[[RequestId], bool]) -> int:
@@ -203,9 +203,9 @@ def delete_archived(disk: Disk, chosen: Sequence[str]) -> int:
 
 
 def _older(disk: Disk, area: Area, name: str, before: float) -> bool:
-    found = disk.whatever_is(area, name)
+    stat = disk.whatever_is(area, name)
     # A rename sets ctime, so this is the time since it was put there, not since it was written.
-    return found is not None and max(found.st_ctime, found.st_mtime) < before
+    return stat is not None and max(stat.st_ctime, stat.st_mtime) < before
 
 
 def _came_through_bridge(disk: Disk, rid: RequestId) -> bool:

@@ -42,10 +42,10 @@ def withdraw_in_place(disk: Disk, rid: RequestId, name: str, now: datetime) -> b
     if not disk.rename(Area.REQUESTS, name, Area.TMP, withdrawn):
         return False
     answer = cancelled_answer(rid, now)
-    found = disk.stat(Area.TMP, withdrawn)
+    stat = disk.stat(Area.TMP, withdrawn)
     try:
         # A file that has another name too is somebody's; one without blocks of its own would need some.
-        if found is None or found.st_nlink != 1 or found.st_blocks * _BLOCK_BYTES < len(answer):
+        if stat is None or stat.st_nlink != 1 or stat.st_blocks * _BLOCK_BYTES < len(answer):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         content = disk.read(Area.TMP, withdrawn, limit=MAX_REQUEST_FILE) or b""
         try:
@@ -124,11 +124,11 @@ def order_stop(disk: Disk, rid: RequestId, reason: Reason) -> None:
 
 def orders(disk: Disk) -> dict[RequestId, Reason]:
     """Return the stop orders in control/."""
-    found = {}
+    reasons = {}
     for name in disk.names(Area.CONTROL):
         rid = id_of_cancel_file(name)
         data = None if rid is None else disk.read(Area.CONTROL, name, limit=64)
         if rid is not None and data is not None:
             timed_out = data.strip() == Reason.TIMED_OUT.value.encode()
-            found[rid] = Reason.TIMED_OUT if timed_out else Reason.CANCELLED
-    return found
+            reasons[rid] = Reason.TIMED_OUT if timed_out else Reason.CANCELLED
+    return reasons

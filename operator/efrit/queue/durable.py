@@ -92,10 +92,10 @@ class Disk:
                 raise
 
     def _make_root(self) -> None:
-        made = [path for path in (self.root, *self.root.parents) if not path.exists()]
+        missing = [path for path in (self.root, *self.root.parents) if not path.exists()]
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         # An earlier start may have died just here: the root's own name is synced each time.
-        for path in dict.fromkeys((self.root, *made)):
+        for path in dict.fromkeys((self.root, *missing)):
             self._sync_name_of(path)
 
     def _sync_name_of(self, path: Path) -> None:
@@ -227,8 +227,8 @@ class Disk:
 
     def make_way(self, area: Area, name: str) -> None:
         """Remove whatever is not a regular file from `name`, so that a file can be created there."""
-        found = self.whatever_is(area, name)
-        if found is None or stat.S_ISREG(found.st_mode) or self.remove(area, name):
+        info = self.whatever_is(area, name)
+        if info is None or stat.S_ISREG(info.st_mode) or self.remove(area, name):
             return
         # Within its directory even one that nobody may write to can be renamed.
         self.rename(area, name, area, f"aside_{os.urandom(8).hex()}")
@@ -274,8 +274,8 @@ class Disk:
 
     def stat(self, area: Area, name: str) -> os.stat_result | None:
         """Return the stat of `name` if it is a regular file, else None."""
-        found = self.whatever_is(area, name)
-        return found if found is not None and stat.S_ISREG(found.st_mode) else None
+        info = self.whatever_is(area, name)
+        return info if info is not None and stat.S_ISREG(info.st_mode) else None
 
     def whatever_is(self, area: Area, name: str) -> os.stat_result | None:
         """Return the stat of `name`, also of a symlink, pipe or directory: each blocks the name as a file does."""
@@ -286,8 +286,10 @@ class Disk:
 
     def space(self) -> Space:
         """Return the free space of the volume."""
-        found = os.fstatvfs(self._fd(Area.ROOT))
-        return Space(found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize, found.f_favail, found.f_files)
+        volume = os.fstatvfs(self._fd(Area.ROOT))
+        return Space(
+            volume.f_bavail * volume.f_frsize, volume.f_blocks * volume.f_frsize, volume.f_favail, volume.f_files
+        )
 
     def overwrite(self, area: Area, name: str, data: bytes) -> None:
         """Overwrite an existing file and sync it: needs no more space if it was at least as long before."""

@@ -83,13 +83,13 @@ class ClaimJournal:
 
     def read_new(self) -> None:
         """Read the lines added since the last call. A journal that is gone is created again: Emacs waits for one."""
-        found = self._disk.stat(Area.ROOT, CLAIMS)
-        if found is None:
+        stat = self._disk.stat(Area.ROOT, CLAIMS)
+        if stat is None:
             publish(self._disk, Area.ROOT, CLAIMS, b"")
             self._disk.sync_dir(Area.ROOT)
-            found = self._disk.stat(Area.ROOT, CLAIMS)
-        if found is not None and (found.st_ino != self._inode or found.st_size < self._offset):
-            self._inode, self._offset = found.st_ino, 0
+            stat = self._disk.stat(Area.ROOT, CLAIMS)
+        if stat is not None and (stat.st_ino != self._inode or stat.st_size < self._offset):
+            self._inode, self._offset = stat.st_ino, 0
         self._offset = self._read(CLAIMS, self._offset)
 
     def _read(self, name: str, offset: int) -> int:
@@ -132,8 +132,8 @@ class ClaimJournal:
         replaced, offset = self._inode, self._offset
         self._exchange()
         self._attempts = {rid: attempt for rid, attempt in self._attempts.items() if rid in known or rid in needed}
-        found = self._disk.stat(Area.ROOT, CLAIMS_OLD)
-        self._read(CLAIMS_OLD, offset if found is not None and found.st_ino == replaced else 0)
+        stat = self._disk.stat(Area.ROOT, CLAIMS_OLD)
+        self._read(CLAIMS_OLD, offset if stat is not None and stat.st_ino == replaced else 0)
         self.read_new()
 
     def _open_requests(self, known: Mapping[RequestId, Known]) -> set[RequestId]:

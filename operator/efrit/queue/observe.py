@@ -102,8 +102,8 @@ def facts_of(data: bytes | None) -> RequestFacts:
 
 def _session_of(options: Any) -> str | None:
     session = options.get("session") if isinstance(options, dict) else None
-    found = session.get("id") if isinstance(session, dict) else None
-    return found if isinstance(found, str) and is_request_id(found) else None
+    session_id = session.get("id") if isinstance(session, dict) else None
+    return session_id if isinstance(session_id, str) and is_request_id(session_id) else None
 
 
 def _usable_metadata(value: Any) -> dict[str, Any] | None:
@@ -126,14 +126,14 @@ def look(
 
     Responses that are new to the index are on the disk, names and all, when this returns.
     """
-    wanted: dict[RequestId, str] = {
+    names_by_id: dict[RequestId, str] = {
         rid: known[rid].request_name if rid in known else request_file(rid) for rid in ids
     }
     for name in names:
         rid = identify(disk, name)
         if rid is not None:
-            wanted[rid] = name
-    sightings = [_sight(disk, rid, name, known.get(rid)) for rid, name in wanted.items()]
+            names_by_id[rid] = name
+    sightings = [_sight(disk, rid, name, known.get(rid)) for rid, name in names_by_id.items()]
     if any(sighting.answer for sighting in sightings):
         # Emacs cannot sync a directory: the answer counts as given once we have.
         disk.sync_dir(Area.RESPONSES)
@@ -151,13 +151,13 @@ class Differences:
 def scan(disk: Disk, known: Mapping[RequestId, Known]) -> Differences:
     """Compare every name in the directories with `known`; return what differs or is missing, to be looked at."""
     present: dict[RequestId, RequestState] = {}
-    strange: list[str] = []
+    foreign: list[str] = []
     by_name = {item.request_name: rid for rid, item in known.items()}
     for name in disk.names(Area.REQUESTS):
         if name in by_name:
             present[by_name[name]] = RequestState.QUEUED
         elif name.endswith(".json"):
-            strange.append(name)
+            foreign.append(name)
     for name in disk.names(Area.PROCESSING):
         rid = id_of_request_file(name)
         if rid is not None:
@@ -168,7 +168,7 @@ def scan(disk: Disk, known: Mapping[RequestId, Known]) -> Differences:
             present[rid] = RequestState.ANSWERED
     changed = {rid for rid, state in present.items() if rid not in known or known[rid].state is not state}
     changed.update(rid for rid in known if rid not in present)
-    return Differences(tuple(changed), tuple(strange))
+    return Differences(tuple(changed), tuple(foreign))
 
 
 def _bounded(answer: Answer) -> Answer:
@@ -198,9 +198,9 @@ def _sight(disk: Disk, rid: RequestId, name: str, known: Known | None) -> Sighti
         (Area.REQUESTS, name, RequestState.QUEUED),
         (Area.PROCESSING, request_file(rid), RequestState.RUNNING),
     ):
-        found = disk.stat(area, file)
-        if found is not None:
-            state, queued_at = found_state, found.st_mtime
+        stat = disk.stat(area, file)
+        if stat is not None:
+            state, queued_at = found_state, stat.st_mtime
             if known is None:
                 facts = facts_of(disk.read(area, file, limit=MAX_REQUEST_FILE))
     if known is not None and known.state is RequestState.ANSWERED:

@@ -162,15 +162,15 @@ class DurableQueue:
                 self.upkeep.open()
                 # A bridge that is started again on a full volume must come up, or nobody makes room on it.
                 self.queue_id = self.upkeep.with_room(identity, self.disk, reserve=True)
-                found = self.upkeep.with_room(recover, self.disk, from_epoch(time.time()), reserve=True)
+                recovered = self.upkeep.with_room(recover, self.disk, from_epoch(time.time()), reserve=True)
                 self.upkeep.with_room(self._journal.open, reserve=True)
                 self.totals = self._saved_totals = load_totals(self.disk)
         except BaseException:
             self.upkeep.close()
             self.disk.close()
             raise
-        if found:
-            log.info("recovered %d files an earlier bridge left behind", found)
+        if recovered:
+            log.info("recovered %d files an earlier bridge left behind", recovered)
 
     async def close(self) -> None:
         """Stop taking requests and release the directory. Requests being stored are stored first."""
@@ -225,8 +225,8 @@ class DurableQueue:
         return max(1.0, min(60.0, self.limits.archive_seconds / 4))
 
     async def _scan(self) -> None:
-        found = await self._worker.run(self._scan_blocking, self.index.known())
-        await self._look(found.ids, found.names)
+        differences = await self._worker.run(self._scan_blocking, self.index.known())
+        await self._look(differences.ids, differences.names)
         self._notice_attempts(time.monotonic())
         self.logs.look_at_running()
 
@@ -237,19 +237,19 @@ class DurableQueue:
 
     async def _settle(self, touched: Touched) -> None:
         ids: set[RequestId] = set()
-        strange: list[str] = []
+        foreign: list[str] = []
         for area, name in touched.names:
             rid = id_of_response_file(name) if area is Area.RESPONSES else id_of_request_file(name)
             entry = None if rid is None else self.index.get(rid)
             if area is Area.REQUESTS and entry is not None and _waits_as(entry, name):
                 continue
             # A foreign file's name need not say its id, and its content may still be being written.
-            foreign = area is Area.REQUESTS and (entry is None or entry.request_name != name)
-            if foreign and name.endswith(".json"):
-                strange.append(name)
+            is_foreign = area is Area.REQUESTS and (entry is None or entry.request_name != name)
+            if is_foreign and name.endswith(".json"):
+                foreign.append(name)
             elif rid is not None:
                 ids.add(rid)
-        await self._look(tuple(ids), tuple(strange))
+        await self._look(tuple(ids), tuple(foreign))
 
     async def _look(self, ids: Sequence[RequestId], names: Sequence[str] = ()) -> None:
         """Look at a few requests at a time: all their responses together may be large."""
@@ -271,8 +271,8 @@ class DurableQueue:
 
     def _take_in(self, sightings: Sequence[Sighting]) -> None:
         now, monotonic = time.time(), time.monotonic()
-        for seen in sightings:
-            entry = self.index.apply(seen, now=now, monotonic=monotonic)
+        for sighting in sightings:
+            entry = self.index.apply(sighting, now=now, monotonic=monotonic)
             if entry is None or entry.id not in self.index:
                 continue
             entry.attempt = max(entry.attempt, self._journal.attempt(entry.id))
@@ -280,11 +280,11 @@ class DurableQueue:
                 # The claim is written just after the file has moved; a run is an attempt either way.
                 entry.attempt = max(entry.attempt, 1)
             response = None
-            if seen.answer is not None:
-                response = seen.answer.response
+            if sighting.answer is not None:
+                response = sighting.answer.response
                 # Until it is open, what lies in responses/ may have been counted by an earlier bridge.
-                if self._open or seen.answer.written_ns > self._saved_totals.as_of_ns:
-                    self.totals = self.totals.counting(response, seen.answer.written_ns)
+                if self._open or sighting.answer.written_ns > self._saved_totals.as_of_ns:
+                    self.totals = self.totals.counting(response, sighting.answer.written_ns)
             if entry.durable:
                 self.on_change(entry.view(response))
             if entry.state.final:
@@ -318,9 +318,9 @@ class DurableQueue:
             return SCAN_BUSY_SECONDS
         return min(SCAN_IDLE_SECONDS, self._sweep_seconds())
 
-    def _failed(self, error: Exception, what: str) -> None:
+    def _failed(self, error: Exception, action: str) -> None:
         """Note that the volume failed, and log it if that is new."""
-        log.log(logging.ERROR if self.upkeep.settled else logging.DEBUG, "%s: %s", what, error)
+        log.log(logging.ERROR if self.upkeep.settled else logging.DEBUG, "%s: %s", action, error)
         self.upkeep.failed(error)
 
     def emacs_says(self, problem: str | None) -> None:
@@ -501,13 +501,13 @@ class DurableQueue:
 
     async def _submitted_before(self, rid: RequestId, digest: Digest) -> RequestView:
         entry = self.index.get(rid)
-        known = entry.digest if entry is not None else None
-        if known is None:
-            known = await self._worker.run(self._stored_digest, rid, entry)
+        stored_digest = entry.digest if entry is not None else None
+        if stored_digest is None:
+            stored_digest = await self._worker.run(self._stored_digest, rid, entry)
             if entry is not None:
-                entry.digest = known
+                entry.digest = stored_digest
         # An answer whose request is gone cannot be compared; running it twice would be worse.
-        if known is not None and known != digest:
+        if stored_digest is not None and stored_digest != digest:
             raise RequestConflict(f"{rid} was submitted before with other content; choose another id")
         with naming_failures(f"sync requests/ for {rid}"):
             # An earlier attempt may have failed at just this step.

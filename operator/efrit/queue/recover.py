@@ -41,11 +41,11 @@ def identity(disk: Disk) -> str:
     for line in data.splitlines():
         if _IDENTITY.fullmatch(line):
             return line.decode()
-    made = secrets.token_hex(16)
+    queue_id = secrets.token_hex(16)
     # Appended, not replaced: the lock is held on this very file. On a line of its own, whatever was there.
-    disk.append(Area.ROOT, IDENTITY, f"\n{made}\n".encode())
+    disk.append(Area.ROOT, IDENTITY, f"\n{queue_id}\n".encode())
     disk.sync_dir(Area.ROOT)
-    return made
+    return queue_id
 
 
 def finish_withdrawal(disk: Disk, rid: RequestId, now: datetime) -> None:
@@ -59,20 +59,20 @@ def finish_withdrawal(disk: Disk, rid: RequestId, now: datetime) -> None:
 
 def recover(disk: Disk, now: datetime) -> int:
     """Finish interrupted withdrawals and delete half-written files; return how many were found."""
-    found = 0
+    count = 0
     for name in disk.names(Area.TMP):
         rid = id_of_withdrawn_file(name)
         if rid is not None and disk.stat(Area.TMP, name) is not None:
             finish_withdrawal(disk, rid, now)
-            found += 1
+            count += 1
         elif name.startswith(BRIDGE_PREFIX):
-            found += disk.remove(Area.TMP, name)
-    found += _answer_what_was_archived_without(disk, now)
+            count += disk.remove(Area.TMP, name)
+    count += _answer_what_was_archived_without(disk, now)
     for name in disk.names(Area.CONTROL):
         rid = id_of_cancel_file(name)
         if rid is not None and not _is_open(disk, rid):
-            found += disk.remove(Area.CONTROL, name)
-    return found
+            count += disk.remove(Area.CONTROL, name)
+    return count
 
 
 def _answer_what_was_archived_without(disk: Disk, now: datetime) -> int:
@@ -82,7 +82,7 @@ def _answer_what_was_archived_without(disk: Disk, now: datetime) -> int:
     second step and lose the first.
     """
     answered = {id_of_response_file(name) for area in (Area.RESPONSES, Area.ARCHIVE) for name in disk.names(area)}
-    found = 0
+    count = 0
     for name in disk.names(Area.ARCHIVE):
         rid = id_of_request_file(name)
         # An answer that has no request beside it is of a bridge, too.
@@ -92,8 +92,8 @@ def _answer_what_was_archived_without(disk: Disk, now: datetime) -> int:
         # Other clients may take their answers away; nothing was confirmed to them.
         if data is not None and is_ours(data):
             write_answer(disk, failure(rid, Reason.INTERRUPTED, LOST_MESSAGE, timestamp=now))
-            found += 1
-    return found
+            count += 1
+    return count
 
 
 def _has_answer(disk: Disk, rid: RequestId) -> bool:

@@ -69,7 +69,7 @@ class ArchiveIndex:
         heapq.heappush(self._heap, (item.changed, key))
         # Outdated entries stay until they come up, but never more of them than current ones.
         if len(self._heap) > 2 * len(self._items) + SLICE:
-            self._heap = [(each.changed, key) for key, each in self._items.items()]
+            self._heap = [(entry.changed, key) for key, entry in self._items.items()]
             heapq.heapify(self._heap)
 
     def drop(self, key: str) -> None:
@@ -181,12 +181,12 @@ class Retention:
 
     def _measure(self, key: str, now: float) -> _Item | None:
         names = enumerate(_names(key))
-        found = {bit: held for bit, name in names if (held := self._disk.whatever_is(Area.ARCHIVE, name)) is not None}
-        if not found:
+        stats = {bit: held for bit, name in names if (held := self._disk.whatever_is(Area.ARCHIVE, name)) is not None}
+        if not stats:
             return None
         # A rename sets ctime. A time of modification in the future is one that somebody has set.
-        changed = max(max(held.st_ctime, held.st_mtime if held.st_mtime <= now else 0.0) for held in found.values())
-        return _Item(changed, sum(held.st_size for held in found.values()), sum(1 << bit for bit in found))
+        changed = max(max(held.st_ctime, held.st_mtime if held.st_mtime <= now else 0.0) for held in stats.values())
+        return _Item(changed, sum(held.st_size for held in stats.values()), sum(1 << bit for bit in stats))
 
 
 def _key(name: str) -> str:

@@ -64,14 +64,14 @@ class SelfCheckMonitor:
         #: How many of them that had answered nothing.
         self._idle_restarts = 0
 
-    def observe(self, told: SelfCheck, now: float) -> None:
+    def observe(self, report: SelfCheck, now: float) -> None:
         """Take note of a new heartbeat."""
         before = self._told
-        self._told, self._told_time = told, now
-        same_start = before is not None and before.boot == told.boot
-        if before is None or not same_start or not told.idle or told.time != before.time:
+        self._told, self._told_time = report, now
+        same_start = before is not None and before.boot == report.boot
+        if before is None or not same_start or not report.idle or report.time != before.time:
             self._unchanged_since = now
-        if told.time is None or told.passed:
+        if report.time is None or report.passed:
             self._failed_since = None
         elif self._failed_since is None or not same_start:
             self._failed_since = now
@@ -83,14 +83,14 @@ class SelfCheckMonitor:
 
     def cause(self, now: float) -> RestartCause | None:
         """Return why Emacs is to be ended now. Silence after the last heartbeat adds nothing."""
-        told = self._told
-        if told is None or told.time is None:
+        report = self._told
+        if report is None or report.time is None:
             return None
         if self._failed_since is not None:
-            patience = self._delay(now) if told.idle else max(self._stall, self._delay(now))
+            patience = self._delay(now) if report.idle else max(self._stall, self._delay(now))
             if self._told_time - self._failed_since < patience:
                 return None
-            return RestartCause(RestartReason.SELF_CHECK_FAILED, told.problem)
+            return RestartCause(RestartReason.SELF_CHECK_FAILED, report.problem)
         unchecked = self._told_time - self._unchanged_since
         if unchecked < OVERDUE_SECONDS:
             return None

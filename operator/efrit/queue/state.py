@@ -84,9 +84,9 @@ class Entry:
     def sessions(self) -> Iterator[str]:
         """Yield the ids of sessions that may belong to the request."""
         yield self.id
-        for told in (self.continues, None if self.progress is None else self.progress.session):
-            if told is not None:
-                yield told
+        for session in (self.continues, None if self.progress is None else self.progress.session):
+            if session is not None:
+                yield session
 
 
 def packed_metadata(metadata: dict[str, Any] | None) -> bytes | None:
@@ -163,22 +163,22 @@ class Index:
             return []
         return [entry for entry in self if entry.state is RequestState.RUNNING]
 
-    def apply(self, seen: Sighting, *, now: float, monotonic: float) -> Entry | None:
+    def apply(self, sighting: Sighting, *, now: float, monotonic: float) -> Entry | None:
         """Apply a sighting; return the entry if its state changed (it may be removed by then), else None."""
-        entry = self._entries.get(seen.id)
-        if seen.state is None:
+        entry = self._entries.get(sighting.id)
+        if sighting.state is None:
             return None if entry is None else self._not_found(entry)
         if entry is None:
-            queued_at = seen.queued_at if seen.queued_at is not None else now
-            entry = Entry(seen.id, RequestState.QUEUED, queued_at, seen.request_name)
-            if seen.facts is not None:
-                entry.timeout, entry.metadata = seen.facts.timeout, self._bounded(seen.facts.metadata)
-                entry.is_session, entry.continues = seen.facts.is_session, seen.facts.continues
+            queued_at = sighting.queued_at if sighting.queued_at is not None else now
+            entry = Entry(sighting.id, RequestState.QUEUED, queued_at, sighting.request_name)
+            if sighting.facts is not None:
+                entry.timeout, entry.metadata = sighting.facts.timeout, self._bounded(sighting.facts.metadata)
+                entry.is_session, entry.continues = sighting.facts.is_session, sighting.facts.continues
             self.add(entry)
-        elif entry.state is seen.state or entry.state.final:
+        elif entry.state is sighting.state or entry.state.final:
             entry.missing = 0
             return None
-        self._move(entry, seen, now=now, monotonic=monotonic)
+        self._move(entry, sighting, now=now, monotonic=monotonic)
         return entry
 
     def _bounded(self, metadata: dict[str, Any] | None) -> bytes | None:
@@ -187,21 +187,21 @@ class Index:
         over = self._max_bytes is not None and self.kept_bytes + kept_bytes_of(packed) > self._max_bytes
         return None if over else packed
 
-    def _move(self, entry: Entry, seen: Sighting, *, now: float, monotonic: float) -> None:
-        assert seen.state is not None  # noqa: S101 - apply() has dealt with it
+    def _move(self, entry: Entry, sighting: Sighting, *, now: float, monotonic: float) -> None:
+        assert sighting.state is not None  # noqa: S101 - apply() has dealt with it
         self._counts[entry.state] -= 1
-        self._counts[seen.state] += 1
-        entry.state = seen.state
+        self._counts[sighting.state] += 1
+        entry.state = sighting.state
         entry.missing = 0
-        if seen.state is RequestState.QUEUED:
+        if sighting.state is RequestState.QUEUED:
             # A retry lies in requests/ under its canonical name.
-            entry.request_name = seen.request_name or request_file(entry.id)
+            entry.request_name = sighting.request_name or request_file(entry.id)
             entry.running_since = entry.started_at = None
-        elif seen.state is RequestState.RUNNING:
+        elif sighting.state is RequestState.RUNNING:
             entry.started_at, entry.running_since = now, monotonic
-        elif seen.answer is not None:
-            response = seen.answer.response
-            entry.response_bytes = seen.answer.size
+        elif sighting.answer is not None:
+            response = sighting.answer.response
+            entry.response_bytes = sighting.answer.size
             entry.attempt = max(entry.attempt, response.attempt)
             entry.running_since = entry.stop = None
             if response.started is not None:

@@ -65,9 +65,9 @@ class Upkeep:
     def trouble(self) -> DiskTrouble | None:
         """Why the volume takes no work; None: it does."""
         now = self._clock()
-        for known in (self._ours, self._of_emacs):
-            if known is not None and (known.full or not known.since <= now < known.since + LASTING_SECONDS):
-                return known
+        for trouble in (self._ours, self._of_emacs):
+            if trouble is not None and (trouble.full or not trouble.since <= now < trouble.since + LASTING_SECONDS):
+                return trouble
         return None
 
     @property
@@ -159,8 +159,8 @@ class Upkeep:
         return more
 
     def _look_after_reserve(self) -> None:
-        told = self._of_emacs
-        if told is not None and told.full:
+        trouble = self._of_emacs
+        if trouble is not None and trouble.full:
             # Half of it is for answers that Emacs holds back, the rest for orders to stop.
             if len(self.reserve) > self.reserve.size // 2:
                 self.reserve.give_up_one()
@@ -180,6 +180,6 @@ class Upkeep:
         self._ours = None
 
 
-def _went_on(known: DiskTrouble | None, trouble: DiskTrouble) -> DiskTrouble:
+def _went_on(earlier: DiskTrouble | None, trouble: DiskTrouble) -> DiskTrouble:
     """Return the trouble with the time and text it had first, while it is of one kind."""
-    return known if known is not None and known.full == trouble.full else trouble
+    return earlier if earlier is not None and earlier.full == trouble.full else trouble

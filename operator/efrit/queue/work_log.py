@@ -32,18 +32,18 @@ class Line:
 def place_of(disk: Disk, rid: RequestId) -> tuple[Area, str, int] | None:
     """Return where the log of `rid` is and its size in bytes; None if there is none."""
     for area, name in ((Area.PROGRESS, progress_file(rid)), (Area.ARCHIVE, log_file(rid))):
-        found = disk.stat(area, name)
-        if found is not None:
-            return area, name, found.st_size
+        stat = disk.stat(area, name)
+        if stat is not None:
+            return area, name, stat.st_size
     return None
 
 
 def beginning(disk: Disk, rid: RequestId, offset: int) -> int:
     """Return `offset` if a line begins there, else 0: the log is another one by now, or the offset was made up."""
-    found = place_of(disk, rid)
-    if found is None or not 0 < offset <= found[2]:
+    place = place_of(disk, rid)
+    if place is None or not 0 < offset <= place[2]:
         return 0
-    return offset if disk.read(found[0], found[1], limit=1, start=offset - 1) == b"\n" else 0
+    return offset if disk.read(place[0], place[1], limit=1, start=offset - 1) == b"\n" else 0
 
 
 def read_lines(disk: Disk, rid: RequestId, offset: int) -> tuple[list[Line], int]:
@@ -51,10 +51,10 @@ def read_lines(disk: Disk, rid: RequestId, offset: int) -> tuple[list[Line], int
 
     A line longer than a megabyte is skipped.
     """
-    found = place_of(disk, rid)
-    if found is None:
+    place = place_of(disk, rid)
+    if place is None:
         return [], offset
-    area, name, size = found
+    area, name, size = place
     if size < offset:
         return [], 0
     data = disk.read(area, name, limit=_PART, start=offset) or b""
@@ -80,20 +80,20 @@ def _behind_long_line(disk: Disk, area: Area, name: str, offset: int) -> tuple[l
     return [], offset
 
 
-def last_progress(disk: Disk, rid: RequestId, seen: int) -> tuple[Progress | None, int]:
-    """Return the last progress of `rid` after its first `seen` bytes, if there is any, and the log's size."""
+def last_progress(disk: Disk, rid: RequestId, offset: int) -> tuple[Progress | None, int]:
+    """Return the last progress of `rid` after its first `offset` bytes, if there is any, and the log's size."""
     name = progress_file(rid)
-    found = disk.stat(Area.PROGRESS, name)
-    if found is None or found.st_size == seen:
-        return None, seen
-    start = seen if seen < found.st_size else 0
-    start = max(start, found.st_size - _TAIL)
+    stat = disk.stat(Area.PROGRESS, name)
+    if stat is None or stat.st_size == offset:
+        return None, offset
+    start = offset if offset < stat.st_size else 0
+    start = max(start, stat.st_size - _TAIL)
     data = disk.read(Area.PROGRESS, name, limit=_TAIL, start=start) or b""
     whole = data[: data.rfind(b"\n") + 1]
     for line in reversed(whole.splitlines()):
-        told = progress_in(line)
-        if told is not None:
-            return told, start + len(whole)
+        latest = progress_in(line)
+        if latest is not None:
+            return latest, start + len(whole)
     return None, start + len(whole)
 
 
@@ -111,9 +111,9 @@ def progress_in(line: bytes) -> Progress | None:
 
 
 def _known(loaded: dict[str, Any]) -> dict[str, Any]:
-    known = {key: loaded.get(key) for key in ("step", "message", "tool_calls", "tokens", "session")}
-    if isinstance(known["message"], str):
-        known["message"] = known["message"][:MAX_MESSAGE_CHARS]
-    if isinstance(known["session"], dict):
-        known["session"] = known["session"].get("id")
-    return known
+    entry = {key: loaded.get(key) for key in ("step", "message", "tool_calls", "tokens", "session")}
+    if isinstance(entry["message"], str):
+        entry["message"] = entry["message"][:MAX_MESSAGE_CHARS]
+    if isinstance(entry["session"], dict):
+        entry["session"] = entry["session"].get("id")
+    return entry

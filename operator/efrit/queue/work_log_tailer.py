@@ -92,7 +92,7 @@ class WorkLogs:
         """Report the progress of requests until cancelled."""
         while True:
             now = time.monotonic()
-            for rid in [each for each in self._grown if now - self._told.get(each, -TELL_SECONDS) >= TELL_SECONDS]:
+            for rid in [rid for rid in self._grown if now - self._told.get(rid, -TELL_SECONDS) >= TELL_SECONDS]:
                 self._grown.discard(rid)
                 if self._is_running(rid):
                     self._told[rid] = now
@@ -121,12 +121,12 @@ class WorkLogs:
         if entry is None:
             return
         try:
-            told, entry.log_bytes = await self._worker.run(last_progress, self._disk, rid, entry.log_bytes)
+            progress, entry.log_bytes = await self._worker.run(last_progress, self._disk, rid, entry.log_bytes)
         except OSError as error:
             # The next look makes up for it.
             log.warning("the work log of %s cannot be read: %s", rid, error)
             return
         # It may have been answered while we read: then there is nothing to be told any more.
-        if told is not None and told != entry.progress and self._is_running(rid):
-            entry.progress = told
+        if progress is not None and progress != entry.progress and self._is_running(rid):
+            entry.progress = progress
             self._on_change(entry.view())

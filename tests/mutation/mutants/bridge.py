@@ -15,8 +15,8 @@ MUTANTS = (
     Mutant(
         "the look whether a process is an Emacs before it is signalled",
         EMACS,
-        "        if not is_emacs(pid):\n            found.close()",
-        "        if False:\n            found.close()",
+        "        if not is_emacs(pid):\n            emacs.close()",
+        "        if False:\n            emacs.close()",
         (f"{UNIT}/test_supervise.py::test_a_process_that_is_not_emacs_is_left_alone",),
     ),
     Mutant(
@@ -74,7 +74,7 @@ MUTANTS = (
     Mutant(
         "the patience with sessions under way in an Emacs whose self-check fails",
         SELF_CHECK,
-        "self._delay(now) if told.idle else max(self._stall, self._delay(now))",
+        "self._delay(now) if report.idle else max(self._stall, self._delay(now))",
         "self._delay(now)",
         (f"{CHECKS}::test_what_heartbeats_say_of_an_emacs",),
     ),
@@ -95,8 +95,8 @@ MUTANTS = (
     Mutant(
         "the time without requests after which a self-check is overdue",
         SELF_CHECK,
-        "or not told.idle or told.time != before.time:",
-        "or told.time != before.time:",
+        "or not report.idle or report.time != before.time:",
+        "or report.time != before.time:",
         (f"{CHECKS}::test_what_heartbeats_say_of_an_emacs",),
     ),
     Mutant(

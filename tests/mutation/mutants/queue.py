@@ -207,8 +207,8 @@ MUTANTS = (
     Mutant(
         "the fsync of the queue's identity",
         RECOVER,
-        '{made}\\n".encode())\n    disk.sync_dir(Area.ROOT)\n',
-        '{made}\\n".encode())\n',
+        '{queue_id}\\n".encode())\n    disk.sync_dir(Area.ROOT)\n',
+        '{queue_id}\\n".encode())\n',
         (f"{UNIT}/test_recover.py::test_a_new_identity_is_on_the_disk_before_it_is_told",),
     ),
     # Never replaced, never run again
@@ -222,7 +222,7 @@ MUTANTS = (
     Mutant(
         "the digest check of a repeated submission",
         QUEUE,
-        "        if known is not None and known != digest:",
+        "        if stored_digest is not None and stored_digest != digest:",
         "        if False:",
         (f"{UNIT}/test_submit.py::test_other_content_under_the_same_id_is_a_conflict",),
     ),
@@ -266,8 +266,8 @@ MUTANTS = (
     Mutant(
         "the end of a withdrawal that a crash cut short",
         RECOVER,
-        "            finish_withdrawal(disk, rid, now)\n            found += 1",
-        "            found += 1",
+        "            finish_withdrawal(disk, rid, now)\n            count += 1",
+        "            count += 1",
         (f"{UNIT}/test_recover.py::test_a_withdrawal_cut_short_is_finished",),
     ),
     Mutant(

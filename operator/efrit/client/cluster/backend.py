@@ -91,14 +91,14 @@ class ClusterBackend:
 
     async def instances(self) -> Sequence[Instance]:
         """Return the instances of the namespace, by name."""
-        found, _ = await self.api.list(INSTANCES, self.namespace)
-        return sorted((convert.instance_of(each, _now()) for each in found), key=lambda each: each.id)
+        objects, _ = await self.api.list(INSTANCES, self.namespace)
+        return sorted((convert.instance_of(obj, _now()) for obj in objects), key=lambda instance: instance.id)
 
     async def instance(self, name: str) -> Instance:
         """Return one instance. Raises `InstanceNotFound`."""
-        found = convert.instance_of(await self._instance(name), _now())
-        self._daemon_names[name] = found.daemon_name or convert.DAEMON
-        return found
+        instance = convert.instance_of(await self._instance(name), _now())
+        self._daemon_names[name] = instance.daemon_name or convert.DAEMON
+        return instance
 
     async def _instance(self, name: str) -> Json:
         try:
@@ -120,22 +120,22 @@ class ClusterBackend:
         emacs = {"image": setup.image, "daemonName": setup.daemon_name}
         emacs = {key: value for key, value in emacs.items() if value is not None}
         try:
-            found = await self._instance(name)
+            obj = await self._instance(name)
         except InstanceNotFound:
             manifest = INSTANCES.manifest({"name": name}, spec={"emacs": emacs})
-            found = await self.api.create(manifest, self.namespace)
+            obj = await self.api.create(manifest, self.namespace)
         else:
-            now = found.get("spec", {}).get("emacs") or {}
+            now = obj.get("spec", {}).get("emacs") or {}
             if any(now.get(key) != value for key, value in emacs.items()):
                 raise Refused(f"{name} is there, with another image or daemon name", "change its spec with kubectl")
-            if convert.condition(found, "Ready").get("status") == "True" and not _suspended(found):
-                return self._started(StartStatus.ALREADY_RUNNING, f"{name} was running", found)
+            if convert.condition(obj, "Ready").get("status") == "True" and not _suspended(obj):
+                return self._started(StartStatus.ALREADY_RUNNING, f"{name} was running", obj)
             await self.api.patch(INSTANCES, self.namespace, name, {"spec": {"operatingMode": "Running"}})
-        found = await self._until(name, START_SECONDS, lambda each: _says(each, "Ready", "True"))
-        return self._started(StartStatus.STARTED, f"{name} takes work", found)
+        obj = await self._until(name, START_SECONDS, lambda obj: _says(obj, "Ready", "True"))
+        return self._started(StartStatus.STARTED, f"{name} takes work", obj)
 
-    def _started(self, status: StartStatus, message: str, found: Json) -> Started:
-        daemon = convert.instance_of(found, _now()).daemon_name or convert.DAEMON
+    def _started(self, status: StartStatus, message: str, obj: Json) -> Started:
+        daemon = convert.instance_of(obj, _now()).daemon_name or convert.DAEMON
         return Started(status, message, convert.QUEUE, daemon)
 
     async def stop(self, name: str, *, now: bool = False) -> Stopped:
@@ -143,12 +143,12 @@ class ClusterBackend:
 
         Pending requests stay pending.
         """
-        found = await self._instance(name)
-        if _suspended(found) and not _says(found, "Ready", "True"):
+        obj = await self._instance(name)
+        if _suspended(obj) and not _says(obj, "Ready", "True"):
             return Stopped(StopStatus.NOT_RUNNING, f"{name} is suspended")
         await self.api.patch(INSTANCES, self.namespace, name, {"spec": {"operatingMode": "Suspended"}})
         suspended = asyncio.ensure_future(
-            self._until(name, STOP_SECONDS, lambda each: _says(each, "Suspended", "True"))
+            self._until(name, STOP_SECONDS, lambda obj: _says(obj, "Suspended", "True"))
         )
         try:
             if now:
@@ -162,10 +162,10 @@ class ClusterBackend:
         """Cancel what runs on the instance until it is suspended: what was claimed last shows only after a second."""
         cancelled: set[str] = set()
         while not suspended.done():
-            for each in await self.requests(name):
-                if each.phase is Phase.RUNNING and each.handle.id not in cancelled:
-                    cancelled.add(each.handle.id)
-                    await self.cancel(each.handle)
+            for state in await self.requests(name):
+                if state.phase is Phase.RUNNING and state.handle.id not in cancelled:
+                    cancelled.add(state.handle.id)
+                    await self.cancel(state.handle)
             await asyncio.wait({suspended}, timeout=1.0)
 
     async def remove(self, name: str, *, files: bool = False) -> Removed:
@@ -180,10 +180,10 @@ class ClusterBackend:
         limit = time.monotonic() + seconds
         last: Json = {}
         while True:
-            found, version = await self.api.list(INSTANCES, self.namespace, fieldSelector=f"metadata.name={name}")
-            if not found:
+            objects, version = await self.api.list(INSTANCES, self.namespace, fieldSelector=f"metadata.name={name}")
+            if not objects:
                 raise InstanceNotFound(f"the instance {name} was deleted")
-            last = found[0]
+            last = objects[0]
             if reached(last):
                 return last
             try:
@@ -195,8 +195,10 @@ class ClusterBackend:
                             return last
                 await asyncio.sleep(0.2)
             except TimeoutError:
-                why = convert.condition(last, "Ready").get("message") or "the operator has not looked at it"
-                raise NotReady(f"{name} is not there yet after {seconds:g} s: {why}", "run `efrit doctor`") from None
+                message = convert.condition(last, "Ready").get("message") or "the operator has not looked at it"
+                raise NotReady(
+                    f"{name} is not there yet after {seconds:g} s: {message}", "run `efrit doctor`"
+                ) from None
 
     async def stats(self, name: str) -> InstanceStats:
         """Return the figures of the instance's queue, at most ten seconds old."""
@@ -206,8 +208,8 @@ class ClusterBackend:
         """Return the kubectl command that runs `emacsclient` in the pod."""
         daemon = self._daemon_names.get(name, convert.DAEMON)
         inside = ["emacsclient", "--tty", f"--socket-name={daemon}"]
-        where = ["kubectl", *self._kubectl_options, "--namespace", self.namespace]
-        return [*where, "exec", "--stdin", "--tty", pod_of(name), "--container", "emacs", "--", *inside]
+        command = ["kubectl", *self._kubectl_options, "--namespace", self.namespace]
+        return [*command, "exec", "--stdin", "--tty", pod_of(name), "--container", "emacs", "--", *inside]
 
     async def examine(self) -> Sequence[Finding]:
         """Examine the API server, the operator's resources, your permissions and each instance."""
@@ -227,26 +229,26 @@ class ClusterBackend:
         """Create an EfritRequest; one with the same key is the same request."""
         name = convert.request_name(work, secrets.token_hex(10))
         if work.key is not None:
-            found = await self._find(name)
-            if found is not None:
-                return self._same(work, found)
+            existing = await self._find(name)
+            if existing is not None:
+                return self._same(work, existing)
         target = await self._target(work)
-        wanted = convert.manifest(work, name, target)
+        body = convert.manifest(work, name, target)
         try:
-            made = await self.api.create(wanted, self.namespace)
+            created = await self.api.create(body, self.namespace)
         except Conflict:
-            found = await self._find(name)
-            if found is None or work.key is None:
+            existing = await self._find(name)
+            if existing is None or work.key is None:
                 raise
-            return self._same(work, found)
-        return convert.request_of(made).handle
+            return self._same(work, existing)
+        return convert.request_of(created).handle
 
-    def _same(self, work: Work, found: Json) -> Handle:
-        told = found["metadata"].get("annotations", {}).get(convert.DIGEST)
-        wanted = convert.manifest(work, "-", {})["metadata"]["annotations"][convert.DIGEST]
-        if told != wanted:
+    def _same(self, work: Work, existing: Json) -> Handle:
+        stored_digest = existing["metadata"].get("annotations", {}).get(convert.DIGEST)
+        digest = convert.manifest(work, "-", {})["metadata"]["annotations"][convert.DIGEST]
+        if stored_digest != digest:
             raise Conflict(f"the key {work.key!r} was used before for other work", "choose another key")
-        return convert.request_of(found).handle
+        return convert.request_of(existing).handle
 
     async def _find(self, name: str) -> Json | None:
         try:
@@ -264,15 +266,14 @@ class ClusterBackend:
             return {"selector": {"matchLabels": dict(work.selector)}}
         if work.session is not None:
             return {"instanceRef": {"name": await self._holder_of(work.session)}}
-        known = await self.instances()
-        return {
-            "instanceRef": {"name": (least_loaded(known).id if work.instance else unnamed(each.id for each in known))}
-        }
+        instances = await self.instances()
+        name = least_loaded(instances).id if work.instance else unnamed(instance.id for instance in instances)
+        return {"instanceRef": {"name": name}}
 
     async def _holder_of(self, session: str) -> str:
-        found, _ = await self.api.list(REQUESTS, self.namespace, fieldSelector=f"status.session.id={session}")
-        for each in found:
-            if name := each.get("status", {}).get("instanceName"):
+        objects, _ = await self.api.list(REQUESTS, self.namespace, fieldSelector=f"status.session.id={session}")
+        for obj in objects:
+            if name := obj.get("status", {}).get("instanceName"):
                 return str(name)
         raise NoInstance(f"no request tells which instance has the session {session}", "name the instance")
 
@@ -281,10 +282,10 @@ class ClusterBackend:
         return convert.request_of(await self._request(handle))
 
     async def _request(self, handle: Handle) -> Json:
-        found = await self._find(handle.id)
-        if found is None:
+        obj = await self._find(handle.id)
+        if obj is None:
             raise _gone(handle, self.namespace)
-        return found
+        return obj
 
     async def watch(self, handle: Handle, *, words: bool = False) -> AsyncIterator[Update]:
         """Yield the request's states as they change.
@@ -296,10 +297,10 @@ class ClusterBackend:
             async for state in changes:
                 yield Update(state)
             return
-        async for each in followed(changes, await self._log_of(handle)):
-            if isinstance(each, RequestState):
-                yield Update(each)
-            elif text := words_in(entry(each)):
+        async for update in followed(changes, await self._log_of(handle)):
+            if isinstance(update, RequestState):
+                yield Update(update)
+            elif text := words_in(entry(update)):
                 yield Update(text=text)
 
     def _changes(self, handle: Handle) -> AsyncIterator[RequestState]:
@@ -310,18 +311,18 @@ class ClusterBackend:
     async def cancel(self, handle: Handle) -> RequestState:
         """Set spec.cancel; the operator does the rest."""
         try:
-            found = await self.api.patch(REQUESTS, self.namespace, handle.id, {"spec": {"cancel": True}})
+            obj = await self.api.patch(REQUESTS, self.namespace, handle.id, {"spec": {"cancel": True}})
         except NotFound as error:
             raise _gone(handle, self.namespace) from error
-        return convert.request_of(found)
+        return convert.request_of(obj)
 
     async def result(self, handle: Handle) -> str:
         """Return the whole result: from the status, from the Secret it names, or from the workspace volume."""
-        found = await self._request(handle)
-        state = convert.request_of(found)
+        obj = await self._request(handle)
+        state = convert.request_of(obj)
         if not state.final:
             raise NotFinished(f"{handle.id} is {state.reason}: it has no result yet", f"efrit wait {handle.id}")
-        reference = found.get("status", {}).get("resultRef")
+        reference = obj.get("status", {}).get("resultRef")
         if not reference:
             if state.truncated:
                 raise _not_stored(state) or _truncated(handle, state.result or "")
@@ -366,9 +367,9 @@ class ClusterBackend:
             for line in await log.rest(state.handle.instance):
                 yield line
         if follow and not state.final:
-            async for each in followed(self._changes(handle), log):
-                if isinstance(each, str):
-                    yield each
+            async for update in followed(self._changes(handle), log):
+                if isinstance(update, str):
+                    yield update
 
     async def _log_of(self, handle: Handle) -> WorkLog:
         return WorkLog(self.api, self.namespace, (await self._request(handle))["metadata"]["uid"])
@@ -376,9 +377,9 @@ class ClusterBackend:
     async def requests(self, instance: str | None = None, *, limit: int | None = None) -> Sequence[RequestState]:
         """Return the requests of the namespace or of one instance; with `limit`, the newest so many."""
         query = {} if instance is None else {"fieldSelector": f"status.instanceName={instance}"}
-        found, _ = await self.api.list(REQUESTS, self.namespace, **query)
+        objects, _ = await self.api.list(REQUESTS, self.namespace, **query)
         epoch = datetime.fromtimestamp(0, UTC)
-        ordered = sorted((convert.request_of(each) for each in found), key=lambda each: each.created or epoch)
+        ordered = sorted((convert.request_of(obj) for obj in objects), key=lambda state: state.created or epoch)
         return ordered if limit is None else ordered[-limit:]
 
 
@@ -392,11 +393,11 @@ def _truncated(handle: Handle, kept: str) -> ResultTruncated:
 
 def _not_stored(state: RequestState) -> ResultTruncated | None:
     """Return what is told of a result whose Secret was refused; None where Emacs itself kept no more."""
-    _, found, why = state.message.partition(UNSTORED_RESULT)
-    if not found:
+    _, separator, reason = state.message.partition(UNSTORED_RESULT)
+    if not separator:
         return None
     return ResultTruncated(
-        f"the result of {state.handle.id} is truncated:{why}",
+        f"the result of {state.handle.id} is truncated:{reason}",
         "read the file that is named while it is kept, or run the work again once such a Secret is allowed",
         state.result or "",
     )
@@ -406,14 +407,14 @@ def _gone(handle: Handle, namespace: str) -> RequestNotFound:
     return RequestNotFound(f"there is no request {handle.id} in the namespace {namespace}", "see `efrit requests`")
 
 
-def _says(found: Json, kind: str, status: str) -> bool:
-    told = convert.condition(found, kind)
-    current = told.get("observedGeneration") in (None, found["metadata"].get("generation"))
-    return bool(current and told.get("status") == status)
+def _says(obj: Json, kind: str, status: str) -> bool:
+    condition = convert.condition(obj, kind)
+    current = condition.get("observedGeneration") in (None, obj["metadata"].get("generation"))
+    return bool(current and condition.get("status") == status)
 
 
-def _suspended(found: Json) -> bool:
-    return bool(found.get("spec", {}).get("operatingMode") == "Suspended")
+def _suspended(obj: Json) -> bool:
+    return bool(obj.get("spec", {}).get("operatingMode") == "Suspended")
 
 
 def _now() -> datetime:

@@ -55,16 +55,16 @@ _BROKEN = {
 }
 
 
-def condition(found: Json, kind: str) -> Json:
+def condition(obj: Json, kind: str) -> Json:
     """Return the condition of this type of an object; empty if it has none."""
-    conditions = found.get("status", {}).get("conditions", ())
-    return next((each for each in conditions if each.get("type") == kind), {})
+    conditions = obj.get("status", {}).get("conditions", ())
+    return next((entry for entry in conditions if entry.get("type") == kind), {})
 
 
-def instance_of(found: Json, now: datetime) -> Instance:
+def instance_of(obj: Json, now: datetime) -> Instance:
     """Return the instance that an EfritInstance describes."""
-    meta, spec, status = found["metadata"], found.get("spec", {}), found.get("status", {})
-    ready, queue = condition(found, "Ready"), status.get("queue") or {}
+    meta, spec, status = obj["metadata"], obj.get("spec", {}), obj.get("status", {})
+    ready, queue = condition(obj, "Ready"), status.get("queue") or {}
     is_ready = ready.get("status") == "True"
     reason = str(ready.get("reason") or "Pending")
     broken = not is_ready and reason in _BROKEN
@@ -90,11 +90,11 @@ def instance_of(found: Json, now: datetime) -> Instance:
     )
 
 
-def stats_of(found: Json, now: datetime) -> InstanceStats:
+def stats_of(obj: Json, now: datetime) -> InstanceStats:
     """Return the figures in the status of an EfritInstance."""
-    queue = found.get("status", {}).get("queue") or {}
+    queue = obj.get("status", {}).get("queue") or {}
     return InstanceStats(
-        found["metadata"]["name"],
+        obj["metadata"]["name"],
         queue.get("pending", 0),
         queue.get("processing", 0),
         queue.get("processed", 0),
@@ -103,14 +103,14 @@ def stats_of(found: Json, now: datetime) -> InstanceStats:
         queue.get("interrupted", 0),
         float(queue.get("averageProcessingSeconds", 0)),
         float(queue.get("oldestPendingSeconds", 0)),
-        instance_of(found, now).uptime_seconds or 0.0,
+        instance_of(obj, now).uptime_seconds or 0.0,
     )
 
 
-def request_of(found: Json) -> RequestState:
+def request_of(obj: Json) -> RequestState:
     """Return the state that an EfritRequest describes."""
-    meta, spec, status = found["metadata"], found.get("spec", {}), found.get("status", {})
-    complete = condition(found, "Complete")
+    meta, spec, status = obj["metadata"], obj.get("spec", {}), obj.get("status", {})
+    complete = condition(obj, "Complete")
     named = (spec.get("instanceRef") or {}).get("name")
     result, reference = status.get("result"), status.get("resultRef") or {}
     return RequestState(
@@ -163,7 +163,7 @@ _CONTEXT = {
 
 
 def _context(value: Json | None) -> dict[str, Any] | None:
-    return None if not value else {_CONTEXT.get(key, key): each for key, each in value.items()}
+    return None if not value else {_CONTEXT.get(key, key): item for key, item in value.items()}
 
 
 def _wire(kind: type[T], value: Json | None) -> T | None:

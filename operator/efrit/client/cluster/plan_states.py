@@ -34,9 +34,9 @@ LONGEST_NAME = 63
 _LONGEST_SLUG = 40
 
 
-def plan_of(found: Json) -> PlanState:
+def plan_of(obj: Json) -> PlanState:
     """Return the state that an EfritPlan describes."""
-    meta, spec, status = found["metadata"], found.get("spec") or {}, found.get("status") or {}
+    meta, spec, status = obj["metadata"], obj.get("spec") or {}, obj.get("status") or {}
     limits = spec.get("limits") or {}
     return PlanState(
         name=meta["name"],
@@ -44,7 +44,7 @@ def plan_of(found: Json) -> PlanState:
         reason=_reason(status.get("reason")),
         intent=_intent(spec.get("intent") or {}),
         uid=meta.get("uid") or "",
-        message=str(condition(found, "Complete").get("message") or "The operator has not looked at it yet."),
+        message=str(condition(obj, "Complete").get("message") or "The operator has not looked at it yet."),
         outcome=Outcome(status["outcome"]) if status.get("outcome") else None,
         amendments=tuple(spec.get("amendments") or ()),
         instance=status.get("instanceName") or (spec.get("instanceRef") or {}).get("name"),
@@ -183,7 +183,7 @@ def plan_spec(new: NewPlan) -> dict[str, Any]:
         secret = {"name": new.git_secret} if new.git_secret is not None else None
         git = _known(url=new.git_url, branch=new.git_branch, revision=new.git_revision, secretRef=secret)
         _put(spec, "environment", git=git)
-    elif any(each is not None for each in beside):
+    elif any(option is not None for option in beside):
         raise Refused("a branch, a revision or a Secret without a repository", "name the repository's URL, too")
     return spec
 
@@ -193,14 +193,14 @@ def named_target(new: NewPlan, spec: dict[str, Any]) -> dict[str, Any] | None:
 
     Raises `Refused`.
     """
-    given = {name: spec.pop(name) for name in ("instanceRef", "poolRef") if spec.get(name) is not None}
+    targets = {name: spec.pop(name) for name in ("instanceRef", "poolRef") if spec.get(name) is not None}
     if new.instance is not None and new.pool is not None:
         raise Refused("both an instance and a pool are named", "leave one of them out")
     if new.instance is not None:
         return {"instanceRef": {"name": new.instance}}
     if new.pool is not None:
         return {"poolRef": {"name": new.pool}}
-    return given or None
+    return targets or None
 
 
 def plan_manifest(name: str, spec: Json, named: Json | None, chosen: Json) -> dict[str, Any]:
@@ -215,8 +215,8 @@ def plan_digest(spec: Json, named: Json | None) -> str:
 
 
 def _put(spec: dict[str, Any], name: str, **values: Any) -> None:
-    if known := _known(**values):
-        spec[name] = {**(spec.get(name) or {}), **known}
+    if fields := _known(**values):
+        spec[name] = {**(spec.get(name) or {}), **fields}
 
 
 def _known(**values: Any) -> dict[str, Any]:

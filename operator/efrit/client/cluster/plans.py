@@ -47,9 +47,9 @@ class ClusterPlans:
         fixed = new.name is not None or new.key is not None
         if fixed and (obj := await self._find(name)) is not None:
             return _same(obj, plan_digest(spec, named))
-        wanted = plan_manifest(name, spec, named, await self._target(named))
+        body = plan_manifest(name, spec, named, await self._target(named))
         try:
-            return plan_of(await self._api.create(wanted, self._namespace))
+            return plan_of(await self._api.create(body, self._namespace))
         except Conflict:
             obj = await self._find(name)
             if obj is None or not fixed:
@@ -143,14 +143,14 @@ class ClusterPlans:
         return PlanNotFound(f"there is no plan {name} in the namespace {self._namespace}", "see `efrit plan list`")
 
 
-def _same(obj: Json, wanted: str) -> PlanState:
+def _same(obj: Json, digest: str) -> PlanState:
     name = obj["metadata"]["name"]
-    if (obj["metadata"].get("annotations") or {}).get(DIGEST) != wanted:
+    if (obj["metadata"].get("annotations") or {}).get(DIGEST) != digest:
         raise Conflict(f"there is a plan {name} already, with something else in it", "choose another name or key")
     return plan_of(obj)
 
 
-def _open(obj: Json, why: str) -> None:
+def _open(obj: Json, refusal: str) -> None:
     state = plan_of(obj)
     if state.final:
-        raise Refused(f"{state.name} is over ({state.reason}): {why}", "create a new plan")
+        raise Refused(f"{state.name} is over ({state.reason}): {refusal}", "create a new plan")

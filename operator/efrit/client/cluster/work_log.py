@@ -64,10 +64,10 @@ async def follow(changes: AsyncIterator[RequestState], log: WorkLog) -> AsyncIte
 
     Without permission to read the log, yields the states alone.
     """
-    news: asyncio.Queue[RequestState | str | Exception | None] = asyncio.Queue()
-    telling = asyncio.create_task(_tell(changes, log, news))
+    updates: asyncio.Queue[RequestState | str | Exception | None] = asyncio.Queue()
+    telling = asyncio.create_task(_tell(changes, log, updates))
     try:
-        while (item := await news.get()) is not None:
+        while (item := await updates.get()) is not None:
             if isinstance(item, Exception):
                 raise item
             yield item
@@ -76,14 +76,14 @@ async def follow(changes: AsyncIterator[RequestState], log: WorkLog) -> AsyncIte
 
 
 async def _tell(
-    changes: AsyncIterator[RequestState], log: WorkLog, news: asyncio.Queue[RequestState | str | Exception | None]
+    changes: AsyncIterator[RequestState], log: WorkLog, updates: asyncio.Queue[RequestState | str | Exception | None]
 ) -> None:
     listening: asyncio.Task[None] | None = None
 
     async def listen(instance: str) -> None:
         with contextlib.suppress(ClientError):
             async for line in log.coming(instance):
-                news.put_nowait(line)
+                updates.put_nowait(line)
 
     try:
         async for state in changes:
@@ -93,14 +93,14 @@ async def _tell(
                     await _ended(listening)
                     with contextlib.suppress(ClientError):
                         for line in await log.rest(instance):
-                            news.put_nowait(line)
+                            updates.put_nowait(line)
                 elif listening is None or listening.done():
                     # Where it goes on after its pod has ended, it is in the next one.
                     listening = asyncio.create_task(listen(instance))
-            news.put_nowait(state)
-        news.put_nowait(None)
+            updates.put_nowait(state)
+        updates.put_nowait(None)
     except Exception as error:  # noqa: BLE001 - raised again where it is waited for
-        news.put_nowait(error)
+        updates.put_nowait(error)
     finally:
         await _ended(listening)
 

@@ -38,10 +38,10 @@ def loaded(data: bytes | None) -> dict[str, Any]:
     if data is None or too_heavy(data):
         return {}
     try:
-        found = json.loads(data)
+        value = json.loads(data)
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def open_state(handle: Handle, reason: Reason, request: Mapping[str, Any], queued: datetime | None) -> RequestState:
@@ -111,11 +111,11 @@ def _problem(handle: Handle, answer: Mapping[str, Any]) -> str:
 
 def _reason(answer: Mapping[str, Any]) -> Reason:
     try:
-        found = Reason(concluded(answer)["reason"])
+        reason = Reason(concluded(answer)["reason"])
     except ValueError:
         # A later version's word: the status says enough.
-        found = Reason(concluded({"status": answer.get("status")})["reason"])
-    return found if found.final else Reason.EVAL_ERROR
+        reason = Reason(concluded({"status": answer.get("status")})["reason"])
+    return reason if reason.final else Reason.EVAL_ERROR
 
 
 def _outcome(answer: Mapping[str, Any], reason: Reason) -> Outcome:
@@ -134,29 +134,29 @@ def type_of(request: Mapping[str, Any]) -> RequestType | None:
 
 
 def _session(value: Any) -> Session | None:
-    found = _object(value)
-    if not isinstance(found.get("id"), str):
+    session = _object(value)
+    if not isinstance(session.get("id"), str):
         return None
-    words = {each.value: each for each in SessionStatus}
-    return Session(found["id"], words.get(str(found.get("status"))), _text(found.get("question")))
+    words = {status.value: status for status in SessionStatus}
+    return Session(session["id"], words.get(str(session.get("status"))), _text(session.get("question")))
 
 
-def progress(found: Mapping[str, Any]) -> Progress | None:
+def progress(entry: Mapping[str, Any]) -> Progress | None:
     """Return the progress in a progress object or in a line of type `progress` of a work log."""
-    if not found:
+    if not entry:
         return None
     return Progress(
-        _count(found.get("step")),
-        _text(found.get("message")),
-        _count(found.get("tool_calls")),
-        _count(found.get("tokens")),
+        _count(entry.get("step")),
+        _text(entry.get("message")),
+        _count(entry.get("tool_calls")),
+        _count(entry.get("tokens")),
     )
 
 
 def _usage(value: Any) -> Usage | None:
-    found = _object(value)
+    usage = _object(value)
     names = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "model_calls")
-    return Usage.from_dict({name: _count(found.get(name)) or 0 for name in names}) if found else None
+    return Usage.from_dict({name: _count(usage.get(name)) or 0 for name in names}) if usage else None
 
 
 def moment(value: Any) -> datetime | None:

@@ -95,8 +95,8 @@ class LocalBackend:
     def configured(cls, path: Path | None = None, notify: Callable[[str], None] = lambda text: None) -> LocalBackend:
         """Return a backend with the settings in `path`, or in the usual file. Raises `WrongSettings`."""
         settings, notices = adopt(load_named(path) if path else load(config_path(os.environ)))
-        for each in notices:
-            notify(each)
+        for notice in notices:
+            notify(notice)
         return cls(settings, notify)
 
     @property
@@ -123,11 +123,11 @@ class LocalBackend:
             files.acknowledge(rid)
 
     def _daemon(self, name: str) -> Daemon:
-        found = self._daemons.get(name)
-        if found is None:
+        daemon = self._daemons.get(name)
+        if daemon is None:
             instance = self.settings.instance(name)
-            found = self._daemons[name] = Daemon(instance, QueueFiles(instance.queue_dir))
-        return found
+            daemon = self._daemons[name] = Daemon(instance, QueueFiles(instance.queue_dir))
+        return daemon
 
     # Instances
 
@@ -149,16 +149,16 @@ class LocalBackend:
         setup = setup or Setup()
         if setup.image is not None:
             raise Refused("an instance on this machine has no image", "leave the image out, or name a cluster")
-        known = self.settings.instances.get(name)
-        wanted = _with(setup, known or new_instance(name))
-        check_queue_is_unique(self.settings.path, self.settings.instances, wanted)
-        if known is not None and wanted != known and self._daemon(name).running() is not None:
+        existing = self.settings.instances.get(name)
+        instance = _with(setup, existing or new_instance(name))
+        check_queue_is_unique(self.settings.path, self.settings.instances, instance)
+        if existing is not None and instance != existing and self._daemon(name).running() is not None:
             raise Refused(
                 f"{name} runs already, with other directories, another daemon name or another choice of init file",
                 f"stop it first: efrit stop {name}",
             )
         before = self._daemons.pop(name, None)
-        daemon = self._daemons[name] = Daemon(wanted, QueueFiles(wanted.queue_dir))
+        daemon = self._daemons[name] = Daemon(instance, QueueFiles(instance.queue_dir))
         if before is not None:
             before.files.close()
         if daemon.running() is None and (problem := key_problem(os.environ)) is not None:
@@ -166,8 +166,8 @@ class LocalBackend:
             self._notify(f"{name} cannot ask a model: {problem}")
         started = await _in_a_thread(lambda: self._start(daemon))
         # Only what has started is remembered: a slip in a name or a directory leaves nothing behind.
-        if wanted != known:
-            self.settings = add_instance(self.settings, wanted)
+        if instance != existing:
+            self.settings = add_instance(self.settings, instance)
         return Started(
             StartStatus.STARTED if started else StartStatus.ALREADY_RUNNING,
             f"{name} takes work" if started else f"{name} was running",
@@ -242,12 +242,12 @@ class LocalBackend:
 
     def _compare_models(self, daemon: Daemon) -> None:
         """Tell a caller whose environment names another model than the daemon has. Raises `RestartNeeded`."""
-        theirs = daemon.model_settings()
-        difference = "" if theirs is None else differences(theirs, settings_in(os.environ))
+        daemon_model = daemon.model_settings()
+        difference = "" if daemon_model is None else differences(daemon_model, settings_in(os.environ))
         if not difference:
             return
         name = daemon.instance.id
-        if not (theirs or {}).get(NAME) and os.environ.get(NAME):
+        if not (daemon_model or {}).get(NAME) and os.environ.get(NAME):
             raise RestartNeeded(
                 f"{name} was started without a model ({difference})", f"restart it: efrit restart {name}", name
             )
@@ -350,12 +350,12 @@ class LocalBackend:
         return self._state(daemon, handle)
 
     def _state(self, daemon: Daemon, handle: Handle) -> RequestState:
-        found = daemon.files.state(handle)
-        if found is None:
+        state = daemon.files.state(handle)
+        if state is None:
             raise RequestNotFound(f"the request {handle.id} is no longer there")
-        if found.final:
+        if state.final:
             self._handed_over[handle.id] = daemon.files
-        return found
+        return state
 
     async def watch(self, handle: Handle, *, words: bool = False) -> AsyncIterator[Update]:
         """Yield the request's states as they change, and the model's text in between."""
@@ -415,14 +415,14 @@ class LocalBackend:
     async def requests(self, instance: str | None = None, *, limit: int | None = None) -> Sequence[RequestState]:
         """Return the newest `limit`, or the newest 200 of each instance, for callers that list them repeatedly."""
         names = [instance] if instance is not None else list(self.settings.known())
-        found: list[RequestState] = []
+        states: list[RequestState] = []
         most = limit or _MOST_LISTED
         for name in names:
             daemon = self._daemon(name)
             if daemon.instance.queue_dir.is_dir():
                 handles = [Handle(rid, name) for rid in daemon.files.ids()[-most:]]
-                found += [state for handle in handles if (state := daemon.files.state(handle)) is not None]
-        ordered = sorted(found, key=lambda each: each.created or datetime.fromtimestamp(0, UTC))
+                states += [state for handle in handles if (state := daemon.files.state(handle)) is not None]
+        ordered = sorted(states, key=lambda state: state.created or datetime.fromtimestamp(0, UTC))
         return ordered if limit is None else ordered[-limit:]
 
 
@@ -433,8 +433,8 @@ async def _in_a_thread(work: Callable[[], T]) -> T:
 
 
 def _with(setup: Setup, instance: LocalInstance) -> LocalInstance:
-    def path(given: str | None, usual: Path) -> Path:
-        return usual if given is None else Path(given).expanduser()
+    def path(value: str | None, usual: Path) -> Path:
+        return usual if value is None else Path(value).expanduser()
 
     queue = path(setup.queue_dir, instance.queue_dir)
     # A name that follows from the queue follows it when that changes.

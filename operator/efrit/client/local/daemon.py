@@ -79,14 +79,14 @@ def emacs_program() -> str:
     """Return the path of Emacs. Raises `NoEmacs`."""
     import shutil
 
-    wanted = os.environ.get(EMACS_VARIABLE) or "emacs"
-    found = shutil.which(wanted)
-    if found is None:
+    program = os.environ.get(EMACS_VARIABLE) or "emacs"
+    path = shutil.which(program)
+    if path is None:
         raise NoEmacs(
-            f"there is no {wanted!r} on this machine",
+            f"there is no {program!r} on this machine",
             f"install Emacs 28 or later (emacs-nox will do), or set {EMACS_VARIABLE} to its path",
         )
-    return found
+    return path
 
 
 class Daemon(Struct, frozen=True):
@@ -110,8 +110,8 @@ class Daemon(Struct, frozen=True):
             return True
         if self.instance.auto_start or not self.instance.queue_dir.is_dir():
             return False
-        found = self.files.disk.stat(Area.ROOT, HEARTBEAT)
-        return found is not None and time.time() - found.st_mtime < _FRESH_SECONDS
+        stat = self.files.disk.stat(Area.ROOT, HEARTBEAT)
+        return stat is not None and time.time() - stat.st_mtime < _FRESH_SECONDS
 
     def start(self) -> bool:
         """Start Emacs and wait until it serves; return False if one did already. Raises `NoEmacs`, `NotReady`."""
@@ -140,14 +140,14 @@ class Daemon(Struct, frozen=True):
 
     def init_problem(self) -> str | None:
         """Return what went wrong with the user's init file when Emacs started; None where nothing did."""
-        found = self.files.heartbeat().get("init_problem")
-        return found if isinstance(found, str) and found else None
+        problem = self.files.heartbeat().get("init_problem")
+        return problem if isinstance(problem, str) and problem else None
 
     def model_settings(self) -> dict[str, str] | None:
         """Return the settings of the model that the running Emacs was started with; None where that is not known."""
         try:
-            found = json.loads((self.instance.queue_dir / STARTED_WITH).read_text())["model"]
-            return {str(name): str(value) for name, value in found.items()}
+            settings = json.loads((self.instance.queue_dir / STARTED_WITH).read_text())["model"]
+            return {str(name): str(value) for name, value in settings.items()}
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
             # Started by an earlier version, or changed by hand: then nothing is compared.
             return None
@@ -190,7 +190,7 @@ class Daemon(Struct, frozen=True):
             environment["XDG_CONFIG_HOME"] = str(own.parent)
         environment.setdefault("EFRIT_MAX_RESULT_BYTES", str(MAX_RESULT_BYTES))
         # The shell ends at once: Emacs is nobody's child, and outlives who started it.
-        told = subprocess.run(
+        completed = subprocess.run(
             ["/bin/sh", "-c", 'exec </dev/null 2>>"$0"; "$@" >&2 & echo $!', str(log), *command],
             env=environment,
             cwd=self.instance.workspace_dir,
@@ -199,14 +199,14 @@ class Daemon(Struct, frozen=True):
             text=True,
             check=True,
         )
-        return int(told.stdout)
+        return int(completed.stdout)
 
     def _await(self, pid: int) -> None:
         seconds = INIT_SECONDS if self.instance.init else START_SECONDS
         limit = time.monotonic() + seconds
         while True:
-            found = self.running()
-            if found is not None and found.pid == pid:
+            emacs = self.running()
+            if emacs is not None and emacs.pid == pid:
                 return
             if not _exists(pid):
                 raise NotReady(f"Emacs ended right after its start: {self._last_words()}", self._where_to_look())

@@ -37,8 +37,8 @@ def examine(settings: LocalSettings) -> list[Finding]:
 def _configuration(settings: LocalSettings) -> Finding:
     if settings.missing:
         return Finding("configuration", False, f"there is no {settings.path}", "correct the path in --config")
-    there = settings.path.exists()
-    detail = f"{settings.path}" if there else f"no {settings.path}: one instance, called default"
+    exists = settings.path.exists()
+    detail = f"{settings.path}" if exists else f"no {settings.path}: one instance, called default"
     return Finding("configuration", True, detail)
 
 
@@ -57,8 +57,8 @@ def _emacs() -> Finding:
         program = emacs_program()
     except ClientError as error:
         return Finding("Emacs", False, error.message, error.advice)
-    told = subprocess.run([program, "--version"], capture_output=True, text=True, check=False, timeout=30)
-    version = re.search(r"Emacs (\d+)\S*", told.stdout)
+    completed = subprocess.run([program, "--version"], capture_output=True, text=True, check=False, timeout=30)
+    version = re.search(r"Emacs (\d+)\S*", completed.stdout)
     if version is None:
         return Finding("Emacs", False, f"{program} does not say which Emacs it is", "set EFRIT_EMACS to another")
     recent = int(version[1]) >= _OLDEST_EMACS
@@ -122,8 +122,8 @@ def _daemon(subject: str, daemon: Daemon) -> Finding:
         return Finding(
             subject, False, f"its init file failed: {init}", f"see {daemon.log}, then efrit restart {name}"
         )
-    theirs = daemon.model_settings()
-    if theirs is not None and (difference := differences(theirs, settings_in(os.environ))):
+    daemon_model = daemon.model_settings()
+    if daemon_model is not None and (difference := differences(daemon_model, settings_in(os.environ))):
         detail = f"it was started with other settings of the model: {difference}"
         return Finding(subject, False, detail, f"efrit restart {name}")
     if emacs.stopped:

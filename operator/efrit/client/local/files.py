@@ -91,19 +91,19 @@ class QueueFiles:
         """Return the state of the request; None if it is not here."""
         # One that moves while we look is found behind where it was; but a retry moves back.
         for _ in range(2):
-            found = self._look(handle)
-            if found is not None:
-                return found
+            state = self._look(handle)
+            if state is not None:
+                return state
         return None
 
     def _look(self, handle: Handle) -> RequestState | None:
         disk, rid = self.disk, RequestId(handle.id)
         with _as_client_errors(self.root):
             for area, reason in ((Area.REQUESTS, Reason.QUEUED), (Area.PROCESSING, Reason.RUNNING)):
-                found = disk.stat(area, request_file(rid))
-                if found is not None and disk.whatever_is(Area.RESPONSES, response_file(rid)) is None:
+                stat = disk.stat(area, request_file(rid))
+                if stat is not None and disk.whatever_is(Area.RESPONSES, response_file(rid)) is None:
                     data = disk.read(area, request_file(rid), limit=_LONGEST_REQUEST)
-                    queued = datetime.fromtimestamp(found.st_mtime, UTC)
+                    queued = datetime.fromtimestamp(stat.st_mtime, UTC)
                     return answers.open_state(handle, reason, answers.loaded(data), queued)
             if disk.whatever_is(Area.TMP, withdrawn_file(rid)) is not None:
                 return answers.open_state(handle, Reason.QUEUED, {}, None)
@@ -135,16 +135,16 @@ class QueueFiles:
 
     def ids(self) -> list[str]:
         """Return the id of every request here, oldest first by the time of its file."""
-        seen: dict[str, float] = {}
+        times: dict[str, float] = {}
         for area in (Area.REQUESTS, Area.PROCESSING, Area.RESPONSES, Area.ARCHIVE):
             for name in self.disk.names(area):
                 rid = id_of_response_file(name)
                 if rid is None and name.startswith("req_"):
                     rid = id_of_request_file(name)
-                found = self.disk.stat(area, name) if rid is not None else None
-                if rid is not None and found is not None:
-                    seen[rid] = min(found.st_mtime, seen.get(rid, found.st_mtime))
-        return sorted(seen, key=lambda each: seen[each])
+                stat = self.disk.stat(area, name) if rid is not None else None
+                if rid is not None and stat is not None:
+                    times[rid] = min(stat.st_mtime, times.get(rid, stat.st_mtime))
+        return sorted(times, key=lambda rid: times[rid])
 
     def running(self) -> list[str]:
         """Return the requests that Emacs has claimed and not answered."""
@@ -154,7 +154,7 @@ class QueueFiles:
         """Return how many requests are pending, how many run, and the age of the oldest pending one in seconds."""
         waiting = [name for name in self.disk.names(Area.REQUESTS) if name.endswith(".json")]
         running = [name for name in self.disk.names(Area.PROCESSING) if name.endswith(".json")]
-        times = [found.st_mtime for name in waiting if (found := self.disk.stat(Area.REQUESTS, name))]
+        times = [stat.st_mtime for name in waiting if (stat := self.disk.stat(Area.REQUESTS, name))]
         return len(waiting), len(running), max(0.0, time.time() - min(times, default=time.time()))
 
     def heartbeat(self) -> dict[str, Any]:
@@ -169,15 +169,15 @@ class QueueFiles:
             answer = answer or answers.loaded(data)
         path = answer.get("result_path")
         result = answer.get("result")
-        found = _whole(rid, path, answer.get("sha256")) if isinstance(path, str) else result
+        text = _whole(rid, path, answer.get("sha256")) if isinstance(path, str) else result
         if answer.get("truncated"):
-            kept = found if isinstance(found, str) else ""
+            kept = text if isinstance(text, str) else ""
             raise ResultTruncated(
                 f"the result of {rid} is truncated: Emacs kept the first {len(kept.encode())} bytes",
                 "have the work write it to a file, or start the daemon with a larger EFRIT_MAX_RESULT_BYTES",
                 kept,
             )
-        return found if isinstance(found, str) else None
+        return text if isinstance(text, str) else None
 
     # Work logs
 
@@ -234,8 +234,8 @@ class QueueFiles:
         disk = self.disk
         # Those a client that died left half done; a live one takes no hour.
         for name in disk.names(Area.TMP):
-            found = disk.stat(Area.TMP, name)
-            if found is None or time.time() - max(found.st_mtime, found.st_ctime) < _LITTER_SECONDS:
+            stat = disk.stat(Area.TMP, name)
+            if stat is None or time.time() - max(stat.st_mtime, stat.st_ctime) < _LITTER_SECONDS:
                 continue
             rid = id_of_withdrawn_file(name)
             if rid is not None:
@@ -243,10 +243,10 @@ class QueueFiles:
             elif name.startswith("bridge_"):
                 disk.remove(Area.TMP, name)
         under_way = [
-            (rid, found.st_mtime)
+            (rid, stat.st_mtime)
             for area in (Area.REQUESTS, Area.PROCESSING)
             for name in disk.names(area)
-            if (rid := id_of_request_file(name)) and (found := disk.stat(area, name))
+            if (rid := id_of_request_file(name)) and (stat := disk.stat(area, name))
         ]
         live = {rid for rid, _ in under_way}
         # Every session is kept that anything under way might continue.

@@ -63,16 +63,16 @@ class Health:
         elif now - self._since >= WAKE_SECONDS:
             emacs.send(signal.SIGUSR2)
 
-    def _note(self, seen: Sample | None, now: float) -> None:
-        if self._sample is not None and seen is not None:
+    def _note(self, sample: Sample | None, now: float) -> None:
+        if self._sample is not None and sample is not None:
             before, moment = self._sample
-            self._unresponsive += could_run(before, seen, now - moment)
-        self._sample = None if seen is None else (seen, now)
+            self._unresponsive += could_run(before, sample, now - moment)
+        self._sample = None if sample is None else (sample, now)
 
 
 def _self_check(heartbeat: dict[str, Any]) -> SelfCheck:
-    boot, idle, told = str(heartbeat.get("boot")), heartbeat.get("state") == "idle", heartbeat.get("self_check")
-    if not isinstance(told, dict):
+    boot, idle, report = str(heartbeat.get("boot")), heartbeat.get("state") == "idle", heartbeat.get("self_check")
+    if not isinstance(report, dict):
         return SelfCheck(boot, idle)
-    passed, problem = told.get("passed") is not False, str(told.get("problem"))[:300]
-    return SelfCheck(boot, idle, told.get("time"), passed, problem, worked=heartbeat.get("processed", 0) != 0)
+    passed, problem = report.get("passed") is not False, str(report.get("problem"))[:300]
+    return SelfCheck(boot, idle, report.get("time"), passed, problem, worked=heartbeat.get("processed", 0) != 0)

@@ -62,15 +62,15 @@ def adopt(settings: LocalSettings) -> tuple[LocalSettings, list[str]]:
 
 def _written_by_start(place: Path, name: str, entry: Any) -> bool:
     """Return whether `entry` has the defaults of an earlier version, which `start` wrote out; people write `~`."""
-    wanted = {"queue_dir": str(place / "queues"), "daemon_name": f"efrit-{name}"}
-    return isinstance(entry, Mapping) and all(entry.get(key) == value for key, value in wanted.items())
+    expected = {"queue_dir": str(place / "queues"), "daemon_name": f"efrit-{name}"}
+    return isinstance(entry, Mapping) and all(entry.get(key) == value for key, value in expected.items())
 
 
 def _settle(
     settings: LocalSettings, instance: LocalInstance, place: Path, *, ours: bool
 ) -> tuple[LocalInstance, bool]:
     usual = new_instance(instance.id)
-    wanted = replace(
+    settled = replace(
         instance,
         queue_dir=usual.queue_dir,
         daemon_name=usual.daemon_name if ours else instance.daemon_name,
@@ -78,19 +78,19 @@ def _settle(
     )
     queue = place / "queues"
     if not queue.is_dir() and not ours:
-        return wanted, False
+        return settled, False
     try:
         state_directory().mkdir(parents=True, exist_ok=True, mode=0o700)
         with (state_directory() / ".move.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if emacs_of(_heartbeat(queue)) is not None:
                 return replace(
-                    wanted, queue_dir=queue, daemon_name=f"efrit-{instance.id}", workspace_dir=place / "workspace"
+                    settled, queue_dir=queue, daemon_name=f"efrit-{instance.id}", workspace_dir=place / "workspace"
                 ), False
             # The queue is moved last: while it is there, the move is not over.
-            if wanted.workspace_dir == usual.workspace_dir:
-                _move(place / "workspace", wanted.workspace_dir)
-            moved = _move(queue, wanted.queue_dir)
+            if settled.workspace_dir == usual.workspace_dir:
+                _move(place / "workspace", settled.workspace_dir)
+            moved = _move(queue, settled.queue_dir)
             if ours:
                 change_entries(settings, lambda entries: _forget_defaults(entries, instance.id))
             _remove_empty(place)
@@ -99,7 +99,7 @@ def _settle(
             f"cannot move {place} to {state_directory()} and {data_directory()}: {error}",
             "make room and check the permissions, or move it by hand",
         ) from error
-    return wanted, moved
+    return settled, moved
 
 
 def _heartbeat(queue: Path) -> dict[str, Any]:
@@ -139,6 +139,6 @@ def _move(old: Path, new: Path) -> bool:
 def _remove_empty(place: Path) -> None:
     """Remove what the move has left empty, ~/.emacs.d too: an empty one still hides ~/.config/emacs."""
     home = legacy_home()
-    for each in (place, home / "instances", home, home.parent):
+    for directory in (place, home / "instances", home, home.parent):
         with contextlib.suppress(OSError):
-            each.rmdir()
+            directory.rmdir()

@@ -21,13 +21,13 @@ def settings_in(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in sorted(environment.items()) if name.startswith(PREFIX) and value}
 
 
-def differences(theirs: Mapping[str, str], mine: Mapping[str, str]) -> str:
-    """Return in a phrase how `mine` differ from `theirs`, empty where they agree.
+def differences(daemon_model: Mapping[str, str], client_model: Mapping[str, str]) -> str:
+    """Return in a phrase how `client_model` differ from `daemon_model`, empty where they agree.
 
-    What `mine` leave out is no difference.
+    What `client_model` leave out is no difference.
     """
     return ", ".join(
-        f"{name} is {value} here and {theirs.get(name) or 'unset'} there"
-        for name, value in mine.items()
-        if theirs.get(name) != value
+        f"{name} is {value} here and {daemon_model.get(name) or 'unset'} there"
+        for name, value in client_model.items()
+        if daemon_model.get(name) != value
     )

@@ -39,17 +39,17 @@ def probe(environment: Mapping[str, str]) -> Finding:
     if problem is not None:
         return problem
     body = {"model": name, "max_tokens": 1, "messages": [{"role": "user", "content": PROBE}]}
-    told = subprocess.run(
+    completed = subprocess.run(
         ["curl", "-q", "--config", "-"],
         input=_config(url, key, environment.get(PROXY), json.dumps(body)).encode(),
         capture_output=True,
         check=False,
         timeout=SECONDS + 10,
     )
-    if told.returncode:
-        why = told.stderr[:500].decode(errors="replace").strip() or f"curl ended with {told.returncode}"
-        return Finding(_SUBJECT, False, f"{url} does not answer: {why}", f"check {BASE_URL} and the network")
-    answer, _, status = told.stdout[-_LONGEST_ANSWER:].decode(errors="replace").rpartition("\n")
+    if completed.returncode:
+        cause = completed.stderr[:500].decode(errors="replace").strip() or f"curl ended with {completed.returncode}"
+        return Finding(_SUBJECT, False, f"{url} does not answer: {cause}", f"check {BASE_URL} and the network")
+    answer, _, status = completed.stdout[-_LONGEST_ANSWER:].decode(errors="replace").rpartition("\n")
     return verdict(name, url, int(status), answer)
 
 

@@ -81,8 +81,8 @@ def is_emacs(pid: int) -> bool:
 def _is_emacs_by_ps(pid: int) -> bool:
     import subprocess
 
-    told = subprocess.run(["ps", "-o", "comm=", "-p", str(pid)], capture_output=True, text=True, check=False)
-    return "emacs" in told.stdout.lower()
+    completed = subprocess.run(["ps", "-o", "comm=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    return "emacs" in completed.stdout.lower()
 
 
 def state_of(pid: int) -> str:
@@ -90,8 +90,10 @@ def state_of(pid: int) -> str:
     if not _PROC.is_dir():
         import subprocess
 
-        told = subprocess.run(["ps", "-o", "state=", "-p", str(pid)], capture_output=True, text=True, check=False)
-        return told.stdout.strip()[:1]
+        completed = subprocess.run(
+            ["ps", "-o", "state=", "-p", str(pid)], capture_output=True, text=True, check=False
+        )
+        return completed.stdout.strip()[:1]
     try:
         return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[0]
     except (OSError, IndexError):

@@ -30,11 +30,11 @@ def remove(settings: LocalSettings, daemon: Daemon, *, files: bool) -> tuple[Loc
         )
     daemon.files.close()
     deleted: list[Path] = []
-    for directory, wanted in (
+    for directory, delete in (
         (instance.queue_dir, instance.queue_dir == usual.queue_dir),
         (instance.workspace_dir, files and instance.workspace_dir == usual.workspace_dir),
     ):
-        if wanted and directory.is_dir():
+        if delete and directory.is_dir():
             try:
                 shutil.rmtree(directory)
             except OSError as error:
@@ -47,6 +47,6 @@ def remove(settings: LocalSettings, daemon: Daemon, *, files: bool) -> tuple[Loc
             directory.parent.rmdir()
     # Last: a removal that was cut short can be repeated.
     settings = remove_instance(settings, name)
-    kept = [str(each) for each in (instance.queue_dir, instance.workspace_dir) if each.is_dir()]
+    kept = [str(directory) for directory in (instance.queue_dir, instance.workspace_dir) if directory.is_dir()]
     message = f"{name} is removed" + (f"; kept {', '.join(kept)}" if kept else "")
     return settings, Removed(message, tuple(kept))

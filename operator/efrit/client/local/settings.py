@@ -129,8 +129,8 @@ def load_named(path: Path) -> LocalSettings:
 
 def load(path: Path) -> LocalSettings:
     """Return the settings in `path`; without a file, one instance called default. Raises `WrongSettings`."""
-    given = _read(path)
-    entries = _get(path, given, "instances", _object, None)
+    document = _read(path)
+    entries = _get(path, document, "instances", _object, None)
     if entries is None:
         entries = {DEFAULT: {}}
     limits = LocalSettings(path)
@@ -142,11 +142,11 @@ def load(path: Path) -> LocalSettings:
     return LocalSettings(
         path,
         instances,
-        polling_interval=_get(path, given, "polling_interval_ms", _positive, 500.0) / 1000,
+        polling_interval=_get(path, document, "polling_interval_ms", _positive, 500.0) / 1000,
         max_concurrent_requests=int(
-            _get(path, given, "max_concurrent_requests", _positive, limits.max_concurrent_requests)
+            _get(path, document, "max_concurrent_requests", _positive, limits.max_concurrent_requests)
         ),
-        cleanup_interval=60 * _get(path, given, "cleanup_interval_minutes", _positive, 10.0),
+        cleanup_interval=60 * _get(path, document, "cleanup_interval_minutes", _positive, 10.0),
     )
 
 
@@ -170,21 +170,21 @@ def add_instance(settings: LocalSettings, instance: LocalInstance) -> LocalSetti
     Only what differs from the defaults is written: those may change, and follow the environment.
     """
     usual = new_instance(instance.id)
-    given: dict[str, Any] = {}
+    changed: dict[str, Any] = {}
     if instance.queue_dir != usual.queue_dir:
-        given["queue_dir"] = str(instance.queue_dir)
+        changed["queue_dir"] = str(instance.queue_dir)
     if instance.daemon_name != daemon_name(instance.id, instance.queue_dir):
-        given["daemon_name"] = instance.daemon_name
+        changed["daemon_name"] = instance.daemon_name
     if instance.workspace_dir != usual.workspace_dir:
-        given["workspace_dir"] = str(instance.workspace_dir)
+        changed["workspace_dir"] = str(instance.workspace_dir)
     if instance.init:
-        given["init"] = True
+        changed["init"] = True
 
     def write(entries: dict[str, Any]) -> None:
         entry = entries.setdefault(instance.id, {})
         for key in ("queue_dir", "daemon_name", "workspace_dir", "init"):
             entry.pop(key, None)
-        entry.update(given)
+        entry.update(changed)
 
     change_entries(settings, write)
     return replace(settings, instances={**settings.instances, instance.id: instance}, missing=False)
@@ -193,7 +193,7 @@ def add_instance(settings: LocalSettings, instance: LocalInstance) -> LocalSetti
 def remove_instance(settings: LocalSettings, name: str) -> LocalSettings:
     """Take `name` out of the file, where it is there. Raises `WrongSettings`."""
     change_entries(settings, lambda entries: entries.pop(name, None))
-    return replace(settings, instances={key: each for key, each in settings.instances.items() if key != name})
+    return replace(settings, instances={key: instance for key, instance in settings.instances.items() if key != name})
 
 
 def change_entries(settings: LocalSettings, change: Callable[[dict[str, Any]], object]) -> None:
@@ -203,10 +203,10 @@ def change_entries(settings: LocalSettings, change: Callable[[dict[str, Any]], o
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.with_name(f".{path.name}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            given = _read(path)
-            change(given.setdefault("instances", {name: {} for name in settings.instances}))
+            document = _read(path)
+            change(document.setdefault("instances", {name: {} for name in settings.instances}))
             temporary = path.with_name(f".{path.name}.{os.getpid()}")
-            temporary.write_text(json.dumps(given, indent=2) + "\n")
+            temporary.write_text(json.dumps(document, indent=2) + "\n")
             temporary.replace(path)
     except OSError as error:
         raise WrongSettings(f"cannot write {path}: {error.strerror}", "check its permissions") from error
@@ -214,8 +214,8 @@ def change_entries(settings: LocalSettings, change: Callable[[dict[str, Any]], o
 
 def written_entries(path: Path) -> Mapping[str, Any]:
     """Return `instances` as it is in the file, empty where there is none. Raises `WrongSettings`."""
-    found = _read(path).get("instances")
-    return found if isinstance(found, dict) else {}
+    entries = _read(path).get("instances")
+    return entries if isinstance(entries, dict) else {}
 
 
 def unknown_keys(path: Path) -> list[tuple[str, str | None]]:
@@ -223,14 +223,14 @@ def unknown_keys(path: Path) -> list[tuple[str, str | None]]:
     # Only doctor asks for this; an eval starts without it.
     import difflib
 
-    def close(key: str, known: tuple[str, ...]) -> str | None:
-        return next(iter(difflib.get_close_matches(key[:100], known, 1, 0.6)), None)
+    def close(key: str, names: tuple[str, ...]) -> str | None:
+        return next(iter(difflib.get_close_matches(key[:100], names, 1, 0.6)), None)
 
-    found = [(key, close(key, KEYS)) for key in _read(path) if key not in KEYS]
+    pairs = [(key, close(key, KEYS)) for key in _read(path) if key not in KEYS]
     for name, entry in written_entries(path).items():
         unknown = [key for key in entry if key not in INSTANCE_KEYS] if isinstance(entry, dict) else []
-        found += [(f"instances.{name}.{key}", close(key, INSTANCE_KEYS)) for key in unknown]
-    return found
+        pairs += [(f"instances.{name}.{key}", close(key, INSTANCE_KEYS)) for key in unknown]
+    return pairs
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -246,40 +246,40 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _instance(path: Path, name: str, entry: Any) -> LocalInstance:
-    here = f"instances.{name}"
+    prefix = f"instances.{name}"
     if not isinstance(entry, dict):
-        _wrong(path, here, "an object")
+        _wrong(path, prefix, "an object")
     usual = new_instance(name)
 
     def directory(key: str, default: Path) -> Path:
-        text = _get(path, entry, key, _text, None, here)
+        text = _get(path, entry, key, _text, None, prefix)
         return default if text is None else Path(text).expanduser()
 
     queue = directory("queue_dir", usual.queue_dir)
     return LocalInstance(
         name,
         queue_dir=queue,
-        daemon_name=_get(path, entry, "daemon_name", _text, None, here) or daemon_name(name, queue),
+        daemon_name=_get(path, entry, "daemon_name", _text, None, prefix) or daemon_name(name, queue),
         workspace_dir=directory("workspace_dir", usual.workspace_dir),
-        timeout=_get(path, entry, "timeout", _positive, usual.timeout, here),
-        auto_start=_get(path, entry, "auto_start", _truth, usual.auto_start, here),
-        init=_get(path, entry, "init", _truth, usual.init, here),
+        timeout=_get(path, entry, "timeout", _positive, usual.timeout, prefix),
+        auto_start=_get(path, entry, "auto_start", _truth, usual.auto_start, prefix),
+        init=_get(path, entry, "init", _truth, usual.init, prefix),
     )
 
 
 def _get(
-    path: Path, given: Mapping[str, Any], key: str, read: Callable[[Any], Any], default: Any, at: str = ""
+    path: Path, table: Mapping[str, Any], key: str, read: Callable[[Any], Any], default: Any, at: str = ""
 ) -> Any:
-    if key not in given:
+    if key not in table:
         return default
     try:
-        return read(given[key])
+        return read(table[key])
     except ValueError as error:
         return _wrong(path, f"{at}.{key}" if at else key, str(error))
 
 
-def _wrong(path: Path, what: str, wanted: str) -> Any:
-    raise WrongSettings(f"{path}: {what} must be {wanted}", "correct the file")
+def _wrong(path: Path, key: str, expected: str) -> Any:
+    raise WrongSettings(f"{path}: {key} must be {expected}", "correct the file")
 
 
 def _object(value: Any) -> dict[str, Any]:

@@ -55,14 +55,14 @@ async def follow(daemon: Daemon, handle: Handle, interval: PollInterval) -> Asyn
             moved = files.area_of(handle.id) is Area.PROCESSING
             if moved is (state.phase is Phase.RUNNING) and not log.due(state):
                 continue
-        found = files.state(handle)
-        if found is None:
+        new_state = files.state(handle)
+        if new_state is None:
             raise RequestNotFound(f"the request {handle.id} is no longer there", "somebody has removed its files")
-        for text in log.read(found):
+        for text in log.read(new_state):
             yield Update(text=text)
-        found = log.with_progress(found)
-        if found != state:
-            state = found
+        new_state = log.with_progress(new_state)
+        if new_state != state:
+            state = new_state
             yield Update(state)
 
 
@@ -84,16 +84,16 @@ class _LogReader:
         """Return what the model has said since the last call."""
         if state.type not in (RequestType.CHAT, RequestType.COMMAND):
             return []
-        said = []
+        texts = []
         lines, self._offset = self._files.log_from(self._id, self._offset)
         for line in lines:
             self.any = True
-            each = entry(line)
-            if text := words_in(each):
-                said.append(text)
-            elif each.get("type") == "progress":
-                self._progress = progress(each)
-        return said
+            logged = entry(line)
+            if text := words_in(logged):
+                texts.append(text)
+            elif logged.get("type") == "progress":
+                self._progress = progress(logged)
+        return texts
 
     def with_progress(self, state: RequestState) -> RequestState:
         return state if state.progress is not None else replace(state, progress=self._progress)
@@ -147,9 +147,9 @@ class _Supervisor:
         self._starts += 1
         if self._starts > _MOST_STARTS:
             problem = self._health.problem
-            why = "" if problem is None else f", at last because its self-check failed ({problem})"
+            cause = "" if problem is None else f", at last because its self-check failed ({problem})"
             raise NotReady(
-                f"the Emacs of {name} has died {_MOST_STARTS} times{why}; {self._handle.id} waits",
+                f"the Emacs of {name} has died {_MOST_STARTS} times{cause}; {self._handle.id} waits",
                 "run `efrit doctor`",
             )
         await asyncio.to_thread(self._daemon.start)

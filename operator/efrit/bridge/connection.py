@@ -16,7 +16,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from efrit.protocol import ErrorBody, ErrorDetail
 
 MOST_CONNECTIONS = 160
-"""Each takes a quarter of a megabyte for TLS, from before its first byte. A controller opens ten."""
+"""Each takes a quarter of a megabyte for TLS, from before its first byte. A controller opens nine."""
 RECEIVE_SECONDS = 30.0
 """From the first byte of a request (or the opening of the connection) until all of it is there."""
 

@@ -448,7 +448,9 @@ Sessions take turns with requests: a step, a request, a step."
   ;; Whatever happens in this tick, the next two are set.
   (efrit-server--set-ticks)
   (efrit-server--end-if-unwound)
-  (efrit-server--look-around))
+  (efrit-server--look-around)
+  ;; A signal that came while a callback ran, this one included, was not heard.
+  (when efrit-server--busy (efrit-interrupt-now-if-ordered)))
 
 (defun efrit-server--end-if-unwound ()
   "End Emacs when it seems to work and does not.

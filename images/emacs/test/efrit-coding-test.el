@@ -90,7 +90,7 @@
     (efrit-coding-test--with-daemon ("EFRIT_HEARTBEAT_SECONDS=0.2")
       (efrit-test-eval "change" change)
       (let ((before (alist-get 'time (efrit-test-heartbeat))))
-        (efrit-test-wait 60 (not (equal before (alist-get 'time (efrit-test-heartbeat))))))
+        (efrit-test-wait (not (equal before (alist-get 'time (efrit-test-heartbeat))))))
       (efrit-coding-test--check "after")
       (should (equal (directory-files root nil directory-files-no-dot-files-regexp)
                      '("größe" "queue" "workspace"))))))
@@ -122,7 +122,7 @@
     (write-region "one\ntwo\nthree\n" nil (concat efrit-workspace-directory "notes.txt"))
     (efrit-test-submit "k" :type "command" :content "scenario=shell größe"
                        :options '(:timeout 60))
-    (let ((answer (efrit-test-wait 60 (and (efrit-test-answer-p "k") (efrit-test-answer "k")))))
+    (let ((answer (efrit-test-wait (and (efrit-test-answer-p "k") (efrit-test-answer "k")))))
       (should (equal (alist-get 'result answer) "There are 3 lines.")))))
 
 (provide 'efrit-coding-test)

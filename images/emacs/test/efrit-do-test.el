@@ -19,7 +19,7 @@
 
 (defun efrit-do-test--until-shown (text)
   "Wait until the buffer that shows the work has TEXT."
-  (efrit-test-wait 20
+  (efrit-test-wait
     (equal "t" (efrit-do-test--value
                 (format "(and (get-buffer \"*efrit*\") (with-current-buffer \"*efrit*\" (and (string-match-p %S (buffer-string)) t)))"
                         text)))))

@@ -18,9 +18,9 @@
                       "{\"id\": \"waits\", \"type\": \"eval\", \"content\": \"2\"}")
     ;; The beat shows that the daemon has looked again, and left the request where it is.
     (let ((beat (efrit-test-read "" "heartbeat")))
-      (efrit-test-wait 10 (not (equal beat (efrit-test-read "" "heartbeat"))))
+      (efrit-test-wait (not (equal beat (efrit-test-read "" "heartbeat"))))
       (setq beat (efrit-test-read "" "heartbeat"))
-      (efrit-test-wait 10 (not (equal beat (efrit-test-read "" "heartbeat")))))
+      (efrit-test-wait (not (equal beat (efrit-test-read "" "heartbeat")))))
     (should (member "req_waits.json" (efrit-test-names "requests")))
     (should-not (efrit-test-names "processing"))
     (delete-file (efrit-files-path "control/pause"))
@@ -30,9 +30,10 @@
   (efrit-test-with-daemon ()
     (efrit-test-write "requests" "req_runs.json"
                       (format "{\"id\": \"runs\", \"type\": \"eval\", \"content\": %S}"
-                              "(progn (sleep-for 1) 'done)"))
-    (efrit-test-wait 5 (efrit-test-names "processing"))
+                              (efrit-test-held "runs" "'done")))
+    (efrit-test-wait (efrit-test-names "processing"))
     (efrit-test-write "control" "pause" "")
+    (efrit-test-release "runs")
     (should (equal (alist-get 'result (efrit-test-answer "runs")) "done"))))
 
 (provide 'efrit-drain-test)

@@ -40,13 +40,6 @@
   "Return what the daemon has logged."
   (with-current-buffer "*efrit-test-daemon*" (buffer-string)))
 
-(defun efrit-background-test--answer (id)
-  "Return the answer to the request ID; signal like a supervisor meanwhile."
-  (efrit-test-wait 120
-    (or (efrit-test-answer-p id)
-        (progn (accept-process-output nil 0.2) (efrit-test-interrupt id) nil)))
-  (efrit-test-answer id))
-
 (ert-deftest efrit-background-what-a-request-leaves-running-is-stopped-and-named ()
   (efrit-test-with-daemon ("EFRIT_HEARTBEAT_SECONDS=0.2")
     (let ((number 0) (pid (process-id efrit-test-daemon)))
@@ -60,12 +53,12 @@
                                                           (concat efrit-workspace-directory id)
                                                           (cdr left))))
                            "Succeeded"))
-            (efrit-test-wait 60 (file-exists-p (concat efrit-workspace-directory id)))
+            (efrit-test-wait (file-exists-p (concat efrit-workspace-directory id)))
             (efrit-test-submit next :content "(list (+ 1 2) (recursion-depth) inhibit-quit)")
-            (let ((answer (efrit-background-test--answer next)))
+            (let ((answer (efrit-test-answer-signalling next)))
               (should (equal (alist-get 'result answer) "(3 0 nil)"))
               (should (string-empty-p (alist-get 'messages answer))))
-            (efrit-test-wait 60
+            (efrit-test-wait
               (string-match-p
                (format "stopped code .*: %s .*left behind by request %s" (car left) id)
                (efrit-background-test--log))))))
@@ -76,16 +69,15 @@
   (efrit-test-with-daemon ("EFRIT_HEARTBEAT_SECONDS=0.1")
     (let (beats)
       (efrit-test-submit "joins" :content "(thread-join (make-thread (lambda () (sleep-for 600))))")
-      (efrit-test-wait 20 (efrit-test-running-p "joins"))
+      (efrit-test-wait (efrit-test-running-p "joins"))
       (efrit-test-submit "beside")
       ;; Each is written by a timer in that thread, which would run requests as well.
-      (efrit-test-wait 20
+      (efrit-test-wait
         (let ((beat (alist-get 'time (ignore-errors (efrit-test-heartbeat)))))
           (when beat (cl-pushnew beat beats :test #'equal))
           (> (length beats) 6)))
       (should-not (efrit-test-answer-p "beside"))
-      (efrit-test-interrupt "joins" "TimedOut")
-      (should (equal (alist-get 'reason (efrit-background-test--answer "joins")) "TimedOut"))
+      (should (equal (alist-get 'reason (efrit-test-stop "joins" "TimedOut")) "TimedOut"))
       (should (equal (alist-get 'result (efrit-test-answer "beside")) "3"))
       (should (process-live-p efrit-test-daemon)))))
 
@@ -97,7 +89,7 @@
                                       (while (< (float-time) end))
                                       (setq turns (1+ turns))))))")
     (let ((number 0))
-      (efrit-test-wait 60
+      (efrit-test-wait
         (progn (dotimes (_ 10)
                  (accept-process-output nil 0.05)
                  (efrit-test-interrupt "nobody"))
@@ -118,7 +110,7 @@
         (efrit-test-submit
          "a" :content (concat "(setq max-lisp-eval-depth 100000000 max-specpdl-size 100000000)"
                               definition "(overflow 1)"))
-        (efrit-test-wait 60 (not (process-live-p efrit-test-daemon)))
+        (efrit-test-wait (not (process-live-p efrit-test-daemon)))
         (efrit-test-daemon-start)
         (should (equal (alist-get 'reason (efrit-test-answer "a")) "Interrupted"))
         (should (equal (efrit-test-value "b" "(list (+ 1 2) inhibit-quit)") "(3 nil)"))))))

@@ -178,7 +178,7 @@
   "Have a daemon evaluate CODE as request NUMBER, which ends it.
 Return the answers of a new one to it and to the next request."
   (efrit-test-submit (format "end-%d" number) :content code)
-  (efrit-test-wait 60 (not (process-live-p efrit-test-daemon)))
+  (efrit-test-wait (not (process-live-p efrit-test-daemon)))
   (efrit-test-daemon-start)
   (list (alist-get 'reason (efrit-test-answer (format "end-%d" number)))
         (efrit-test-value (format "after-%d" number) "(+ 1 2)")))
@@ -199,7 +199,7 @@ Return the answers of a new one to it and to the next request."
                    '(("unbound" . "(setq efrit-queue--waiting 5)")
                      ("blind" . "(advice-add 'directory-files :override (lambda (&rest _) 7))")))
       (efrit-test-eval id code)
-      (efrit-test-wait 60 (not (process-live-p efrit-test-daemon)))
+      (efrit-test-wait (not (process-live-p efrit-test-daemon)))
       (efrit-test-submit (concat id "-next"))
       (efrit-test-daemon-start)
       (should (equal (efrit-test-value (concat id "-last") "(+ 1 2)") "3"))

@@ -133,7 +133,7 @@
                               (alist-get 'messages (efrit-test-eval (md5 code) code)))))
     (efrit-test-eval "log" "(efrit-server--log \"written\")")
     (with-current-buffer "*efrit-test-daemon*"
-      (efrit-test-wait 10 (string-search "efrit: written" (buffer-string)))
+      (efrit-test-wait (string-search "efrit: written" (buffer-string)))
       (should-not (string-search "spoken" (buffer-string))))))
 
 (ert-deftest efrit-eval-output-and-messages-are-bounded-and-say-so ()
@@ -157,7 +157,7 @@
       (should (> (alist-get 'result_bytes answer) 100))
       (should (null (alist-get 'sha256 answer))))))
 
-(ert-deftest efrit-eval-a-gigantic-value-takes-no-time ()
+(ert-deftest efrit-eval-a-gigantic-value-does-not-take-for-ever ()
   (efrit-test-with-daemon ()
     (dolist (content '("(make-string 100000000 ?x)" "(make-list 5000000 'a)"
                        "(let ((l (list 1))) (setcdr l l))"
@@ -165,7 +165,7 @@
       (let ((answer (efrit-test-eval (format "r%d" (cl-incf efrit-eval-test--ids)) content
                                      :max_result_bytes 1000)))
         (should (equal (alist-get 'status answer) "success"))
-        (should (< (alist-get 'execution_time answer) 5))
+        (should (< (alist-get 'execution_time answer) efrit-test-timeout))
         (should (<= (string-bytes (alist-get 'result answer)) 1000))))))
 
 (ert-deftest efrit-eval-a-large-result-goes-to-the-workspace ()
@@ -199,15 +199,14 @@
                                             (get-buffer \"kept\")))")
                    "(1 2 t)"))))
 
-(ert-deftest efrit-eval-a-conversation-is-an-error-at-once ()
+(ert-deftest efrit-eval-a-conversation-is-an-error ()
   (efrit-test-with-daemon ()
     (dolist (content '("(read-string \"? \")" "(y-or-n-p \"? \")" "(yes-or-no-p \"? \")"
                        "(read-event)" "(read-char)" "(completing-read \"? \" nil)"
                        "(read)" "(recursive-edit)" "(call-interactively #'find-file)"))
       (ert-info (content)
         (let ((answer (efrit-test-eval (format "r%d" (cl-incf efrit-eval-test--ids)) content)))
-          (should (equal (alist-get 'error_code answer) "inhibited-interaction"))
-          (should (< (alist-get 'execution_time answer) 1)))))))
+          (should (equal (alist-get 'error_code answer) "inhibited-interaction")))))))
 
 (ert-deftest efrit-eval-a-recursive-edit-past-the-advice-is-left-by-the-tick ()
   (efrit-test-with-daemon ()
@@ -262,7 +261,7 @@
       (let ((id (format "r%d" (cl-incf efrit-eval-test--ids))))
         (should (efrit-test-eval id content))
         (should (equal (efrit-test-value (concat id "after") "(+ 1 2)") "3"))))
-    (efrit-test-wait 5
+    (efrit-test-wait
       (let ((beat (efrit-test-heartbeat)))
         (equal (alist-get 'state beat) "idle")))))
 
@@ -279,8 +278,8 @@
     (let ((answer (efrit-test-eval "a" (format "(delete-directory %S t) 'deleted"
                                                efrit-queue-directory))))
       (should (equal (alist-get 'result answer) "deleted")))
-    (efrit-test-wait 5 (file-directory-p (efrit-files-path "requests")))
-    (efrit-test-wait 5 (file-exists-p (efrit-files-path "heartbeat")))
+    (efrit-test-wait (file-directory-p (efrit-files-path "requests")))
+    (efrit-test-wait (file-exists-p (efrit-files-path "heartbeat")))
     ;; The bridge does this.
     (efrit-test-write "" "claims.log" "")
     (should (equal (efrit-test-value "b" "(+ 1 2)") "3"))))
@@ -288,7 +287,7 @@
 (ert-deftest efrit-eval-code-that-kills-emacs-is-answered-interrupted ()
   (efrit-test-with-daemon ()
     (efrit-test-submit "a" :content "(kill-emacs)")
-    (efrit-test-wait 10 (not (process-live-p efrit-test-daemon)))
+    (efrit-test-wait (not (process-live-p efrit-test-daemon)))
     (should (string-match-p "Emacs ends while request a runs"
                             (with-current-buffer "*efrit-test-daemon*" (buffer-string))))
     (efrit-test-daemon-start)

@@ -54,12 +54,12 @@
       (apply #'efrit-test-submit .name :content .form
              (and (> .timeout 0) (list :options (list :timeout .timeout))))
       ;; Files that are made within one tick of the clock are taken in the order of their names.
-      (efrit-test-wait 20 (not (member (format "req_%s.json" .name)
+      (efrit-test-wait (not (member (format "req_%s.json" .name)
                                        (efrit-test-names "requests"))))
       (unless .ends (efrit-test-answer .name))
       (efrit-test-submit next :content efrit-evals-test--next)
       (when .ends
-        (efrit-test-wait 120 (not (process-live-p efrit-test-daemon)))
+        (efrit-test-wait (not (process-live-p efrit-test-daemon)))
         (efrit-test-daemon-start "EFRIT_BRIDGE=0"))
       (let* ((answer (efrit-test-answer .name))
              (after (efrit-test-answer next))

@@ -47,7 +47,7 @@ With KIND, only the first thing told of that kind, or nil."
 
 (defun efrit-curl-test--wait ()
   "Wait for the end of the request of the test and return it."
-  (efrit-test-wait 30 (efrit-curl-test--end)))
+  (efrit-test-wait (efrit-curl-test--end)))
 
 (defun efrit-curl-test--body ()
   "Return the body that was told."
@@ -119,7 +119,7 @@ With KIND, only the first thing told of that kind, or nil."
     (let* ((curl (efrit-curl-test--post :headers '(("x-key" . "sk-secret"))
                                         :body "sk-secret"))
            (pid (process-id (efrit-curl-process curl))))
-      (efrit-test-wait 30 efrit-test-http-requests)
+      (efrit-test-wait efrit-test-http-requests)
       (dolist (file '("cmdline" "environ"))
         (should-not (string-search "sk-secret"
                                    (with-temp-buffer
@@ -226,7 +226,7 @@ With KIND, only the first thing told of that kind, or nil."
                    (,(efrit-test-http-head "200 OK") "x" pause "y" pause "z")))
     (efrit-test-with-http (list reply (efrit-curl-test--ok "other"))
       (let ((curl (efrit-curl-test--post :body (make-string 200000 ?x))) told)
-        (efrit-test-wait 30 (if (cdr reply) (efrit-curl-test--told 'body)
+        (efrit-test-wait (if (cdr reply) (efrit-curl-test--told 'body)
                               efrit-test-http-requests))
         (efrit-curl-stop curl)
         (setq told (copy-sequence efrit-curl-test--told))
@@ -278,7 +278,7 @@ With KIND, only the first thing told of that kind, or nil."
   (efrit-test-with-http
       (list `(,(efrit-test-http-head "200 OK" "Content-Length: 4") "ab" hold "cd" close))
     (let ((process (efrit-curl-process (efrit-curl-test--post))))
-      (efrit-test-wait 30 (efrit-curl-test--told 'body))
+      (efrit-test-wait (efrit-curl-test--told 'body))
       ;; As when code of a request is stopped at the moment a filter is called.
       (set-process-filter process
                           (lambda (process _)
@@ -322,7 +322,7 @@ With KIND, only the first thing told of that kind, or nil."
   (efrit-test-with-http (list (efrit-curl-test--ok "x"))
     (let ((curl (efrit-curl-test--post :body (make-string 200000 ?x))))
       (cancel-timer (efrit-curl-timer curl))
-      (efrit-test-wait 30 (progn (efrit-curl-tend curl) (efrit-curl-test--end)))
+      (efrit-test-wait (progn (efrit-curl-tend curl) (efrit-curl-test--end)))
       (should (equal (efrit-curl-end-code (efrit-curl-test--end)) 0))))
   (efrit-test-with-http '(())
     (let ((curl (efrit-curl-test--post)))

@@ -183,7 +183,7 @@ echo 'fatal: cannot create .git/x: No space left on device' >&2; exit 128")
                                 :connection-type 'pipe :noquery t)))
       (unwind-protect
           (progn
-            (efrit-test-wait 10 (efrit-plan-git--other root))
+            (efrit-test-wait (efrit-plan-git--other root))
             (write-region "" nil lock nil 'silent)
             (should (string-search
                      (format "process %d" (process-id other))

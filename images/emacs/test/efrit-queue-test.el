@@ -120,7 +120,7 @@
     (efrit-test-write "requests" "req_bad.json" "{")
     (efrit-queue-scan)
     (should-not (efrit-queue-next))
-    (let ((entry (efrit-test-wait 5 (progn (efrit-queue-scan) (efrit-queue-next)))))
+    (let ((entry (efrit-test-wait (progn (efrit-queue-scan) (efrit-queue-next)))))
       (should (equal (efrit-request-id (efrit-entry-request entry)) "bad"))
       (should (efrit-request-problem (efrit-entry-request entry))))))
 

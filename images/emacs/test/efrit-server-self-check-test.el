@@ -227,7 +227,7 @@
 
 (defun efrit-self-check-test--later (time)
   "Wait for a check of the daemon that is later than TIME and return when it was."
-  (efrit-test-wait 30
+  (efrit-test-wait
     (let ((now (alist-get 'time (efrit-self-check-test--facts))))
       (and now (not (equal now time)) now))))
 
@@ -243,7 +243,7 @@
                      (format "(progn %s (advice-add 'prin1-to-string :override (lambda (&rest _) \"7\")))"
                              efrit-self-check-test--no-trampolines))
     (should (string-match-p "answered with .*\"result\":\"7\""
-                            (efrit-test-wait 30 (efrit-self-check-test--failed-p))))
+                            (efrit-test-wait (efrit-self-check-test--failed-p))))
     (should (equal (alist-get 'state (efrit-test-heartbeat)) "idle"))
     (efrit-test-submit "next")
     ;; The tick that makes a check looks for requests as well.
@@ -268,7 +268,7 @@
                                       (run-with-timer 0.1 nil #'heal)))
                                   (heal))"
                                efrit-self-check-test--no-trampolines))
-      (efrit-test-wait 30 (efrit-self-check-test--failed-p))
+      (efrit-test-wait (efrit-self-check-test--failed-p))
       (efrit-test-submit "next")
       (write-region "" nil (concat efrit-workspace-directory "heal"))
       (should (equal (alist-get 'result (efrit-test-answer "next")) "3"))
@@ -281,7 +281,7 @@
                        (format "(progn %s (run-with-timer 0.1 nil
                                             (lambda () (fset 'prin1-to-string #'ignore))))"
                                efrit-self-check-test--no-trampolines))
-      (efrit-test-wait 30
+      (efrit-test-wait
         (string-match-p "redefined: prin1-to-string" (efrit-self-check-test--log)))
       (should (equal (efrit-test-value "next" "(+ 1 2)") "3"))
       (should-not (efrit-self-check-test--failed-p))

@@ -53,7 +53,7 @@
         (should (equal (alist-get member answer) value)))
       (should (string-match-p "\\`[0-9-]+T[0-9:]+\\.[0-9]\\{3\\}Z\\'"
                               (alist-get 'started answer))))
-    (efrit-test-wait 5 (member "req_a.json" (efrit-test-names "archive")))
+    (efrit-test-wait (member "req_a.json" (efrit-test-names "archive")))
     (should-not (efrit-test-names "processing"))
     (should-not (efrit-test-names "requests"))
     (should (= (file-modes (efrit-files-path "responses/resp_a.json")) #o600))))
@@ -88,7 +88,7 @@
       (efrit-test-daemon-end)
       (delete-file (efrit-files-path "responses/resp_large.json"))
       (efrit-test-daemon-start)
-      (efrit-test-wait 60 (not (file-exists-p path))))))
+      (efrit-test-wait (not (file-exists-p path))))))
 
 (ert-deftest efrit-server-a-file-written-in-pieces-is-answered-once-whole ()
   (efrit-test-with-daemon ()
@@ -105,9 +105,9 @@
     (let ((answer (efrit-test-answer "bad")))
       (should (equal (alist-get 'reason answer) "Rejected"))
       (should (equal (alist-get 'status answer) "error")))
-    (efrit-test-wait 10 (seq-find (lambda (name) (string-prefix-p "resp_bad_" name))
+    (efrit-test-wait (seq-find (lambda (name) (string-prefix-p "resp_bad_" name))
                                   (efrit-test-names "responses")))
-    (efrit-test-wait 5 (member "req_bad.json" (efrit-test-names "archive")))
+    (efrit-test-wait (member "req_bad.json" (efrit-test-names "archive")))
     (should-not (efrit-test-names "requests"))))
 
 (ert-deftest efrit-server-what-is-not-for-it-is-refused-with-a-reason ()
@@ -139,16 +139,17 @@
     (let ((beat (efrit-test-heartbeat)))
       (should (equal (alist-get 'state beat) "idle"))
       (should (= (alist-get 'pid beat) (process-id efrit-test-daemon)))
-      (efrit-test-wait 5 (not (equal (alist-get 'time beat)
+      (efrit-test-wait (not (equal (alist-get 'time beat)
                                      (alist-get 'time (efrit-test-heartbeat))))))
-    (efrit-test-submit "long" :content "(sleep-for 1.5)" :options '(:timeout 17))
-    (let ((beat (efrit-test-wait 5
+    (efrit-test-submit "long" :content (efrit-test-held "long" "1") :options '(:timeout 17))
+    (let ((beat (efrit-test-wait
                   (let ((beat (efrit-test-heartbeat)))
                     (and (equal (alist-get 'current beat) "long") beat)))))
       (should (equal (alist-get 'state beat) "busy"))
       (should (= (alist-get 'timeout beat) 17))
       (should (stringp (alist-get 'started beat))))
-    (efrit-test-wait 10 (equal (alist-get 'state (efrit-test-heartbeat)) "idle"))
+    (efrit-test-release "long")
+    (efrit-test-wait (equal (alist-get 'state (efrit-test-heartbeat)) "idle"))
     (should (efrit-test-answer-p "long"))))
 
 (ert-deftest efrit-server-beats-while-code-waits-however-it-was-found ()
@@ -157,21 +158,22 @@
     (efrit-test-eval "blind" "(advice-add 'file-notify-add-watch :override #'error)
                               (mapc #'file-notify-rm-watch
                                     (hash-table-keys file-notify-descriptors))")
-    (efrit-test-submit "long" :content "(sleep-for 2)")
-    (efrit-test-wait 5 (efrit-test-running-p "long"))
+    (efrit-test-submit "long" :content (efrit-test-held "long" "1"))
+    (efrit-test-wait (efrit-test-running-p "long"))
     (dotimes (_ 2)
       (let ((time (alist-get 'time (efrit-test-heartbeat))))
-        (efrit-test-wait 1 (not (equal time (alist-get 'time (efrit-test-heartbeat)))))
+        (efrit-test-wait (not (equal time (alist-get 'time (efrit-test-heartbeat)))))
         (should (equal (alist-get 'current (efrit-test-heartbeat)) "long"))))))
 
 (ert-deftest efrit-server-serves-what-waits-in-order ()
   (efrit-test-with-daemon ()
-    (efrit-test-submit "block" :content "(sleep-for 0.5)")
-    (efrit-test-wait 5 (efrit-test-running-p "block"))
+    (efrit-test-submit "block" :content (efrit-test-held "block" "1"))
+    (efrit-test-wait (efrit-test-running-p "block"))
     (efrit-test-submit "third" :timestamp "2025-01-03T18:30:02Z")
     (efrit-test-submit "second" :timestamp "2025-01-03T18:30:01Z")
     (efrit-test-submit "first" :timestamp "2025-01-03T18:30:59Z"
                        :options '(:priority 1))
+    (efrit-test-release "block")
     (mapc #'efrit-test-answer '("first" "second" "third"))
     (should (equal (efrit-server-test--order '("first" "second" "third"))
                    '("first" "second" "third")))))
@@ -184,7 +186,7 @@
     (efrit-test-submit
      "waits" :content "(progn (defvar inside t) (setq inside t) (sleep-for 1.5) (sit-for 0.3)
                         (accept-process-output nil 0.3) (prog1 inside (setq inside nil)))")
-    (efrit-test-wait 5 (efrit-test-running-p "waits"))
+    (efrit-test-wait (efrit-test-running-p "waits"))
     (efrit-test-submit "next" :content "inside")
     (should (equal (alist-get 'result (efrit-test-answer "waits")) "t"))
     (should (equal (alist-get 'result (efrit-test-answer "next")) "nil"))))
@@ -193,7 +195,7 @@
   (efrit-test-with-daemon ()
     (efrit-test-eval "start" "(defvar count 0)")
     (dotimes (i 300) (efrit-test-submit (format "r%d" i) :content "(setq count (1+ count))"))
-    (efrit-test-wait 30 (= (length (efrit-test-names "responses")) 301))
+    (efrit-test-wait (= (length (efrit-test-names "responses")) 301))
     (should (equal (efrit-test-value "end" "count") "300"))))
 
 (defconst efrit-server-test--buffer-sabotage
@@ -239,7 +241,7 @@
   "Wait until the heartbeat of the daemon has changed TIMES times."
   (dotimes (_ times t)
     (let ((before (alist-get 'time (efrit-test-heartbeat))))
-      (efrit-test-wait 60
+      (efrit-test-wait
         (not (equal before (ignore-errors (alist-get 'time (efrit-test-heartbeat)))))))))
 
 (ert-deftest efrit-server-the-heartbeat-tells-what-the-key-of-the-model-is-worth ()
@@ -250,9 +252,9 @@
           (should (equal (alist-get 'model_key (efrit-test-heartbeat)) "TooShort"))
           ;; A replaced key is noticed though nothing runs.
           (write-region "long-enough\n" nil file nil 'silent)
-          (efrit-test-wait 60 (equal (alist-get 'model_key (efrit-test-heartbeat)) "Usable"))
+          (efrit-test-wait (equal (alist-get 'model_key (efrit-test-heartbeat)) "Usable"))
           (delete-file file)
-          (efrit-test-wait 60 (equal (alist-get 'model_key (efrit-test-heartbeat)) "Unreadable")))
+          (efrit-test-wait (equal (alist-get 'model_key (efrit-test-heartbeat)) "Unreadable")))
       (when (file-exists-p file) (delete-file file)))))
 
 (ert-deftest efrit-server-a-throw-out-of-the-regular-timer-does-not-end-it ()
@@ -292,19 +294,20 @@
   (efrit-test-with-daemon ()
     (efrit-test-eval "start" "(defvar count 0)")
     (efrit-test-eval "twice" "(setq count (1+ count))")
-    (efrit-test-wait 5 (member "req_twice.json" (efrit-test-names "archive")))
+    (efrit-test-wait (member "req_twice.json" (efrit-test-names "archive")))
     (efrit-test-submit "twice" :content "(setq count (1+ count))")
-    (efrit-test-wait 5 (not (efrit-test-names "requests")))
+    (efrit-test-wait (not (efrit-test-names "requests")))
     (efrit-test-submit "twice" :content "(setq count 100)")
-    (efrit-test-wait 5 (member "rejected_twice_1.json" (efrit-test-names "archive")))
+    (efrit-test-wait (member "rejected_twice_1.json" (efrit-test-names "archive")))
     (should (equal (efrit-test-value "end" "count") "1"))))
 
 (ert-deftest efrit-server-the-first-answer-wins ()
   (efrit-test-with-daemon ()
-    (efrit-test-submit "race" :content "(sleep-for 0.5)")
-    (efrit-test-wait 5 (efrit-test-running-p "race"))
+    (efrit-test-submit "race" :content (efrit-test-held "race" "1"))
+    (efrit-test-wait (efrit-test-running-p "race"))
     (efrit-test-write "responses" "resp_race.json" "{\"reason\":\"Cancelled\"}")
-    (efrit-test-wait 5 (member "req_race.json" (efrit-test-names "archive")))
+    (efrit-test-release "race")
+    (efrit-test-wait (member "req_race.json" (efrit-test-names "archive")))
     (should (equal (efrit-test-read "responses" "resp_race.json")
                    "{\"reason\":\"Cancelled\"}"))
     (should-not (efrit-test-names "tmp"))))
@@ -323,7 +326,7 @@
      "a" :content (format "(defvar runs 0) (setq runs (1+ runs))
                            (delete-directory %S) (write-region \"\" nil %S)"
                           (efrit-files-path "responses") (efrit-files-path "responses")))
-    (let ((beat (efrit-test-wait 5
+    (let ((beat (efrit-test-wait
                   (let ((beat (efrit-test-heartbeat)))
                     (and (equal (alist-get 'state beat) "degraded") beat)))))
       (should (equal (alist-get 'current beat) "a"))
@@ -333,7 +336,7 @@
     (delete-file (efrit-files-path "responses"))
     (should (equal (alist-get 'reason (efrit-test-answer "a")) "Succeeded"))
     (should (equal (alist-get 'result (efrit-test-answer "b")) "1"))
-    (efrit-test-wait 5 (equal (alist-get 'state (efrit-test-heartbeat)) "idle"))
+    (efrit-test-wait (equal (alist-get 'state (efrit-test-heartbeat)) "idle"))
     (should-not (alist-get 'problem (efrit-test-heartbeat)))))
 
 (ert-deftest efrit-server-a-claim-that-cannot-be-recorded-runs-nothing ()
@@ -341,9 +344,9 @@
     (delete-file (efrit-files-path "claims.log"))
     (make-directory (efrit-files-path "claims.log"))
     (efrit-test-submit "a")
-    (efrit-test-wait 5 (equal (alist-get 'state (efrit-test-heartbeat)) "degraded"))
+    (efrit-test-wait (equal (alist-get 'state (efrit-test-heartbeat)) "degraded"))
     (should-not (efrit-test-answer-p "a"))
-    (efrit-test-wait 5 (equal (efrit-test-names "requests") '("req_a.json")))
+    (efrit-test-wait (equal (efrit-test-names "requests") '("req_a.json")))
     (delete-directory (efrit-files-path "claims.log"))
     (efrit-test-write "" "claims.log" "")
     (should (equal (alist-get 'result (efrit-test-answer "a")) "3"))))
@@ -361,13 +364,13 @@
     (efrit-test-with-daemon ()
       (efrit-test-submit "busy" :content "(while t)")
       (efrit-test-submit "waits" :timestamp "2099-01-01T00:00:00Z")
-      (efrit-test-wait 5 (efrit-test-running-p "busy"))
+      (efrit-test-wait (efrit-test-running-p "busy"))
       (efrit-test-daemon-end signal)
       (should-not (efrit-test-answer-p "busy"))
       (efrit-test-daemon-start)
       (should (equal (alist-get 'reason (efrit-test-answer "busy")) "Interrupted"))
       (should (equal (alist-get 'reason (efrit-test-answer "waits")) "Succeeded"))
-      (efrit-test-wait 5 (= 1 (alist-get 'interrupted (efrit-test-heartbeat)))))))
+      (efrit-test-wait (= 1 (alist-get 'interrupted (efrit-test-heartbeat)))))))
 
 (ert-deftest efrit-server-a-safe-request-runs-again-after-a-crash ()
   (efrit-test-with-daemon ()
@@ -377,7 +380,7 @@
                                 (file-attributes %S)) 2)) 'done" marks marks)
        :options '(:retry "if-interrupted" :max_attempts 2))
       ;; Killed before the first mark is in the file, the second run would wait for ever.
-      (efrit-test-wait 20 (and (file-exists-p marks)
+      (efrit-test-wait (and (file-exists-p marks)
                                (> (file-attribute-size (file-attributes marks)) 0)))
       (efrit-test-daemon-end 'SIGKILL)
       (efrit-test-daemon-start)
@@ -388,7 +391,7 @@
 (ert-deftest efrit-server-a-second-daemon-leaves-the-queue-alone ()
   (efrit-test-with-daemon ()
     (efrit-test-submit "busy" :content "(sleep-for 2)")
-    (efrit-test-wait 5 (efrit-test-running-p "busy"))
+    (efrit-test-wait (efrit-test-running-p "busy"))
     (let ((first efrit-test-daemon)
           (second (make-process
                    :name "second" :buffer nil :noquery t
@@ -400,7 +403,7 @@
                                   "-f" "efrit-server-start"))))
       (unwind-protect
           (progn
-            (efrit-test-wait 10 (not (process-live-p second)))
+            (efrit-test-wait (not (process-live-p second)))
             (should (= (process-exit-status second) 3))
             (should (process-live-p first))
             (should (equal (alist-get 'reason (efrit-test-answer "busy")) "Succeeded")))

@@ -177,13 +177,8 @@ question = \"Why?\"
   "Submit request ID: the request number TURN of SCENARIO, in SESSION."
   (efrit-test-submit
    id :type (nth 1 scenario) :content (nth turn (nth 2 scenario))
-   :options `(:timeout 120 :retry "if-interrupted" :max_attempts 3
+   :options `(:timeout 600 :retry "if-interrupted" :max_attempts 3
               ,@(unless (equal session id) `(:session (:id ,session))))))
-
-(defun efrit-session-fault-test--answer (id)
-  "Wait for the answer to the request ID and return it."
-  (efrit-test-wait 300 (efrit-test-answer-p id))
-  (efrit-test-answer id))
 
 (defun efrit-session-fault-test--facts (answer session)
   "Return of ANSWER, and of the conversation of SESSION, what must be the same."
@@ -224,7 +219,7 @@ question = \"Why?\"
              collect
              (let ((id (efrit-session-fault-test--prefix turn session)))
                (efrit-session-fault-test--ask scenario turn session id)
-               (let* ((answer (efrit-session-fault-test--answer id))
+               (let* ((answer (efrit-test-answer id))
                       (lines (efrit-session-fault-test--lines session)))
                  (prog1 (cons (efrit-session-fault-test--facts answer session)
                               (- lines records))
@@ -250,7 +245,7 @@ question = \"Why?\"
            (efrit-session-fault-test--ask
             scenario earlier session (efrit-session-fault-test--prefix earlier session)))
          (pcase-dolist (`(,session . ,_) faults)
-           (efrit-session-fault-test--answer (efrit-session-fault-test--prefix earlier session))))
+           (efrit-test-answer (efrit-session-fault-test--prefix earlier session))))
        (efrit-session-fault-test--plan faults)
        (pcase-dolist (`(,session . ,_) faults)
          (efrit-session-fault-test--ask
@@ -258,7 +253,7 @@ question = \"Why?\"
        (pcase-dolist (`(,session . ,_) faults)
          (ert-info (session :prefix "Fault: ")
            (should (equal (efrit-session-fault-test--facts
-                           (efrit-session-fault-test--answer
+                           (efrit-test-answer
                             (efrit-session-fault-test--prefix turn session))
                            session)
                           facts))))
@@ -291,15 +286,15 @@ The answer must be the same, but where the model is told of a call cut short."
          (dotimes (earlier turn)
            (efrit-session-fault-test--ask
             scenario earlier session (efrit-session-fault-test--prefix earlier session))
-           (efrit-session-fault-test--answer
+           (efrit-test-answer
             (efrit-session-fault-test--prefix earlier session)))
          (efrit-test-eval (concat "inject-" id) efrit-session-fault-test--injector)
          (efrit-session-fault-test--plan (list (list session (1+ site) 1 'killed-torn)))
          (efrit-session-fault-test--ask scenario turn session id)
-         (efrit-test-wait 120 (not (process-live-p efrit-test-daemon)))
+         (efrit-test-wait (not (process-live-p efrit-test-daemon)))
          (apply #'efrit-test-daemon-start
                 (append environment (efrit-test-model-environment)))
-         (let ((answer (efrit-session-fault-test--answer id)))
+         (let ((answer (efrit-test-answer id)))
            (ert-info (id :prefix "Fault: ")
              (should (= (alist-get 'attempt answer) 2))
              (unless (string-search "It was interrupted"
@@ -327,14 +322,14 @@ The answer must be the same, but where the model is told of a call cut short."
     (efrit-test-eval "inject" efrit-session-fault-test--injector)
     (efrit-session-fault-test--plan '(("blocked" 1 1000000 before)))
     (efrit-test-submit "blocked" :type "chat" :content "Hello (scenario=said)"
-                       :options '(:timeout 8))
-    (efrit-test-wait 60 (efrit-test-running-p "blocked"))
+                       :options '(:timeout 600))
+    (efrit-test-wait (efrit-test-running-p "blocked"))
     (dotimes (number 5)
       (should (equal (efrit-test-value (format "e%d" number) "(+ 1 2)") "3")))
     (efrit-test-submit "free" :type "chat" :content "Hello (scenario=said)")
     (should (equal (alist-get 'result (efrit-test-answer "free")) "The first."))
     (should-not (efrit-test-answer-p "blocked"))
-    (let ((answer (efrit-session-fault-test--answer "blocked")))
+    (let ((answer (efrit-test-stop "blocked" "TimedOut")))
       (should (equal (alist-get 'reason answer) "TimedOut"))
       (should (string-search "could not be recorded: Writing: No space left on device"
                              (alist-get 'error answer))))))
@@ -362,7 +357,7 @@ The answer must be the same, but where the model is told of a call cut short."
                         (concat efrit-session-fault-test--released begun))
       (efrit-session-fault-test--ask (assoc "said" efrit-session-fault-test--scenarios)
                                      1 "s" "s-1")
-      (should (equal (alist-get 'result (efrit-session-fault-test--answer "s-1"))
+      (should (equal (alist-get 'result (efrit-test-answer "s-1"))
                      "The second."))
       (should (= (length (efrit-history-messages (efrit-history-open "s"))) 4)))))
 

@@ -144,20 +144,18 @@
 (ert-deftest efrit-session-an-eval-is-answered-while-a-model-thinks ()
   (efrit-test-with-model-daemon nil
     (efrit-session-test--ask "s" "chat" "scenario=slow go")
-    (efrit-test-wait 10 (efrit-test-running-p "s"))
+    (efrit-test-wait (efrit-test-running-p "s"))
     (should (equal (efrit-test-value "e" "(+ 1 2)") "3"))
     (should-not (efrit-test-answer-p "s"))
-    (efrit-test-interrupt "s" "Cancelled")
-    (should (equal (alist-get 'reason (efrit-test-answer "s")) "Cancelled"))))
+    (should (equal (alist-get 'reason (efrit-test-stop "s" "Cancelled")) "Cancelled"))))
 
 (ert-deftest efrit-session-cancelled-in-the-middle-of-a-stream-keeps-what-was-said ()
   (efrit-test-with-model-daemon nil
     (efrit-session-test--ask "s" "chat" "scenario=slow go")
-    (efrit-test-wait 20 (ignore-errors
+    (efrit-test-wait (ignore-errors
                           (string-match-p "\"type\":\"text\""
                                           (efrit-test-read "progress" "s.ndjson"))))
-    (efrit-test-interrupt "s" "Cancelled")
-    (let ((answer (efrit-test-answer "s")))
+    (let ((answer (efrit-test-stop "s" "Cancelled")))
       (should (equal (alist-get 'reason answer) "Cancelled"))
       (should (equal (alist-get 'outcome answer) "Partial"))
       (should (> (length (alist-get 'result answer)) 0)))))
@@ -225,8 +223,8 @@ input = {message = \"Done.\"}
     (efrit-test-model-play "resumed" efrit-session-test--resumed)
     (efrit-session-test--ask "again" "command" "scenario=resumed go"
                              :retry "if-interrupted" :max_attempts 2)
-    (efrit-test-wait 20 (and (efrit-test-running-p "never") (efrit-test-running-p "again")))
-    (efrit-test-wait 20 (file-exists-p (concat efrit-workspace-directory "second")))
+    (efrit-test-wait (and (efrit-test-running-p "never") (efrit-test-running-p "again")))
+    (efrit-test-wait (file-exists-p (concat efrit-workspace-directory "second")))
     (efrit-test-daemon-end 'SIGKILL)
     (apply #'efrit-test-daemon-start (efrit-test-model-environment))
     (should (equal (alist-get 'reason (efrit-test-answer "never")) "Interrupted"))
@@ -257,7 +255,7 @@ input = {message = \"Done.\"}
         (efrit-test-value "e" efrit-session-test--dies-before-it-answers)
         (efrit-session-test--ask "late" (car case) (cdr case)
                                  :retry "if-interrupted" :max_attempts 2)
-        (efrit-test-wait 20 (not (process-live-p efrit-test-daemon)))
+        (efrit-test-wait (not (process-live-p efrit-test-daemon)))
         (let ((before (efrit-test-read "sessions" "late.ndjson")))
           (apply #'efrit-test-daemon-start (efrit-test-model-environment))
           (let ((answer (efrit-test-answer "late")))
@@ -358,12 +356,11 @@ input = {message = \"Done.\"}
   (efrit-test-with-model-daemon nil
     (dolist (scenario '("sleeping-shell" "sleeping-eval"))
       (efrit-session-test--ask scenario "command" (format "scenario=%s go" scenario))
-      (efrit-test-wait 20 (ignore-errors
+      (efrit-test-wait (ignore-errors
                             (string-match-p "shell_exec\\|eval_sexp"
                                             (efrit-test-read
                                              "progress" (concat scenario ".ndjson")))))
-      (efrit-test-interrupt scenario "Cancelled")
-      (let ((answer (efrit-test-answer scenario)))
+      (let ((answer (efrit-test-stop scenario "Cancelled")))
         (should (equal (alist-get 'reason answer) "Cancelled"))
         (should (equal (alist-get 'outcome answer) "Partial"))))))
 

@@ -41,7 +41,7 @@ Return when it serves."
            :connection-type 'pipe
            :noquery t
            :sentinel #'ignore))
-    (efrit-test-wait 30
+    (efrit-test-wait
       (and (process-live-p efrit-test-daemon)
            (let ((boot (ignore-errors (alist-get 'boot (efrit-test-heartbeat)))))
              (and boot (not (equal boot old))))))))
@@ -50,7 +50,7 @@ Return when it serves."
   "End the daemon with SIGNAL, by default TERM, and wait until it is gone."
   (when (process-live-p efrit-test-daemon)
     (signal-process efrit-test-daemon (or signal 'SIGTERM))
-    (efrit-test-wait 20 (not (process-live-p efrit-test-daemon)))))
+    (efrit-test-wait (not (process-live-p efrit-test-daemon)))))
 
 (defun efrit-test-heartbeat ()
   "Return the heartbeat as an alist."
@@ -86,6 +86,19 @@ OPTIONS is a plist of options of the request."
     (unless (equal (alist-get 'status answer) "success") (ert-fail answer))
     (alist-get 'result answer)))
 
+(defun efrit-test-held-path (name)
+  "Return the file that what `efrit-test-held' made for NAME waits for."
+  (concat efrit-workspace-directory name ".released"))
+
+(defun efrit-test-held (name value)
+  "Return code that waits for `efrit-test-release' of NAME and is then VALUE, code."
+  (format "(progn (while (not (file-exists-p %S)) (sleep-for 0.02)) %s)"
+          (efrit-test-held-path name) value))
+
+(defun efrit-test-release (name)
+  "Let what `efrit-test-held' made for NAME go on."
+  (write-region "" nil (efrit-test-held-path name) nil 'silent))
+
 (defun efrit-test-running-p (id)
   "Return non-nil when the request ID has been claimed and is not answered."
   (and (file-exists-p (efrit-files-path "processing" (format "req_%s.json" id)))
@@ -96,12 +109,27 @@ OPTIONS is a plist of options of the request."
                          (buffer-string)))))
 
 (defun efrit-test-interrupt (id &optional reason)
-  "Order the request ID to be stopped for REASON and signal until it is."
+  "Signal the daemon once.
+Unless REASON is nil, order it first to stop the request ID for it."
   (when reason
     (efrit-test-write "tmp" "order" (concat reason "\n"))
     (rename-file (efrit-files-path "tmp" "order")
                  (efrit-files-path "control" (concat "cancel_" id))))
   (signal-process efrit-test-daemon 'SIGUSR2))
+
+(defun efrit-test-answer-signalling (id)
+  "Return the answer to the request ID; signal the daemon until it comes.
+A bridge repeats its signal too: one that comes while a callback runs
+stops nothing."
+  (efrit-test-wait
+    (or (efrit-test-answer-p id)
+        (progn (accept-process-output nil 0.2) (efrit-test-interrupt id) nil)))
+  (efrit-test-answer id))
+
+(defun efrit-test-stop (id reason)
+  "Stop the request ID for REASON, as a bridge does; return the answer."
+  (efrit-test-interrupt id reason)
+  (efrit-test-answer-signalling id))
 
 (provide 'efrit-test-daemon)
 ;;; efrit-test-daemon.el ends here

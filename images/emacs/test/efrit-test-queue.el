@@ -67,11 +67,16 @@
   (json-parse-string (efrit-test-read part name)
                      :object-type 'alist :null-object nil :false-object nil))
 
-(defmacro efrit-test-wait (seconds condition)
+(defconst efrit-test-timeout
+  (string-to-number (or (getenv "EFRIT_TEST_TIMEOUT") "180"))
+  "Seconds to wait for what will come, however busy the machine is.
+Tests wait for conditions, so that a test that passes never takes this long.")
+
+(defmacro efrit-test-wait (condition)
   "Wait until the form CONDITION is non-nil and return its value.
-Fail after SECONDS."
-  (declare (indent 1) (debug t))
-  `(let ((deadline (+ (float-time) ,seconds)) value)
+Fail after `efrit-test-timeout'."
+  (declare (indent 0) (debug t))
+  `(let ((deadline (+ (float-time) efrit-test-timeout)) value)
      (while (and (not (setq value ,condition))
                  (or (< (float-time) deadline)
                      (ert-fail (list "never came" ',condition))))
@@ -84,7 +89,7 @@ Fail after SECONDS."
 
 (defun efrit-test-answer (id)
   "Wait for the answer to the request ID and return it as an alist."
-  (efrit-test-wait 20 (efrit-test-answer-p id))
+  (efrit-test-wait (efrit-test-answer-p id))
   (efrit-test-json "responses" (format "resp_%s.json" id)))
 
 (provide 'efrit-test-queue)

@@ -11,6 +11,7 @@
 
 (require 'efrit-test-queue)
 (require 'efrit-tool-call)
+(require 'efrit-tools-process)
 
 (defun efrit-test-context (&rest members)
   "Return a context with one todo; MEMBERS as in `efrit-tool-context-make'."
@@ -29,11 +30,25 @@ Fail when the result comes twice or never."
                           (lambda (result) (push result results)))
       ;; The workspace of this test will be deleted.
       (with-current-buffer "*scratch*" (setq default-directory "/")))
-    (efrit-test-wait 30 results)
+    (efrit-test-wait results)
     (should (= (length results) 1))
     (should (stringp (efrit-tool-result-content (car results))))
     (should (json-serialize (efrit-tool-result-content (car results))))
     (car results)))
+
+(defun efrit-test-end-time-at (text)
+  "End the time of every program that runs and has written TEXT."
+  (dolist (program efrit-process--running)
+    (when (string-search text (efrit-capture-text (efrit-process-out program)))
+      (setf (efrit-process-due program) 0)))
+  (efrit-process-look-at-all))
+
+(defmacro efrit-test-with-time-over-at (text &rest body)
+  "Run BODY, in which the time of a program is over once it has written TEXT."
+  (declare (indent 1) (debug t))
+  `(let ((timer (run-with-timer 0 0.02 #'efrit-test-end-time-at ,text)))
+     (unwind-protect (progn ,@body)
+       (cancel-timer timer))))
 
 (defun efrit-test-input (plist)
   "Return PLIST, which has keywords for keys, as the alist of a JSON object."

@@ -19,7 +19,7 @@
 (defun efrit-tools-shell-test--pid (name)
   "Wait until a command has written a number to NAME in the workspace; return it."
   (let ((path (concat efrit-workspace-directory name)))
-    (efrit-test-wait 10
+    (efrit-test-wait
       (and (file-exists-p path)
            (with-temp-buffer
              (insert-file-contents path)
@@ -103,12 +103,13 @@
                        "(trap '' TERM HUP; exec sleep 600) & echo $! > child; echo before"))
       (ert-info (command)
         (let* ((command (concat command "; sleep 600"))
-               (result (efrit-test-call "shell_exec" (list :command command :timeout 1))))
+               (result (efrit-test-with-time-over-at "before"
+                         (efrit-test-call "shell_exec" (list :command command :timeout 600)))))
           (should (equal (efrit-tool-result-status result) "timeout"))
           (should (equal (efrit-tool-result-content result)
                          "before\n[stopped: its time was over]"))
           (let ((pid (efrit-tools-shell-test--pid "child")))
-            (efrit-test-wait 5 (not (efrit-tools-shell-test--alive-p pid))))
+            (efrit-test-wait (not (efrit-tools-shell-test--alive-p pid))))
           (delete-file (concat efrit-workspace-directory "child")))))
     (should-not efrit-process--running)))
 
@@ -129,28 +130,28 @@
       (should-not results)
       (funcall stop)
       (funcall stop)
-      (efrit-test-wait 5 results)
+      (efrit-test-wait results)
       (should (equal (efrit-tool-result-status (car results)) "interrupted"))
       (should (equal (efrit-tool-result-content (car results))
                      "some\n[stopped: the session was told to stop]"))
-      (efrit-test-wait 5 (not (efrit-tools-shell-test--alive-p pid)))
+      (efrit-test-wait (not (efrit-tools-shell-test--alive-p pid)))
       (funcall stop)
       (should (= (length results) 1)))))
 
 (ert-deftest efrit-tools-shell-what-is-told-to-end-may-tidy-up ()
   (efrit-test-with-queue
     (should (string-prefix-p
-             "tidy\n"
-             (efrit-test-failure
-              "timeout" "shell_exec" :timeout 0.3
-              :command "sh -c 'trap \"echo tidy; exit\" TERM; while :; do sleep 0.1; done'")))))
+             "ready\ntidy\n"
+             (efrit-test-with-time-over-at "ready"
+               (efrit-test-failure
+                "timeout" "shell_exec" :timeout 600
+                :command "sh -c 'trap \"echo tidy; exit\" TERM; echo ready; while :; do sleep 0.1; done'"))))))
 
 (ert-deftest efrit-tools-shell-children-that-hold-the-pipes-are-not-waited-for ()
   (efrit-test-with-queue
-    (let* ((start (float-time))
-           (content (efrit-test-content
-                     "shell_exec" :command "sleep 600 & echo $! > child; echo done")))
-      (should (< (- (float-time) start) 20))
+    ;; Its time, of two minutes, would be over if it were.
+    (let ((content (efrit-test-content
+                    "shell_exec" :command "sleep 600 & echo $! > child; echo done")))
       (should (string-prefix-p "done\n[exit status 0]\n[processes left behind" content))
       ;; It was left behind on purpose, as any shell leaves it.
       (let ((pid (efrit-tools-shell-test--pid "child")))
@@ -164,7 +165,7 @@
         (efrit-tool-start "shell_exec" '((command . "sleep 0.5; echo x")) (efrit-test-context)
                           (lambda (result) (push result results))))
       (should-not results)
-      (efrit-test-wait 20 (progn (setq count (1+ count)) (= (length results) 5)))
+      (efrit-test-wait (progn (setq count (1+ count)) (= (length results) 5)))
       (should (> count 5))
       (dolist (result results)
         (should (equal (efrit-tool-result-content result) "x\n[exit status 0]"))))))
@@ -183,14 +184,14 @@
 (ert-deftest efrit-tools-shell-code-that-removes-the-timers-does-not-keep-it-alive ()
   (efrit-test-with-daemon ()
     (efrit-test-value "a" (efrit-tools-shell-test--code
-                           "trap '' TERM; echo $$ > child; while :; do sleep 1; done" 0.5))
-    (efrit-test-value "b" "(mapc #'cancel-timer timer-list) (setq timer-list nil)")
-    (let ((number 0))
-      (efrit-test-wait 20
+                           "trap '' TERM; echo $$ > child; while :; do sleep 1; done" 600))
+    (let ((pid (efrit-tools-shell-test--pid "child")) (number 0))
+      (efrit-test-value "b" "(setf (efrit-process-due (car efrit-process--running)) 0)
+                             (mapc #'cancel-timer timer-list) (setq timer-list nil)")
+      (efrit-test-wait
         (equal (efrit-test-value (format "r%d" (setq number (1+ number))) "its-status")
-               "\"timeout\"")))
-    (let ((pid (efrit-tools-shell-test--pid "child")))
-      (efrit-test-wait 5 (not (efrit-tools-shell-test--alive-p pid))))))
+               "\"timeout\""))
+      (efrit-test-wait (not (efrit-tools-shell-test--alive-p pid))))))
 
 (ert-deftest efrit-tools-shell-a-command-does-not-outlive-emacs ()
   (efrit-test-with-daemon ()
@@ -199,7 +200,7 @@
     (let ((pid (efrit-tools-shell-test--pid "child")))
       (should (efrit-tools-shell-test--alive-p pid))
       (efrit-test-daemon-end 'SIGKILL)
-      (efrit-test-wait 10 (not (efrit-tools-shell-test--alive-p pid))))))
+      (efrit-test-wait (not (efrit-tools-shell-test--alive-p pid))))))
 
 (ert-deftest efrit-tools-shell-code-that-removes-everything-costs-no-result ()
   (efrit-test-with-queue
@@ -216,7 +217,7 @@
                             (efrit-test-context) (lambda (result) (push result results)))
           (eval code t)
           ;; A server does this at its tick.
-          (efrit-test-wait 20 (progn (efrit-process-look-at-all) results))
+          (efrit-test-wait (progn (efrit-process-look-at-all) results))
           (should (= (length results) 1)))))))
 
 (ert-deftest efrit-tools-shell-many-commands-leave-nothing ()

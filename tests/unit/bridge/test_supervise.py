@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +21,7 @@ from efrit.protocol import RequestState
 from efrit.queue import DurableQueue
 from efrit.queue.layout import Area
 from tests.support.queue_hands import EmacsHand, a_request
+from tests.support.timeout import TIMEOUT
 
 # Notes each SIGUSR2 and lives on, as an Emacs whose form cannot be interrupted.
 STUBBORN = """
@@ -93,7 +94,7 @@ class Supervised:
         part.write_text(json.dumps({**text, "emacs_version": "28.2", "state": "idle", **others}))
         part.rename(self.root / "heartbeat")
 
-    async def until(self, condition: Callable[[], object], seconds: float = 5) -> None:
+    async def until(self, condition: Callable[[], object], seconds: float = TIMEOUT) -> None:
         limit = time.monotonic() + seconds
         while not condition():
             assert time.monotonic() < limit, f"not within {seconds} s"
@@ -103,14 +104,19 @@ class Supervised:
         return structs.asdict(self.supervisor.stats(time.monotonic()))
 
 
+GRACE_SECONDS = 3.5
+"""Enough for several interrupts, one a second, though the machine stands still for one of these seconds."""
+SETTINGS = SupervisorSettings(request_timeout=0.2, kill_grace=GRACE_SECONDS, stall=600)
+
+
 @pytest.fixture
-async def supervised(tmp_path: Path) -> AsyncIterator[Supervised]:
+async def supervised(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Supervised]:
     queue = DurableQueue(tmp_path / "queue")
     signals: list[str] = []
     restarts: list[float] = []
     supervisor = Supervisor(
         queue,
-        SupervisorSettings(request_timeout=0.2, kill_grace=1.5, stall=3),
+        getattr(request, "param", SETTINGS),
         on_signal=signals.append,
         on_restart=lambda: restarts.append(time.monotonic()),
     )
@@ -147,23 +153,24 @@ async def test_an_overrunning_request_is_ordered_interrupted_each_second_and_kil
     assert (supervised.root / "control/cancel_a").read_text() == "TimedOut\n"
     await supervised.until(lambda: emacs.process.poll() is not None)
     assert emacs.process.returncode == -signal.SIGKILL
-    assert emacs.interrupts() == 2
-    assert supervised.signals == ["SIGUSR2", "SIGUSR2", "SIGKILL"]
+    *interrupts, last = supervised.signals
+    assert (set(interrupts), last) == ({"SIGUSR2"}, "SIGKILL")
+    assert len(interrupts) >= 2
     await supervised.until(lambda: supervised.stats()["alive"] is False)
 
 
-async def test_a_cancelled_run_is_interrupted_at_once(
+async def test_a_cancelled_run_is_interrupted_before_its_time_is_over(
     supervised: Supervised, look_alike: Callable[[], LookAlike]
 ) -> None:
     emacs = look_alike()
     supervised.beat(emacs.pid)
-    await supervised.queue.submit(a_request("a", options={"timeout": 60}))
+    await supervised.queue.submit(a_request("a", options={"timeout": 600}))
     hand = EmacsHand(supervised.root)
     hand.claim("a")
     await supervised.until(lambda: supervised.queue.index.count(RequestState.RUNNING))
     await supervised.queue.cancel(a_request("a").id)
     supervised.supervisor.poke()
-    await supervised.until(emacs.interrupts, 0.5)
+    await supervised.until(emacs.interrupts)
     hand.answer("a", status="error", reason="Cancelled", outcome="Failure")
     await supervised.until(lambda: supervised.queue.index.count(RequestState.ANSWERED))
     assert emacs.process.poll() is None
@@ -175,7 +182,7 @@ async def test_a_session_is_told_to_stop_once_the_eval_that_occupies_emacs_is_ov
     emacs, hand = look_alike(), EmacsHand(supervised.root)
     supervised.beat(emacs.pid)
     for rid, kind in (("s", "command"), ("x", "eval")):
-        await supervised.queue.submit(a_request(rid, type=kind, options={"timeout": 60}))
+        await supervised.queue.submit(a_request(rid, type=kind, options={"timeout": 600}))
         hand.claim(rid)
     await supervised.until(lambda: supervised.queue.index.count(RequestState.RUNNING) == 2)
     await supervised.queue.cancel(a_request("s").id)
@@ -220,12 +227,14 @@ async def test_a_chat_or_command_without_a_timeout_has_longer_than_an_eval(
 async def test_an_answer_in_time_spares_emacs(supervised: Supervised, look_alike: Callable[[], LookAlike]) -> None:
     emacs = look_alike()
     supervised.beat(emacs.pid)
-    await supervised.queue.submit(a_request("a"))
+    await supervised.queue.submit(a_request("a", options={"timeout": 600}))
     hand = EmacsHand(supervised.root)
     hand.do("a")
     await supervised.until(lambda: supervised.queue.index.count(RequestState.ANSWERED))
-    await supervised.until(lambda: time.monotonic() - supervised.supervisor.beat < 1)
-    assert supervised.signals == []
+    beat = supervised.supervisor.beat
+    await supervised.until(lambda: supervised.supervisor.beat > beat)
+    assert "SIGKILL" not in supervised.signals
+    assert emacs.process.poll() is None
 
 
 async def test_emacs_is_spared_while_the_answer_it_gave_cannot_be_synced(
@@ -247,19 +256,20 @@ async def test_emacs_is_spared_while_the_answer_it_gave_cannot_be_synced(
     monkeypatch.setattr(disk, "sync_dir", full)
     hand.answer("a", status="timeout", reason="TimedOut", outcome="Failure")
     # The index knows nothing of the answer, and the time of grace goes by.
-    await supervised.until(lambda: failed and time.monotonic() - failed[0] > 3, 10)
+    await supervised.until(lambda: failed and time.monotonic() - failed[0] > 2 * GRACE_SECONDS)
     assert supervised.queue.index.count(RequestState.RUNNING) == 1
     assert emacs.process.poll() is None
     monkeypatch.setattr(disk, "sync_dir", synced)
-    await supervised.until(lambda: supervised.queue.index.count(RequestState.ANSWERED), 15)
+    await supervised.until(lambda: supervised.queue.index.count(RequestState.ANSWERED))
 
 
+@pytest.mark.parametrize("supervised", [replace(SETTINGS, stall=3)], indirect=True)
 async def test_a_hung_emacs_without_a_request_is_killed_in_the_end(
     supervised: Supervised, look_alike: Callable[[], LookAlike]
 ) -> None:
     emacs = look_alike()
     supervised.beat(emacs.pid)
-    await supervised.until(lambda: emacs.process.poll() is not None, 8)
+    await supervised.until(lambda: emacs.process.poll() is not None)
     assert supervised.signals == ["SIGKILL"]
 
 
@@ -293,7 +303,7 @@ async def test_emacs_is_spared_while_a_request_runs_though_its_self_check_fails(
 ) -> None:
     emacs, hand = look_alike(), EmacsHand(supervised.root)
     supervised.beat(emacs.pid)
-    await supervised.queue.submit(a_request("a", options={"timeout": 60}))
+    await supervised.queue.submit(a_request("a", options={"timeout": 600}))
     hand.claim("a")
     await supervised.until(lambda: supervised.queue.index.count(RequestState.RUNNING))
     supervised.beat(emacs.pid, current="a", state="busy", self_check=report(1, "wrong"))
@@ -348,7 +358,7 @@ async def test_the_end_and_the_next_start_of_emacs_are_noticed(
     supervised.beat(first.pid)
     await supervised.until(lambda: supervised.stats()["alive"])
     first.process.kill()
-    await supervised.until(lambda: not supervised.stats()["alive"], 0.9)
+    await supervised.until(lambda: not supervised.stats()["alive"])
     supervised.beat(second.pid, "boot2")
     await supervised.until(lambda: supervised.stats()["responsive"])
     assert len(supervised.restarts) == 1

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from tests.support.cluster_kube import DEADLINE_SECONDS, Json, Kube, kubectl, until
+from tests.support.cluster_kube import Json, Kube, kubectl, until
+from tests.support.timeout import TIMEOUT
 
 QUEUE = "/var/lib/efrit/queue"
 SMALL = {"storage": {"size": "64Mi"}}
@@ -53,7 +54,7 @@ class Instance:
                 return dict(each)
         return {"status": "", "reason": "", "message": ""}
 
-    def wait_reason(self, reason: str, kind: str = "Ready", seconds: float = DEADLINE_SECONDS) -> Json:
+    def wait_reason(self, reason: str, kind: str = "Ready", seconds: float = TIMEOUT) -> Json:
         """Return the condition once it has this reason."""
 
         def there() -> Json | None:
@@ -62,7 +63,7 @@ class Instance:
 
         return until(there, lambda: f"{kind} has no reason {reason}\n{self.story()}", seconds)
 
-    def wait_ready(self, seconds: float = DEADLINE_SECONDS) -> Instance:
+    def wait_ready(self, seconds: float = TIMEOUT) -> Instance:
         self.wait_reason("Ready", seconds=seconds)
         return self
 
@@ -141,13 +142,13 @@ class Request:
     def cancel(self) -> None:
         self.kube.patch("EfritRequest", self.namespace, self.name, {"spec": {"cancel": True}})
 
-    def wait(self, seconds: float = DEADLINE_SECONDS) -> Json:
+    def wait(self, seconds: float = TIMEOUT) -> Json:
         """Return the status once it is final."""
         return self._wait(complete, "is not complete", seconds)
 
     def wait_reason(self, reason: str) -> Json:
         """Return the status once it has this reason."""
-        return self._wait(lambda status: status.get("reason") == reason, f"has no reason {reason}", DEADLINE_SECONDS)
+        return self._wait(lambda status: status.get("reason") == reason, f"has no reason {reason}", TIMEOUT)
 
     def _wait(self, wanted: Callable[[Json], bool], what: str, seconds: float) -> Json:
         def there() -> Json | None:

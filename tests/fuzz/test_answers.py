@@ -62,7 +62,7 @@ def test_an_answer_that_its_request_spoilt_ends_it_as_interrupted(instance: Inst
     for number, (name, text) in enumerate(SPOILT.items()):
         rid = f"spoilt-{number}"
         assert instance.put(rid, _plant(text, rid)).status_code == 201, name
-        answer = instance.answer(rid, 30)
+        answer = instance.answer(rid)
         assert answer.reason is Reason.INTERRUPTED, name
         assert "not a response" in (answer.error or ""), name
         assert answer.result is None, name
@@ -75,7 +75,7 @@ def test_an_answer_that_only_looks_odd_is_taken(instance: Instance) -> None:
     for number, (name, text) in enumerate(TAKEN.items()):
         rid = f"odd-{number}"
         instance.put(rid, _plant(text, rid))
-        answer = instance.answer(rid, 30)
+        answer = instance.answer(rid)
         assert (answer.reason, answer.result) == (Reason.SUCCEEDED, "1"), name
 
 
@@ -96,7 +96,7 @@ def test_an_answer_that_is_no_readable_file_ends_its_request_once(
     path = f'(concat efrit-queue-directory "responses/resp_{rid}.json")'
     form = NO_FILES[kind].replace("PATH", path).replace("@outside", str(beside.place))
     instance.put(rid, form)
-    assert instance.answer(rid, 30).reason is Reason.INTERRUPTED
+    assert instance.answer(rid).reason is Reason.INTERRUPTED
     assert instance.client.delete(f"/v1/requests/{rid}").status_code == 204
     until(lambda: instance.view(rid).state is RequestState.ACKNOWLEDGED)
     assert instance.put(rid, form).status_code == 200
@@ -197,7 +197,7 @@ def test_whatever_code_returns_prints_or_signals_is_told_whole_or_cut_at_the_lim
     for number, (name, form) in enumerate(PRINTED.items()):
         rid = f"printed-{limit}-{number}"
         instance.put(rid, form, options={"max_result_bytes": limit, "timeout": 60})
-        response = instance.answer(rid, 60)
+        response = instance.answer(rid)
         assert response.reason in (Reason.SUCCEEDED, Reason.EVAL_ERROR), (name, response)
         failed = response.reason is Reason.EVAL_ERROR
         # Cut before it gets too deep, its beginning is what Emacs prints.

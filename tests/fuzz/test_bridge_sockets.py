@@ -14,6 +14,7 @@ from efrit.bridge.routes import MOST_STREAMS
 from efrit.protocol import ErrorBody
 from tests.support.bridge_instance import Instance, until
 from tests.support.certificates import TOKEN, trusting
+from tests.support.timeout import TIMEOUT
 
 AUTH = f"Host: bridge\r\nAuthorization: Bearer {TOKEN}\r\n"
 BODY = json.dumps({"id": "raw", "type": "eval", "content": "1"})
@@ -23,7 +24,7 @@ BODY = json.dumps({"id": "raw", "type": "eval", "content": "1"})
 def opened(instance: Instance) -> Iterator[ssl.SSLSocket]:
     context = trusting(instance.secrets)
     context.check_hostname = False
-    with socket.create_connection(("127.0.0.1", instance.port), timeout=30) as plain:
+    with socket.create_connection(("127.0.0.1", instance.port), timeout=TIMEOUT) as plain:
         with context.wrap_socket(plain) as wrapped:
             yield wrapped
 
@@ -147,7 +148,7 @@ def test_the_bridge_serves_the_others_while_many_connections_do_nothing(instance
     process = psutil.Process(instance.bridge.pid)
     with contextlib.ExitStack() as held:
         for number in range(100):
-            plain = held.enter_context(socket.create_connection(("127.0.0.1", instance.port), timeout=30))
+            plain = held.enter_context(socket.create_connection(("127.0.0.1", instance.port), timeout=TIMEOUT))
             plain.sendall(b"\x16\x03\x01" if number % 2 else b"no TLS at all\r\n\r\n")
         for _ in range(20):
             held.enter_context(opened(instance)).sendall(b"PUT /v1/requests/slow HTTP/1.1\r\nHost: a\r\n")
@@ -161,7 +162,7 @@ def test_beyond_the_limit_connections_are_dropped_and_taken_again_later(instance
     process = psutil.Process(instance.bridge.pid)
     with contextlib.ExitStack() as held:
         mine = [
-            held.enter_context(socket.create_connection(("127.0.0.1", instance.port), timeout=30))
+            held.enter_context(socket.create_connection(("127.0.0.1", instance.port), timeout=TIMEOUT))
             for _ in range(3 * MOST_CONNECTIONS)
         ]
         # Those of earlier tests may still count for a moment: at most as many as allowed are kept.

@@ -20,6 +20,7 @@ from tests.fuzz.litter import IDS, Litter, drop, litter, named, outside, request
 from tests.support.certificates import make_secrets
 from tests.support.file_modes import modes_hold
 from tests.support.queue_hands import EmacsHand, a_request
+from tests.support.timeout import TIMEOUT
 
 _any_bytes = st.binary(max_size=200)
 _journals = st.lists(
@@ -109,7 +110,7 @@ def _answered(bridge: Bridge, rid: str) -> bool:
 
 
 async def _until(task: asyncio.Task[None], condition: object) -> None:
-    limit = time.monotonic() + 20
+    limit = time.monotonic() + TIMEOUT
     while not condition():  # type: ignore[operator]
         assert not task.done(), "the bridge ended"
         assert time.monotonic() < limit, "the bridge sees nothing"

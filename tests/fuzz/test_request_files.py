@@ -118,10 +118,10 @@ def test_long_files_are_refused_and_cost_the_bridge_no_memory(instance: Instance
         (instance.queue / f"tmp/{name}").rename(instance.queue / f"requests/req_{name}.json")
     for name in contents:
         path = instance.queue / f"responses/resp_{name}.json"
-        until(path.exists, 90)
+        until(path.exists)
         assert Response.parse(path.read_bytes()).reason is Reason.REJECTED, name
         most = max(most, _bytes_of(instance.bridge.pid))
-    until(lambda: _settled(instance), 30)
+    until(lambda: _settled(instance))
     _serves(instance)
     print(f"the bridge used {most >> 20} MiB meanwhile, Emacs {_bytes_of(instance.emacs_pid()) >> 20} MiB")
     assert most < BRIDGE_LIMIT_BYTES
@@ -148,7 +148,7 @@ def test_a_file_that_is_replaced_all_the_time_is_run_once_at_most(instance: Inst
         part.write_text(json.dumps({"id": "replaced", "type": "eval", "content": form}))
         part.replace(target)
     until((instance.queue / "responses/resp_replaced.json").exists)
-    until(lambda: _settled(instance), 30)
+    until(lambda: _settled(instance))
     assert len(runs.read_text().split()) == 1
     assert Response.parse((instance.queue / "responses/resp_replaced.json").read_bytes()).reason is Reason.SUCCEEDED
 
@@ -161,7 +161,7 @@ def test_two_files_with_one_id_are_run_once(instance: Instance) -> None:
         part.write_text(json.dumps({"id": "twice", "type": "eval", "content": form}))
         part.rename(instance.queue / f"requests/{name}")
     until((instance.queue / "responses/resp_twice.json").exists)
-    until(lambda: _settled(instance), 30)
+    until(lambda: _settled(instance))
     assert len(runs.read_text().split()) == 1
     assert len(list((instance.queue / "archive").glob("rejected_twice_*.json"))) == 2
 
@@ -179,11 +179,11 @@ def test_valid_requests_are_answered_among_heaps_of_junk_files(instance: Instanc
     valid = [f"among-{number}" for number in range(10)]
     for name in valid:
         # The junk waits too: while there is more of it than may wait, the bridge asks to be tried again.
-        until(lambda: instance.put(name, f'(concat "{name}")').status_code != 429, 90)  # noqa: B023 - called here
+        until(lambda: instance.put(name, f'(concat "{name}")').status_code != 429)  # noqa: B023 - called here
     for name in valid:
-        assert instance.answer(name, 90).result == f'"{name}"'
+        assert instance.answer(name).result == f'"{name}"'
     answered = time.monotonic()
-    until(lambda: _settled(instance), 90)
+    until(lambda: _settled(instance))
     _serves(instance)
     assert instance.emacs_pid() == pid
     assert len(list((instance.queue / "responses").glob("resp_junk-*.json"))) == count

@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 
 from tests.support.plain_http import NO_TLS
+from tests.support.timeout import TIMEOUT
 
 SERVER = Path(__file__).parent / "server.py"
 KEY = "test-key"
@@ -26,7 +27,9 @@ class Model:
 
     def ask(self, method: str, path: str, **more: Any) -> Any:
         """Call the server beside the API, and return the JSON of its answer."""
-        return httpx.request(method, self.url + path, timeout=30, verify=NO_TLS, **more).raise_for_status().json()
+        return (
+            httpx.request(method, self.url + path, timeout=TIMEOUT, verify=NO_TLS, **more).raise_for_status().json()
+        )
 
     def log(self, scenario: str | None = None) -> list[dict[str, Any]]:
         """Return the calls it got, or those of one scenario."""

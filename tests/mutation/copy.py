@@ -19,6 +19,8 @@ from tests.mutation.mutant import Mutant
 ERT = "ert:"
 LISP_TESTS = "images/emacs/test/run"
 TIMEOUT_SECONDS = 300
+# What a mutant keeps from happening is not waited for as long as what a busy machine keeps waiting.
+MUTANT_TIMEOUT = 30
 
 
 class Copy:
@@ -110,7 +112,10 @@ class Copy:
         return list(dict.fromkeys(found))
 
     def _run(self, command: list[str]) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(command, cwd=self.root, capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
+        environment = {**os.environ, "EFRIT_TEST_TIMEOUT": str(MUTANT_TIMEOUT)}
+        return subprocess.run(
+            command, cwd=self.root, env=environment, capture_output=True, text=True, timeout=TIMEOUT_SECONDS
+        )
 
 
 def replace_text(path: Path, text: str) -> None:

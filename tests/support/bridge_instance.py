@@ -20,15 +20,12 @@ import httpx
 
 from efrit.protocol import RequestState, RequestView, Response, Stats
 from tests.support.certificates import TOKEN, make_secrets
+from tests.support.timeout import TIMEOUT
 
 T = TypeVar("T")
 
 
-DEADLINE_SECONDS = 60.0
-"""Of every wait for a condition: long, because a traced process on a busy machine is slow."""
-
-
-def until(ask: Callable[[], T], seconds: float = DEADLINE_SECONDS) -> T:
+def until(ask: Callable[[], T], seconds: float = TIMEOUT) -> T:
     """The first true answer of `ask`."""
     limit = time.monotonic() + seconds
     while not (answer := ask()):
@@ -78,7 +75,7 @@ class Instance:
             base_url=f"https://127.0.0.1:{self.port}",
             verify=context,
             headers={"authorization": f"Bearer {TOKEN}"},
-            timeout=10,
+            timeout=TIMEOUT,
         )
 
     def __enter__(self) -> Instance:
@@ -177,7 +174,7 @@ class Instance:
         assert answer.status_code == 200, answer.text
         return RequestView.parse(answer.content)
 
-    def answer(self, rid: str, seconds: float = DEADLINE_SECONDS) -> Response:
+    def answer(self, rid: str, seconds: float = TIMEOUT) -> Response:
         def answered() -> Response | None:
             return self.view(rid).response
 
@@ -212,7 +209,7 @@ class Instance:
 
     def _stream(self, path: str, last_id: str | None) -> Iterator[tuple[str, str, dict[str, Any]]]:
         headers = {} if last_id is None else {"last-event-id": last_id}
-        with self.client.stream("GET", path, headers=headers, timeout=15) as stream:
+        with self.client.stream("GET", path, headers=headers, timeout=TIMEOUT) as stream:
             event: dict[str, str] = {}
             for line in stream.iter_lines():
                 if line:

@@ -15,12 +15,12 @@ import httpx
 
 from efrit.kube.resources import resource_named
 from tests.support.plain_http import NO_TLS
+from tests.support.timeout import TIMEOUT
 
 Json = dict[str, Any]
 T = TypeVar("T")
 
 MERGE = "application/merge-patch+json"
-DEADLINE_SECONDS = 90.0
 
 
 class RefusedError(Exception):
@@ -41,12 +41,14 @@ class Kube:
         assert self._proxy.stdout is not None
         said = self._proxy.stdout.readline()
         assert "127.0.0.1:" in said, f"kubectl proxy does not start: {said!r}"
-        self._client = httpx.Client(base_url=f"http://{said.split()[-1]}", timeout=60, trust_env=False, verify=NO_TLS)
+        self._client = httpx.Client(
+            base_url=f"http://{said.split()[-1]}", timeout=TIMEOUT, trust_env=False, verify=NO_TLS
+        )
 
     def close(self) -> None:
         self._client.close()
         self._proxy.terminate()
-        self._proxy.communicate(timeout=30)
+        self._proxy.communicate(timeout=TIMEOUT)
 
     def text(
         self, method: str, path: str, body: object = None, *, kind: str = "application/json", **query: str
@@ -123,7 +125,7 @@ def kubectl(*arguments: str, given: str | None = None, check: bool = True) -> st
     return run("kubectl", *arguments, given=given, check=check)
 
 
-def until(found: Callable[[], T | None], what: str | Callable[[], str], seconds: float = DEADLINE_SECONDS) -> T:
+def until(found: Callable[[], T | None], what: str | Callable[[], str], seconds: float = TIMEOUT) -> T:
     """Return the first value that is neither None nor False; AssertionError that tells `what` after `seconds`."""
     deadline = time.monotonic() + seconds
     while True:

@@ -18,8 +18,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.support.timeout import TIMEOUT
+
 PROGRAM = Path(sys.executable).with_name("efrit")
-SECONDS = 60
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Program:
             input=stdin,
             capture_output=True,
             text=True,
-            timeout=SECONDS,
+            timeout=TIMEOUT,
         )
         return Done(done.returncode, done.stdout, done.stderr)
 
@@ -100,7 +101,7 @@ class Terminal:
         self.pid = pid
         fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
 
-    def expect(self, text: str, seconds: float = SECONDS) -> None:
+    def expect(self, text: str, seconds: float = TIMEOUT) -> None:
         """Read until `text` is shown, and forget what came before its end."""
         limit = time.monotonic() + seconds
         while text not in self.shown:

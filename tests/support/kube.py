@@ -13,13 +13,12 @@ import httpx
 
 from efrit.kube.resources import resource_named
 from tests.cluster.control_plane import ControlPlane
+from tests.support.timeout import TIMEOUT
 
 Json = dict[str, Any]
 T = TypeVar("T")
 
 MERGE = "application/merge-patch+json"
-DEADLINE_SECONDS = 120.0
-"""For what hangs; nothing that is as it should be waits this long, on a busy machine either."""
 SHORTEST_POLL_SECONDS = 0.02
 LONGEST_POLL_SECONDS = 0.2
 
@@ -40,7 +39,7 @@ class Kube:
         pki = plane.authority
         context = ssl.create_default_context(cafile=str(pki.ca))
         context.load_cert_chain(pki.certificate("admin"), pki.key("admin"))
-        self._client = httpx.Client(base_url=plane.url, verify=context, timeout=30, trust_env=False)
+        self._client = httpx.Client(base_url=plane.url, verify=context, timeout=TIMEOUT, trust_env=False)
 
     def close(self) -> None:
         self._client.close()
@@ -58,7 +57,7 @@ class Kube:
         headers = {"Accept": "application/json"}
         if content is not None:
             headers["Content-Type"] = content_type
-        deadline = time.monotonic() + DEADLINE_SECONDS
+        deadline = time.monotonic() + TIMEOUT
         while True:
             response = self._client.request(method, path, content=content, headers=headers, params=query)
             # An API server that has just started says so of what it has not read yet, though it is ready.
@@ -129,7 +128,7 @@ def _message(response: httpx.Response) -> str:
         return response.text
 
 
-def until(found: Callable[[], T | None], what: str | Callable[[], str], seconds: float = DEADLINE_SECONDS) -> T:
+def until(found: Callable[[], T | None], what: str | Callable[[], str], seconds: float = TIMEOUT) -> T:
     """Return the first value that is true; AssertionError that names `what` after `seconds`."""
     began = time.monotonic()
     while True:

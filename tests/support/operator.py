@@ -16,9 +16,12 @@ from tests.support.chart import Installed, token
 from tests.support.kube import Kube, until
 from tests.support.plain_http import NO_TLS
 from tests.support.processes import Process, free_port
+from tests.support.timeout import TIMEOUT
 
 GRACE_SECONDS = 2
 """How long a request waits for an instance that does not exist; half a minute outside of tests."""
+POLL_SECONDS = 5.0
+"""How long one poll waits: a controller may be stopped in its tracks."""
 
 
 class Operator:
@@ -103,7 +106,7 @@ class Operator:
         if self.process.status is not None:
             raise AssertionError(f"the controller ended ({self.process.status}):\n{self.process.tail()}")
         try:
-            return self.fetch("/readyz").text.strip()
+            return self.fetch("/readyz", POLL_SECONDS).text.strip()
         except httpx.TransportError:
             return ""
 
@@ -111,9 +114,9 @@ class Operator:
         """Whether it acts; it may just as well have ended."""
         return not self.ended and self.role() == "leading"
 
-    def fetch(self, path: str) -> httpx.Response:
+    def fetch(self, path: str, seconds: float = TIMEOUT) -> httpx.Response:
         """GET from its own HTTP server."""
-        return httpx.get(f"http://127.0.0.1:{self._port}{path}", timeout=5, trust_env=False, verify=NO_TLS)
+        return httpx.get(f"http://127.0.0.1:{self._port}{path}", timeout=seconds, trust_env=False, verify=NO_TLS)
 
     def metric(self, line: str) -> float:
         """Return the value of a metric, named with its labels; 0 where it has not been counted yet."""

@@ -6,8 +6,9 @@ import json
 import subprocess
 from typing import Any
 
-from tests.support.kube import DEADLINE_SECONDS, Json, until
+from tests.support.kube import Json, until
 from tests.support.site import FINAL, Site
+from tests.support.timeout import TIMEOUT
 
 
 def begin(site: Site, name: str, intent: Json, *tasks: str, to: str = "one", **spec: Any) -> None:
@@ -30,7 +31,7 @@ def status(site: Site, name: str) -> Json:
     return found
 
 
-def until_plan(site: Site, name: str, seconds: float = DEADLINE_SECONDS, **wanted: Any) -> Json:
+def until_plan(site: Site, name: str, seconds: float = TIMEOUT, **wanted: Any) -> Json:
     """Wait for these fields in a plan's status, and return the status."""
 
     def reached() -> Json | None:
@@ -40,7 +41,7 @@ def until_plan(site: Site, name: str, seconds: float = DEADLINE_SECONDS, **wante
     return until(reached, lambda: f"{name} is not {wanted}: {told(site, name)}", seconds)
 
 
-def end(site: Site, name: str, seconds: float = 4 * DEADLINE_SECONDS) -> Json:
+def end(site: Site, name: str, seconds: float = 2 * TIMEOUT) -> Json:
     """Wait for the end of a plan and return its status."""
 
     def reached() -> Json | None:
@@ -91,7 +92,9 @@ def git(site: Site, name: str, *words: str, instance: str = "one") -> str:
     directory = site.node.pod(instance).workspace / "plans" / name
     if not (directory / ".git").exists():
         return ""
-    done = subprocess.run(["git", *words], cwd=directory, capture_output=True, text=True, check=False, timeout=30)
+    done = subprocess.run(
+        ["git", *words], cwd=directory, capture_output=True, text=True, check=False, timeout=TIMEOUT
+    )
     return done.stdout
 
 

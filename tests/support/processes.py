@@ -10,6 +10,8 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tests.support.timeout import TIMEOUT
+
 
 class Process:
     """A child in a session of its own; the kernel kills it when the thread that made it ends."""
@@ -41,7 +43,7 @@ class Process:
     def send(self, number: signal.Signals) -> None:
         self._child.send_signal(number)
 
-    def terminate(self, seconds: float = 10) -> int:
+    def terminate(self, seconds: float = TIMEOUT) -> int:
         """Ask it to end and return its exit status; TimeoutExpired where it does not."""
         self.send(signal.SIGTERM)
         return self._child.wait(seconds)
@@ -51,7 +53,7 @@ class Process:
         if self._child.poll() is None or self._group_alive():
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._child.pid, signal.SIGKILL)
-        self._child.wait(10)
+        self._child.wait(TIMEOUT)
 
     def _group_alive(self) -> bool:
         try:

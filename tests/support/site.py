@@ -15,9 +15,10 @@ from tests.cluster.control_plane import ControlPlane
 from tests.support import chart
 from tests.support.custom_resources import new_namespace
 from tests.support.failure_logs import told
-from tests.support.kube import DEADLINE_SECONDS, Json, Kube, until
+from tests.support.kube import Json, Kube, until
 from tests.support.node import Node
 from tests.support.operator import Operator
+from tests.support.timeout import TIMEOUT
 
 FINAL = ("Succeeded", "Failed")
 
@@ -70,7 +71,7 @@ class Site:
         status = self.kube.get("efritinstances", self.namespace, name).get("status", {})
         return next((each for each in status.get("conditions", ()) if each["type"] == kind), {})
 
-    def until_condition(self, name: str, kind: str, seconds: float = DEADLINE_SECONDS, **wanted: str) -> Json:
+    def until_condition(self, name: str, kind: str, seconds: float = TIMEOUT, **wanted: str) -> Json:
         """Wait for a condition with this status or reason, and return it."""
 
         def reached() -> Json | None:
@@ -96,7 +97,7 @@ class Site:
         found: Json = self.kube.get("efritrequests", self.namespace, name).get("status", {})
         return found
 
-    def until_status(self, name: str, seconds: float = DEADLINE_SECONDS, **wanted: Any) -> Json:
+    def until_status(self, name: str, seconds: float = TIMEOUT, **wanted: Any) -> Json:
         """Wait for these fields in a request's status, and return the status."""
 
         def reached() -> Json | None:
@@ -105,7 +106,7 @@ class Site:
 
         return until(reached, lambda: f"{name} is not {wanted}: {self.status(name)}\n{self.logs()}", seconds)
 
-    def answer(self, name: str, seconds: float = DEADLINE_SECONDS) -> Json:
+    def answer(self, name: str, seconds: float = TIMEOUT) -> Json:
         """Wait for the end of a request and return its status."""
 
         def reached() -> Json | None:
@@ -114,7 +115,7 @@ class Site:
 
         return until(reached, lambda: f"{name} does not end: {self.status(name)}\n{self.logs()}", seconds)
 
-    def answers(self, seconds: float = DEADLINE_SECONDS) -> dict[str, Json]:
+    def answers(self, seconds: float = TIMEOUT) -> dict[str, Json]:
         """Wait for the end of every request and return name -> status."""
 
         def reached() -> dict[str, Json] | None:

@@ -28,6 +28,7 @@ from tests.cluster.loading import Loaded
 from tests.cluster.node_images import ScratchImage
 from tests.cluster.processes import Daemon
 from tests.cluster.progress import RigError, run, wait_until
+from tests.support.timeout import TIMEOUT
 
 LAYOUT = paths.Layout("0123abcd")
 
@@ -93,11 +94,11 @@ def test_two_processes_that_miss_a_program_build_it_once(monkeypatch: pytest.Mon
         fcntl.flock(lock, fcntl.LOCK_EX)
         with ThreadPoolExecutor() as pool:
             second = pool.submit(programs.ensure_go_programs, ["helm"])
-            wait_until(lambda: waits_for_lock(tmp_path / ".helm.lock"), "a waiter", timeout=10, pause=0.01)
+            wait_until(lambda: waits_for_lock(tmp_path / ".helm.lock"), "a waiter", timeout=TIMEOUT, pause=0.01)
             assert not builds
             (tmp_path / "helm").touch()  # the first has built it
             fcntl.flock(lock, fcntl.LOCK_UN)
-            second.result(timeout=10)
+            second.result(timeout=TIMEOUT)
     assert not builds
     (tmp_path / "helm").unlink()
     programs.ensure_go_programs(["helm"])
@@ -146,7 +147,7 @@ def test_a_daemon_that_died_counts_as_not_running(tmp_path: Path) -> None:
     pid = sleeper.pid()
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: sleeper.pid() is None, "the death of a sleeper", timeout=10, pause=0.01)
+    wait_until(lambda: sleeper.pid() is None, "the death of a sleeper", timeout=TIMEOUT, pause=0.01)
     sleeper.stop()
 
 
@@ -159,7 +160,7 @@ def test_a_daemon_told_to_die_with_its_parent_does(tmp_path: Path) -> None:
     )
     subprocess.run(["python3", "-c", script], check=True)
     sleeper = Daemon("sleeper", ("sleep", "60"), tmp_path)
-    wait_until(lambda: sleeper.pid() is None, "the death of a sleeper", timeout=10, pause=0.01)
+    wait_until(lambda: sleeper.pid() is None, "the death of a sleeper", timeout=TIMEOUT, pause=0.01)
 
 
 def test_waiting_gives_up_with_the_name_of_what_did_not_come() -> None:
@@ -239,7 +240,7 @@ def test_a_forwarder_whose_network_is_gone_is_still_recognised(tmp_path: Path) -
     orphan = Daemon("forward", waiting, tmp_path)
     orphan.start()
     try:
-        wait_until(lambda: orphan.pid() in teardown.processes(LAYOUT), "a find", timeout=10, pause=0.01)
+        wait_until(lambda: orphan.pid() in teardown.processes(LAYOUT), "a find", timeout=TIMEOUT, pause=0.01)
     finally:
         orphan.stop()
 
@@ -250,7 +251,7 @@ def test_a_pager_on_a_log_of_the_cluster_is_nobodys_daemon(tmp_path: Path) -> No
     pager.start()
     try:
         pid = pager.pid()
-        wait_until(lambda: b"tail" in Path(f"/proc/{pid}/cmdline").read_bytes(), "tail", timeout=10, pause=0.01)
+        wait_until(lambda: b"tail" in Path(f"/proc/{pid}/cmdline").read_bytes(), "tail", timeout=TIMEOUT, pause=0.01)
         assert pid not in teardown.processes(LAYOUT)
     finally:
         pager.stop()
@@ -406,4 +407,4 @@ def test_a_second_command_waits_until_the_first_is_done() -> None:
         assert "waiting for it" in second.stderr.readline()
         assert second.poll() is None
     with second:
-        assert second.wait(10) == 0
+        assert second.wait(TIMEOUT) == 0

@@ -14,6 +14,7 @@ import pytest
 from tests.cluster.paths import REPOSITORY
 from tests.cluster.progress import wait_until
 from tests.lanes import Lanes, main, parse
+from tests.support.timeout import TIMEOUT
 
 FOR_EVER = "sleep 1000"
 
@@ -110,7 +111,7 @@ def test_what_does_not_end_when_it_is_interrupted_is_killed_with_what_it_has_sta
     failing = script(tmp_path / "failing", f"{until_there('running')}; exit 3")
     assert Lanes([[deaf], [failing]], print, grace=0.2).run() == 3
     pid = int((tmp_path / "pid").read_text())
-    wait_until(lambda: not alive(pid), "the end of what it has started", timeout=60)
+    wait_until(lambda: not alive(pid), "the end of what it has started", timeout=TIMEOUT)
 
 
 def test_what_is_interrupted_after_a_failure_puts_its_things_away_unheard(tmp_path: Path) -> None:
@@ -132,9 +133,9 @@ def test_who_ends_the_run_ends_all_of_it(tmp_path: Path, number: signal.Signals)
     try:
         assert shell.stdout is not None
         runner = int(shell.stdout.readline())
-        wait_until((tmp_path / "pid").exists, "its beginning", timeout=60)
+        wait_until((tmp_path / "pid").exists, "its beginning", timeout=TIMEOUT)
         os.kill(runner, number)
-        assert shell.wait(60) == 128 + number
+        assert shell.wait(TIMEOUT) == 128 + number
     finally:
         shell.kill()
         shell.communicate()

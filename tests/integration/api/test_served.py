@@ -10,6 +10,7 @@ import pytest
 from tests.cluster import programs
 from tests.cluster.control_plane import ControlPlane
 from tests.support.kube import Json, Kube, Refused
+from tests.support.timeout import TIMEOUT
 
 REQUEST: Json = {"spec": {"instanceRef": {"name": "one"}, "type": "eval", "content": "(+ 1 2)"}}
 PLAN: Json = {"spec": {"instanceRef": {"name": "one"}, "intent": {"description": "Build it."}}}
@@ -24,7 +25,7 @@ def kubectl(plane: ControlPlane, kube: Kube) -> Callable[..., str]:
 
     def run(*words: str) -> str:
         command = [str(programs.program("kubectl")), f"--kubeconfig={plane.kubeconfig}", *words]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT)
         assert done.returncode == 0, done.stderr
         return done.stdout
 

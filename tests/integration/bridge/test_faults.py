@@ -8,6 +8,7 @@ import pytest
 from efrit.protocol import Reason, RequestState
 from tests.integration.bridge.conftest import Make
 from tests.support.bridge_instance import Instance, until
+from tests.support.timeout import TIMEOUT
 
 # debug-on-event nil takes away what an interrupt works with.
 UNSTOPPABLE = "(let ((inhibit-quit t) (debug-on-event nil)) (while t))"
@@ -171,7 +172,7 @@ def test_requests_wait_for_an_emacs_that_is_not_there_yet(make: Make) -> None:
     one = make()
     assert one.emacs is not None
     one.emacs.send_signal(signal.SIGTERM)
-    assert one.emacs.wait(10) == 0
+    assert one.emacs.wait(TIMEOUT) == 0
     until(lambda: not one.ready())
     for number in range(5):
         one.put(f"w{number}", f"(* 2 {number})")
@@ -197,5 +198,5 @@ def test_the_bridge_ends_of_sigterm_though_nobody_closes_its_streams(make: Make)
     events = one.events()
     next(events)
     one.bridge.send_signal(signal.SIGTERM)
-    assert one.bridge.wait(30) == 0
+    assert one.bridge.wait(TIMEOUT) == 0
     events.close()  # type: ignore[attr-defined]

@@ -35,12 +35,12 @@ def ask(instance: Instance, rid: str, content: str, kind: str = "command", **opt
 
 def test_a_chat_is_answered_and_continued_and_what_it_cost_is_counted(talking: Instance) -> None:
     ask(talking, "hello", "Good day, who are you? (scenario=chat)", "chat")
-    first = talking.answer("hello", 60)
+    first = talking.answer("hello")
     assert (first.reason, first.outcome) == (Reason.SUCCEEDED, Outcome.SUCCESS)
     assert first.session is not None
     assert first.session.status is SessionStatus.COMPLETE
     ask(talking, "again", "What did I just learn?", "chat", session={"id": first.session.id})
-    second = talking.answer("again", 60)
+    second = talking.answer("again")
     assert second.result == "You said: What did I just learn?"
     assert second.session is not None
     assert second.session.id == first.session.id
@@ -93,18 +93,18 @@ def test_a_command_tells_how_far_it_has_come_and_its_log_is_kept_with_it(talking
 
 def test_a_command_asks_and_the_next_request_answers(talking: Instance) -> None:
     ask(talking, "asks", "Write my favourite colour to colour.txt. (scenario=question)")
-    question = talking.answer("asks", 60)
+    question = talking.answer("asks")
     assert (question.reason, question.outcome) == (Reason.INPUT_REQUIRED, Outcome.PARTIAL)
     assert question.session is not None
     assert question.session.question == "Which colour is your favourite?"
     ask(talking, "blue", "Blue", session={"id": question.session.id})
-    assert talking.answer("blue", 60).result == "Wrote Blue."
+    assert talking.answer("blue").result == "Wrote Blue."
     assert (talking.workspace / "colour.txt").read_text() == "Blue"
 
 
 def test_a_budget_that_ends_keeps_what_was_done(talking: Instance) -> None:
     ask(talking, "bounded", "Count as far as you can. (scenario=many-calls)", budget={"max_tool_calls": 3})
-    answer = talking.answer("bounded", 60)
+    answer = talking.answer("bounded")
     assert (answer.reason, answer.outcome) == (Reason.BUDGET_EXHAUSTED, Outcome.PARTIAL)
 
 
@@ -132,8 +132,8 @@ def test_a_session_that_is_cancelled_while_an_eval_occupies_emacs_stops_after_it
     talking.put("long", '(let ((end (+ 4 (float-time)))) (while (< (float-time) end)) "whole")')
     talking.until_running("long")
     talking.client.post("/v1/requests/waits/cancel")
-    assert talking.answer("long", 30).result == '"whole"'
-    assert talking.answer("waits", 30).reason is Reason.CANCELLED
+    assert talking.answer("long").result == '"whole"'
+    assert talking.answer("waits").reason is Reason.CANCELLED
     assert talking.emacs_pid() == pid
 
 
@@ -142,7 +142,7 @@ def test_a_tool_that_hangs_is_stopped_and_an_eval_runs_next(talking: Instance) -
     ask(talking, "hangs", "Wait in Lisp. (scenario=sleeping-eval)")
     until((talking.workspace / "begun.txt").exists, 60)
     talking.client.post("/v1/requests/hangs/cancel")
-    assert talking.answer("hangs", 30).reason is Reason.CANCELLED
+    assert talking.answer("hangs").reason is Reason.CANCELLED
     assert talking.eval("next", "(+ 1 1)").result == "2"
     assert talking.emacs_pid() == pid
 
@@ -157,7 +157,7 @@ def test_a_key_that_is_too_short_is_told_without_the_key_and_evals_go_on(
         until(lambda: instance.stats().emacs.model_key is ModelKey.TOO_SHORT)
         assert "sk-1" not in instance.client.get("/v1/stats").text
         ask(instance, "refused", "Good day, who are you? (scenario=chat)", "chat")
-        refused = instance.answer("refused", 60)
+        refused = instance.answer("refused")
         assert (refused.reason, refused.error_code) == (Reason.MODEL_ERROR, "no-key")
         assert "fewer than 8 characters" in (refused.error or "")
         instance.put("eval", '"sk-1"')
@@ -165,7 +165,7 @@ def test_a_key_that_is_too_short_is_told_without_the_key_and_evals_go_on(
         key.write_text(KEY)
         until(lambda: instance.stats().emacs.model_key is ModelKey.USABLE)
         ask(instance, "taken", "Good day, who are you? (scenario=chat)", "chat")
-        assert instance.answer("taken", 60).reason is Reason.SUCCEEDED
+        assert instance.answer("taken").reason is Reason.SUCCEEDED
 
 
 FAIL_FOUR_TIMES = """
@@ -188,11 +188,11 @@ def test_a_chat_whose_records_cannot_be_written_at_first_gets_its_own_answer(
     env = {"EFRIT_MODEL_NAME": "m", "EFRIT_MODEL_BASE_URL": model.url, "EFRIT_MODEL_API_KEY_FILE": str(key)}
     with Instance(tmp_path / "instance", lisp, env) as instance:
         ask(instance, "first", "Good day, who are you? (scenario=chat)", "chat")
-        first = instance.answer("first", 60)
+        first = instance.answer("first")
         assert first.session is not None
         assert instance.eval("inject", FAIL_FOUR_TIMES).reason is Reason.SUCCEEDED
         ask(instance, "second", "What did I just learn?", "chat", session={"id": first.session.id})
         assert instance.eval("meanwhile", "(+ 1 2)").result == "3"
-        second = instance.answer("second", 60)
+        second = instance.answer("second")
         assert (second.reason, second.result) == (Reason.SUCCEEDED, "You said: What did I just learn?")
         assert instance.eval("left", "faults").result == "0"

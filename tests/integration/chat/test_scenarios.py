@@ -44,7 +44,7 @@ def test_a_scenario_ends_as_it_says(scenario: Scenario, instances: dict[str, Ins
 def played(instance: Instance, rid: str, request: Request, scenario: Scenario, session: str | None) -> Response:
     options: dict[str, object] = {"session": {"id": session}} if session is not None else {}
     begin(instance, rid, request.type, request.content, timeout=TIMEOUTS.get(scenario.name, 60), **options)
-    return instance.answer(rid, 75)
+    return instance.answer(rid)
 
 
 def told(model: Model, scenario: Scenario) -> str:

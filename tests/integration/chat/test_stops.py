@@ -30,9 +30,9 @@ def test_what_would_take_minutes_is_cancelled_at_once(
     rid = f"{name}-cancelled"
     request = EVERY[name].request[0]
     begin(instance, rid, request.type, request.content)
-    until(lambda: under_way(instance, model, name), 60)
+    until(lambda: under_way(instance, model, name))
     assert instance.client.post(f"/v1/requests/{rid}/cancel").status_code == 202
-    response = instance.answer(rid, 30)
+    response = instance.answer(rid)
     assert response.reason == "Cancelled"
     assert response.outcome == "Partial"
     until(lambda: model.log(name)[-1]["ended"] in ("client-gone", "complete"))
@@ -51,7 +51,7 @@ def test_what_would_take_minutes_ends_with_its_time(name: str, instances: dict[s
     rid = f"{name}-late"
     request = EVERY[name].request[0]
     begin(instance, rid, request.type, request.content, timeout=4)
-    response = instance.answer(rid, 30)
+    response = instance.answer(rid)
     assert response.reason == "TimedOut"
     until(lambda: not sleepers(instance))
     assert instance.eval(f"{rid}-after", "(+ 1 2)").result == "3"
@@ -66,12 +66,12 @@ def test_an_eval_is_answered_while_three_sessions_listen_to_the_model(
     rids = [f"together-{number}" for number in range(3)]
     for rid in rids:
         begin(instance, rid, "chat", f"Speak slowly, {rid}. (scenario=slow)")
-    until(lambda: sum(entry.get("events", 0) > 3 for entry in model.log("slow")) == len(rids), 30)
+    until(lambda: sum(entry.get("events", 0) > 3 for entry in model.log("slow")) == len(rids))
     assert instance.eval("in-between", "(+ 1 2)").result == "3"
     assert [instance.view(rid).state for rid in rids] == [RequestState.RUNNING] * len(rids)
     for rid in rids:
         instance.client.post(f"/v1/requests/{rid}/cancel")
-    assert {instance.answer(rid, 30).reason for rid in rids} == {"Cancelled"}
+    assert {instance.answer(rid).reason for rid in rids} == {"Cancelled"}
 
 
 def test_sessions_that_take_turns_do_not_mix_up_what_was_said(instances: dict[str, Instance], model: Model) -> None:
@@ -81,7 +81,7 @@ def test_sessions_that_take_turns_do_not_mix_up_what_was_said(instances: dict[st
     for rid in rids:
         begin(instance, rid, "command", f"Take your time, {rid}. (scenario=thinking-time)")
     for rid in rids:
-        response = instance.answer(rid, 75)
+        response = instance.answer(rid)
         assert (response.reason, response.result) == ("Succeeded", "3")
         assert response.session is not None
         assert response.session.id == rid
@@ -98,10 +98,10 @@ def test_a_key_that_was_changed_is_read_anew(instances: dict[str, Instance], mod
         file.write_text("second-key\n")
         model.accept("second-key")
         begin(instance, "rotated", "chat", "Good day, once more. (scenario=chat)")
-        assert instance.answer("rotated", 30).reason == "Succeeded"
+        assert instance.answer("rotated").reason == "Succeeded"
         model.accept("third-key")
         begin(instance, "refused", "chat", "Good day, in vain. (scenario=chat)")
-        response = instance.answer("refused", 30)
+        response = instance.answer("refused")
         assert response.reason == "ModelError"
         assert "invalid x-api-key" in (response.error or "")
         assert "second-key" not in response.to_json()

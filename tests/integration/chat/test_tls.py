@@ -87,7 +87,7 @@ def test_a_certificate_of_nobody_known_is_refused_and_nothing_is_asked(
     model.reset()
     with instance(tmp_path, lisp, f"https://127.0.0.1:{front.port}") as one:
         begin(one, "a", "chat", HELLO)
-        answer = one.answer("a", 60)
+        answer = one.answer("a")
     assert (answer.reason, answer.error_code) == ("ModelError", "tls"), answer
     assert model.log() == []
 
@@ -100,10 +100,10 @@ def test_an_authority_of_ones_own_is_believed_for_the_names_it_vouches_for(
     (tmp_path / "right").mkdir()
     with instance(tmp_path / "right", lisp, f"https://127.0.0.1:{front.port}", CURL_CA_BUNDLE=authority) as one:
         begin(one, "a", "chat", HELLO)
-        assert one.answer("a", 60).reason == "Succeeded"
+        assert one.answer("a").reason == "Succeeded"
     model.reset()
     (tmp_path / "wrong").mkdir()
     with instance(tmp_path / "wrong", lisp, f"https://localhost:{front.port}", CURL_CA_BUNDLE=authority) as one:
         begin(one, "a", "chat", HELLO)
-        assert one.answer("a", 60).error_code == "tls"
+        assert one.answer("a").error_code == "tls"
     assert model.log() == []

@@ -8,6 +8,7 @@ import yaml
 
 from tests.support.efrit_program import Program, Terminal
 from tests.support.kube import until
+from tests.support.timeout import TIMEOUT
 
 
 def counted(efrit: Program, name: str) -> int:
@@ -113,7 +114,7 @@ def test_ctrl_c_in_a_pipe_leaves_the_work_and_says_how_to_come_back(efrit: Progr
     process = efrit.begin("eval", "--timeout", "120", f"(progn {counting('left')} {wait} 'over)")
     until(lambda: counted(efrit, "left"), "it does not begin")
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=TIMEOUT)
     assert (process.returncode, out) == (130, "")
     name = err.rpartition(" wait ")[2].strip().rstrip("`")
     (efrit.workspace("one") / "leave").touch()

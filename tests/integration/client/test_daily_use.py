@@ -7,6 +7,7 @@ import time
 
 from tests.support.efrit_program import Program, Terminal
 from tests.support.kube import Kube, until
+from tests.support.timeout import TIMEOUT
 
 
 def test_the_log_of_an_eval_has_what_it_printed_and_where_its_error_came_from(efrit: Program) -> None:
@@ -25,7 +26,7 @@ def test_the_log_of_an_eval_is_followed_to_its_end(efrit: Program) -> None:
     name = efrit.ok("submit", "--timeout", "2m", form).strip()
     process = efrit.begin("logs", "--follow", name)
     (efrit.workspace("one") / "log-on").touch()
-    out, _ = process.communicate(timeout=120)
+    out, _ = process.communicate(timeout=TIMEOUT)
     assert [json.loads(line)["type"] for line in out.splitlines()] == ["output", "end"]
 
 

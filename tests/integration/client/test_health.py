@@ -15,6 +15,7 @@ import pytest
 from tests.integration.client.conftest import laptop
 from tests.support.efrit_program import Program
 from tests.support.kube import until
+from tests.support.timeout import TIMEOUT
 
 
 @pytest.fixture
@@ -48,7 +49,7 @@ def test_an_emacs_that_code_outside_a_request_keeps_busy_is_ended_and_the_next_o
     pid = pid_of(fresh)
     until(lambda: (fresh.workspace("one") / "looping").exists(), "the loop does not begin")
     process = fresh.begin("eval", "(+ 1 2)")
-    out, err = process.communicate(timeout=240)
+    out, err = process.communicate(timeout=TIMEOUT)
     assert (process.returncode, out) == (0, "3\n"), err
     assert pid_of(fresh) != pid
 
@@ -91,7 +92,7 @@ def test_a_form_of_another_terminal_that_does_not_stop_is_ended_by_who_waits_beh
     deaf = "(progn (efrit-watchdog-stop) (let ((debug-on-event nil) (inhibit-quit t)) (while t)))"
     name = fresh.ok("submit", "--timeout", "1", deaf).strip()
     process = fresh.begin("eval", "(+ 1 2)")
-    out, err = process.communicate(timeout=240)
+    out, err = process.communicate(timeout=TIMEOUT)
     assert (process.returncode, out) == (0, "3\n"), err
     assert fresh.run("wait", name).code == 5
 

@@ -19,6 +19,7 @@ from tests.cluster.paths import REPOSITORY
 from tests.integration.client.conftest import laptop
 from tests.support.efrit_program import Program, Terminal
 from tests.support.kube import until
+from tests.support.timeout import TIMEOUT
 
 
 @pytest.fixture
@@ -85,7 +86,7 @@ def test_an_answer_that_nobody_read_waits_for_its_reader(fresh: Program) -> None
 
 def test_many_programs_at_one_queue_start_one_emacs_and_run_everything_once(fresh: Program) -> None:
     processes = [fresh.begin("eval", f"(progn {count('ran')} {number})") for number in range(8)]
-    answers = [process.communicate(timeout=90) for process in processes]
+    answers = [process.communicate(timeout=TIMEOUT) for process in processes]
     assert [out for out, _ in answers] == [f"{number}\n" for number in range(8)], answers
     assert counted(fresh, "ran") == 8
     assert (queue(fresh) / "daemon.log").read_text().count("efrit: serving") == 1
@@ -269,12 +270,12 @@ def test_the_wheel_alone_is_enough(fresh: Program, tmp_path: Path) -> None:
         str(REPOSITORY),
     ]
     environment = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
-    subprocess.run([sys.executable, "-m", *build], check=True, env=environment, timeout=120)
+    subprocess.run([sys.executable, "-m", *build], check=True, env=environment, timeout=TIMEOUT)
     (wheel,) = tmp_path.glob("*.whl")
     place = tmp_path / "venv"
     venv.create(place, system_site_packages=False, with_pip=False)
     install = ["pip", "--python", str(place / "bin/python"), "install", "--quiet", "--no-deps", str(wheel)]
-    subprocess.run([sys.executable, "-m", *install], check=True, env=environment, timeout=120)
+    subprocess.run([sys.executable, "-m", *install], check=True, env=environment, timeout=TIMEOUT)
     fresh.program = place / "bin/efrit"
     # An eval needs nothing but the standard library.
     assert fresh.ok("eval", "(+ 1 2)") == "3\n"

@@ -18,6 +18,7 @@ from tests.model.running import Model
 from tests.plans.script import Script
 from tests.support.efrit_program import Program, Terminal
 from tests.support.kube import Json, Kube, until
+from tests.support.timeout import TIMEOUT
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -111,7 +112,7 @@ def test_ctrl_c_in_a_pipe_leaves_it_and_says_how_to_come_back(in_a_cluster: Prog
     assert process.stdout is not None
     assert process.stdout.readline()
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=TIMEOUT)
     assert process.returncode == 130
     assert "plan watch left`" in err
     in_a_cluster.ok("plan", "cancel", "left")

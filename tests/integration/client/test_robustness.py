@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from tests.integration.client.conftest import laptop
-from tests.support.efrit_program import PROGRAM, SECONDS, Program, Terminal
+from tests.support.efrit_program import PROGRAM, Program, Terminal
 from tests.support.kube import until
+from tests.support.timeout import TIMEOUT
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +33,7 @@ def shell(program: Program, script: str, stdin: bytes = b"", **env: str) -> tupl
         cwd=program.cwd,
         input=stdin,
         capture_output=True,
-        timeout=SECONDS,
+        timeout=TIMEOUT,
     )
     return done.returncode, done.stdout, done.stderr
 
@@ -150,7 +151,7 @@ def test_a_signal_while_it_loads_ends_it_without_a_traceback(
 ) -> None:
     (tmp_path / "sitecustomize.py").write_text(INTERRUPTER)
     env = {**efrit.env, "PYTHONPATH": str(tmp_path), "INTERRUPT_AT": module, "INTERRUPT_BY": str(int(number))}
-    done = subprocess.run([PROGRAM, *command.split()], env=env, capture_output=True, text=True, timeout=SECONDS)
+    done = subprocess.run([PROGRAM, *command.split()], env=env, capture_output=True, text=True, timeout=TIMEOUT)
     assert done.returncode in (128 + number, -number), done
     assert done.stderr == ""
 
@@ -161,7 +162,7 @@ def test_sigterm_leaves_the_work_and_says_how_to_come_back(efrit: Program) -> No
     process = efrit.begin("eval", "--timeout", "120", form)
     until(begun.exists, "it does not begin")
     process.send_signal(signal.SIGTERM)
-    out, err = process.communicate(timeout=SECONDS)
+    out, err = process.communicate(timeout=TIMEOUT)
     assert (process.returncode, out, "Traceback" in err) == (143, "", False), err
     name = err.rpartition(" wait ")[2].strip().rstrip("`")
     (Path(efrit.env["HOME"]) / "end").touch()
@@ -194,7 +195,7 @@ def test_a_port_that_is_used_is_named(efrit: Program) -> None:
             env=efrit.env,
             capture_output=True,
             text=True,
-            timeout=SECONDS,
+            timeout=TIMEOUT,
         )
     assert (done.returncode, "Traceback" in done.stderr) == (1, False), done.stderr
     assert f"efrit-mcp: cannot listen on 127.0.0.1:{port}: Address already in use" in done.stderr

@@ -70,9 +70,7 @@ def test_a_chat_is_answered_and_its_session_goes_on_where_it_began(talking: Site
     # Another instance would be as good for anything else: this one has the session.
     other = next(name for name in ("one", "two") if name != first["instanceName"])
     busy = [talking.ask("(sleep-for 2)", to=first["instanceName"]) for _ in range(2)]
-    second = talking.answer(
-        chat(talking, "What did I just learn?", session={"id": session["id"]}, **SELECTED), seconds=60
-    )
+    second = talking.answer(chat(talking, "What did I just learn?", session={"id": session["id"]}, **SELECTED))
     assert second["result"] == "You said: What did I just learn?"
     assert second["instanceName"] == first["instanceName"] != other
     for name in busy:

@@ -22,6 +22,7 @@ from tests.integration.docs.shell import play
 from tests.model.running import KEY, Model
 from tests.support.efrit_program import Program
 from tests.support.kube import Kube
+from tests.support.timeout import TIMEOUT
 
 # A page is many programs one after the other; on a busy machine each takes seconds.
 pytestmark = pytest.mark.timeout(400)
@@ -120,7 +121,7 @@ def test_a_program_of_a_page_runs(block: Block, on_this_machine: Program, tmp_pa
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=TIMEOUT,
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout

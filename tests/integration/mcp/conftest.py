@@ -16,6 +16,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 
 from tests.model.running import KEY, Model, running
+from tests.support.timeout import TIMEOUT
 
 NAME = "efrit-mcp-test"
 
@@ -44,7 +45,7 @@ class Laptop:
             emacs = psutil.Process(json.loads(beat.read_text())["pid"])
             if any(NAME in word for word in emacs.cmdline()):
                 emacs.kill()
-                emacs.wait(30)
+                emacs.wait(TIMEOUT)
         except psutil.NoSuchProcess:
             return
 

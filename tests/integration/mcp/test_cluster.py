@@ -35,6 +35,7 @@ from tests.support.custom_resources import new_namespace
 from tests.support.kube import Kube, until
 from tests.support.model_access import secret, with_model
 from tests.support.site import Site
+from tests.support.timeout import TIMEOUT
 
 VERBS = ["get", "list", "watch", "create", "patch"]
 RESOURCES = ["efritinstances", "efritrequests", "efritplans"]
@@ -55,7 +56,7 @@ class Served:
 
     def http(self, bearer: str | None, **headers: str) -> httpx2.AsyncClient:
         given = {"Authorization": f"Bearer {bearer}"} if bearer else {}
-        return httpx2.AsyncClient(headers={**given, **headers}, verify=self.trust, timeout=60)
+        return httpx2.AsyncClient(headers={**given, **headers}, verify=self.trust, timeout=TIMEOUT)
 
     @asynccontextmanager
     async def client(self, bearer: str, namespace: str = "", **options: Any) -> AsyncIterator[Client]:
@@ -133,7 +134,7 @@ def served(
     finally:
         if server is not None:
             server.terminate()
-            server.wait(30)
+            server.wait(TIMEOUT)
         site.close()
 
 

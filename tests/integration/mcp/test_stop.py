@@ -17,6 +17,7 @@ import httpx2
 
 from tests.integration.mcp.conftest import Laptop, Serve
 from tests.integration.mcp.test_stdio import known
+from tests.support.timeout import TIMEOUT
 
 SECONDS_TO_END = 30
 HEADERS = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-11-25"}
@@ -46,7 +47,7 @@ async def test_an_http_server_that_is_told_to_stop_ends_and_the_work_goes_on(lap
     )
     try:
         await _until_it_serves(port)
-        async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=HEADERS, timeout=120) as http:
+        async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=HEADERS, timeout=TIMEOUT) as http:
             name = told(await http.post("/mcp", json=call("efrit_submit", work)))["request_id"]
             wait = asyncio.create_task(
                 http.post("/mcp", json=call("efrit_wait", {"request_id": name, "timeout": 100}))

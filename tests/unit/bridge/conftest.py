@@ -16,6 +16,7 @@ from efrit.bridge.settings import Settings
 from efrit.queue import Disk
 from tests.support.certificates import TOKEN, make_secrets, trusting
 from tests.support.queue_hands import EmacsHand
+from tests.support.timeout import TIMEOUT
 
 
 @dataclass
@@ -32,7 +33,7 @@ class Served:
         body = {"id": rid, "type": "eval", "content": content, **fields}
         return await self.client.put(f"/v1/requests/{rid}", json=body)
 
-    async def until(self, condition: Callable[[], bool], seconds: float = 5) -> None:
+    async def until(self, condition: Callable[[], bool], seconds: float = TIMEOUT) -> None:
         limit = time.monotonic() + seconds
         while not condition():
             assert time.monotonic() < limit, f"not within {seconds} s"
@@ -67,7 +68,7 @@ async def serve(tmp_path: Path, secrets: Path) -> AsyncIterator[Serve]:
                     base_url=f"https://127.0.0.1:{bridge.port}",
                     verify=trusting(secrets),
                     headers={"authorization": f"Bearer {TOKEN}"},
-                    timeout=httpx.Timeout(30, pool=None),  # many at once wait for a connection by turns
+                    timeout=httpx.Timeout(TIMEOUT, pool=None),  # many at once wait for a connection by turns
                 )
             )
             return Served(bridge, task, client, EmacsHand(root), secrets)
@@ -77,7 +78,7 @@ async def serve(tmp_path: Path, secrets: Path) -> AsyncIterator[Serve]:
 
 async def stop(bridge: Bridge, task: asyncio.Task[None]) -> None:
     bridge.stop()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(TIMEOUT):
         await task
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from efrit.bridge import connection
 from tests.support.certificates import trusting
+from tests.support.timeout import TIMEOUT
 from tests.unit.bridge.conftest import Serve
 
 BEGUN = {
@@ -25,7 +26,7 @@ async def test_a_request_that_never_comes_is_not_waited_for(
     served = await serve()
     reader, writer = await asyncio.open_connection("127.0.0.1", served.bridge.port, ssl=trusting(served.secrets))
     writer.write(BEGUN[name])
-    answer = await asyncio.wait_for(reader.read(), 20)
+    answer = await asyncio.wait_for(reader.read(), TIMEOUT)
     # Refused for its missing token first, the half body is no longer waited for either.
     assert answer.startswith(b"HTTP/1.1 401") if name == "half a body" else b"HTTP/1.1 408" in answer
     assert b'"code":"' in answer
@@ -33,7 +34,7 @@ async def test_a_request_that_never_comes_is_not_waited_for(
 
 
 async def test_a_connection_may_rest_between_two_requests(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "RECEIVE_SECONDS", 0.1)
+    monkeypatch.setattr(connection, "RECEIVE_SECONDS", 0.5)
     served = await serve()
     reader, writer = await asyncio.open_connection("127.0.0.1", served.bridge.port, ssl=trusting(served.secrets))
     request = b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -41,7 +42,7 @@ async def test_a_connection_may_rest_between_two_requests(serve: Serve, monkeypa
     first = await reader.readuntil(b"\r\n\r\n")
     # Longer than a first request is waited for; what comes meanwhile is the first answer's body.
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(0.5):
+        async with asyncio.timeout(1.5):
             while not reader.at_eof():
                 await reader.read(65536)
     assert not reader.at_eof()

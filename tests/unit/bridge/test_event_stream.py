@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from efrit.bridge.app import without_clocks
 from efrit.bridge.events import INLINE_BYTES, EventLog
 from efrit.protocol import RequestState, RequestView, Reset, Stats, parse_event, request_id
+from tests.support.timeout import TIMEOUT
 from tests.unit.bridge.conftest import Serve, Served, stop
 
 
@@ -32,7 +33,7 @@ class Reader:
         self.news.set()
 
     async def until(self, count: int, name: str | None = None) -> list[ServerSentEvent]:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(TIMEOUT):
             while len(found := [event for event in self.events if name in (None, event.event)]) < count:
                 self.news.clear()
                 await self.news.wait()
@@ -43,7 +44,7 @@ class Reader:
         return [view for view in parsed if isinstance(view, RequestView)]
 
     async def until_answered(self, rid: str) -> RequestView:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(TIMEOUT):
             while not (found := [view for view in self.views() if view.id == rid and view.state.final]):
                 self.news.clear()
                 await self.news.wait()
@@ -163,7 +164,7 @@ async def test_several_readers_each_get_everything(served: Served) -> None:
 async def test_streams_end_when_the_bridge_stops(served: Served) -> None:
     async with reading(served) as reader:
         await reader.until(1, "stats")
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(TIMEOUT):
             await stop(served.bridge, served.task)
             while not reader.ended:
                 reader.news.clear()
@@ -176,7 +177,7 @@ async def chunks(log: EventLog, last: str | None, count: int, keepalive: float =
 
     stream = log.stream(last, queue_id="q", snapshot=snapshot, stats=lambda: Stats(queue_id="q"), keepalive=keepalive)
     got = []
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(TIMEOUT):
         async for chunk in stream:
             got.append(chunk)
             if len(got) == count:

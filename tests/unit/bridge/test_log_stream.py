@@ -9,6 +9,7 @@ from httpx_sse import ServerSentEvent
 
 from efrit.bridge.log_stream import offset_in
 from efrit.protocol import LogEnd, Outcome, Reason, request_id
+from tests.support.timeout import TIMEOUT
 from tests.unit.bridge.conftest import Serve, Served, stop
 from tests.unit.bridge.test_event_stream import Reader, reading
 
@@ -174,6 +175,6 @@ async def test_a_stream_ends_with_its_bridge(serve: Serve) -> None:
     served.emacs.tell("a", "turn")
     async with reading(served, path=PATH) as reader:
         await reader.until(1)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(TIMEOUT):
             await stop(served.bridge, served.task)
         await served.until(lambda: reader.ended)

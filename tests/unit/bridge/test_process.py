@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+from tests.support.timeout import TIMEOUT
+
 PROGRAM = """
 import ctypes
 from efrit.bridge.process import give_memory_back, hide_from_emacs
@@ -14,12 +16,16 @@ print(ctypes.CDLL(None).prctl(PR_GET_DUMPABLE, 0, 0, 0, 0))
 
 
 def test_the_bridge_cannot_be_looked_into_by_others_of_its_user() -> None:
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, timeout=20)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, timeout=TIMEOUT
+    )
     assert done.stdout.strip() == "0"
 
 
 def test_the_bridge_carries_no_libraries_of_the_controller_around() -> None:
     heavy = ("kopf", "kubernetes", "aiohttp", "httpx", "pydantic")
     program = f"import sys, efrit.bridge.app; print([n for n in {heavy} if n in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=20)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=TIMEOUT
+    )
     assert done.stdout.strip() == "[]"

@@ -13,12 +13,13 @@ from efrit.bridge.auth import Tokens
 from efrit.bridge.tls import Certificate
 from efrit.errors import ConfigurationError
 from tests.support.certificates import TOKEN, put, trusting, write_certificate
+from tests.support.timeout import TIMEOUT
 from tests.unit.bridge.conftest import Served
 
 
 async def eventually(ask: Callable[[], Awaitable[int]], wanted: int) -> None:
     """Asks until the answer is `wanted`; each question is a round trip, so no pause is needed."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(TIMEOUT):
         while await ask() != wanted:
             continue
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from efrit.bridge.install import install
+from tests.support.timeout import TIMEOUT
 
 Starter = Callable[..., subprocess.Popen[str]]
 
@@ -56,7 +57,7 @@ def lines(place: Path) -> list[str]:
     return log.read_text().splitlines() if log.exists() else []
 
 
-def until(condition: Callable[[], object], seconds: float = 10) -> None:
+def until(condition: Callable[[], object], seconds: float = TIMEOUT) -> None:
     limit = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < limit
@@ -65,13 +66,13 @@ def until(condition: Callable[[], object], seconds: float = 10) -> None:
 
 def test_it_gives_up_when_emacs_ends_at_once_five_times_running(start: Starter, place: Path) -> None:
     process = start("exit 3")
-    assert process.wait(10) == 1
+    assert process.wait(TIMEOUT) == 1
     assert len(lines(place)) == 5
 
 
 def test_an_emacs_that_has_lived_is_started_again(start: Starter, place: Path) -> None:
     start(f"[ $(wc -l < {place}/log) -ge 8 ] && exec sleep 60; exec sleep $(( $(wc -l < {place}/log) % 4 ? 0 : 3 ))")
-    until(lambda: len(lines(place)) >= 8, 15)
+    until(lambda: len(lines(place)) >= 8)
 
 
 def test_an_emacs_that_requests_have_ended_is_started_again(start: Starter, place: Path) -> None:
@@ -91,7 +92,7 @@ def test_a_signal_is_handed_on_and_ends_it(start: Starter, place: Path) -> None:
     )
     until((place / "up").exists)
     process.send_signal(signal.SIGTERM)
-    assert process.wait(5) == 0
+    assert process.wait(TIMEOUT) == 0
     assert lines(place)[-1] == "got-term"
 
 
@@ -101,7 +102,7 @@ def test_it_waits_for_emacs_to_end_however_often_it_is_told(start: Starter, plac
     for _ in range(3):
         process.send_signal(signal.SIGTERM)
         time.sleep(0.05)
-    assert process.wait(5) == 0
+    assert process.wait(TIMEOUT) == 0
     assert lines(place)[-1] == "saved"
 
 
@@ -140,7 +141,7 @@ def test_told_to_stop_it_lets_the_running_request_end(start: Starter, place: Pat
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(0.5)
     running.unlink()
-    assert process.wait(10) == 0
+    assert process.wait(TIMEOUT) == 0
 
 
 @pytest.mark.parametrize("broken", ['(error "no")', "(require 'no-such-feature)"])
@@ -152,7 +153,7 @@ def test_an_emacs_whose_lisp_does_not_load_ends(place: Path, broken: str) -> Non
         stderr=subprocess.PIPE,
         text=True,
     )
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=TIMEOUT)
     assert process.returncode == 1
     assert "giving up" in said
 
@@ -209,6 +210,6 @@ def test_a_run_that_ends_late_does_not_hold_back_the_one_that_took_its_place(sta
     start("exec sleep 60", EFRIT_QUEUE_DIR=str(queue))
     until(lambda: len(lines(place)) == 2)
     older.send_signal(signal.SIGTERM)
-    assert older.wait(10) == 0
+    assert older.wait(TIMEOUT) == 0
     assert (queue / "generation").read_text() == "2\n"
     assert [path.name for path in (queue / "control").iterdir()] == ["pause_1"]

@@ -35,6 +35,7 @@ from efrit.client.interface import (
 )
 from efrit.client.local.backend import LocalBackend
 from efrit.client.local.settings import load
+from tests.support.timeout import TIMEOUT
 
 NOW = datetime(2026, 1, 31, 9, 30, tzinfo=UTC)
 
@@ -311,7 +312,7 @@ def test_keys_come_without_enter_and_the_terminal_is_put_right() -> None:
         with os.fdopen(slave, "r", closefd=False) as stream:
             async with pressed_keys(stream) as keys:
                 os.write(master, b"q")
-                return await asyncio.wait_for(keys.get(), 60)
+                return await asyncio.wait_for(keys.get(), TIMEOUT)
 
     assert asyncio.run(read()) == "q"
     assert termios.tcgetattr(slave) == before

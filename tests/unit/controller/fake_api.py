@@ -18,6 +18,7 @@ from aiohttp import web
 from kubernetes.aio.client import Configuration
 
 from efrit.controller.act.kube import Kube
+from tests.support.timeout import TIMEOUT
 
 Json = dict[str, Any]
 
@@ -68,7 +69,7 @@ class FakeApi:
     async def until(self, holds: Any) -> None:
         """Wait until `holds()` after some call."""
         async with self.changed:
-            await asyncio.wait_for(self.changed.wait_for(holds), 30)
+            await asyncio.wait_for(self.changed.wait_for(holds), TIMEOUT)
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         body = await request.json() if request.can_read_body else None

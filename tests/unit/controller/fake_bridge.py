@@ -16,6 +16,7 @@ from efrit.controller.model.actions import ConnectBridge
 from efrit.controller.model.credentials import Identity, credentials, token
 from efrit.controller.model.keys import Key
 from efrit.protocol import Event, RequestView, Reset
+from tests.support.timeout import TIMEOUT
 from tests.unit.controller.factory import POD_UID, QUEUE_ID, stats
 
 INSTANCE: Key = ("team", "alpha")
@@ -58,7 +59,7 @@ class Stream:
 
     async def dropped(self) -> None:
         """Wait until the reader has gone away."""
-        await asyncio.wait_for(self._gone.wait(), 30)
+        await asyncio.wait_for(self._gone.wait(), TIMEOUT)
 
 
 @dataclass
@@ -78,7 +79,7 @@ class FakeBridge:
 
     async def reader(self) -> Stream:
         """The next one that reads the stream."""
-        return await asyncio.wait_for(self.streams.get(), 30)
+        return await asyncio.wait_for(self.streams.get(), TIMEOUT)
 
     async def request(self, http: web.Request) -> web.StreamResponse:
         if http.headers.get("Authorization") != f"Bearer {self.token}":

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from tests.support.timeout import TIMEOUT
+
 KINDS = {"EfritInstance": "instances", "EfritRequest": "requests", "EfritPlan": "plans"}
 ALLOWED = ("handovers.submit_begins", "handovers.close_begins")
 
@@ -68,5 +70,5 @@ class Listener:
     async def hears(self, name: str, count: int = 1) -> tuple[Any, ...]:
         """Wait until a call has come this often; return the arguments of the last of them."""
         async with self._news:
-            await asyncio.wait_for(self._news.wait_for(lambda: len(self.calls_of(name)) >= count), 30)
+            await asyncio.wait_for(self._news.wait_for(lambda: len(self.calls_of(name)) >= count), TIMEOUT)
         return self.calls_of(name)[count - 1]

@@ -14,6 +14,7 @@ import pytest
 from efrit.api.meta import rfc3339_micro
 from efrit.controller.act.kube import Kube
 from efrit.controller.lease import Lease
+from tests.support.timeout import TIMEOUT
 from tests.unit.controller.fake_api import FakeApi
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/efrit-system/leases"
@@ -56,7 +57,7 @@ def held_by(holder: str | None, *, ago: float = 0) -> dict[str, Any]:
 
 
 async def begun(leading: Leading) -> None:
-    await asyncio.wait_for(leading.began.wait(), 30)
+    await asyncio.wait_for(leading.began.wait(), TIMEOUT)
 
 
 async def test_a_lease_that_does_not_exist_is_made_and_held(api: FakeApi, kube: Kube) -> None:

@@ -24,6 +24,7 @@ from efrit.controller.store.store import Store
 from efrit.controller.work_queue import WorkQueue
 from efrit.errors import BridgeUnreachable
 from efrit.protocol import Reason, RequestState, Reset, request_id
+from tests.support.timeout import TIMEOUT
 from tests.unit.controller.factory import (
     CONFIG,
     NOW,
@@ -461,7 +462,7 @@ async def test_a_sleeping_instance_is_looked_at_when_a_request_comes(stage: Stag
             looked.set()
 
     working = asyncio.create_task(stage.queue.run(look, 1))
-    await asyncio.wait_for(looked.wait(), 30)
+    await asyncio.wait_for(looked.wait(), TIMEOUT)
     working.cancel()
     await asyncio.gather(working, return_exceptions=True)
 

@@ -12,6 +12,7 @@ import pytest
 from tests.model.running import KEY, Model, running
 from tests.model.stream import read_events
 from tests.support.plain_http import NO_TLS
+from tests.support.timeout import TIMEOUT
 
 Json = dict[str, Any]
 HEADERS = {"x-api-key": KEY, "anthropic-version": "2023-06-01", "content-type": "application/json"}
@@ -85,5 +86,5 @@ def server() -> Iterator[Model]:
 @pytest.fixture
 def client(server: Model) -> Iterator[Client]:
     server.reset()
-    with httpx.Client(base_url=server.url, timeout=30, verify=NO_TLS) as http:
+    with httpx.Client(base_url=server.url, timeout=TIMEOUT, verify=NO_TLS) as http:
         yield Client(server, http)

@@ -11,6 +11,7 @@ import httpx
 from tests.model.scenario import read_folder
 from tests.support.model_service import scenario_files, server_command, server_files
 from tests.support.plain_http import NO_TLS
+from tests.support.timeout import TIMEOUT
 
 MOST_BYTES = 1024 * 1024
 
@@ -38,11 +39,13 @@ def test_the_server_runs_from_its_files_alone(tmp_path: Path) -> None:
         try:
             assert process.stdout is not None
             url = f"http://127.0.0.1:{process.stdout.readline().strip()}"
-            assert httpx.get(f"{url}/_health", timeout=30, verify=NO_TLS).json() == {"status": "ok"}
-            assert httpx.get(f"{url}/_scenarios", timeout=30, verify=NO_TLS).json() == sorted(read_folder(scenarios))
+            assert httpx.get(f"{url}/_health", timeout=TIMEOUT, verify=NO_TLS).json() == {"status": "ok"}
+            assert httpx.get(f"{url}/_scenarios", timeout=TIMEOUT, verify=NO_TLS).json() == sorted(
+                read_folder(scenarios)
+            )
         finally:
             process.terminate()
-        assert process.wait(30) == 0
+        assert process.wait(TIMEOUT) == 0
 
 
 def test_a_config_map_holds_them() -> None:

@@ -16,6 +16,7 @@ from tests.model.running import Model
 from tests.model.stream import put_together
 from tests.support.kube import until
 from tests.support.plain_http import NO_TLS
+from tests.support.timeout import TIMEOUT
 from tests.unit.model.conftest import Client, body, named_events, said, tool
 
 Json = dict[str, Any]
@@ -51,7 +52,7 @@ def recorded(client: Client, tmp_path: Path) -> Iterator[Client]:
         thread = threading.Thread(target=recorder.serve_forever, args=(0.02,))
         thread.start()
         with httpx.Client(
-            base_url=f"http://127.0.0.1:{recorder.server_address[1]}", timeout=30, verify=NO_TLS
+            base_url=f"http://127.0.0.1:{recorder.server_address[1]}", timeout=TIMEOUT, verify=NO_TLS
         ) as http:
             yield Client(client.model, http)
         recorder.shutdown()
@@ -114,7 +115,7 @@ def test_what_was_recorded_plays_the_same_again(recorded: Client, tmp_path: Path
     first = told(talk(recorded, "story"))
     toml = written(tmp_path)
     recorded.model.play("recorded", toml)
-    direct = httpx.Client(base_url=recorded.model.url, timeout=30, verify=NO_TLS)
+    direct = httpx.Client(base_url=recorded.model.url, timeout=TIMEOUT, verify=NO_TLS)
     with direct:
         again = told(talk(Client(recorded.model, direct), "recorded"))
     assert again == first.replace("test-key", "[API key]")

@@ -13,6 +13,7 @@ from efrit.protocol import RequestState, RequestView
 from efrit.queue import Disk, DurableQueue, QueueLimits
 from efrit.queue.watch import Watcher
 from tests.support.queue_hands import EmacsHand
+from tests.support.timeout import TIMEOUT
 
 
 @dataclass
@@ -25,7 +26,7 @@ class Running:
     told: list[RequestView] = field(default_factory=list)
     task: asyncio.Task[None] | None = None
 
-    async def until(self, condition: Callable[[], bool], seconds: float = 5) -> None:
+    async def until(self, condition: Callable[[], bool], seconds: float = TIMEOUT) -> None:
         limit = time.monotonic() + seconds
         while not condition():
             assert time.monotonic() < limit, f"not within {seconds} s; told: {self.told[-3:]}"

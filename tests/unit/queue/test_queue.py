@@ -17,6 +17,7 @@ from efrit.queue.journal import COMPACT_ABOVE_BYTES
 from efrit.queue.layout import Area
 from efrit.queue.watch import Watcher
 from tests.support.queue_hands import Fault, TestDisk, a_request, rid, tree
+from tests.support.timeout import TIMEOUT
 from tests.unit.queue.conftest import Running
 
 Start = Callable[..., object]
@@ -65,8 +66,8 @@ async def test_the_claim_journal_is_compacted_while_a_request_runs(running: Runn
     await running.until_state("a", RUNNING)
     with (root / "claims.log").open("a") as journal:
         journal.writelines(f"{number:0128} 1 boot1\n" for number in range(COMPACT_ABOVE_BYTES // 128 + 100))
-    await running.until(lambda: (root / "claims.old").exists(), seconds=60)
-    await running.until(lambda: (root / "claims.log").stat().st_size < 100, seconds=60)
+    await running.until(lambda: (root / "claims.old").exists())
+    await running.until(lambda: (root / "claims.log").stat().st_size < 100)
     assert (root / "claims.log").read_text() == "a 1 boot1\n"
     running.emacs.answer("a", "42")
     running.emacs.archive("a")
@@ -80,9 +81,9 @@ async def test_a_journal_that_cannot_be_compacted_is_reported_and_compacted_once
     running = await start(QueueLimits(archive_seconds=4), disk=disk)  # type: ignore[misc]
     with (root / "claims.log").open("a") as journal:
         journal.writelines(f"{number:0128} 1 boot1\n" for number in range(COMPACT_ABOVE_BYTES // 128 + 100))
-    await running.until(lambda: not running.queue.upkeep.settled, seconds=60)
-    await running.until(lambda: (root / "claims.log").stat().st_size == 0, seconds=60)
-    await running.until(lambda: running.queue.upkeep.settled, seconds=60)
+    await running.until(lambda: not running.queue.upkeep.settled)
+    await running.until(lambda: (root / "claims.log").stat().st_size == 0)
+    await running.until(lambda: running.queue.upkeep.settled)
 
 
 async def test_acknowledging_archives_the_pair_and_can_be_repeated(running: Running) -> None:
@@ -189,8 +190,8 @@ async def test_a_foreign_answer_waits_and_is_retired_when_it_is_old(start: Start
     running.emacs.do("f")
     running.emacs.do("ours")
     await running.until_state("f", ANSWERED)
-    await running.until(lambda: rid("f") not in running.queue.index, 8)
-    await running.until(lambda: "archive/resp_f.json" not in tree(running.root), 8)
+    await running.until(lambda: rid("f") not in running.queue.index)
+    await running.until(lambda: "archive/resp_f.json" not in tree(running.root))
     left = tree(running.root)
     assert "responses/resp_ours.json" in left
     assert "archive/req_ours.json" in left
@@ -265,7 +266,7 @@ async def test_a_removed_directory_ends_the_queue(root: Path) -> None:
     await asyncio.sleep(0)
     shutil.rmtree(root / "requests")
     with pytest.raises(BaseExceptionGroup) as caught:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(TIMEOUT):
             await task
     assert caught.group_contains(QueueBroken)
     await queue.close()
@@ -291,7 +292,7 @@ async def test_a_thousand_names_at_once_are_all_found(running: Running) -> None:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
         os.write(fd, b'{"type":"eval","content":"1"}')
         os.close(fd)
-    await running.until(lambda: running.queue.index.count(QUEUED) == 1000, 15)
+    await running.until(lambda: running.queue.index.count(QUEUED) == 1000)
 
 
 async def test_a_long_answer_is_told_without_its_long_parts_and_read_whole_when_asked_for(running: Running) -> None:

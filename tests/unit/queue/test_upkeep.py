@@ -24,6 +24,7 @@ from efrit.queue.space import PLENTY_BYTES, Space
 from efrit.queue.submit import commit, submission
 from efrit.queue.upkeep import LASTING_SECONDS, Upkeep
 from tests.support.queue_hands import a_request, rid, tree
+from tests.support.timeout import TIMEOUT
 from tests.unit.queue.conftest import Running
 
 Start = Callable[..., object]
@@ -77,7 +78,7 @@ async def test_on_a_full_volume_the_oldest_sessions_go_but_none_that_an_open_req
     # Clocks of files are coarse: a moment later, so that it surely counts as touched since.
     os.utime(since, (time.time() + 60, time.time() + 60))
     disk.fill()
-    await running.until(lambda: not (root / "sessions/idle.ndjson").exists(), seconds=60)
+    await running.until(lambda: not (root / "sessions/idle.ndjson").exists())
     assert {path.name for path in (root / "sessions").iterdir()} == {"continued.ndjson", "touched-since.ndjson"}
 
 
@@ -86,7 +87,7 @@ async def test_on_a_full_volume_a_session_that_was_used_a_while_ago_stays(start:
     running = await start(disk=disk)  # type: ignore[misc]
     (root / "sessions/young.ndjson").write_text("{}\n")
     disk.fill()
-    await running.until(lambda: running.queue.upkeep.exhausted, seconds=60)
+    await running.until(lambda: running.queue.upkeep.exhausted)
     await running.queue._prune_sessions_if_short()
     assert (root / "sessions/young.ndjson").exists()
 
@@ -116,7 +117,7 @@ async def full(start: Start, root: Path, *submitted: str, claimed: str | None = 
     if claimed is not None:
         running.emacs.claim(claimed)
         await running.until_state(claimed, RequestState.RUNNING)
-    await running.until(lambda: running.queue.upkeep.reserve.whole, 60)
+    await running.until(lambda: running.queue.upkeep.reserve.whole)
     disk.fill()
     return running, disk
 
@@ -221,7 +222,7 @@ async def test_the_volume_is_told_to_be_full_and_to_have_room_again(start: Start
     assert trouble.full
     assert "No space left" in trouble.message
     disk.room = 10_000
-    await running.until(lambda: running.queue.upkeep.trouble is None, 60)
+    await running.until(lambda: running.queue.upkeep.trouble is None)
     await running.queue.submit(a_request("a"))
 
 
@@ -272,7 +273,7 @@ async def test_the_reserve_is_made_again_once_there_is_room(start: Start, root: 
     await running.queue.cancel(rid("a"))
     assert not running.queue.upkeep.reserve.whole
     disk.room = 10_000
-    await running.until(lambda: running.queue.upkeep.reserve.whole, 60)
+    await running.until(lambda: running.queue.upkeep.reserve.whole)
 
 
 async def test_a_failing_disk_is_told_as_failing_and_found_to_work_again(start: Start, root: Path) -> None:
@@ -289,11 +290,11 @@ async def test_a_failing_disk_is_told_as_failing_and_found_to_work_again(start: 
     disk.number = errno.EIO
     with pytest.raises(StorageError):
         await running.queue.submit(a_request("a"))
-    await running.until(lambda: running.queue.upkeep.trouble is not None, 60)
+    await running.until(lambda: running.queue.upkeep.trouble is not None)
     assert running.queue.upkeep.trouble is not None
     assert not running.queue.upkeep.trouble.full
     disk.number = 0
-    await running.until(lambda: running.queue.upkeep.trouble is None, 60)
+    await running.until(lambda: running.queue.upkeep.trouble is None)
 
 
 @pytest.mark.parametrize(
@@ -320,5 +321,5 @@ async def test_submissions_go_on_while_a_large_archive_is_looked_through(start: 
     for number in range(5000):
         (root / f"archive/resp_r{number}.json").write_text("{}")
     running = await start(QueueLimits(archive_requests=100))  # type: ignore[misc]
-    await asyncio.wait_for(running.queue.submit(a_request("a")), 60)
-    await running.until(lambda: running.queue.upkeep.retention.complete, 60)
+    await asyncio.wait_for(running.queue.submit(a_request("a")), TIMEOUT)
+    await running.until(lambda: running.queue.upkeep.retention.complete)

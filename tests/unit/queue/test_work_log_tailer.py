@@ -68,7 +68,7 @@ async def test_however_fast_a_log_grows_its_request_is_told_once_a_second(runnin
         running.emacs.tell("a", "progress", step=next(steps))
         return len(progresses(running.told)) >= 3
 
-    await running.until(grown_and_told_three_times, 20)
+    await running.until(grown_and_told_three_times)
     assert time.monotonic() - began >= 2 * TELL_SECONDS
     assert next(steps) > 10
 
@@ -241,7 +241,7 @@ async def test_a_log_leaves_the_archive_with_its_request(start: Start, root: Pat
     running.emacs.archive("a")
     await running.until_state("a", RequestState.ANSWERED)
     await running.queue.acknowledge(A)
-    await running.until(lambda: not list((root / "archive").iterdir()), 10)
+    await running.until(lambda: not list((root / "archive").iterdir()))
 
 
 def old(path: Path, text: str = "{}\n") -> Path:
@@ -286,7 +286,7 @@ async def test_the_session_of_an_open_request_stays_until_that_is_over(start: St
     other = old(root / "sessions/other.ndjson")
     lost = old(root / "progress/lost.ndjson")
     # The same sweep that takes this one leaves the session.
-    await running.until(lambda: not lost.exists(), 10)
+    await running.until(lambda: not lost.exists())
     assert kept.exists()
     running.emacs.answer("a")
-    await running.until(lambda: not kept.exists() and not other.exists(), 10)
+    await running.until(lambda: not kept.exists() and not other.exists())

@@ -77,7 +77,7 @@ def test_a_key_that_was_used_for_other_work_is_refused_with_exit_code_2(efrit: P
 
 
 def test_running_work_is_cancelled_with_exit_code_6(efrit: Program) -> None:
-    name = efrit.ok("submit", f"(progn {counting('begun')} (sleep-for 80))").strip()
+    name = efrit.ok("submit", "--timeout", "10m", f"(progn {counting('begun')} (sleep-for 600))").strip()
     until(lambda: counted(efrit, "begun"), "it does not begin")
     efrit.ok("cancel", name)
     assert efrit.run("wait", name).code == 6
@@ -85,7 +85,7 @@ def test_running_work_is_cancelled_with_exit_code_6(efrit: Program) -> None:
 
 
 def test_waiting_work_is_cancelled_before_it_runs(efrit: Program) -> None:
-    busy = efrit.ok("submit", "(sleep-for 80)").strip()
+    busy = efrit.ok("submit", "--timeout", "10m", "(sleep-for 600)").strip()
     behind = efrit.ok("submit", counting("never")).strip()
     efrit.ok("cancel", behind)
     assert efrit.run("wait", behind).code == 6
@@ -103,7 +103,7 @@ def test_a_large_result_is_printed_whole(efrit: Program) -> None:
 
 def test_waiting_no_longer_than_wanted_ends_with_exit_code_9_and_leaves_the_work(efrit: Program) -> None:
     form = '(progn (while (not (file-exists-p "go-on")) (sleep-for 0.05)) \'waited)'
-    name = efrit.ok("submit", "--timeout", "120", form).strip()
+    name = efrit.ok("submit", "--timeout", "10m", form).strip()
     assert efrit.run("wait", "--for", "0.2", name).code == 9
     (efrit.workspace("one") / "go-on").touch()
     assert efrit.ok("wait", name) == "waited\n"
@@ -111,7 +111,7 @@ def test_waiting_no_longer_than_wanted_ends_with_exit_code_9_and_leaves_the_work
 
 def test_ctrl_c_in_a_pipe_leaves_the_work_and_says_how_to_come_back(efrit: Program) -> None:
     wait = '(while (not (file-exists-p "leave")) (sleep-for 0.05))'
-    process = efrit.begin("eval", "--timeout", "120", f"(progn {counting('left')} {wait} 'over)")
+    process = efrit.begin("eval", "--timeout", "10m", f"(progn {counting('left')} {wait} 'over)")
     until(lambda: counted(efrit, "left"), "it does not begin")
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=TIMEOUT)
@@ -122,7 +122,7 @@ def test_ctrl_c_in_a_pipe_leaves_the_work_and_says_how_to_come_back(efrit: Progr
 
 
 def test_ctrl_c_at_a_terminal_asks_whether_to_cancel(efrit: Program) -> None:
-    with Terminal(efrit, "eval", f"(progn {counting('asked')} (sleep-for 80))") as terminal:
+    with Terminal(efrit, "eval", "--timeout", "10m", f"(progn {counting('asked')} (sleep-for 600))") as terminal:
         until(lambda: counted(efrit, "asked"), "it does not begin")
         terminal.expect("Running")
         terminal.type("\x03")
@@ -177,7 +177,7 @@ def test_a_stopped_instance_takes_work_again_once_it_is_started(efrit: Program) 
 
 
 def test_top_shows_what_runs_first(efrit: Program) -> None:
-    name = efrit.ok("submit", "(sleep-for 80)").strip()
+    name = efrit.ok("submit", "--timeout", "10m", "(sleep-for 600)").strip()
     until(lambda: efrit.state(name)["phase"] == "Running", "it does not run")
     lines = efrit.ok("top", "--once").splitlines()
     at = next(index for index, line in enumerate(lines) if line.startswith("NAME") and "WHAT" in line)

@@ -23,7 +23,7 @@ def test_the_log_of_an_eval_has_what_it_printed_and_where_its_error_came_from(ef
 
 def test_the_log_of_an_eval_is_followed_to_its_end(efrit: Program) -> None:
     form = '(progn (princ "x") (while (not (file-exists-p "log-on")) (sleep-for 0.05)))'
-    name = efrit.ok("submit", "--timeout", "2m", form).strip()
+    name = efrit.ok("submit", "--timeout", "10m", form).strip()
     process = efrit.begin("logs", "--follow", name)
     (efrit.workspace("one") / "log-on").touch()
     out, _ = process.communicate(timeout=TIMEOUT)

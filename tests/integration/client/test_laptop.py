@@ -107,7 +107,7 @@ def test_work_that_may_run_again_does_when_its_emacs_dies(fresh: Program) -> Non
 
 
 def test_waiting_work_survives_the_death_of_emacs(fresh: Program) -> None:
-    busy = fresh.ok("submit", f"(progn {count('begun')} (sleep-for 80))").strip()
+    busy = fresh.ok("submit", "--timeout", "10m", f"(progn {count('begun')} (sleep-for 600))").strip()
     until(lambda: counted(fresh, "begun"), "it does not begin")
     behind = fresh.ok("submit", "'survived").strip()
     os.kill(heartbeat(fresh)["pid"], signal.SIGKILL)
@@ -116,9 +116,8 @@ def test_waiting_work_survives_the_death_of_emacs(fresh: Program) -> None:
 
 
 def test_a_form_that_hears_no_signal_is_ended_with_its_emacs(fresh: Program) -> None:
-    name = fresh.ok(
-        "submit", f"(progn {count('deaf')} (let ((debug-on-event nil) (inhibit-quit t)) (while t)))"
-    ).strip()
+    deaf_form = f"(progn {count('deaf')} (let ((debug-on-event nil) (inhibit-quit t)) (while t)))"
+    name = fresh.ok("submit", "--timeout", "10m", deaf_form).strip()
     until(lambda: counted(fresh, "deaf"), "it does not begin")
     deaf = heartbeat(fresh)["pid"]
     fresh.ok("cancel", name)
@@ -199,7 +198,7 @@ def test_an_instance_started_by_name_is_remembered_with_its_directories(fresh: P
 
 def test_no_more_waits_than_the_configuration_allows(fresh: Program) -> None:
     configure(fresh, instances={"one": {}}, max_concurrent_requests=1)
-    busy = fresh.ok("submit", "(sleep-for 80)").strip()
+    busy = fresh.ok("submit", "--timeout", "10m", "(sleep-for 600)").strip()
     done = fresh.run("eval", "1")
     assert done.code == 9
     assert "max_concurrent_requests" in done.err
@@ -235,7 +234,7 @@ def test_a_machine_without_emacs_is_told_what_to_install(fresh: Program) -> None
 
 
 def test_doctor_says_that_work_waits_for_an_emacs_that_is_gone(fresh: Program) -> None:
-    fresh.ok("submit", f"(progn {count('begun')} (sleep-for 80))")
+    fresh.ok("submit", "--timeout", "10m", f"(progn {count('begun')} (sleep-for 600))")
     until(lambda: counted(fresh, "begun"), "it does not begin")
     os.kill(heartbeat(fresh)["pid"], signal.SIGKILL)
     until(lambda: fresh.run("doctor").code == 1, "it finds nothing wrong")

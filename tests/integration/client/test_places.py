@@ -122,7 +122,7 @@ def test_work_whose_directory_is_gone_when_it_runs_is_rejected(fresh: Program) -
     place = home(fresh) / "gone"
     place.mkdir()
     fresh.ok("eval", "1")
-    name = fresh.ok("submit", '(while (not (file-exists-p "go-on")) (sleep-for 0.05))').strip()
+    name = fresh.ok("submit", "--timeout", "10m", '(while (not (file-exists-p "go-on")) (sleep-for 0.05))').strip()
     behind = fresh.ok("submit", "-C", str(place), '(write-region "" nil "/tmp/never")').strip()
     place.rmdir()
     (home(fresh) / "go-on").touch()
@@ -177,7 +177,7 @@ def test_unnamed_work_goes_to_default_whatever_else_is_idle(fresh: Program) -> N
     assert fresh.run("eval", "-o", "json", "1").json["instance"] == "default"
     fresh.ok("stop", "default")
     assert fresh.run("eval", "-o", "json", "1").json["instance"] == "default"
-    busy = fresh.ok("submit", "(sleep-for 80)").strip()
+    busy = fresh.ok("submit", "--timeout", "10m", "(sleep-for 600)").strip()
     name = fresh.ok("submit", "1").strip()
     assert fresh.state(name)["instance"] == "default"
     assert fresh.run("eval", "-i", "*", "-o", "json", "1").json["instance"] == "other"

@@ -159,7 +159,7 @@ def test_a_signal_while_it_loads_ends_it_without_a_traceback(
 def test_sigterm_leaves_the_work_and_says_how_to_come_back(efrit: Program) -> None:
     begun = Path(efrit.env["HOME"]) / "begun"
     form = '(progn (write-region "" nil "begun") (while (not (file-exists-p "end")) (sleep-for 0.05)) 7)'
-    process = efrit.begin("eval", "--timeout", "120", form)
+    process = efrit.begin("eval", "--timeout", "10m", form)
     until(begun.exists, "it does not begin")
     process.send_signal(signal.SIGTERM)
     out, err = process.communicate(timeout=TIMEOUT)

@@ -7,15 +7,17 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from efrit.errors import InvalidResponse, ProtocolError
-from efrit.protocol.answer_rules import concluded, contradicts_itself
 from efrit.protocol.enums import PROTOCOL_VERSION, Outcome, Reason, ResponseStatus
 from efrit.protocol.fields import RequestIdField
 from efrit.protocol.ids import RequestId
-from efrit.protocol.model import Attempt, Count, PassThroughModel, WireModel
+from efrit.protocol.model import Attempt, Count, PassThroughModel, WireModel, read
 from efrit.protocol.session import Progress, Session, Usage
 
 RESULTS = ".efrit/results"
 """Where in its workspace Emacs leaves results that are too long for an answer."""
+
+
+_RunSeconds = Annotated[float, Meta(ge=0, le=1e9)]
 
 
 class Response(PassThroughModel, frozen=True, kw_only=True):
@@ -31,7 +33,7 @@ class Response(PassThroughModel, frozen=True, kw_only=True):
     status: ResponseStatus
     result: str | None = None
     error: str | None = None
-    execution_time: Annotated[float, Meta(ge=0, le=1e9)] = 0.0
+    execution_time: _RunSeconds = 0.0
     context: dict[str, Any] | None = None
     reason: Reason
     outcome: Outcome
@@ -53,16 +55,24 @@ class Response(PassThroughModel, frozen=True, kw_only=True):
         super().__post_init__()
         if not self.reason.final:
             raise ValueError(f"reason {self.reason} ends no request")
-        if contradicts_itself(self.status, self.reason, self.outcome):
+        if _contradicts_itself(self.status, self.reason, self.outcome):
             raise ValueError(f"status {self.status}, reason {self.reason} and outcome {self.outcome} contradict")
         if self.result_path is not None and not _is_result_file(self.result_path, self.id):
             raise ValueError(f"result_path must be /…/{RESULTS}/{self.id}.txt")
 
     @classmethod
     def complete(cls, value: dict[str, Any]) -> dict[str, Any]:
-        """Return `value` as `concluded`, without figures that cannot be read: no answer is lost for them."""
-        filled = concluded(value)
-        for key, kind in _FIGURES.items():
+        """Return `value` with the reason and outcome that a 1.0.0 writer says with `status`; null stands for absent.
+
+        A reason of a later version is concluded, too. What only accompanies an answer is left out where it cannot be
+        read: no answer is lost for it.
+        """
+        filled = {key: member for key, member in value.items() if member is not None}
+        if isinstance(word := filled.get("reason"), str) and word not in _REASONS:
+            del filled["reason"]
+        reason = filled.setdefault("reason", _PLAIN.get(str(filled.get("status")), Reason.EVAL_ERROR))
+        filled.setdefault("outcome", Outcome.SUCCESS if reason == Reason.SUCCEEDED else Outcome.FAILURE)
+        for key, kind in _ACCOMPANYING.items():
             if key in filled and not _is_readable(kind, filled[key]):
                 del filled[key]
         return filled
@@ -72,15 +82,40 @@ class Response(PassThroughModel, frozen=True, kw_only=True):
         return InvalidResponse
 
 
-_FIGURES: dict[str, type[WireModel]] = {"progress": Progress, "usage": Usage}
+_PLAIN: dict[str, Reason] = {ResponseStatus.SUCCESS: Reason.SUCCEEDED, ResponseStatus.TIMEOUT: Reason.TIMED_OUT}
+_REASONS: frozenset[str] = frozenset(Reason)
+
+_ACCOMPANYING: dict[str, Any] = {
+    "timestamp": datetime,
+    "started": datetime,
+    "execution_time": _RunSeconds,
+    "attempt": Attempt,
+    "context": dict[str, Any],
+    "output": str,
+    "messages": str,
+    "result_bytes": Count,
+    "progress": Progress,
+    "usage": Usage,
+}
+"""What an answer tells beside its end and its result, and what it must be."""
 
 
-def _is_readable(kind: type[WireModel], value: Any) -> bool:
+def _is_readable(kind: Any, value: Any) -> bool:
     try:
-        kind.from_dict(value)
+        if isinstance(kind, type) and issubclass(kind, WireModel):
+            kind.from_dict(value)
+        else:
+            read(kind, value)
     except ValueError:
         return False
     return True
+
+
+def _contradicts_itself(status: str, reason: Reason, outcome: Outcome) -> bool:
+    """Return whether the three cannot belong to one answer. Partial work may end with any reason but success."""
+    succeeded = reason is Reason.SUCCEEDED
+    unlikely = Outcome.FAILURE if succeeded else Outcome.SUCCESS
+    return (status == ResponseStatus.SUCCESS) is not succeeded or outcome is unlikely
 
 
 def _is_result_file(path: str, rid: RequestId) -> bool:

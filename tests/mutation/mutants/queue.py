@@ -18,7 +18,7 @@ MUTANTS = (
     Mutant(
         "the look whether Emacs kept the whole result, before it is given for that",
         "operator/efrit/client/local/files.py",
-        '        if answer.get("truncated"):\n            kept',
+        "        if response.truncated:\n            kept",
         "        if False:\n            kept",
         ("tests/unit/client/test_local_files.py::test_the_beginning_of_a_result_is_not_given_for_the_whole",),
     ),

@@ -1,17 +1,19 @@
-"""What an answer file means: as the queue's own reader has it, without its models."""
+"""What a client of this machine tells of an answer: all that the queue's reader finds in it."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from efrit.client.interface import Handle, Outcome, Phase, Reason
-from efrit.client.local.answers import final_state
-from efrit.protocol import RequestId, response_file
-from efrit.queue import Disk
+from efrit.client.interface import Handle, Outcome, Phase, Reason, RequestState, RequestType
+from efrit.client.local.files import QueueFiles
+from efrit.protocol import RequestId, request_file, response_file
 from efrit.queue.answers import read_answer
 from efrit.queue.layout import Area
+
+RID = RequestId("r")
 
 GOOD: dict[str, Any] = {
     "id": "r",
@@ -52,25 +54,38 @@ ANSWERS: dict[str, object] = {
 }
 
 
+@pytest.fixture
+def files(tmp_path: Path) -> Iterator[QueueFiles]:
+    files = QueueFiles(tmp_path)
+    yield files
+    files.close()
+
+
+def state(files: QueueFiles, answer: object, request: dict[str, Any] | None = None) -> RequestState:
+    """The state of the request `r` with this answer; None stands for one that is no JSON."""
+    assert files.disk
+    (files.root / Area.RESPONSES / response_file(RID)).write_text("{" if answer is None else json.dumps(answer))
+    (files.root / Area.ARCHIVE / request_file(RID)).write_text(json.dumps(request or {}))
+    found = files.state(Handle("r"))
+    assert found is not None
+    return found
+
+
 @pytest.mark.parametrize("case", ANSWERS)
-def test_an_answer_means_what_the_queue_says_it_means(tmp_path: Path, case: str) -> None:
-    data = b"{" if ANSWERS[case] is None else json.dumps(ANSWERS[case]).encode()
-    disk = Disk(tmp_path)
-    disk.join()
-    (tmp_path / Area.RESPONSES / response_file(RequestId("r"))).write_bytes(data)
-    read = read_answer(disk, Area.RESPONSES, RequestId("r"))
-    disk.close()
+def test_an_answer_means_what_the_queue_says_it_means(files: QueueFiles, case: str) -> None:
+    found = state(files, ANSWERS[case])
+    read = read_answer(files.disk, Area.RESPONSES, RID)
     assert read is not None
     wanted = read.response
-    found = final_state(Handle("r"), data, {"type": "eval", "content": "(+ 1 2)"})
-    assert (found.reason, found.outcome) == (Reason(wanted.reason.value), wanted.outcome)
+    assert (found.reason, found.outcome) == (wanted.reason, wanted.outcome)
     assert (found.result, found.attempt) == (wanted.result, wanted.attempt)
     assert found.phase is (Phase.SUCCEEDED if wanted.outcome is Outcome.SUCCESS else Phase.FAILED)
     assert (found.error is None) is (wanted.error is None)
 
 
-def test_all_of_an_answer_is_told() -> None:
-    found = final_state(Handle("r"), json.dumps(GOOD).encode(), {"type": "eval", "content": "(+ 1 2)"})
+def test_all_of_an_answer_is_told(files: QueueFiles) -> None:
+    found = state(files, GOOD, {"type": "eval", "content": "(+ 1 2)"})
+    assert (found.type, found.content) == (RequestType.EVAL, "(+ 1 2)")
     assert (found.output, found.messages, found.execution_seconds) == ("o", "m", 0.5)
     assert found.context == {"current_buffer": "*scratch*"}
     assert found.started is not None
@@ -78,14 +93,13 @@ def test_all_of_an_answer_is_told() -> None:
     assert (found.completed - found.started).total_seconds() == 0.5
 
 
-def test_a_result_left_in_a_file_is_told_as_truncated() -> None:
-    path = "/w/.efrit/results/r.txt"
-    answer = {**GOOD, "result": "the beginning", "result_path": path, "result_bytes": 900_000}
-    found = final_state(Handle("r"), json.dumps(answer).encode(), {})
+def test_a_result_left_in_a_file_is_told_as_truncated(files: QueueFiles) -> None:
+    answer = {**GOOD, "result": "the beginning", "result_path": "/w/.efrit/results/r.txt", "result_bytes": 900_000}
+    found = state(files, answer)
     assert (found.truncated, found.result_bytes, found.reason) == (True, 900_000, Reason.SUCCEEDED)
 
 
 @pytest.mark.parametrize("wrong", [{"attempt": "x"}, {"execution_time": []}, {"output": 5}, {"started": "soon"}])
-def test_a_figure_that_makes_no_sense_costs_no_answer(wrong: dict[str, object]) -> None:
-    found = final_state(Handle("r"), json.dumps({**GOOD, **wrong}).encode(), {"type": 7})
-    assert (found.reason, found.result) == (Reason.SUCCEEDED, "3")
+def test_a_figure_that_makes_no_sense_costs_no_answer(files: QueueFiles, wrong: dict[str, object]) -> None:
+    found = state(files, {**GOOD, **wrong}, {"type": 7})
+    assert (found.reason, found.result, found.type) == (Reason.SUCCEEDED, "3", None)

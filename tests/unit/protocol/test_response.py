@@ -105,6 +105,31 @@ def test_no_answer_is_lost_for_its_figures(told: dict[str, object]) -> None:
     assert (response.result, response.progress, response.usage) == ("2", None, None)
 
 
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"attempt": -1},
+        {"execution_time": "long"},
+        {"started": "soon"},
+        {"timestamp": []},
+        {"output": 5},
+        {"messages": {}},
+        {"context": []},
+        {"result_bytes": -1},
+    ],
+)
+def test_no_answer_is_lost_for_what_accompanies_it(told: dict[str, object]) -> None:
+    response = Response.parse(json.dumps({"id": "a", "status": "success", "result": "2", **told}))
+    assert response == Response.parse(json.dumps({"id": "a", "status": "success", "result": "2"}))
+
+
+def test_of_a_reason_of_a_later_version_the_status_says_enough() -> None:
+    answer = {"id": "a", "status": "error", "reason": "Eclipsed", "error": "The sun is away."}
+    response = Response.parse(json.dumps(answer))
+    assert (response.reason, response.outcome) == (Reason.EVAL_ERROR, Outcome.FAILURE)
+    assert response.error == "The sun is away."
+
+
 @pytest.mark.parametrize("reason", ["InputRequired", "ModelError", "BudgetExhausted", "CircuitBroken", "Partial"])
 def test_work_that_was_left_undone_may_be_partial_and_is_never_success(reason: str) -> None:
     answer = {"id": "a", "status": "error", "reason": reason, "outcome": "Partial"}

@@ -304,7 +304,7 @@ class LocalBackend:
                 f"{pending + processing} requests wait or run on {name}, max_concurrent_requests allows no more",
                 "wait for one of them, or raise the number in the configuration",
             )
-        files.submit(rid, request_for(rid, work))
+        files.submit(request_for(rid, work))
         return Handle(rid, name)
 
     def _choose(self, work: Work, rid: str) -> Daemon:

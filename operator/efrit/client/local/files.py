@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
+import hashlib
 import os
 import time
 from collections.abc import Iterator
@@ -22,12 +22,13 @@ from efrit.client.interface import Handle, Reason, RequestState
 from efrit.client.local import answers
 from efrit.errors import EfritError, NoSpace
 from efrit.protocol.ids import RequestId, id_of_request_file, id_of_response_file, request_file, response_file
+from efrit.protocol.request import Request
+from efrit.queue.answers import read_answer
 from efrit.queue.durable import Disk
 from efrit.queue.layout import CLAIMS, HEARTBEAT, Area, id_of_withdrawn_file, log_file, progress_file, withdrawn_file
 from efrit.queue.submit import IdTaken, Submission, commit
 
 _LONGEST_REQUEST = 16 << 20
-_LONGEST_ANSWER = 16 << 20
 _LONGEST_RESULT = 256 << 20
 _SWEPT = "swept"
 _LITTER_SECONDS = 3600.0
@@ -58,27 +59,25 @@ class QueueFiles:
 
     # Submitting
 
-    def submit(self, rid: str, request: dict[str, Any]) -> None:
+    def submit(self, request: Request) -> None:
         """Store the request durably. Storing the same again is allowed. Raises `Conflict`, `NotReady`."""
-        data = json.dumps(request, ensure_ascii=False, separators=(",", ":")).encode()
+        data = request.to_json().encode()
         with _as_client_errors(self.root):
-            (problem,) = commit(self.disk, [Submission(RequestId(rid), data)])
+            (problem,) = commit(self.disk, [Submission(request.id, data)])
         if isinstance(problem, IdTaken):
-            self._check_same(rid, data)
+            self._check_same(request)
         elif problem is not None:
             raise storage_problem(self.root, problem)
 
-    def _check_same(self, rid: str, data: bytes) -> None:
-        from efrit.protocol import Request
-
-        stored = self._request_data(rid)
+    def _check_same(self, request: Request) -> None:
+        stored = self._request_data(request.id)
         try:
-            same = stored is None or Request.parse(stored).digest() == Request.parse(data).digest()
+            same = stored is None or Request.parse(stored).digest() == request.digest()
         except EfritError:
             same = False
         # An answer whose request is gone cannot be compared; running it twice would be worse.
         if not same:
-            raise Conflict(f"{rid} was submitted before with other content", "choose another key")
+            raise Conflict(f"{request.id} was submitted before with other content", "choose another key")
         self.disk.sync_dir(Area.REQUESTS)
 
     # Looking
@@ -107,15 +106,15 @@ class QueueFiles:
                     return answers.open_state(handle, reason, answers.loaded(data), queued)
             if disk.whatever_is(Area.TMP, withdrawn_file(rid)) is not None:
                 return answers.open_state(handle, Reason.QUEUED, {}, None)
-            answer = disk.read(Area.RESPONSES, response_file(rid), limit=_LONGEST_ANSWER)
+            answer = read_answer(disk, Area.RESPONSES, rid)
             if answer is not None:
                 # Emacs cannot sync a directory: the answer counts once somebody has.
                 disk.sync_dir(Area.RESPONSES)
             else:
-                answer = disk.read(Area.ARCHIVE, response_file(rid), limit=_LONGEST_ANSWER)
+                answer = read_answer(disk, Area.ARCHIVE, rid)
             if answer is None:
                 return None
-            return answers.final_state(handle, answer, answers.loaded(self._request_data(rid)))
+            return answers.final_state(handle, answer.response, answers.loaded(self._request_data(rid)))
 
     def answered(self, rid: str) -> bool:
         """Return whether it has its answer: one look at two names, for a loop that waits."""
@@ -163,21 +162,22 @@ class QueueFiles:
 
     def result(self, rid: str) -> str | None:
         """Return the whole result; None if there is none. Raises `ResultGone`, `ResultTruncated`."""
-        answer: dict[str, Any] = {}
+        answer = None
         for area in (Area.RESPONSES, Area.ARCHIVE):
-            data = self.disk.read(area, response_file(RequestId(rid)), limit=_LONGEST_ANSWER)
-            answer = answer or answers.loaded(data)
-        path = answer.get("result_path")
-        result = answer.get("result")
-        text = _whole(rid, path, answer.get("sha256")) if isinstance(path, str) else result
-        if answer.get("truncated"):
-            kept = text if isinstance(text, str) else ""
+            answer = answer or read_answer(self.disk, area, RequestId(rid))
+        if answer is None:
+            return None
+        response = answer.response
+        path = response.result_path
+        result = response.result if path is None else _whole(rid, path, response.sha256)
+        if response.truncated:
+            kept = result or ""
             raise ResultTruncated(
                 f"the result of {rid} is truncated: Emacs kept the first {len(kept.encode())} bytes",
                 "have the work write it to a file, or start the daemon with a larger EFRIT_MAX_RESULT_BYTES",
                 kept,
             )
-        return text if isinstance(text, str) else None
+        return result
 
     # Work logs
 
@@ -271,12 +271,7 @@ class QueueFiles:
         return self.disk.read(Area.TMP, withdrawn_file(RequestId(rid)), limit=_LONGEST_REQUEST)
 
 
-def _whole(rid: str, path: str, sha256: Any) -> str:
-    import hashlib
-
-    # Code in Emacs may have written any path into an answer: only the one Emacs itself would choose is read.
-    if not path.endswith(f"/.efrit/results/{rid}.txt") or ".." in path.split("/"):
-        raise ResultGone(f"the answer to {rid} names {path}, which is no place of results")
+def _whole(rid: str, path: str, sha256: str | None) -> str:
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
         with os.fdopen(fd, "rb") as file:
@@ -285,7 +280,7 @@ def _whole(rid: str, path: str, sha256: Any) -> str:
         raise ResultGone(f"the result of {rid} is no longer in {path}: {error.strerror}") from error
     if len(data) > _LONGEST_RESULT:
         raise ResultGone(f"the result of {rid} in {path} is larger than {_LONGEST_RESULT >> 20} MiB", "read the file")
-    if isinstance(sha256, str) and hashlib.sha256(data).hexdigest() != sha256:
+    if sha256 is not None and hashlib.sha256(data).hexdigest() != sha256:
         raise ResultGone(f"{path} is no longer the result of {rid}: it was changed")
     return data.decode(errors="replace")
 

@@ -6,10 +6,12 @@ import hashlib
 import os
 import time
 from datetime import UTC, datetime
-from typing import Any
 
 from efrit.client.errors import Refused
 from efrit.client.interface import Work
+from efrit.protocol.enums import RetryPolicy
+from efrit.protocol.ids import RequestId
+from efrit.protocol.request import Request, RequestOptions, SessionOption
 
 
 def id_of(work: Work) -> str:
@@ -39,28 +41,21 @@ def check(work: Work) -> None:
         raise Refused("an eval has no session", "leave it out, or send a chat or a command")
 
 
-def request_for(rid: str, work: Work) -> dict[str, Any]:
-    """Return the JSON object of the request file."""
-    options: dict[str, Any] = {"return_context": work.return_context}
-    if work.timeout is not None:
-        options["timeout"] = work.timeout
-    if work.priority:
-        options["priority"] = work.priority
-    if work.retry:
-        options.update(retry="if-interrupted", max_attempts=work.max_attempts or 3)
-    if work.budget is not None:
-        bounds = {name: getattr(work.budget, name) for name in type(work.budget).__dataclass_fields__}
-        options["budget"] = {name: value for name, value in bounds.items() if value is not None}
-    if work.session is not None:
-        options["session"] = {"id": work.session}
-    if work.directory is not None:
-        options["directory"] = work.directory
-    now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    return {
-        "version": "1.0.0",
-        "id": rid,
-        "type": work.type.value,
-        "content": work.content,
-        "options": options,
-        "timestamp": now,
-    }
+def request_for(rid: str, work: Work) -> Request:
+    """Return the request that lies in requests/."""
+    return Request(
+        id=RequestId(rid),
+        type=work.type,
+        content=work.content,
+        options=RequestOptions(
+            timeout=work.timeout,
+            return_context=work.return_context,
+            priority=work.priority,
+            retry=RetryPolicy.IF_INTERRUPTED if work.retry else RetryPolicy.NEVER,
+            max_attempts=(work.max_attempts or 3) if work.retry else 1,
+            budget=work.budget,
+            session=SessionOption(id=work.session) if work.session is not None else None,
+            directory=work.directory,
+        ),
+        timestamp=datetime.now(UTC),
+    )

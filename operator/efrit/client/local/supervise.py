@@ -14,8 +14,7 @@ from collections.abc import AsyncIterator
 from msgspec.structs import replace
 
 from efrit.client.errors import NotReady, RequestNotFound
-from efrit.client.interface import Handle, RequestState, Update
-from efrit.client.local.answers import progress
+from efrit.client.interface import Handle, Progress, RequestState, Update
 from efrit.client.local.daemon import Daemon
 from efrit.client.local.health import Health
 from efrit.client.local.poll_interval import PollInterval
@@ -23,6 +22,7 @@ from efrit.client.work_log import entry, words_in
 from efrit.protocol.enums import Reason, RequestType
 from efrit.protocol.enums import RequestPhase as Phase
 from efrit.queue.layout import Area
+from efrit.queue.work_log import progress_in
 
 _LOG_PAUSE = 0.05
 _SUPERVISE_SECONDS = 1.0
@@ -73,7 +73,7 @@ class _LogReader:
         self._files = daemon.files
         self._id = handle.id
         self._offset = 0
-        self._progress = progress({})
+        self._progress: Progress | None = None
         #: Whether anything was ever read: then somebody wants to see the words come.
         self.any = False
 
@@ -88,11 +88,10 @@ class _LogReader:
         lines, self._offset = self._files.log_from(self._id, self._offset)
         for line in lines:
             self.any = True
-            logged = entry(line)
-            if text := words_in(logged):
+            if text := words_in(entry(line)):
                 texts.append(text)
-            elif logged.get("type") == "progress":
-                self._progress = progress(logged)
+            else:
+                self._progress = progress_in(line.encode()) or self._progress
         return texts
 
     def with_progress(self, state: RequestState) -> RequestState:

@@ -68,6 +68,8 @@ class Instance:
             "EFRIT_BRIDGE_PORT": str(self.port),
             "EFRIT_INSTANCE_ID": "test/one",
             "EFRIT_KILL_GRACE_SECONDS": "2",
+            # Longer than a test takes.
+            "EFRIT_REQUEST_TIMEOUT": "3600",
             **self.env,
         }
         context = ssl.create_default_context(cafile=str(self.secrets / "tls.crt"))

@@ -84,11 +84,22 @@ class Site:
 
     # Requests
 
-    def ask(self, content: str, name: str = "", *, to: str | None = "one", **spec: Any) -> str:
-        """Create an eval and return its name."""
+    def ask(
+        self,
+        content: str,
+        name: str = "",
+        *,
+        to: str | None = "one",
+        timeoutSeconds: int | None = 3600,  # noqa: N803 - a field of the spec
+        **spec: Any,
+    ) -> str:
+        """Create an eval, by default with more time than a test takes, and return its name."""
         name = name or f"r{next(self._names)}"
-        target = {"instanceRef": {"name": to}} if to else {}
-        manifest = {"metadata": {"name": name}, "spec": {"type": "eval", "content": content, **target, **spec}}
+        if to is not None:
+            spec["instanceRef"] = {"name": to}
+        if timeoutSeconds is not None:
+            spec["timeoutSeconds"] = timeoutSeconds
+        manifest = {"metadata": {"name": name}, "spec": {"type": "eval", "content": content, **spec}}
         self.kube.create("efritrequests", self.namespace, manifest, fieldValidation="Strict")
         return name
 

@@ -29,7 +29,7 @@ def talking(tmp_path_factory: pytest.TempPathFactory, lisp: Path, model: Model) 
 
 
 def ask(instance: Instance, rid: str, content: str, kind: str = "command", **options: Any) -> None:
-    stored = instance.put(rid, content, type=kind, options={"timeout": 120, **options})
+    stored = instance.put(rid, content, type=kind, options={"timeout": 600, **options})
     assert stored.status_code == 201, stored.text
 
 

@@ -44,7 +44,7 @@ def instances(tmp_path_factory: pytest.TempPathFactory, lisp: Path, model: Model
 
 
 def begin(instance: Instance, rid: str, kind: str, content: str, **options: object) -> None:
-    stored = instance.put(rid, content, type=kind, options={"timeout": 120, **options})
+    stored = instance.put(rid, content, type=kind, options={"timeout": 600, **options})
     assert stored.status_code == 201, stored.text
 
 

@@ -8,6 +8,7 @@ from tests.support.kube import Json, until
 from tests.support.site import Site
 
 LOOP = "(while t)"
+GATE = '(progn (while (not (file-exists-p "go")) (sleep-for 0.02)) \'done)'
 IMPOSSIBLE: Json = {
     "nodeAffinity": {
         "requiredDuringSchedulingIgnoredDuringExecution": {
@@ -96,13 +97,17 @@ def test_a_suspended_instance_holds_its_requests_until_it_is_resumed(site: Site)
 
 def test_idle_instances_sleep_or_go_and_work_wakes_the_sleeper(site: Site) -> None:
     site.operator().start()
-    site.instance("sleepy", idle={"suspendAfterSeconds": 10}, labels={"kind": "sleepy"})
-    site.instance("mayfly", idle={"deleteAfterSeconds": 10})
+    site.instance("sleepy", ready=False, idle={"suspendAfterSeconds": 10}, labels={"kind": "sleepy"})
+    site.instance("mayfly", ready=False, idle={"deleteAfterSeconds": 10})
     site.until_condition("sleepy", "Suspended", reason="SuspendedIdle", status="True")
     assert _instance(site, "sleepy")["spec"]["operatingMode"] == "Running"
     until(lambda: site.kube.find("efritinstances", site.namespace, "mayfly") is None, "the idle instance stays")
-    assert site.answer(site.ask("'awake", to="sleepy"))["result"] == "awake"
+    # While it has work it cannot fall asleep again.
+    woken = site.ask(GATE, to="sleepy")
     site.until_condition("sleepy", "Suspended", status="False")
+    site.until_status(woken, phase="Running")
+    (site.node.pod("sleepy").workspace / "go").touch()
+    assert site.answer(woken)["result"] == "done"
 
 
 def test_a_selector_finds_a_ready_instance_with_its_labels(site: Site) -> None:

@@ -21,7 +21,7 @@ def test_a_request_that_was_never_handed_over_goes_elsewhere_when_the_node_of_it
     site: Site,
 ) -> None:
     site.operator().start()
-    site.instance("one", labels=TEAM, idle={"suspendAfterSeconds": 10})
+    site.instance("one", ready=False, labels=TEAM, idle={"suspendAfterSeconds": 10})
     site.instance("two")
     site.until_condition("one", "Suspended", LONG, status="True")
     # Its next pod never runs: the request is bound to it, wakes it, and is handed over to nobody.

@@ -26,7 +26,7 @@ def _spec(site: Site, name: str) -> Json:
 
 
 def test_no_change_of_running_work_is_let_in_and_none_disturbs_it(shared: Site) -> None:
-    name = shared.ask(GATE.format("gate"), timeoutSeconds=60, queueTimeoutSeconds=60, ttlSecondsAfterFinished=600)
+    name = shared.ask(GATE.format("gate"), timeoutSeconds=600, queueTimeoutSeconds=600, ttlSecondsAfterFinished=600)
     shared.until_status(name, phase="Running")
     before = _spec(shared, name)
     for field, value in TOO_LATE.items():
@@ -62,7 +62,7 @@ def test_nothing_can_be_changed_in_answered_work_either(shared: Site) -> None:
 
 
 def test_a_cancel_stands(shared: Site) -> None:
-    name = shared.ask(GATE.format("never"), timeoutSeconds=60)
+    name = shared.ask(GATE.format("never"))
     shared.until_status(name, phase="Running")
     _change(shared, name, cancel=False)
     shared.cancel(name)

@@ -67,9 +67,9 @@ class Instance:
             "EFRIT_BRIDGE_HOST": "127.0.0.1",
             "EFRIT_BRIDGE_PORT": str(self.port),
             "EFRIT_INSTANCE_ID": "test/one",
-            "EFRIT_KILL_GRACE_SECONDS": "2",
-            # Longer than a test takes.
+            # Longer than a test takes, and than an Emacs needs to stop on a busy machine.
             "EFRIT_REQUEST_TIMEOUT": "3600",
+            "EFRIT_KILL_GRACE_SECONDS": "30",
             **self.env,
         }
         context = ssl.create_default_context(cafile=str(self.secrets / "tls.crt"))

@@ -141,7 +141,7 @@ class Pod:
             "EFRIT_BRIDGE_HOST": "127.0.0.1",
             "EFRIT_BRIDGE_PORT": str(self.port),
             "EFRIT_LISP_SOURCE": str(self._lisp),
-            "EFRIT_KILL_GRACE_SECONDS": "1",
+            "EFRIT_KILL_GRACE_SECONDS": "5",
         }
         env |= self.environment
         env.setdefault("HOME", str(self._directory))

@@ -45,7 +45,7 @@ def test_what_a_request_leaves_running_is_stopped_and_emacs_keeps_its_state(make
 
 
 def test_what_hears_no_signal_is_ended_with_its_emacs_and_the_next_one_answers(make: Make) -> None:
-    instance = make()
+    instance = make(EFRIT_KILL_GRACE_SECONDS="2")
     pid = instance.emacs_pid()
     leave(instance, "left", f"(run-with-timer 0.05 nil (lambda () (begun) {DEAF}))")
     assert instance.eval("next", "(+ 1 2)").result == "3"

@@ -10,5 +10,4 @@ from tests.support.eval_player import problems, staying
 
 
 def test_each_eval_ends_as_the_table_says_and_the_next_is_answered_rightly(make: Make) -> None:
-    # What can be stopped is stopped, however slow the machine is.
-    assert not (wrong := problems(make(EFRIT_KILL_GRACE_SECONDS="30"), staying())), wrong
+    assert not (wrong := problems(make(), staying())), wrong

@@ -25,7 +25,7 @@ def lisp(tmp_path_factory: pytest.TempPathFactory, path: str) -> Path:
 def test_each_eval_ends_as_the_table_says_and_the_next_is_answered_rightly(
     tmp_path: Path, lisp: Path, path: str
 ) -> None:
-    environment = {"PATH": path, "EFRIT_KILL_GRACE_SECONDS": "30"}
+    environment = {"PATH": path}
     with Instance(tmp_path / "instance", lisp, environment) as instance:
         assert instance.eval("version", "emacs-major-version").result == "30"
         assert not (wrong := problems(instance, staying())), wrong

@@ -57,7 +57,7 @@ def test_a_waiting_request_is_cancelled_without_running(shared: Instance) -> Non
 
 
 def test_what_cannot_be_interrupted_is_killed_and_emacs_comes_back(make: Make) -> None:
-    one = make()
+    one = make(EFRIT_KILL_GRACE_SECONDS="2")
     pid = one.emacs_pid()
     response = one.eval("unstoppable", UNSTOPPABLE, options={"timeout": 3})
     assert response.reason is Reason.TIMED_OUT

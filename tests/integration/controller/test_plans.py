@@ -206,7 +206,7 @@ def test_a_budget_of_steps_that_ends_keeps_what_was_reached(planning: Site, mode
 def test_the_time_of_a_plan_stops_what_runs(planning: Site, model: Model) -> None:
     script = Script(model, "timed")
     script.act("write", greeting("timed"), first_ms=120_000)
-    begin(planning, "timed", script.intent, "write", limits={"timeoutSeconds": 4})
+    begin(planning, "timed", script.intent, "write", limits={"timeoutSeconds": 20})
     status = end(planning, "timed")
     assert (status["reason"], status["outcome"]) == ("BudgetExhausted", "Partial")
     act = plans.part(planning, "timed", "act")

@@ -18,6 +18,7 @@ from mcp.types import (
 )
 
 from tests.integration.mcp.conftest import Laptop, Serve
+from tests.support.timeout import TIMEOUT
 
 RENAME = "Rename the function old-name to new-name everywhere. (scenario=rename)"
 QUESTION = "Write my favourite colour to colour.txt. (scenario=question)"
@@ -37,7 +38,7 @@ def evaluate(content: str, **more: Any) -> dict[str, Any]:
 
 async def processed(client: Client, number: int) -> dict[str, Any]:
     """The queue's figures once they count `number` answers."""
-    with anyio.fail_after(30):
+    with anyio.fail_after(TIMEOUT):
         while True:
             stats = known(await client.call_tool("efrit_get_queue_stats", {"instance_id": "default"}))
             if stats["requests_processed"] >= number:
@@ -137,7 +138,7 @@ async def test_a_client_that_subscribes_is_told_when_its_work_is_done(laptop: La
         name = known(await client.call_tool("efrit_submit", work))["request_id"]
         await client.subscribe_resource(f"efrit://requests/{name}")
         go_on.touch()
-        with anyio.fail_after(60):
+        with anyio.fail_after(TIMEOUT):
             while not (state := known(await client.call_tool("efrit_get_request", {"request_id": name})))["final"]:
                 await changed.wait()
                 changed = anyio.Event()
@@ -148,7 +149,7 @@ async def test_a_command_is_cancelled_and_its_log_read(laptop: Laptop, serve: Se
     async with serve() as client:
         work = {"type": "command", "content": SLOW, "timeout": 120}
         name = known(await client.call_tool("efrit_submit", work))["request_id"]
-        with anyio.fail_after(60):
+        with anyio.fail_after(TIMEOUT):
             while not (laptop.workspace / "acted.txt").exists():
                 await client.call_tool("efrit_wait", {"request_id": name, "timeout": 0.1})
         await client.call_tool("efrit_cancel", {"request_id": name})

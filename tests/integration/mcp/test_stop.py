@@ -19,7 +19,7 @@ from tests.integration.mcp.conftest import Laptop, Serve
 from tests.integration.mcp.test_stdio import known
 from tests.support.timeout import TIMEOUT
 
-SECONDS_TO_END = 30
+SECONDS_TO_END = 60
 HEADERS = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-11-25"}
 
 
@@ -70,7 +70,7 @@ async def test_an_http_server_that_is_told_to_stop_ends_and_the_work_goes_on(lap
 
 async def _until_it_serves(port: int) -> None:
     async with httpx2.AsyncClient() as http:
-        with anyio.fail_after(60):
+        with anyio.fail_after(TIMEOUT):
             while True:
                 try:
                     if (await http.get(f"http://127.0.0.1:{port}/healthz")).status_code == 200:
@@ -80,6 +80,6 @@ async def _until_it_serves(port: int) -> None:
 
 
 async def _until_there(file: Path) -> None:
-    with anyio.fail_after(60):
+    with anyio.fail_after(TIMEOUT):
         while not await anyio.Path(file).exists():  # noqa: ASYNC110 - it is another process that makes it
             await anyio.sleep(0.02)

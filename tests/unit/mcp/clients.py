@@ -6,6 +6,8 @@ import anyio
 from mcp.client import ClientRequestContext
 from mcp.types import CallToolResult, ElicitRequestFormParams, ElicitRequestParams, ElicitResult, TextContent
 
+from tests.support.timeout import TIMEOUT
+
 COMMAND = {"instance_id": "default", "type": "command", "content": "paint it"}
 
 
@@ -32,7 +34,7 @@ class ProgressLog:
             self.changed.notify_all()
 
     async def until(self, message: str) -> None:
-        with anyio.fail_after(10):
+        with anyio.fail_after(TIMEOUT):
             async with self.changed:
                 while message not in self.messages:
                     await self.changed.wait()

@@ -35,6 +35,7 @@ from efrit.client.interface import (
     Work,
 )
 from efrit.client.plans import Plans
+from tests.support.timeout import TIMEOUT
 
 BEGAN = datetime(2025, 1, 3, 18, 30, tzinfo=UTC)
 
@@ -179,7 +180,7 @@ class ScriptedBackend:
 
     async def first(self) -> str:
         """The id of the first request, once it is there."""
-        with anyio.fail_after(10):
+        with anyio.fail_after(TIMEOUT):
             async with self.changed:
                 while not self.states:
                     await self.changed.wait()

@@ -22,6 +22,7 @@ from efrit.mcp.access import Access
 from efrit.mcp.access_review import Caller, Permission
 from efrit.mcp.http import Backends, make_app, transport_security
 from efrit.mcp.settings import Http
+from tests.support.timeout import TIMEOUT
 from tests.unit.mcp.clients import Person
 from tests.unit.mcp.scripted import ScriptedBackend, asking, evaluated
 
@@ -164,7 +165,7 @@ async def test_nobody_comes_in_while_nobody_can_be_asked(site: Site) -> None:
 async def test_a_stream_without_a_call_is_refused_because_nothing_would_ever_come_on_it(
     site: Site, method: str
 ) -> None:
-    with anyio.fail_after(30):
+    with anyio.fail_after(TIMEOUT):
         async with site.http("ann") as http:
             answer = await http.request(method, "/mcp", headers={"Accept": "text/event-stream"})
     assert answer.status_code == 405

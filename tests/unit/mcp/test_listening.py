@@ -22,6 +22,7 @@ from efrit.client.interface import Backend
 from efrit.errors import ConfigurationError
 from efrit.mcp import http
 from efrit.mcp.settings import Http
+from tests.support.timeout import TIMEOUT
 from tests.unit.mcp.scripted import ScriptedBackend
 
 
@@ -88,7 +89,7 @@ async def served_name(port: int) -> str:
 
 
 async def until_served(port: int, name: str) -> None:
-    with anyio.fail_after(30):
+    with anyio.fail_after(TIMEOUT):
         while await served_name(port) != name:
             await anyio.lowlevel.checkpoint()
 
@@ -103,7 +104,7 @@ async def test_a_renewed_certificate_is_taken_up_and_a_broken_one_is_not(
         write_pair(tmp_path, "second")
         await until_served(port, "second")
         replace(tmp_path / "tls.crt", b"no certificate")
-        with anyio.fail_after(30):
+        with anyio.fail_after(TIMEOUT):
             while "unusable" not in caplog.text:
                 assert await served_name(port) == "second"
         write_pair(tmp_path, "third")

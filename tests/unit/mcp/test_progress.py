@@ -5,6 +5,7 @@ import pytest
 
 from efrit.client.interface import Setup, Started
 from efrit.mcp import progress
+from tests.support.timeout import TIMEOUT
 from tests.unit.mcp.clients import COMMAND, ProgressLog
 from tests.unit.mcp.conftest import Open
 from tests.unit.mcp.scripted import ScriptedBackend, at
@@ -60,7 +61,7 @@ async def test_a_slow_start_says_that_it_goes_on(
         return await start(name, setup)
 
     async def watch() -> None:
-        with anyio.fail_after(10):
+        with anyio.fail_after(TIMEOUT):
             async with log.changed:
                 while not log.lines:
                     await log.changed.wait()
@@ -82,7 +83,7 @@ async def test_a_wait_without_news_says_that_it_goes_on(
 
     async def end_after_two_signs() -> None:
         name = await backend.first()
-        with anyio.fail_after(10):
+        with anyio.fail_after(TIMEOUT):
             async with log.changed:
                 while len([each for each in log.messages if each.endswith("s)")]) < 2:
                     await log.changed.wait()

@@ -16,6 +16,7 @@ from efrit.client.errors import NotReady
 from efrit.client.interface import Handle, RequestType, Update, Work
 from efrit.mcp.server import make_server
 from efrit.mcp.subscriptions import MAX_SUBSCRIPTIONS
+from tests.support.timeout import TIMEOUT
 from tests.unit.mcp.conftest import Open
 from tests.unit.mcp.scripted import ScriptedBackend
 
@@ -58,7 +59,7 @@ async def test_each_change_is_told_until_the_request_is_final(listening: Listeni
     uri = f"efrit://requests/{name}"
     async with listening() as (client, told):
         await client.subscribe_resource(uri)
-        with anyio.fail_after(30):
+        with anyio.fail_after(TIMEOUT):
             await backend.put(name, message="half of it")
             assert await told.receive() == uri
             await backend.end(name)
@@ -71,7 +72,7 @@ async def test_what_was_unsubscribed_is_not_told(listening: Listening, backend: 
         await client.subscribe_resource(f"efrit://requests/{first}")
         await client.subscribe_resource(f"efrit://requests/{second}")
         await client.unsubscribe_resource(f"efrit://requests/{first}")
-        with anyio.fail_after(30):
+        with anyio.fail_after(TIMEOUT):
             await backend.end(first)
             await backend.end(second)
             assert await told.receive() == f"efrit://requests/{second}"
@@ -83,7 +84,7 @@ async def test_subscribing_twice_tells_once(listening: Listening, backend: Scrip
     async with listening() as (client, told):
         for each in (name, name, other):
             await client.subscribe_resource(f"efrit://requests/{each}")
-        with anyio.fail_after(30):
+        with anyio.fail_after(TIMEOUT):
             await backend.end(name)
             assert await told.receive() == f"efrit://requests/{name}"
             await backend.end(other)
@@ -144,7 +145,7 @@ class TestABrokenWatch:
         first, second = await waiting(backend, "a"), await waiting(backend, "b")
         async with listening() as (client, told):
             await client.subscribe_resource(f"efrit://requests/{first}")
-            with anyio.fail_after(30):
+            with anyio.fail_after(TIMEOUT):
                 await backend.broke.wait()
                 await client.subscribe_resource(f"efrit://requests/{second}")
                 await backend.end(second)

@@ -12,6 +12,7 @@ from efrit.client.errors import Forbidden
 from efrit.client.plans import Intent, NewPlan, Outcome, PlanReason
 from efrit.mcp.access import Access
 from efrit.mcp.tools.call import KEY_META
+from tests.support.timeout import TIMEOUT
 from tests.unit.mcp.clients import text_of
 from tests.unit.mcp.conftest import Open
 from tests.unit.mcp.scripted import ScriptedBackend
@@ -125,7 +126,7 @@ async def test_a_wait_tells_each_step_and_ends_with_the_plan(
         await heard.send(told[-1])
 
     async def until_told(text: str) -> None:
-        with anyio.fail_after(20):
+        with anyio.fail_after(TIMEOUT):
             async for said in hears:
                 if said == text:
                     return

@@ -64,7 +64,7 @@ test-integration: .venv/ready tools-test ## real API server, etcd, bridge and Em
 	$(ON_CLUSTER) $(BIN)/pytest tests/integration $(SIDE_BY_SIDE) $(PYTEST_FLAGS)
 
 .PHONY: test-chaos
-test-chaos: test-chaos-plans test-chaos-seeds ## faults on real processes: each plan, then the fixed seeds
+test-chaos: test-chaos-plans test-chaos-seeds ## faults on real processes: each deterministic test, then the fixed seeds
 
 .PHONY: test-chaos-plans
 test-chaos-plans: .venv/ready tools-test

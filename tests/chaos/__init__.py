@@ -1,1 +1,1 @@
-"""Faults on real processes, and the proof that nothing is lost and nothing runs twice."""
+"""Faults on real processes: the tests that no request is lost and none runs twice."""

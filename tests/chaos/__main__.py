@@ -1,11 +1,11 @@
 """Command line of the seeded runs.
 
-python -m tests.chaos soak --seeds 50 --minutes 30 --runners 2    seeds until one of both is used up
-python -m tests.chaos soak --fixed --runners 2                    the seeds of every test run
-python -m tests.chaos replay 17                                   one seed: its plan, its timeline, its verdict
-python -m tests.chaos plan 17                                     only what the seed means
+python -m tests.chaos soak --seeds 50 --minutes 30 --runners 2    run seeds until one of both limits is reached
+python -m tests.chaos soak --fixed --runners 2                    run the seeds of every test run
+python -m tests.chaos replay 17                                   run one seed: schedule, timeline, verdict
+python -m tests.chaos plan 17                                     print the schedule of a seed
 
-With `--tier cluster` on the bare cluster, with the operator installed; a seed means something else there.
+With `--tier cluster` on the bare cluster, with the operator installed; a seed has another schedule there.
 """
 
 from __future__ import annotations
@@ -24,64 +24,70 @@ from tests.support.faults.timeline import report
 OUT = Path("/tmp/efrit-chaos")
 
 
-def main(words: list[str]) -> int:
-    """Run one command; returns the exit status."""
+def main(arguments: list[str]) -> int:
+    """Run one command, and return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__.splitlines()[0])
     commands = parser.add_subparsers(dest="command", required=True)
-    soaking = commands.add_parser("soak", help="play seeds and report those that break a promise")
-    soaking.add_argument("--seeds", type=int, default=10**9, help="how many at most")
-    soaking.add_argument("--minutes", type=float, default=10**6, help="begin no seed after this time")
-    soaking.add_argument("--fixed", action="store_true", help="play the seeds of every test run, and no others")
-    soaking.add_argument("--first", type=int, help="the seeds from here on; default: a fresh place")
-    soaking.add_argument("--runners", type=int, default=1, help="how many at a time")
-    soaking.add_argument("--theme", type=Theme, help="only seeds of this theme")
-    soaking.add_argument("--until-broken", action="store_true", help="stop at the first violation")
-    replaying = commands.add_parser("replay", help="play one seed and print its plan and its timeline")
-    replaying.add_argument("seed", type=int)
-    replaying.add_argument("--times", type=int, default=1, help="until it breaks a promise, at most so often")
-    planning = commands.add_parser("plan", help="print what a seed means")
-    planning.add_argument("seed", type=int)
-    running = commands.add_parser("runner")
-    for each in (soaking, replaying, planning, running):
-        each.add_argument("--tier", choices=TIERS, default="light", help="where: the real cluster must be up")
-    for each in (soaking, replaying, running):
-        each.add_argument("--out", type=Path, default=OUT, help="where failing runs leave what was seen of them")
-    chosen = parser.parse_args(words)
-    match chosen.command:
+    soak_parser = commands.add_parser("soak", help="run seeds and report those that break a promise")
+    soak_parser.add_argument("--seeds", type=int, default=10**9, help="number of seeds at most")
+    soak_parser.add_argument("--minutes", type=float, default=10**6, help="start no seed after this time")
+    soak_parser.add_argument("--fixed", action="store_true", help="run the seeds of every test run, and no others")
+    soak_parser.add_argument("--first", type=int, help="first seed; default: a random one")
+    soak_parser.add_argument("--runners", type=int, default=1, help="number of runs at a time")
+    soak_parser.add_argument("--theme", type=Theme, help="only seeds of this theme")
+    soak_parser.add_argument("--until-broken", action="store_true", help="stop at the first violation")
+    replay_parser = commands.add_parser("replay", help="run one seed and print its schedule and its timeline")
+    replay_parser.add_argument("seed", type=int)
+    replay_parser.add_argument(
+        "--times", type=int, default=1, help="repeat until it breaks a promise, at most so often"
+    )
+    plan_parser = commands.add_parser("plan", help="print the schedule of a seed")
+    plan_parser.add_argument("seed", type=int)
+    runner_parser = commands.add_parser("runner")
+    for each in (soak_parser, replay_parser, plan_parser, runner_parser):
+        each.add_argument(
+            "--tier", choices=TIERS, default="light", help="where to run: `cluster` needs the bare cluster"
+        )
+    for each in (soak_parser, replay_parser, runner_parser):
+        each.add_argument(
+            "--out", type=Path, default=OUT, help="directory for the histories and logs of failing runs"
+        )
+    options = parser.parse_args(arguments)
+    match options.command:
         case "soak":
-            return _soak(chosen)
+            return _soak(options)
         case "replay":
-            return _replay(chosen)
+            return _replay(options)
         case "plan":
-            print(TIERS[chosen.tier].generate(chosen.seed).describe())
+            print(TIERS[options.tier].generate(options.seed).describe())
         case "runner":
-            soak.runner(chosen.tier, chosen.out)
+            soak.runner(options.tier, options.out)
     return 0
 
 
-def _soak(chosen: argparse.Namespace) -> int:
-    order = iter(FIXED) if chosen.fixed else soak.seeds(chosen.first)
-    if chosen.theme is not None:
-        order = (seed for seed in order if TIERS[chosen.tier].generate(seed).theme is chosen.theme)
+def _soak(options: argparse.Namespace) -> int:
+    order = iter(FIXED) if options.fixed else soak.seeds(options.first)
+    if options.theme is not None:
+        order = (seed for seed in order if TIERS[options.tier].generate(seed).theme is options.theme)
     return soak.soak(
         order,
-        tier=chosen.tier,
-        limit=chosen.seeds,
-        minutes=chosen.minutes,
-        # A node has one kubelet: what befalls it befalls every run on it.
-        runners=chosen.runners if chosen.tier == "light" else 1,
-        out=chosen.out.absolute(),
-        until_broken=chosen.until_broken,
+        tier=options.tier,
+        limit=options.seeds,
+        minutes=options.minutes,
+        # A node has one kubelet: a fault of it hits every run on the node.
+        runners=options.runners if options.tier == "light" else 1,
+        out=options.out.absolute(),
+        until_broken=options.until_broken,
     )
 
 
-def _replay(chosen: argparse.Namespace) -> int:
-    tier = TIERS[chosen.tier]
-    schedule = tier.generate(chosen.seed)
+def _replay(options: argparse.Namespace) -> int:
+    tier = TIERS[options.tier]
+    schedule = tier.generate(options.seed)
     print(schedule.describe(), flush=True)
     with tier.cluster() as cluster:
-        for time in range(1, chosen.times + 1):
-            verdict = execute(tier.run(cluster, schedule), chosen.out / f"seed-{schedule.seed}")
+        for time in range(1, options.times + 1):
+            verdict = execute(tier.run(cluster, schedule), options.out / f"seed-{schedule.seed}")
             print(f"time {time}: {len(verdict.violations)} violations", flush=True)
             if verdict.violations:
                 break

@@ -1,4 +1,4 @@
-"""The stages of the deterministic plans: one per module and worker, made anew after a plan that failed."""
+"""The clusters of the deterministic tests: one for each module and worker, made anew after a test that failed."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ FAILED = pytest.StashKey[bool]()
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Remember which tests failed."""
     report = yield
     if report.when == "call":
         item.stash[FAILED] = report.failed
@@ -27,30 +28,32 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give plans more time than other tests, as the first of a worker has a control plane and instances to start."""
+    """Allow more time than other tests have: the first on a worker starts a control plane and instances."""
     for item in items:
         if not item.path.is_relative_to(HERE):
             continue
         if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(300))
-        # The rig's own connections, whose other side was killed in the middle of a handshake.
+        # The harness's own connections, whose other side was killed in the middle of a handshake.
         item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))
 
 
 class ClusterPool:
-    """Lends out one stage as long as it is whole."""
+    """Lends out one cluster as long as no test on it has failed."""
 
     def __init__(self, plane: ControlPlane, kube: Kube, audit_log: Path, lisp: Path) -> None:
-        self._of = plane, kube, audit_log, lisp
+        self._arguments = plane, kube, audit_log, lisp
         self._cluster: ProxiedCluster | None = None
 
     def get(self) -> ProxiedCluster:
+        """Return the cluster, a new one if need be."""
         if self._cluster is None:
-            self._cluster = ProxiedCluster(*self._of)
+            self._cluster = ProxiedCluster(*self._arguments)
             self._cluster.open()
         return self._cluster
 
     def discard(self) -> None:
+        """Close the cluster."""
         if self._cluster is not None:
             cluster, self._cluster = self._cluster, None
             cluster.close()
@@ -58,6 +61,7 @@ class ClusterPool:
 
 @pytest.fixture(scope="module")
 def clusters(plane: ControlPlane, kube: Kube, audit_log: Path, lisp: Path) -> Iterator[ClusterPool]:
+    """Return the clusters of a module."""
     pool = ClusterPool(plane, kube, audit_log, lisp)
     try:
         yield pool
@@ -67,7 +71,7 @@ def clusters(plane: ControlPlane, kube: Kube, audit_log: Path, lisp: Path) -> It
 
 @pytest.fixture
 def cluster(clusters: ClusterPool, request: pytest.FixtureRequest) -> Iterator[ProxiedCluster]:
-    """A stage with a leading controller and ready instances, shared with the plans before."""
+    """Return a cluster with a leading controller and ready instances, shared with the tests before."""
     lent = clusters.get()
     lent.until_leading()
     lent.until_watching()
@@ -79,7 +83,7 @@ def cluster(clusters: ClusterPool, request: pytest.FixtureRequest) -> Iterator[P
 
 @pytest.fixture
 def new_cluster(plane: ControlPlane, kube: Kube, audit_log: Path, lisp: Path) -> Iterator[ProxiedCluster]:
-    """A stage of the test's own, its controller not started yet."""
+    """Return a cluster of the test's own, its controller not started yet."""
     made = ProxiedCluster(plane, kube, audit_log, lisp)
     try:
         yield made

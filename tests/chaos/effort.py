@@ -1,4 +1,4 @@
-"""How much is played: a choice that covers each thing, or with CHAOS_EVERYTHING=1 every thing with every other."""
+"""How much is tested: a selection that covers each case, or with CHAOS_EVERYTHING=1 all combinations."""
 
 from __future__ import annotations
 

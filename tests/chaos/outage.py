@@ -1,4 +1,4 @@
-"""The API server away while pods drain their queues: how it goes away, and the play around it."""
+"""Outages of the API server or etcd while pods finish the requests on their queues, and the scenario around them."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ Outage = Callable[[ControlPlane], AbstractContextManager[None]]
 
 @contextmanager
 def _killed(plane: ControlPlane, daemon: Daemon) -> Iterator[None]:
+    """Kill the program."""
     daemon.stop()
     try:
         yield
@@ -29,7 +30,7 @@ def _killed(plane: ControlPlane, daemon: Daemon) -> Iterator[None]:
 
 @contextmanager
 def _stopped(daemon: Daemon) -> Iterator[None]:
-    """SIGSTOP: connections stay, nothing is answered."""
+    """Stop the program by signal: connections stay, nothing is answered."""
     pid = daemon.pid()
     assert pid is not None
     os.kill(pid, signal.SIGSTOP)
@@ -48,11 +49,11 @@ OUTAGES: dict[str, Outage] = {
 
 
 def drain_during_outage(cluster: ProxiedCluster, plane: ControlPlane, outage: Outage, seconds: float) -> float:
-    """Have work done while nobody can be told of it; return the seconds from the return to the last end."""
+    """Let requests finish during an outage; return the seconds from its end to the last final status."""
     cluster.submit("gate", cluster.gated_form("gate"))
     cluster.until_running("gate")
     waiting = [cluster.submit(f"waiting{number}") for number in range(WAITING)]
-    cluster.until(lambda: all(map(cluster.on_queue, waiting)), "the work is not on the queue")
+    cluster.until(lambda: all(map(cluster.on_queue, waiting)), "the requests are not on the queue")
     responses = cluster.site.node.pod(ONE).queue / "responses"
     with outage(plane):
         over = time.monotonic() + seconds
@@ -63,8 +64,8 @@ def drain_during_outage(cluster: ProxiedCluster, plane: ControlPlane, outage: Ou
             cluster.restart_if_ended()
             return time.monotonic() > over
 
-        # An absence is a length of time: there is nothing else to wait for.
-        until(over_now, "time stands still", seconds + 60)
+        # An outage is a length of time: there is nothing else to wait for.
+        until(over_now, "the clock stands still", seconds + 60)
     back = cluster.now()
     cluster.submit("afterwards")
     cluster.check_history()

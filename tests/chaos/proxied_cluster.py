@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from tests.cluster.control_plane import ControlPlane
 from tests.support.faults.api_proxy.proxy import ArmedFault, Proxy
+from tests.support.faults.checker import check
 from tests.support.faults.history import (
     Answer,
     Digest,
@@ -25,7 +26,7 @@ from tests.support.faults.history import (
     SubmittedRequest,
 )
 from tests.support.faults.recorder import RequestRecorder
-from tests.support.faults.request_invariants import OPEN_AREAS, violations
+from tests.support.faults.request_invariants import OPEN_AREAS
 from tests.support.kube import Json, Kube, until
 from tests.support.site import Site
 
@@ -44,7 +45,7 @@ SETTINGS = {"EFRIT_SWEEP_SECONDS": "1"}
 
 
 class ProxiedCluster:
-    """Close it in every case: it has processes."""
+    """A site whose controller reaches the API server through the proxy. Close it in every case: it has processes."""
 
     def __init__(self, plane: ControlPlane, kube: Kube, audit_log: Path, lisp: Path) -> None:
         self.began = time.time()
@@ -57,7 +58,7 @@ class ProxiedCluster:
         self.losses: list[Loss] = []
         self.restarts = 0
         self.before_instances = ""
-        """Version of the world before there was an instance."""
+        """Resource version before there was an instance."""
         self.on_injected: Callable[[ArmedFault], None] | None = None
         """Called by `wait_injected` once the fault was injected."""
         self._settings: dict[str, str] = {}
@@ -70,7 +71,7 @@ class ProxiedCluster:
             raise
 
     def launch(self, **settings: str) -> None:
-        """Start the controller, and wait for nothing."""
+        """Start the controller, without waiting."""
         self._settings = {**SETTINGS, **settings}
         self.operator.launch(**self._settings)
 
@@ -85,9 +86,10 @@ class ProxiedCluster:
         self.site.instance(EPHEMERAL, ready=False, **CLAIMLESS)
         self.site.instance(SUSPENDED, ready=False, operatingMode="Suspended", **CLAIMLESS)
         self.until(lambda: all(map(self._is_ready, (ONE, EPHEMERAL))), "the first instances are not ready", 90)
-        self.until(lambda: self.site.condition(SUSPENDED, "Suspended").get("status") == "True", "it does not sleep")
+        self.until(lambda: self.site.condition(SUSPENDED, "Suspended").get("status") == "True", "it is not suspended")
 
     def close(self) -> None:
+        """End every process."""
         for end in (self.proxy.close, self.recorder.close, self.site.close):
             end()
 
@@ -97,18 +99,18 @@ class ProxiedCluster:
 
     # The controller
 
-    def until(self, found: Callable[[], T | None], what: str | Callable[[], str], seconds: float = 60) -> T:
-        """Wait as `until` does, and start a controller that has ended again, as the kubelet does."""
+    def until(self, condition: Callable[[], T | None], what: str | Callable[[], str], seconds: float = 60) -> T:
+        """Wait as `until` does, and restart a controller that has ended, as the kubelet does."""
 
-        def look() -> T | None:
+        def attempt() -> T | None:
             self.restart_if_ended()
-            return found()
+            return condition()
 
-        return self.wait(look, what, seconds)
+        return self.wait(attempt, what, seconds)
 
-    def wait(self, found: Callable[[], T | None], what: str | Callable[[], str], seconds: float = 60) -> T:
+    def wait(self, condition: Callable[[], T | None], what: str | Callable[[], str], seconds: float = 60) -> T:
         """Wait as `until` does, and leave a controller that has ended as it is."""
-        return until(found, lambda: f"{what if isinstance(what, str) else what()}\n{self.logs()}", seconds)
+        return until(condition, lambda: f"{what if isinstance(what, str) else what()}\n{self.logs()}", seconds)
 
     def restart_if_ended(self) -> None:
         """Start the controller if it is not running."""
@@ -117,16 +119,16 @@ class ProxiedCluster:
             self.operator.launch(**self._settings)
 
     def until_leading(self) -> None:
-        """Wait until the controller acts."""
+        """Wait until the controller leads."""
         self.until(self.operator.leads, "the controller does not lead")
 
     def until_watching(self) -> None:
-        """Wait until every watch is open: what happens before is told by a list, as no event of its own."""
+        """Wait until every watch is open: earlier changes come by a list, not as events."""
         self.until(lambda: all(map(self.proxy.watching, WATCHED)), "it does not watch everything")
 
     def wait_injected(self, armed: ArmedFault, seconds: float = 60) -> None:
-        """Wait until a fault has befallen something."""
-        self.until(armed.injected.is_set, lambda: f"nothing was hit by {armed.fault}", seconds)
+        """Wait until a fault has hit a call or an event."""
+        self.until(armed.injected.is_set, lambda: f"not injected: {armed.fault}", seconds)
         if self.on_injected is not None:
             self.on_injected(armed)
 
@@ -142,7 +144,7 @@ class ProxiedCluster:
         deleted: bool = False,
         **spec: Any,
     ) -> SubmittedRequest:
-        """Create a request that counts `name` and, unless told otherwise, ends with it as its result."""
+        """Create a request that counts `name` and, unless `content` says otherwise, returns it."""
         attempts = int(spec.get("maxAttempts", 1))
         at = self.now()
         self.site.ask(content or self.site.count(name), name, to=to, **spec)
@@ -153,28 +155,30 @@ class ProxiedCluster:
         return request
 
     def gated_form(self, name: str) -> str:
-        """Return Lisp that counts, then waits for its gate to be opened, and returns the name."""
+        """Return Lisp that counts, waits for `open_gate`, and returns the name."""
         wait = f'(while (not (file-exists-p "{name}.go")) (sleep-for 0.02))'
         return f'(progn (write-region "{name}\\n" nil "counter" t 0) {wait} "{name}")'
 
     def open_gate(self, name: str, instance: str = ONE) -> None:
+        """Let an eval of `gated_form` go on."""
         (self.site.node.pod(instance).workspace / f"{name}.go").touch()
 
     def until_running(self, name: str, instance: str = ONE) -> None:
+        """Wait until the eval of a request has counted."""
         self.until(lambda: name in self.site.counted(instance), f"{name} does not start")
 
     def on_queue(self, request: SubmittedRequest, instance: str = ONE) -> bool:
-        """Whether the queue of an instance has a request that is not archived."""
+        """Return whether the queue of an instance has the request, not archived."""
         queue = self.site.node.pod(instance).queue
         return any((queue / area / f"req_{request.uid}.json").exists() for area in ("requests", "processing"))
 
     def status(self, request: SubmittedRequest) -> Json:
-        """Return the newest status the recorder has seen."""
+        """Return the newest status that was recorded."""
         version = self.recorder.latest.get(request.uid)
         return dict(version.status) if version else {}
 
     def wait_final(self, request: SubmittedRequest, seconds: float = RECOVERY_SECONDS) -> Json:
-        """Wait for the end of a request and return its final status."""
+        """Wait until a request is final, and return its status."""
         self.until(
             lambda: request.uid in self.recorder.final,
             lambda: f"{request.name} does not end: {self.status(request)}",
@@ -185,7 +189,7 @@ class ProxiedCluster:
     # The end
 
     def check_history(self) -> None:
-        """Wait until all is over and tidy, then hold the history against the invariants."""
+        """Wait until every request is final and the queues are empty, then check the history."""
         quiet = self.now()
         for request in self.submitted:
             if not request.deleted:
@@ -193,14 +197,14 @@ class ProxiedCluster:
         files: list[QueueFile] = []
 
         def tidy() -> bool:
-            # Judged as they lie now: Emacs passes through tmp/ every second.
+            # Judged in this state: Emacs uses tmp/ every second.
             files[:] = self._files()
             return not any(each.area in OPEN_AREAS and not each.reserved for each in files)
 
         self.until(tidy, lambda: f"the queues are not empty: {files}")
-        # Not asked again below: a controller on a busy machine may hear only then of a pod that was replaced before.
+        # Not checked again below: a controller on a busy machine may hear late of a pod that was replaced before.
         self.until(lambda: all(map(self._is_ready, (ONE, EPHEMERAL))), "the instances are not ready again")
-        found = violations(self.history(quiet, files))
+        found = check(self.history(quiet, files))
         assert not found, "\n".join(map(str, found)) + f"\n{self.logs()}"
 
     def _is_ready(self, name: str) -> bool:
@@ -220,7 +224,7 @@ class ProxiedCluster:
         ]
 
     def history(self, quiet: float, files: list[QueueFile]) -> History:
-        """Return everything seen so far."""
+        """Return the history so far."""
         ran, answers = [], []
         for name, queue in self._queues():
             ran += [Execution(self.namespace, name, name) for name in self.site.counted(name)]
@@ -241,7 +245,7 @@ class ProxiedCluster:
         )
 
     def logs(self) -> str:
-        """What went through the proxy last, and the ends of all logs."""
+        """Return the last calls through the proxy, and the ends of all logs."""
         calls = [
             f"{each.time - self.began:7.2f} {each.target} {each.status or ''} {each.effect}"
             for each in self.proxy.calls[-60:]
@@ -260,10 +264,10 @@ def printed_digest(text: str) -> Digest:
 
 
 def succeeded(name: str) -> ExpectedEnd:
-    """Return the ordinary end: it ran once and returned its word."""
+    """Return the ordinary end: it ran once and returned its name."""
     return ExpectedEnd("Succeeded", printed_digest(name), (1,))
 
 
 def never_ran(reason: str) -> ExpectedEnd:
-    """Return the end of what never ran."""
+    """Return the end of a request that never ran."""
     return ExpectedEnd(reason, None, (0,))

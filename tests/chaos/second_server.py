@@ -1,7 +1,7 @@
-"""A second kube-apiserver on the same etcd whose view of it can be frozen: what a lagging replica serves.
+"""A second kube-apiserver on the same etcd, whose view can be frozen: what a lagging replica serves.
 
-Between it and etcd is a relay that can stop passing bytes. Reads that must be current then hang there, watches go
-silent, and a watch that begins later than what it knows is refused: "Too large resource version".
+Between it and etcd is a relay that can stop passing bytes. Reads that must be current then hang, watches go silent,
+and a watch that begins later than what it knows is refused: "Too large resource version".
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CHUNK = 65_536
 
 
 class Relay:
-    """Passes bytes between whoever connects and one port, unless it is frozen. Runs in a thread of its own."""
+    """Passes bytes between its connections and one port, unless it is frozen. Runs in a thread of its own."""
 
     def __init__(self, port: int) -> None:
         self._target = port
@@ -31,10 +31,12 @@ class Relay:
         self._thread = threading.Thread(target=lambda: asyncio.run(self._main()), name="relay", daemon=True)
 
     def start(self) -> None:
+        """Start the thread. Return once it listens."""
         self._thread.start()
         assert self._ready.wait(10), "the relay did not start"
 
     def close(self) -> None:
+        """Cut every connection and end the thread."""
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._stopping.set)
             self._thread.join(10)
@@ -101,11 +103,13 @@ class SecondServer:
         self._daemon = Daemon("kube-apiserver-2", tuple(words), plane.directory)
 
     def start(self) -> None:
+        """Start the relay and the server. Return once it is ready."""
         self.relay.start()
         self._daemon.start(dies_with_parent=True)
         until(lambda: self._plane.request("/readyz", port=self._port), f"not ready: {self._daemon.log_tail()}", 90)
 
     def close(self) -> None:
+        """Kill the server and end the relay."""
         self._daemon.stop()
         self.relay.close()
 

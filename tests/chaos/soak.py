@@ -1,7 +1,7 @@
-"""Seed after seed on several runners at once: hands seeds out, tells of each, sums up.
+"""Seed after seed on several runners at once: hands seeds out, reports each result, sums up.
 
 A runner is a process of its own with its own control plane; it reads seeds and writes verdicts, one JSON object a
-line. One that breaks, or takes too long, is replaced.
+line. One that fails or takes too long is replaced.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tests.cluster.paths import REPOSITORY
 from tests.support.faults.run import execute
 
 SEEDS_PER_CLUSTER = 40
-"""What a control plane is used for before a new one is made: its store grows with every run."""
+"""How many runs a control plane is used for: its store grows with every run."""
 
 
 PROGRESS_SEEDS = 50
@@ -38,7 +38,7 @@ PROGRESS_SEEDS = 50
 
 @dataclass(frozen=True)
 class Result:
-    """What a runner says of one seed. `error`: the rig broke, which says nothing about the product."""
+    """What a runner reports of one seed. `error`: the harness failed, which says nothing about the product."""
 
     seed: int
     theme: str = ""
@@ -52,23 +52,23 @@ class Result:
     def __str__(self) -> str:
         verdict = "ok" if not self.violations else f"{len(self.violations)} VIOLATIONS"
         if self.error:
-            verdict = f"RIG BROKE: {self.error.strip().splitlines()[-1]}"
+            verdict = f"HARNESS FAILED: {self.error.strip().splitlines()[-1]}"
         faults = ", ".join(f"{name} {number}" for name, number in sorted(self.hits.items()) if number)
         line = f"seed {self.seed:>6} {self.theme:<9} {self.requests:>3} requests {self.seconds:6.1f} s  {verdict}"
         return line + (f"  ({faults})" if faults else "")
 
 
 def seeds(first: int | None) -> Iterator[int]:
-    """Return the seeds from `first` on; without one, from a random place on."""
+    """Yield the seeds from `first` on; without one, from a random place on."""
     return count(first if first is not None else 100 * (1 + secrets.randbelow(10**6)))
 
 
-def one(tier: str, cluster: Any, seed: int, out: Path) -> Result:
-    """Play one seed and return what came of it."""
+def run_seed(tier: str, cluster: Any, seed: int, out: Path) -> Result:
+    """Run one seed and return its result."""
     schedule, began = TIERS[tier].generate(seed), time.monotonic()
     try:
         verdict = execute(TIERS[tier].run(cluster, schedule), out / f"seed-{seed}")
-    except Exception:  # noqa: BLE001 - told as it is
+    except Exception:  # noqa: BLE001 - part of the result
         seconds = time.monotonic() - began
         return Result(
             seed, schedule.theme.value, len(schedule.requests), seconds=seconds, error=traceback.format_exc()
@@ -86,7 +86,7 @@ def one(tier: str, cluster: Any, seed: int, out: Path) -> Result:
 
 
 def runner(tier: str, out: Path) -> None:
-    """Read seeds from standard input, write a line of JSON for each to standard output."""
+    """Read seeds from standard input, and write a line of JSON for each to standard output."""
     lines = sys.stdin
     while True:
         with TIERS[tier].cluster() as cluster:
@@ -94,14 +94,14 @@ def runner(tier: str, out: Path) -> None:
                 line = lines.readline()
                 if not line:
                     return
-                result = one(tier, cluster, int(line), out)
+                result = run_seed(tier, cluster, int(line), out)
                 print(json.dumps(asdict(result)), flush=True)
                 if result.error:
                     break
 
 
 class Runner:
-    """The other end of `runner`, from the process that hands out seeds."""
+    """The other end of `runner`, in the process that hands out seeds."""
 
     def __init__(self, tier: str, out: Path) -> None:
         self._tier = tier
@@ -109,6 +109,7 @@ class Runner:
         self._child: subprocess.Popen[str] | None = None
 
     def execute(self, seed: int) -> Result:
+        """Run one seed, on a new process if need be."""
         if self._child is None or self._child.poll() is not None:
             self._start()
         child = self._child
@@ -124,14 +125,14 @@ class Runner:
         except OSError as error:
             line = ""
             self.kill()
-            return Result(seed, error=f"the runner broke: {error}")
+            return Result(seed, error=f"the runner failed: {error}")
         finally:
             watchdog.cancel()
         if not line:
             self.kill()
-            return Result(seed, error="the runner ended, or hung and was killed")
-        found = json.loads(line)
-        return Result(**{**found, "violations": tuple(found["violations"]), "restarts": tuple(found["restarts"])})
+            return Result(seed, error="the runner ended, or was killed because it hung")
+        fields = json.loads(line)
+        return Result(**{**fields, "violations": tuple(fields["violations"]), "restarts": tuple(fields["restarts"])})
 
     def _start(self) -> None:
         # Volumes that a killed runner has mounted go with its own mount namespace.
@@ -143,7 +144,7 @@ class Runner:
         )
 
     def close(self) -> None:
-        """Let it put away what it has."""
+        """Let the process put everything away and end."""
         if self._child is not None and self._child.poll() is None:
             assert self._child.stdin is not None
             self._child.stdin.close()
@@ -153,7 +154,7 @@ class Runner:
                 self.kill()
 
     def kill(self) -> None:
-        # What it has started is killed by the kernel when it ends.
+        """Kill the process; the kernel kills what it has started."""
         if self._child is not None:
             with suppress(ProcessLookupError):
                 os.killpg(self._child.pid, signal.SIGKILL)
@@ -170,9 +171,9 @@ def soak(
     out: Path,
     until_broken: bool = False,
 ) -> int:
-    """Play seeds until `limit` or the time is over; returns 1 for violations, 2 where the rig broke, else 0.
+    """Run seeds until `limit` or the time is reached. Return 1 for violations, 2 where the harness failed, else 0.
 
-    until_broken: begin no other seed once a promise was broken.
+    until_broken: start no other seed after the first violation.
     """
     deadline = time.monotonic() + 60 * minutes
     results: queue.Queue[Result] = queue.Queue()
@@ -203,7 +204,7 @@ def soak(
         with suppress(queue.Empty):
             result = results.get(timeout=0.5)
             done.append(result)
-            _tell(result, tier, out)
+            _print_result(result, tier, out)
             if len(done) % PROGRESS_SEEDS == 0:
                 print(summary(done, time.monotonic() - began), flush=True)
             if result.violations and until_broken:
@@ -213,7 +214,7 @@ def soak(
     return 1 if any(each.violations for each in done) else 2 if any(each.error for each in done) else 0
 
 
-def _tell(result: Result, tier: str, out: Path) -> None:
+def _print_result(result: Result, tier: str, out: Path) -> None:
     print(result, flush=True)
     for violation in result.violations:
         print(f"    {violation}", flush=True)
@@ -240,7 +241,7 @@ def summary(results: list[Result], seconds: float) -> str:
     lines = [
         f"{len(results)} seeds in {seconds:.0f} s, {sum(each.requests for each in results)} requests, "
         f"{sum(hits.values())} faults, {sum(len(each.violations) for each in bad)} violations in {len(bad)} seeds, "
-        f"{len(broke)} times the rig broke",
+        f"{len(broke)} failures of the harness",
         "  themes: "
         + ", ".join(
             f"{name} {number} ({spent[name] / number:.0f} s each)" for name, number in sorted(themes.items())
@@ -250,5 +251,5 @@ def summary(results: list[Result], seconds: float) -> str:
     if bad:
         lines.append("  seeds with violations: " + ", ".join(str(each.seed) for each in bad))
     if broke:
-        lines.append("  seeds that broke the rig: " + ", ".join(str(each.seed) for each in broke))
+        lines.append("  seeds that failed in the harness: " + ", ".join(str(each.seed) for each in broke))
     return "\n".join(lines)

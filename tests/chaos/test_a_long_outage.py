@@ -1,6 +1,6 @@
-"""Two minutes without an API server: the lease runs out, the process ends, the next one begins in the dark.
+"""Two minutes without an API server: the lease runs out, the process ends, the next one starts without an API server.
 
-In a file of its own, first by its name, so that it passes beside the others.
+In a file of its own, first by its name, so that it runs beside the others.
 """
 
 from __future__ import annotations

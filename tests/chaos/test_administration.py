@@ -1,6 +1,6 @@
-"""What administrators and clusters do beside work, one dense plan for each: every promise holds on what was seen.
+"""What administrators and clusters do beside a workload, one dense schedule for each: every promise holds.
 
-The plans are written down here; those of `seeds_operations.py` vary the same faults.
+The schedules are written down here; those of the generators vary the same faults.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.timeout(600)
 
 CONTROLLER = "operator-0"
 NEVER = 600.0
-"""The latest moment of what waits for something else to happen."""
+"""The latest moment of a step that waits for its trigger."""
 
 
 @pytest.fixture(scope="module")
@@ -39,8 +39,8 @@ def request(
     return RequestSpec(name, f"w-{name}", kind, at, instance, seconds=seconds)
 
 
-def held(cluster: LightCluster, schedule: Schedule, tmp_path: Path) -> History:
-    """Play a plan; what it breaks is shown with its timeline. Return what was seen."""
+def run_and_check(cluster: LightCluster, schedule: Schedule, tmp_path: Path) -> History:
+    """Execute a schedule, and show violations with their timeline. Return the history."""
     verdict = execute(LightRun(cluster, schedule), tmp_path / "run")
     assert not verdict.violations, report(verdict.history, verdict.violations)
     return verdict.history
@@ -68,7 +68,7 @@ def test_work_and_plans_keep_instances_that_may_not_be_idle_so_long_over_restart
         Step(Op.KILL_CONTROLLER, Trigger(IDLE_SECONDS + 3.0), CONTROLLER),
     )
     schedule = Schedule(0, Theme.IDLE, instances, requests, steps, plans=(SuspendedPlanSpec("p1", "i3"),))
-    history = held(cluster, schedule, tmp_path)
+    history = run_and_check(cluster, schedule, tmp_path)
     assert not [each for each in history.objects if each.kind == "efritinstances" and each.event == "DELETED"]
 
 
@@ -87,7 +87,7 @@ def test_an_upgrade_and_a_changed_template_wait_for_work_that_outlasts_its_pod(
         Step(Op.STOP_BRIDGE, Trigger(3.0), "i1", 2.0),
         Step(Op.KILL_CONTROLLER, Trigger(5.0), CONTROLLER),
     )
-    history = held(cluster, Schedule(1, Theme.ROLLOUT, instances, requests, steps), tmp_path)
+    history = run_and_check(cluster, Schedule(1, Theme.ROLLOUT, instances, requests, steps), tmp_path)
     assert {each.status["reason"] for each in history.versions if each.final} == {"Succeeded"}
     assert len([each for each in history.losses if each.held]) == 3
 
@@ -100,7 +100,7 @@ def test_a_namespace_that_goes_does_not_hold_up_another(cluster: LightCluster, t
     )
     # The second controller finds it gone, or forbidden, when it starts.
     steps = (Step(fault, Trigger(0.3)), Step(Op.KILL_CONTROLLER, Trigger(2.5), CONTROLLER))
-    history = held(cluster, Schedule(2, Theme.TENANTS, (InstanceSpec("i1"),), requests, steps), tmp_path)
+    history = run_and_check(cluster, Schedule(2, Theme.TENANTS, (InstanceSpec("i1"),), requests, steps), tmp_path)
     assert history.tenant_fault_until is not None
 
 
@@ -116,7 +116,7 @@ def test_who_waits_for_a_pod_or_its_statefulset_for_long_is_told_why(cluster: Li
         Step(Op.REFUSE, Trigger(0.1), seconds=14.0, detail="statefulsets"),
         Step(Op.KEEP_POD, Trigger(NEVER, answered=1), "i1", 13.0),
     )
-    history = held(cluster, Schedule(3, Theme.TERMINATING, instances, requests, steps), tmp_path)
+    history = run_and_check(cluster, Schedule(3, Theme.TERMINATING, instances, requests, steps), tmp_path)
     reasons = {each.reason for each in history.versions if each.name in ("kept", "refused") and not each.final}
     assert reasons - {""}
 
@@ -135,5 +135,5 @@ def test_full_and_hanging_volumes_lose_nothing(cluster: LightCluster, tmp_path: 
         Step(Op.FILL, Trigger(2.6), "i2", 1.0, detail="workspace bytes"),
         Step(Op.KILL_CONTROLLER, Trigger(1.2), CONTROLLER),
     )
-    history = held(cluster, Schedule(4, Theme.VOLUMES, instances, requests, steps), tmp_path)
+    history = run_and_check(cluster, Schedule(4, Theme.VOLUMES, instances, requests, steps), tmp_path)
     assert history.hits["fill a volume of"] == 3

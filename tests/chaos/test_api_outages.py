@@ -1,4 +1,4 @@
-"""The API server is away for a few seconds while pods drain their queues: answers wait, and are stored afterwards."""
+"""The API server is away for a few seconds while pods finish requests: answers wait, and are stored afterwards."""
 
 from __future__ import annotations
 

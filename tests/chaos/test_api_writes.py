@@ -1,4 +1,4 @@
-"""Each write of the API, under each fault: it takes effect all the same, and nothing is lost or run twice."""
+"""Each write of the API, under each fault: it takes effect all the same, and no request is lost or run twice."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def test_a_write_takes_effect_whatever_befalls_it(cluster: ProxiedCluster, name:
 
 
 @pytest.mark.timeout(300)
-def test_every_write_a_controller_makes_has_a_plan(new_cluster: ProxiedCluster) -> None:
-    """A tour through all it does: what shows up here and not in PLANNED is a write nobody thought of."""
+def test_every_write_a_controller_makes_has_a_scenario(new_cluster: ProxiedCluster) -> None:
+    """Tour through all it does: what shows up here and not in PLANNED is a write without a scenario."""
     new_cluster.open()
     idle = {"deleteAfterSeconds": 10}
     new_cluster.site.instance("idle", ready=False, operatingMode="Suspended", idle=idle, **CLAIMLESS)
     for name, scenario in SCENARIOS.items():
-        # Held for no time at all: a fault that does nothing but tell that its write was made.
+        # Held for no time at all: a fault that does nothing but record that its write was made.
         scenario.run(
             new_cluster, f"tour-{name}", new_cluster.proxy.arm, scenario.write.fault(Effect.DELAYED, seconds=0)
         )

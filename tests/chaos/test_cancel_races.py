@@ -36,7 +36,7 @@ def _running(cluster: ProxiedCluster, request: SubmittedRequest, to: str) -> Non
 
 def _reported_running(cluster: ProxiedCluster, request: SubmittedRequest, to: str) -> None:
     del to
-    cluster.until(lambda: cluster.status(request).get("phase") == "Running", f"{request.name} is not told to run")
+    cluster.until(lambda: cluster.status(request).get("phase") == "Running", f"{request.name} is not Running")
 
 
 def _as_it_ends(cluster: ProxiedCluster, request: SubmittedRequest, to: str) -> None:
@@ -49,7 +49,7 @@ MOMENTS: dict[str, Moment] = {
     "on-the-queue": _on_the_queue,
     "as-it-is-claimed": _in_processing,
     "running": _running,
-    "told-running": _reported_running,
+    "reported-running": _reported_running,
     "as-it-ends": _as_it_ends,
 }
 

@@ -26,20 +26,20 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def clock(place: Path) -> FileShim:
+def loaded_shim(place: Path) -> FileShim:
     return FileShim(place / "shim", place / "pod" / "queue")
 
 
 @pytest.fixture
-def recorder(clock: FileShim) -> Iterator[FileShim]:
-    """The shim of the instance, whose clock is right before and after each test."""
-    yield clock
-    clock.set_clock(0)
+def shim(loaded_shim: FileShim) -> Iterator[FileShim]:
+    """Return the shim of the instance, whose clock is right before and after each test."""
+    yield loaded_shim
+    loaded_shim.set_clock(0)
 
 
 @pytest.fixture(scope="module")
-def instance(place: Path, lisp: Path, clock: FileShim) -> Iterator[Instance]:
-    with Instance(place / "pod", lisp, env=clock.environment) as made:
+def instance(place: Path, lisp: Path, loaded_shim: FileShim) -> Iterator[Instance]:
+    with Instance(place / "pod", lisp, env=loaded_shim.environment) as made:
         yield made
 
 
@@ -54,11 +54,11 @@ def until_it_beats(instance: Instance) -> None:
 
 @pytest.mark.parametrize("hours", [-1, 1])
 def test_an_idle_emacs_gives_signs_of_life_when_its_clock_is_set(
-    instance: Instance, recorder: FileShim, hours: int
+    instance: Instance, shim: FileShim, hours: int
 ) -> None:
     pid = instance.emacs_pid()
     for offset in (hours * HOUR, 0):
-        recorder.set_clock(offset)
+        shim.set_clock(offset)
         for _ in range(3):
             until_it_beats(instance)
     assert instance.ready()
@@ -66,21 +66,21 @@ def test_an_idle_emacs_gives_signs_of_life_when_its_clock_is_set(
 
 
 @pytest.mark.parametrize("hours", [-1, 1])
-def test_work_is_answered_when_the_clock_is_set(instance: Instance, recorder: FileShim, hours: int) -> None:
-    recorder.set_clock(hours * HOUR)
+def test_work_is_answered_when_the_clock_is_set(instance: Instance, shim: FileShim, hours: int) -> None:
+    shim.set_clock(hours * HOUR)
     assert instance.eval(f"while-wrong-by-{hours}", "1").result == "1"
-    recorder.set_clock(0)
+    shim.set_clock(0)
     assert instance.eval(f"right-again-by-{hours}", "2").result == "2"
 
 
 @pytest.mark.parametrize("hours", [-1, 1])
 def test_the_time_of_running_work_does_not_depend_on_the_clock(
-    instance: Instance, recorder: FileShim, hours: int
+    instance: Instance, shim: FileShim, hours: int
 ) -> None:
     name = f"endless-by-{hours}"
     instance.put(name, "(while t)", options={"timeout": 2})
     instance.until_running(name)
-    recorder.set_clock(hours * HOUR)
+    shim.set_clock(hours * HOUR)
     response = instance.answer(name, 30)
     assert response.reason is Reason.TIMED_OUT
     assert response.execution_time >= 0

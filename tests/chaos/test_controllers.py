@@ -1,4 +1,4 @@
-"""Two controllers at once: one asleep with its lease gone, a write on its way, or both sure that they lead."""
+"""Two controllers at once: one stopped while its lease ran out, a write on its way, or both sure that they lead."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _any_end(name: str) -> tuple[ExpectedEnd, ...]:
 
 @pytest.fixture
 def two(new_cluster: ProxiedCluster, plane: ControlPlane) -> Iterator[tuple[ProxiedCluster, Operator]]:
-    """A stage whose controller leads, and a standby with a proxy of its own."""
+    """Return a cluster whose controller leads, and a standby with a proxy of its own."""
     with Proxy(plane) as proxy:
         new_cluster.open(**SHORT_LEASE)
         standby = new_cluster.site.operator("operator-1", server=proxy.url)

@@ -1,4 +1,4 @@
-"""Every write of a plan, under what can befall a call: the same steps, each once, and an end that is told."""
+"""Every write of a plan, under each fault of a call: the same steps, each once, and a final status."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ HITS = 3
 
 @dataclass
 class PlanSite:
-    """A site whose controller sees the API server through a proxy, and a model."""
+    """A site whose controller reaches the API server through a proxy, and a model."""
 
     site: Site
     proxy: Proxy
@@ -44,7 +44,7 @@ class PlanSite:
     model: Model
 
     def end(self, name: str) -> Json:
-        """Wait for the end of a plan, and start a controller that has ended again, as the kubelet does."""
+        """Wait until a plan is final, and restart a controller that has ended, as the kubelet does."""
 
         def reached() -> Json | None:
             if self.operator.ended:

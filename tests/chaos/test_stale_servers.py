@@ -28,7 +28,7 @@ def replica(plane: ControlPlane, kube: Kube) -> Iterator[SecondServer]:
 
 @pytest.fixture
 def lagging(cluster: ProxiedCluster, replica: SecondServer) -> Iterator[SecondServer]:
-    """The replica, and whatever a test did to it undone."""
+    """Return the replica, and undo afterwards what a test did to it."""
     yield replica
     replica.relay.freeze(False)
     cluster.proxy.route = lambda _: None
@@ -134,7 +134,7 @@ def test_open_requests_of_the_past_are_seen_as_they_are(cluster: ProxiedCluster)
 
 
 def test_an_instance_that_was_not_there_yet_costs_no_request_its_end(cluster: ProxiedCluster) -> None:
-    """The list is from before the instance: whoever believes it ends its requests as nobody's."""
+    """The list is from before the instance: a controller that trusts it rejects the requests of the instance."""
     gate = cluster.submit("unborn-gate", cluster.gated_form("unborn-gate"))
     cluster.until_running(gate.marker)
     behind = cluster.submit("unborn-behind")

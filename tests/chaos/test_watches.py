@@ -1,4 +1,4 @@
-"""Each kind of trouble with a watch, at each moment of an object's life: the controller gets there all the same."""
+"""Each fault of a watch, at each moment of an object's life: the controller reaches the same state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where seeded runs are played: on processes of this machine alone, or on the real cluster."""
+"""Where seeded runs take place: on processes of this machine alone, or on the bare cluster."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.support.faults.base_run import FaultRun
-from tests.support.faults.generators import light as seeds
-from tests.support.faults.generators import node as cluster_plan
+from tests.support.faults.generators import light, node
 from tests.support.faults.light.cluster import LightCluster
 from tests.support.faults.light.run import SETTINGS, LightRun
 from tests.support.faults.node.cluster import NodeCluster
@@ -19,7 +18,7 @@ from tests.support.faults.schedule import Schedule
 
 @dataclass(frozen=True)
 class Tier:
-    """What a seed means there, and what it is played on.
+    """The schedules of a tier, its cluster and its runs.
 
     longest: seconds after which a run hangs. closing: seconds it may take to put everything away.
     """
@@ -32,7 +31,7 @@ class Tier:
 
 
 TIERS = {
-    "light": Tier(seeds.generate, LightCluster, LightRun, longest=420.0, closing=30.0),
+    "light": Tier(light.generate, LightCluster, LightRun, longest=420.0, closing=30.0),
     # The operator sweeps as often as on the light tier, so that both are judged alike.
-    "cluster": Tier(cluster_plan.generate, lambda: NodeCluster(SETTINGS), NodeRun, longest=900.0, closing=300.0),
+    "cluster": Tier(node.generate, lambda: NodeCluster(SETTINGS), NodeRun, longest=900.0, closing=300.0),
 }

@@ -1,7 +1,7 @@
-"""What can befall a watch, and the moments of an object's life at which it matters: the plans of test_watches.py.
+"""What can go wrong with a watch, and at which moments of an object's life it matters: the cases of test_watches.py.
 
-A mode says what goes wrong when an event is due, a phase makes that event happen and sees that the controller gets
-to where the event would have taken it.
+A mode says what goes wrong when an event is due; a phase causes that event, and checks that the controller reaches
+the state to which the event would have led it.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from tests.support.faults.history import ExpectedEnd
 
 HELD_SECONDS = 1.0
 FOR_GOOD_SECONDS = 600.0
-"""Longer than any plan: what is held so long is given only when the proxy is healed."""
+"""Longer than any test: what is held so long is released only when the proxy is healed."""
 
 
 @dataclass(frozen=True)
 class Mode:
-    """What goes wrong: with the event itself, and with what the controller does about it."""
+    """What goes wrong: with the event itself, and with the controller's next calls."""
 
     event: Effect
     seconds: float = HELD_SECONDS
     then: tuple[tuple[Effect, str, int], ...] = ()
-    """Further faults of calls on the same resource: fate, verb, how often."""
+    """Further faults of calls on the same resource: effect, verb, how often."""
 
     def fault(self, event: Fault) -> Fault:
-        """Return the fault of a plan; `event` says which event is hit."""
+        """Return the fault of a case; `event` says which event is hit."""
         then = (Fault(effect, verb, event.resource, times=times, seconds=1) for effect, verb, times in self.then)
         return replace(event, effect=self.event, seconds=self.seconds, then=tuple(then))
 
@@ -52,14 +52,14 @@ MODES: Mapping[str, Mode] = {
 
 @dataclass(frozen=True)
 class Phase:
-    """A moment: which event is hit, and the play around it. `run` gets a word and what arms the plan's faults."""
+    """A moment: which event is hit, and the scenario around it. `run` gets a name and what arms the fault."""
 
     resource: str
     run: Callable[[ProxiedCluster, str, Callable[..., ArmedFault]], None]
 
 
 Arm = Callable[..., ArmedFault]
-"""Arms the plan for the event of the object of this name, of this type, with this predicate."""
+"""Arms the fault for the event of the object of this name, of this type, with this predicate."""
 
 
 def _cancelled(obj: Json) -> bool:
@@ -104,7 +104,7 @@ def _own_write(cluster: ProxiedCluster, name: str, arm: Arm) -> None:
 
 
 def _between_answer_and_status(cluster: ProxiedCluster, name: str, arm: Arm) -> None:
-    """The user cancels while the final status is on its way: it is too late, and the answer stands."""
+    """Cancel while the final status is on its way: it is too late, and the answer stands."""
     writing = cluster.proxy.arm(
         Fault(Effect.DELAYED, "patch", "efritrequests", "status", name, seconds=HELD_SECONDS, when=final_status)
     )
@@ -151,7 +151,7 @@ def _instance_resumed(cluster: ProxiedCluster, name: str, arm: Arm) -> None:
 
 
 def _instance_deleted(cluster: ProxiedCluster, name: str, arm: Arm) -> None:
-    """What was bound to it, and never ran, is told that it does not exist."""
+    """Delete an instance: a request that was bound to it, and never ran, is rejected."""
     cluster.site.instance(name, ready=False, operatingMode="Suspended", **CLAIMLESS)
     cluster.until(lambda: phase_of(cluster, name) == "Suspended", f"{name} is not suspended")
     request = cluster.submit(f"{name}-work", to=name, ends=(never_ran("Rejected"), never_ran("Interrupted")))
@@ -173,7 +173,7 @@ def _of_pod(type_: str, when: Callable[[Json], bool] | None = None) -> Callable[
 
 
 def _pod_replaced(cluster: ProxiedCluster, name: str, arm: Arm) -> None:
-    """The pod of ONE is deleted; what waits on its queue runs in the next one."""
+    """Delete the pod of ONE: what waits on its queue runs in the next one."""
     old = cluster.site.node.pod(ONE)
     armed = arm(old.name, "DELETED")
     cluster.kube.delete("pods", cluster.namespace, old.name)
@@ -184,7 +184,7 @@ def _pod_replaced(cluster: ProxiedCluster, name: str, arm: Arm) -> None:
 
 
 def _statefulset_deleted(cluster: ProxiedCluster, name: str, arm: Arm) -> None:
-    """Somebody deletes it: it is made anew."""
+    """Delete the StatefulSet: it is created anew."""
     cluster.site.instance(name, ready=False, operatingMode="Suspended", **CLAIMLESS)
     cluster.until(lambda: phase_of(cluster, name) == "Suspended", f"{name} is not suspended")
     uid = cluster.kube.get("statefulsets", cluster.namespace, f"efrit-{name}")["metadata"]["uid"]
@@ -204,7 +204,7 @@ PHASES: Mapping[str, Phase] = {
     "request-created": Phase("efritrequests", _created),
     "request-cancelled-while-queued": Phase("efritrequests", _queued),
     "request-cancelled-while-running": Phase("efritrequests", _running),
-    "request-told-running": Phase("efritrequests", _own_write),
+    "request-reported-running": Phase("efritrequests", _own_write),
     "request-cancelled-after-its-answer": Phase("efritrequests", _between_answer_and_status),
     "request-final": Phase("efritrequests", _final),
     "request-deleted-while-running": Phase("efritrequests", _deleted),
@@ -218,11 +218,11 @@ PHASES: Mapping[str, Phase] = {
 }
 
 FOR_OTHERS = ("dropped", "reordered", "expired", "ended-and-410", "silent-for-good")
-"""What befalls the events of what is not a request, unless everything is asked for."""
+"""The modes for objects that are not requests, unless all combinations are tested."""
 
 
 def chosen(everything: bool) -> list[tuple[str, str]]:
-    """Return which phase is played in which mode."""
+    """Return which phase is tested in which mode."""
     return [
         (name, mode)
         for name, phase in PHASES.items()

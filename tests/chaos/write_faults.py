@@ -1,7 +1,7 @@
-"""Which writes of the API a controller makes: what tells one kind from another, and how a plan brings each about.
+"""Which writes of the API a controller makes: what distinguishes them, and how a test causes each.
 
-A scene makes the controller do one kind of write. test_api_writes.py plays every scene under every fault, and fails
-when a tour through everything the controller can do shows a write that has no scene.
+A scenario makes the controller do one kind of write. test_api_writes.py runs every scenario under every fault, and
+fails when a tour through everything the controller can do shows a write that has no scenario.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from tests.support.kube import Refused
 
 
 class Write(NamedTuple):
-    """One kind of write: what RBAC would call it, and what of it matters to the protocol."""
+    """One kind of write: verb and resource in the terms of RBAC, and what matters of it to the protocol."""
 
     verb: str
     resource: str
     facet: str = ""
 
     def fault(self, effect: Effect, *, seconds: float) -> Fault:
-        """Return the fault that befalls this kind of write, whoever it is about."""
+        """Return a fault for this kind of write, whichever object it is about."""
         resource, _, sub = self.resource.partition("/")
 
         def is_it(body: Json) -> bool:
@@ -78,11 +78,11 @@ WRITE_EFFECTS = (
     Effect.DELAYED,
     Effect.STALE_AFTER_COMMIT,
 )
-"""What can befall a write."""
+"""The effects that a fault of a write can have."""
 
 
 def facet_of(verb: str, resource: str, body: Json) -> str:
-    """Return what tells this write from others of its verb and resource; empty where nothing does."""
+    """Return what distinguishes this write from others of its verb and resource; empty without a difference."""
     facet = FACETS.get((verb, resource))
     return facet(body) if facet is not None else ""
 
@@ -97,15 +97,15 @@ FACETS: Mapping[tuple[str, str], Callable[[Json], str]] = {
 
 @dataclass(frozen=True)
 class WriteScenario:
-    """How to bring a write about, and to see that it came to what it should.
+    """How to cause a write, and to check that it has the effect it should.
 
-    `vital` marks what the promises rest on: it is played under every fault each time. The others share their code
-    with their neighbours: each gets the faults that leave open what was committed, and one more in turn.
+    `vital` marks what the promises rest on: it is tested under every fault each time. The others share their code
+    with similar ones: each gets the faults that leave open what was committed, and one more in turn.
     """
 
     write: Write
     run: Callable[[ProxiedCluster, str, Callable[[Fault], ArmedFault], Fault], None]
-    """Gets the stage, a word of its own, what arms, and the fault for its write."""
+    """Gets the cluster, a name of its own, what arms, and the fault for its write."""
     vital: bool = False
 
 
@@ -157,7 +157,7 @@ def _waiting(cluster: ProxiedCluster, name: str, arm: Arm, fault: Fault) -> None
     armed = arm(_named(fault, name))
     request = cluster.submit(name, to=SUSPENDED, ends=(never_ran("Cancelled"),))
     cluster.wait_injected(armed)
-    cluster.until(lambda: cluster.status(request).get("reason") == "InstanceSuspended", f"{name} is not told to wait")
+    cluster.until(lambda: cluster.status(request).get("reason") == "InstanceSuspended", f"{name} does not wait")
     cluster.site.cancel(name)
     cluster.wait_final(request)
 
@@ -204,11 +204,11 @@ def _applied(cluster: ProxiedCluster, name: str, arm: Arm, fault: Fault) -> None
 
 
 def remove(cluster: ProxiedCluster, name: str) -> None:
-    """Delete an instance and, as no collector runs here, its children."""
+    """Delete an instance and, as no garbage collector runs here, its children."""
     cluster.kube.delete("efritinstances", cluster.namespace, name)
 
     def gone() -> bool:
-        # A controller that has yet to hear of it makes a child anew.
+        # A controller that has yet to hear of the deletion creates a child anew.
         for plural, child in _children(cluster, name):
             with suppress(Refused):
                 cluster.kube.delete(plural, cluster.namespace, child)
@@ -253,6 +253,7 @@ IMPOSSIBLE: Json = {
 
 
 def phase_of(cluster: ProxiedCluster, name: str) -> str:
+    """Return the phase of an instance."""
     return str(cluster.kube.get("efritinstances", cluster.namespace, name).get("status", {}).get("phase"))
 
 
@@ -265,7 +266,7 @@ def _reported(cluster: ProxiedCluster, name: str, arm: Arm, fault: Fault) -> Non
 
 
 def _reported_again(cluster: ProxiedCluster, name: str, arm: Arm, fault: Fault) -> None:
-    """Suspend an instance twice; a third time if the controller was started anew after the first."""
+    """Suspend an instance twice; a third time if the controller was restarted after the first."""
     armed = arm(fault)
     cluster.site.instance(name, ready=False, operatingMode="Suspended", **CLAIMLESS)
     for _ in range(3):
@@ -306,14 +307,14 @@ AT_STARTUP: Mapping[str, Write] = {
     "lease-created": Write("create", "leases"),
     "identity": Write("create", "secrets", "identity"),
 }
-"""Played by test_startup_writes.py, as are those below."""
+"""Tested by test_startup_writes.py, as are those below."""
 ELSEWHERE = {
     Write("patch", "leases", "held"),
     Write("patch", "leases", "given back"),
     Write("delete", "efritinstances"),
 }
 PLANNED = {*(scenario.write for scenario in SCENARIOS.values()), *AT_STARTUP.values(), *ELSEWHERE}
-"""Every kind of write there is; a tour through all that a controller does must show these, and no others."""
+"""Every kind of write; a tour through all that a controller does must show these, and no others."""
 
 UNCERTAIN = (Effect.KILL_AFTER_COMMIT, Effect.LOST_REPLY, Effect.CONFLICT_409)
 
@@ -323,7 +324,7 @@ DISTINCT = tuple(each for each in WRITE_EFFECTS if each is not Effect.KILL_AFTER
 
 
 def chosen(everything: bool) -> list[tuple[str, Effect]]:
-    """Return which scene is played under which fault."""
+    """Return which scenario runs under which fault."""
     others = [each for each in DISTINCT if each not in UNCERTAIN]
     found = []
     for number, (name, scenario) in enumerate(SCENARIOS.items()):

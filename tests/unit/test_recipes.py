@@ -83,4 +83,4 @@ def test_a_fault_is_chosen_and_carried_out(op: Op) -> None:
     generated = text_of(faults / "generators")
     assert re.search(rf"\bOp\.{op.name}\b", generated), f"next is generators/parts.py in {faults}"
     carried_out = text_of(faults / "light") + text_of(faults / "node")
-    assert re.search(rf"\bOp\.{op.name}\b", carried_out), f"next is light/run.py in {faults}"
+    assert re.search(rf"\bOp\.{op.name}\b", carried_out), f"next is light/nemesis.py in {faults}"

@@ -16,6 +16,7 @@ MEMORY = Path("/dev/shm")
 
 @pytest.fixture(scope="session")
 def scratch() -> Iterator[Path]:
+    """Return a directory in memory."""
     place = Path(tempfile.mkdtemp(prefix="efrit-storage-", dir=MEMORY if MEMORY.is_dir() else None))
     yield place
     shutil.rmtree(place)
@@ -23,9 +24,11 @@ def scratch() -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def lisp(scratch: Path) -> Path:
+    """Return the compiled Lisp."""
     return compiled_lisp(scratch / "lisp")
 
 
 @pytest.fixture(scope="session")
 def recordings(scratch: Path, lisp: Path) -> dict[str, Recording]:
+    """Return the recordings of every scenario, by name."""
     return record_all(scratch / "recordings", lisp)

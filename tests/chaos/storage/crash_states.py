@@ -1,8 +1,8 @@
-"""Which states of a volume to look at: for every moment of a recording, what a crash then may have left. Pure.
+"""Which states of a volume to test: for every moment of a recording, what a crash then may have left. Pure.
 
 Of 2^n combinations of n changes that were not synced: none, all, each alone, each missing alone, all up to one (a
-journal that keeps the order), each write torn, and random ones. States that look the same are one state, judged by
-the latest moment at which it may be found: by then the most had been promised.
+journal that keeps the order), each write torn, and random ones. Equal states are one state, judged by the latest
+moment at which it is possible: by then the most had been promised.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ RANDOM_SUBSETS = 6
 
 @dataclass(frozen=True)
 class CrashState:
-    """What is there after a crash. `crash`: how many operations had happened; `why`: how the state came about."""
+    """What a crash has left. `crash`: how many operations had happened; `why`: how the state came about."""
 
     crash: int
     tree: Mapping[str, Content]
@@ -26,8 +26,10 @@ class CrashState:
 
 
 def crash_states(volume: Volume, *, seed: int, share: float = 1.0) -> list[CrashState]:
-    """The distinct states of `volume`. With a `share` below 1, only none and all are looked at for every moment, and
-    that part of the others, chosen by `seed`."""
+    """Return the distinct states of `volume`.
+
+    With a `share` below 1 every moment has the states none and all, and that share of the others, chosen by `seed`.
+    """
     chance = random.Random(seed)  # noqa: S311 - a choice of tests
     found: dict[str, CrashState] = {}
     for crash in range(len(volume.operations) + 1):

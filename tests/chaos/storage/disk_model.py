@@ -33,9 +33,11 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True)
 class Change:
-    """One elementary change. `at` is the index of the operation that made it, `synced` of the one that made it last;
-    None: it was never synced. `needs` is the change without which this one is not possible: the other half of a
-    rename."""
+    """One elementary change.
+
+    at: index of the operation that made it. synced: index of the one that made it durable; None: never synced.
+    needs: the change without which this one is not possible, the other half of a rename.
+    """
 
     at: int
     kind: Kind
@@ -48,14 +50,17 @@ class Change:
     needs: int | None = None
 
     def lasts(self, crash: int) -> bool:
-        """Whether it is on the disk for sure when the first `crash` operations have happened."""
+        """Return whether it is on the disk for sure when the first `crash` operations have happened."""
         return self.synced is not None and self.synced < crash
 
 
 @dataclass(frozen=True)
 class Tree:
-    """Files and directories by absolute path, with their inodes, as found before the recording: what is below the
-    roots, and every directory above them (inode 0: it may be of another file system). All of it is on the disk."""
+    """Files and directories by absolute path, with their inodes, before the recording.
+
+    What is below the roots, and every directory above them (inode 0: it may be of another file system). All is
+    durable.
+    """
 
     nodes: Mapping[str, tuple[int, Content]]
 
@@ -104,7 +109,7 @@ class Volume:
             self._names[parent][name] = node
 
     def _parent(self, path: str) -> tuple[int, str]:
-        """The directory a path lies in, and its name there."""
+        """Return the directory a path lies in, and its name there."""
         *directories, name = path.strip("/").split("/")
         node = self._top
         for part in directories:
@@ -182,11 +187,11 @@ class Volume:
     # From changes to trees
 
     def open_at(self, crash: int) -> list[int]:
-        """The changes that may be lost when the first `crash` operations have happened, in their order."""
+        """Return the changes that may be lost when the first `crash` operations have happened, in order."""
         return [n for n, change in enumerate(self.changes) if change.at < crash and not change.lasts(crash)]
 
     def kept(self, crash: int, chosen: Iterable[int]) -> frozenset[int]:
-        """All that last, and of the others `chosen` and what they need."""
+        """Return all durable changes, and of the others `chosen` and what they need."""
         result = {n for n, change in enumerate(self.changes) if change.at < crash and change.lasts(crash)}
         stack = list(chosen)
         while stack:
@@ -200,7 +205,7 @@ class Volume:
         return frozenset(result)
 
     def tree(self, kept: Iterable[int], torn: Mapping[int, bytes] | None = None) -> dict[str, Content]:
-        """Every path there is when the changes `kept` count. `torn`: what a write left instead of its data."""
+        """Return every path that exists when the changes `kept` count. `torn`: what a write left behind."""
         names = {node: dict(entries) for node, entries in self._first_names.items()}
         files = dict(self._first_files)
         for number in sorted(kept):
@@ -239,7 +244,7 @@ class Volume:
 
 
 def fingerprint(tree: Mapping[str, Content]) -> str:
-    """The same for trees that hold the same."""
+    """Return a hash that is equal for trees with equal content."""
     total = hashlib.sha256()
     for path in sorted(tree):
         content = tree[path]

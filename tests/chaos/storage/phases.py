@@ -1,7 +1,7 @@
-"""The actions of the protocol, one at a time, each so prepared that what its processes do next is known.
+"""The phases of the protocol, one at a time, each prepared so that the next calls of its processes are known.
 
-A phase is prepared, a fault may be armed, then it acts. It insists, as the controller does: a call that fails is made
-again. What each leaves behind is judged in `test_file_faults.py`.
+A phase is prepared, a fault may be armed, then it acts. It retries as the controller does. What each leaves behind is
+judged in `test_file_faults.py`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import httpx
 
 from efrit.protocol import Reason, RequestState, Response
-from tests.chaos.storage.recording import GO, WAIT, WatchedInstance, counting
+from tests.chaos.storage.recording import GO, WAIT, WatchedInstance, counting_form
 from tests.chaos.storage.scenarios import LARGE
 from tests.support.bridge_instance import until
 from tests.support.faults.file_shim.shim import FileShim
@@ -29,26 +29,26 @@ _numbers = itertools.count(1)
 
 
 @dataclass
-class Bench:
-    """A running instance under the recorder, and the kubelet that starts again what has ended."""
+class Harness:
+    """A running instance under the shim, and the kubelet's part: to start again what has ended."""
 
     instance: WatchedInstance
-    recorder: FileShim
+    shim: FileShim
     #: Requests to be answered, with the reason their answer must have when no process was killed.
     expected: dict[str, Reason] = field(default_factory=dict)
     allowed: dict[str, int] = field(default_factory=dict)
     exact: bool = True
 
     def keep_running(self) -> None:
-        """Starts what has ended, as the kubelet would."""
+        """Start what has ended, as the kubelet would."""
         one = self.instance
         if one.bridge is None or one.bridge.poll() is not None:
             one.spawn_bridge()
         if one.emacs is None or one.emacs.poll() is not None:
             one.spawn_emacs()
 
-    def insist(self, call: Callable[[], httpx.Response], *good: int) -> None:
-        """Repeats a call until it is answered with one of `good`."""
+    def retry(self, call: Callable[[], httpx.Response], *good: int) -> None:
+        """Repeat a call until it is answered with one of `good`."""
         limit = time.monotonic() + SECONDS
         while True:
             self.keep_running()
@@ -61,15 +61,17 @@ class Bench:
             time.sleep(0.02)
 
     def name(self, reason: Reason = Reason.SUCCEEDED, *, attempts: int = 1) -> str:
-        """A new request's id."""
+        """Return the id of a new request, and what is expected of it."""
         rid = f"plan-{next(_numbers)}"
         self.expected[rid], self.allowed[rid] = reason, attempts
         return rid
 
     def put(self, rid: str, content: str, **fields: object) -> None:
-        self.insist(lambda: self.instance.put(rid, content, **fields), 200, 201)
+        """Submit a request."""
+        self.retry(lambda: self.instance.put(rid, content, **fields), 200, 201)
 
     def answer(self, rid: str) -> Response:
+        """Wait for the response to a request."""
         limit = time.monotonic() + SECONDS
         while True:
             self.keep_running()
@@ -82,10 +84,12 @@ class Bench:
             time.sleep(0.02)
 
     def finish(self, rid: str) -> Response:
+        """Let a request go on, and wait for its response."""
         self.go(rid)
         return self.answer(rid)
 
     def until_begun_or_answered(self, rid: str) -> None:
+        """Wait until a request has begun or has a response."""
         limit = time.monotonic() + SECONDS
         while not self.begun(rid):
             assert time.monotonic() < limit, f"{rid} was never begun"
@@ -97,40 +101,45 @@ class Bench:
             time.sleep(0.005)
 
     def cancel(self, rid: str) -> None:
-        self.insist(lambda: self.instance.client.post(f"/v1/requests/{rid}/cancel"), 200, 202)
+        """Cancel a request."""
+        self.retry(lambda: self.instance.client.post(f"/v1/requests/{rid}/cancel"), 200, 202)
 
     def acknowledge(self, rid: str) -> None:
-        self.insist(lambda: self.instance.client.delete(f"/v1/requests/{rid}"), 204)
+        """Acknowledge a response."""
+        self.retry(lambda: self.instance.client.delete(f"/v1/requests/{rid}"), 204)
 
     def begun(self, rid: str) -> int:
+        """Return how often a request has begun."""
         counter = self.instance.workspace / "counter"
         return counter.read_text().split().count(rid) if counter.exists() else 0
 
-    def waiting(self, rid: str, then: str = "(* 6 7)") -> str:
-        """A form that counts, then waits for `go`."""
-        return counting(rid, f"(progn {WAIT.replace(GO, f'{GO}-{rid}')} {then})")
+    def gated_form(self, rid: str, then: str = "(* 6 7)") -> str:
+        """Return a form that counts, then waits for `go`."""
+        return counting_form(rid, f"(progn {WAIT.replace(GO, f'{GO}-{rid}')} {then})")
 
     def runs(self, rid: str, then: str = "(* 6 7)", **options: object) -> None:
-        """A request that has begun and waits for `go`."""
-        self.put(rid, self.waiting(rid, then), options={"timeout": 120, **options})
+        """Submit a request, and wait until it has begun; it waits for `go`."""
+        self.put(rid, self.gated_form(rid, then), options={"timeout": 120, **options})
         until(lambda: self.begun(rid) and self.instance.view(rid).state is RequestState.RUNNING, SECONDS)
 
     def go(self, rid: str) -> None:
+        """Let a request go on."""
         (self.instance.workspace / f"{GO}-{rid}").touch()
 
-    def abandon(self) -> None:
-        """Lets everything that a failed test has left come to its end."""
+    def finish_all(self) -> None:
+        """Finish everything that a failed test has left."""
         for rid in self.expected:
             self.finish(rid)
             self.acknowledge(rid)
         self.expected.clear()
 
-    def quiet(self) -> None:
-        """Where that matters, until the bridge has stored its totals: it has no file to write by itself then."""
+    def settle_totals(self) -> None:
+        """Wait until the bridge has stored its totals, where its calls are counted exactly."""
         if self.exact:
-            self.until_stored()
+            self.until_totals_stored()
 
-    def until_stored(self) -> None:
+    def until_totals_stored(self) -> None:
+        """Wait until the bridge has stored its totals."""
         stored = self.instance.queue / "totals"
         limit = time.monotonic() + SECONDS
         while time.monotonic() < limit:
@@ -144,125 +153,133 @@ class Bench:
 
 
 Act = Callable[[], object]
-Phase = Callable[[Bench], Act]
-"""Prepares, and returns what is to be done once the fault is armed; that returns when the outcome is there."""
+Phase = Callable[[Harness], Act]
+"""Prepares, and returns the act to do once the fault is armed; the act returns when its outcome is known."""
 
 
-def submit(bench: Bench) -> Act:
-    """Up to the moment the form runs."""
-    rid = bench.name()
-    bench.quiet()
+def submit(harness: Harness) -> Act:
+    """Submit a request, up to the moment its form runs."""
+    rid = harness.name()
+    harness.settle_totals()
 
     def act() -> None:
-        bench.put(rid, bench.waiting(rid), options={"timeout": 120})
-        bench.until_begun_or_answered(rid)
+        harness.put(rid, harness.gated_form(rid), options={"timeout": 120})
+        harness.until_begun_or_answered(rid)
 
     return act
 
 
-def answer(bench: Bench) -> Act:
-    rid = bench.name()
-    bench.runs(rid)
-    return lambda: bench.finish(rid)
+def answer(harness: Harness) -> Act:
+    """Finish a request."""
+    rid = harness.name()
+    harness.runs(rid)
+    return lambda: harness.finish(rid)
 
 
-def answer_large(bench: Bench) -> Act:
-    rid = bench.name()
-    bench.runs(rid, f"(make-string {LARGE} ?x)")
-    return lambda: bench.finish(rid)
+def answer_large(harness: Harness) -> Act:
+    """Finish a request with a large result."""
+    rid = harness.name()
+    harness.runs(rid, f"(make-string {LARGE} ?x)")
+    return lambda: harness.finish(rid)
 
 
-def acknowledge(bench: Bench) -> Act:
-    rid = bench.name()
-    bench.runs(rid)
-    bench.finish(rid)
-    return lambda: bench.acknowledge(rid)
+def acknowledge(harness: Harness) -> Act:
+    """Acknowledge a response."""
+    rid = harness.name()
+    harness.runs(rid)
+    harness.finish(rid)
+    return lambda: harness.acknowledge(rid)
 
 
-def withdraw(bench: Bench) -> Act:
-    blocker, rid = bench.name(), bench.name(Reason.CANCELLED, attempts=0)
-    bench.runs(blocker)
-    bench.put(rid, counting(rid))
-    bench.quiet()
+def withdraw(harness: Harness) -> Act:
+    """Cancel a request that waits."""
+    blocker, rid = harness.name(), harness.name(Reason.CANCELLED, attempts=0)
+    harness.runs(blocker)
+    harness.put(rid, counting_form(rid))
+    harness.settle_totals()
 
     def act() -> None:
-        bench.cancel(rid)
-        bench.answer(rid)
+        harness.cancel(rid)
+        harness.answer(rid)
 
     return act
 
 
-def stop(bench: Bench) -> Act:
-    rid = bench.name(Reason.CANCELLED)
-    bench.runs(rid)
-    bench.quiet()
+def stop(harness: Harness) -> Act:
+    """Cancel a request that runs."""
+    rid = harness.name(Reason.CANCELLED)
+    harness.runs(rid)
+    harness.settle_totals()
 
     def act() -> None:
-        bench.cancel(rid)
-        bench.answer(rid)
+        harness.cancel(rid)
+        harness.answer(rid)
 
     return act
 
 
-def emacs_starts(bench: Bench) -> Act:
-    rid = bench.name(Reason.INTERRUPTED)
-    bench.runs(rid)
-    pid = bench.instance.emacs_pid()
+def emacs_starts(harness: Harness) -> Act:
+    """Kill Emacs, and wait until the next one has answered."""
+    rid = harness.name(Reason.INTERRUPTED)
+    harness.runs(rid)
+    pid = harness.instance.emacs_pid()
 
     def act() -> None:
         os.kill(pid, signal.SIGKILL)
-        bench.answer(rid)
+        harness.answer(rid)
 
     return act
 
 
-def emacs_retries(bench: Bench) -> Act:
-    rid = bench.name(attempts=3)
-    bench.runs(rid, retry="if-interrupted", max_attempts=3)
-    pid = bench.instance.emacs_pid()
+def emacs_retries(harness: Harness) -> Act:
+    """Kill Emacs, and let the next one run the request again."""
+    rid = harness.name(attempts=3)
+    harness.runs(rid, retry="if-interrupted", max_attempts=3)
+    pid = harness.instance.emacs_pid()
 
     def act() -> None:
         os.kill(pid, signal.SIGKILL)
-        bench.finish(rid)
+        harness.finish(rid)
 
     return act
 
 
-def bridge_starts(bench: Bench) -> Act:
-    """With a withdrawal that was cut short, and an order to a request that is over."""
-    rid = bench.name(Reason.CANCELLED, attempts=0)
-    blocker = bench.name()
-    bench.runs(blocker)
-    bench.put(rid, counting(rid))
-    queue = bench.instance.queue
+def bridge_starts(harness: Harness) -> Act:
+    """Start the bridge with a withdrawal that was interrupted, and an order to a request that is over."""
+    rid = harness.name(Reason.CANCELLED, attempts=0)
+    blocker = harness.name()
+    harness.runs(blocker)
+    harness.put(rid, counting_form(rid))
+    queue = harness.instance.queue
 
     def act() -> None:
-        bench.instance.kill_bridge()
+        harness.instance.kill_bridge()
         (queue / f"requests/req_{rid}.json").rename(queue / f"tmp/withdrawn_{rid}.json")
         (queue / "control/cancel_gone").write_text("Cancelled\n")
         (queue / "tmp/bridge_0123456789abcdef").write_text("half a file")
-        bench.keep_running()
-        bench.answer(rid)
+        harness.keep_running()
+        harness.answer(rid)
 
     return act
 
 
-def totals(bench: Bench) -> Act:
-    rid = bench.name()
-    bench.runs(rid)
+def totals(harness: Harness) -> Act:
+    """Finish a request, and wait for the totals."""
+    rid = harness.name()
+    harness.runs(rid)
 
     def act() -> None:
-        bench.finish(rid)
-        bench.until_stored()
+        harness.finish(rid)
+        harness.until_totals_stored()
 
     return act
 
 
-def heartbeat(bench: Bench) -> Act:
-    """There is one at the beginning of a run, unless the last was a moment ago."""
-    beat = bench.instance.queue / "heartbeat"
+def heartbeat(harness: Harness) -> Act:
+    """Submit a request when a heartbeat is due: one is written at the start of a run."""
+    beat = harness.instance.queue / "heartbeat"
     until(lambda: time.time() - beat.stat().st_mtime > MOMENT, SECONDS)
-    return submit(bench)
+    return submit(harness)
 
 
 PHASES: dict[str, Phase] = {

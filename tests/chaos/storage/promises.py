@@ -1,6 +1,6 @@
 """What was promised by the time of a crash, and whether what came after kept it. Pure.
 
-`facts` reads the promises out of a record; `broken` compares them with what recovery made of a crash state.
+`promises_at` reads the promises from a record; `violations` compares them with what recovered from a crash state.
 """
 
 from __future__ import annotations
@@ -19,10 +19,14 @@ ARCHIVED = re.compile(r"/archive/re(?:q|sp)_(.+)\.json$")
 
 
 @dataclass(frozen=True)
-class Facts:
-    """By id: requests confirmed, answers reported, answers whose acknowledgement was confirmed, how often each was
-    begun and how often it may be (once, where nothing is said). `swept`: ids whose time in the archive was over.
-    `queue_id` as it was told, or empty."""
+class Promises:
+    """What had been promised, by id.
+
+    accepted: requests confirmed. reported: answers reported. acknowledged: answers whose acknowledgement was
+    confirmed.
+    begun: how often each had been begun; allowed: how often it may be (once by default). swept: ids whose time in the
+    archive was over. queue_id: as it was reported, or empty.
+    """
 
     accepted: Mapping[str, Json]
     reported: Mapping[str, Json]
@@ -34,12 +38,12 @@ class Facts:
 
 
 @dataclass(frozen=True)
-class Aftermath:
-    """What there is once bridge and Emacs have recovered and nothing is left to do.
+class Recovered:
+    """The state after bridge and Emacs have recovered and nothing is left to do.
 
-    `answers`: what the bridge tells, by id; `begun`: runs since the crash; `again`: ids that the bridge took for new
-    when they were submitted once more; `left`: files that nobody will ever look at again; `large`: digests of results
-    in the workspace by path relative to it; `doubled`: ids with two answers that differ; `trouble`: errors.
+    answers: what the bridge reports, by id. begun: runs since the crash. again: ids that the bridge took for new
+    when they were submitted once more. left: files that nobody will ever read again. large: digests of results in the
+    workspace by path relative to it. doubled: ids with two different answers. trouble: errors.
     """
 
     answers: Mapping[str, Json]
@@ -52,8 +56,8 @@ class Aftermath:
     trouble: tuple[str, ...] = ()
 
 
-def facts(recorded: Sequence[Operation], crash: int, begun_before: Sequence[str] = ()) -> Facts:
-    """The promises given, and what had been begun, when the first `crash` of the operations had happened."""
+def promises_at(recorded: Sequence[Operation], crash: int, begun_before: Sequence[str] = ()) -> Promises:
+    """Return what had been promised and begun when the first `crash` operations had happened."""
     operations = recorded[:crash]
     accepted: dict[str, Json] = {}
     reported: dict[str, Json] = {}
@@ -77,13 +81,13 @@ def facts(recorded: Sequence[Operation], crash: int, begun_before: Sequence[str]
             acknowledged.add(rid)
         elif word == "queue":
             queue_id = rid
-    return Facts(
+    return Promises(
         accepted, reported, frozenset(acknowledged), dict(begun), _allowed(recorded), frozenset(swept), queue_id
     )
 
 
 def _allowed(recorded: Sequence[Operation]) -> dict[str, int]:
-    """How often requests that say so may be begun; one may run before its client hears that it is accepted."""
+    """Return how often requests that say so may be begun; one may run before its client hears that it is accepted."""
     found = {}
     for operation in recorded:
         if operation.kind == "mark" and operation.data.startswith(b"accepted "):
@@ -94,8 +98,8 @@ def _allowed(recorded: Sequence[Operation]) -> dict[str, int]:
     return found
 
 
-def broken(before: Facts, after: Aftermath) -> list[str]:
-    """Every promise that was not kept, as a sentence."""
+def violations(before: Promises, after: Recovered) -> list[str]:
+    """Return every promise that was not kept, as a sentence."""
     found = [f"recovery failed: {each}" for each in after.trouble]
     found += [f"left behind: {name}" for name in after.left]
     found += [f"{rid} has two different answers" for rid in sorted(after.doubled)]
@@ -121,7 +125,7 @@ def broken(before: Facts, after: Aftermath) -> list[str]:
     return found
 
 
-def _large(rid: str, answer: Json, after: Aftermath) -> list[str]:
+def _large(rid: str, answer: Json, after: Recovered) -> list[str]:
     path = answer.get("result_path")
     if not isinstance(path, str):
         return []

@@ -1,7 +1,7 @@
-"""A recorded instance, and a client that writes into the record what it was promised.
+"""A recorded instance, and a client that marks in the record what it was promised.
 
-A bridge and an Emacs as processes, on a volume of which every change is seen. `Recording` is what a scenario left:
-the tree it began with, and the operations and marks in one order.
+A bridge and an Emacs as processes, on a volume of which every change is recorded. `Recording` is what a scenario
+left: the tree it began with, and the operations and marks in one order.
 """
 
 from __future__ import annotations
@@ -26,26 +26,31 @@ WAIT = f'(while (not (file-exists-p "{GO}")) (sleep-for 0.005))'
 
 
 class WatchedInstance(Instance):
-    """An instance whose queue is a directory of a volume, as in a pod: what makes that directory is seen as well."""
+    """An instance whose queue is a directory of a volume, as in a pod: the creation of the queue is recorded too."""
 
     @property
     def queue(self) -> Path:
+        """Directory of the queue."""
         return self.place / "volume" / "queue"
 
     @property
     def volume(self) -> Path:
+        """Directory of the volume."""
         return self.place / "volume"
 
 
-def counting(rid: str, then: str = "(* 6 7)") -> str:
-    """A form that leaves a line for each time it is begun, then does `then`."""
+def counting_form(rid: str, then: str = "(* 6 7)") -> str:
+    """Return a form that leaves a line for each time it is begun, then does `then`."""
     return f'(progn (write-region "{rid}\\n" nil "{COUNTER}" t (quote quiet)) {then})'
 
 
 @dataclass(frozen=True)
 class Recording:
-    """One scenario. `place` is the instance's directory: all paths begin with it. `begun_before`: ids of requests
-    that had been begun, once each, when it started."""
+    """The record of one scenario.
+
+    place: the instance's directory; all paths begin with it. begun_before: ids of requests that had been begun, once
+    each, when the scenario started.
+    """
 
     name: str
     place: Path
@@ -55,32 +60,36 @@ class Recording:
 
 
 class Client:
-    """Talks to the bridge; each promise it gets is marked in the record before anything else happens here."""
+    """Talks to the bridge; marks each promise it gets in the record before it does anything else."""
 
-    def __init__(self, instance: WatchedInstance, recorder: FileShim) -> None:
+    def __init__(self, instance: WatchedInstance, shim: FileShim) -> None:
         self.instance = instance
-        self.recorder = recorder
+        self.shim = shim
 
     def submit(self, rid: str, content: str | None = None, **fields: Any) -> None:
-        body = {"id": rid, "type": "eval", "content": counting(rid) if content is None else content, **fields}
+        """Submit a request, and mark that it was accepted."""
+        body = {"id": rid, "type": "eval", "content": counting_form(rid) if content is None else content, **fields}
         answer = self.instance.client.put(f"/v1/requests/{rid}", json=body)
         assert answer.status_code in (200, 201), answer.text
-        self.recorder.mark(f"accepted {rid} {json.dumps(body)}")
+        self.shim.mark(f"accepted {rid} {json.dumps(body)}")
 
     def report(self, rid: str, seconds: float = 60) -> Response:
+        """Wait for a response, and mark it."""
         response = self.instance.answer(rid, seconds)
-        self.recorder.mark(f"reported {rid} {response.to_json()}")
+        self.shim.mark(f"reported {rid} {response.to_json()}")
         return response
 
     def acknowledge(self, rid: str) -> None:
+        """Acknowledge a response, and mark it."""
         assert self.instance.client.delete(f"/v1/requests/{rid}").status_code == 204
-        self.recorder.mark(f"acknowledged {rid}")
+        self.shim.mark(f"acknowledged {rid}")
 
     def cancel(self, rid: str) -> None:
+        """Cancel a request."""
         assert self.instance.client.post(f"/v1/requests/{rid}/cancel").status_code in (200, 202)
 
     def whole(self, rid: str, content: str | None = None, **fields: Any) -> Response:
-        """A request from beginning to end."""
+        """Submit a request, wait for its response and acknowledge it."""
         self.submit(rid, content, **fields)
         response = self.report(rid)
         self.acknowledge(rid)
@@ -89,21 +98,21 @@ class Client:
     # Ends
 
     def kill_emacs(self) -> None:
-        """With SIGKILL, between two calls; returns when its successor is up."""
+        """Kill Emacs between two calls. Return when its successor runs."""
         pid = self.instance.emacs_pid()
-        with self.recorder.still():
+        with self.shim.still():
             os.kill(pid, signal.SIGKILL)
         until(lambda: self.instance.stats().emacs.pid not in (None, pid), 30)
 
     def restart_bridge(self) -> None:
-        """With SIGKILL, between two calls."""
-        with self.recorder.still():
+        """Kill the bridge between two calls, and start it again."""
+        with self.shim.still():
             self.instance.kill_bridge()
         self.instance.start_bridge()
 
 
 def snapshot(*roots: Path) -> Tree:
-    """What is below `roots`, and what lies above them."""
+    """Return what is below `roots`, and the directories above them."""
     nodes: dict[str, tuple[int, Content]] = {}
     for root in roots:
         for parent in list(root.parents)[:-1]:
@@ -117,7 +126,7 @@ def snapshot(*roots: Path) -> Tree:
 
 
 def without_head(recording: Recording, path: Path, length: int) -> Recording:
-    """The same, as if the file at `path` had begun `length` bytes later: what was there only made it long."""
+    """Return the recording as if the file at `path` had begun `length` bytes later: the padding only made it long."""
     nodes = dict(recording.start.nodes)
     inode, content = nodes[str(path)]
     assert content is not None
@@ -130,5 +139,5 @@ def without_head(recording: Recording, path: Path, length: int) -> Recording:
 
 
 def digest(content: bytes) -> str:
-    """Of a large result, as answers name it."""
+    """Return the digest of a large result, as answers name it."""
     return hashlib.sha256(content).hexdigest()

@@ -1,4 +1,4 @@
-"""A crash state made real: written to a directory, recovered by the bridge's queue and by Emacs, and looked at.
+"""A crash state made real: written to a directory, recovered by the bridge's queue and by Emacs, and inspected.
 
 The bridge's half runs here, Emacs's in one Emacs that takes state after state.
 """
@@ -20,7 +20,7 @@ from efrit.errors import EfritError, RequestNotFound
 from efrit.protocol import Request, RequestId
 from efrit.queue import DurableQueue
 from tests.chaos.storage.disk_model import Content
-from tests.chaos.storage.promises import Aftermath, Facts, Json
+from tests.chaos.storage.promises import Json, Promises, Recovered
 from tests.chaos.storage.recording import COUNTER, GO, digest
 
 SECONDS = 30
@@ -28,7 +28,7 @@ STANDING = {"identity", "claims.log", "claims.old", "totals", "heartbeat", "gene
 
 
 class Emacs:
-    """An Emacs that recovers and serves the directories it is told."""
+    """An Emacs that recovers and serves the directories it is given."""
 
     def __init__(self, lisp: Path) -> None:
         script = Path(__file__).with_name("replay.el")
@@ -49,7 +49,7 @@ class Emacs:
         self._process.wait(20)
 
     def serve(self, place: Path) -> str:
-        """Starts on `place`, answers what waits; returns what went wrong, or nothing."""
+        """Start on `place` and answer what waits. Return what went wrong; empty for nothing."""
         assert self._process.stdin is not None
         assert self._process.stderr is not None
         self._process.stdin.write(f"{place}\n")
@@ -63,7 +63,7 @@ class Emacs:
 
 
 def write_tree(tree: Mapping[str, Content], origin: Path, target: Path) -> None:
-    """Makes `tree`, whose paths begin with `origin`, below `target`; the counter is left out."""
+    """Write `tree`, whose paths begin with `origin`, below `target`, without the counter."""
     target.mkdir(parents=True)
     (target / "volume").mkdir()
     (target / "workspace").mkdir()
@@ -80,8 +80,8 @@ def write_tree(tree: Mapping[str, Content], origin: Path, target: Path) -> None:
     (target / "workspace" / GO).touch()
 
 
-async def recover(place: Path, emacs: Emacs, before: Facts, *, emacs_first: bool) -> Aftermath:
-    """Both halves come back on `place`, in this order, answer everything, and are asked for what was promised."""
+async def recover(place: Path, emacs: Emacs, before: Promises, *, emacs_first: bool) -> Recovered:
+    """Start both halves on `place`, in this order, let them answer everything, and ask for what was promised."""
     trouble: list[str] = []
     if emacs_first and (said := emacs.serve(place)):
         trouble.append(said)
@@ -89,7 +89,7 @@ async def recover(place: Path, emacs: Emacs, before: Facts, *, emacs_first: bool
     try:
         await queue.open()
     except EfritError as error:
-        return Aftermath({}, {}, trouble=(*trouble, f"the bridge does not open the queue: {error}"))
+        return Recovered({}, {}, trouble=(*trouble, f"the bridge does not open the queue: {error}"))
     running = asyncio.create_task(queue.run())
     try:
         if said := await asyncio.to_thread(emacs.serve, place):
@@ -101,13 +101,13 @@ async def recover(place: Path, emacs: Emacs, before: Facts, *, emacs_first: bool
         await _settled(queue)
         answers = {rid: answer for rid in before.accepted if (answer := await _answer(queue, rid)) is not None}
     except (EfritError, TimeoutError) as error:
-        return Aftermath({}, {}, trouble=(*trouble, f"the bridge failed: {error!r}"))
+        return Recovered({}, {}, trouble=(*trouble, f"the bridge failed: {error!r}"))
     finally:
         running.cancel()
         with contextlib.suppress(asyncio.CancelledError, ExceptionGroup):
             await running
         await queue.close()
-    return Aftermath(
+    return Recovered(
         answers,
         _counted(place),
         again,
@@ -120,7 +120,7 @@ async def recover(place: Path, emacs: Emacs, before: Facts, *, emacs_first: bool
 
 
 async def _settled(queue: DurableQueue) -> None:
-    """Until the bridge has seen every answer."""
+    """Wait until the bridge has seen every answer."""
     limit = time.monotonic() + SECONDS
     while queue.index.open_count:
         if time.monotonic() > limit:
@@ -129,7 +129,7 @@ async def _settled(queue: DurableQueue) -> None:
         await asyncio.sleep(0.002)
 
 
-async def _submit_again(queue: DurableQueue, before: Facts) -> frozenset[str]:
+async def _submit_again(queue: DurableQueue, before: Promises) -> frozenset[str]:
     new = set()
     for rid, body in before.accepted.items():
         if rid in before.swept:
@@ -152,7 +152,7 @@ async def _answer(queue: DurableQueue, rid: str) -> Json | None:
 
 
 def leftovers(queue: Path) -> tuple[str, ...]:
-    """Files that have no place in a queue where everything is answered."""
+    """Return the files that have no place in a queue where everything is answered."""
     found = []
     for path in queue.rglob("*"):
         name = str(path.relative_to(queue))

@@ -1,6 +1,6 @@
-"""The recorded workloads: together, every step of the protocol.
+"""The recorded scenarios: together, every step of the protocol.
 
-Each is short, so that its crashes can be looked at one by one; what one leaves is on the disk before the next begins.
+Each is short, so that its crashes can be tested one by one; what one leaves is on the disk before the next begins.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.chaos.storage.race import EARLY, LONG_JOURNAL, SECONDS, Race
+from tests.chaos.storage.race import EARLY, LONG_JOURNAL, SECONDS, JournalRace
 from tests.chaos.storage.recording import (
     GO,
     WAIT,
     Client,
     Recording,
     WatchedInstance,
-    counting,
+    counting_form,
     snapshot,
     without_head,
 )
@@ -28,10 +28,12 @@ LARGE = 900_000
 
 
 def first_request(client: Client) -> None:
+    """Submit, answer and acknowledge one request."""
     client.whole("first")
 
 
 def burst(client: Client) -> None:
+    """Submit six requests at once, and acknowledge three."""
     names = [f"burst-{number}" for number in range(6)]
     with ThreadPoolExecutor(6) as pool:
         list(pool.map(client.submit, names))
@@ -41,10 +43,12 @@ def burst(client: Client) -> None:
 
 
 def large_result(client: Client) -> None:
-    client.whole("large", counting("large", f"(make-string {LARGE} ?x)"))
+    """Answer a request with a large result."""
+    client.whole("large", counting_form("large", f"(make-string {LARGE} ?x)"))
 
 
 def cancelled(client: Client) -> None:
+    """Cancel a request that waits and one that runs."""
     with_go(client, "runs")
     client.submit("waits")
     client.cancel("waits")
@@ -55,6 +59,7 @@ def cancelled(client: Client) -> None:
 
 
 def not_run(client: Client) -> None:
+    """Submit requests that need no eval, or are not acknowledged."""
     client.submit("status", "", type="status")
     client.report("status")
     client.submit("chat", "hello", type="chat")
@@ -64,6 +69,7 @@ def not_run(client: Client) -> None:
 
 
 def emacs_killed(client: Client) -> None:
+    """Kill Emacs while one request runs and one waits."""
     with_go(client, "victim")
     client.submit("behind")
     client.kill_emacs()
@@ -72,15 +78,17 @@ def emacs_killed(client: Client) -> None:
 
 
 def retried(client: Client) -> None:
+    """Kill Emacs while a request with a retry policy runs."""
     retry = {"retry": "if-interrupted", "max_attempts": 2}
     form = f'(unless (file-exists-p "tried") (write-region "" nil "tried") {WAIT})'
-    client.submit("again", counting("again", form), options=retry)
+    client.submit("again", counting_form("again", form), options=retry)
     until((client.instance.workspace / "tried").exists)
     client.kill_emacs()
     client.report("again")
 
 
 def bridge_killed(client: Client) -> None:
+    """Restart the bridge while one request runs and one waits."""
     with_go(client, "through")
     client.submit("after")
     client.restart_bridge()
@@ -92,7 +100,7 @@ def bridge_killed(client: Client) -> None:
 
 
 def swept_and_rotated(client: Client) -> None:
-    """On a queue whose archive is emptied after two seconds, with a journal long enough for a new one."""
+    """Empty an archive after two seconds, with a journal long enough for a new one."""
     archive = client.instance.queue / "archive"
     client.whole("old")
     until(lambda: (client.instance.queue / "claims.old").exists(), 30)
@@ -103,8 +111,8 @@ def swept_and_rotated(client: Client) -> None:
 
 
 def with_go(client: Client, rid: str) -> None:
-    """A request that runs until it is told to go on."""
-    client.submit(rid, counting(rid, WAIT), options={"timeout": 60})
+    """Submit a request that runs until the `go` file exists."""
+    client.submit(rid, counting_form(rid, WAIT), options={"timeout": 60})
     client.instance.until_running(rid)
     counter = client.instance.workspace / "counter"
     until(lambda: rid in counter.read_text().split())
@@ -126,7 +134,7 @@ NAMES = (*(each.__name__ for each in (*SCENARIOS, *SHORT_LIVED)), CLAIMED)
 
 
 def record_all(directory: Path, lisp: Path) -> dict[str, Recording]:
-    """Every scenario, recorded. Those that need a short-lived archive run on an instance of their own."""
+    """Record every scenario. Those that need a short-lived archive run on an instance of their own."""
     made = [
         *_record(directory / "plain", lisp, SCENARIOS, {}),
         *_record(directory / "short", lisp, SHORT_LIVED, {"EFRIT_ARCHIVE_SECONDS": "2"}, journal=LONG_JOURNAL),
@@ -136,19 +144,19 @@ def record_all(directory: Path, lisp: Path) -> dict[str, Recording]:
 
 
 def _record_race(directory: Path, lisp: Path) -> Recording:
-    """The bridge has exchanged the journals and not synced them; Emacs claims in the new one, and runs.
+    """Record an Emacs that claims in a new journal which the bridge has not synced yet.
 
     Another request was begun when the journal before was written.
     """
-    race = Race(directory, lisp)
+    race = JournalRace(directory, lisp)
     one = race.instance
     roots = (one.volume, one.workspace)
     try:
         start = snapshot(*roots)
         race.start_stopping_at("rename", "claims.log", Action.STOP_AFTER)
-        race.drop("late", counting("late", WAIT))
+        race.drop("late", counting_form("late", WAIT))
         until(lambda: race.begun("late"), SECONDS)
-        recording = Recording(CLAIMED, one.place, start, race.recorder.operations(), begun_before=(EARLY,))
+        recording = Recording(CLAIMED, one.place, start, race.shim.operations(), begun_before=(EARLY,))
     finally:
         race.end()
     return without_head(recording, one.queue / "claims.log", len(LONG_JOURNAL))
@@ -157,27 +165,27 @@ def _record_race(directory: Path, lisp: Path) -> Recording:
 def _record(
     directory: Path, lisp: Path, scenarios: tuple[Scenario, ...], env: dict[str, str], *, journal: bytes | None = None
 ) -> Iterator[Recording]:
-    """Runs scenarios on one instance and hands out what was recorded of each."""
+    """Run scenarios on one instance, and yield the recording of each."""
     place = directory / "instance"
     roots = (place / "volume", place / "workspace")
-    recorder = FileShim(directory / "chaos", *roots)
-    instance = WatchedInstance(place, lisp, {**recorder.environment, "EFRIT_HEARTBEAT_SECONDS": "5", **env})
-    client = Client(instance, recorder)
+    shim = FileShim(directory / "chaos", *roots)
+    instance = WatchedInstance(place, lisp, {**shim.environment, "EFRIT_HEARTBEAT_SECONDS": "5", **env})
+    client = Client(instance, shim)
     instance.volume.mkdir()
     if journal is not None:
         instance.queue.mkdir(mode=0o700)
         (instance.queue / "claims.log").write_bytes(journal)
-    with recorder.still():
-        start, since = snapshot(*roots), recorder.size
+    with shim.still():
+        start, since = snapshot(*roots), shim.size
     try:
         instance.start_bridge()
         instance.start_emacs()
         for scenario in scenarios:
-            recorder.mark(f"queue {instance.stats().queue_id}")
+            shim.mark(f"queue {instance.stats().queue_id}")
             scenario(client)
-            with recorder.still():
-                tree, until_now = snapshot(*roots), recorder.size
-            recording = Recording(scenario.__name__, place, start, recorder.operations(since, until_now))
+            with shim.still():
+                tree, until_now = snapshot(*roots), shim.size
+            recording = Recording(scenario.__name__, place, start, shim.operations(since, until_now))
             if journal is not None:
                 recording = without_head(recording, instance.queue / "claims.log", len(journal))
             yield recording

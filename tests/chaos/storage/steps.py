@@ -1,7 +1,7 @@
-"""What a step is: a call on a file of the queue, with the parts of its name left out that differ each time. Pure.
+"""What a step is: a call on a file of the queue, without the parts of its name that differ each time. Pure.
 
-`steps` reads them out of a record, `plans` says which faults are tried at them. The steps that are known are in
-`known_steps.txt`: one that is recorded and not listed there has no plan, and a test says so.
+`steps` reads them from a record, `faults_at` says which faults are tested at them. The known steps are in
+`known_steps.txt`: one that is recorded and not listed there has no fault, and a test fails.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ NAMES = (
     (re.compile(r"/(req|resp|cancel|withdrawn)_[^/]*$"), r"/\1_*"),
     (re.compile(r"(results|progress)/plan-\d+\."), r"\1/*."),
 )
-# What takes room on the volume: these may find it full.
-TAKES_ROOM = ("create", "open", "write", "link", "rename", "mkdir")
+# Calls that need space on the volume.
+NEEDS_SPACE = ("create", "open", "write", "link", "rename", "mkdir")
 CHANGES = ("create", "write", "link", "rename", "unlink", "mkdir")
 BACKGROUND = ("totals", "heartbeat")
-USERS = ("counter", "#counter")
+EVAL_FILES = ("counter", "#counter")
 
 
 @dataclass(frozen=True, order=True)
@@ -38,7 +38,7 @@ class Step:
     kind: str
     path: str
     nth: int
-    #: `?`: does not happen each time. `=`: happens as it does in another phase, where the plans for it are.
+    #: `?`: does not happen each time. `=`: happens as it does in another phase, where its faults are.
     mark: str = field(default="", compare=False)
 
     def __str__(self) -> str:
@@ -46,23 +46,24 @@ class Step:
 
     @classmethod
     def parse(cls, line: str) -> Step:
+        """Parse a line of `known_steps.txt`."""
         mark = line[0] if line[0] in "?=" else ""
         phase, program, kind, path, nth = line.removeprefix(mark).split()
         return cls(phase, program, kind, path, int(nth), mark)
 
     @property
     def programs(self) -> str:
-        """The pattern for a point."""
+        """The program's pattern for the shim."""
         return "python*" if self.program == "bridge" else self.program
 
     @property
     def operation(self) -> str:
-        """The word for a point."""
+        """The shim's word for the kind of call."""
         return "open" if self.kind in ("create", "cut") else self.kind
 
 
 @dataclass(frozen=True)
-class Plan:
+class StepFault:
     """A fault at a step."""
 
     step: Step
@@ -75,7 +76,7 @@ class Plan:
 
 
 def name_of(operation: Operation, place: Path) -> str:
-    """The name of what it is done to (the new one, of two), the same in each run."""
+    """Return the name of the file (the new one, of two), the same in each run."""
     path = (operation.target or operation.path).removeprefix(f"{place}/")
     for pattern, stands_for in NAMES:
         path = pattern.sub(stands_for, path)
@@ -83,9 +84,9 @@ def name_of(operation: Operation, place: Path) -> str:
 
 
 def steps(phase: str, operations: Sequence[Operation], place: Path) -> list[Step]:
-    """The steps of one recorded phase, in order; what the code of requests does to its own files is left out.
+    """Return the steps of one recorded phase, in order, without what evals do to their own files.
 
-    Totals and heartbeats are written whenever it is time: they are phases of their own.
+    Totals and heartbeats are written whenever they are due: they are phases of their own.
     """
     seen: Counter[tuple[str, str, str]] = Counter()
     found = []
@@ -96,7 +97,7 @@ def steps(phase: str, operations: Sequence[Operation], place: Path) -> list[Step
     }
     for operation in operations:
         path = name_of(operation, place)
-        if operation.kind == "mark" or path.endswith(USERS) or path.rpartition("/")[2].startswith("go-"):
+        if operation.kind == "mark" or path.endswith(EVAL_FILES) or path.rpartition("/")[2].startswith("go-"):
             continue
         program = "bridge" if operation.program.startswith("python") else operation.program
         key = (program, "open" if operation.kind in ("create", "cut") else operation.kind, path)
@@ -109,28 +110,28 @@ def steps(phase: str, operations: Sequence[Operation], place: Path) -> list[Step
 
 
 def known() -> list[Step]:
-    """The steps plans are made for, and those that are the same as in another phase."""
+    """Return the steps that have faults, and those that are the same as in another phase."""
     return [Step.parse(line) for line in LIST.read_text().splitlines() if line and not line.startswith("#")]
 
 
-def plans(chosen: Sequence[Step]) -> list[Plan]:
-    """The faults at each step.
+def faults_at(chosen: Sequence[Step]) -> list[StepFault]:
+    """Return the faults at each step.
 
     To be killed before a step is to be killed after the one before; and what a step left in the kernel outlives the
     process, synced or not, so that a kill after a sync shows nothing new.
     """
-    made: list[Plan] = []
+    made: list[StepFault] = []
     begun = set()
     for step in chosen:
         if step.mark == "=":
             continue
         if (step.phase, step.program) not in begun:
             begun.add((step.phase, step.program))
-            made.append(Plan(step, Action.KILL_BEFORE))
+            made.append(StepFault(step, Action.KILL_BEFORE))
         if step.kind in CHANGES:
-            made.append(Plan(step, Action.KILL_AFTER))
-        made.append(Plan(step, Action.FAIL, errno.EIO))
-        if step.kind in TAKES_ROOM:
+            made.append(StepFault(step, Action.KILL_AFTER))
+        made.append(StepFault(step, Action.FAIL, errno.EIO))
+        if step.kind in NEEDS_SPACE:
             action = Action.SHORT if step.kind == "write" else Action.FAIL
-            made.append(Plan(step, action, errno.ENOSPC))
+            made.append(StepFault(step, action, errno.ENOSPC))
     return made

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from efrit.protocol import Reason
-from tests.chaos.storage.phases import Bench
-from tests.chaos.storage.recording import GO, WatchedInstance, counting
+from tests.chaos.storage.phases import Harness
+from tests.chaos.storage.recording import GO, WatchedInstance, counting_form
 from tests.support.bridge_instance import until
 from tests.support.faults.file_shim.shim import FileShim
 
@@ -24,90 +24,92 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 @pytest.fixture
-def bench(tmp_path: Path, lisp: Path) -> Iterator[Bench]:
+def harness(tmp_path: Path, lisp: Path) -> Iterator[Harness]:
     place = tmp_path / "instance"
-    recorder = FileShim(tmp_path / "chaos", place / "volume", place / "workspace")
-    instance = WatchedInstance(place, lisp, {**recorder.environment, "EFRIT_ARCHIVE_SECONDS": str(24 * HOUR)})
+    shim = FileShim(tmp_path / "chaos", place / "volume", place / "workspace")
+    instance = WatchedInstance(place, lisp, {**shim.environment, "EFRIT_ARCHIVE_SECONDS": str(24 * HOUR)})
     instance.volume.mkdir()
     try:
         instance.start_bridge()
         instance.start_emacs()
-        yield Bench(instance, recorder)
+        yield Harness(instance, shim)
     finally:
         instance.stop()
 
 
 @JUMPS
-def test_what_waits_and_what_runs_when_the_clock_jumps_is_answered_once(bench: Bench, jump: int) -> None:
-    one = bench.instance
-    bench.put("runs", counting("runs", AWAKE), options={"timeout": 120})
-    bench.put("waits", counting("waits"))
-    until(lambda: bench.begun("runs"), SECONDS)
-    bench.recorder.set_clock(jump)
-    bench.put("later", counting("later"))
+def test_what_waits_and_what_runs_when_the_clock_jumps_is_answered_once(harness: Harness, jump: int) -> None:
+    one = harness.instance
+    harness.put("runs", counting_form("runs", AWAKE), options={"timeout": 120})
+    harness.put("waits", counting_form("waits"))
+    until(lambda: harness.begun("runs"), SECONDS)
+    harness.shim.set_clock(jump)
+    harness.put("later", counting_form("later"))
     (one.workspace / GO).touch()
     for rid in ("runs", "waits", "later"):
-        response = bench.answer(rid)
-        assert (response.reason, bench.begun(rid)) == (Reason.SUCCEEDED, 1)
+        response = harness.answer(rid)
+        assert (response.reason, harness.begun(rid)) == (Reason.SUCCEEDED, 1)
         assert response.execution_time >= 0
-        bench.acknowledge(rid)
+        harness.acknowledge(rid)
         assert one.view(rid).response is not None
     until(one.ready, SECONDS)
 
 
 @JUMPS
-def test_a_jump_of_the_clock_ends_no_request_early_and_keeps_none_alive(bench: Bench, jump: int) -> None:
-    bench.put("patient", counting("patient", AWAKE), options={"timeout": 120})
-    until(lambda: bench.begun("patient"), SECONDS)
-    bench.recorder.set_clock(jump)
-    (bench.instance.workspace / GO).touch()
-    assert bench.answer("patient").reason is Reason.SUCCEEDED
-    bench.put("endless", counting("endless", "(while t)"), options={"timeout": 1})
-    until(lambda: bench.begun("endless"), SECONDS)
+def test_a_jump_of_the_clock_ends_no_request_early_and_keeps_none_alive(harness: Harness, jump: int) -> None:
+    harness.put("patient", counting_form("patient", AWAKE), options={"timeout": 120})
+    until(lambda: harness.begun("patient"), SECONDS)
+    harness.shim.set_clock(jump)
+    (harness.instance.workspace / GO).touch()
+    assert harness.answer("patient").reason is Reason.SUCCEEDED
+    harness.put("endless", counting_form("endless", "(while t)"), options={"timeout": 1})
+    until(lambda: harness.begun("endless"), SECONDS)
     begun = time.monotonic()
-    bench.recorder.set_clock(0)
-    assert bench.answer("endless").reason is Reason.TIMED_OUT
+    harness.shim.set_clock(0)
+    assert harness.answer("endless").reason is Reason.TIMED_OUT
     assert time.monotonic() - begun < SECONDS
 
 
 @JUMPS
-def test_a_crash_after_the_clock_jumped_is_recovered_as_ever(bench: Bench, jump: int) -> None:
-    one = bench.instance
-    bench.runs("once")
-    bench.put("again", bench.waiting("again"), options={"timeout": 120, "retry": "if-interrupted", "max_attempts": 2})
-    bench.recorder.set_clock(jump)
+def test_a_crash_after_the_clock_jumped_is_recovered_as_ever(harness: Harness, jump: int) -> None:
+    one = harness.instance
+    harness.runs("once")
+    harness.put(
+        "again", harness.gated_form("again"), options={"timeout": 120, "retry": "if-interrupted", "max_attempts": 2}
+    )
+    harness.shim.set_clock(jump)
     os.kill(one.emacs_pid(), signal.SIGKILL)
-    assert (bench.answer("once").reason, bench.begun("once")) == (Reason.INTERRUPTED, 1)
-    until(lambda: bench.begun("again"), SECONDS)
+    assert (harness.answer("once").reason, harness.begun("once")) == (Reason.INTERRUPTED, 1)
+    until(lambda: harness.begun("again"), SECONDS)
     pid = one.emacs_pid()
     one.kill_bridge()
     one.start_bridge()
     os.kill(pid, signal.SIGKILL)
-    until(lambda: bench.begun("again") == 2, SECONDS)
-    bench.go("again")
-    assert (bench.answer("again").reason, bench.begun("again")) == (Reason.SUCCEEDED, 2)
+    until(lambda: harness.begun("again") == 2, SECONDS)
+    harness.go("again")
+    assert (harness.answer("again").reason, harness.begun("again")) == (Reason.SUCCEEDED, 2)
 
 
-def test_an_emacs_that_stands_still_past_its_time_is_ended_and_the_rest_is_answered(bench: Bench) -> None:
-    one = bench.instance
-    bench.put("frozen", bench.waiting("frozen"), options={"timeout": 2})
-    bench.put("waits", counting("waits"))
-    until(lambda: bench.begun("frozen"), SECONDS)
+def test_an_emacs_that_stands_still_past_its_time_is_ended_and_the_rest_is_answered(harness: Harness) -> None:
+    one = harness.instance
+    harness.put("frozen", harness.gated_form("frozen"), options={"timeout": 2})
+    harness.put("waits", counting_form("waits"))
+    until(lambda: harness.begun("frozen"), SECONDS)
     os.kill(one.emacs_pid(), signal.SIGSTOP)
-    assert (bench.answer("frozen").reason, bench.begun("frozen")) == (Reason.TIMED_OUT, 1)
-    assert (bench.answer("waits").reason, bench.begun("waits")) == (Reason.SUCCEEDED, 1)
+    assert (harness.answer("frozen").reason, harness.begun("frozen")) == (Reason.TIMED_OUT, 1)
+    assert (harness.answer("waits").reason, harness.begun("waits")) == (Reason.SUCCEEDED, 1)
 
 
-def test_a_bridge_that_stood_still_tells_what_was_answered_meanwhile(bench: Bench) -> None:
-    one = bench.instance
-    bench.runs("runs")
-    bench.put("waits", counting("waits"))
+def test_a_bridge_that_stood_still_tells_what_was_answered_meanwhile(harness: Harness) -> None:
+    one = harness.instance
+    harness.runs("runs")
+    harness.put("waits", counting_form("waits"))
     pid = one.emacs_pid()
     assert one.bridge is not None
     one.bridge.send_signal(signal.SIGSTOP)
-    bench.go("runs")
+    harness.go("runs")
     until((one.queue / "responses/resp_waits.json").exists, SECONDS)
     one.bridge.send_signal(signal.SIGCONT)
     for rid in ("runs", "waits"):
-        assert (bench.answer(rid).reason, bench.begun(rid)) == (Reason.SUCCEEDED, 1)
+        assert (harness.answer(rid).reason, harness.begun(rid)) == (Reason.SUCCEEDED, 1)
     assert one.emacs_pid() == pid

@@ -13,15 +13,15 @@ import pytest
 
 from tests.chaos.storage.crash_states import crash_states
 from tests.chaos.storage.disk_model import Volume
-from tests.chaos.storage.promises import broken, facts
+from tests.chaos.storage.promises import promises_at, violations
 from tests.chaos.storage.recording import Recording
 from tests.chaos.storage.replay import Emacs, recover, write_tree
 from tests.chaos.storage.scenarios import NAMES
 
 SHARE = float(os.environ.get("EFRIT_CRASH_SHARE", "0.03"))
 SEED = int(os.environ.get("EFRIT_CRASH_SEED", "1"))
-TOLD = 5
-FEW = 80
+SHOWN = 5
+BOTH_ORDERS_UP_TO = 80
 
 
 @pytest.mark.slow
@@ -35,17 +35,17 @@ def test_no_state_a_crash_can_leave_breaks_a_promise(
     recording = recordings[name]
     states = crash_states(Volume(recording.start, recording.operations), seed=SEED, share=SHARE)
     problems: list[str] = []
-    both_orders = len(states) <= FEW
+    both_orders = len(states) <= BOTH_ORDERS_UP_TO
     with Emacs(lisp) as emacs:
         for number, state in enumerate(states):
-            before = facts(recording.operations, state.crash, recording.begun_before)
+            before = promises_at(recording.operations, state.crash, recording.begun_before)
             for emacs_first in (False, True) if both_orders else (number % 2 == 1,):
                 place = scratch / f"{name}-{number}"
                 write_tree(state.tree, recording.place, place)
                 after = asyncio.run(recover(place, emacs, before, emacs_first=emacs_first))
                 shutil.rmtree(place)
-                if found := broken(before, after):
+                if found := violations(before, after):
                     problems.append(f"after {state.crash} operations, {state.why}: " + "; ".join(found))
-            if len(problems) >= TOLD:
+            if len(problems) >= SHOWN:
                 break
     assert not problems, "\n".join([f"{len(states)} states of {name}:", *problems])

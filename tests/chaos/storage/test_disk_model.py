@@ -18,17 +18,19 @@ class Record:
     def add(
         self, kind: str, inode: int, path: str = "", target: str = "", offset: int = 0, data: bytes = b""
     ) -> None:
+        """Record one operation."""
         number = len(self.operations) + 1
         self.operations.append(Operation(number, 1, "test", kind, 0, 0, inode, path, target, offset, data))
 
     def file(self, path: str, inode: int, data: bytes, *, synced: bool = True) -> None:
+        """Record the creation of a file."""
         self.add("create", inode, path)
         self.add("write", inode, path, data=data)
         if synced:
             self.add("fsync", inode, path)
 
     def trees(self) -> list[Mapping[str, Content]]:
-        """The files of every state after the last operation."""
+        """Return the files of every state after the last operation."""
         volume = Volume(START, self.operations)
         last = len(self.operations)
         states = crash_states(volume, seed=1)

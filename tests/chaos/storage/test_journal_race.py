@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from efrit.protocol import Reason
-from tests.chaos.storage.race import EARLY, EMACS, LONG_JOURNAL, SECONDS, Race
-from tests.chaos.storage.recording import counting
+from tests.chaos.storage.race import EARLY, EMACS, LONG_JOURNAL, SECONDS, JournalRace
+from tests.chaos.storage.recording import counting_form
 from tests.support.bridge_instance import until
 
 # The calls of an exchange, as (operation, name in the queue), in their order.
@@ -27,8 +27,8 @@ EXCHANGE = (
 
 
 @pytest.fixture
-def race(tmp_path: Path, lisp: Path) -> Iterator[Race]:
-    made = Race(tmp_path, lisp)
+def race(tmp_path: Path, lisp: Path) -> Iterator[JournalRace]:
+    made = JournalRace(tmp_path, lisp)
     yield made
     made.end()
 
@@ -38,14 +38,14 @@ def race(tmp_path: Path, lisp: Path) -> Iterator[Race]:
 @pytest.mark.parametrize(("operation", "name"), EXCHANGE, ids=str)
 @pytest.mark.parametrize("late", ["open", "write", "fsync"])
 def test_a_claim_made_while_journals_are_exchanged_is_known_when_emacs_dies(
-    race: Race, operation: str, name: str, late: str
+    race: JournalRace, operation: str, name: str, late: str
 ) -> None:
     one = race.instance
     pid = race.start_stopping_at(operation, name)
     race.arm(EMACS, late, "claims.log", "emacs")
-    race.drop("late", counting("late", "(while t (sleep-for 0.01))"))
+    race.drop("late", counting_form("late", "(while t (sleep-for 0.01))"))
     until(lambda: race.stopped(EMACS), SECONDS)
-    race.go_on()
+    race.continue_bridge()
     until(lambda: (one.queue / "claims.log").stat().st_size < len(LONG_JOURNAL), SECONDS)
     until(one.alive, SECONDS)
     os.kill(pid, signal.SIGCONT)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.storage.recording import Client, WatchedInstance, counting
+from tests.chaos.storage.recording import Client, WatchedInstance, counting_form
 from tests.chaos.storage.scenarios import LARGE, cancelled
 from tests.support.faults.file_shim.shim import FileShim, Operation
 
@@ -40,7 +40,7 @@ Seen = Counter[tuple[str, str, bool]]
 
 
 def traced(trace: Path, roots: tuple[Path, ...]) -> Seen:
-    """What strace saw below `roots`: (kind, path, whether it succeeded), how often."""
+    """Return what strace saw below `roots`: (kind, path, whether it succeeded), how often."""
     seen: Seen = Counter()
     for line in trace.read_text(errors="replace").splitlines():
         call = CALL.match(line)
@@ -67,7 +67,7 @@ def _operation(name: str, arguments: str) -> tuple[str, str] | None:
 
 
 def _paths(arguments: str) -> list[str]:
-    """The absolute paths of a call: a name in quotes, below the directory that stands before it."""
+    """Return the absolute paths of a call: a name in quotes, below the directory that precedes it."""
     found = []
     for directory, name in re.findall(r"(?:(?:AT_FDCWD|\d+)<([^>]*)>, )?\"([^\"]*)\"", arguments):
         path = name if name.startswith("/") else f"{directory}/{name}"
@@ -76,7 +76,7 @@ def _paths(arguments: str) -> list[str]:
 
 
 def recorded(operations: list[Operation]) -> Seen:
-    """The same of the record."""
+    """Return the same of the record."""
     seen: Seen = Counter()
     for operation in operations:
         if operation.kind == "mark":
@@ -91,24 +91,24 @@ def test_the_record_of_a_requests_life_has_every_call_that_strace_saw(scratch: P
     directory = scratch / "traced"
     place, trace = directory / "instance", directory / "trace"
     roots = (place / "volume", place / "workspace")
-    recorder = FileShim(directory / "chaos", *roots)
+    shim = FileShim(directory / "chaos", *roots)
     # -D: the program is our child and strace is not, so that signals and exit status are the program's.
     strace = ("strace", "-D", "-ff", "-y", "-s", "0", "-o", str(trace), "-e", f"trace={CHANGING}")
-    instance = WatchedInstance(place, lisp, recorder.environment, wrap=strace)
+    instance = WatchedInstance(place, lisp, shim.environment, wrap=strace)
     instance.volume.mkdir()
     try:
-        client = Client(instance, recorder)
+        client = Client(instance, shim)
         instance.start_bridge()
         instance.start_emacs()
         client.whole("one")
-        client.whole("large", counting("large", f"(make-string {LARGE} ?x)"))
+        client.whole("large", counting_form("large", f"(make-string {LARGE} ?x)"))
         cancelled(client)
     finally:
         instance.stop()
     by_strace: Seen = Counter()
     for part in directory.glob("trace.*"):
         by_strace += traced(part, roots)
-    by_shim = recorded(recorder.operations())
+    by_shim = recorded(shim.operations())
     shutil.rmtree(directory)
     assert by_strace == by_shim, f"missing: {by_strace - by_shim}; made up: {by_shim - by_strace}"
     assert {"open", "write", "fsync", "rename", "link", "unlink", "mkdir"} <= {kind for kind, _, _ in by_shim}

@@ -1,0 +1,1 @@
+"""Faults on the bare node: fixed schedules, executed side by side."""

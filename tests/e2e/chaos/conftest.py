@@ -1,6 +1,6 @@
-"""Fixed plans on the bare node, whose programs and pods may be hurt; everything is whole again afterwards.
+"""Fixed schedules on the bare node, whose programs and pods are hit by faults; everything is repaired afterwards.
 
-The seeded ones are `generate soak TIER=cluster`.
+The seeded ones are `make soak TIER=cluster`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tests.support.faults.violation import Violation
 
 @dataclass(frozen=True)
 class RecordedRun:
-    """A plan that was played: what was seen, which promises it broke, what the pods have written."""
+    """A run that is over: its history, the promises it broke, and what the pods have logged."""
 
     schedule: Schedule
     history: History
@@ -38,7 +38,7 @@ class RecordedRun:
         assert not self.violations, self.story()
 
     def story(self) -> str:
-        """Return all that was seen, for messages."""
+        """Return everything observed, for messages."""
         return f"{report(self.history, self.violations)}\n{self.logs}"
 
     def finals(self) -> list[tuple[SubmittedRequest, RequestVersion]]:
@@ -61,30 +61,30 @@ class RecordedRun:
         return sum(begin <= each.written <= end for each in self.history.ran)
 
 
-Play = Callable[..., list[RecordedRun]]
+ExecuteAll = Callable[..., list[RecordedRun]]
 
 
 @pytest.fixture(scope="session")
-def play() -> Iterator[Play]:
-    """Play plans side by side, each in a namespace of its own; at the end the cluster is whole and they are gone."""
+def execute_all() -> Iterator[ExecuteAll]:
+    """Return what executes schedules side by side, each in a namespace of its own. Repair the cluster at the end."""
     if cli.choose().kind != "bare":
         pytest.skip("kills programs of the node: only the bare cluster has them within reach")
 
-    def run(run: NodeRun) -> RecordedRun:
+    def record(run: NodeRun) -> RecordedRun:
         verdict = execute(run)
         return RecordedRun(run.schedule, verdict.history, verdict.violations, run.logs())
 
     with NodeCluster() as cluster:
 
-        def all_of(*plans: Schedule, controllers: int = 1) -> list[RecordedRun]:
-            over = threading.Barrier(len(plans))
-            stages = [NodeRun(cluster, replace(schedule, controllers=controllers), over) for schedule in plans]
-            with ThreadPoolExecutor(len(plans)) as pool:
-                return list(pool.map(run, stages))
+        def all_of(*schedules: Schedule, controllers: int = 1) -> list[RecordedRun]:
+            over = threading.Barrier(len(schedules))
+            runs = [NodeRun(cluster, replace(schedule, controllers=controllers), over) for schedule in schedules]
+            with ThreadPoolExecutor(len(schedules)) as pool:
+                return list(pool.map(record, runs))
 
         yield all_of
 
 
 @pytest.fixture(autouse=True)
 def _operator_does_not_crash() -> None:
-    """Here it is killed on purpose; what it must not do is a violation of its run."""
+    """Allow crashes of the operator: here it is killed on purpose."""

@@ -1,4 +1,4 @@
-"""What the fixed plans are made of: steady work on one or two instances, with every way to end."""
+"""What the fixed schedules are made of: steady requests on one or two instances, with every way to end."""
 
 from __future__ import annotations
 
@@ -32,20 +32,22 @@ def steady(
 
 
 def durable(name: str = "one") -> InstanceSpec:
-    """Return an instance whose queue outlives its pod; what its evals write down is read as long as it is there."""
+    """Return an instance whose queue outlives its pod; its counter file is read as long as it exists."""
     return InstanceSpec(name, ephemeral_workspace=True, drain_seconds=DRAIN_SECONDS)
 
 
 def ephemeral(name: str = "one") -> InstanceSpec:
+    """Return an instance whose queue goes with its pod."""
     return InstanceSpec(name, ephemeral_queue=True, ephemeral_workspace=True, drain_seconds=DRAIN_SECONDS)
 
 
 def step(op: Op, answered: int, target: str = "", seconds: float = 0.0, *, at: float = 120.0) -> Step:
-    """Return a step that happens once so many requests are final."""
+    """Return a step that is due once so many requests are final."""
     return Step(op, Trigger(at, answered=answered), target, seconds)
 
 
 def schedule(instances: Sequence[InstanceSpec], requests: Sequence[RequestSpec], *steps: Step) -> Schedule:
+    """Return a schedule without a seed."""
     return Schedule(
         seed=0,
         theme=Theme.NODE,

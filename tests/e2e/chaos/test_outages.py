@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.e2e.chaos.conftest import Play, RecordedRun
+from tests.e2e.chaos.conftest import ExecuteAll, RecordedRun
 from tests.e2e.chaos.schedules import durable, ephemeral, schedule, steady, step
 from tests.support.faults.schedule import Op
 
@@ -18,9 +18,9 @@ AWAY_SECONDS = 20.0
 
 
 @pytest.fixture(scope="module")
-def outage(play: Play) -> RecordedRun:
+def outage(execute_all: ExecuteAll) -> RecordedRun:
     early = (*steady("a", 40, instance="one", seconds=1.0, span=1.0), *steady("b", 16, instance="two", span=1.0))
-    # Asked for while nobody can take it: the users try until somebody does.
+    # Created while the API server is away: the users retry until it is back.
     late = (*steady("c", 20, instance="one", seconds=0.4, at=8.0), *steady("d", 20, instance="two", at=8.0))
     outages = schedule(
         (durable("one"), ephemeral("two")),
@@ -33,7 +33,7 @@ def outage(play: Play) -> RecordedRun:
         step(Op.KILL_RUNTIME, 68, seconds=1.5),
         step(Op.KILL_NODE, 80, seconds=0.5),
     )
-    (run,) = play(outages)
+    (run,) = execute_all(outages)
     return run
 
 

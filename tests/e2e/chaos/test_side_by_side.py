@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.e2e.chaos.conftest import Play, RecordedRun
+from tests.e2e.chaos.conftest import ExecuteAll, RecordedRun
 from tests.e2e.chaos.schedules import DRAIN_SECONDS, durable, ephemeral, schedule, steady, step
 from tests.support.faults.schedule import Op, Schedule, Step, Trigger
 from tests.support.faults.workload import InstanceSpec
@@ -64,10 +64,10 @@ def vanishing() -> Schedule:
 
 
 @pytest.fixture(scope="module")
-def runs(play: Play) -> dict[str, RecordedRun]:
-    plans = [led(), removed(), partitioned(), rearranged(), vanishing()]
+def runs(execute_all: ExecuteAll) -> dict[str, RecordedRun]:
+    schedules = [led(), removed(), partitioned(), rearranged(), vanishing()]
     names = ("led", "removed", "partitioned", "rearranged", "vanishing")
-    return dict(zip(names, play(*plans, controllers=2), strict=True))
+    return dict(zip(names, execute_all(*schedules, controllers=2), strict=True))
 
 
 def test_a_leader_that_was_frozen_beyond_its_lease_does_nothing_twice(runs: dict[str, RecordedRun]) -> None:

@@ -1,7 +1,7 @@
 """When a controller led, by the renewals of its Lease, and when the API server answered lists.
 
-Kills and stops are known to the rig. Only here it is seen that a controller starts late on a busy machine, or that an
-API server whose etcd was away hangs for another minute over objects of some kinds and not of others.
+The harness knows what it kills and stops. It does not know that a controller starts late on a busy machine, or that
+an API server whose etcd was away hangs for another minute on lists of some kinds: that is observed here.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Span = tuple[float, float]
 
 
 class LeaseRecorder(Watcher):
-    """The renewals of the Lease in a namespace."""
+    """Records the renewals of the Lease in a namespace."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -40,7 +40,7 @@ class LeaseRecorder(Watcher):
             return tuple(self._renewals)
 
     def _note_missing(self, listed: set[str]) -> None:
-        """A Lease that is gone is not renewed."""
+        """Do nothing: a Lease that is gone is not renewed."""
 
     def _note(self, event: str, obj: dict[str, Any]) -> None:
         if event != "DELETED" and obj["spec"].get("holderIdentity"):
@@ -67,10 +67,11 @@ class ListProbe:
             return tuple(self._answers)
 
     def start(self) -> None:
+        """Begin to list, in a thread."""
         self._thread.start()
 
     def close(self) -> None:
-        """Stop it, without waiting for a list that hangs."""
+        """Stop listing, without waiting for a list that hangs."""
         self._stopping.set()
 
     def _run(self) -> None:
@@ -94,7 +95,7 @@ def silent_spans(moments: Sequence[float], until: float) -> tuple[Span, ...]:
 
 
 def merge_spans(spans: Sequence[Span]) -> tuple[Span, ...]:
-    """Return the spans in their order, those that overlap as one."""
+    """Return the spans in order, overlapping ones merged."""
     result: list[Span] = []
     for begin, end in sorted(spans):
         if result and begin <= result[-1][1]:
@@ -105,5 +106,5 @@ def merge_spans(spans: Sequence[Span]) -> tuple[Span, ...]:
 
 
 def total_seconds(spans: Sequence[Span]) -> float:
-    """Return how long spans are together; they do not overlap."""
+    """Return the total length of spans that do not overlap."""
     return sum(end - begin for begin, end in spans)

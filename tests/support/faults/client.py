@@ -20,7 +20,7 @@ from tests.support.faults.workload import InstanceSpec, RequestSpec, SuspendedPl
 from tests.support.kube import Json, Kube, Refused
 
 SUSPENDED = "suspended"
-"""Resumed at once, an instance may keep its pod."""
+"""Cause of a loss that may not happen: an instance that is resumed at once may keep its pod."""
 TRY_AGAIN = (429, 500, 502, 503, 504)
 
 
@@ -41,9 +41,11 @@ class Clock:
         self.epoch = 0.0
 
     def start(self) -> None:
+        """Begin to count."""
         self._began, self.epoch = time.monotonic(), time.time()
 
     def __call__(self) -> float:
+        """Return the seconds since `start`."""
         return 0.0 if self._began is None else time.monotonic() - self._began
 
 
@@ -80,7 +82,7 @@ class WorkloadClient:
         with self._lock:
             self.notes.append(Note(self.clock() if at is None else at, actor, event, request, instance, fault))
 
-    # The user's hand: may block, in a thread of its own
+    # What users do: may block, in a thread of its own
 
     def create_instance(self, instance: InstanceSpec) -> None:
         """Create an instance."""
@@ -96,11 +98,11 @@ class WorkloadClient:
         self.retry(lambda: self._create("efritplans", suspended.manifest()))
 
     def submit(self, request: RequestSpec) -> None:
-        """Create a request."""
+        """Create a request, and record it as submitted."""
         began = self.clock()
         created = self.retry(lambda: self._create("efritrequests", request.manifest()))
         if created is None:
-            self.note("user", "could not create it: the namespace goes", request=request.name)
+            self.note("user", "could not create it: the namespace is being deleted", request=request.name)
             return
         with self._lock:
             self.submitted.append(
@@ -119,7 +121,7 @@ class WorkloadClient:
             )
 
     def perform(self, step: Step) -> None:
-        """Do what a user does to something that exists."""
+        """Do what a user does to a request or an instance that exists."""
         kube, where, name = self.cluster.kube, self.namespace, step.target
         of_request = step.op in (Op.CANCEL, Op.DELETE)
         request, instance = (name, "") if of_request else ("", name)
@@ -152,7 +154,7 @@ class WorkloadClient:
         try:
             return self.cluster.kube.create(plural, self.namespace, manifest, fieldValidation="Strict")
         except Refused as error:
-            # An earlier try that was not answered was heard.
+            # An earlier attempt was carried out though its answer was lost.
             if error.status == 409:
                 return self.cluster.kube.get(plural, self.namespace, manifest["metadata"]["name"])
             raise
@@ -162,7 +164,7 @@ class WorkloadClient:
         self.retry(lambda: self.cluster.kube.call("DELETE", path))
 
     def retry(self, call: Callable[[], Json]) -> Json | None:
-        """Try until the API server has answered; None where what it is about is gone."""
+        """Call until the API server has answered. Return None where the object is gone."""
         while True:
             try:
                 return call()
@@ -180,7 +182,7 @@ class WorkloadClient:
         """Return a change of spec.emacs that needs a new pod."""
         return {"daemonName": f"d{round(self.clock() * 1000)}"}
 
-    # What was lost
+    # Losses
 
     def record_loss(
         self,
@@ -192,7 +194,10 @@ class WorkloadClient:
         queue: bool = False,
         held: bool = False,
     ) -> None:
-        """Note that an Emacs ended; `queue`: a queue that lives in the pod went with it. No end: with the pod."""
+        """Record that an Emacs ended.
+
+        queue: whether a queue that lives in the pod went with it. end: None until the pod has been replaced.
+        """
         ephemeral = any(each.name == instance and each.ephemeral_queue for each in self.schedule.instances)
         found = Loss(self.namespace, instance, begin, end or float("inf"), cause, queue and ephemeral, held=held)
         serving = self.serving(instance)
@@ -201,17 +206,17 @@ class WorkloadClient:
             self.losses.append(found)
 
     def serving(self, instance: str) -> str:
-        """Return which pod's Emacs serves an instance, empty while none does or it is not known."""
+        """Return the UID of the pod whose Emacs serves an instance; empty while none does."""
         return ""
 
     @property
     def awaits_replacement(self) -> bool:
-        """Whether a pod is to be replaced that serves still: what that takes from a queue it has yet to put back."""
+        """Return whether a pod still serves that is to be replaced: it may yet take requests with it."""
         with self._lock:
             return any(before and self.losses[index].cause != SUSPENDED for index, before in self._open_losses)
 
     def close_losses(self) -> None:
-        """End those that wait for their pod to be replaced, where it has been."""
+        """End the losses whose pod has been replaced."""
         with self._lock:
             waiting, self._open_losses = self._open_losses, []
         for index, before in waiting:
@@ -224,7 +229,9 @@ class WorkloadClient:
                     self._open_losses.append((index, before))
 
     def is_instance(self, name: str) -> bool:
+        """Return whether the schedule has an instance of this name."""
         return any(each.name == name for each in self.schedule.instances)
 
     def closed_losses(self, ended_at: float) -> tuple[Loss, ...]:
+        """Return the losses, those that are still open ended at `ended_at`."""
         return tuple(each if each.end < ended_at else replace(each, end=ended_at) for each in self.losses)

@@ -1,6 +1,6 @@
-"""What is left when a run is over, as a `History`: files of the queues, responses, whole results, Secrets.
+"""The history of a run that is over: files of the queues, responses, whole results, Secrets.
 
-Reads disks and the API server, changes nothing, judges nothing.
+Reads disks and the API server; changes nothing and judges nothing.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from tests.support.faults.workload import Kind
 from tests.support.kube import Json, Refused
 
 SETTLE_SECONDS = 20.0
-"""Until a controller leads again after whatever has disturbed it: a lease is at most 15 s old."""
+"""How long a controller takes to lead again after a disturbance: a lease is at most 15 s old."""
 
 MISSING = Digest(-1, "missing")
-"""What a reference points at that is not there."""
+"""Stands for a result whose Secret or file is missing."""
 
 
 def queues(run: FaultRun) -> Iterator[tuple[RunPod, str, bool]]:
-    """Return one pod for each queue there ever was, a label for the queue, and whether anybody still serves it."""
+    """Yield one pod for each queue there ever was, a label for the queue, and whether a pod still serves it."""
     newest: dict[Path, RunPod] = {pod.queue: pod for pod in run.pods()}
     for number, (path, pod) in enumerate(newest.items(), 1):
         current = run.running_pod(pod.instance)
@@ -52,12 +52,12 @@ def queue_files(run: FaultRun) -> tuple[QueueFile, ...]:
 
 
 def tidy(files: tuple[QueueFile, ...]) -> bool:
-    """Whether nothing is under way on any queue that is served."""
+    """Return whether no request is under way on any queue that is served."""
     return not any(each.live and each.area in OPEN_AREAS and not each.reserved for each in files)
 
 
 def instances_ready(run: FaultRun) -> dict[tuple[str, str], bool]:
-    """Return whether each instance says that it is Ready, or sleeps because it is idle."""
+    """Return by (namespace, name) whether each instance is Ready, or suspended because it is idle."""
     found = {}
     for each in run.cluster.kube.list("efritinstances", run.namespace):
         conditions = each.get("status", {}).get("conditions", ())
@@ -101,7 +101,7 @@ def collect(
         other_tenant_open=run.other_tenant_open(),
         healed_at=healed_at,
         ended_at=ended_at,
-        # On a busy machine a controller may take long to start; that is no fault of it.
+        # On a busy machine a controller may take long to start, which breaks no promise.
         recovery_seconds=run.schedule.recovery_seconds + total_seconds(run.unavailable_spans),
     )
 
@@ -132,7 +132,7 @@ def _answers(run: FaultRun) -> Iterator[Answer]:
 
 def _secrets(run: FaultRun) -> tuple[tuple[str, str], ...]:
     found = run.cluster.kube.list("secrets", run.namespace, fieldSelector="type=efrit.dev/result")
-    # Nobody collects garbage here: the Secret of a request that was deleted stays.
+    # No garbage collector runs here: the Secret of a deleted request stays.
     gone = {each.uid for each in run.submitted if each.deleted}
     names = [each["metadata"]["name"] for each in found]
     return tuple((run.namespace, name) for name in names if name.removeprefix("efrit-result-") not in gone)
@@ -164,18 +164,20 @@ def _whole(run: FaultRun, version: RequestVersion) -> Digest | None:
 
 
 def _allowances(run: FaultRun) -> Iterator[Allowance]:
-    """Return what the faults of this run allow beyond what `losses` says."""
+    """Yield what the faults of this run allow beyond what `losses` says."""
     kinds = {each.name: each.kind for each in run.schedule.requests}
     restarted = any(note.event.endswith("is started again") for note in run.notes)
     restarted = restarted or run.schedule.controllers > 1 or not run.schedule.warm
     for each in run.submitted:
         if kinds[each.name] is Kind.LOST and restarted:
-            why = "a controller that leads only since then cannot know whether an instance that is gone had it"
+            why = (
+                "a controller that leads only since then cannot know whether an instance that is gone had the request"
+            )
             yield Allowance("Interrupted", why, request=each.name, runs=(0,))
         late = min((run.created_at.get(name, float("inf")) for name in each.instances), default=0.0)
         if late - each.at > GRACE_SECONDS - 1 and kinds[each.name] is not Kind.LOST:
             for reason in ("Rejected", "Interrupted"):
-                yield Allowance(reason, "its instance was made too late", request=each.name, runs=(0,))
+                yield Allowance(reason, "its instance was created too late", request=each.name, runs=(0,))
     yield from _allowances_for_refusals(run)
     yield from _allowances_for_idleness(run)
     if run.schedule.theme is Theme.CLOCKS:
@@ -188,12 +190,12 @@ def _allowances(run: FaultRun) -> Iterator[Allowance]:
     if run.schedule.theme is Theme.FROZEN:
         for step in run.schedule.faults:
             if step.op in (Op.STOP_EMACS, Op.STOP_BRIDGE):
-                why = "its time ran out while Emacs, or who guards it, stood still"
+                why = "its time ran out while Emacs or its supervisor stood still"
                 yield Allowance("TimedOut", why, instance=step.target, runs=(0, 1, 2, 3))
 
 
 def _allowances_for_refusals(run: FaultRun) -> Iterator[Allowance]:
-    """Return which large results could not be stored whole."""
+    """Yield an allowance for each large result that could not be stored whole."""
     if run.schedule.theme not in (Theme.REFUSALS, Theme.VOLUMES, Theme.FILES):
         return
     yield from large_results.allowances(
@@ -207,7 +209,7 @@ def _allowances_for_refusals(run: FaultRun) -> Iterator[Allowance]:
 
 
 def _allowances_for_idleness(run: FaultRun) -> Iterator[Allowance]:
-    """A request that is made about when its instance is deleted for idleness, or later, finds none."""
+    """Yield an allowance for each request created about when its instance was deleted for idleness, or later."""
     gone = {
         each.instance: each.at for each in run.objects if each.kind == "efritinstances" and each.event == "DELETED"
     }

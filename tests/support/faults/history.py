@@ -1,7 +1,7 @@
-"""What was seen of one run: what was asked, every status, what really ran, what lies on the queues, the faults.
+"""What was observed of one run: the requests, every status, what really ran, the files of the queues, the faults.
 
-Data only. `recorder.py` and `collect.py` fill it, `invariants.py` judges it, `timeline.py` prints it. Times are
-seconds since the start of the run; nothing in here asks a cluster or a clock.
+Data only. `recorder.py` and `collect.py` fill it, `checker.py` judges it, `timeline.py` prints it. Times are seconds
+since the start of the run; nothing in here asks a cluster or a clock.
 """
 
 from __future__ import annotations
@@ -30,15 +30,16 @@ class Digest:
 
     @classmethod
     def of(cls, text: str | bytes) -> Digest:
+        """Return the digest of a result."""
         data = text.encode() if isinstance(text, str) else text
         return cls(len(data), hashlib.sha256(data).hexdigest())
 
 
 @dataclass(frozen=True)
 class ExpectedEnd:
-    """A way in which a request may end: why, with which result (None: without one), after how many runs.
+    """A way in which a request may end: reason, result (None: without one), number of runs.
 
-    `result` is not looked at where `any_result` says so.
+    any_result: the result is not compared.
     """
 
     reason: str
@@ -51,12 +52,12 @@ class ExpectedEnd:
 class SubmittedRequest:
     """A request that the API server accepted.
 
-    word: what its evals append to the counter file of their instance; no other request has it.
-    instances: where it may run, by name; more than one for a selector.
+    marker: what its evals append to the counter file of their instance; unique.
+    instances: names of the instances it may run on; more than one for a selector.
     attempts: how often it may be begun; 1 without a retry policy.
-    ends: how it may end when nothing fails.
+    ends: how it may end without faults.
     deleted: whether the workload deletes it before it is final.
-    goes: whether it is deleted by itself once it is final: it has a time to live.
+    expires: whether it has a time to live, after which it is deleted.
     """
 
     namespace: str
@@ -73,10 +74,10 @@ class SubmittedRequest:
 
 @dataclass(frozen=True)
 class RequestVersion:
-    """One version of a request as a watch straight at the API server showed it.
+    """One version of a request, from a watch straight at the API server.
 
-    event: ADDED, MODIFIED, DELETED, or LISTED where the recorder had to list after a break of its own watch, and
-    UNSEEN where that list did not have it any more: it ended and was deleted meanwhile, its end was not seen.
+    event: ADDED, MODIFIED, DELETED; LISTED where the recorder had to list after its own watch broke; UNSEEN where
+    that list had the request no more: it ended and was deleted meanwhile, and its end was not observed.
     """
 
     at: float
@@ -90,22 +91,25 @@ class RequestVersion:
 
     @property
     def phase(self) -> str:
+        """Phase in the status; empty without one."""
         return str(self.status.get("phase", ""))
 
     @property
     def reason(self) -> str:
+        """Reason in the status; empty without one."""
         return str(self.status.get("reason", ""))
 
     @property
     def final(self) -> bool:
+        """Whether the status is final."""
         return self.phase in FINAL_PHASES
 
 
 @dataclass(frozen=True)
 class ObjectVersion:
-    """One version of an instance, a StatefulSet or a plan as a watch straight at the API server showed it.
+    """One version of an instance, a StatefulSet or a plan, from a watch straight at the API server.
 
-    kind: the resource's plural. instance: the instance it is, or belongs to.
+    kind: the plural of the resource. instance: the instance it is, or belongs to.
     mode: operatingMode of an instance. replicas: of a StatefulSet. suspended, final: of a plan.
     """
 
@@ -125,7 +129,7 @@ class ObjectVersion:
 
 @dataclass(frozen=True)
 class Execution:
-    """A line of a counter file: an eval really ran here, at `written` by the clock of its Emacs."""
+    """A line of a counter file: an eval really ran, at `written` by the clock of its Emacs."""
 
     namespace: str
     instance: str
@@ -136,7 +140,7 @@ class Execution:
 
 @dataclass(frozen=True)
 class QueueFile:
-    """A file on a queue when the run was over. `queue` tells apart the queues an instance has had."""
+    """A file on a queue at the end of the run. `queue` distinguishes the queues an instance has had."""
 
     namespace: str
     instance: str
@@ -144,18 +148,18 @@ class QueueFile:
     area: str
     name: str
     live: bool = True
-    """False for a queue that went with its pod: nobody can tidy it."""
+    """False for a queue that went with its pod: no bridge can tidy it."""
 
     @property
     def reserved(self) -> bool:
-        """Whether it is of the reserve that a queue keeps for answers on a full volume."""
+        """Whether it belongs to the reserve that a queue keeps for answers on a full volume."""
         prefix, _, number = self.name.partition("_")
         return self.area == "tmp" and prefix == "reserve" and number.isdigit() and int(number) < FILES
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A response file as it lay in archive/ or responses/ when the run was over."""
+    """A response file in archive/ or responses/ at the end of the run."""
 
     namespace: str
     instance: str
@@ -167,7 +171,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Note:
-    """Something that happened: who did it, what, and to which request or instance, if to any."""
+    """An event of the run: who did what, to which request or instance, if to any."""
 
     at: float
     actor: str
@@ -179,7 +183,7 @@ class Note:
 
 @dataclass(frozen=True)
 class Loss:
-    """An Emacs that ended while it may have had work, or a whole queue that went with its pod.
+    """An Emacs that ended while it may have had requests, or a whole queue that went with its pod.
 
     begin, end: between which moments it happened, as far as is known.
     """
@@ -191,20 +195,20 @@ class Loss:
     cause: str
     queue: bool = False
     runs: int = 1
-    """How many runs it may have cut off."""
+    """How many runs it may have interrupted."""
     held: bool = False
-    """A pod replaced for a changed template alone: the operator promises to wait until nothing runs in it."""
+    """Whether the pod was replaced only for a changed template: the operator promises to wait until it is idle."""
 
 
 REMOVED = ("DELETED", "UNSEEN")
-"""Events after which a request is not there any more."""
+"""Events after which a request no longer exists."""
 
 
 @dataclass(frozen=True)
 class Allowance:
-    """What a fault allows a request to end with although it would not without the fault.
+    """An end that a fault allows a request although it would not end so without the fault.
 
-    reason: the end that is allowed. instance, request: limits it to one of either; empty allows all.
+    instance, request: limit it to one of either; empty allows all.
     """
 
     reason: str
@@ -216,19 +220,20 @@ class Allowance:
 
 @dataclass(frozen=True)
 class History:
-    """Everything seen of one run, in the order in which it was seen.
+    """Everything observed of one run, in the order of observation.
 
     results: the whole result by UID, read as a user would: from the status, the Secret or the workspace file.
-    secrets: names of the result Secrets that were there at the end.
-    quiet_at: when the last fault was over. patience: seconds after that within which all must be final.
-    namespaces_deleted: their requests need not end, but must not have run twice or be left on a live queue.
-    namespaces_left: those of them that were still there at the end.
-    instances_ready: whether each instance answered again at the end, by (namespace, name).
-    hits: how often each kind of fault really befell something.
+    secrets: (namespace, name) of the result Secrets that existed at the end.
+    healed_at: when the last fault was over. recovery_seconds: within which all requests must be final after that.
+    namespaces_deleted: their requests need not end, but must not run twice or be left on a live queue.
+    namespaces_left: those of them that still existed at the end.
+    instances_ready: whether each instance was ready at the end, by (namespace, name).
+    hits: how often each kind of fault was really injected.
     objects: versions of instances, StatefulSets and plans.
-    undisturbed: spans in which a controller led and the API server answered, with time to settle taken off.
-    suffered_until: when what befell the other tenant was ended; None where nothing did.
-    others_open: requests of the other tenant that were still open at the end, by name.
+    undisturbed: spans in which a controller led and the API server answered, without the time to settle.
+    tenant_fault_until: when the fault of the other tenant was ended; None without one.
+    other_tenant_open: names of the other tenant's requests that were open at the end.
+    watch_gaps: when the recorder's own watch broke.
     """
 
     submitted: tuple[SubmittedRequest, ...]
@@ -256,6 +261,7 @@ class History:
 
     @cached_property
     def by_uid(self) -> Mapping[str, SubmittedRequest]:
+        """The submitted requests by UID."""
         return {each.uid: each for each in self.submitted}
 
     @cached_property
@@ -283,11 +289,11 @@ class History:
         return found
 
     def runs(self, request: SubmittedRequest) -> int:
-        """Return how often a request really began to run, by its word in the counter files."""
+        """Return how often a request really began to run, by its marker in the counter files."""
         return self._runs.get((request.namespace, request.marker), 0)
 
     def to_json(self) -> str:
-        """Return all of it for a file beside the timeline."""
+        """Return the history as JSON, for a file beside the timeline."""
         plain = {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
         plain["instances_ready"] = [[*key, value] for key, value in self.instances_ready.items()]
         return json.dumps(plain, default=_plain, indent=1)

@@ -1,6 +1,6 @@
 """Which large results may be cut: those whose Secret the API server refused, or whose workspace had no space.
 
-Pure functions of what was seen; collect.py asks, invariants.py judges.
+Pure functions of what was observed; collect.py calls them.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ def allowances(
     refused: Collection[str],
     full_volumes: Collection[FullVolume],
 ) -> Iterator[Allowance]:
-    """Return which requests may end Succeeded with a result that is cut.
+    """Yield an allowance for each request that may end Succeeded with a result that is cut.
 
-    refused: names of Secrets that were refused. filled: volumes that were full.
+    refused: names of Secrets that were refused. full_volumes: volumes that were full or failed.
     """
     cut_by_emacs = {each.uid for each in answers if each.response.get("truncated") is True}
     begun: dict[str, float] = {}

@@ -1,4 +1,4 @@
-"""What in the log of a container tells of a defect of ours. Pure: no cluster is needed to judge a text.
+"""Which lines in the log of a container show a defect of ours. Pure: no cluster is needed to judge a text.
 
 A log is as the kubelet keeps it: each line begins with its time, its stream and whether it is whole.
 """
@@ -8,20 +8,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-_COMPLAINT = re.compile(r"CRITICAL(?!.*the lease is lost)|File \".*/site-packages/efrit/")
+_DEFECT = re.compile(r"CRITICAL(?!.*the lease is lost)|File \".*/site-packages/efrit/")
 _TRACEBACK = "Traceback (most recent call last)"
 _CUT_OFF = "timeout graceful shutdown exceeded"
-"""How uvicorn calls it that a bridge ends and waits no longer: on a busy node a call may last longer than that."""
+"""What uvicorn logs when a bridge ends before its calls do: on a busy node a call may last that long."""
 
 
 def logged_defects(log: str, since: str) -> list[str]:
-    """Return the lines from the time `since` on that no program of ours may write."""
+    """Return the lines from the time `since` on that no program of ours may log."""
     lines = [line for line in log.splitlines() if line.partition(" ")[0] >= since]
-    return [line for part in _parts(lines) if _CUT_OFF not in part[-1] for line in part if _COMPLAINT.search(line)]
+    return [line for part in _parts(lines) if _CUT_OFF not in part[-1] for line in part if _DEFECT.search(line)]
 
 
 def _parts(lines: list[str]) -> Iterator[list[str]]:
-    """Return each traceback with its exception as one part, and each other line by itself."""
+    """Yield each traceback with its exception as one part, and each other line by itself."""
     traceback: list[str] = []
     for line in lines:
         message = line.partition(" F ")[2]

@@ -1,7 +1,7 @@
-"""The promises about what happens to instances, and to one tenant beside another, as pure functions of a `History`.
+"""The promises about instances, and about one tenant beside another, as pure functions of a `History`.
 
 I9 an instance with open work is never deleted or suspended by the operator. I10 a held change never interrupts.
-I11 nobody waits without a reason in its status. I12 what befalls one tenant does not hold up another.
+I11 no request is open for long without a reason in its status. I12 a fault of one tenant does not delay another.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from tests.support.faults.history import REMOVED, History, Loss, ObjectVersion, 
 from tests.support.faults.violation import Violation
 
 CREATED_BEFORE_SECONDS = 2.0
-"""Work made later than this before an instance goes is a race that no precondition of the API server can close."""
+"""Requests created later than this before a deletion race with it: no precondition can exclude that."""
 USER_SECONDS = 5.0
-"""How long after a user's own suspension its effect may be seen."""
+"""How long after a user's own suspension its effect may be observed."""
 REASON_SECONDS = 30.0
 """How long, undisturbed, a request may be open without a reason: a second or two on an idle machine."""
 
 
 def open_work_keeps_its_instance(history: History) -> Iterator[Violation]:
-    """I9: judged in the order of the API server's resource versions."""
+    """Yield violations of I9, judged in the order of the API server's resource versions."""
     for gone in history.objects:
         if gone.namespace in history.namespaces_deleted:
             continue
@@ -59,7 +59,7 @@ def _before(versions: tuple[RequestVersion, ...], resource_version: int) -> Requ
 
 
 def _suspensions(history: History) -> Iterator[ObjectVersion]:
-    """Return each version of a StatefulSet that takes its pod away though no user has suspended the instance."""
+    """Yield each version of a StatefulSet that removes its pod though no user has suspended the instance."""
     instances = [each for each in history.objects if each.kind == "efritinstances"]
     before: dict[str, ObjectVersion] = {}
     sets = (each for each in history.objects if each.kind == "statefulsets")
@@ -84,7 +84,7 @@ def _until(versions: list[ObjectVersion], one: ObjectVersion) -> float:
 
 
 def held_changes_interrupt_nothing(history: History) -> Iterator[Violation]:
-    """I10: not even what waits on a queue that lives in the pod may be lost with it."""
+    """Yield violations of I10: not even what waits on a queue in the pod may be lost with it."""
     for request in history.submitted:
         final = history.final(request)
         if final is None or final.reason != "Interrupted" or any(e.reason == "Interrupted" for e in request.ends):
@@ -101,14 +101,14 @@ def _meets(loss: Loss, request: SubmittedRequest, end: float) -> bool:
 
 
 def waits_have_a_reason(history: History) -> Iterator[Violation]:
-    """I11: counted only while a controller led undisturbed."""
+    """Yield violations of I11, counted only while a controller led undisturbed."""
     for request in history.submitted:
         if request.deleted or request.namespace in history.namespaces_deleted:
             continue
         versions = history.versions_of.get(request.uid, ())
-        told = next((each.at for each in versions if each.reason or each.event in REMOVED), history.ended_at)
+        reported = next((each.at for each in versions if each.reason or each.event in REMOVED), history.ended_at)
         for begin, end in history.undisturbed:
-            silent = min(end, told) - max(begin, request.at)
+            silent = min(end, reported) - max(begin, request.at)
             if silent > REASON_SECONDS:
                 sentence = f"it was open for {silent:.1f} s without a reason in its status"
                 yield Violation(
@@ -118,7 +118,7 @@ def waits_have_a_reason(history: History) -> Iterator[Violation]:
 
 
 def tenants_are_apart(history: History) -> Iterator[Violation]:
-    """I12: all of this tenant's requests ended while what befell the other one still lasted."""
+    """Yield violations of I12: this tenant's requests must end while the other tenant's fault lasts."""
     if history.tenant_fault_until is None:
         return
     for request in history.submitted:
@@ -133,7 +133,7 @@ def tenants_are_apart(history: History) -> Iterator[Violation]:
         yield Violation("I12", "", f"request {name} of the other tenant is still open though its trouble is over")
 
 
-CHECKS: tuple[Callable[[History], Iterator[Violation]], ...] = (
+INVARIANTS: tuple[Callable[[History], Iterator[Violation]], ...] = (
     open_work_keeps_its_instance,
     held_changes_interrupt_nothing,
     waits_have_a_reason,

@@ -1,7 +1,7 @@
-"""Watches the objects of one namespace straight at the API server, beside whatever befalls the controller.
+"""Watches the objects of one namespace straight at the API server, independently of the controller's connection.
 
-A watch goes on from the last version it saw when its own connection breaks. Where the API server cannot go back that
-far (410 Gone) it lists, marks what it finds as LISTED, and notes the gap.
+A watch continues from the last version it had when its own connection breaks. Where the API server cannot go back
+that far (410 Gone) it lists, marks what it finds as LISTED, and notes the gap.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class _Expired(Exception):  # noqa: N818 - reads as what happened
 
 
 class Watcher(ABC):
-    """One list and watch in a thread of its own; a subclass says what becomes of what it sees."""
+    """One list and watch in a thread of its own; a subclass says what to keep."""
 
     def __init__(self, plane: ControlPlane, plural: str, namespace: str, clock: Callable[[], float]) -> None:
         self._path = Kube.path(plural, namespace)
@@ -53,12 +53,13 @@ class Watcher(ABC):
         )
 
     def start(self) -> None:
-        """Return once nothing can be missed any more."""
+        """Start the thread. Return once no later change can be missed."""
         self._thread.start()
         if not self._listening.wait(30):
             raise AssertionError("the recorder does not reach the API server")
 
     def close(self) -> None:
+        """End the thread and its connection."""
         self._stopping.set()
         if self._connection is not None:
             # Closing the client would not wake up who reads.
@@ -69,6 +70,7 @@ class Watcher(ABC):
 
     @property
     def watch_gaps(self) -> tuple[float, ...]:
+        """When the recorder had to list again, in seconds since the start of the run."""
         with self._lock:
             return tuple(self._watch_gaps)
 
@@ -78,7 +80,7 @@ class Watcher(ABC):
 
     @abstractmethod
     def _note_missing(self, listed: set[str]) -> None:
-        """Note what a list after a gap does not have any more; `listed`: the UIDs it has."""
+        """Note what a list after a gap has no more; `listed`: the UIDs it has."""
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -123,7 +125,7 @@ class Watcher(ABC):
 
 
 class RequestRecorder(Watcher):
-    """The requests of a namespace. Start it before the first is made; read it from any thread at any time."""
+    """The requests of a namespace. Start it before the first is created; read it from any thread."""
 
     def __init__(self, plane: ControlPlane, namespace: str, clock: Callable[[], float]) -> None:
         super().__init__(plane, "efritrequests", namespace, clock)
@@ -133,6 +135,7 @@ class RequestRecorder(Watcher):
 
     @property
     def versions(self) -> tuple[RequestVersion, ...]:
+        """Every version so far, in the order of observation."""
         with self._lock:
             return tuple(self._versions)
 
@@ -152,7 +155,7 @@ class RequestRecorder(Watcher):
         with self._lock:
             for uid, known in self._latest.items():
                 if uid not in listed and known.event not in REMOVED:
-                    # What it became after this version nobody knows.
+                    # What it became after this version is unknown.
                     unseen = replace(known, at=self._clock(), event="UNSEEN", resource_version=int(self._position))
                     self._versions.append(unseen)
                     self._latest[uid] = unseen
@@ -186,11 +189,12 @@ class ObjectRecorder(Watcher):
 
     @property
     def versions(self) -> Sequence[ObjectVersion]:
+        """Every version so far, in the order of observation."""
         with self._lock:
             return tuple(self._versions)
 
     def _note_missing(self, listed: set[str]) -> None:
-        """What went while nobody looked is not judged: nobody knows what there was beside it."""
+        """Do nothing: what was deleted unobserved is not judged."""
 
     def _note(self, event: str, obj: dict[str, Any]) -> None:
         meta, spec, status = obj["metadata"], obj["spec"], obj.get("status", {})

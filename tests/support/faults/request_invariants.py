@@ -1,10 +1,9 @@
-"""The promises of docs/queue.md as pure functions: a `History` in, every violation out, with its evidence.
+"""The promises of docs/queue.md about requests, as pure functions: a `History` in, violations out, with evidence.
 
-I1 one final status, never changed. I2 everything accepted ends in time. I3 begun at most as often as allowed.
-I4 Succeeded means it ran and the result is the response. I5 what never ran, never ran. I6 no file is left behind.
-I7 no answer crosses requests, instances or namespaces. I8 it ends as it would have without faults, but for what a
+I1 one final status, never changed. I2 every accepted request ends in time. I3 begun at most as often as allowed.
+I4 Succeeded means it ran and the result is the response's. I5 what is reported as never run has not run. I6 no file
+is left behind. I7 no answer crosses requests, instances or namespaces. I8 it ends as without faults, but for what a
 fault allows: `Interrupted` where an Emacs or its queue was lost meanwhile, and what `History.allowances` names.
-I9 to I12 are in operator_invariants.py.
 """
 
 from __future__ import annotations
@@ -13,15 +12,14 @@ import json
 import re
 from collections.abc import Callable, Iterator
 
-from tests.support.faults import operator_invariants
 from tests.support.faults.history import Answer, Digest, ExpectedEnd, History, Loss, RequestVersion, SubmittedRequest
 from tests.support.faults.violation import Violation
 
 INLINE_BYTES = 32_768
-"""What a status holds of a result."""
+"""How much of a result a status holds."""
 
 NOT_BEGUN = "never ran"
-"""What the message of a final status says of a request that was not begun."""
+"""Part of the message in the final status of a request that was not begun."""
 
 OPEN_AREAS = ("requests", "processing", "responses", "tmp", "control", "progress")
 
@@ -29,12 +27,8 @@ _UID = re.compile(r"^(?:req|resp|log)_(.+)\.(?:nd)?json$")
 _WORD = re.compile(r"[A-Za-z0-9_-]+")
 
 
-def violations(history: History) -> list[Violation]:
-    """Return every violation, in order of the invariants; an empty list is what the product promises."""
-    return [each for check in CHECKS for each in check(history)]
-
-
 def one_final_status(history: History) -> Iterator[Violation]:
+    """Yield violations of I1."""
     for request in history.submitted:
         final: RequestVersion | None = None
         for version in history.versions_of.get(request.uid, ()):
@@ -61,6 +55,7 @@ def one_final_status(history: History) -> Iterator[Violation]:
 
 
 def everything_ends(history: History) -> Iterator[Violation]:
+    """Yield violations of I2."""
     for request in history.submitted:
         if _exempt(history, request):
             continue
@@ -68,13 +63,13 @@ def everything_ends(history: History) -> Iterator[Violation]:
         if last is None:
             yield Violation("I2", request.name, "it was accepted and never seen again")
         elif last.event == "UNSEEN":
-            # It ended and went while the recorder could not look: then nothing can be said of its end.
+            # It ended and was deleted while the recorder had no watch: its end is unknown.
             if not request.expires:
-                yield Violation("I2", request.name, "it is gone, though nobody deleted it", f"at {last.at:.2f} s")
+                yield Violation("I2", request.name, "it is gone, though no user deleted it", f"at {last.at:.2f} s")
         elif request.expires and final is not None and last.event != "DELETED":
             yield Violation("I2", request.name, "its time to live is over, and it is still there", final.reason)
         elif last.event == "DELETED" and not (request.expires and final is not None):
-            yield Violation("I2", request.name, "it was deleted, though nobody asked for that", f"at {last.at:.2f} s")
+            yield Violation("I2", request.name, "it was deleted, though no user did so", f"at {last.at:.2f} s")
         elif final is None:
             yield Violation(
                 "I2",
@@ -93,6 +88,7 @@ def everything_ends(history: History) -> Iterator[Violation]:
 
 
 def begun_as_often_as_allowed(history: History) -> Iterator[Violation]:
+    """Yield violations of I3."""
     for request in history.submitted:
         runs = history.runs(request)
         if runs > request.attempts:
@@ -106,12 +102,13 @@ def begun_as_often_as_allowed(history: History) -> Iterator[Violation]:
             )
             continue
         final = history.final(request)
-        told = final.status.get("attempt") if final else None
-        if final and isinstance(told, int) and told < runs and final.status.get("startTime"):
-            yield Violation("I3", request.name, f"its status tells of {told} attempts, it ran {runs} times")
+        reported = final.status.get("attempt") if final else None
+        if final and isinstance(reported, int) and reported < runs and final.status.get("startTime"):
+            yield Violation("I3", request.name, f"its status reports {reported} attempts, it ran {runs} times")
 
 
 def success_is_real(history: History) -> Iterator[Violation]:
+    """Yield violations of I4."""
     for request in history.submitted:
         final = history.final(request)
         if final is None or final.phase != "Succeeded":
@@ -127,12 +124,12 @@ def _result_is_the_responses(
     reference = final.status.get("resultRef")
     whole = history.results.get(request.uid)
     given = _answers_of(history, request)
-    # Emacs itself may have had to cut it: then only the beginning is anywhere.
+    # Emacs itself may have had to cut the result: then the whole is nowhere.
     cut_by_emacs = next((each.response for each in given if each.response.get("truncated") is True), None)
     if reference is not None and cut_by_emacs is None:
-        told = Digest(int(reference.get("bytes", -1)), str(reference.get("sha256", "")))
-        if whole is not None and whole != told:
-            yield Violation("I4", request.name, "resultRef does not describe what it points at", f"{told} {whole}")
+        named = Digest(int(reference.get("bytes", -1)), str(reference.get("sha256", "")))
+        if whole is not None and whole != named:
+            yield Violation("I4", request.name, "resultRef does not describe what it points at", f"{named} {whole}")
     if reference is not None and cut_by_emacs is not None:
         if reference.get("sha256") or not final.status.get("truncated"):
             yield Violation("I4", request.name, "its result was cut, and resultRef says that it is whole")
@@ -155,6 +152,7 @@ def _result_is_the_responses(
 
 
 def what_never_ran_never_ran(history: History) -> Iterator[Violation]:
+    """Yield violations of I5."""
     for request in history.submitted:
         final, runs = history.final(request), history.runs(request)
         if final is None or runs == 0 or final.phase == "Succeeded":
@@ -166,6 +164,7 @@ def what_never_ran_never_ran(history: History) -> Iterator[Violation]:
 
 
 def nothing_is_left_behind(history: History) -> Iterator[Violation]:
+    """Yield violations of I6."""
     known = history.by_uid
     archived: dict[tuple[str, str], set[str]] = {}
     for file in history.files:
@@ -196,13 +195,14 @@ def nothing_is_left_behind(history: History) -> Iterator[Violation]:
 
 
 def _declined_on_a_full_volume(history: History, request: SubmittedRequest) -> bool:
-    """Whether it was cancelled before it came, where there was room for the answer alone."""
+    """Return whether it was cancelled before it arrived, where there was space for the answer alone."""
     full = any(history.hits.get(fault) for fault in ("fill a volume of", "ENOSPC", "half written, ENOSPC"))
     reasons = {each.response.get("reason") for each in _answers_of(history, request)}
     return full and reasons == {"Cancelled"} and history.runs(request) == 0
 
 
 def nothing_crosses(history: History) -> Iterator[Violation]:
+    """Yield violations of I7."""
     yield from _runs_are_at_home(history)
     yield from _answers_are_at_home(history)
     for request in history.submitted:
@@ -224,7 +224,7 @@ def _runs_are_at_home(history: History) -> Iterator[Violation]:
     for ran in history.ran:
         owner = owners.get((ran.namespace, ran.marker))
         if owner is None:
-            yield Violation("I7", "", "something ran that nobody asked for there", f"{ran.marker} on {ran.instance}")
+            yield Violation("I7", "", "something ran that was not requested there", f"{ran.marker} on {ran.instance}")
         elif ran.instance not in owner.instances:
             yield Violation("I7", owner.name, f"it ran on {ran.instance}", ", ".join(owner.instances))
         else:
@@ -239,7 +239,7 @@ def _answers_are_at_home(history: History) -> Iterator[Violation]:
         owner = history.by_uid.get(answer.uid)
         place = f"{answer.namespace}/{answer.instance}"
         if owner is None or owner.namespace != answer.namespace:
-            yield Violation("I7", "", "there is a response to a request of nobody there", f"{answer.uid} on {place}")
+            yield Violation("I7", "", "there is a response to an unknown request", f"{answer.uid} on {place}")
         elif answer.instance not in owner.instances:
             yield Violation("I7", owner.name, f"instance {answer.instance} answered it", ", ".join(owner.instances))
         elif answer.response.get("id") != answer.uid:
@@ -247,6 +247,7 @@ def _answers_are_at_home(history: History) -> Iterator[Violation]:
 
 
 def ends_as_without_faults(history: History) -> Iterator[Violation]:
+    """Yield violations of I8."""
     for request in history.submitted:
         final = history.final(request)
         if final is None or _exempt(history, request):
@@ -289,7 +290,7 @@ def _allowed_by_fault(history: History, request: SubmittedRequest, final: Reques
 
 
 def _no_more_interrupted_than_lost(history: History) -> Iterator[Violation]:
-    """An Emacs runs one request at a time: each that dies interrupts one, unless the queue itself was lost."""
+    """Yield a violation where more requests were interrupted than Emacsen ended: each runs one at a time."""
     for namespace, instance in sorted({(each.namespace, each.instance) for each in history.losses}):
         losses = [each for each in history.losses if (each.namespace, each.instance) == (namespace, instance)]
         if any(each.queue for each in losses):
@@ -344,12 +345,12 @@ def _losses(history: History, request: SubmittedRequest, *, queue: bool = False)
 
 
 def cut(text: str, limit: int) -> str:
-    """Return the longest beginning of `text` that is at most `limit` bytes of UTF-8."""
+    """Return the longest prefix of `text` that is at most `limit` bytes of UTF-8."""
     data = text.encode()
     return text if len(data) <= limit else data[:limit].decode("utf-8", "ignore")
 
 
-CHECKS: tuple[Callable[[History], Iterator[Violation]], ...] = (
+INVARIANTS: tuple[Callable[[History], Iterator[Violation]], ...] = (
     one_final_status,
     everything_ends,
     begun_as_often_as_allowed,
@@ -358,5 +359,4 @@ CHECKS: tuple[Callable[[History], Iterator[Violation]], ...] = (
     nothing_is_left_behind,
     nothing_crosses,
     ends_as_without_faults,
-    *operator_invariants.CHECKS,
 )

@@ -1,7 +1,8 @@
-"""Plays one plan and returns what was seen: the main loop that lets each step happen at its moment.
+"""Executes one run: the main loop in which each step happens when it is due, then the end and the verdict.
 
-Users act in a thread of their own, one after the other, and are patient; faults happen in the main loop, which never
-waits for the API server. When all is over it waits, within bounds, until everything has ended and is put away.
+Users act in a thread of their own, one operation after the other, and retry; the nemesis acts in the main loop, which
+never waits for the API server. At the end the run waits, within bounds, until every request is final and the queues
+are empty.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ import httpx
 from tests.support.faults import collect
 from tests.support.faults.availability import total_seconds
 from tests.support.faults.base_run import FaultRun
+from tests.support.faults.checker import check
 from tests.support.faults.history import REMOVED, History, QueueFile
 from tests.support.faults.job_thread import JobThread
-from tests.support.faults.request_invariants import violations
 from tests.support.faults.schedule import Op, Schedule, Step, Theme, Trigger
 from tests.support.faults.timeline import report
 from tests.support.faults.violation import Violation
@@ -28,33 +29,33 @@ from tests.support.kube import Refused
 
 TICK_SECONDS = 0.02
 STALE_FILE_SECONDS = 3.0
-"""How long a temporary file lies before nobody is believed to work on it."""
+"""How long a temporary file lies before it counts as abandoned."""
 LONGEST_WAIT_SECONDS = 240.0
-"""Whether anybody leads or not."""
+"""How long any wait lasts at most, whether or not a controller leads."""
 ARMED_SECONDS = 4.0
 """How long faults of calls stay armed after the last step."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What was seen of a run and which promises it broke."""
+    """The history of a run, and the promises it broke."""
 
     history: History
     violations: Sequence[Violation]
 
 
 def execute(run: FaultRun, out: Path | None = None) -> Verdict:
-    """Run a stage's plan in a namespace of its own. Raises where the rig fails, never for what the product does.
+    """Execute a run in a namespace of its own. Raises where the harness fails, never for what the product does.
 
-    out: where plan, timeline, history and logs of a run go that breaks a promise, or ends with an exception.
+    out: directory for schedule, timeline, history and logs of a run that breaks a promise or ends with an exception.
     """
     schedule, user_thread = run.schedule, JobThread()
     try:
         run.open()
         _main_loop(run, user_thread)
         history = _finish(run)
-        broken = [Violation("I2", "", "a program of ours failed by itself", line) for line in run.logged_defects()]
-        verdict = Verdict(history, [*violations(history), *broken])
+        defects = [Violation("I2", "", "a program of ours failed by itself", line) for line in run.logged_defects()]
+        verdict = Verdict(history, [*check(history), *defects])
         if verdict.violations and out is not None:
             _save_evidence(run, schedule, out, report(history, verdict.violations), history.to_json())
         return verdict
@@ -67,10 +68,10 @@ def execute(run: FaultRun, out: Path | None = None) -> Verdict:
         run.close()
 
 
-def _save_evidence(run: FaultRun, schedule: Schedule, out: Path, told: str, history: str) -> None:
+def _save_evidence(run: FaultRun, schedule: Schedule, out: Path, text: str, history: str) -> None:
     out.mkdir(parents=True, exist_ok=True)
-    (out / "plan.txt").write_text(schedule.describe() + "\n")
-    (out / "report.txt").write_text(told + "\n")
+    (out / "schedule.txt").write_text(schedule.describe() + "\n")
+    (out / "report.txt").write_text(text + "\n")
     (out / "history.json").write_text(history)
     if run.namespace:
         run.keep_logs(out)
@@ -96,7 +97,7 @@ def _main_loop(run: FaultRun, user_thread: JobThread) -> None:
             if step.op.fault:
                 run.nemesis.inject(step)
                 if step.seconds and step.op is not Op.CALL:
-                    # From when it has struck: that takes its time, too, on a busy machine.
+                    # Counted from after the injection, which takes time on a busy machine.
                     lasting.append((run.clock() + step.seconds, step))
                 elif step.op in (Op.KILL_API, Op.KILL_ETCD):
                     run.nemesis.recover(step)
@@ -112,7 +113,7 @@ def _main_loop(run: FaultRun, user_thread: JobThread) -> None:
             everything_final = answered >= len(run.submitted)
             if not unspent or everything_final or now - steps_done_at > ARMED_SECONDS:
                 return
-        # Nobody tells when a counter file grows or a moment has come.
+        # There is no event for a counter file that grows or a moment that has come.
         time.sleep(TICK_SECONDS)
 
 
@@ -127,7 +128,7 @@ def _due(schedule: Schedule, trigger: Trigger, now: float, running: set[str], an
 def _finish(run: FaultRun) -> History:
     tenant_fault_until = None
     if run.schedule.theme is Theme.TENANTS:
-        # The other tenant's trouble lasts until all of this one's work is done.
+        # The fault of the other tenant lasts until all requests of this one are final.
         _wait(run, run.schedule.recovery_seconds, lambda: _all_final(run))
         tenant_fault_until = run.clock()
     run.heal()
@@ -143,7 +144,7 @@ def _finish(run: FaultRun) -> History:
         _wait(run, run.schedule.recovery_seconds + 5, lambda: _all_final(run))
         _wait(run, run.tidy_seconds, lambda: final_state.settled() or bool(final_state.stale_files()))
         if instances := final_state.stale_files():
-            # A temporary file that could not be removed is removed at the next start, says docs/queue.md.
+            # By docs/queue.md a temporary file that could not be removed is removed at the next start.
             run.restart_programs(instances)
             _wait(run, run.tidy_seconds, final_state.settled)
         _wait(run, run.schedule.recovery_seconds, lambda: not run.other_tenant_open())
@@ -158,7 +159,7 @@ def _finish(run: FaultRun) -> History:
 
 
 class _FinalState:
-    """The last look at queues and instances: what is judged is what was seen, not what came a moment later."""
+    """The last state of queues and instances: what is judged is what was seen, not what came a moment later."""
 
     def __init__(self, run: FaultRun) -> None:
         self._stage = run
@@ -167,7 +168,7 @@ class _FinalState:
         self._lying: dict[QueueFile, float] = {}
 
     def stale_files(self) -> set[str]:
-        """Return the instances with temporary files that stay, where calls to files have failed."""
+        """Return the instances with temporary files that stay, where calls on files have failed."""
         if self._stage.schedule.theme is not Theme.FILES:
             return set()
         now = self._stage.clock()
@@ -176,10 +177,11 @@ class _FinalState:
         return {each.instance for each, since in self._lying.items() if now - since > STALE_FILE_SECONDS}
 
     def read_files(self) -> None:
+        """Read which files lie on the queues."""
         self.files = collect.queue_files(self._stage)
 
     def settled(self) -> bool:
-        """Whether all is put away and every instance serves again, by the pod it is to have."""
+        """Return whether the queues are empty and every instance is served by the pod it is to have."""
         try:
             self.ready = collect.instances_ready(self._stage)
         except httpx.TransportError:
@@ -188,10 +190,10 @@ class _FinalState:
         return collect.tidy(self.files) and all(self.ready.values()) and not self._stage.awaits_replacement
 
 
-def _wait(run: FaultRun, seconds: float, reached: Callable[[], bool]) -> bool:
-    """Whether it is reached within so many seconds in which a controller led."""
+def _wait(run: FaultRun, seconds: float, condition: Callable[[], bool]) -> bool:
+    """Wait until a condition holds. Return whether it did within so many seconds in which a controller led."""
     began, before = time.monotonic(), total_seconds(run.unavailable_spans)
-    while not reached():
+    while not condition():
         waited = time.monotonic() - began
         if waited > LONGEST_WAIT_SECONDS or waited - (total_seconds(run.unavailable_spans) - before) > seconds:
             return False

@@ -1,6 +1,6 @@
-"""A whole run as data: the workload, what users change meanwhile, the faults and their moments.
+"""The schedule of a run as data: the workload, the steps of users and of the nemesis, and their triggers.
 
-`seeds.py` makes plans from seeds; `Schedule.describe` says all of one. Nothing in here runs anything.
+`generators` make schedules from seeds; `Schedule.describe` says all of one. Nothing in here runs anything.
 """
 
 from __future__ import annotations
@@ -24,31 +24,31 @@ class Theme(StrEnum):
     NAMESPACE = "namespace"
     """The namespace is deleted while work runs."""
     FILES = "files"
-    """A call of a bridge or an Emacs to its queue fails, or is the last it makes."""
+    """A call of a bridge or an Emacs on its queue fails, or its process is killed at it."""
     CLOCKS = "clocks"
-    """Somebody's clock jumps by an hour."""
+    """The clock of a pod or a controller jumps by an hour."""
     FROZEN = "frozen"
-    """Something stands still for a minute and a half."""
+    """A process is stopped for a minute and a half."""
     AWAY = "away"
     """The API server is away for two minutes."""
     IDLE = "idle"
     """Instances with spec.idle, among them some with long evals and suspended plans; the controller is restarted."""
     ROLLOUT = "rollout"
-    """Templates are changed and the operator is upgraded under load."""
+    """Pod templates are changed and the operator is upgraded under load."""
     REFUSALS = "refusals"
-    """An admission policy or a quota refuses for a while what the operator creates."""
+    """An admission policy or a quota temporarily refuses what the operator creates."""
     VOLUMES = "volumes"
     """A volume has no bytes or no inodes left, or its fsync hangs."""
     TENANTS = "tenants"
-    """A second namespace that is served as well vanishes, is forbidden, or suffers otherwise."""
+    """A second namespace that is served as well is deleted, forbidden, refused, flooded, or its bridge is stopped."""
     TERMINATING = "terminating"
-    """A pod that is deleted stays Terminating while its containers go on, as on a lost node."""
+    """A deleted pod stays Terminating while its containers go on, as on a lost node."""
     NODE = "node"
     """The node loses its kubelet, its container runtime, its power or a part of its network (real cluster only)."""
 
 
 class Op(StrEnum):
-    """What can be done at a moment: by a user, or by fate."""
+    """An operation of a step: of a user, or a fault of the nemesis."""
 
     CANCEL = "cancel"
     DELETE = "delete"
@@ -94,7 +94,7 @@ class Op(StrEnum):
 
     @property
     def fault(self) -> bool:
-        """Whether it is a fault, not a user's wish."""
+        """Whether it is a fault, not an operation of a user."""
         return self not in USER_OPS
 
 
@@ -103,7 +103,7 @@ USER_OPS = frozenset({Op.CANCEL, Op.DELETE, Op.SUSPEND, Op.RESUME, Op.CHANGE, Op
 
 @dataclass(frozen=True)
 class Trigger:
-    """A moment: `at` seconds, or earlier, as soon as `running` has begun to run or `answered` requests are final."""
+    """When a step is due: at `at` seconds, or once `running` has begun or `answered` requests are final."""
 
     at: float
     running: str = ""
@@ -120,7 +120,7 @@ class Trigger:
 
 @dataclass(frozen=True)
 class CallFault:
-    """What befalls one call or watch event of the controller; fields left empty match all."""
+    """A fault of one call or watch event of the controller; fields left empty match all."""
 
     effect: Effect
     verb: str = ""
@@ -139,7 +139,7 @@ class CallFault:
 
 
 class FileEffect(StrEnum):
-    """What can befall a call that changes a file."""
+    """What a fault does to a call that changes a file."""
 
     KILL_BEFORE = "SIGKILL before"
     KILL_AFTER = "SIGKILL after"
@@ -147,14 +147,14 @@ class FileEffect(StrEnum):
     ENOSPC = "ENOSPC"
     SHORT = "half written, ENOSPC"
     HANG = "hangs"
-    """It does not return until the fault is over."""
+    """It returns only when the fault is over."""
 
 
 @dataclass(frozen=True)
 class FileFault:
-    """What befalls a call of `program` (bridge, emacs or any) to a path that matches; the first `skip` go unharmed.
+    """A fault of the calls of `program` (bridge, emacs or any) to paths that match, after the first `skip`.
 
-    operation: create, write, fsync, link, rename, unlink …, or * for all. lasting: until it is undone, not once.
+    operation: create, write, fsync, link, rename, unlink …, or * for all. lasting: until it is ended, not once.
     """
 
     effect: FileEffect
@@ -171,7 +171,7 @@ class FileFault:
 
 @dataclass(frozen=True)
 class Step:
-    """Something that is done at a moment. `seconds`: how long it lasts until it is undone; 0: at once or never.
+    """One operation with its trigger. `seconds`: how long a fault lasts; 0: it ends at once or never.
 
     hours: what a clock is set forward by. detail: what is refused, or which volume is filled with what.
     """
@@ -193,7 +193,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Schedule:
-    """One run. `controllers`: how many there are; `warm`: whether it begins only when the first instance is ready."""
+    """One run. `controllers`: how many there are; `warm`: whether it begins once the first instance is ready."""
 
     seed: int
     theme: Theme
@@ -207,17 +207,18 @@ class Schedule:
 
     @property
     def faults(self) -> tuple[Step, ...]:
+        """The steps that are faults."""
         return tuple(each for each in self.steps if each.op.fault)
 
     def describe(self) -> str:
-        """Return all of it for a person, and for whoever compares two plans."""
+        """Return the whole schedule as text, to read and to compare."""
         lines = [
             f"seed {self.seed}, {self.theme.value}: {len(self.instances)} instances, {len(self.requests)} requests, "
             f"{len(self.faults)} faults, {self.controllers} controllers, {'warm' if self.warm else 'cold'}"
         ]
         lines += [f"  {_instance(each)}" for each in self.instances]
         lines += [f"  plan {each.name} at {each.at:.2f} s: suspended, on {each.instance}" for each in self.plans]
-        lines += [f"  {_work(each)}" for each in self.requests]
+        lines += [f"  {_request(each)}" for each in self.requests]
         lines += [f"  {'!!' if each.op.fault else '--'} {each}" for each in self.steps]
         return "\n".join(lines)
 
@@ -231,16 +232,16 @@ def _instance(each: InstanceSpec) -> str:
     return ", ".join(parts)
 
 
-def _work(each: RequestSpec) -> str:
+def _request(each: RequestSpec) -> str:
     parts = [f"{each.name} at {each.at:.2f} s: {each.kind.value} on {each.instance or 'team ' + each.team}"]
-    told = {
+    options = {
         "seconds": each.seconds,
         "size": each.size,
         "timeout": each.timeout,
         "queue timeout": each.queue_timeout,
         "priority": each.priority,
     }
-    parts += [f"{name} {value}" for name, value in told.items() if value]
+    parts += [f"{name} {value}" for name, value in options.items() if value]
     parts += [f"{each.attempts} attempts"] if each.attempts > 1 else []
     parts += [f"time to live {each.ttl} s"] if each.ttl is not None else []
     parts += ["cancelled"] if each.cancelled else []

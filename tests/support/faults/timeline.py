@@ -1,4 +1,4 @@
-"""A run as a person reads it: when, who, what, about which request; faults marked; one request's own life.
+"""A run as a person reads it: when, who, what, about which request; faults marked; one request's own history.
 
 Pure: a `History` in, text out.
 """
@@ -14,12 +14,12 @@ FAULT_MARK = "!!"
 
 
 def timeline(history: History) -> str:
-    """Return everything that was seen, one line each, in order of time."""
+    """Return every event, one line each, in order of time."""
     return "\n".join(_lines(_notes(history)))
 
 
 def life_of(history: History, name: str) -> str:
-    """Return what concerns one request, with every fault and what happened to its instances beside it."""
+    """Return the events of one request, with every fault and what happened to its instances meanwhile."""
     request = next((each for each in history.submitted if each.name == name), None)
     if request is None:
         return f"no request {name}"
@@ -44,7 +44,7 @@ def life_of(history: History, name: str) -> str:
 
 
 def report(history: History, found: Sequence[Violation]) -> str:
-    """Return the verdict, the lives of the requests concerned, then the whole run."""
+    """Return the verdict, the events of the requests concerned, then the whole run."""
     parts = [f"{len(history.submitted)} requests, {len(found)} violations", *map(str, found)]
     for name in dict.fromkeys(each.request for each in found if each.request):
         parts += ["", life_of(history, name)]
@@ -79,19 +79,19 @@ def _submitted(request: SubmittedRequest) -> Note:
 
 def _version(version: RequestVersion, before: RequestVersion | None) -> Note:
     status = version.status
-    told = [version.event.lower(), version.phase or "no status", version.reason]
+    parts = [version.event.lower(), version.phase or "no status", version.reason]
     if version.cancel and not (before and before.cancel):
-        told.append("spec.cancel")
+        parts.append("spec.cancel")
     for key in ("instanceName", "attempt", "startTime"):
         value = status.get(key)
         if value is not None and value != (before.status.get(key) if before else None):
-            told.append(f"{key}={value}")
+            parts.append(f"{key}={value}")
     if version.final:
-        told.append(f"result={str(status.get('result'))[:40]!r}")
+        parts.append(f"result={str(status.get('result'))[:40]!r}")
         if error := status.get("error"):
-            told.append(f"error={error.get('message')!r}")
-    told.append(f"(rv {version.resource_version})")
-    return Note(version.at, "API server", " ".join(filter(None, told)), version.name)
+            parts.append(f"error={error.get('message')!r}")
+    parts.append(f"(rv {version.resource_version})")
+    return Note(version.at, "API server", " ".join(filter(None, parts)), version.name)
 
 
 def _lines(notes: Iterable[Note]) -> list[str]:

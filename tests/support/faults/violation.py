@@ -1,4 +1,4 @@
-"""One broken promise, as every check returns it."""
+"""One broken promise, as every checker returns it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Invariant = Literal["I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "I9", "I10",
 
 @dataclass(frozen=True)
 class Violation:
-    """A promise that was broken: which, for which request (by name, or empty), in a sentence, and what shows it."""
+    """A broken promise: which, of which request (by name, or empty), in a sentence, with the evidence."""
 
     invariant: Invariant
     request: str

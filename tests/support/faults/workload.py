@@ -1,6 +1,6 @@
 """What users do in a run, as a pure function of a random source: instances, requests, and how each may end.
 
-A request's eval first appends its word to the counter file of the workspace: that is how often it really ran.
+The eval of a request first appends its marker to the counter file of the workspace: that is how often it really ran.
 Nothing in here knows of faults or asks a cluster.
 """
 
@@ -21,9 +21,9 @@ NOWHERE = "nowhere"
 LARGE_BYTES = (40_000, 400_000)
 """Larger than a status holds, small enough for a Secret."""
 HUGE_BYTES = (800_000, 1_000_000)
-"""Larger than a Secret holds: left on the workspace volume."""
+"""Larger than a Secret holds: stays on the workspace volume."""
 TOO_LONG_BYTES = 70_000
-"""Longer than an instance takes by default (65536)."""
+"""Longer than an instance accepts by default (65536)."""
 
 
 HOSTILE_FORMS = (
@@ -37,7 +37,7 @@ HOSTILE_FORMS = (
     "(setq debugger (quote debug) inhibit-quit t print-length 1 print-level 1 print-escape-newlines t)",
     "(catch (quote x) (mapc (function cancel-timer) timer-list) (setq timer-list nil) (throw (quote x) 1))",
 )
-"""What an eval does to the Emacs that others use after it."""
+"""What an eval does to the Emacs that later requests use."""
 
 HOSTILE_SHARE = 0.12
 """Of the evals that only count."""
@@ -53,26 +53,26 @@ class Kind(StrEnum):
     HUGE = "huge"
     OUTPUT = "output"
     LOOP = "loop"
-    """Never ends by itself: its timeout hits, or somebody cancels it."""
+    """Never ends by itself: it times out or is cancelled."""
     HOSTILE = "hostile"
-    """Leaves its Emacs in a state that must not change a later answer, nor its own."""
+    """Leaves its Emacs in a state that must change no answer, its own included."""
     DIE = "die"
     """Ends its own Emacs."""
     TOO_LONG = "too-long"
-    """Larger than the instance takes: refused."""
+    """Larger than the instance accepts: refused."""
     CHAT = "chat"
-    """Needs a model that the instance has not: refused."""
+    """Needs a model, which the instance has not: refused."""
     LOST = "lost"
     """For an instance that does not exist: refused."""
     IMPATIENT = "impatient"
     """Waits for its start no longer than `queueTimeoutSeconds`."""
     STILLBORN = "stillborn"
-    """Made with spec.cancel: never runs."""
+    """Created with spec.cancel: never runs."""
 
 
 @dataclass(frozen=True)
 class InstanceSpec:
-    """One EfritInstance. `at`: when it is made, in seconds."""
+    """One EfritInstance. `at`: when it is created, in seconds."""
 
     name: str
     at: float = 0.0
@@ -87,6 +87,7 @@ class InstanceSpec:
     """Its spec.idle, in seconds; 0: none."""
 
     def manifest(self) -> dict[str, Any]:
+        """Return the EfritInstance."""
         spec: dict[str, Any] = {
             "queue": {"ephemeral": True} if self.ephemeral_queue else {"storage": {}},
             "limits": {"requestTimeoutSeconds": self.drain_seconds},
@@ -102,13 +103,14 @@ class InstanceSpec:
 
 @dataclass(frozen=True)
 class SuspendedPlanSpec:
-    """An EfritPlan that is suspended from its beginning: open work that needs its instance's volumes."""
+    """An EfritPlan, suspended from the start: open work that needs the volumes of its instance."""
 
     name: str
     instance: str
     at: float = 0.0
 
     def manifest(self) -> dict[str, Any]:
+        """Return the EfritPlan."""
         intent = {"description": "Write a greeting."}
         return {
             "metadata": {"name": self.name},
@@ -118,7 +120,7 @@ class SuspendedPlanSpec:
 
 @dataclass(frozen=True)
 class RequestSpec:
-    """One EfritRequest. `team` chooses by label instead of `instance`; `size` is of the result, in bytes."""
+    """One EfritRequest. `team` selects by label instead of `instance`; `size` is of the result, in bytes."""
 
     name: str
     marker: str
@@ -138,10 +140,10 @@ class RequestSpec:
     counter: str = COUNTER
 
     def content(self) -> str:
-        """Return the Lisp, or a text for a chat."""
+        """Return the Lisp, or the text of a chat."""
         if self.kind is Kind.CHAT:
             return f"what is {self.marker}?"
-        # The pid tells two runs in one Emacs from two Emacsen.
+        # The pid distinguishes two runs in one Emacs from runs in two.
         note = f'(format "{self.marker} %d %.3f\\n" (emacs-pid) (float-time))'
         # An earlier request of the same Emacs may have preferred another coding for the files of later ones.
         count = f'(let ((coding-system-for-write (quote utf-8-unix))) (write-region {note} nil "{self.counter}" t 0))'
@@ -170,6 +172,7 @@ class RequestSpec:
                 return f'"{self.marker}"'
 
     def manifest(self) -> dict[str, Any]:
+        """Return the EfritRequest."""
         spec: dict[str, Any] = {
             "type": "chat" if self.kind is Kind.CHAT else "eval",
             "content": self.content(),
@@ -207,7 +210,7 @@ class RequestSpec:
             case Kind.LOOP:
                 return ExpectedEnd("TimedOut")
             case Kind.DIE:
-                # An ephemeral queue keeps one for the loss of the queue.
+                # With an ephemeral queue one attempt may go with the queue.
                 return ExpectedEnd("Interrupted", runs=(self.attempts, max(1, self.attempts - 1)))
             case Kind.TOO_LONG | Kind.LOST:
                 return ExpectedEnd("Rejected", runs=(0,))
@@ -221,13 +224,13 @@ class RequestSpec:
                 return ExpectedEnd("Succeeded", Digest.of(f'"{self.marker}"'))
 
     def target_instances(self, instances: tuple[InstanceSpec, ...]) -> tuple[str, ...]:
-        """Return where it may run."""
+        """Return the names of the instances it may run on."""
         if self.team:
             return tuple(each.name for each in instances if each.team == self.team)
         return (self.instance,)
 
 
-USUAL = (
+KIND_WEIGHTS = (
     (Kind.COUNT, 34),
     (Kind.SLEEP, 22),
     (Kind.ERROR, 8),
@@ -242,11 +245,11 @@ USUAL = (
     (Kind.IMPATIENT, 7),
     (Kind.STILLBORN, 2),
 )
-"""How often what is asked for, of a hundred or so."""
+"""The weights of the kinds."""
 
 
 def instances(rng: random.Random) -> tuple[InstanceSpec, ...]:
-    """Return one to three instances; the first is there when the run begins."""
+    """Return one to three instances; the first exists when the run begins."""
     count = rng.choices((1, 2, 3), (55, 35, 10))[0]
     instances = []
     for number in range(count):
@@ -272,8 +275,8 @@ def requests(
 
 
 def _one(rng: random.Random, seed: int, number: int, at: float, instances: tuple[InstanceSpec, ...]) -> RequestSpec:
-    kind = rng.choices([kind for kind, _ in USUAL], [weight for _, weight in USUAL])[0]
-    # A random source of its own: everything else of a seed stays what it was.
+    kind = rng.choices([kind for kind, _ in KIND_WEIGHTS], [weight for _, weight in KIND_WEIGHTS])[0]
+    # A random source of its own, so that the rest of a seed's schedule does not depend on it.
     other = random.Random(f"hostile {seed} {number}")  # noqa: S311
     if kind is Kind.COUNT and other.random() < HOSTILE_SHARE:
         kind = Kind.HOSTILE

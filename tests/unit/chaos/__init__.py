@@ -1,0 +1,1 @@
+"""The fault harness itself: schedules, invariants, and what reads their evidence."""

@@ -1,4 +1,4 @@
-"""Without renewals nobody leads, and no time is counted against the controller."""
+"""Without renewals no controller leads, and no time counts against it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which lines of a log tell of a defect, and which of a bridge that was told to end."""
+"""Which lines of a log show a defect, and which a bridge that is stopped."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def found(*messages: str) -> list[str]:
     return [line.partition(" F ")[2] for line in logged_defects(log(*messages), "2026")]
 
 
-def test_a_traceback_through_our_code_is_a_complaint() -> None:
+def test_a_traceback_through_our_code_is_a_defect() -> None:
     assert found(*traceback("ValueError: no")) == [OURS]
 
 
@@ -40,11 +40,11 @@ def test_what_is_cut_off_does_not_hide_what_comes_after() -> None:
     assert found(*traceback(CUT_OFF)[1:], *traceback("ValueError: no")[1:4]) == [OURS]
 
 
-def test_a_traceback_that_another_interrupts_is_still_a_complaint() -> None:
+def test_a_traceback_that_another_interrupts_is_still_a_defect() -> None:
     assert found(*traceback("")[1:4], *traceback(CUT_OFF)[1:]) == [OURS]
 
 
-def test_a_critical_line_is_a_complaint_unless_it_tells_of_a_lost_lease() -> None:
+def test_a_critical_line_is_a_defect_unless_it_reports_a_lost_lease() -> None:
     line = "CRITICAL efrit.controller: it fell"
     assert found(line, "CRITICAL efrit.controller: the lease is lost") == [line]
 

@@ -18,6 +18,7 @@ class EmptyHost:
     """A machine without any pod."""
 
     def pods(self, namespace: str) -> Sequence[HostPod]:
+        """Return no pods."""
         del namespace
         return ()
 
@@ -32,16 +33,20 @@ class BrokenCluster:
         self.calls: list[str] = []
 
     def operators(self) -> Sequence[HostPod]:
+        """Return no pods."""
         return ()
 
     def repair(self) -> None:
+        """Count the call."""
         self.calls.append("repair")
 
     def fresh_operator(self, replicas: int) -> None:
+        """Count the call."""
         del replicas
         self.calls.append("operator")
 
     def new_namespace(self) -> str:
+        """Fail."""
         raise RuntimeError("no namespace can be created")
 
 

@@ -1,4 +1,4 @@
-"""A plan is its seed: the same on every machine, and it can be read."""
+"""A schedule is a function of its seed: the same on every machine, and it can be read."""
 
 from __future__ import annotations
 
@@ -9,26 +9,25 @@ import sys
 import pytest
 
 from tests.cluster.paths import REPOSITORY
-from tests.support.faults.generators import node as cluster_plan
+from tests.support.faults.generators import node
 from tests.support.faults.generators.light import RARE, generate
 from tests.support.faults.schedule import Op, Schedule, Theme
 from tests.support.faults.workload import NOWHERE, Kind
 
 SEEDS = range(300)
 SCHEDULES = [generate(seed) for seed in SEEDS]
-EVERY = SCHEDULES + [cluster_plan.generate(seed) for seed in SEEDS]
+EVERY = SCHEDULES + [node.generate(seed) for seed in SEEDS]
 
 
-def test_the_same_seed_is_the_same_plan_in_another_process() -> None:
-    code = (
-        "from tests.support.faults.generators.light import make; [print(make(seed).describe()) for seed in range(60)]"
-    )
+def test_the_same_seed_is_the_same_schedule_in_another_process() -> None:
+    module = "tests.support.faults.generators.light"
+    code = f"from {module} import generate; [print(generate(seed).describe()) for seed in range(60)]"
     env = {**os.environ, "PYTHONHASHSEED": "7"}
-    told = subprocess.run([sys.executable, "-c", code], env=env, cwd=REPOSITORY, capture_output=True, check=True)
-    assert told.stdout.decode() == "".join(f"{schedule.describe()}\n" for schedule in SCHEDULES[:60])
+    printed = subprocess.run([sys.executable, "-c", code], env=env, cwd=REPOSITORY, capture_output=True, check=True)
+    assert printed.stdout.decode() == "".join(f"{schedule.describe()}\n" for schedule in SCHEDULES[:60])
 
 
-def test_different_seeds_are_different_plans() -> None:
+def test_different_seeds_are_different_schedules() -> None:
     bodies = {schedule.describe().partition("\n")[2] for schedule in SCHEDULES}
     assert len(bodies) == len(SCHEDULES)
 
@@ -39,12 +38,12 @@ def test_every_theme_comes_up(theme: Theme) -> None:
 
 
 @pytest.mark.parametrize("op", Op)
-def test_everything_that_can_be_done_comes_up(op: Op) -> None:
+def test_every_operation_comes_up(op: Op) -> None:
     assert any(step.op is op for schedule in EVERY for step in schedule.steps)
 
 
 @pytest.mark.parametrize("kind", Kind)
-def test_every_kind_of_work_comes_up(kind: Kind) -> None:
+def test_every_kind_of_request_comes_up(kind: Kind) -> None:
     assert any(request.kind is kind for schedule in SCHEDULES for request in schedule.requests)
 
 
@@ -62,12 +61,12 @@ def test_seeds_that_take_minutes_are_rare_and_known() -> None:
     assert long == [seed for seed in SEEDS if seed % 100 in RARE]
 
 
-def words(schedule: Schedule) -> list[str]:
+def markers(schedule: Schedule) -> list[str]:
     return [request.marker for request in schedule.requests]
 
 
-def test_no_two_requests_share_a_word() -> None:
-    every = [marker for schedule in SCHEDULES for marker in words(schedule)]
+def test_no_two_requests_share_a_marker() -> None:
+    every = [marker for schedule in SCHEDULES for marker in markers(schedule)]
     assert len(every) == len(set(every))
 
 
@@ -79,22 +78,19 @@ def test_steps_name_what_there_is() -> None:
         assert {step.trigger.running for step in schedule.steps} <= names
 
 
-def test_work_is_for_instances_there_are_or_for_nowhere_on_purpose() -> None:
+def test_requests_are_for_instances_that_exist_or_for_nowhere_on_purpose() -> None:
     for schedule in SCHEDULES:
-        made = {each.name for each in schedule.instances}
+        names = {each.name for each in schedule.instances}
         for request in schedule.requests:
             assert set(request.target_instances(schedule.instances)) <= (
-                made if request.kind is not Kind.LOST else {NOWHERE}
+                names if request.kind is not Kind.LOST else {NOWHERE}
             )
 
 
-def test_a_plan_tells_all_of_itself() -> None:
+def test_a_schedule_describes_all_of_itself() -> None:
     text = SCHEDULES[0].describe()
-    made = [(each.name, each.at) for each in SCHEDULES[0].requests] + [
-        (each.name, each.at) for each in SCHEDULES[0].instances
-    ]
-    for name, at in made:
-        assert f"{name} at {at:.2f} s" in text
+    assert all(f"{request.name} at {request.at:.2f} s" in text for request in SCHEDULES[0].requests)
+    assert all(f"{instance.name} at {instance.at:.2f} s" in text for instance in SCHEDULES[0].instances)
     assert text.count("!!") == len(SCHEDULES[0].faults)
 
 

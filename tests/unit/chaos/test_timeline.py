@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tests.support.faults.checker import check
 from tests.support.faults.history import Note
-from tests.support.faults.request_invariants import violations
 from tests.support.faults.timeline import life_of, report, timeline
 from tests.unit.chaos.histories import failed, final, history, loss, submitted_request, version
 
@@ -38,6 +38,6 @@ def test_the_life_of_a_request_leaves_others_out_and_keeps_its_faults() -> None:
 
 def test_a_report_names_the_violations_and_pulls_out_their_requests() -> None:
     found = history(versions=(OPEN, failed("Interrupted")), results={}, losses=(loss(5, 6),))
-    text = report(found, violations(found))
+    text = report(found, check(found))
     assert text.startswith("1 requests, 1 violations\nI8 a: it ended Interrupted")
     assert text.index("may end:") < text.index("The whole run:")

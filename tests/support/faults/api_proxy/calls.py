@@ -1,6 +1,6 @@
-"""What a controller asks of the API server: an HTTP request read as verb, resource and object, and the log of them.
+"""What a controller asks of the API server: HTTP requests parsed into verb, resource and object, and their log.
 
-Pure but for the log; what is done about a call is said in rules.py and carried out in proxy.py.
+Pure but for the log; rules.py says which fault a call gets, proxy.py injects it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ APPLY = "application/apply-patch+yaml"
 
 @dataclass(frozen=True)
 class Target:
-    """What a request is about, in the words of RBAC; `apply` is a patch of its own here."""
+    """What a request is about, in the terms of RBAC; `apply` is a verb of its own here."""
 
     verb: str
     resource: str = ""
@@ -28,7 +28,7 @@ class Target:
 
     @property
     def writes(self) -> bool:
-        """Whether the API server changes something if it accepts this."""
+        """Whether the API server changes something if it accepts the request."""
         return self.verb not in READS
 
     def __str__(self) -> str:
@@ -36,8 +36,8 @@ class Target:
         return f"{self.verb} {what} {self.name}".strip()
 
 
-def target(method: str, path: str, query: Mapping[str, str], content_type: str = "") -> Target:
-    """Read a request line; paths outside of any collection (discovery, /version) have no resource."""
+def parse_target(method: str, path: str, query: Mapping[str, str], content_type: str = "") -> Target:
+    """Parse a request line; paths outside of any collection (discovery, /version) have no resource."""
     parts = [part for part in path.split("/") if part]
     rest = parts[2:] if parts[:1] == ["api"] else parts[3:] if parts[:1] == ["apis"] else []
     namespace = ""
@@ -60,7 +60,7 @@ def _verb(method: str, named: bool, query: Mapping[str, str], content_type: str)
 
 @dataclass(frozen=True)
 class Call:
-    """One request as it went through."""
+    """One request as it passed."""
 
     number: int
     time: float
@@ -70,11 +70,11 @@ class Call:
     """Its fieldManager."""
     body: Json | None = None
     status: int | None = None
-    """What the API server answered; None while, or where, it did not."""
+    """HTTP status of the API server's answer; None without one."""
     effect: str = ""
-    """What was done to it, empty where nothing was."""
+    """The effect that was injected, empty without one."""
     ended: float | None = None
-    """Seconds since the epoch at which it was over, whoever ended it."""
+    """Seconds since the epoch at which it was over."""
 
 
 class CallLog:
@@ -84,10 +84,10 @@ class CallLog:
         self._lock = threading.Lock()
         self._calls: list[Call] = []
 
-    def began(self, time: float, what: Target, manager: str, body: Json | None) -> int:
-        """Note a call and return its number."""
+    def began(self, time: float, target: Target, manager: str, body: Json | None) -> int:
+        """Log a call and return its number."""
         with self._lock:
-            self._calls.append(Call(len(self._calls), time, what, manager, body))
+            self._calls.append(Call(len(self._calls), time, target, manager, body))
             return len(self._calls) - 1
 
     def note(self, number: int, **facts: Any) -> None:

@@ -1,10 +1,10 @@
-"""Stands between one controller and the API server: notes every call and lets armed faults befall calls and watches.
+"""Stands between one controller and the API server: logs every call and injects faults into calls and watches.
 
     with Proxy(plane) as proxy:
         operator = site.operator(server=proxy.url)
-        proxy.victim = operator.kill
+        proxy.kill_controller = operator.kill
         operator.start()
-        lost = proxy.arm(Fault(Fate.LOST_REPLY, "patch", "efritrequests", "status", when=final_status))
+        lost = proxy.arm(Fault(Effect.LOST_REPLY, "patch", "efritrequests", "status", when=final_status))
         ...
         proxy.heal()
 
@@ -32,7 +32,7 @@ import aiohttp
 from aiohttp import web
 
 from tests.cluster.control_plane import ControlPlane
-from tests.support.faults.api_proxy.calls import Call, CallLog, Json, Target, target
+from tests.support.faults.api_proxy.calls import Call, CallLog, Json, Target, parse_target
 from tests.support.faults.api_proxy.rules import FOR_EVER, KILLING_EFFECTS, ArmedFault, Effect, Fault, FaultRules
 from tests.support.faults.api_proxy.streams import Cut, Holds, Stream
 
@@ -58,7 +58,7 @@ Route = Callable[[Target], str | None]
 
 
 class Proxy:
-    """One proxy for one controller. Close it when done; a context manager does."""
+    """One proxy for one controller. Close it, or use it as a context manager."""
 
     def __init__(self, plane: ControlPlane) -> None:
         self._plane = plane
@@ -70,23 +70,23 @@ class Proxy:
         self._thread = threading.Thread(target=self._run, name="proxy", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
         self.kill_controller: Callable[[], None] = _no_controller
-        """Kills the controller; called in the proxy's thread, so it must not wait for the proxy."""
+        """Called in the proxy's thread, so it must not wait for the proxy."""
         self.route: Route = lambda _: None
         self._socket = socket.socket()
         self._socket.bind(("127.0.0.1", 0))
         self.url = f"https://127.0.0.1:{self._socket.getsockname()[1]}"
 
-    # What tests and plans use.
+    # For tests and nemeses
 
     def arm(self, fault: Fault) -> ArmedFault:
-        """Arm a fault; `struck` of what is returned is set when it has befallen something."""
+        """Arm a fault; `injected` of the result is set at its first hit."""
         armed = ArmedFault(fault) if fault.now else self._rules.add(fault)
         if fault.now:
             self._call_soon(self._inject, armed)
         return armed
 
     def heal(self) -> None:
-        """Disarm everything, and let go what is held."""
+        """Disarm every fault, and release what is held."""
         self._rules.clear()
         self._call_soon(self._holds.release)
 
@@ -97,7 +97,7 @@ class Proxy:
 
     @property
     def armed(self) -> tuple[ArmedFault, ...]:
-        """What is armed, spent or not."""
+        """Every armed fault, spent or not."""
         return self._rules.all()
 
     def watching(self, resource: str) -> int:
@@ -105,12 +105,12 @@ class Proxy:
         return sum(1 for each in list(self._streams) if each.resource == resource)
 
     def start(self) -> None:
-        """Listen; returns once it does."""
+        """Start the thread. Return once the proxy listens."""
         self._thread.start()
         self._ready.result(START_SECONDS)
 
     def close(self) -> None:
-        """Cut every connection and stop."""
+        """Cut every connection and end the thread."""
         if self._thread.is_alive():
             self.heal()
             self._call_soon(self._stopping.set)
@@ -126,7 +126,7 @@ class Proxy:
     ) -> None:
         self.close()
 
-    # Inside: the proxy's own thread.
+    # In the proxy's own thread
 
     def _call_soon(self, function: Callable[..., object], *arguments: object) -> None:
         assert self._loop is not None, "the proxy is not started"
@@ -149,7 +149,7 @@ class Proxy:
         self._calling = ssl.create_default_context(cafile=str(pki.ca))
         app = web.Application(client_max_size=LONGEST_LINE)
         app.router.add_route("*", "/{path:.*}", self._serve)
-        # A watch must end when its controller does: nothing else would tell of it.
+        # A watch must end when its controller does: nothing else would notice.
         runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.1)
         connector = aiohttp.TCPConnector(limit=0, ssl=self._calling)
         async with aiohttp.ClientSession(
@@ -178,16 +178,16 @@ class Proxy:
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         data = await request.read()
         body = _parsed(data)
-        what = target(request.method, request.path, request.query, request.headers.get("Content-Type", ""))
-        number = self._log.began(time.time(), what, request.query.get("fieldManager", ""), body)
-        fault = self._rules.for_call(what, body, time.time())
+        target = parse_target(request.method, request.path, request.query, request.headers.get("Content-Type", ""))
+        number = self._log.began(time.time(), target, request.query.get("fieldManager", ""), body)
+        fault = self._rules.for_call(target, body, time.time())
         if fault is not None:
             self._log.note(number, effect=fault.effect.value)
         try:
-            # Bytes that were sent arrive, whatever becomes of the sender.
-            answering = asyncio.ensure_future(self._answer(request, data, what, number, fault))
+            # A write that was sent arrives, even if its sender is killed.
+            answering = asyncio.ensure_future(self._answer(request, data, target, number, fault))
             answering.add_done_callback(_seen)
-            return await (asyncio.shield(answering) if what.writes else answering)
+            return await (asyncio.shield(answering) if target.writes else answering)
         except (Cut, aiohttp.ClientError, OSError):
             _reset(request)
             return web.Response(status=502)
@@ -195,7 +195,7 @@ class Proxy:
             self._log.note(number, ended=time.time())
 
     async def _answer(
-        self, request: web.Request, data: bytes, what: Target, number: int, fault: Fault | None
+        self, request: web.Request, data: bytes, target: Target, number: int, fault: Fault | None
     ) -> web.StreamResponse:
         effect = fault.effect if fault is not None else None
         if fault is not None:
@@ -211,18 +211,18 @@ class Proxy:
                 case Effect.DELAYED:
                     await self._holds.hold(fault.seconds)
                 case Effect.STALE_AFTER_COMMIT:
-                    self._rules.add(_stale(fault, what, data))
+                    self._rules.add(_stale(fault, target, data))
         query = dict(request.query)
         if fault is not None and effect == Effect.STALE_LIST and "continue" not in query:
             query |= {"resourceVersion": fault.value, "resourceVersionMatch": "Exact"}
-        server = self.route(what) or self._plane.url
+        server = self.route(target) or self._plane.url
         headers = [(name, value) for name, value in request.headers.items() if name.lower() not in HOP_HEADERS]
         async with await self._open(
             request.method, server + request.path, params=query, headers=headers, data=data or None
         ) as answer:
             self._log.note(number, status=answer.status)
-            if what.verb == "watch" and answer.status == 200:
-                return await self._relay(request, answer, what.resource)
+            if target.verb == "watch" and answer.status == 200:
+                return await self._relay(request, answer, target.resource)
             content = await answer.read()
             reply = web.Response(status=answer.status, body=content, headers=_kept(answer))
         if effect in (Effect.KILL_AFTER_COMMIT, Effect.LOST_REPLY):
@@ -236,7 +236,7 @@ class Proxy:
         return reply
 
     async def _open(self, method: str, url: str, **more: Any) -> aiohttp.ClientResponse:
-        """Begin a call. One given up while it connects is followed up: asyncio would leave its socket open."""
+        """Begin a call. One cancelled while it connects is followed up: asyncio would leave its socket open."""
         opening: asyncio.Future[aiohttp.ClientResponse] = asyncio.ensure_future(
             self._session.request(method, url, **more)
         )
@@ -275,14 +275,14 @@ async def _read(answer: aiohttp.ClientResponse, stream: Stream) -> None:
         stream.feed(None)
 
 
-def _stale(fault: Fault, what: Target, data: bytes) -> Fault:
+def _stale(fault: Fault, target: Target, data: bytes) -> Fault:
     body = _parsed(data) or {}
-    name = what.name or str(body.get("metadata", {}).get("name", ""))
+    name = target.name or str(body.get("metadata", {}).get("name", ""))
     return replace(
         fault,
         effect=Effect.EVENT_DELAYED,
         verb="",
-        resource=what.resource,
+        resource=target.resource,
         sub=None,
         name=name,
         when=None,
@@ -315,7 +315,7 @@ def _parsed(data: bytes) -> Json | None:
 
 
 def _reset(request: web.Request) -> None:
-    """End the connection with a RST: nobody may take this for an answer."""
+    """End the connection with a RST, so that nobody takes it for an answer."""
     transport = request.transport
     if transport is not None:
         connection: socket.socket | None = transport.get_extra_info("socket")
@@ -344,13 +344,13 @@ def _closed(opening: asyncio.Future[aiohttp.ClientResponse]) -> None:
 
 
 def _seen(answering: asyncio.Future[Any]) -> None:
-    """Look at how it ended: nobody else does once the controller has gone away."""
+    """Retrieve the exception of an answer that nobody waits for any more."""
     if not answering.cancelled():
         answering.exception()
 
 
 def _no_controller() -> None:
-    raise AssertionError("a fault is to kill the controller, and the proxy knows of none: set proxy.victim")
+    raise AssertionError("a fault is to kill the controller: set proxy.kill_controller")
 
 
 __all__ = ["FOR_EVER", "ArmedFault", "Call", "Effect", "Fault", "Proxy", "Target"]

@@ -1,6 +1,6 @@
-"""Which fault befalls which call or watch event: data that a test or a seeded plan arms, and who it matches.
+"""Which fault hits which call or watch event: data that a test or a schedule arms, and the matching.
 
-Nothing here touches a connection: proxy.py carries out what befalls calls, streams.py what befalls watch events.
+Nothing here touches a connection: proxy.py injects faults into calls, streams.py into watch events.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ FOR_EVER = 0
 
 
 class Effect(StrEnum):
-    """What can befall a call, or an event of a watch."""
+    """What a fault does to a call, or to an event of a watch."""
 
-    # Of a call. `kill_controller` is the controller's process.
+    # Of a call.
     KILL_BEFORE_SEND = "kill-before-send"
-    """The victim is killed, the API server never hears of the call."""
+    """The controller is killed, and the API server never gets the call."""
     KILL_AFTER_COMMIT = "kill-after-commit"
-    """The API server has answered; the victim is killed and never learns it."""
+    """The API server has answered; the controller is killed without the answer."""
     KILL_AFTER_REPLY = "kill-after-reply"
-    """The answer is handed over, then the victim is killed."""
+    """The controller gets the answer, then it is killed."""
     LOST_REPLY = "lost-reply"
     """The API server has answered; the connection is reset instead of the answer."""
     RESET = "reset"
-    """The connection is reset, the API server never hears of the call."""
+    """The connection is reset, and the API server never gets the call."""
     CONFLICT_409 = "conflict-409"
     TOO_MANY_429 = "too-many-429"
     ERROR_500 = "error-500"
     GONE_410 = "gone-410"
     """The HTTP status, as of a list or a watch that begins too far in the past."""
     DELAYED = "delayed"
-    """Held for a while before the API server hears of it."""
+    """Held for a while before the API server gets it."""
     STALE_AFTER_COMMIT = "stale-after-commit"
     """Committed and answered at once, but the watch of the resource shows nothing from there on for a while."""
     STALE_LIST = "stale-list"
@@ -45,19 +45,19 @@ class Effect(StrEnum):
 
     # Of an event of a watch that is under way.
     EVENT_DELAYED = "event-delayed"
-    """It and everything behind it wait."""
+    """The event and all that follow wait."""
     EVENT_DROPPED = "event-dropped"
     EVENT_DUPLICATED = "event-duplicated"
     EVENT_REORDERED = "event-reordered"
-    """It comes after the next event of another object; alone it waits no longer than `seconds`."""
+    """It is sent after the next event of another object, or after `seconds`."""
     STREAM_EXPIRED = "stream-expired"
-    """Instead of the event comes the ERROR event 410, and the stream ends."""
+    """The ERROR event 410 is sent instead of the event, and the stream ends."""
     STREAM_ENDED = "stream-ended"
     """The stream ends cleanly before the event."""
     STREAM_CUT = "stream-cut"
     """Half of the event, then the connection is reset."""
     STREAM_SILENT = "stream-silent"
-    """No bytes any more: nothing before `seconds` are over or the proxy is healed."""
+    """No more bytes, until `seconds` are over or the proxy is healed."""
 
 
 EVENT_EFFECTS = frozenset(each for each in Effect if each.value.startswith(("event-", "stream-")))
@@ -68,58 +68,58 @@ Predicate = Callable[[Json], bool]
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing that goes wrong, for what it matches; fields left empty match everything.
+    """A fault for the calls or events that it matches; fields left empty match everything.
 
-    For a call `when` is asked with its body ({} without one), for an event with the object.
+    `when` is called with the body of a call ({} without one), or with the object of an event.
     """
 
     effect: Effect
     verb: str = ""
     resource: str = ""
     sub: str | None = None
-    """The subresource; None for whatever, "" for the object itself."""
+    """The subresource; None matches any, "" the object itself."""
     name: str = ""
     type: str = ""
     """ADDED, MODIFIED, DELETED, BOOKMARK: of an event."""
     when: Predicate | None = None
     skip: int = 0
-    """How many that match go unharmed first."""
+    """How many matches pass first."""
     times: int = 1
-    """How many are hit; FOR_EVER until healed."""
+    """How many matches are hit; FOR_EVER until healed."""
     seconds: float = 2.0
-    """How long what is held is held, or asked to be by Retry-After."""
+    """How long a call or event is held, or the delay of Retry-After."""
     value: str = ""
     then: tuple[Fault, ...] = ()
-    """Armed once this has struck."""
+    """Armed at the first hit."""
     now: bool = False
-    """Befalls every open watch that matches at once, without waiting for an event (stream-* only)."""
+    """Hits every open watch that matches at once, without waiting for an event (stream-* only)."""
 
     def __post_init__(self) -> None:
         if self.now and not self.effect.value.startswith("stream-"):
-            raise ValueError(f"{self.effect} cannot befall a stream without an event")
+            raise ValueError(f"{self.effect} cannot be injected into a stream without an event")
 
-    def matches_call(self, what: Target, body: Json | None) -> bool:
-        """Whether it is for this call."""
+    def matches_call(self, target: Target, body: Json | None) -> bool:
+        """Return whether the fault is for this call."""
         if self.effect in EVENT_EFFECTS:
             return False
-        if self.verb and self.verb != what.verb:
+        if self.verb and self.verb != target.verb:
             return False
-        if self.sub is not None and self.sub != what.sub:
+        if self.sub is not None and self.sub != target.sub:
             return False
-        if self.resource and self.resource != what.resource:
+        if self.resource and self.resource != target.resource:
             return False
         # A create names its object in the body alone.
-        name = what.name or _name(body)
+        name = target.name or _name(body)
         return (not self.name or self.name == name) and (self.when is None or self.when(body or {}))
 
     def matches_event(self, resource: str, event: Mapping[str, Any]) -> bool:
-        """Whether it is for this event of a watch on `resource`."""
+        """Return whether the fault is for this event of a watch on `resource`."""
         if self.effect not in EVENT_EFFECTS or self.now or (self.resource and self.resource != resource):
             return False
         kind = event.get("type", "")
-        # A bookmark is nobody's news: only who asks for bookmarks gets one.
-        asked = kind == self.type if self.type else kind != "BOOKMARK"
-        return asked and self._about(event)
+        # A bookmark is no change of an object: only a fault for bookmarks matches it.
+        wanted = kind == self.type if self.type else kind != "BOOKMARK"
+        return wanted and self._about(event)
 
     def _about(self, event: Mapping[str, Any]) -> bool:
         obj = event.get("object", {})
@@ -136,7 +136,7 @@ def _name(obj: Mapping[str, Any] | None) -> str:
 
 
 def final_status(body: Json) -> bool:
-    """Whether the body, or the object, has a request's final status."""
+    """Return whether the body, or the object, has a request's final status."""
     return body.get("status", {}).get("phase") in FINAL
 
 
@@ -146,21 +146,21 @@ def status_reason(reason: str) -> Predicate:
 
 
 class ArmedFault:
-    """A fault that waits for its moment, and what came of it. Safe to read from any thread."""
+    """A fault that waits for what it matches, and its hits. Safe to read from any thread."""
 
     def __init__(self, fault: Fault) -> None:
         self.fault = fault
         self.injected = threading.Event()
-        """Set once it has befallen something."""
+        """Set at the first hit."""
         self.hits = 0
         self.times: list[float] = []
         """Seconds since the epoch of each hit."""
-        self._seen = 0
+        self._matches = 0
 
     def count_match(self, time: float) -> bool:
-        """Count something that matches; whether it is hit."""
-        self._seen += 1
-        if self._seen <= self.fault.skip or self.spent:
+        """Count a match. Return whether the fault hits it."""
+        self._matches += 1
+        if self._matches <= self.fault.skip or self.spent:
             return False
         self.hit(time)
         return True
@@ -178,7 +178,7 @@ class ArmedFault:
 
 
 class FaultRules:
-    """The armed faults; of several that match the one armed first strikes."""
+    """The armed faults; of several that match, the one armed first hits."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -192,21 +192,21 @@ class FaultRules:
         return armed
 
     def clear(self) -> None:
-        """Disarm everything."""
+        """Disarm every fault."""
         with self._lock:
             self._armed.clear()
 
     def all(self) -> tuple[ArmedFault, ...]:
-        """Return everything that is armed, in the order of arming."""
+        """Return every armed fault, in the order of arming."""
         with self._lock:
             return tuple(self._armed)
 
-    def for_call(self, what: Target, body: Json | None, time: float) -> Fault | None:
-        """Return what befalls this call."""
-        return self._first(lambda fault: fault.matches_call(what, body), time)
+    def for_call(self, target: Target, body: Json | None, time: float) -> Fault | None:
+        """Return the fault that hits this call, if any."""
+        return self._first(lambda fault: fault.matches_call(target, body), time)
 
     def for_event(self, resource: str, event: Mapping[str, Any], time: float) -> Fault | None:
-        """Return what befalls this event."""
+        """Return the fault that hits this event, if any."""
         return self._first(lambda fault: fault.matches_event(resource, event), time)
 
     def _first(self, matches: Callable[[Fault], bool], time: float) -> Fault | None:

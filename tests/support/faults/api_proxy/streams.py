@@ -1,6 +1,6 @@
-"""One watch on its way through the proxy: lines in, lines out, and what befalls them in between.
+"""One watch on its way through the proxy: lines in, lines out, and the faults in between.
 
-Knows lines and faults; HTTP belongs to proxy.py.
+Knows lines and faults; HTTP is proxy.py's.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ EXPIRED: Json = {
 
 
 class Holds:
-    """Lets things wait for a while, all of them at most until `release`. Event loop only."""
+    """Holds calls and events for a while, all of them until `release` at the latest. Event loop only."""
 
     def __init__(self) -> None:
         self._released = asyncio.Event()
 
     async def hold(self, seconds: float) -> None:
-        """Return after `seconds`, or when what is held is released."""
+        """Return after `seconds`, or at the next `release`."""
         released = self._released
         try:
             async with asyncio.timeout(seconds):
@@ -41,22 +41,22 @@ class Holds:
             return
 
     def release(self) -> None:
-        """Let everything go that waits now."""
+        """Let go everything that is held now."""
         self._released.set()
         self._released = asyncio.Event()
 
 
-class Cut(Exception):  # noqa: N818 - reads as what happened
-    """The connection is to be reset here."""
+class Cut(Exception):  # noqa: N818 - not an error
+    """Raised where the connection is to be reset."""
 
 
 class _Ended(Exception):  # noqa: N818 - not an error
-    """The stream is to end here, cleanly."""
+    """Raised where the stream is to end cleanly."""
 
 
 @dataclass(eq=False)
 class Stream:
-    """One open watch. `feed` gives it the API server's lines, None at their end; `run` writes what comes through."""
+    """One open watch. `feed` takes the API server's lines, None at their end; `run` writes what passes."""
 
     resource: str
     rules: FaultRules
@@ -64,14 +64,14 @@ class Stream:
     write: Callable[[bytes], Awaitable[None]]
     _lines: asyncio.Queue[bytes | ArmedFault | None] = field(default_factory=asyncio.Queue)
     _kept: tuple[bytes, str, float] | None = None
-    """A line that lets another object's go first: line, name, until when."""
+    """A line that is sent after the next one of another object: line, name, until when."""
 
     def feed(self, line: bytes | None) -> None:
-        """Take a line, or the end."""
+        """Take a line, or None at the end."""
         self._lines.put_nowait(line)
 
     def inject(self, armed: ArmedFault) -> None:
-        """Let a fault befall the stream without an event, behind what is on its way already."""
+        """Inject a fault without an event, behind the lines that were fed already."""
         self._lines.put_nowait(armed)
 
     async def run(self) -> None:
@@ -88,7 +88,7 @@ class Stream:
                     await self._line(item)
         except _Ended:
             return
-        await self._give_kept()
+        await self._write_kept()
 
     async def _next(self) -> bytes | ArmedFault | None:
         while True:
@@ -97,7 +97,7 @@ class Stream:
                 async with asyncio.timeout(wait):
                     return await self._lines.get()
             except TimeoutError:
-                await self._give_kept()
+                await self._write_kept()
 
     async def _line(self, line: bytes) -> None:
         event = json.loads(line)
@@ -106,21 +106,21 @@ class Stream:
         if fault is not None:
             await self._apply(fault, line, name)
             return
-        # One object's events never change places among themselves.
+        # The events of one object keep their order.
         if self._kept is not None and self._kept[1] == name:
-            await self._give_kept()
+            await self._write_kept()
         await self.write(line)
         if self._kept is not None and event.get("type") != "BOOKMARK":
-            await self._give_kept()
+            await self._write_kept()
 
-    async def _give_kept(self) -> None:
+    async def _write_kept(self) -> None:
         if self._kept is not None:
             line, self._kept = self._kept[0], None
             await self.write(line)
 
     async def _apply(self, fault: Fault, line: bytes, name: str) -> None:
         if fault.effect != Effect.EVENT_REORDERED:
-            await self._give_kept()
+            await self._write_kept()
         match fault.effect:
             case Effect.EVENT_DROPPED:
                 return
@@ -129,7 +129,7 @@ class Stream:
             case Effect.EVENT_DUPLICATED:
                 await self.write(line)
             case Effect.EVENT_REORDERED:
-                await self._give_kept()
+                await self._write_kept()
                 self._kept = line, name, time.monotonic() + fault.seconds
                 return
             case Effect.STREAM_EXPIRED:

@@ -1,7 +1,7 @@
-"""What is loaded into the processes of a run, so that their disk can fail and their clock can jump.
+"""The shims of a run: how the disks of its processes fail and their clocks jump.
 
 One shim for each pod, which its bridge and its Emacs share, and one for each controller. Of the files only the queue
-and the results in the workspace are seen: the counter files are the proof, and must not fail.
+and the results in the workspace are observed: the counter files are the evidence, and must not fail.
 """
 
 from __future__ import annotations
@@ -30,29 +30,29 @@ SLOTS = 16
 
 @dataclass
 class ArmedFileFault:
-    """A fault of files that waits for its moment on one shim."""
+    """A fault of files that is armed in a slot of one shim."""
 
     instance: str
     fault: FileFault
     armed_at: float
-    recorder: FileShim
+    shim: FileShim
     slot: int
     hits: int = 0
     reported: int = 0
     armed: bool = True
 
     def new_hits(self) -> int:
-        """Return how often it has struck since this was asked last."""
+        """Return how many calls it has hit since this was called last."""
         if self.armed:
-            self.hits = self.recorder.hits(self.slot)
+            self.hits = self.shim.hits(self.slot)
         before, self.reported = self.reported, self.hits
         return self.hits - before
 
     def clear(self) -> None:
-        """Take it away; the shim forgets how often it has struck."""
+        """Disarm it, and keep its number of hits, which the shim forgets."""
         if self.armed:
-            self.hits, self.armed = self.recorder.hits(self.slot), False
-            self.recorder.clear(self.slot)
+            self.hits, self.armed = self.shim.hits(self.slot), False
+            self.shim.clear(self.slot)
 
 
 class FileShims:
@@ -68,7 +68,7 @@ class FileShims:
         self.armed_faults: list[ArmedFileFault] = []
 
     def for_pod(self, pod: Pod) -> Mapping[str, str]:
-        """Return the environment of a pod's processes. A pod made anew runs on the same node: its clock stays."""
+        """Return the environment of a pod's processes. Later pods of an instance, on one node, keep its clock."""
         key = pod.queue / pod.uid
         if key not in self._pods:
             made = self._pods[key] = self._newest[pod.instance] = self._make(pod.queue, pod.workspace / ".efrit")
@@ -85,7 +85,7 @@ class FileShims:
         return FileShim(self._directory / f"shim-{next(self._numbers)}", *roots)
 
     def set_clock(self, target: str, seconds: int) -> bool:
-        """Set the clock of an instance or a controller off by `seconds`; whether there was one to set."""
+        """Set the clock of an instance or a controller off by `seconds`. Return whether there was one to set."""
         self._offsets[target] = seconds
         if target not in self._newest:
             return False
@@ -93,13 +93,13 @@ class FileShims:
         return True
 
     def arm(self, instance: str, fault: FileFault, now: float) -> ArmedFileFault | None:
-        """Arm a fault of files; None where the instance has had no pod yet."""
-        recorder = self._newest.get(instance)
-        if recorder is None:
+        """Arm a fault of files. Return None where the instance has had no pod yet."""
+        shim = self._newest.get(instance)
+        if shim is None:
             return None
-        point = ArmedFileFault(instance, fault, now, recorder, next(self._slots))
+        point = ArmedFileFault(instance, fault, now, shim, next(self._slots))
         action, number = ACTIONS[fault.effect]
-        recorder.arm(
+        shim.arm(
             action,
             fault.operation,
             fault.path,
@@ -113,7 +113,7 @@ class FileShims:
         return point
 
     def heal(self) -> None:
-        """Take every point away, and set every clock right."""
+        """Disarm every fault, and set every clock right."""
         for point in self.armed_faults:
             point.clear()
         for target in list(self._offsets):

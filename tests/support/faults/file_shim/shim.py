@@ -1,6 +1,6 @@
-"""The recorder and fault injector of `shim.c`, as the test holds it: builds it, reads its record, arms its points.
+"""The recorder and fault injector of `shim.c`: builds it, reads its record, arms its faults.
 
-Processes started with `FileShim.environment` are seen from then on. Knows nothing of queues.
+Processes started with `FileShim.environment` are observed from then on. Knows nothing of queues.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ COMPILE = ("gcc", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"
 
 
 def library() -> Path:
-    """The compiled shim, built once for each version of its source."""
+    """Return the compiled shim, built once for each version of its source."""
     built = cache() / "chaos" / f"shim-{hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:16]}.so"
     if not built.exists():
         ensure_debian_packages({name: DEBIAN_TEST[name] for name in ("gcc", "/usr/include/stdio.h")})
@@ -38,7 +38,7 @@ def library() -> Path:
 
 
 class Action(IntEnum):
-    """What happens at a point; the numbers are those of `enum action` in shim.c."""
+    """What an armed fault does; the numbers are those of `enum action` in shim.c."""
 
     KILL_BEFORE = 1
     KILL_AFTER = 2
@@ -71,11 +71,12 @@ class Operation:
 
     @property
     def failed(self) -> bool:
+        """Whether the call returned an error."""
         return self.result < 0
 
 
 def parse(record: bytes) -> list[Operation]:
-    """The operations in a record, in the order in which they happened."""
+    """Return the operations in a record, in the order in which they happened."""
     found, at = [], 0
     while at < len(record):
         end = record.index(b"\n", at)
@@ -102,12 +103,12 @@ def parse(record: bytes) -> list[Operation]:
 
 
 class FileShim:
-    """One record, shared by all processes that see what happens below `roots`."""
+    """One record, and up to 16 armed faults, shared by all processes that see what happens below `roots`."""
 
     def __init__(self, place: Path, *roots: Path) -> None:
         place.mkdir(parents=True)
         self._state, self._log = place / "state", place / "record"
-        # Its own copy: the loader gives the same library twice to whoever asks for the same file.
+        # Its own copy: the loader returns the same library for the same file.
         mine = Path(shutil.copy2(library(), place / "shim.so"))
         self._library = ctypes.CDLL(str(mine))
         self._library.chaos_set_clock.argtypes = [ctypes.c_int64]
@@ -122,11 +123,11 @@ class FileShim:
 
     @property
     def size(self) -> int:
-        """Bytes recorded so far: where the next operation will begin."""
+        """Number of bytes recorded so far: where the next operation will begin."""
         return self._log.stat().st_size
 
     def operations(self, since: int = 0, end: int | None = None) -> list[Operation]:
-        """What was recorded from byte `since` on, up to byte `end` or now."""
+        """Return what was recorded from byte `since` on, up to byte `end` or now."""
         if end is None:
             with self.still():
                 end = self.size
@@ -135,19 +136,19 @@ class FileShim:
             return parse(log.read(end - since))
 
     def mark(self, text: str) -> None:
-        """Adds a line of the test's own to the record."""
+        """Add a line of the test's own to the record."""
         self._library.chaos_mark(text.encode())
 
     @contextlib.contextmanager
     def still(self) -> Iterator[None]:
-        """While this is held nothing changes below the roots, and no process is in the middle of a call."""
+        """Hold all processes: nothing changes below the roots, and none is in the middle of a call."""
         self._library.chaos_lock()
         try:
             yield
         finally:
             self._library.chaos_unlock()
 
-    # Points
+    # Faults
 
     def arm(
         self,
@@ -161,22 +162,22 @@ class FileShim:
         lasting: bool = False,
         slot: int = 0,
     ) -> None:
-        """Has `action` befall the call after the next `skip` that fit; `path` (the new one, of two) and `program` are
-        shell patterns.
+        """Arm `action` for the call after the next `skip` that match.
 
-        `operation` is a kind of `Operation` but open for create and cut, or `*`.
+        `path` (the new one, of two) and `program` are shell patterns. `operation` is a kind of `Operation` but open
+        for create and cut, or `*`. `number`: the errno of FAIL and SHORT.
         """
         words = [word.encode() for word in (program, operation, path)]
         self._library.chaos_arm(slot, int(action), number, skip, int(lasting), *words)
 
     def clear(self, slot: int = 0) -> None:
-        """Takes a point away."""
+        """Disarm a slot."""
         self._library.chaos_arm(slot, 0, 0, 0, 0, b"", b"", b"")
 
     def hits(self, slot: int = 0) -> int:
-        """How often the point has struck."""
+        """Return how many calls the armed fault has hit."""
         return int(self._library.chaos_struck(slot))
 
     def set_clock(self, offset_seconds: int) -> None:
-        """Moves the wall clock of every process by this much against the true one."""
+        """Move the wall clock of every process by this much against the true one."""
         self._library.chaos_set_clock(offset_seconds)

@@ -1,6 +1,6 @@
-"""Plans about what administrators and clusters do: idleness, upgrades, refusals, full volumes, lost namespaces.
+"""Schedules of what administrators and clusters do: idleness, upgrades, refusals, full volumes, deleted namespaces.
 
-Pure functions of a seed's random source, as those of seeds.py, which says which seed has which theme.
+Pure functions of a seed's random source, as those of light.py, which decides the theme of a seed.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from tests.support.faults.schedule import FileEffect, FileFault, Op, Schedule, S
 from tests.support.faults.workload import InstanceSpec, Kind, RequestSpec, SuspendedPlanSpec
 
 IDLE_SECONDS = 10
-"""The smallest that spec.idle takes."""
+"""The smallest value that spec.idle accepts."""
 PLAIN = InstanceSpec("i0", ephemeral_queue=True, ephemeral_workspace=True)
-"""The instance that a run begins with where others would be idle too long before its clock starts."""
+"""The first instance where all others would be idle too long before the clock starts."""
 PROOF = "proof/counter"
-"""Where evals count that run on a volume that fills up: outside of it."""
+"""Counter file of evals on a volume that fills up: it lies outside of the volume."""
 
 REFUSED = ("result secrets", "result secrets", "secrets", "statefulsets", "pods", "persistentvolumeclaims")
 QUOTAS = ("count/secrets", "pods", "persistentvolumeclaims", "count/statefulsets.apps")
 
 
 def _restart(rng: random.Random, at: float) -> Step:
-    """Return the death of the controller around a moment."""
+    """Return a kill of the controller around a moment."""
     seconds = rng.choice((0.0, 0.5, 2.0))
     return Step(Op.KILL_CONTROLLER, Trigger(round(at + rng.uniform(-0.5, 1.0), 2)), "operator-0", seconds)
 
 
 def _idle(seed: int, rng: random.Random) -> Schedule:
-    """One instance works longer than it may be idle, one is woken, one has a suspended plan alone."""
+    """Return a schedule of three idle limits: a long request, a late request, a suspended plan alone."""
     suspended = rng.random() < 0.5
     instances = (
         PLAIN,
@@ -75,7 +75,7 @@ def _idle(seed: int, rng: random.Random) -> Schedule:
 def _rollout(seed: int, rng: random.Random) -> Schedule:
     span = rng.choice((2.0, 4.0))
     schedule = replace(parts.base(seed, rng, Theme.ROLLOUT, count=(8, 20), span=span), warm=True)
-    # Longer than a pod of the light tier is left to end: it must not be replaced meanwhile.
+    # Longer than the grace period of a pod on the light tier: the pod must not be replaced meanwhile.
     kinds = (Kind.COUNT, Kind.HOSTILE, Kind.SLEEP)
     long = rng.choice([each.name for each in schedule.requests if each.kind in kinds] or [""])
     seconds = round(rng.uniform(7.0, 9.0), 2)
@@ -158,7 +158,7 @@ def _tenants(seed: int, rng: random.Random) -> Schedule:
     span = rng.choice((1.0, 2.0, 4.0))
     schedule = parts.base(seed, rng, Theme.TENANTS, count=(6, 16), span=span)
     kinds, weights = list(TENANT_FAULTS), list(TENANT_FAULTS.values())
-    # No end: it lasts until this tenant's work is done, some of which comes only then.
+    # Without an end: the fault lasts until all requests of this tenant are final, late ones included.
     steps = [Step(rng.choices(kinds, weights)[0], Trigger(round(rng.uniform(0.0, 0.5), 2)))]
     late = tuple(
         RequestSpec(f"late{number}", f"s{seed}late{number}", Kind.COUNT, round(span + rng.uniform(2.5, 4.0), 2), "i1")

@@ -1,6 +1,6 @@
-"""Plans from seeds: `generate(seed)` gives the same plan on every machine, and nothing but the seed decides.
+"""Schedules of the light tier: `generate(seed)` returns the same one on every machine, and only the seed decides.
 
-What a plan can say is plan.py's and workload.py's; how it is played is run.py's.
+What a schedule can say is in schedule.py and workload.py; run.py executes it.
 """
 
 from __future__ import annotations
@@ -48,26 +48,27 @@ CYCLE = (
     Theme.PROCESSES,
     Theme.IDLE,
 )
-"""Themes of the seeds, in turn; each tenth is about processes, as the plans of the real cluster begin with those."""
+"""Themes of the seeds, in turn; each tenth is `processes`, on which the schedules of the cluster tier are based."""
 
 RARE = {98: Theme.FROZEN, 99: Theme.AWAY}
 """Themes that take minutes, by the last two digits of a seed."""
 
 
 FIXED = (*range(len(CYCLE)), 3127, 4043)
-"""The seeds of every test run: a list, not a time, so that two runs of one commit play the same.
+"""The seeds of every test run: a list, not a time, so that two test runs of one commit execute the same schedules.
 
 Those behind the first round broke a promise once."""
 
 
 def theme_of(seed: int) -> Theme:
+    """Return the theme of a seed."""
     return RARE.get(seed % 100, CYCLE[seed % len(CYCLE)])
 
 
 def generate(seed: int) -> Schedule:
-    """Return the plan of a seed."""
+    """Return the schedule of a seed."""
     theme = theme_of(seed)
-    # Another run must be able to have the same numbers: nothing here is a secret.
+    # Reproducible on purpose: nothing here is a secret.
     rng = random.Random(f"efrit-{seed}")  # noqa: S311
     return GENERATORS[theme](seed, rng)
 
@@ -80,7 +81,7 @@ def _processes(seed: int, rng: random.Random) -> Schedule:
     )
     faults = [parts.process_fault(rng, schedule, op, span + 1) for op in chosen]
     if rng.random() < 0.25:
-        # The same again, right on the recovery from the first.
+        # The same again, during the recovery from the first.
         first = faults[0]
         faults.append(replace(first, trigger=Trigger(round(min(first.trigger.at, span) + rng.uniform(0.2, 1.5), 2))))
     return parts.finish(schedule, [*faults, *parts.instance_steps(rng, schedule, span)])
@@ -124,7 +125,7 @@ def _call_fault(rng: random.Random) -> CallFault:
         final = resource == "efritrequests" and rng.random() < 0.6
         effect = rng.choice(STATUS_WRITES)
         if not verb:
-            # Reads of these come by, too: only writes commit anything.
+            # These are read as well: only writes commit anything.
             verb = {"secrets": "create", "statefulsets": "apply", "leases": "patch"}[resource]
         return CallFault(effect, verb, resource, sub, final, skip, rng.choice((1, 1, 2, 3)), seconds)
     if roll < 0.85:
@@ -167,7 +168,7 @@ def _leaders(seed: int, rng: random.Random) -> Schedule:
 
 def _namespace(seed: int, rng: random.Random) -> Schedule:
     schedule = parts.base(seed, rng, Theme.NAMESPACE, count=(6, 16), span=2.0)
-    # Claims would keep it: who lifts their protection does not run here.
+    # Claims would keep it: the controller that removes their finalizer does not run here.
     instances = tuple(
         replace(each, ephemeral_queue=True, ephemeral_workspace=True, drain_seconds=1) for each in schedule.instances
     )
@@ -179,7 +180,7 @@ def _namespace(seed: int, rng: random.Random) -> Schedule:
     return parts.finish(replace(schedule, instances=instances), steps)
 
 
-# What a step of the protocol calls: program, operation, path.
+# The calls of the queue's protocol: program, operation, path.
 FILE_CALLS = (
     ("bridge", "*", "*/tmp/bridge_*"),
     ("bridge", "link", "*/requests/*"),
@@ -216,7 +217,7 @@ def _file_fault(rng: random.Random, schedule: Schedule, span: float) -> Step:
     lasting = not killing and rng.random() < 0.4
     fault = FileFault(effect, program, operation, path, rng.choice((0, 0, 1, 2)), lasting)
     seconds = round(rng.choice((0.3, 1.0, 3.0)), 1) if lasting else 0.0
-    # Armed early: it waits for a call that fits.
+    # Armed early: it waits for a call that matches.
     trigger = Trigger(round(rng.uniform(-1.0, span), 2))
     return Step(Op.FILE, trigger, rng.choice(schedule.instances).name, seconds, file=fault)
 
@@ -234,7 +235,7 @@ def _files(seed: int, rng: random.Random) -> Schedule:
 def _clocks(seed: int, rng: random.Random) -> Schedule:
     span = rng.choice((2.0, 4.0))
     schedule = parts.base(seed, rng, Theme.CLOCKS, count=(6, 20), span=span)
-    # An end that is dated an hour ahead is kept an hour longer.
+    # A final status dated an hour ahead is kept an hour longer.
     schedule = replace(schedule, requests=tuple(replace(each, ttl=None) for each in schedule.requests))
     targets = [each.name for each in schedule.instances] + ["operator-0"]
     faults = [

@@ -1,6 +1,6 @@
-"""Plans for the real cluster, from their seeds alone: the light tier's workloads, and faults only a node can have.
+"""Schedules of the cluster tier: the workloads of the light tier, and faults only a node can have.
 
-What takes longer there takes longer here: leases of 15 s, volumes that are provisioned, kubelets that back off.
+Durations are longer there: leases of 15 s, volumes that are provisioned, kubelets that back off.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tests.support.faults.workload import Kind, RequestSpec
 
 RECOVERY_SECONDS = 120.0
 LEASE_SECONDS = 15.0
-"""After that a standby may lead, and a leader that was away must not act any more."""
+"""How old a lease may be: then a standby may lead, and a leader that was away must not act."""
 
 STRETCHES = (1.0, 3.0, 6.0)
 
@@ -39,14 +39,15 @@ RARE = {19: Theme.AWAY, 39: Theme.FROZEN, 69: Theme.AWAY, 89: Theme.FROZEN}
 
 
 def theme_of(seed: int) -> Theme:
+    """Return the theme of a seed."""
     return RARE.get(seed % 100, CYCLE[seed % len(CYCLE)])
 
 
 def generate(seed: int) -> Schedule:
-    """Return the plan of a seed."""
+    """Return the schedule of a seed."""
     theme = theme_of(seed)
-    rng = random.Random(f"efrit-cluster-{seed}")  # noqa: S311 - another run must be able to have the same numbers
-    # Workload and users' wishes of a light plan whose theme is processes; none of its faults.
+    rng = random.Random(f"efrit-cluster-{seed}")  # noqa: S311 - reproducible on purpose
+    # The workload and the user steps of a light schedule whose theme is processes; none of its faults.
     base = _stretched(light.generate(10 * seed), rng.choice(STRETCHES))
     user_steps = tuple(each for each in base.steps if not each.op.fault)
     schedule = replace(
@@ -60,7 +61,7 @@ def generate(seed: int) -> Schedule:
 
 
 def _stretched(schedule: Schedule, factor: float) -> Schedule:
-    """Return the same work over a longer time, so that some of it still comes when a node is back."""
+    """Return the same workload over a longer time, so that some requests come after a node is back."""
 
     def later(at: float) -> float:
         return round(at * factor, 2)
@@ -71,7 +72,7 @@ def _stretched(schedule: Schedule, factor: float) -> Schedule:
 
 
 def _busy(rng: random.Random, schedule: Schedule) -> Schedule:
-    """Return the plan with more to do at once than two minutes without an API server suffice for."""
+    """Return the schedule with more requests at once than two minutes without an API server suffice for."""
     requests = [
         replace(
             each, kind=Kind.SLEEP, at=round(each.at / 6, 2), seconds=round(rng.uniform(2.0, 8.0), 2), queue_timeout=0
@@ -120,9 +121,9 @@ NODE_FAULTS = (
     (Op.ROLL_CONTROLLER, 3),
 )
 AMID = (Op.KILL_EMACS, Op.KILL_BRIDGE, Op.FORCE_POD, Op.KILL_POD, Op.KILL_CONTROLLER)
-"""What may happen while the node does not look: it must all be noticed afterwards."""
+"""What may happen while the kubelet is away: all of it must be noticed afterwards."""
 ON_THE_NODE = (Op.KILL_EMACS, Op.KILL_BRIDGE, Op.KILL_POD, Op.KILL_CONTROLLER)
-"""What needs no API server to happen."""
+"""Faults that need no API server."""
 OF_CONTROLLERS = (Op.KILL_CONTROLLER, Op.STOP_CONTROLLER, Op.CUT_CONTROLLER)
 AT_ONCE = (
     Op.KILL_CONTROLLER,
@@ -180,7 +181,7 @@ def _frozen(rng: random.Random, schedule: Schedule) -> list[Step]:
 
 def _away(rng: random.Random, schedule: Schedule) -> list[Step]:
     away = Step(rng.choice((Op.KILL_API, Op.KILL_ETCD)), Trigger(20.0, answered=3), seconds=AWAY_SECONDS)
-    # Something dies while nobody can be told.
+    # A process dies while no status can be written.
     amid = replace(
         _fault(rng, schedule, rng.choice(ON_THE_NODE)), trigger=Trigger(round(rng.uniform(20.0, 100.0), 2))
     )

@@ -1,6 +1,6 @@
-"""What the plans of all themes are instances of: a workload, users' wishes, moments and faults of processes.
+"""What the schedules of all themes are made of: a workload, steps of users, triggers and faults of processes.
 
-Pure functions of a random source; seeds.py and seeds_operations.py put them together.
+Pure functions of a random source; light.py and administration.py compose them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.support.faults.workload import Kind, RequestSpec
 def base(
     seed: int, rng: random.Random, theme: Theme, *, count: tuple[int, int], span: float, cancelled: float = 0.12
 ) -> Schedule:
-    """Return a plan with instances, work and users who change their minds, and no faults yet."""
+    """Return a schedule with instances, requests and steps of users, and no faults yet."""
     instances = workload.instances(rng)
     requests = workload.requests(rng, seed, instances, count=count, span=span)
     requests, steps = user_changes(rng, requests, cancelled)
@@ -27,7 +27,7 @@ def base(
 def user_changes(
     rng: random.Random, requests: Sequence[RequestSpec], cancelled: float
 ) -> tuple[tuple[RequestSpec, ...], tuple[Step, ...]]:
-    """Return the work and the steps of users who cancel or delete some of it."""
+    """Return the requests, and the steps of users who cancel or delete some of them."""
     changed, steps = [], []
     for each in requests:
         roll = rng.random()
@@ -59,7 +59,7 @@ def instance_steps(rng: random.Random, schedule: Schedule, span: float) -> tuple
 
 
 def moment(rng: random.Random, schedule: Schedule, span: float) -> Trigger:
-    """Return when something happens: at a time, when a request runs, or when some are final."""
+    """Return when a step is due: at a time, when a request runs, or when some are final."""
     at = round(rng.uniform(0.0, span), 2)
     roll = rng.random()
     runs = [
@@ -109,13 +109,14 @@ def process_fault(rng: random.Random, schedule: Schedule, op: Op, span: float) -
 
 
 def later(trigger: Trigger) -> Trigger:
+    """Return the trigger two seconds later."""
     return replace(trigger, at=round(trigger.at + 2.0, 2))
 
 
 def finish(schedule: Schedule, steps: Sequence[Step]) -> Schedule:
-    """Return the plan with these steps as well, in order of time."""
+    """Return the schedule with these steps as well, in order of time."""
     if not schedule.warm:
-        # What can be hit is not there in the first seconds: every other fault waits for it.
+        # Pods do not exist in the first seconds: every other fault is delayed.
         steps = [
             replace(each, trigger=later(each.trigger)) if at % 2 and each.op.fault else each
             for at, each in enumerate(steps)

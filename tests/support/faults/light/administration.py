@@ -1,6 +1,6 @@
 """What administrators and clusters do to a run of the light tier: upgrades, refusals, full volumes, another tenant.
 
-Called from the main loop, which never waits: whatever asks the API server is done in a thread, one after the other.
+Called from the main loop, which never waits: calls to the API server run in a thread, one after the other.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ADMINISTRATIVE_OPS = TENANT_FAULTS | {Op.UPGRADE, Op.REFUSE, Op.QUOTA, Op.FILL, 
 
 
 class Administration:
-    """Those of one run. Close it before the directory of the run is removed."""
+    """The administrative faults of one run. Close it before the directory of the run is removed."""
 
     def __init__(self, run: LightRun, nemesis: LightNemesis) -> None:
         self._run = run
@@ -50,7 +50,7 @@ class Administration:
         node, theme = self._run.site.node, self._run.schedule.theme
         node.collects = theme is Theme.IDLE
         if theme in (Theme.IDLE, Theme.ROLLOUT):
-            # Short work may end in a pod that goes, as in a cluster; the plans' long work may not.
+            # Short requests may end in a pod that terminates, as in a cluster; the long ones of the schedule may not.
             node.grace_seconds = 5.0
         if theme is Theme.VOLUMES:
             node.provision = self._provision
@@ -59,12 +59,13 @@ class Administration:
 
     @property
     def idle(self) -> bool:
+        """Whether every job is done."""
         return self._jobs.idle
 
     # Volumes
 
     def _provision(self, path: Path) -> None:
-        """Put a small file system of its own at the place of a volume; evals count outside of it."""
+        """Mount a small file system of its own at the place of a volume; evals count outside of it."""
         if path in self._volumes:
             return
         path.mkdir(parents=True)
@@ -82,7 +83,7 @@ class Administration:
         return (*self._emptied, *still)
 
     def observe_file_fault(self, point: ArmedFileFault) -> None:
-        """Take in that a fault of files has struck."""
+        """Record a volume as failed where a fault has hit the files of results."""
         if RESULTS in point.fault.path:
             self._emptied.append(FullVolume(point.instance, "workspace", point.armed_at, self._run.clock()))
 
@@ -105,7 +106,7 @@ class Administration:
     # Faults
 
     def inject(self, step: Step) -> None:
-        """Begin one."""
+        """Begin the fault of a step."""
         run = self._run
         kube, namespace = run.cluster.kube, run.namespace
         match step.op:
@@ -122,7 +123,7 @@ class Administration:
                     self._nemesis.note_no_target(step)
                     return
                 volume = pod.volume(name)
-                # One that is full already is so since then.
+                # A volume that is full already keeps its first moment.
                 self._full.setdefault(volume, (step.target, name, run.clock()))
                 self._fill(volume, what)
                 self._undo[step] = partial(self._empty, volume)
@@ -138,7 +139,7 @@ class Administration:
                 self._inject_tenant_fault(step)
 
     def _upgrade(self, step: Step) -> None:
-        """Have the controller end and come back with another image for the bridges, as `helm upgrade` does."""
+        """Stop the controllers and have them start with another image for the bridges, as `helm upgrade` does."""
         run, self._upgrades = self._run, self._upgrades + 1
         for each in run.controllers:
             image = each.operator.image.rpartition("-upgrade")[0] or each.operator.image
@@ -161,22 +162,22 @@ class Administration:
         self._jobs.submit(faults[step.op])
 
     def recover(self, step: Step) -> None:
-        """End one that lasts."""
+        """End the fault of a step that lasts."""
         if (undo := self._undo.pop(step, None)) is not None:
             undo()
 
     def heal(self) -> None:
-        """End all of them."""
+        """End every fault that is not over yet."""
         for step in list(self._undo):
             self.recover(step)
         if self.tenant is not None:
             self._jobs.submit(self.tenant.recover)
 
     def close(self) -> None:
-        """Put away what the directory of the run holds."""
+        """End the other tenant, and unmount the volumes."""
         self._jobs.close()
         if self.tenant is not None:
             self.tenant.close()
         for path in self._volumes:
-            # Whoever still has a file open there keeps it, not its place.
+            # Processes may still have files open there.
             subprocess.run(["umount", "--lazy", path], check=False, timeout=20)

@@ -1,6 +1,6 @@
-"""What runs share, seed after seed: one control plane with our CRDs, the compiled Lisp, Kubernetes' own collectors.
+"""The cluster of the light tier, shared by its runs: a control plane with our CRDs, and the compiled Lisp.
 
-Each run has a namespace of its own on it. `repair` brings back what a fault took away.
+Each run has a namespace of its own on it. `repair` starts again what a fault took away.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ COLLECTORS = "namespace-controller,garbage-collector-controller"
 
 
 class LightCluster:
-    """A context manager: everything in it ends with it."""
+    """A control plane for many runs. Use it as a context manager: everything in it ends with it."""
 
     def __init__(self) -> None:
         self.directory = Path(tempfile.mkdtemp(prefix="efrit-chaos-"))
@@ -61,28 +61,30 @@ class LightCluster:
         self.close()
 
     def close(self) -> None:
+        """End every process, and remove the directory."""
         self.collect_garbage(False)
         self.plane.stop()
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def daemon(self, name: str) -> Daemon:
-        """Return `etcd` or `kube-apiserver`."""
+        """Return the process of `etcd` or `kube-apiserver`."""
         return self.plane.etcd if name == "etcd" else self.plane.apiserver
 
     def freeze(self, name: str, frozen: bool) -> None:
+        """Stop or continue `etcd` or `kube-apiserver` by signal."""
         pid = self.daemon(name).pid()
         if pid is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGSTOP if frozen else signal.SIGCONT)
 
     def repair(self) -> None:
-        """Let both run, and wait until the API server is ready."""
+        """Continue and start both, and wait until the API server is ready."""
         for name in ("etcd", "kube-apiserver"):
             self.freeze(name, False)
         self.plane.start()
 
     def collect_garbage(self, wanted: bool) -> None:
-        """Run the controllers of Kubernetes that delete namespaces and what belonged to something deleted, or not."""
+        """Run Kubernetes' controllers that delete namespaces and orphans, or stop them."""
         if not wanted:
             if self._collectors is not None:
                 self._collectors.kill()

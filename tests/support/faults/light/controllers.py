@@ -1,4 +1,4 @@
-"""The controllers of the light tier as processes, and which faults are about which process. Carries none out."""
+"""The controllers of the light tier as processes, and which faults are about which process. Injects none."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DAEMONS = {
 
 
 def armed_fault(call: CallFault) -> Fault:
-    """Return what the proxy arms for a fault of a plan."""
+    """Return the proxy's fault for a fault of the schedule."""
     return Fault(
         call.effect,
         verb=call.verb,
@@ -53,7 +53,7 @@ class Controller:
 
 
 def select_controller(controllers: Sequence[Controller], target: str) -> Controller:
-    """Return the leader or a standby where a plan asks for one, else the first."""
+    """Return the leader or a standby where the schedule names one, else the first."""
     if target not in ("leader", "standby"):
         return controllers[0]
     roles: dict[str, Controller] = {}
@@ -65,7 +65,7 @@ def select_controller(controllers: Sequence[Controller], target: str) -> Control
 
 
 def is_emacs(pid: int) -> bool:
-    """Whether a process is an Emacs."""
+    """Return whether a process is an Emacs."""
     try:
         return Path(f"/proc/{pid}/comm").read_text().startswith("emacs")
     except OSError:

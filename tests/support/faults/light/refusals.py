@@ -1,6 +1,6 @@
 """Refusals of the API server in one namespace: a ValidatingAdmissionPolicy, or a ResourceQuota that is used up.
 
-Nobody here counts what a quota is used for: its status is written once, and allows nothing.
+No controller here counts what a quota is used for: its status is written once, and allows nothing.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ RESULT_TYPE = "efrit.dev/result"
 
 @dataclass(frozen=True)
 class Matched:
-    """What a policy refuses: resource, with its group, and for which operations."""
+    """What a policy refuses: a resource, its group, and the operations."""
 
     group: str
     resource: str
     operations: tuple[str, ...] = ("CREATE",)
     allowed: str = "false"
-    """CEL: what is let through nevertheless."""
+    """CEL: what is allowed nevertheless."""
 
 
 MATCHES = {
@@ -35,7 +35,7 @@ MATCHES = {
 
 
 class Refusal:
-    """A policy for one namespace; begins to work within a second or two."""
+    """A policy for one namespace; takes effect within a second or two."""
 
     def __init__(self, kube: Kube, namespace: str, what: str) -> None:
         self._kube = kube
@@ -44,6 +44,7 @@ class Refusal:
         self._name = f"{namespace}-{what.replace(' ', '-')}"
 
     def begin(self) -> None:
+        """Create the policy and its binding."""
         rule = {
             "apiGroups": [self._matched.group],
             "apiVersions": ["*"],
@@ -72,11 +73,12 @@ class Refusal:
 
     def _make(self, kind: str, spec: Json) -> None:
         body = {"apiVersion": ADMISSION.removeprefix("/apis/"), "kind": kind, "metadata": {"name": self._name}}
-        # The same is refused already by an earlier step of the plan.
+        # An earlier step of the schedule refuses the same already.
         with contextlib.suppress(Refused):
             self._kube.call("POST", f"{ADMISSION}/{_plural(kind)}", {**body, "spec": spec})
 
     def end(self) -> None:
+        """Delete both."""
         for kind in ("ValidatingAdmissionPolicyBinding", "ValidatingAdmissionPolicy"):
             with contextlib.suppress(Refused):
                 self._kube.call("DELETE", f"{ADMISSION}/{_plural(kind)}/{self._name}")
@@ -96,6 +98,7 @@ class Quota:
         self._name = "used-up-" + "".join(letter if letter.isalnum() else "-" for letter in what)
 
     def begin(self) -> None:
+        """Create the quota, used up."""
         hard = {self._what: "0"}
         with contextlib.suppress(Refused):
             self._kube.create(
@@ -105,5 +108,6 @@ class Quota:
             self._kube.patch("resourcequotas", self._namespace, self._name, status, sub="status")
 
     def end(self) -> None:
+        """Delete the quota."""
         with contextlib.suppress(Refused):
             self._kube.delete("resourcequotas", self._namespace, self._name)

@@ -1,6 +1,6 @@
 """The other tenant: a second namespace that the controller serves, with an instance and open requests of its own.
 
-Its trouble must not hold up the tenant whose requests the run is about.
+Its faults must not delay the requests of the tenant that the run is about.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CONTENTS = ("efritrequests", "efritinstances", "statefulsets", "pods", "secrets"
 
 
 class OtherTenant:
-    """Close it in every case: its instance has processes."""
+    """A second namespace with a node of its own. Close it in every case: its instance has processes."""
 
     def __init__(self, cluster: LightCluster, namespace: str, directory: Path) -> None:
         self.namespace = namespace
@@ -46,7 +46,7 @@ class OtherTenant:
         """Create an eval."""
         self._create("efritrequests", name, {"type": "eval", "content": content, "instanceRef": {"name": INSTANCE}})
 
-    # What can befall it
+    # Faults
 
     def delete(self) -> None:
         """Delete the namespace with all that is in it, as the namespace controller does."""
@@ -63,7 +63,7 @@ class OtherTenant:
         self._kube.call("PUT", f"{path}/finalize", left)
 
     def forbid(self) -> None:
-        """Take the controller's rights away."""
+        """Delete the role bindings of the controller."""
         self.ask("forbidden", "(sleep-for 1)")
         for each in self._kube.list("rolebindings", self.namespace):
             kept = {"metadata": {"name": each["metadata"]["name"]}, "roleRef": each["roleRef"]}
@@ -79,7 +79,7 @@ class OtherTenant:
         self._create("efritinstances", "refused", {"queue": {"ephemeral": True}, "workspace": {"ephemeral": True}})
 
     def stop_bridge(self) -> None:
-        """Have the bridge stand still while requests for it come."""
+        """Stop the bridge by signal while requests for it come."""
         if (pod := self.node.find(INSTANCE)) is not None:
             with contextlib.suppress(ProcessLookupError):
                 pod.freeze_bridge(True)
@@ -87,7 +87,7 @@ class OtherTenant:
             self.ask(f"stopped-{number}", '"stopped"')
 
     def flood(self) -> None:
-        """Create more requests than the instance works off meanwhile."""
+        """Create more requests than the instance finishes meanwhile."""
         for number in range(FLOOD):
             self.ask(f"flood-{number}", "(sleep-for 0.05)")
 
@@ -111,6 +111,7 @@ class OtherTenant:
         return tuple(each["metadata"]["name"] for each in found if each.get("status", {}).get("phase") not in FINAL)
 
     def close(self) -> None:
+        """End its processes and its faults."""
         self.node.close()
         with contextlib.suppress(Refused, httpx.TransportError):
             self.recover()

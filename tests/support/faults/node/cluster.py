@@ -1,6 +1,6 @@
-"""What runs on the real cluster share: the bare node, the installed operator, namespaces that go when a run is over.
+"""The cluster of the cluster tier, shared by its runs: the bare node and the installed operator.
 
-`repair` brings back what a fault took away and hands over an operator that nothing has happened to yet.
+`repair` brings back what a fault took away; `fresh_operator` replaces controllers that a fault has hit.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ GONE_SECONDS = 240.0
 
 
 class NodeCluster:
-    """A context manager. `env`: settings of the operator for the whole of it, taken back at the end."""
+    """The bare cluster. `env`: settings of the operator as long as the context manager is open."""
 
     def __init__(self, env: dict[str, str] | None = None) -> None:
         self.host = Host()
@@ -45,14 +45,14 @@ class NodeCluster:
         self.kube = Kube(self.plane)
         try:
             self._set_env(self._env)
-            self._take_over()
+            self._adopt_leftovers()
         except BaseException:
             self.close()
             raise
         return self
 
-    def _take_over(self) -> None:
-        """Make the namespaces ours that somebody left who was killed."""
+    def _adopt_leftovers(self) -> None:
+        """Delete the namespaces of an earlier process that was killed."""
         found = self.kube.call("GET", "/api/v1/namespaces", labelSelector="efrit.dev/chaos=yes")["items"]
         for each in found:
             self._made.append(each["metadata"]["name"])
@@ -76,18 +76,18 @@ class NodeCluster:
             self.kube.close()
 
     def repair(self) -> None:
-        """Let every program of the cluster run, and wait until the node is ready."""
+        """Continue and start every program of the cluster, and wait until the node is ready."""
         self.host.repair()
 
     # Namespaces
 
     def new_namespace(self) -> str:
-        """Make a namespace that enforces the restricted Pod Security Standard."""
+        """Create a namespace that enforces the restricted Pod Security Standard, and return its name."""
         name = f"chaos-{secrets.token_hex(3)}"
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": LABELS}}
         self.kube.call("POST", "/api/v1/namespaces", body)
         self._made.append(name)
-        # Kubernetes makes it a moment later, and refuses pods without.
+        # Kubernetes creates the account a moment later, and refuses pods without it.
         path = f"/api/v1/namespaces/{name}/serviceaccounts/default"
         until(lambda: self.exists(path), f"{name} gets no service account")
         return name
@@ -95,41 +95,42 @@ class NodeCluster:
     def remove(self, namespace: str) -> None:
         """Begin to delete a namespace; `wait_gone` waits for its end."""
         call_with_retries(lambda: self.kube.call("DELETE", f"/api/v1/namespaces/{namespace}"))
-        # What was to be seen of the pods has been seen: their grace would only make the next run wait.
+        # The pods have been observed: their grace period would only delay the next run.
         at_once = {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0}
         call_with_retries(lambda: self.kube.call("DELETE", f"/api/v1/namespaces/{namespace}/pods", at_once))
 
     def wait_gone(self) -> None:
-        """Return once every namespace that was made is gone, with its pods' directories and its volumes."""
+        """Wait until every namespace of ours is gone, with its pods' directories and its volumes."""
         for name in self._made:
             self.remove(name)
         until(lambda: not self.left(), lambda: f"left behind: {self.left()}", GONE_SECONDS)
         self._made.clear()
 
     def left(self) -> list[str]:
-        """What is there of the namespaces that were made and should be gone."""
+        """Return what is left of the namespaces that should be gone."""
         found = [each for each in self._made if self.exists(f"/api/v1/namespaces/{each}")]
         volumes = [each.name for each in self.host.layout.volumes.glob("pvc-*")]
         found += [each for each in volumes if each.split("_")[1] in self._made]
         return found + [pod.name for name in self._made for pod in self.host.running(name)]
 
     def exists(self, path: str) -> bool:
-        """Whether there is an object at a path; tries until the API server has answered."""
+        """Return whether there is an object at a path, once the API server has answered."""
         return call_with_retries(lambda: self.kube.call("GET", path)) is not None
 
     # The operator
 
     def operators(self) -> list[HostPod]:
-        """The operator's pods whose process runs."""
+        """Return the operator's pods whose process runs."""
         return [each for each in self.host.pods(SYSTEM) if each.name.startswith(RELEASE) and each.pid(Role.OPERATOR)]
 
     def operator_pods(self) -> list[Json]:
+        """Return the operator's pods as the API server has them."""
         query = {"labelSelector": f"app.kubernetes.io/instance={RELEASE},app.kubernetes.io/name=efrit-operator"}
         items: list[Json] = self.kube.call("GET", f"/api/v1/namespaces/{SYSTEM}/pods", **query)["items"]
         return items
 
     def leader(self) -> str | None:
-        """The pod that holds the lease, as far as the API server can say now."""
+        """Return the pod that holds the lease, None where the API server does not say."""
         try:
             holder: str | None = self.kube.call("GET", LEASE)["spec"].get("holderIdentity")
         except (httpx.TransportError, Refused):
@@ -137,7 +138,7 @@ class NodeCluster:
         return holder
 
     def fresh_operator(self, replicas: int) -> None:
-        """Have this many controllers, none of which has ever ended, one of which leads."""
+        """Have this many controllers, none of which has ever restarted, and one of which leads."""
         call_with_retries(
             lambda: self.kube.call("PATCH", DEPLOYMENT, {"spec": {"replicas": replicas}}, content_type=MERGE)
         )
@@ -148,7 +149,7 @@ class NodeCluster:
         self.wait_rolled_out(replicas)
 
     def wait_rolled_out(self, replicas: int = 1) -> None:
-        """Return once the operator's pods are those of now, are ready, and one of them leads."""
+        """Wait until the operator's pods are up to date and ready, and one of them leads."""
 
         def settled() -> bool:
             found = self.kube.call("GET", DEPLOYMENT)
@@ -182,7 +183,7 @@ class NodeCluster:
 
 
 def call_with_retries(call: Callable[[], T], seconds: float = READY_SECONDS) -> T | None:
-    """Return what the API server answers, trying again while it is away; None for what is not there."""
+    """Return what the API server answers, retrying while it is away; None for what does not exist."""
     deadline = time.monotonic() + seconds
     while True:
         try:

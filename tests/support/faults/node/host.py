@@ -1,6 +1,6 @@
 """The bare cluster below Kubernetes: its programs; processes, volumes, logs and network of its pods on the host.
 
-Nothing in here asks the API server, so all of it can be seen and done while that is away.
+Nothing in here asks the API server, so all of it works while that is away.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ GATEWAY = str(next(ip_network(NODE_POD_CIDR).hosts()))
 """The node, as pods know it."""
 
 READY_SECONDS = 180.0
-QUALITIES = ("", "burstable", "besteffort")
-"""Where the kubelet puts the cgroup of a pod, by its quality of service."""
+QOS_CLASSES = ("", "burstable", "besteffort")
+"""Where the kubelet puts the cgroup of a pod, by its qos_class of service."""
 
 DAEMONS = (
     "etcd",
@@ -54,7 +54,7 @@ class Role(Enum):
 
 @dataclass(frozen=True)
 class HostPod:
-    """A pod that the kubelet has made, as long as its log directory is there or somebody remembers it."""
+    """A pod that the kubelet has created; its log directory remains for a while when it is gone."""
 
     layout: Layout
     namespace: str
@@ -68,10 +68,11 @@ class HostPod:
 
     @property
     def log_directory(self) -> Path:
+        """Where the kubelet keeps the logs of its containers."""
         return self.layout.data / "podlogs" / f"{self.namespace}_{self.name}_{self.uid}"
 
     def volume(self, name: str) -> Path:
-        """Where a volume of an instance lies: its claim's directory, or one that goes with the pod."""
+        """Return where a volume of an instance lies: its claim's directory, or one that goes with the pod."""
         claims = self.layout.volumes.glob(f"pvc-*_{self.namespace}_efrit-{self.instance}-{name}")
         own = self.layout.data / "kubelet" / "pods" / self.uid / "volumes" / "kubernetes.io~empty-dir" / name
         return own if own.exists() else next(claims, own)
@@ -92,12 +93,12 @@ class HostPod:
         return self.volume("workspace")
 
     def processes(self) -> dict[int, str]:
-        """Every process in it by pid, with its command line."""
+        """Return the command line of every process in the pod, by pid."""
         found = {}
-        for quality in QUALITIES:
-            # Containers come and go while this looks.
+        for qos_class in QOS_CLASSES:
+            # Containers come and go meanwhile.
             with contextlib.suppress(OSError):
-                for container in os.scandir(_cgroups(self.layout) / "kubepods" / quality / f"pod{self.uid}"):
+                for container in os.scandir(_cgroups(self.layout) / "kubepods" / qos_class / f"pod{self.uid}"):
                     with contextlib.suppress(OSError):
                         for pid in map(int, Path(container.path, "cgroup.procs").read_text().split()):
                             command = Path(f"/proc/{pid}/cmdline").read_bytes()
@@ -105,13 +106,13 @@ class HostPod:
         return found
 
     def pid(self, role: Role) -> int | None:
-        """The process of that role, None while there is none."""
+        """Return the pid of a role's process, None while there is none."""
         commands = self.processes()
         # The shell that starts Emacs over and over names no daemon: the pattern is Emacs' own switch.
         return next((pid for pid in sorted(commands) if role.value in commands[pid]), None)
 
     def send(self, role: Role, number: signal.Signals) -> int | None:
-        """Send a signal, and return to which pid; None where no such process runs."""
+        """Send a signal. Return the pid it was sent to, None where no such process runs."""
         pid = self.pid(role)
         if pid is None:
             return None
@@ -122,29 +123,29 @@ class HostPod:
         return pid
 
     def kill(self) -> None:
-        """SIGKILL to every process in it, its sandbox included: what is left when a node loses power."""
+        """SIGKILL every process in the pod, its sandbox included, as when a node loses power."""
         for pid in self.processes():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
     # Its network
 
-    def cut_from(self, address: str, apart: bool) -> None:
-        """Drop every packet between it and an address, or let them through again."""
+    def cut_from(self, address: str, dropped: bool) -> None:
+        """Drop every packet between the pod and an address, or let them through again."""
         for chain, side in (("OUTPUT", "-d"), ("INPUT", "-s")):
-            self._rule(chain, apart, side, address, "-j", "DROP")
+            self._rule(chain, dropped, side, address, "-j", "DROP")
 
-    def cut_from_pods(self, apart: bool) -> None:
-        """Drop every packet between it and other pods, those to come included; the kubelet's probes go through."""
+    def cut_from_pods(self, dropped: bool) -> None:
+        """Drop every packet between the pod and other pods, later ones included; the kubelet's probes go through."""
         for chain, side in (("OUTPUT", "-d"), ("INPUT", "-s")):
-            self._rule(chain, apart, side, NODE_POD_CIDR, "-j", "DROP")
-            self._rule(chain, apart, side, GATEWAY, "-j", "ACCEPT")
+            self._rule(chain, dropped, side, NODE_POD_CIDR, "-j", "DROP")
+            self._rule(chain, dropped, side, GATEWAY, "-j", "ACCEPT")
 
-    def _rule(self, chain: str, apart: bool, *rule: str) -> None:
+    def _rule(self, chain: str, dropped: bool, *rule: str) -> None:
         # Each new rule goes before the others.
-        self._inside("iptables", "-w", "-I" if apart else "-D", chain, *rule)
+        self._run_inside("iptables", "-w", "-I" if dropped else "-D", chain, *rule)
 
-    def _inside(self, *command: str) -> subprocess.CompletedProcess[str]:
+    def _run_inside(self, *command: str) -> subprocess.CompletedProcess[str]:
         pids = sorted(self.processes())
         if not pids:
             return subprocess.CompletedProcess(command, 1, "", "no process")
@@ -160,10 +161,10 @@ class Host:
         self.layout = self.cluster.layout
         self._lock = threading.Lock()
         self._away = False
-        """Whether the API server has been away since the last look."""
+        """Whether the API server has been away since the last repair."""
 
     def pods(self, namespace: str) -> list[HostPod]:
-        """The pods of a namespace that have logs here: those that run, and those that ended a moment ago."""
+        """Return the pods of a namespace that have logs here: running ones, and those that ended a moment ago."""
         return list(self._pods(namespace))
 
     def _pods(self, namespace: str) -> Iterator[HostPod]:
@@ -172,28 +173,31 @@ class Host:
             yield HostPod(self.layout, where, name, uid)
 
     def running(self, namespace: str) -> list[HostPod]:
-        """The pods of a namespace that have a process."""
+        """Return the pods of a namespace that have a process."""
         return [each for each in self._pods(namespace) if each.processes()]
 
-    # Its programs: whoever looks whether one runs and starts it must be alone with it, or there are two
+    # Its programs: two threads that both find one dead must not both start it
 
     def stop(self, name: str) -> None:
-        """SIGKILL."""
+        """SIGKILL a program of the cluster."""
         with self._lock:
             self._away |= name in CONTROL_PLANE
             self.cluster.daemon(name).stop()
 
     def start(self, name: str) -> None:
+        """Start a program of the cluster that does not run."""
         with self._lock:
             daemon = self.cluster.daemon(name)
             if daemon.pid() is None:
                 daemon.start()
 
     def start_dead(self) -> None:
+        """Start every program of the cluster that does not run."""
         with self._lock:
             self.cluster.start_dead()
 
     def freeze(self, name: str, frozen: bool) -> None:
+        """Stop or continue a program of the cluster by signal."""
         self._away |= name in CONTROL_PLANE
         pid = self.cluster.daemon(name).pid()
         if pid is not None:
@@ -201,7 +205,7 @@ class Host:
                 os.kill(pid, signal.SIGSTOP if frozen else signal.SIGCONT)
 
     def repair(self) -> None:
-        """Let every program run, and wait until the node is ready."""
+        """Continue and start every program, and wait until the node is ready."""
         for name in DAEMONS:
             pid = self.cluster.daemon(name).pid()
             if pid is not None:

@@ -322,8 +322,8 @@ MUTANTS = (
     Mutant(
         "the second look at what a conflict or a refusal was about",
         ACTOR,
-        "            await self._reread(action)\n            return\n",
-        "            return\n",
+        "            await self._reread(action)\n            # Not every",
+        "            # Not every",
         (f"{UNIT}/act/test_actor.py",),
     ),
     Mutant(

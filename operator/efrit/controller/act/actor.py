@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from efrit.api import FINAL_PHASES
@@ -83,6 +83,7 @@ USED = {
     "cache_write": "cacheWriteTokens",
 }
 """Directions of tokens, and their names in a status."""
+RETRY_CONFLICT = timedelta(seconds=1)
 
 
 class Actor:
@@ -306,10 +307,12 @@ class Actor:
     async def _patch_status(self, action: PatchStatus) -> None:
         try:
             obj = await self._send_patch(action)
-        except (ApiConflict, ApiNotFound):
+        except (ApiConflict, ApiNotFound) as error:
             # Somebody was faster, or it is another object by now: take in what is there and decide anew.
             await self._reread(action)
-            return
+            # Not every change requeues: of a plan only what it may wait for.
+            self._store.requeue_after(WorkKey(action.kind, *action.key), RETRY_CONFLICT)
+            raise Superseded("the object has changed") from error
         except ApiTooLarge:
             self._store.of(action.kind).status_too_large(action.key, action.uid)
             raise

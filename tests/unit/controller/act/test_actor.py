@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from efrit.controller import metrics
-from efrit.controller.act.actor import Actor
+from efrit.controller.act.actor import RETRY_CONFLICT, Actor
 from efrit.controller.act.bridges import Bridges
 from efrit.controller.act.identity import new_identity
 from efrit.controller.act.kube import Kube
@@ -32,11 +32,12 @@ from efrit.controller.model.actions import (
     ReadWarningEvents,
     Record,
     RequeueAfter,
+    ResourceKind,
     StoreResult,
     Submit,
     Superseded,
 )
-from efrit.controller.model.keys import WorkKey
+from efrit.controller.model.keys import Key, WorkKey
 from efrit.errors import (
     ApiConflict,
     ApiFailed,
@@ -63,12 +64,14 @@ from tests.unit.controller.factory import (
 )
 from tests.unit.controller.fake_api import FakeApi
 from tests.unit.controller.fake_bridge import INSTANCE, FakeBridge, fake_bridge
-from tests.unit.controller.listener import Listener
+from tests.unit.controller.listener import KINDS, Listener
 
 REQUEST = ("team", "work")
 UID = "uid-work"
 ONE = f"/v1/requests/{UID}"
 WORK = "/apis/efrit.dev/v1alpha1/namespaces/team/efritrequests/work"
+APP = "/apis/efrit.dev/v1alpha1/namespaces/team/efritplans/app"
+APP_KEY = ("team", "app")
 ALPHA = "/apis/efrit.dev/v1alpha1/namespaces/team/efritinstances/alpha"
 
 
@@ -272,6 +275,24 @@ async def test_after_a_conflict_the_object_is_read_again_and_nothing_is_forced(s
     ((obj,),) = stage.heard.calls_of("requests.observe")
     assert obj["status"] == {"phase": "Succeeded"}
     assert [call.method for call in stage.api.calls] == ["PATCH", "GET"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "key"),
+    [("EfritRequest", WORK, REQUEST), ("EfritInstance", ALPHA, INSTANCE), ("EfritPlan", APP, APP_KEY)],
+)
+async def test_a_conflict_over_a_status_ends_the_decision_and_the_object_comes_back(
+    stage: Stage, kind: ResourceKind, path: str, key: Key
+) -> None:
+    stored = stage.api.put(path, {"metadata": {"name": key[1], "namespace": key[0], "uid": "uid"}})
+    write = PatchStatus(kind, key, "uid", "1", {"phase": "Ready"}, {})
+    event = Record(kind, key, "uid", "Normal", "Ready", "x")
+
+    await stage.actor.carry_out_all(RECONCILED, [write, event, RequeueAfter(seconds(9))])
+
+    assert stage.api.made("POST") == []
+    assert [obj["metadata"] for (obj,) in stage.heard.calls_of(f"{KINDS[kind]}.observe")] == [stored["metadata"]]
+    assert stage.heard.calls_of("requeue_after") == [(WorkKey(kind, *key), RETRY_CONFLICT)]
 
 
 async def test_a_status_of_a_request_made_anew_under_the_name_is_not_written(stage: Stage) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
 from efrit.controller.decide.idle import Idleness, idleness, suspension_reason
 from efrit.controller.model.snapshots import InstanceSnapshot
 from efrit.controller.model.views import BridgeView, ContainerView, PodView
-from tests.unit.controller.factory import NOW, Json, away, connected, instance, pod, ready, seconds, stats, wire_time
+from tests.unit.controller.factory import NOW, Json, away, connected, instance, pod, ready, seconds, stats
 
 BOTH = {"suspendAfterSeconds": 60, "deleteAfterSeconds": 600}
 SUSPEND = {"suspendAfterSeconds": 60}
@@ -78,18 +78,13 @@ def test_a_suspended_plan_lets_its_instance_sleep_but_not_go() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "expected"),
-    [("True", Idleness(requeue_after=seconds(50))), ("False", SLEEPS), ("Unknown", SLEEPS)],
+    ("first_ready", "expected"),
+    [(NOW - seconds(10), Idleness(requeue_after=seconds(50))), (NOW - seconds(60), SLEEPS), (None, SLEEPS)],
 )
-def test_an_instance_is_not_idle_for_the_time_it_takes_to_start(status: str, expected: Idleness) -> None:
-    condition = {
-        "type": "Ready",
-        "status": status,
-        "reason": "Ready",
-        "message": "",
-        "lastTransitionTime": wire_time(NOW - seconds(10)),
-    }
-    assert idleness(ready(**given(SUSPEND, LONG, status={"conditions": [condition]})), NOW) == expected
+def test_an_instance_is_not_idle_for_the_time_it_takes_to_start(
+    first_ready: datetime | None, expected: Idleness
+) -> None:
+    assert idleness(ready(**given(SUSPEND, LONG, first_ready=first_ready)), NOW) == expected
 
 
 UNLISTED = {"listed": False}

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from efrit.api import InstanceReason, OperatingMode
-from efrit.api.conditions import ConditionStatus, condition_of
-from efrit.api.instance import READY
 from efrit.controller.model.snapshots import InstanceSnapshot
 
 
@@ -70,10 +68,12 @@ def has_work(snapshot: InstanceSnapshot) -> bool:
 
 
 def _quiet_since(snapshot: InstanceSnapshot) -> datetime | None:
-    """Return since when the instance has nothing to do: it is not idle while it starts, however long that takes."""
-    ready = condition_of(snapshot.instance.status.conditions, READY)
-    served = ready.last_transition_time if ready is not None and ready.status == ConditionStatus.TRUE else None
-    return max((moment for moment in (last_activity(snapshot), served) if moment is not None), default=None)
+    """Return since when the instance has nothing to do: it is not idle while it starts, however long that takes.
+
+    Only the first time that its pod is Ready counts: one whose Ready comes and goes would never be idle.
+    """
+    moments = (last_activity(snapshot), snapshot.first_ready)
+    return max((moment for moment in moments if moment is not None), default=None)
 
 
 def last_activity(snapshot: InstanceSnapshot) -> datetime | None:

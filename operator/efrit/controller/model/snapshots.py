@@ -36,6 +36,8 @@ class InstanceSnapshot:
     handover_paused: bool = False
     """Whether this process hands no more requests to it because it is about to stop."""
     last_activity: datetime | None = None
+    first_ready: datetime | None = None
+    """When it was first Ready since its pod started, or since this process did."""
     applied_generation: int = 0
     """Generation whose children this process has seen accepted, all of them; 0 for none yet."""
     refused: str | None = None

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from efrit.api import EfritInstance
-from efrit.api.instance import HandoverState
+from efrit.api import ConditionStatus, EfritInstance, condition_of
+from efrit.api.instance import READY, HandoverState
 from efrit.controller.decide.figures import EARLY_WRITES, MAX_WRITES
 from efrit.controller.model.keys import Key
 from efrit.controller.model.snapshots import InstanceSnapshot
@@ -49,6 +49,7 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
         self._index.observe_rollout(new.key)
         self._index.note_work(new.key)
         _observe_handover(entry, new, replaced=replaced)
+        _observe_ready(entry, new, replaced=replaced)
         self._index.requeue_instance(new.key)
         if known is None or scheduling_fingerprint(known) != scheduling_fingerprint(new):
             self._index.requeue_waiting(new.key)
@@ -220,6 +221,7 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
             listed=self._index.work_is_listed(key, entry.instance),
             handover_paused=entry.handover_paused,
             last_activity=entry.last_activity,
+            first_ready=entry.first_ready,
             applied_generation=entry.applied_generation,
             refused=entry.refused,
             refused_generation=entry.refused_generation,
@@ -244,6 +246,16 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
             may_close=deciding and self._handovers.may_close(key),
             waiting=len(entry.backlog),
         )
+
+
+def _observe_ready(entry: InstanceRecord, instance: EfritInstance, *, replaced: bool) -> None:
+    """Remember when an instance was first Ready; its pod's start is written with the condition that is about it."""
+    if replaced or instance.status.start_time != entry.pod_started:
+        entry.first_ready, entry.pod_started = None, instance.status.start_time
+    ready = condition_of(instance.status.conditions, READY)
+    if entry.first_ready is None and ready is not None and ready.status == ConditionStatus.TRUE:
+        # The condition does not change where one pod follows another between two writes.
+        entry.first_ready = max(ready.last_transition_time, instance.status.start_time or ready.last_transition_time)
 
 
 def _observe_handover(entry: InstanceRecord, instance: EfritInstance, *, replaced: bool) -> None:

@@ -75,6 +75,10 @@ class InstanceRecord(Record[EfritInstance | None]):
     work_ended: datetime | None = None
     """When its last open request or plan ended; None while it has one, or none was seen yet."""
     handover_paused: bool = False
+    first_ready: datetime | None = None
+    """When it was first Ready since its pod started, as far as this process has seen."""
+    pod_started: datetime | None = None
+    """When the pod started that this is about, as its status says."""
     newest_uid: str | None = None
     """UID of the newest EfritInstance of the name, though it is gone."""
     deleted_uid: str | None = None

@@ -8,7 +8,7 @@ import pytest
 
 from efrit.controller.store.store import Store
 from efrit.protocol import Reset
-from tests.unit.controller.factory import NOW, POD_UID, QUEUE_ID, Json, instance_json, stats
+from tests.unit.controller.factory import NOW, POD_UID, QUEUE_ID, Json, instance_json, seconds, stats, wire_time
 from tests.unit.controller.store.test_store import ALPHA, World
 from tests.unit.controller.virtual_time import elapse, on_virtual_time
 
@@ -71,3 +71,50 @@ async def test_figures_that_stand_still_are_no_activity() -> None:
     await elapse(30)
     made.store.bridges.event(ALPHA, POD_UID, stats(processed=2))
     assert last_activity(made.store) == made.now()
+
+
+# When it was first Ready.
+
+
+def seen(ready: str, since: int, *, pod_started: int | None, version: int, uid: str = "uid-alpha") -> Json:
+    """An instance whose condition Ready is as it is for so many seconds after NOW."""
+    condition = {"type": "Ready", "status": ready, "reason": "Ready", "message": ""}
+    condition["lastTransitionTime"] = wire_time(NOW + seconds(since))
+    status: Json = {"conditions": [condition]}
+    if pod_started is not None:
+        status["startTime"] = wire_time(NOW + seconds(pod_started))
+    return instance_json(uid=uid, version=str(version), status=status)
+
+
+@on_virtual_time
+async def test_the_first_time_that_the_pod_is_ready_is_remembered_while_ready_comes_and_goes() -> None:
+    world = World()
+
+    def first_ready() -> datetime | None:
+        snapshot = world.store.instances.snapshot(ALPHA)
+        assert snapshot is not None
+        return snapshot.first_ready
+
+    told: list[datetime | None] = []
+    for version, (ready, since, pod_started) in enumerate(
+        [
+            ("False", 0, None),
+            ("False", 1, 1),
+            ("True", 10, 1),
+            ("False", 20, 1),
+            ("True", 30, 1),
+            ("False", 40, 1),
+            ("False", 41, None),
+            ("False", 42, 42),
+            ("True", 50, 42),
+            ("True", 50, 60),
+        ]
+    ):
+        world.store.instances.observe(seen(ready, since, pod_started=pod_started, version=10 + version))
+        told.append(first_ready())
+
+    first, second, third = (NOW + seconds(after) for after in (10, 50, 60))
+    assert told == [None, None, first, first, first, first, None, None, second, third]
+
+    world.store.instances.observe(seen("False", 42, pod_started=42, version=99, uid="another"))
+    assert first_ready() is None

@@ -53,7 +53,7 @@ class Index:
         self.requests: dict[Key, RequestRecord] = {}
         self.request_keys: dict[str, Key] = {}
         self.plans: dict[Key, PlanRecord] = {}
-        self.unbound: dict[str, set[Key]] = defaultdict(set)
+        self.unbound: dict[str, set[Key]] = {}
         """Open requests without an instance, by namespace."""
         self.orphans: dict[Key, dict[Orphan, None]] = {}
         """By the key of the request, of which there may have been several."""
@@ -139,7 +139,7 @@ class Index:
         target = target_of(request)
         if target is None:
             if self.requests[request.key].open:
-                self.unbound[request.metadata.namespace].add(request.key)
+                self.unbound.setdefault(request.metadata.namespace, set()).add(request.key)
             return
         entry = self.instances[target]
         moments = (request.metadata.creation_timestamp, request.status.completion_time, entry.last_activity)
@@ -157,7 +157,11 @@ class Index:
     def untarget(self, entry: RequestRecord) -> None:
         """Take a request out of the counts of its instance."""
         key = entry.request.key
-        self.unbound[key[0]].discard(key)
+        unbound = self.unbound.get(key[0])
+        if unbound is not None:
+            unbound.discard(key)
+            if not unbound:
+                del self.unbound[key[0]]
         for target in (target_of(entry.request), entry.assumed):
             if target is not None:
                 self.instances[target].open_requests.discard(key)
@@ -231,5 +235,5 @@ class Index:
 
     def requeue_unbound(self, namespace: str) -> None:
         """Have all open requests of a namespace that have no instance reconciled."""
-        for key in self.unbound[namespace]:
+        for key in self.unbound.get(namespace, ()):
             self.requeue_request(key)

@@ -154,6 +154,18 @@ async def test_an_open_request_keeps_what_a_bridge_said_of_it_when_its_instance_
 
 
 @on_virtual_time
+async def test_nothing_is_kept_of_a_namespace_whose_last_request_without_an_instance_is_gone() -> None:
+    world = World()
+    world.store.requests.observe(request_json(target=None, poolRef={"name": "many"}))
+    assert world.store._index.unbound == {NAMESPACE: {WORK}}
+
+    world.store.requests.gone(WORK, UID)
+    world.store.instances.observe(instance_json(namespace="other"))
+
+    assert world.store._index.unbound == {}
+
+
+@on_virtual_time
 async def test_claims_that_only_carry_the_label_of_an_instance_are_not_kept() -> None:
     world = World()
     world.store.instances.observe(instance_json())

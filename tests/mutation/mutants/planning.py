@@ -75,8 +75,8 @@ MUTANTS = (
     Mutant(
         "the forgetting of requests that a list does not have",
         STORE,
-        "        record.requests = {name: each for name, each in record.requests.items() if name in names}\n",
-        "",
+        "        for name in record.requests.keys() - names:\n",
+        "        for name in ():\n",
         (f"{UNIT}/store/test_plans.py::test_a_list_forgets_what_is_not_there_any_more",),
     ),
 )

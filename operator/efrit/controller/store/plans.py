@@ -36,15 +36,18 @@ class Plans(WatchedObjects[EfritPlan, PlanRecord]):
     def __init__(self, index: Index) -> None:
         super().__init__(EfritPlan, index.plans, index)
         self._keys: dict[str, Key] = {}
+        """Keys of the plans by their UIDs."""
+        self._plans: dict[str, Key] = {}
+        """Keys of the plans by the UIDs of their requests."""
 
     # The object.
 
     def _observed(self, new: EfritPlan, record: PlanRecord | None) -> None:
         known = record.plan if record is not None else None
         if record is None or record.plan.metadata.uid != new.metadata.uid:
-            if known is not None:
-                self._index.tombstones.add(known.metadata.uid, deleted=True)
-                self._keys.pop(known.metadata.uid, None)
+            if record is not None:
+                self._index.tombstones.add(record.plan.metadata.uid, deleted=True)
+                self._forget(record)
             listed_at_start = not self._index.is_listed(new.metadata.namespace)
             self._records[new.key] = PlanRecord(new, listed_at_start=listed_at_start)
             self._keys[new.metadata.uid] = new.key
@@ -66,7 +69,7 @@ class Plans(WatchedObjects[EfritPlan, PlanRecord]):
         if record is not None:
             self._index.tombstones.add(record.plan.metadata.uid, deleted=False)
             self._file(key)
-            self._keys.pop(record.plan.metadata.uid, None)
+            self._forget(record)
             self._index.queue.forget(WorkKey(EfritPlan.kind, *key))
 
     def finished_with(self, key: Key) -> bool:
@@ -96,20 +99,22 @@ class Plans(WatchedObjects[EfritPlan, PlanRecord]):
         known = record.requests.get(name)
         if known is not None and older(request, known):
             return
+        if known is not None:
+            self._plans.pop(known.metadata.uid, None)
         record.requests[name] = request
+        self._plans[request.metadata.uid] = key
         self._file(key)
         if known is None or _progress(known) != _progress(request):
             self.requeue(key)
 
     def request_gone(self, request: Key, uid: str) -> None:
         """Take in that a request was deleted, one that is final and otherwise forgotten included."""
-        namespace, name = request
-        for key, record in self._records.items():
-            known = record.requests.get(name) if key[0] == namespace else None
-            if known is not None and known.metadata.uid == uid:
-                del record.requests[name]
-                record.results.pop(uid, None)
-                self.requeue(key)
+        key = self._plans.pop(uid, None)
+        if key is not None:
+            record = self._records[key]
+            record.requests.pop(request[1], None)
+            record.results.pop(uid, None)
+            self.requeue(key)
 
     # What actions learned.
 
@@ -126,7 +131,8 @@ class Plans(WatchedObjects[EfritPlan, PlanRecord]):
             except ValidationError as error:
                 log.error("EfritRequest %s cannot be read: %s", obj["metadata"]["name"], error)
         # One made since is found again when it is created again.
-        record.requests = {name: each for name, each in record.requests.items() if name in names}
+        for name in record.requests.keys() - names:
+            self._plans.pop(record.requests.pop(name).metadata.uid, None)
         record.listed = True
         self._file(plan)
         self.requeue(plan)
@@ -167,6 +173,12 @@ class Plans(WatchedObjects[EfritPlan, PlanRecord]):
             refusal=record.refusal,
             reduced_status=record.reduced_status,
         )
+
+    def _forget(self, record: PlanRecord) -> None:
+        """Take a plan and its requests out of the indexes by UID."""
+        self._keys.pop(record.plan.metadata.uid, None)
+        for request in record.requests.values():
+            self._plans.pop(request.metadata.uid, None)
 
     def _file(self, key: Key) -> None:
         """Bring the index of homes up to date with the record of a plan."""

@@ -105,6 +105,21 @@ async def test_a_deleted_request_is_forgotten_though_the_store_has_no_record_of_
 
 
 @on_virtual_time
+async def test_a_request_that_a_list_did_not_have_or_of_a_forgotten_plan_is_known_no_more() -> None:
+    world = known(part_json("one"), part_json("two"))
+    world.store.plans.listed(APP, "uid-app", [part_json("two", uid="second", version="22")])
+    assert world.store.plans._plans == {"second": APP}
+
+    world.store.requests.gone((NAMESPACE, "two"), "uid-two")
+    assert names(world) == {"two"}
+    world.store.plans.gone(APP, "uid-app")
+    assert world.store.plans._plans == {}
+    world.store.requests.gone((NAMESPACE, "two"), "second")
+
+    assert world.store.plans.snapshot(APP) is None
+
+
+@on_virtual_time
 async def test_a_list_forgets_what_is_not_there_any_more() -> None:
     world = known(part_json("one"), part_json("two"))
 

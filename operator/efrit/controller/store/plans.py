@@ -93,7 +93,7 @@ class Plans(WatchedObjects[EfritPlan, PlanRecord]):
     def observe_request(self, request: EfritRequest) -> None:
         """Take in a request, if it belongs to a plan that is known."""
         key = self._keys.get(owner_of(request) or "")
-        if key is None:
+        if key is None or self._index.tombstones.is_late(request.metadata.uid, final=request.final):
             return
         record, name = self._records[key], request.metadata.name
         known = record.requests.get(name)

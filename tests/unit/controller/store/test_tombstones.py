@@ -98,6 +98,20 @@ async def test_the_deleted_request_of_a_plan_does_not_come_back_to_the_plan() ->
 
 
 @on_virtual_time
+async def test_a_request_that_is_deleted_while_its_plan_lists_its_requests_is_not_the_plans() -> None:
+    world = World()
+    world.store.plans.observe(plan_json())
+    world.store.requests.gone((NAMESPACE, "one"), "uid-one")
+
+    world.store.plans.listed(APP, "uid-app", [part_json("one"), part_json("two")])
+
+    snapshot = world.store.plans.snapshot(APP)
+    assert snapshot is not None
+    assert snapshot.requests is not None
+    assert list(snapshot.requests) == ["two"]
+
+
+@on_virtual_time
 async def test_an_object_made_anew_under_the_name_is_another() -> None:
     world = finished()
 

@@ -318,6 +318,7 @@ def _copied(store: Store) -> Store:
     new.requests.update({key: copy.copy(record) for key, record in old.requests.items()})
     for name in ("request_keys", "_listed"):
         setattr(new, name, copy.copy(getattr(old, name)))
+    new.labels = copy.deepcopy(old.labels)
     new.orphans, new.tombstones = copy.deepcopy(old.orphans), copy.deepcopy(old.tombstones)
     new.unbound.update({key: set(value) for key, value in old.unbound.items()})
     new.queue, new.started, new.rollouts = old.queue, old.started, old.rollouts

@@ -19,6 +19,7 @@ from efrit.controller.model import names
 from efrit.controller.model.config import ControllerConfig
 from efrit.controller.model.keys import Key, WorkKey, target_of
 from efrit.controller.store.backlog import rank
+from efrit.controller.store.label_index import LabelIndex
 from efrit.controller.store.plan_homes import Home, PlanCount, PlanHomes
 from efrit.controller.store.records import InstanceRecord, PlanRecord, RequestRecord, Work
 from efrit.controller.store.rollouts import Rollouts
@@ -58,6 +59,8 @@ class Index:
         self.orphans: dict[Key, dict[Orphan, None]] = {}
         """By the key of the request, of which there may have been several."""
         self.tombstones = Tombstones()
+        self.labels = LabelIndex()
+        """Of the instances that exist."""
         self.homes = PlanHomes()
         self.rollouts = Rollouts(release_digest(config))
         self._listed: set[str | None] = set()

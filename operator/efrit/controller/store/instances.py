@@ -36,6 +36,7 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
         # The deletion of the one before may have been seen already.
         replaced = entry.newest_uid not in (None, new.metadata.uid)
         entry.object, entry.newest_uid = new, new.metadata.uid
+        self._index.labels.put(new.key, new.metadata.labels)
         if known is None or replaced:
             entry.handover_paused = False
         if replaced:
@@ -66,6 +67,7 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
         if entry is None or (entry.instance is not None and entry.instance.metadata.uid != uid):
             return
         entry.object = None
+        self._index.labels.put(key, None)
         self._index.observe_rollout(key)
         self._index.requeue_instance(key)
         self._index.requeue_waiting(key)

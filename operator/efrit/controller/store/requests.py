@@ -227,13 +227,7 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
             wanted = dict(spec.selector.match_labels)
         else:
             return []
-        return [
-            key
-            for key, entry in self._index.instances.items()
-            if key[0] == request.metadata.namespace
-            and entry.instance is not None
-            and wanted.items() <= entry.instance.metadata.labels.items()
-        ]
+        return self._index.labels.matching(request.metadata.namespace, wanted)
 
     def _ahead(self, entry: InstanceRecord, target: InstanceSnapshot, key: Key) -> int:
         stats = target.bridge.stats

@@ -90,12 +90,12 @@ class Bridge:
             ),
             on_signal=self._metrics.signalled,
             on_restart=self._metrics.restarted,
-            on_change=self._tell_stats,
+            on_change=self._publish_stats,
         )
         self._server = Server(make_app(self.queue, self.events, self._tokens, self), self._certificate)
         self._socket: socket.socket = listen(settings.bridge_host, settings.bridge_port)
         self._started = self._ticked = time.monotonic()
-        self._told: Stats | None = None
+        self._published: Stats | None = None
 
     @property
     def port(self) -> int:
@@ -119,7 +119,7 @@ class Bridge:
     def stop(self) -> None:
         """End the event streams, then the server, then everything."""
         self.events.close()
-        self.queue.logs.ring_all()
+        self.queue.work_logs.notify_all()
         self._server.stop()
 
     async def _work(self) -> None:
@@ -146,14 +146,14 @@ class Bridge:
             self._ticked = time.monotonic()
             self._tokens.refresh()
             self._certificate.refresh()
-            self._tell_stats()
+            self._publish_stats()
             await asyncio.sleep(_REFRESH_SECONDS)
 
-    def _tell_stats(self) -> None:
+    def _publish_stats(self) -> None:
         stats = self.stats()
         current = without_clocks(stats)
-        if current != self._told:
-            self._told = current
+        if current != self._published:
+            self._published = current
             self.events.append(stats)
 
     def _request_changed(self, view: RequestView) -> None:

@@ -16,8 +16,8 @@ from starlette.routing import Route
 
 from efrit.bridge.auth import Tokens
 from efrit.bridge.events import EventLog
-from efrit.bridge.log_stream import follow
 from efrit.bridge.metrics import CONTENT_TYPE
+from efrit.bridge.work_log_sse import work_log_events
 from efrit.errors import (
     EfritError,
     InvalidId,
@@ -241,7 +241,7 @@ class _Api:
         self._log_readers += 1
         try:
             last = http.headers.get("last-event-id")
-            async for part in follow(self._queue, rid, last, closed=lambda: self._events.closed):
+            async for part in work_log_events(self._queue, rid, last, closed=lambda: self._events.closed):
                 yield part
         finally:
             self._log_readers -= 1

@@ -7,7 +7,7 @@ from argparse import Namespace
 
 from efrit.cli.exit_codes import Exit
 from efrit.cli.output import write
-from efrit.cli.plan_watching import printable
+from efrit.cli.plan_watch import printable
 from efrit.cli.terminal_text import harmless, without_controls
 from efrit.client.errors import Refused
 from efrit.client.interface import Backend

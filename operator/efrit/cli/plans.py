@@ -1,4 +1,4 @@
-"""`plan`: begin plans, see them, add to them, end them. Drawing is in `plan_drawing`, watching in `plan_watching`."""
+"""`plan`: begin plans, see them, add to them, end them. Drawing is in `plan_text`, watching in `plan_watch`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import Any
 from efrit.cli.color import wanted
 from efrit.cli.exit_codes import Exit, exit_of_plan
 from efrit.cli.output import ago, short, table, write
-from efrit.cli.plan_drawing import whole
-from efrit.cli.plan_watching import Left, printable, style_of, watch
+from efrit.cli.plan_text import whole
+from efrit.cli.plan_watch import Left, printable, style_of, watch
 from efrit.cli.streams import is_terminal, read_text
 from efrit.cli.terminal_text import harmless
 from efrit.client.errors import WrongSettings

@@ -64,9 +64,9 @@ def _guarded(program: str, arguments: list[str]) -> int:
     except EfritError as error:
         return _failed(f"efrit: {error.message}")
     except KeyboardInterrupt as signalled:
-        if begun := getattr(args, "begun", None):
+        if submitted := getattr(args, "submitted", None):
             # Between two ways of waiting, neither of which could say it.
-            say_it_goes_on(begun, invocation)
+            say_it_goes_on(submitted, invocation)
         return Exit.TERMINATED if isinstance(signalled, Terminated) else Exit.LEFT
     except OSError as error:
         location = f"{error.filename}: " if error.filename is not None else ""
@@ -78,14 +78,14 @@ def _guarded(program: str, arguments: list[str]) -> int:
 def _command(args: Namespace) -> int:
     module, _, function = args.run.partition(":")
     run = getattr(importlib.import_module(f"efrit.cli.{module}"), function)
-    code = _at_once(args)
+    code = _try_blocking_eval(args)
     return int(_run(run, args) if code is None else code)
 
 
-def _at_once(args: Namespace) -> Exit | None:
+def _try_blocking_eval(args: Namespace) -> Exit | None:
     """Run an eval on this machine without importing an event loop: most evals finish before one is needed."""
     if args.run == "run:run_eval" and backend_of(place_of(args), os.environ) == "local":
-        from efrit.cli.at_once import run_eval
+        from efrit.cli.blocking_eval import run_eval
 
         return run_eval(place_of(args), args)
     return None

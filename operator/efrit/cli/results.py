@@ -15,10 +15,10 @@ from efrit.client.errors import ClientError
 from efrit.client.interface import RequestState
 from efrit.client.whole_result import completed, is_partial, with_beginning
 
-__all__ = ["completed", "completed_now", "exit_of_printed", "is_partial", "warn"]
+__all__ = ["completed", "completed_blocking", "exit_of_printed", "is_partial", "warn"]
 
 
-def completed_now(state: RequestState, fetch: Callable[[], str]) -> tuple[RequestState, ClientError | None]:
+def completed_blocking(state: RequestState, fetch: Callable[[], str]) -> tuple[RequestState, ClientError | None]:
     """Do what `completed` does, without an event loop: `fetch` returns the whole result."""
     if not is_partial(state):
         return state, None

@@ -21,13 +21,13 @@ from efrit.client.interface import Backend, Budget, Reason, RequestState, Reques
 
 async def run_eval(backend: Backend, args: Namespace) -> Exit:
     """Run `efrit eval`."""
-    begun = getattr(args, "begun", None)
-    if begun is None:
+    submitted = getattr(args, "submitted", None)
+    if submitted is None:
         return await ask(backend, args, work_of(RequestType.EVAL, args, args.form))
     from efrit.cli.wait import Left, show_for, wait
 
     try:
-        state = await wait(backend, begun, show_for(args), left=getattr(args, "left", None))
+        state = await wait(backend, submitted, show_for(args), left=getattr(args, "left", None))
     except Left as reason:
         return reason.code
     if state is None:

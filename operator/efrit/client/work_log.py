@@ -15,7 +15,7 @@ def entry(line: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def words_in(entry: dict[str, Any]) -> str:
+def model_text(entry: dict[str, Any]) -> str:
     """Return the model's text in an entry; empty if it has none."""
     text = entry.get("text") if entry.get("type") == "text" else None
     return text if isinstance(text, str) else ""

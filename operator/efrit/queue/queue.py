@@ -68,7 +68,7 @@ from efrit.queue.submit import IdTaken, Submission, commit, submission
 from efrit.queue.totals import Totals, load_totals, save_totals
 from efrit.queue.upkeep import Upkeep
 from efrit.queue.watch import Touched, Watcher
-from efrit.queue.work_log_tailer import WorkLogs
+from efrit.queue.work_log_tailer import WorkLogTailer
 from efrit.queue.worker import GroupCommit, Worker
 
 log = logging.getLogger(__name__)
@@ -128,8 +128,8 @@ class DurableQueue:
         kept = ArchiveLimits(self.limits.archive_seconds, self.limits.archive_requests, self.limits.archive_bytes)
         self.upkeep = Upkeep(self.disk, kept, self.index.__contains__)
         self._to_be_acknowledged: set[RequestId] = set()
-        self.logs = WorkLogs(self.disk, self._worker, self.index, lambda view: self.on_change(view))
-        self._watch.on_log = self.logs.touched
+        self.work_logs = WorkLogTailer(self.disk, self._worker, self.index, lambda view: self.on_change(view))
+        self._watch.on_log = self.work_logs.touched
         self._submissions = GroupCommit[Submission](self._worker, self._commit)
         self._being_stored: dict[RequestId, asyncio.Event] = {}
         self._saved_totals = Totals()
@@ -192,7 +192,7 @@ class DurableQueue:
             group.create_task(self._watch.run(), name="inotify")
             group.create_task(self._look_forever(), name="index")
             group.create_task(self._keep_up_forever(), name="upkeep")
-            group.create_task(self.logs.run(), name="logs")
+            group.create_task(self.work_logs.run(), name="work-logs")
 
     async def _look_forever(self) -> None:
         next_scan = time.monotonic()
@@ -228,7 +228,7 @@ class DurableQueue:
         differences = await self._worker.run(self._scan_blocking, self.index.known())
         await self._look(differences.ids, differences.names)
         self._notice_attempts(time.monotonic())
-        self.logs.look_at_running()
+        self.work_logs.check_running()
 
     def _scan_blocking(self, known: dict[RequestId, Known]) -> Differences:
         self.disk.check_alive()
@@ -288,7 +288,7 @@ class DurableQueue:
             if entry.durable:
                 self.on_change(entry.view(response))
             if entry.state.final:
-                self.logs.ring(entry.id)
+                self.work_logs.notify(entry.id)
         self._notice_attempts(monotonic)
 
     def _notice_attempts(self, monotonic: float) -> None:
@@ -398,7 +398,7 @@ class DurableQueue:
     def _forget(self, rid: RequestId) -> None:
         self.index.remove(rid)
         self._journal.forget(rid)
-        self.logs.forget(rid)
+        self.work_logs.forget(rid)
 
     # Submitting
 

@@ -54,8 +54,8 @@ class SelfCheckMonitor:
 
     def __init__(self, stall: float) -> None:
         self._stall = stall
-        self._told: SelfCheck | None = None
-        self._told_time = 0.0
+        self._report: SelfCheck | None = None
+        self._report_time = 0.0
         self._unchanged_since = 0.0
         self._failed_since: float | None = None
         self._ended_time: float | None = None
@@ -66,8 +66,8 @@ class SelfCheckMonitor:
 
     def observe(self, report: SelfCheck, now: float) -> None:
         """Take note of a new heartbeat."""
-        before = self._told
-        self._told, self._told_time = report, now
+        before = self._report
+        self._report, self._report_time = report, now
         same_start = before is not None and before.boot == report.boot
         if before is None or not same_start or not report.idle or report.time != before.time:
             self._unchanged_since = now
@@ -79,19 +79,19 @@ class SelfCheckMonitor:
     @property
     def problem(self) -> str | None:
         """What the last check has found; None if it has passed or was not made."""
-        return None if self._told is None or self._failed_since is None else self._told.problem
+        return None if self._report is None or self._failed_since is None else self._report.problem
 
     def cause(self, now: float) -> RestartCause | None:
         """Return why Emacs is to be ended now. Silence after the last heartbeat adds nothing."""
-        report = self._told
+        report = self._report
         if report is None or report.time is None:
             return None
         if self._failed_since is not None:
             patience = self._delay(now) if report.idle else max(self._stall, self._delay(now))
-            if self._told_time - self._failed_since < patience:
+            if self._report_time - self._failed_since < patience:
                 return None
             return RestartCause(RestartReason.SELF_CHECK_FAILED, report.problem)
-        unchecked = self._told_time - self._unchanged_since
+        unchecked = self._report_time - self._unchanged_since
         if unchecked < OVERDUE_SECONDS:
             return None
         return RestartCause(
@@ -100,18 +100,18 @@ class SelfCheckMonitor:
 
     def ended(self, now: float) -> None:
         """Take note that Emacs was ended for its self-check."""
-        worked = self._told is not None and self._told.worked
+        worked = self._report is not None and self._report.worked
         self._idle_restarts = 0 if worked else self._in_a_row(self._idle_restarts, now) + 1
         self.restarts = self._in_a_row(self.restarts, now) + 1
         self._ended_time = now
-        self._told = self._failed_since = None
+        self._report = self._failed_since = None
 
     def _in_a_row(self, restarts: int, now: float) -> int:
         recovered = self._ended_time is None or now - self._ended_time > RECOVERED_SECONDS + LONGEST_DELAY_SECONDS
         return 0 if recovered else restarts
 
     def _delay(self, now: float) -> float:
-        if self._told is not None and self._told.worked:
+        if self._report is not None and self._report.worked:
             return 0.0
         late = self._in_a_row(self._idle_restarts, now) - FREE_RESTARTS
         return 0.0 if late < 0 else min(LONGEST_DELAY_SECONDS, FIRST_DELAY_SECONDS * 2.0 ** min(late, 10))

@@ -38,7 +38,7 @@ def place_of(disk: Disk, rid: RequestId) -> tuple[Area, str, int] | None:
     return None
 
 
-def beginning(disk: Disk, rid: RequestId, offset: int) -> int:
+def resume_offset(disk: Disk, rid: RequestId, offset: int) -> int:
     """Return `offset` if a line begins there, else 0: the log is another one by now, or the offset was made up."""
     place = place_of(disk, rid)
     if place is None or not 0 < offset <= place[2]:

@@ -138,7 +138,7 @@ sys.meta_path.insert(0, Finder())
         ("eval 1", "efrit.cli.program"),
         ("eval 1", "argparse"),
         ("eval 1", "efrit.client.interface"),
-        ("eval 1", "efrit.cli.at_once"),
+        ("eval 1", "efrit.cli.blocking_eval"),
         ("eval 1", "efrit.client.local.backend"),
         ("eval 1", "efrit.cli.results"),
         ("instances", "asyncio"),

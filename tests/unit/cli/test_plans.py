@@ -19,7 +19,7 @@ from efrit.client.errors import Refused, WrongSettings
 from efrit.client.local.backend import LocalBackend
 from efrit.client.plans import Change, Intent, NewPlan, Outcome, PlanPhase, PlanReason, PlanState
 from efrit.kube.resources import PLANS
-from tests.unit.cli.test_plan_drawing import PLAN
+from tests.unit.cli.test_plan_text import PLAN
 from tests.unit.mcp.scripted_plans import HISTORY
 
 DONE = replace(PLAN, phase=PlanPhase.SUCCEEDED, reason=PlanReason.SUCCEEDED, outcome=Outcome.SUCCESS, message="Done.")

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from efrit.api.plan import EfritPlan
 from efrit.cli.output import plain
-from efrit.cli.plan_drawing import ASCII, UNICODE, changes, screen, whole
+from efrit.cli.plan_text import ASCII, UNICODE, changes, screen, whole
 from efrit.cli.plans import plans_table
 from efrit.cli.terminal_text import columns
 from efrit.client.cluster.plan_states import plan_of

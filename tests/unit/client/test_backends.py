@@ -50,7 +50,7 @@ def test_an_eval_on_this_machine_loads_nothing_heavy() -> None:
         "shutil",
         "lzma",
     )
-    modules = "efrit.cli.app, efrit.cli.at_once, efrit.queue.archive"
+    modules = "efrit.cli.app, efrit.cli.blocking_eval, efrit.queue.archive"
     script = f"import sys, {modules}; print([each for each in {heavy} if each in sys.modules])"
     done = subprocess.run([sys.executable, "-S", "-c", script], capture_output=True, text=True, env=_environment())
     assert (done.stdout, done.stderr) == ("[]\n", "")

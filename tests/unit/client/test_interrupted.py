@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from efrit.client.interface import RequestType, Work
-from efrit.client.local.backend import AskedToStop, LocalBackend
+from efrit.client.local.backend import LocalBackend, WaitInterrupted
 from efrit.client.local.daemon import Daemon
 from efrit.client.local.files import QueueFiles
 
@@ -37,8 +37,8 @@ def test_work_that_was_stored_as_ctrl_c_came_is_named(
     backend: LocalBackend, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     _interrupt(monkeypatch, stored=True)
-    with pytest.raises(AskedToStop) as stopped:
-        backend.ask_now(Work(RequestType.EVAL, "1"), 0)
+    with pytest.raises(WaitInterrupted) as stopped:
+        backend.run_blocking(Work(RequestType.EVAL, "1"), 0)
     assert [each.name for each in tmp_path.rglob("req_*.json")] == [f"req_{stopped.value.handle.id}.json"]
 
 
@@ -47,4 +47,4 @@ def test_work_that_was_never_stored_is_not_said_to_go_on(
 ) -> None:
     _interrupt(monkeypatch, stored=False)
     with pytest.raises(KeyboardInterrupt):
-        backend.ask_now(Work(RequestType.EVAL, "1"), 0)
+        backend.run_blocking(Work(RequestType.EVAL, "1"), 0)

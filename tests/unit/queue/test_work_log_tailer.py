@@ -13,8 +13,8 @@ from efrit.protocol import Progress, RequestState, RequestView
 from efrit.queue import QueueLimits
 from efrit.queue.archive import Sessions, sweep
 from efrit.queue.watch import Watcher
-from efrit.queue.work_log import MAX_MESSAGE_CHARS, beginning, last_progress, progress_in, read_lines
-from efrit.queue.work_log_tailer import TELL_SECONDS
+from efrit.queue.work_log import MAX_MESSAGE_CHARS, last_progress, progress_in, read_lines, resume_offset
+from efrit.queue.work_log_tailer import REPORT_SECONDS
 from tests.support.queue_hands import EmacsHand, TestDisk, a_request, rid
 from tests.unit.queue.conftest import Running
 
@@ -69,7 +69,7 @@ async def test_however_fast_a_log_grows_its_request_is_told_once_a_second(runnin
         return len(progresses(running.told)) >= 3
 
     await running.until(grown_and_told_three_times)
-    assert time.monotonic() - began >= 2 * TELL_SECONDS
+    assert time.monotonic() - began >= 2 * REPORT_SECONDS
     assert next(steps) > 10
 
 
@@ -196,9 +196,9 @@ def test_a_line_of_any_length_up_to_a_megabyte_is_told_and_a_longer_one_passed_o
 def test_a_reader_goes_on_where_a_line_begins_and_nowhere_else(disk: TestDisk, emacs: EmacsHand) -> None:
     first = emacs.tell("a", "turn")
     second = emacs.tell("a", "turn")
-    assert [beginning(disk, A, offset) for offset in (0, first, second)] == [0, first, second]
-    assert [beginning(disk, A, offset) for offset in (1, first - 1, second + 1, -1, 10**17)] == [0] * 5
-    assert beginning(disk, rid("none"), 5) == 0
+    assert [resume_offset(disk, A, offset) for offset in (0, first, second)] == [0, first, second]
+    assert [resume_offset(disk, A, offset) for offset in (1, first - 1, second + 1, -1, 10**17)] == [0] * 5
+    assert resume_offset(disk, rid("none"), 5) == 0
 
 
 def test_a_log_that_was_begun_anew_is_read_anew(disk: TestDisk, emacs: EmacsHand, root: Path) -> None:
@@ -220,7 +220,7 @@ async def test_with_its_answer_the_log_goes_to_the_archive(running: Running, roo
     await running.queue.acknowledge(A)
     assert not list((root / "progress").iterdir())
     assert (root / "archive/log_a.ndjson").stat().st_size == size
-    assert (await running.queue.logs.lines(A, 0))[1] == size
+    assert (await running.queue.work_logs.lines(A, 0))[1] == size
 
 
 async def test_what_is_no_file_is_not_archived_as_a_log(running: Running, root: Path) -> None:

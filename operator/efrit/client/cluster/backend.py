@@ -47,7 +47,7 @@ from efrit.client.interface import (
     Work,
 )
 from efrit.client.placement import least_loaded, unnamed
-from efrit.client.work_log import entry, words_in
+from efrit.client.work_log import entry, model_text
 from efrit.kube.resources import INSTANCES, REQUESTS, SECRETS
 from efrit.protocol.enums import UNSTORED_RESULT
 
@@ -300,7 +300,7 @@ class ClusterBackend:
         async for update in followed(changes, await self._log_of(handle)):
             if isinstance(update, RequestState):
                 yield Update(update)
-            elif text := words_in(entry(update)):
+            elif text := model_text(entry(update)):
                 yield Update(text=text)
 
     def _changes(self, handle: Handle) -> AsyncIterator[RequestState]:

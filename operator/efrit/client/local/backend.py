@@ -2,7 +2,7 @@
 
 An answer is archived only after it was handed over: with the next call, or at `close`. Whoever waits looks after the
 time limits that Emacs cannot keep itself, and starts Emacs again if it dies. asyncio is imported where it is needed:
-what is answered at once (`ask_now`) does without, for it would take longer to import than to answer.
+what is answered at once (`run_blocking`) does without, for it would take longer to import than to answer.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ STOP_SECONDS = 30.0
 _MOST_LISTED = 200
 
 
-class AskedToStop(Exception):  # noqa: N818 - it is what happened
-    """Ctrl-C, while `ask_now` waited for `handle`."""
+class WaitInterrupted(Exception):  # noqa: N818 - it is what happened
+    """Ctrl-C, while `run_blocking` waited for `handle`."""
 
     def __init__(self, handle: Handle) -> None:
         super().__init__(handle.id)
@@ -256,7 +256,7 @@ class LocalBackend:
             f"to change that, restart it: efrit restart {name}"
         )
 
-    def ask_now(self, work: Work, seconds: float) -> tuple[Handle, RequestState | None]:
+    def run_blocking(self, work: Work, seconds: float) -> tuple[Handle, RequestState | None]:
         """Submit the work and wait without an event loop; the state is None if `seconds` were not enough."""
         daemon, rid = self._chosen(work)
         if not daemon.serves():
@@ -273,14 +273,14 @@ class LocalBackend:
         except KeyboardInterrupt as pressed:
             if not daemon.files.knows(rid):
                 raise
-            raise AskedToStop(handle) from pressed
+            raise WaitInterrupted(handle) from pressed
         return handle, self._state(daemon, handle)
 
-    def result_now(self, handle: Handle) -> str:
+    def result_blocking(self, handle: Handle) -> str:
         """Return the whole result of a finished request; empty if it has none. Raises `ResultGone`."""
         return self._find(handle)[0].files.result(handle.id) or ""
 
-    def close_now(self) -> None:
+    def close_blocking(self) -> None:
         """Do what `close` does, without an event loop."""
         self._archive()
         self._tidy()

@@ -18,7 +18,7 @@ from efrit.client.interface import Handle, Progress, RequestState, Update
 from efrit.client.local.daemon import Daemon
 from efrit.client.local.health import Health
 from efrit.client.local.poll_interval import PollInterval
-from efrit.client.work_log import entry, words_in
+from efrit.client.work_log import entry, model_text
 from efrit.protocol.enums import Reason, RequestType
 from efrit.protocol.enums import RequestPhase as Phase
 from efrit.queue.layout import Area
@@ -88,7 +88,7 @@ class _LogReader:
         lines, self._offset = self._files.log_from(self._id, self._offset)
         for line in lines:
             self.any = True
-            if text := words_in(entry(line)):
+            if text := model_text(entry(line)):
                 texts.append(text)
             else:
                 self._progress = progress_in(line.encode()) or self._progress

@@ -18,7 +18,7 @@ from efrit.queue import DurableQueue
 log = logging.getLogger(__name__)
 
 # inotify is a hint: a line of which it said nothing is found by then.
-_LOOK_SECONDS = 1.0
+_POLL_SECONDS = 1.0
 
 
 def offset_in(last_event_id: str | None) -> int:
@@ -27,27 +27,27 @@ def offset_in(last_event_id: str | None) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else 0
 
 
-async def follow(
+async def work_log_events(
     queue: DurableQueue, rid: RequestId, last_event_id: str | None, *, closed: Callable[[], bool]
 ) -> AsyncIterator[bytes]:
-    """Yield the bytes of one reader's stream, until the request is over and its log is told, or until `closed`."""
+    """Yield the bytes of one reader's stream, until the request is over and its log is sent, or until `closed`."""
     try:
-        async for part in _follow(queue, rid, offset_in(last_event_id), closed):
+        async for part in _events(queue, rid, offset_in(last_event_id), closed):
             yield part
     except EfritError as error:
         # Too late for a status; the reader comes back with the id of its last line.
         log.warning("%s", error)
 
 
-async def _follow(
+async def _events(
     queue: DurableQueue, rid: RequestId, offset: int, closed: Callable[[], bool]
 ) -> AsyncIterator[bytes]:
-    offset = await queue.logs.beginning(rid, offset)
+    offset = await queue.work_logs.resume_offset(rid, offset)
     last_sent = time.monotonic()
     while not closed():
-        # Both before the look: what comes after it rings, and what is over grows no more.
-        bell, over = queue.logs.bell(rid), _is_over(queue, rid)
-        lines, behind = await queue.logs.lines(rid, offset)
+        # Both before the read: a later line sets the event, and a finished log grows no more.
+        changed, over = queue.work_logs.change_event(rid), _is_over(queue, rid)
+        lines, behind = await queue.work_logs.lines(rid, offset)
         moved, offset = behind != offset, behind
         if lines:
             last_sent = time.monotonic()
@@ -59,8 +59,8 @@ async def _follow(
             return
         else:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_LOOK_SECONDS):
-                    await bell.wait()
+                async with asyncio.timeout(_POLL_SECONDS):
+                    await changed.wait()
             if time.monotonic() - last_sent >= KEEPALIVE_SECONDS:
                 last_sent = time.monotonic()
                 yield b": keepalive\n\n"

@@ -13,7 +13,7 @@ import sys
 from datetime import UTC, datetime
 from typing import Protocol, TextIO
 
-from efrit.cli.plan_drawing import ASCII, UNICODE, Style, changes, screen, whole
+from efrit.cli.plan_text import ASCII, UNICODE, Style, changes, screen, whole
 from efrit.cli.streams import is_terminal
 from efrit.cli.terminal_text import draws_unicode
 from efrit.client.plans import Plans, PlanState

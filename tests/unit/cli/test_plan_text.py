@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from efrit.cli.exit_codes import Exit, exit_of_plan
 from efrit.cli.output import name_of, plain
-from efrit.cli.plan_drawing import ASCII, UNICODE, Style, changes, screen, tree_lines, whole
+from efrit.cli.plan_text import ASCII, UNICODE, Style, changes, screen, tree_lines, whole
 from efrit.cli.terminal_text import columns, cut, draws_unicode, harmless
 from efrit.client.plans import (
     Cost,

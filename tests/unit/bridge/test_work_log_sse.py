@@ -7,7 +7,7 @@ import httpx
 import pytest
 from httpx_sse import ServerSentEvent
 
-from efrit.bridge.log_stream import offset_in
+from efrit.bridge.work_log_sse import offset_in
 from efrit.protocol import LogEnd, Outcome, Reason, request_id
 from tests.support.timeout import TIMEOUT
 from tests.unit.bridge.conftest import Serve, Served, stop

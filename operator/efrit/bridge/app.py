@@ -42,7 +42,7 @@ def without_clocks(stats: Stats) -> Stats:
         stats,
         uptime_seconds=0.0,
         oldest_pending_seconds=stats.oldest_pending_seconds // _AGE_STEP_SECONDS,
-        emacs=structs.replace(stats.emacs, heartbeat_age_seconds=None, busy_seconds=None),
+        emacs=structs.replace(stats.emacs, heartbeat_age_seconds=None),
         # Of a volume, whether it takes work is news, and not how much each request has left of it.
         disk=None if stats.disk is None else structs.replace(stats.disk, free_bytes=0, free_inodes=0, message=""),
     )

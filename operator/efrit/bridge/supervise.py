@@ -318,7 +318,6 @@ class Supervisor:
             version=None if beat is None else beat.emacs_version,
             boot=None if beat is None else beat.boot,
             heartbeat_age_seconds=age,
-            busy_seconds=None if first is None else max(0.0, now - first.since),
             current=None if first is None else first.id,
             sessions=sum(run.session for run in runs),
             model_key=None if beat is None else beat.model_key,

@@ -78,7 +78,7 @@ class EmacsRestart(WireModel, frozen=True, kw_only=True):
 
 
 class EmacsStats(WireModel, frozen=True, kw_only=True):
-    """The Emacs beside the bridge. Ages in seconds; `busy_seconds` is None when it runs nothing.
+    """The Emacs beside the bridge. Ages in seconds.
 
     `sessions` are under way with a model; `current` is what occupies Emacs, which one that waits does not.
     `model_key` is None where no model takes a key, or Emacs has not told.
@@ -92,7 +92,6 @@ class EmacsStats(WireModel, frozen=True, kw_only=True):
     version: Name | None = None
     boot: Name | None = None
     heartbeat_age_seconds: Seconds | None = None
-    busy_seconds: Seconds | None = None
     current: RequestIdField | None = None
     sessions: Count = 0
     model_key: ModelKey | None = None

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import fcntl
 import os
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol
 
-from tests.cluster import images, paths, programs
+from tests.cluster import images, locks, paths, programs
 from tests.cluster.bare import BareCluster
 from tests.cluster.existing import ExistingCluster
 from tests.cluster.images import Archives
@@ -99,17 +98,9 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-@contextlib.contextmanager
-def _alone() -> Iterator[None]:
+def _alone() -> AbstractContextManager[None]:
     """Hold the clone's lock: two commands that change the cluster must not meet. It ends with the process."""
-    paths.state().mkdir(parents=True, exist_ok=True)
-    with (paths.state() / "lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            say("another command is at work on this cluster: waiting for it")
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+    return locks.held(paths.state() / "lock", "another command is at work on this cluster: waiting for it")
 
 
 def _run(options: argparse.Namespace) -> int:

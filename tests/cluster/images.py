@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.cluster import builder, paths
+from tests.cluster import builder, locks, paths
 from tests.cluster.builder import Base, BuildahBuilder, Builder, DockerBuilder, Order
 from tests.cluster.kind import docker_answers
 from tests.cluster.progress import RigError, say
@@ -64,12 +64,14 @@ def build(wanted: Sequence[str] = (), *, refresh: bool = False) -> Archives:
         raise RigError(f"There is no image {', '.join(sorted(unknown))}; there are {', '.join(names())}.")
     engine: Builder = DockerBuilder() if docker_answers() else BuildahBuilder()
     engine.tools()
-    if refresh:
-        engine.refresh()
     done = {}
-    for image in IMAGES:
-        if not wanted or image.short in wanted:
-            done[image.name] = _build(image, engine, anew=refresh)
+    # Clones share the bases and the archives of this machine.
+    with locks.held(paths.cache() / "images.lock", "another process is building images: waiting for it"):
+        if refresh:
+            engine.refresh()
+        for image in IMAGES:
+            if not wanted or image.short in wanted:
+                done[image.name] = _build(image, engine, anew=refresh)
     record = paths.state() / "images.json"
     record.parent.mkdir(parents=True, exist_ok=True)
     record.write_text(json.dumps({name: str(path) for name, path in {**built(), **done}.items()}, indent=1))

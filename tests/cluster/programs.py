@@ -6,8 +6,6 @@ never meets an old binary. Building again with a warm Go build cache takes secon
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import hashlib
 import json
 import os
@@ -15,9 +13,11 @@ import platform
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
+from tests.cluster import locks
 from tests.cluster.paths import HERE, cache
 from tests.cluster.progress import RigError, run, say
 
@@ -149,16 +149,9 @@ def _build(name: str, target: str, flags: str, where: Path) -> None:
         built.rename(directory() / name)
 
 
-@contextlib.contextmanager
-def _one_builder(name: str) -> Iterator[None]:
+def _one_builder(name: str) -> AbstractContextManager[None]:
     """Hold the lock of this program: processes that miss the same one build it once. It ends with the process."""
-    with (directory() / f".{name}.lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            say(f"another process is building {name}: waiting for it")
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+    return locks.held(directory() / f".{name}.lock", f"another process is building {name}: waiting for it")
 
 
 def _require_go() -> None:

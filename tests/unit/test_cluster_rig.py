@@ -288,6 +288,30 @@ def test_an_image_is_built_anew_when_one_of_its_inputs_changes(
     assert images.fingerprint(other, "buildah") != second
 
 
+def test_of_two_clones_that_build_images_one_waits_for_the_other(
+    monkeypatch: pytest.MonkeyPatch, own_state: Path
+) -> None:
+    # They share the base images and the archives of the machine.
+    monkeypatch.setattr(paths, "cache", lambda: own_state)
+    monkeypatch.setattr(images, "docker_answers", lambda: True)
+    began: list[str] = []
+
+    def build(image: images.Image, *_arguments: object, **_options: object) -> Path:
+        began.append(image.short)
+        return own_state / image.short
+
+    monkeypatch.setattr(images, "_build", build)
+    with (own_state / "images.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with ThreadPoolExecutor() as pool:
+            second = pool.submit(images.build, ["emacs28"])
+            wait_until(lambda: waits_for_lock(own_state / "images.lock"), "a waiter", timeout=TIMEOUT, pause=0.01)
+            assert not began
+            fcntl.flock(lock, fcntl.LOCK_UN)
+            second.result(timeout=TIMEOUT)
+    assert began == ["emacs28"]
+
+
 def test_archives_that_the_cache_lost_are_not_loaded(own_state: Path) -> None:
     kept = own_state / "kept.tar"
     kept.touch()

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import shlex
+import subprocess
 from pathlib import Path
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 ROOT = CACHE / "efrit-operator/emacs30-git-rootfs"
-"""Made by images/emacs/test/run --trixie."""
+FETCH = Path(__file__).parents[3] / "images/emacs/test/run"
+"""Makes it, which takes a minute, once."""
 
 PROGRAM = """#!/bin/sh
 # A mount namespace of its own, which goes with the process: what is made here is seen at the same path inside.
@@ -26,7 +28,7 @@ exec unshare --mount sh -ec '
 
 def path_with_emacs_30(directory: Path, base: Path) -> str:
     """Return a PATH on which emacs is Emacs 30, a program put into DIRECTORY. It sees what is below BASE."""
-    assert (ROOT / "usr/bin/emacs").exists(), "there is no Emacs 30: run `python3 -m tests.cluster tools --test`"
+    subprocess.run([FETCH, "--trixie", "--fetch"], check=True)
     program = directory / "emacs"
     program.write_text(PROGRAM.format(root=shlex.quote(str(ROOT)), base=shlex.quote(str(base))))
     program.chmod(0o755)

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import signal
+import tempfile
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -43,6 +45,30 @@ class Failures:
             crash = getattr(report.longrepr, "reprcrash", None)
             first = str(crash.message if crash is not None else report.longrepr).strip().partition("\n")[0]
             self._terminal.write_line(f"\n!! {report.nodeid} ({report.when}): {first[:200]}")
+
+
+class OwnDirectory:
+    """Removes the run's temporary directory, unless a test has failed."""
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, exitstatus: int) -> None:
+        if exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+            shutil.rmtree(self._directory, ignore_errors=True)
+
+
+# Before pytest's own, which makes the factory of temporary directories.
+@pytest.hookimpl(tryfirst=True, specname="pytest_configure")
+def pytest_configure_directory(config: pytest.Config) -> None:
+    """Give each run a directory of its own.
+
+    In a common one, as is the default, a run ends with an error if it tidies up what another one just removes.
+    """
+    if config.option.basetemp is None and not hasattr(config, "workerinput"):
+        config.option.basetemp = tempfile.mkdtemp(prefix="efrit-pytest-")
+        config.pluginmanager.register(OwnDirectory(config.option.basetemp))
 
 
 # After pytest's own, which makes the terminal.

@@ -227,7 +227,7 @@ class ProxiedCluster:
         """Return the history so far."""
         ran, answers = [], []
         for name, queue in self._queues():
-            ran += [Execution(self.namespace, name, name) for name in self.site.counted(name)]
+            ran += [Execution(self.namespace, name, marker) for marker in self.site.counted(name)]
             for each in sorted((queue / "archive").glob("resp_*.json")):
                 response = json.loads(each.read_text())
                 answers.append(Answer(self.namespace, name, _identity(queue), "archive", response["id"], response))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from efrit.protocol import Request, RequestId, request_id
-from efrit.queue import Disk
+from efrit.queue.durable import Disk
 from efrit.queue.layout import Area
 
 

@@ -25,7 +25,8 @@ from efrit.bridge.supervise import Supervisor, SupervisorSettings
 from efrit.bridge.tls import Certificate
 from efrit.errors import ConfigurationError, EfritError, QueueNotReady, StorageError
 from efrit.protocol import DiskProblem, DiskStats, RequestState, RequestView, Stats, from_epoch
-from efrit.queue import Disk, DurableQueue
+from efrit.queue.durable import Disk
+from efrit.queue.queue import DurableQueue
 from efrit.queue.space import Space
 from efrit.queue.upkeep import DiskTrouble
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from efrit.errors import InvalidEvent
 from efrit.protocol import EventId, EventName, RequestView, Reset, Stats
-from efrit.queue import LONG_ANSWER_BYTES
+from efrit.queue.observe import LONG_ANSWER_BYTES
 
 INLINE_BYTES = LONG_ANSWER_BYTES
 """An answer whose JSON is longer is left out of the event; the reader fetches it."""

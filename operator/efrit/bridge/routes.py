@@ -44,7 +44,7 @@ from efrit.protocol import (
     request_id,
 )
 from efrit.protocol.model import WireModel
-from efrit.queue import DurableQueue
+from efrit.queue.queue import DurableQueue
 
 Endpoint = Callable[[HttpRequest], Awaitable[HttpResponse]]
 

@@ -40,9 +40,9 @@ from efrit.protocol import (
     request_file,
     response_file,
 )
-from efrit.queue import DurableQueue
 from efrit.queue.layout import HEARTBEAT, Area
 from efrit.queue.process_sample import Sample, could_run
+from efrit.queue.queue import DurableQueue
 from efrit.queue.self_check import RestartCause, SelfCheck, SelfCheckMonitor
 from efrit.queue.state import Entry
 

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable
 from efrit.bridge.events import KEEPALIVE_SECONDS
 from efrit.errors import EfritError, RequestNotFound
 from efrit.protocol import LogEnd, RequestId
-from efrit.queue import DurableQueue
+from efrit.queue.queue import DurableQueue
 
 log = logging.getLogger(__name__)
 

@@ -11,6 +11,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from efrit.cli.color import painted_cell
+from efrit.cli.terminal_text import columns, harmless
 from efrit.client.printed import unquoted as unquoted
 
 
@@ -68,10 +70,6 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]], *, colored: boo
 
     Text written by others cannot move the cursor: control characters become spaces.
     """
-    # Not needed by an eval, which is to be quick.
-    from efrit.cli.color import painted_cell
-    from efrit.cli.terminal_text import columns
-
     cells = [list(head), *([_cell(value) for value in row] for row in rows)]
     widths = [max(columns(row[column]) for row in cells) for column in range(len(head))]
     lines = []
@@ -86,8 +84,6 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]], *, colored: boo
 def _cell(value: object) -> str:
     if value is None or value == "":
         return "-"
-    from efrit.cli.terminal_text import harmless
-
     return harmless(str(value))
 
 

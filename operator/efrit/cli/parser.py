@@ -6,12 +6,15 @@ argparse, with its messages put as kubectl and gh put theirs. Says nothing of an
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any, NoReturn
 
+from efrit import __version__
+from efrit.cli.examples import epilog
 from efrit.cli.exit_codes import Exit
 
 
@@ -48,8 +51,6 @@ class Parser(argparse.ArgumentParser):
     def format_help(self) -> str:
         """Return the help, with the examples of the command at its end."""
         if self.command:
-            from efrit.cli.examples import epilog
-
             self.epilog = epilog(self.program, self.command)
         return super().format_help()
 
@@ -86,8 +87,6 @@ def _unexpected(word: str, parser: argparse.ArgumentParser) -> str:
 
 
 def _meant(word: str, spellings: Iterable[str]) -> str:
-    import difflib
-
     close = difflib.get_close_matches(word, list(spellings), 1, 0.6)
     return f" (did you mean '{close[0]}'?)" if close else ""
 
@@ -113,14 +112,12 @@ def checked(read: Callable[[str], Any]) -> Callable[[str], Any]:
 
 
 class Version(argparse.Action):
-    """Print the version and exit; it is looked up only then."""
+    """Print the version and exit."""
 
     def __init__(self, option_strings: Sequence[str], dest: str = argparse.SUPPRESS, **more: Any) -> None:
         super().__init__(option_strings, dest=dest, default=argparse.SUPPRESS, nargs=0, **more)
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         """Print it."""
-        from efrit import __version__
-
         print(f"{parser.prog} {__version__}")
         parser.exit()

@@ -9,10 +9,12 @@ import importlib
 import os
 import signal
 import sys
+import traceback
 from argparse import Namespace
 from typing import Any, NoReturn, cast
 
 from efrit.cli import streams
+from efrit.cli.color import error_prefix
 from efrit.cli.commands import build
 from efrit.cli.exit_codes import Exit, Terminated, exit_of_error
 from efrit.cli.place import Invocation, notice, place_of, say_it_goes_on
@@ -123,8 +125,6 @@ async def _with_backend(run: Any, args: Namespace) -> Exit:
 
 
 def _say(error: ClientError, invocation: Invocation) -> Exit:
-    from efrit.cli.color import error_prefix
-
     print(f"{error_prefix()} {error.message}", file=sys.stderr)
     if error.advice:
         print(f"       {invocation.in_text(error.advice)}", file=sys.stderr)
@@ -138,8 +138,6 @@ def _failed(text: str) -> Exit:
 
 def _internal(error: Exception) -> Exit:
     if os.environ.get(DEBUG_VARIABLE):
-        import traceback
-
         traceback.print_exception(error)
     text = " ".join(str(error).split())[:300]
     print(f"efrit: internal error: {type(error).__name__}: {text}", file=sys.stderr)

@@ -4,55 +4,50 @@ Imports nothing of ours but `efrit.errors`. What is exported here is the surface
 and the clients build on; the modules behind it are free to move.
 """
 
-from typing import TYPE_CHECKING
-
-from efrit.lazily import attributes_of
-
-if TYPE_CHECKING:
-    from efrit.protocol.enums import (
-        PROTOCOL_VERSION,
-        EmacsState,
-        EventName,
-        Outcome,
-        Reason,
-        RequestState,
-        RequestType,
-        ResponseStatus,
-        RestartReason,
-        RetryPolicy,
-        SessionStatus,
-    )
-    from efrit.protocol.events import Event, EventId, LogEnd, Reset, parse_event
-    from efrit.protocol.fields import RequestIdField, SessionId
-    from efrit.protocol.ids import (
-        MAX_ID_LENGTH,
-        RequestId,
-        id_of_request_file,
-        id_of_response_file,
-        id_of_session_file,
-        is_request_id,
-        request_file,
-        request_id,
-        response_file,
-    )
-    from efrit.protocol.model import canonical_json
-    from efrit.protocol.request import Budget, Digest, Request, RequestOptions, SessionOption, digest
-    from efrit.protocol.response import Response, failure
-    from efrit.protocol.session import Progress, Session, Usage, kind_label
-    from efrit.protocol.times import as_utc, from_epoch, rfc3339
-    from efrit.protocol.view import (
-        DiskProblem,
-        DiskStats,
-        EmacsRestart,
-        EmacsStats,
-        ErrorBody,
-        ErrorDetail,
-        Heartbeat,
-        ModelKey,
-        RequestList,
-        RequestView,
-        Stats,
-    )
+from efrit.protocol.enums import (
+    PROTOCOL_VERSION,
+    EmacsState,
+    EventName,
+    Outcome,
+    Reason,
+    RequestState,
+    RequestType,
+    ResponseStatus,
+    RestartReason,
+    RetryPolicy,
+    SessionStatus,
+)
+from efrit.protocol.events import Event, EventId, LogEnd, Reset, parse_event
+from efrit.protocol.fields import RequestIdField, SessionId
+from efrit.protocol.ids import (
+    MAX_ID_LENGTH,
+    RequestId,
+    id_of_request_file,
+    id_of_response_file,
+    id_of_session_file,
+    is_request_id,
+    request_file,
+    request_id,
+    response_file,
+)
+from efrit.protocol.model import canonical_json
+from efrit.protocol.request import Budget, Digest, Request, RequestOptions, SessionOption, digest
+from efrit.protocol.response import Response, failure
+from efrit.protocol.session import Progress, Session, Usage, kind_label
+from efrit.protocol.times import as_utc, from_epoch, rfc3339
+from efrit.protocol.view import (
+    DiskProblem,
+    DiskStats,
+    EmacsRestart,
+    EmacsStats,
+    ErrorBody,
+    ErrorDetail,
+    Heartbeat,
+    ModelKey,
+    RequestList,
+    RequestView,
+    Stats,
+)
 
 __all__ = [
     "MAX_ID_LENGTH",
@@ -110,28 +105,3 @@ __all__ = [
     "response_file",
     "rfc3339",
 ]
-
-__getattr__ = attributes_of(
-    __name__,
-    {
-        "events": "Event EventId LogEnd Reset parse_event",
-        "fields": "RequestIdField SessionId",
-        "ids": (
-            "MAX_ID_LENGTH RequestId id_of_request_file id_of_response_file id_of_session_file "
-            "is_request_id request_file request_id response_file"
-        ),
-        "model": "canonical_json",
-        "request": "Budget Digest Request RequestOptions SessionOption digest",
-        "response": "Response failure",
-        "session": "Progress Session Usage kind_label",
-        "enums": (
-            "PROTOCOL_VERSION EmacsState EventName Outcome Reason RequestState RequestType "
-            "ResponseStatus RestartReason RetryPolicy SessionStatus"
-        ),
-        "times": "as_utc from_epoch rfc3339",
-        "view": (
-            "DiskProblem DiskStats EmacsRestart EmacsStats ErrorBody ErrorDetail Heartbeat ModelKey RequestList "
-            "RequestView Stats"
-        ),
-    },
-)

@@ -4,8 +4,8 @@ Emacs recovers its own side (processing/, claimed requests) when it starts; see 
 Blocking functions for the disk thread.
 """
 
+import os
 import re
-import secrets
 from datetime import datetime
 
 from efrit.protocol import (
@@ -41,7 +41,7 @@ def identity(disk: Disk) -> str:
     for line in data.splitlines():
         if _IDENTITY.fullmatch(line):
             return line.decode()
-    queue_id = secrets.token_hex(16)
+    queue_id = os.urandom(16).hex()
     # Appended, not replaced: the lock is held on this very file. On a line of its own, whatever was there.
     disk.append(Area.ROOT, IDENTITY, f"\n{queue_id}\n".encode())
     disk.sync_dir(Area.ROOT)

@@ -18,7 +18,7 @@ from typing import Self
 
 from efrit.errors import EfritError, RequestNotFound
 from efrit.protocol import Request, RequestId
-from efrit.queue import DurableQueue
+from efrit.queue.queue import DurableQueue
 from tests.chaos.storage.disk_model import Content
 from tests.chaos.storage.promises import Json, Promises, Recovered
 from tests.chaos.storage.recording import COUNTER, GO, digest

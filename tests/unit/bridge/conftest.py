@@ -13,7 +13,7 @@ import pytest
 
 from efrit.bridge.app import Bridge
 from efrit.bridge.settings import Settings
-from efrit.queue import Disk
+from efrit.queue.durable import Disk
 from tests.support.certificates import TOKEN, make_secrets, trusting
 from tests.support.queue_hands import EmacsHand
 from tests.support.timeout import TIMEOUT

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from efrit.protocol import RequestList, RequestState, RequestView, Stats
-from efrit.queue import Disk
+from efrit.queue.durable import Disk
 from tests.support.queue_hands import Fault, TestDisk
 from tests.unit.bridge.conftest import Serve, Served
 

@@ -18,8 +18,8 @@ from msgspec import structs
 from efrit.bridge.emacs import EmacsProcess, is_emacs
 from efrit.bridge.supervise import Supervisor, SupervisorSettings
 from efrit.protocol import RequestState
-from efrit.queue import DurableQueue
 from efrit.queue.layout import Area
+from efrit.queue.queue import DurableQueue
 from tests.support.queue_hands import EmacsHand, a_request
 from tests.support.timeout import TIMEOUT
 

@@ -8,8 +8,7 @@ import msgspec
 import pytest
 
 import efrit.api
-import efrit.protocol
-import efrit.queue
+import efrit.client
 from efrit.client.backends import Place, backend_of
 from efrit.client.errors import WrongSettings
 
@@ -61,11 +60,11 @@ def _environment() -> dict[str, str]:
     return {"PYTHONPATH": ":".join(map(str, places))}
 
 
-@pytest.mark.parametrize("package", [efrit.api, efrit.protocol, efrit.queue])
+@pytest.mark.parametrize("package", [efrit.api, efrit.client])
 def test_what_a_package_exports_is_found_when_it_is_asked_for(package: object) -> None:
     assert all(getattr(package, name) is not None for name in package.__all__)  # type: ignore[attr-defined]
 
 
 def test_a_name_that_a_package_does_not_export_is_an_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        _ = efrit.protocol.nothing
+        _ = efrit.api.nothing

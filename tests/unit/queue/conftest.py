@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from efrit.protocol import RequestState, RequestView
-from efrit.queue import Disk, DurableQueue, QueueLimits
+from efrit.queue.durable import Disk
+from efrit.queue.queue import DurableQueue, QueueLimits
 from efrit.queue.watch import Watcher
 from tests.support.queue_hands import EmacsHand
 from tests.support.timeout import TIMEOUT

@@ -12,9 +12,10 @@ import pytest
 
 from efrit.errors import NotAnswered, QueueBroken, RequestNotFound
 from efrit.protocol import Reason, RequestState
-from efrit.queue import LONG_ANSWER_BYTES, DurableQueue, QueueLimits
 from efrit.queue.journal import COMPACT_ABOVE_BYTES
 from efrit.queue.layout import Area
+from efrit.queue.observe import LONG_ANSWER_BYTES
+from efrit.queue.queue import DurableQueue, QueueLimits
 from efrit.queue.watch import Watcher
 from tests.support.queue_hands import Fault, TestDisk, a_request, rid, tree
 from tests.support.timeout import TIMEOUT

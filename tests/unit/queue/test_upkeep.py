@@ -13,10 +13,10 @@ from msgspec.structs import replace
 
 from efrit.errors import NoSpace, StorageError
 from efrit.protocol import Reason, RequestState
-from efrit.queue import QueueLimits
 from efrit.queue.archive import Sessions, prune_sessions, tidy
 from efrit.queue.durable import Disk
 from efrit.queue.layout import Area
+from efrit.queue.queue import QueueLimits
 from efrit.queue.recover import recover
 from efrit.queue.reserve import FILES
 from efrit.queue.retention import ArchiveLimits

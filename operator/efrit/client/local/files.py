@@ -24,8 +24,11 @@ from efrit.errors import EfritError, NoSpace
 from efrit.protocol.ids import RequestId, id_of_request_file, id_of_response_file, request_file, response_file
 from efrit.protocol.request import Request
 from efrit.queue.answers import read_answer
-from efrit.queue.durable import Disk
+from efrit.queue.archive import Sessions, acknowledge, sweep
+from efrit.queue.cancel import order_stop, withdraw
+from efrit.queue.durable import Disk, publish
 from efrit.queue.layout import CLAIMS, HEARTBEAT, Area, id_of_withdrawn_file, log_file, progress_file, withdrawn_file
+from efrit.queue.recover import finish_withdrawal
 from efrit.queue.submit import IdTaken, Submission, commit
 
 _LONGEST_REQUEST = 16 << 20
@@ -195,22 +198,16 @@ class QueueFiles:
 
     def withdraw(self, rid: str) -> bool:
         """Withdraw the request and answer it `Cancelled`; return False if Emacs has claimed it."""
-        from efrit.queue.cancel import withdraw
-
         with _as_client_errors(self.root):
             return withdraw(self.disk, RequestId(rid), request_file(RequestId(rid)), datetime.now(UTC))
 
     def order_stop(self, rid: str, reason: Reason) -> None:
         """Write a stop order where Emacs looks for it."""
-        from efrit.queue.cancel import order_stop
-
         with _as_client_errors(self.root):
             order_stop(self.disk, RequestId(rid), reason)
 
     def acknowledge(self, rid: str) -> None:
         """Archive a response that was handed over. It can be read until it is swept."""
-        from efrit.queue.archive import acknowledge
-
         with _as_client_errors(self.root):
             acknowledge(self.disk, RequestId(rid))
 
@@ -228,9 +225,6 @@ class QueueFiles:
                 self._sweep(time.time() - keep)
 
     def _sweep(self, before: float) -> None:
-        from efrit.queue.archive import Sessions, sweep
-        from efrit.queue.recover import finish_withdrawal
-
         disk = self.disk
         # Those a client that died left half done; a live one takes no hour.
         for name in disk.names(Area.TMP):
@@ -256,8 +250,6 @@ class QueueFiles:
     def ensure_journal(self) -> None:
         """Create claims.log, so that its name is on the disk before the first claim."""
         if self.disk.stat(Area.ROOT, CLAIMS) is None:
-            from efrit.queue.durable import publish
-
             with _as_client_errors(self.root), contextlib.suppress(FileExistsError):
                 publish(self.disk, Area.ROOT, CLAIMS, b"")
                 self.disk.sync_dir(Area.ROOT)

@@ -7,6 +7,7 @@ Knows nothing of queues or processes.
 
 from __future__ import annotations
 
+import difflib
 import fcntl
 import json
 import os
@@ -220,8 +221,6 @@ def written_entries(path: Path) -> Mapping[str, Any]:
 
 def unknown_keys(path: Path) -> list[tuple[str, str | None]]:
     """Return each key of the file that nothing reads, and the key that was probably meant. Raises `WrongSettings`."""
-    # Only doctor asks for this; an eval starts without it.
-    import difflib
 
     def close(key: str, names: tuple[str, ...]) -> str | None:
         return next(iter(difflib.get_close_matches(key[:100], names, 1, 0.6)), None)

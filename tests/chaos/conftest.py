@@ -28,14 +28,10 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Allow more time than other tests have: the first on a worker starts a control plane and instances."""
+    """Ignore what becomes of the connections of the harness: their other side is killed during a handshake."""
     for item in items:
-        if not item.path.is_relative_to(HERE):
-            continue
-        if item.get_closest_marker("timeout") is None:
-            item.add_marker(pytest.mark.timeout(300))
-        # The harness's own connections, whose other side was killed in the middle of a handshake.
-        item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))
+        if item.path.is_relative_to(HERE):
+            item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))
 
 
 class ClusterPool:

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pytest
-
 from tests.chaos.outage import OUTAGES, drain_during_outage
 from tests.chaos.proxied_cluster import ProxiedCluster
 from tests.cluster.control_plane import ControlPlane
@@ -16,7 +14,6 @@ from tests.cluster.control_plane import ControlPlane
 TWO_MINUTES = 120.0
 
 
-@pytest.mark.timeout(400)
 def test_answers_wait_two_minutes_for_the_api_server(
     new_cluster: ProxiedCluster, plane: ControlPlane, record_property: Callable[[str, object], None]
 ) -> None:

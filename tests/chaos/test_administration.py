@@ -20,8 +20,6 @@ from tests.support.faults.schedule import FileEffect, FileFault, Op, Schedule, S
 from tests.support.faults.timeline import report
 from tests.support.faults.workload import InstanceSpec, Kind, RequestSpec, SuspendedPlanSpec
 
-pytestmark = pytest.mark.timeout(600)
-
 CONTROLLER = "operator-0"
 NEVER = 600.0
 """The latest moment of a step that waits for its trigger."""

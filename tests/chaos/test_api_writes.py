@@ -20,7 +20,6 @@ def test_a_write_takes_effect_whatever_befalls_it(cluster: ProxiedCluster, name:
     cluster.check_history()
 
 
-@pytest.mark.timeout(300)
 def test_every_write_a_controller_makes_has_a_scenario(new_cluster: ProxiedCluster) -> None:
     """Tour through all it does: what shows up here and not in PLANNED is a write without a scenario."""
     new_cluster.open()

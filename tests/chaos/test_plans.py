@@ -20,8 +20,6 @@ from tests.support.operator import Operator
 from tests.support.plans import begin
 from tests.support.site import FINAL, Site
 
-pytestmark = pytest.mark.timeout(300)
-
 EFFECTS = (
     Effect.KILL_BEFORE_SEND,
     Effect.KILL_AFTER_COMMIT,

@@ -10,8 +10,6 @@ from tests.e2e.instance import Instance, Request
 from tests.support.cluster_kube import Json, Kube, until
 from tests.support.model_service import ModelService
 
-pytestmark = pytest.mark.timeout(300)
-
 HELLO = "Good day, who are you? (scenario=chat)"
 
 

@@ -12,8 +12,6 @@ from tests.support.cluster_kube import Kube, until
 from tests.support.efrit_program import Program, Terminal
 from tests.support.model_service import ModelService
 
-pytestmark = pytest.mark.timeout(300)
-
 WORLD = ("PATH", "LANG", "HOME", "KUBECONFIG", "XDG_CACHE_HOME")
 LISTENERS = "grep -l '^tail' /proc/[0-9]*/comm 2>/dev/null | wc -l"
 

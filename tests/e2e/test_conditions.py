@@ -15,8 +15,6 @@ from tests.e2e.conftest import NewNamespace
 from tests.e2e.instance import Instance, Request
 from tests.support.cluster_kube import Json, Kube, kubectl, until
 
-pytestmark = pytest.mark.timeout(240)
-
 CLASS = "efrit-e2e-absent"
 QUOTA = "nothing-left"
 ABSENT_IMAGE = "localhost/efrit/absent:1"

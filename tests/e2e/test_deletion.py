@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.e2e.conftest import NewNamespace, stopped_operator
 from tests.e2e.instance import Instance
 from tests.support.cluster_kube import Kube, kubectl, until
@@ -11,7 +9,6 @@ from tests.support.cluster_kube import Kube, kubectl, until
 SECONDS = 60
 
 
-@pytest.mark.timeout(300)
 def test_namespaces_go_within_a_minute_while_the_operator_is_stopped_even_while_work_runs(
     kube: Kube, new_namespace: NewNamespace
 ) -> None:
@@ -44,7 +41,6 @@ def _until_gone(kube: Kube, instance: Instance) -> None:
     )
 
 
-@pytest.mark.timeout(240)
 def test_a_deleted_instance_takes_its_children_with_it(kube: Kube, namespace: str) -> None:
     instance = Instance.create(kube, namespace, "short").wait_ready()
     kube.delete("EfritInstance", namespace, "short")

@@ -11,8 +11,6 @@ from tests.e2e.conftest import SYSTEM, operator_pods, wait_operator
 from tests.e2e.instance import Batch, Instance
 from tests.support.cluster_kube import Kube, kubectl, until
 
-pytestmark = pytest.mark.timeout(300)
-
 ANSWERED_BEFORE = 40
 STEP_SECONDS = 0.03
 

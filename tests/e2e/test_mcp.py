@@ -27,8 +27,6 @@ from tests.support.model_service import ModelService
 
 __all__ = ["installed"]
 
-pytestmark = pytest.mark.timeout(400)
-
 SERVER = f"{RELEASE}-mcp"
 RIGHTS = {
     "efritinstances.efrit.dev": "get,list,watch,create,patch",

@@ -17,8 +17,6 @@ from tests.support.cluster_kube import Json, Kube, kubectl, until
 from tests.support.model_service import SECRET as SERVER_SECRET
 from tests.support.model_service import ModelService
 
-pytestmark = pytest.mark.timeout(300)
-
 MOUNT = "/etc/efrit/model"
 KEY_FILE = f"{MOUNT}/api-key"
 SECRET = "own-key"

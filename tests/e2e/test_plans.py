@@ -15,8 +15,6 @@ from tests.support.cluster_kube import Kube, kubectl
 from tests.support.efrit_program import Program
 from tests.support.model_service import ModelService
 
-pytestmark = pytest.mark.timeout(600)
-
 CALM = "calculator"
 
 AMENDED = (story.HISTORY.index(f"[{story.AMENDED_AT}] ACT"), "act")

@@ -26,7 +26,6 @@ def claims(kube: Kube, instance: Instance) -> dict[str, str]:
     return {each["metadata"]["name"]: each["metadata"]["uid"] for each in found}
 
 
-@pytest.mark.timeout(240)
 def test_a_suspended_instance_keeps_its_volumes_and_queue_and_runs_the_queue_when_resumed(
     kube: Kube, instances: tuple[Instance, Instance]
 ) -> None:
@@ -56,7 +55,6 @@ def test_a_suspended_instance_keeps_its_volumes_and_queue_and_runs_the_queue_whe
     assert claims(kube, instance) == before
 
 
-@pytest.mark.timeout(240)
 def test_an_idle_instance_is_suspended_and_woken_by_the_next_request(
     kube: Kube, instances: tuple[Instance, Instance]
 ) -> None:

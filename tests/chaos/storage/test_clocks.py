@@ -20,7 +20,7 @@ SECONDS = 60
 AWAKE = f'(while (not (file-exists-p "{GO}")))'
 JUMPS = pytest.mark.parametrize("jump", [HOUR, -HOUR], ids=["forward", "back"])
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from tests.support.faults.file_shim.shim import Action, FileShim
 STEP_FAULTS = faults_at(known())
 KILLS = (Action.KILL_BEFORE, Action.KILL_AFTER)
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,7 @@ from tests.support.faults.file_shim.shim import FileShim
 
 SECONDS = 60
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(params=["size=1m", "size=8m,nr_inodes=300"], ids=["bytes", "inodes"])

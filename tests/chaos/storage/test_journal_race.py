@@ -34,7 +34,6 @@ def race(tmp_path: Path, lisp: Path) -> Iterator[JournalRace]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize(("operation", "name"), EXCHANGE, ids=str)
 @pytest.mark.parametrize("late", ["open", "write", "fsync"])
 def test_a_claim_made_while_journals_are_exchanged_is_known_when_emacs_dies(

@@ -20,8 +20,6 @@ from tests.support.efrit_program import Program, Terminal
 from tests.support.kube import Json, Kube, until
 from tests.support.timeout import TIMEOUT
 
-pytestmark = pytest.mark.timeout(300)
-
 
 @pytest.fixture
 def team(in_a_cluster: Program) -> str:

@@ -101,4 +101,4 @@ def _until_gone(site: Site) -> None:
         found = site.kube.call("GET", "/api/v1/namespaces", fieldSelector=f"metadata.name={site.namespace}")
         return str(found["items"][0]["status"]) if found["items"] else None
 
-    until(lambda: left() is None, lambda: f"the namespace stays: {left()}", 60)
+    until(lambda: left() is None, lambda: f"the namespace stays: {left()}")

@@ -9,7 +9,6 @@ from tests.support.site import Site
 
 SUSPEND = {"spec": {"operatingMode": "Suspended"}}
 RESUME = {"spec": {"operatingMode": "Running"}}
-LONG = 120
 
 
 def _handover(site: Site) -> Json:
@@ -21,7 +20,6 @@ def _until_closed(site: Site) -> None:
     until(
         lambda: _handover(site).get("state") == "Closed",
         lambda: f"not closed: {_handover(site)}\n{site.logs()}",
-        LONG,
     )
 
 
@@ -38,7 +36,7 @@ def test_what_was_never_handed_over_is_cancelled_and_timed_out_at_once_after_res
     site.instance(operatingMode="Suspended", ready=False)
     _until_closed(site)
     waiting = site.ask(site.count("waiting"))
-    site.until_status(waiting, LONG, reason="InstanceSuspended")
+    site.until_status(waiting, reason="InstanceSuspended")
     for _ in range(restarts):
         operator.kill()
         # Created while no controller runs.
@@ -46,11 +44,11 @@ def test_what_was_never_handed_over_is_cancelled_and_timed_out_at_once_after_res
         if site.status(waiting)["phase"] == "Pending":
             site.cancel(waiting)
         operator.start(leading=False)
-        assert site.answer(waiting, LONG)["reason"] == "Cancelled"
-        status = site.answer(late, LONG)
+        assert site.answer(waiting)["reason"] == "Cancelled"
+        status = site.answer(late)
         assert (status["reason"], "startTime" in status) == ("TimedOut", False)
     _switch(site, RESUME)
-    assert site.answer(site.ask("'after"), LONG)["result"] == "after"
+    assert site.answer(site.ask("'after"))["result"] == "after"
     assert site.counted() == []
 
 
@@ -61,11 +59,11 @@ def test_what_was_handed_over_is_marked_and_goes_on_after_a_suspension_and_a_res
     # It runs again first: the next Emacs must not be faster than the cancel.
     again: Json = {"retryPolicy": "IfInterrupted", "maxAttempts": 2, "priority": 10}
     blocker = site.ask("(while t)", timeoutSeconds=600, **again)
-    site.until_status(blocker, LONG, phase="Running")
+    site.until_status(blocker, phase="Running")
     queued = site.ask(site.count("queued"))
     cancelled = site.ask(site.count("cancelled"))
     waiting = site.node.pod("one").queue / "requests"
-    until(lambda: len(list(waiting.iterdir())) == 2, "they are not on the queue", LONG)
+    until(lambda: len(list(waiting.iterdir())) == 2, "they are not on the queue")
     _switch(site, SUSPEND)
     _until_closed(site)
     # By then each says so itself, whether it has come to be Queued or not.
@@ -80,13 +78,12 @@ def test_what_was_handed_over_is_marked_and_goes_on_after_a_suspension_and_a_res
             found if "it is stopped once" in (found := site.status(cancelled))["conditions"][0]["message"] else None
         ),
         lambda: f"nothing is told: {site.status(cancelled)}\n{site.logs()}",
-        LONG,
     )
     assert waits["reason"] == "InstanceSuspended"
     _switch(site, RESUME)
-    assert site.answer(cancelled, LONG)["reason"] == "Cancelled"
+    assert site.answer(cancelled)["reason"] == "Cancelled"
     site.cancel(blocker)
-    status = site.answer(queued, LONG)
+    status = site.answer(queued)
     assert (status["reason"], "handover" in status) == ("Succeeded", False)
     assert site.counted() == ["queued"]
 
@@ -96,6 +93,6 @@ def test_an_instance_is_opened_once_for_many_requests(site: Site) -> None:
     site.instance()
     opened = _handover(site)
     for name in [site.ask(f"(+ 1 {number})") for number in range(20)]:
-        site.answer(name, LONG)
+        site.answer(name)
     assert opened["state"] == "Open"
     assert _handover(site) == opened

@@ -16,8 +16,7 @@ from efrit.controller.watch.kopf_watch import WATCHER_PREFIX, watch
 from efrit.controller.work_queue import WorkQueue
 from efrit.errors import ApiForbidden
 from tests.support.site import Site
-
-SECONDS = 120
+from tests.support.timeout import TIMEOUT
 
 
 # TLS connections close a moment after their session; here the event loop ends before that.
@@ -37,7 +36,7 @@ async def _stopped(site: Site) -> None:
     for _ in range(3):
         store = Store(WorkQueue(), config, lambda: datetime.now(UTC))
         watching = asyncio.create_task(watch(store, site.namespace, lambda: None))
-        async with asyncio.timeout(SECONDS):
+        async with asyncio.timeout(TIMEOUT):
             while not store.instances.keys():
                 assert not watching.done()
                 await asyncio.sleep(0.01)
@@ -82,7 +81,7 @@ async def _refused(site: Site) -> None:
     before = asyncio.all_tasks()
 
     store = Store(WorkQueue(), config, lambda: datetime.now(UTC))
-    async with asyncio.timeout(SECONDS):
+    async with asyncio.timeout(TIMEOUT):
         with pytest.raises(ApiForbidden):
             await watch(store, site.namespace, lambda: None, impatient)
 
@@ -91,5 +90,5 @@ async def _refused(site: Site) -> None:
         # Not the tasks that a watch needs for its end: without them it never comes.
         if task.get_name().startswith(WATCHER_PREFIX):
             task.cancel()
-            await asyncio.wait([task], timeout=SECONDS)
+            await asyncio.wait([task], timeout=TIMEOUT)
     assert left == []

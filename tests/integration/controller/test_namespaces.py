@@ -16,10 +16,6 @@ from tests.support.operator import Operator
 from tests.support.processes import Process
 from tests.support.site import Site
 
-SECONDS = 120
-
-pytestmark = pytest.mark.timeout(400)
-
 
 @pytest.fixture(scope="module")
 def collectors(plane: ControlPlane, kube: Kube, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
@@ -36,14 +32,12 @@ def start(site: Site, *others: str) -> Operator:
 
 def until_served(operator: Operator, namespace: str, served: bool) -> None:
     line = f'efrit_namespace_served{{watched_namespace="{namespace}"}}'
-    until(
-        lambda: operator.metric(line) == float(served), lambda: f"{line} is not {served}\n{operator.story()}", SECONDS
-    )
+    until(lambda: operator.metric(line) == float(served), lambda: f"{line} is not {served}\n{operator.story()}")
 
 
 def until_applied(kube: Kube, namespace: str, name: str, operator: Operator) -> None:
     """Wait for what the controller makes of an instance."""
-    until(lambda: kube.find("statefulsets", namespace, f"efrit-{name}"), operator.story, SECONDS)
+    until(lambda: kube.find("statefulsets", namespace, f"efrit-{name}"), operator.story)
 
 
 def make_instance(kube: Kube, namespace: str, name: str) -> None:
@@ -88,7 +82,7 @@ def test_rights_that_are_taken_away_stop_nobody_else_and_work_goes_on_when_they_
     chart.serve(site.kube, site.namespace, other)
     until_served(operator, other, True)
     until_applied(site.kube, other, "new", operator)
-    until(lambda: operator.metric("efrit_instances") == 3, operator.story, SECONDS)
+    until(lambda: operator.metric("efrit_instances") == 3, operator.story)
     assert not log_lines(operator, "Traceback")
     assert len(log_lines(operator, "is not served")) == 1
 
@@ -103,7 +97,7 @@ def test_a_namespace_that_is_deleted_and_made_again_is_served_again(site: Site, 
     site.kube.call("DELETE", f"/api/v1/namespaces/{other}")
     until_served(operator, other, False)
     found = {"fieldSelector": f"metadata.name={other}"}
-    until(lambda: not site.kube.call("GET", "/api/v1/namespaces", **found)["items"], "the namespace stays", SECONDS)
+    until(lambda: not site.kube.call("GET", "/api/v1/namespaces", **found)["items"], "the namespace stays")
     assert site.answer(site.ask("(+ 1 1)"))["result"] == "2"
     site.kube.call(
         "POST", "/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": other}}

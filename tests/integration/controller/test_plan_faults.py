@@ -16,8 +16,6 @@ from tests.support.model_access import secret, with_model
 from tests.support.plans import begin, end, subjects
 from tests.support.site import FINAL, Site
 
-pytestmark = pytest.mark.timeout(600)
-
 
 @pytest.fixture(scope="module")
 def model() -> Iterator[Model]:

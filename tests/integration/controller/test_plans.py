@@ -17,8 +17,6 @@ from tests.support.model_access import secret, with_model
 from tests.support.plans import begin, change, end, subjects, until_part, until_plan
 from tests.support.site import FINAL, Site
 
-pytestmark = pytest.mark.timeout(400)
-
 
 @pytest.fixture(scope="module")
 def model() -> Iterator[Model]:

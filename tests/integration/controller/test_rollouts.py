@@ -6,8 +6,8 @@ from tests.support.kube import Json, until
 from tests.support.operator import Operator
 from tests.support.pod import Pod
 from tests.support.site import Site
+from tests.support.timeout import TIMEOUT
 
-SECONDS = 180.0
 GATE = '(progn (while (not (file-exists-p "go")) (sleep-for 0.02)) \'done)'
 NEW = "efrit/operator:next"
 BROKEN = "efrit/operator:broken"
@@ -28,7 +28,7 @@ def _until_updated_with(site: Site, image: str, *names: str) -> None:
     def complaint() -> str:
         return f"not updated: {[site.condition(name, 'Updated') for name in names]}\n{site.logs()}"
 
-    until(all_done, complaint, SECONDS)
+    until(all_done, complaint)
 
 
 def _killed_while_an_eval_runs(site: Site) -> tuple[Operator, str, Pod]:
@@ -37,7 +37,7 @@ def _killed_while_an_eval_runs(site: Site) -> tuple[Operator, str, Pod]:
     operator.start()
     site.instance()
     running = site.ask(GATE)
-    site.until_status(running, SECONDS, phase="Running")
+    site.until_status(running, phase="Running")
     operator.kill()
     return operator, running, site.node.pod("one")
 
@@ -45,29 +45,29 @@ def _killed_while_an_eval_runs(site: Site) -> tuple[Operator, str, Pod]:
 def test_a_controller_that_restarts_with_another_bridge_image_does_not_interrupt_a_running_eval(site: Site) -> None:
     operator, running, pod = _killed_while_an_eval_runs(site)
     operator.start(EFRIT_OPERATOR_IMAGE=NEW)
-    site.until_condition("one", "Updated", SECONDS, reason="UpdateHeld")
+    site.until_condition("one", "Updated", reason="UpdateHeld")
     assert site.node.find("one") is pod
     (pod.workspace / "go").touch()
-    assert site.answer(running, SECONDS)["result"] == "done"
+    assert site.answer(running)["result"] == "done"
     _until_updated_with(site, NEW, "one")
     assert site.node.find("one") is not pod
-    assert site.answer(site.ask("'after"), SECONDS)["result"] == "after"
+    assert site.answer(site.ask("'after"))["result"] == "after"
 
 
 def test_a_change_that_was_held_too_long_holds_new_requests_back_and_interrupts_nothing(site: Site) -> None:
     operator, running, pod = _killed_while_an_eval_runs(site)
     operator.start(EFRIT_OPERATOR_IMAGE=NEW, EFRIT_ROLLOUT_MAX_HOLD_SECONDS="1")
-    site.until_condition("one", "Updated", SECONDS, status="Unknown", reason="UpdateDraining")
+    site.until_condition("one", "Updated", status="Unknown", reason="UpdateDraining")
     held = site.ask("'held")
-    site.until_status(held, SECONDS, reason="InstanceUpdating")
+    site.until_status(held, reason="InstanceUpdating")
     # Another leader goes by the status.
     operator.kill()
     operator.start()
     assert site.status(running)["phase"] == "Running"
     assert site.node.find("one") is pod
     (pod.workspace / "go").touch()
-    assert site.answer(running, SECONDS)["result"] == "done"
-    assert site.answer(held, SECONDS)["result"] == "held"
+    assert site.answer(running)["result"] == "done"
+    assert site.answer(held)["result"] == "held"
     _until_updated_with(site, NEW, "one")
 
 
@@ -78,11 +78,11 @@ def test_a_release_reaches_few_instances_at_a_time(site: Site) -> None:
     for name in names:
         site.instance(name, ready=False, workspace={"ephemeral": True})
     for name in names:
-        site.until_condition(name, "Ready", SECONDS, status="True")
+        site.until_condition(name, "Ready", status="True")
     operator.kill()
     seen: dict[str, tuple[str, str]] = {}
     most = 0
-    with site.kube.watch("efritinstances", site.namespace, seconds=int(SECONDS)) as events:
+    with site.kube.watch("efritinstances", site.namespace, seconds=int(TIMEOUT)) as events:
         operator.start(EFRIT_OPERATOR_IMAGE=NEW, EFRIT_ROLLOUT_MAX_CONCURRENT="2")
         updated: set[str] = set()
         for event in events:
@@ -105,7 +105,7 @@ def test_a_release_that_its_first_instance_does_not_survive_is_not_rolled_out_fu
     for name in names:
         site.instance(name, ready=False)
     for name in names:
-        site.until_condition(name, "Ready", SECONDS, status="True")
+        site.until_condition(name, "Ready", status="True")
     operator.kill()
     site.node.broken_images.add(BROKEN)
     operator.start(EFRIT_OPERATOR_IMAGE=BROKEN, EFRIT_ROLLOUT_PROGRESS_DEADLINE_SECONDS="3")
@@ -114,14 +114,14 @@ def test_a_release_that_its_first_instance_does_not_survive_is_not_rolled_out_fu
         return sorted(site.condition(name, "Updated").get("reason", "") for name in names)
 
     settled = ["UpdateFailed", "UpdateStopped", "UpdateStopped"]
-    until(lambda: reasons() == settled, lambda: f"{reasons()}\n{site.logs()}", SECONDS)
+    until(lambda: reasons() == settled, lambda: f"{reasons()}\n{site.logs()}")
     (failed,) = (name for name in names if site.condition(name, "Updated")["reason"] == "UpdateFailed")
     others = [name for name in names if name != failed]
     # A restart forgets nothing of it, and the others serve on.
     operator.kill()
     operator.start()
     for name in others:
-        assert site.answer(site.ask("'serves", to=name), SECONDS)["result"] == "serves"
+        assert site.answer(site.ask("'serves", to=name))["result"] == "serves"
         pod = site.node.find(name)
         assert pod is not None
         assert BROKEN not in pod.images
@@ -136,7 +136,7 @@ def test_everything_but_the_pod_template_is_changed_while_work_runs(site: Site) 
     site.operator().start()
     site.instance()
     running = site.ask(GATE)
-    site.until_status(running, SECONDS, phase="Running")
+    site.until_status(running, phase="Running")
     pod = site.node.pod("one")
     change = {"network": {"egress": [{"to": []}]}, "emacs": {"daemonName": "renamed"}}
     site.kube.patch("efritinstances", site.namespace, "one", {"spec": change})
@@ -145,8 +145,8 @@ def test_everything_but_the_pod_template_is_changed_while_work_runs(site: Site) 
         found = site.kube.get("networkpolicies", site.namespace, "efrit-one")
         return {} in found["spec"]["egress"] or {"to": []} in found["spec"]["egress"]
 
-    until(egress, lambda: f"the policy is not changed\n{site.logs()}", SECONDS)
-    site.until_condition("one", "Updated", SECONDS, reason="UpdateHeld")
+    until(egress, lambda: f"the policy is not changed\n{site.logs()}")
+    site.until_condition("one", "Updated", reason="UpdateHeld")
     assert site.node.find("one") is pod
     (pod.workspace / "go").touch()
-    assert site.answer(running, SECONDS)["result"] == "done"
+    assert site.answer(running)["result"] == "done"

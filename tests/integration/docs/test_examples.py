@@ -16,8 +16,6 @@ from tests.model.running import Model
 from tests.support.efrit_program import Program
 from tests.support.kube import Kube
 
-pytestmark = pytest.mark.timeout(400)
-
 REQUEST = "efrit_1795337179_5aa49131"
 IN_A_CLUSTER = {command: [line for line in lines if " -n team " in f"{line} "] for command, lines in EXAMPLES.items()}
 HERE = {

@@ -31,7 +31,6 @@ def fresh() -> Iterator[Program]:
         yield made
 
 
-@pytest.mark.timeout(400)
 def test_the_first_half_hour_goes_as_its_page_says(fresh: Program, model: Model, tmp_path: Path) -> None:
     """With EFRIT_WRITE_HALF_HOUR set, writes the page and the picture first (`make half-hour`)."""
     home = Path(fresh.env["HOME"])

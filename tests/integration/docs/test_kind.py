@@ -13,8 +13,6 @@ from tests.cluster.paths import REPOSITORY
 from tests.integration.docs.pages import played_in
 from tests.integration.docs.shell import Ran, play
 
-pytestmark = pytest.mark.timeout(400)
-
 BUILT = ["efrit/operator:0.1.0", "efrit/emacs:30-0.1.0"]
 
 ENGINE = r"""#!/bin/bash

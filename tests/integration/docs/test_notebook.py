@@ -9,13 +9,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from tests.cluster.paths import REPOSITORY
 from tests.support.efrit_program import Program
-
-pytestmark = pytest.mark.timeout(400)
 
 NOTEBOOK = REPOSITORY / "docs/sdk.ipynb"
 PLAYER = Path(__file__).with_name("play_notebook.py")

@@ -25,7 +25,6 @@ from tests.support.kube import Kube
 from tests.support.timeout import TIMEOUT
 
 # A page is many programs one after the other; on a busy machine each takes seconds.
-pytestmark = pytest.mark.timeout(400)
 
 BIN = Path(sys.executable).parent
 ALL = [block for page, place in PAGES.items() for block in blocks_of(page, place)]

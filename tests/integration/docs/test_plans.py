@@ -15,8 +15,6 @@ from tests.model.running import Model
 from tests.plans.script import DONE, Script
 from tests.support.efrit_program import Program
 
-pytestmark = pytest.mark.timeout(400)
-
 INTENT = "Build a calculator"
 
 

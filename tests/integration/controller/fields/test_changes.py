@@ -1,7 +1,7 @@
 """Each field changed and taken back: exactly its effect, then exactly what was before.
 
-The instance is suspended: what a pod would be made of is all there, and no pod has to come and go. test_live.py does
-the same with pods.
+The instances are suspended: what a pod would be made of is all there, and no pod has to come and go. test_live.py
+does the same with pods.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from tests.support.site import Site
 
 CHANGES = changes()
 NUMBERS = itertools.count(1)
+INSTANCES = 10
 EMPTIABLE = {
     *("labels", "annotations", "nodeSelector", "tolerations", "imagePullSecrets", "env", "envFrom", "volumes"),
     *("volumeMounts", "egress", "allowIngressFrom"),
@@ -60,8 +61,14 @@ def changed(before: Flat, effect: Flat) -> Flat:
 
 
 @pytest.fixture(scope="module")
-def stage(shared: Site) -> Stage:
-    return Stage(shared, "changing", **SUSPENDED)
+def stages(shared: Site) -> Iterator[Stage]:
+    """Instances in turn: the status of each is written 30 times a minute at most, and a change waits for that."""
+    return itertools.cycle([Stage(shared, f"changing{number}", **SUSPENDED) for number in range(INSTANCES)])
+
+
+@pytest.fixture
+def stage(stages: Iterator[Stage]) -> Stage:
+    return next(stages)
 
 
 @pytest.fixture(scope="module")

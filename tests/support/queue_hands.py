@@ -111,6 +111,12 @@ class TestDisk(Disk):
         for fault in self.faults:
             fault.strike(method, args)
 
+    def read(self, area: Area, name: str, *, limit: int, start: int = 0) -> bytes | None:
+        # It changes nothing, and is no step.
+        for fault in self.faults:
+            fault.strike("read", (area, name))
+        return super().read(area, name, limit=limit, start=start)
+
     def create(self, area: Area, name: str, data: bytes, *, hurry: bool = True) -> int:
         self._step("create", area, name)
         return super().create(area, name, data, hurry=hurry)

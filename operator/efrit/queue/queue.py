@@ -133,6 +133,7 @@ class DurableQueue:
         self._submissions = GroupCommit[Submission](self._worker, self._commit)
         self._being_stored: dict[RequestId, asyncio.Event] = {}
         self._saved_totals = Totals()
+        self._recovered = False
         self._open = False
         self._tidied_at = time.monotonic()
         self._compact_not_before = 0.0
@@ -145,11 +146,20 @@ class DurableQueue:
         return self._open
 
     async def open(self) -> None:
-        """Open, recover and scan the directory. Raises `StorageError`, `QueueNotReady`."""
-        await self._worker.run(self._open_blocking)
-        self._watch.open()
-        await self._scan()
-        for rid, reason in (await self._worker.run(orders, self.disk)).items():
+        """Open, recover and scan the directory. Raises `StorageError`, `QueueNotReady`; may be called again then."""
+        if not self._recovered:
+            await self._worker.run(self._open_blocking)
+            self._watch.open()
+            # The lock is kept even if the scan fails: what the scan has counted until then is not counted twice.
+            self._recovered = True
+        try:
+            with naming_failures(f"read the queue {self.disk.root}"):
+                await self._scan()
+                stop_orders = await self._worker.run(orders, self.disk)
+        except StorageError as error:
+            self.upkeep.failed(error)
+            raise
+        for rid, reason in stop_orders.items():
             if (entry := self.index.get(rid)) is not None and not entry.state.final:
                 entry.stop = StopOrder(reason, time.monotonic())
         self._open = True

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from efrit.errors import NotAnswered, QueueBroken, RequestNotFound
+from efrit.errors import NotAnswered, QueueBroken, RequestNotFound, StorageError
 from efrit.protocol import Reason, RequestState
 from efrit.queue.journal import COMPACT_ABOVE_BYTES
 from efrit.queue.layout import Area
@@ -155,6 +155,50 @@ async def test_totals_are_kept_over_a_restart_and_nothing_is_counted_twice(start
     totals = second.queue.totals
     assert (totals.processed, totals.succeeded, totals.failed, totals.interrupted) == (2, 1, 1, 1)
     assert totals.average_seconds == 0.25
+
+
+async def test_a_queue_with_an_answer_that_cannot_be_read_opens_once_it_can_be(start: Start, root: Path) -> None:
+    first = await start()  # type: ignore[misc]
+    for name in ("a", "b"):
+        await first.queue.submit(a_request(name))
+        first.emacs.do(name)
+    await first.stop()
+    disk = TestDisk(root, Fault("read", errno.EIO, when=lambda args: args[0] is Area.RESPONSES, at=1))
+    queue = DurableQueue(root, disk=disk)
+    try:
+        with pytest.raises(StorageError, match="could not read the queue"):
+            await queue.open()
+        assert not queue.is_open
+        assert not queue.upkeep.settled
+        await queue.open()
+        assert queue.is_open
+        assert {view.id for view in queue.views()} == {"a", "b"}
+    finally:
+        await queue.close()
+
+
+async def test_an_answer_is_counted_once_however_often_the_queue_is_opened(start: Start, root: Path) -> None:
+    first = await start()  # type: ignore[misc]
+    for name in ("a", "b"):
+        await first.queue.submit(a_request(name))
+    first.emacs.do("a")
+    first.emacs.claim("b")
+    await first.stop()
+    # As after a crash: the answer came and was not counted.
+    (root / "totals").unlink(missing_ok=True)
+    (root / "control/cancel_b").write_text("Cancelled")
+    disk = TestDisk(root, Fault("read", errno.EIO, when=lambda args: args[0] is Area.CONTROL))
+    queue = DurableQueue(root, disk=disk)
+    told: list[str] = []
+    queue.on_change = lambda view: told.append(view.id)
+    try:
+        with pytest.raises(StorageError):
+            await queue.open()
+        await queue.open()
+        assert sorted(told) == ["a", "b"]
+        assert queue.totals.processed == 1
+    finally:
+        await queue.close()
 
 
 @pytest.mark.parametrize("way", ["create", "write later", "rename inside", "rename from outside"])

@@ -3,6 +3,7 @@
 The table of routes and errors for people is docs/bridge.md.
 """
 
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Protocol
 
@@ -45,6 +46,8 @@ from efrit.protocol import (
 )
 from efrit.protocol.model import WireModel
 from efrit.queue.queue import DurableQueue
+
+log = logging.getLogger(__name__)
 
 Endpoint = Callable[[HttpRequest], Awaitable[HttpResponse]]
 
@@ -253,6 +256,10 @@ class _Api:
                 yield await self._queue.view(listed.id)
             except RequestNotFound:
                 continue
+            except StorageError as error:
+                # Without its answer, like a long one: the reader fetches it once it can be read.
+                log.warning("%s", error)
+                yield listed
 
 
 class _Health:

@@ -2,8 +2,10 @@
 
 import asyncio
 import contextlib
+import errno
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from httpx_sse import ServerSentEvent, aconnect_sse
 from msgspec.structs import replace
@@ -11,6 +13,7 @@ from msgspec.structs import replace
 from efrit.bridge.app import without_clocks
 from efrit.bridge.events import INLINE_BYTES, EventLog
 from efrit.protocol import RequestState, RequestView, Reset, Stats, parse_event, request_id
+from tests.support.queue_hands import Fault, TestDisk
 from tests.support.timeout import TIMEOUT
 from tests.unit.bridge.conftest import Serve, Served, stop
 
@@ -77,6 +80,24 @@ async def test_a_new_reader_gets_a_reset_the_whole_state_and_the_stats(served: S
     views = {view.id: view for view in reader.views()}
     assert views[request_id("a")].response is not None
     assert views[request_id("b")].state is RequestState.QUEUED
+
+
+async def test_an_answer_that_cannot_be_read_is_left_out_of_the_whole_state(serve: Serve, tmp_path: Path) -> None:
+    disk = TestDisk(tmp_path / "queue")
+    served = await serve(disk=disk)
+    await served.until(lambda: served.bridge.queue.is_open)
+    for name in ("a", "b"):
+        await served.put(name)
+        served.emacs.do(name)
+        await served.until_answered(name)
+    disk.faults.append(Fault("read", errno.EIO, lasting=True, when=lambda args: args[1] == "resp_a.json"))
+    async with reading(served) as reader:
+        events = await reader.until(4)
+    assert [event.event for event in events[:4]] == ["reset", "request", "request", "stats"]
+    views = {view.id: view for view in reader.views()}
+    assert views[request_id("a")].state is RequestState.ANSWERED
+    assert views[request_id("a")].response is None
+    assert views[request_id("b")].response is not None
 
 
 async def test_changes_arrive_in_order(served: Served) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
+from efrit.controller.store.store import Store
 from tests.support.timeout import TIMEOUT
 
 KINDS = {"EfritInstance": "instances", "EfritRequest": "requests", "EfritPlan": "plans"}
@@ -34,6 +35,11 @@ class Listener:
         self.told: list[tuple[str, tuple[Any, ...]]] = []
         self._news = asyncio.Condition()
         self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def store(self) -> Store:
+        """It stands for the store."""
+        return cast(Store, self)
 
     def __getattr__(self, name: str) -> _Part:
         if name.startswith("_"):

@@ -40,7 +40,9 @@ LARGE = answered(result="x" * 40_000, sha256="0" * 64, result_bytes=40_000)
 LATER = NOW + seconds(3)
 
 
-def failed(action: str, *, code: str = "StorageError", sentence: str = "the volume failed", **more: Any) -> Any:
+def failed(
+    action: str, *, code: str = "StorageError", sentence: str = "the volume failed", **more: Any
+) -> ActionFailure:
     return ActionFailure(action, code, sentence, **({"sentence_time": NOW, "first": NOW, "last": NOW} | more))
 
 

@@ -302,7 +302,10 @@ def test_what_an_answer_does_not_tell_stays_as_it_was_told_last() -> None:
 
 def test_long_words_of_a_command_are_cut_to_their_room() -> None:
     long = "ä" * 10_000
-    told = {"session": {"id": "s", "status": "need-input", "question": long}, "progress": {"message": long}}
+    told: dict[str, Any] = {
+        "session": {"id": "s", "status": "need-input", "question": long},
+        "progress": {"message": long},
+    }
 
     for limits in (FULL, REDUCED):
         status = written(answer(reason=Reason.INPUT_REQUIRED, limits=limits, **told))

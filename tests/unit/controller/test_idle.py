@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -27,7 +28,7 @@ def given(rules: Json, ago: float, *, status: Json | None = None, mode: str = "R
     return {"given": made, **fields}
 
 
-def started(**fields: object) -> PodView:
+def started(**fields: Any) -> PodView:
     return pod(containers=(ContainerView("emacs", running=True),), **fields)
 
 
@@ -87,7 +88,7 @@ def test_an_instance_is_not_idle_for_the_time_it_takes_to_start(
     assert idleness(ready(**given(SUSPEND, LONG, first_ready=first_ready)), NOW) == expected
 
 
-UNLISTED = {"listed": False}
+UNLISTED: Json = {"listed": False}
 NEVER_HEARD = {"pod": started(), "bridge": BridgeView()}
 OTHER_POD = {"pod": started(), "bridge": connected(pod_uid="an earlier pod")}
 BROKEN = {"pod": started(), "bridge": BridgeView(False, "pod-uid-1", "q", stats(), "no answer")}

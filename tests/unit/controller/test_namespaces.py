@@ -64,7 +64,7 @@ class Lists:
 
 
 def served(namespace: str) -> float:
-    return metrics.NAMESPACE_SERVED.labels(namespace)._value.get()
+    return float(metrics.NAMESPACE_SERVED.labels(namespace)._value.get())
 
 
 @on_virtual_time

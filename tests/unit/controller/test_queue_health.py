@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from efrit.controller.decide.queue_health import health, sentence
@@ -28,7 +30,7 @@ LARGE = instance(spec={"queue": {"maxPending": 100}})
         ({"processing": 1, "emacs": emacs(alive=False)}, "True", "Working"),
     ],
 )
-def test_the_figures_decide_the_word(figures: dict[str, object], status: str, reason: str) -> None:
+def test_the_figures_decide_the_word(figures: dict[str, Any], status: str, reason: str) -> None:
     found = health(stats(**figures), LARGE)
 
     assert (found.status.value, found.reason.value) == (status, reason)

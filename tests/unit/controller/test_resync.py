@@ -76,7 +76,8 @@ async def test_an_open_plan_no_event_told_of_is_found_and_one_that_is_gone_is_ve
 
 
 async def test_final_plans_with_a_time_to_live_are_found(stage: Stage) -> None:
-    for name, spec in (("kept", {}), ("brief", {"ttlSecondsAfterFinished": 5})):
+    specs: tuple[tuple[str, dict[str, Any]], ...] = (("kept", {}), ("brief", {"ttlSecondsAfterFinished": 5}))
+    for name, spec in specs:
         stage.api.put(f"{ROOT}/efritplans/{name}", plan_json(name, status=final_status(), **spec))
 
     await stage.janitor.sweep_final()
@@ -210,12 +211,13 @@ async def test_a_pod_that_is_made_while_the_lists_are_read_is_kept(stage: Stage)
 
 
 async def test_final_requests_with_a_time_to_live_are_found(stage: Stage) -> None:
-    for name, phase, spec in (
+    made: tuple[tuple[str, str, dict[str, Any]], ...] = (
         ("old", "Succeeded", {"ttlSecondsAfterFinished": 60}),
         ("failed", "Failed", {"ttlSecondsAfterFinished": 60}),
         ("kept", "Succeeded", {}),
         ("open", "Running", {"ttlSecondsAfterFinished": 60}),
-    ):
+    )
+    for name, phase, spec in made:
         status = final_status(phase) if phase != "Running" else {"phase": phase}
         stage.api.put(f"{ROOT}/efritrequests/{name}", request_json(name, status=status, **spec))
 

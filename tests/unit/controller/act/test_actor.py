@@ -102,11 +102,15 @@ class Stage:
 async def stage(api: FakeApi, kube: Kube, tmp_path: Path) -> AsyncIterator[Stage]:
     identity, heard, lost = new_identity(datetime.now(UTC)), Listener(), asyncio.Event()
     async with fake_bridge(identity, tmp_path) as bridge:
-        bridges = Bridges(identity, heard)
+        bridges = Bridges(identity, heard.store)
         await bridges.connect(bridge.wanted())
         try:
             yield Stage(
-                Actor(kube, bridges, heard, lambda: NOW, "pod-1", lambda: not lost.is_set()), api, bridge, heard, lost
+                Actor(kube, bridges, heard.store, lambda: NOW, "pod-1", lambda: not lost.is_set()),
+                api,
+                bridge,
+                heard,
+                lost,
             )
         finally:
             await bridges.close()

@@ -56,7 +56,7 @@ class Line:
 async def line(identity: Identity, tmp_path: Path) -> AsyncIterator[Line]:
     heard = Listener()
     async with fake_bridge(identity, tmp_path) as bridge:
-        bridges = Bridges(identity, heard)
+        bridges = Bridges(identity, heard.store)
         try:
             yield Line(bridges, bridge, heard)
         finally:
@@ -222,7 +222,7 @@ async def test_during_a_rotation_a_bridge_that_still_has_the_former_token_is_rea
     rotated = replace(identity, hmac_key=b"new" * 11, previous_hmac_key=identity.hmac_key)
     async with fake_bridge(identity, tmp_path) as bridge:
         heard = Listener()
-        bridges = Bridges(rotated, heard)
+        bridges = Bridges(rotated, heard.store)
         try:
             await bridges.connect(bridge.wanted())
             stream = await bridge.streams.get()
@@ -389,7 +389,7 @@ async def test_a_stream_that_failed_over_a_bug_is_opened_anew_when_it_is_wanted_
 
             return fail
 
-    bridges = Bridges(identity, Failing())
+    bridges = Bridges(identity, Failing().store)
     await bridges.connect(line.bridge.wanted())
     stream = await line.bridge.reader()
     await stream.tell(stats(), "epoch-1")

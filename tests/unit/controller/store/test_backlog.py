@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,39 +12,40 @@ from efrit.controller.store.backlog import BEGINNING, Backlog
 KEYS = st.tuples(st.just("default"), st.sampled_from("abcdefgh"))
 
 
-def at(minutes: int, name: str) -> tuple[object, str]:
+def at(minutes: int, name: str) -> tuple[datetime, str]:
     return BEGINNING + timedelta(minutes=minutes), name
 
 
 def test_who_came_first_goes_first() -> None:
     line = Backlog()
-    line.add(("default", "b"), at(2, "b"))  # type: ignore[arg-type]
-    line.add(("default", "a"), at(1, "a"))  # type: ignore[arg-type]
+    line.add(("default", "b"), at(2, "b"))
+    line.add(("default", "a"), at(1, "a"))
     assert line.first(9) == [("default", "a"), ("default", "b")]
     assert (line.ahead_of(("default", "a")), line.ahead_of(("default", "b"))) == (0, 1)
 
 
 def test_a_stranger_stands_behind_all() -> None:
     line = Backlog()
-    line.add(("default", "a"), at(1, "a"))  # type: ignore[arg-type]
+    line.add(("default", "a"), at(1, "a"))
     assert line.ahead_of(("default", "z")) == 1
 
 
 def test_no_room_takes_nobody() -> None:
     line = Backlog()
-    line.add(("default", "a"), at(1, "a"))  # type: ignore[arg-type]
+    line.add(("default", "a"), at(1, "a"))
     assert line.first(-3) == []
 
 
 @given(st.lists(st.tuples(KEYS, st.one_of(st.none(), st.integers(0, 5)))))
 def test_it_agrees_with_sorting(steps: list[tuple[tuple[str, str], int | None]]) -> None:
-    line, expected = Backlog(), {}
+    line = Backlog()
+    expected: dict[tuple[str, str], tuple[datetime, str]] = {}
     for key, minutes in steps:
         if minutes is None:
             line.discard(key)
             expected.pop(key, None)
         else:
-            line.add(key, at(minutes, key[1]))  # type: ignore[arg-type]
+            line.add(key, at(minutes, key[1]))
             expected[key] = at(minutes, key[1])
     in_order = sorted(expected, key=lambda key: expected[key])
     assert line.first(len(expected)) == in_order

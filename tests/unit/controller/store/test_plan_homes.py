@@ -35,7 +35,8 @@ HOMES = st.one_of(st.none(), st.builds(Home, st.sampled_from(["instance", "pool"
 
 @given(st.lists(st.tuples(KEYS, HOMES, st.booleans())))
 def test_it_agrees_with_counting(steps: list[tuple[tuple[str, str], Home | None, bool]]) -> None:
-    homes, expected = PlanHomes(), {}
+    homes = PlanHomes()
+    expected: dict[tuple[str, str], tuple[Home, bool]] = {}
     for plan, home, suspended in steps:
         before = Counter(expected.values())
         if home is None:
@@ -72,7 +73,9 @@ def world(*, listed: bool = True) -> World:
 @on_virtual_time
 async def test_open_plans_count_at_their_instance_and_suspended_ones_apart() -> None:
     made = world()
-    for name, spec in (("a", {}), ("b", {"suspend": True}), ("c", {"suspend": True, "cancel": True})):
+    specs: tuple[tuple[str, dict[str, Any]], ...]
+    specs = (("a", {}), ("b", {"suspend": True}), ("c", {"suspend": True, "cancel": True}))
+    for name, spec in specs:
         made.store.plans.observe(plan_json(name, **spec))
     made.store.plans.observe(plan_json("d", status={"phase": "Failed"}))
 

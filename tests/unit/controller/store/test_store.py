@@ -624,7 +624,7 @@ async def test_new_figures_of_an_instance_concern_no_request() -> None:
 @on_virtual_time
 async def test_an_unbound_request_is_no_more_looked_at_for_others_once_it_is_bound_final_or_gone() -> None:
     world = World()
-    selector = {"selector": {"matchLabels": {"a": "b"}}}
+    selector: dict[str, Any] = {"selector": {"matchLabels": {"a": "b"}}}
     for name in ("bound", "final", "gone"):
         world.store.requests.observe(request_json(name, target=None, **selector))
     world.store.requests.observe(

@@ -21,6 +21,12 @@ LINES = [json.dumps({"type": "text", "text": text}, ensure_ascii=False) for text
 LOG = "".join(f"{line}\n" for line in LINES).encode()
 
 
+def test_a_line_ends_at_a_newline_alone() -> None:
+    text = json.dumps({"type": "text", "text": "one\u2028two\x85three"}, ensure_ascii=False)
+    log = WorkLog(cast("Api", None), "default", "r")
+    assert log._lines(f"{text}\n".encode()) == [text]
+
+
 class Pod:
     """In the place of the API server: the log as it is, and as much of it as a command that goes on sees."""
 

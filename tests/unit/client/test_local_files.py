@@ -34,3 +34,33 @@ def test_a_whole_result_is_given(files: QueueFiles) -> None:
     answer(files, result="(1 2)", truncated=False)
     assert files.result("r") == "(1 2)"
     files.close()
+
+
+def log_of(files: QueueFiles, *lines: str) -> list[str]:
+    assert files.disk
+    (files.root / "progress/r.ndjson").write_text("".join(f"{line}\n" for line in lines))
+    read, offset = files.log_from("r", 0)
+    assert files.log_from("r", offset) == ([], offset)
+    files.close()
+    return read
+
+
+def test_a_line_of_a_work_log_ends_at_a_newline_alone(files: QueueFiles) -> None:
+    line = json.dumps({"type": "text", "text": "one\u2028two\x85three"}, ensure_ascii=False)
+    assert log_of(files, line) == [line]
+
+
+def test_a_line_of_a_work_log_that_is_too_long_is_left_out_and_hides_nothing(files: QueueFiles) -> None:
+    assert log_of(files, "before", "x" * (1 << 20), "behind") == ["before", "behind"]
+
+
+def test_a_long_work_log_is_read_in_parts(files: QueueFiles) -> None:
+    assert files.disk
+    lines = [f"{number} {'x' * 50_000}" for number in range(50)]
+    (files.root / "progress/r.ndjson").write_text("".join(f"{line}\n" for line in lines))
+    first, offset = files.log_from("r", 0)
+    assert 1 << 20 <= sum(map(len, first)) < 2 << 20
+    rest, offset = files.log_from("r", offset)
+    last, _ = files.log_from("r", offset)
+    assert first + rest + last == lines
+    files.close()

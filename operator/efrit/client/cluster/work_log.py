@@ -56,7 +56,8 @@ class WorkLog:
     def _lines(self, data: bytes) -> list[str]:
         whole, end, self._torn = (self._torn + data).rpartition(b"\n")
         self._read += len(whole) + len(end)
-        return whole.decode(errors="replace").splitlines()
+        # Not `splitlines`: JSON leaves separators such as U+2028 as they are.
+        return whole.decode(errors="replace").split("\n") if end else []
 
 
 async def follow(changes: AsyncIterator[RequestState], log: WorkLog) -> AsyncIterator[RequestState | str]:

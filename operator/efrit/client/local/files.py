@@ -27,12 +27,13 @@ from efrit.queue.answers import read_answer
 from efrit.queue.archive import Sessions, acknowledge, sweep
 from efrit.queue.cancel import order_stop, withdraw
 from efrit.queue.durable import Disk, publish
-from efrit.queue.layout import CLAIMS, HEARTBEAT, Area, id_of_withdrawn_file, log_file, progress_file, withdrawn_file
+from efrit.queue.layout import CLAIMS, HEARTBEAT, Area, id_of_withdrawn_file, withdrawn_file
 from efrit.queue.recover import finish_withdrawal
 from efrit.queue.submit import IdTaken, Submission, commit
 
 _LONGEST_REQUEST = 16 << 20
 _LONGEST_RESULT = 256 << 20
+_LOG_PART = 1 << 20
 _SWEPT = "swept"
 _LITTER_SECONDS = 3600.0
 
@@ -185,14 +186,22 @@ class QueueFiles:
     # Work logs
 
     def log_from(self, rid: str, offset: int) -> tuple[list[str], int]:
-        """Return the whole lines of the work log from `offset` on, and the offset behind them."""
-        disk = self.disk
-        for area, name in ((Area.PROGRESS, progress_file(RequestId(rid))), (Area.ARCHIVE, log_file(RequestId(rid)))):
-            data = disk.read(area, name, limit=1 << 20, start=offset)
-            if data is not None:
-                whole = data[: data.rfind(b"\n") + 1]
-                return whole.decode(errors="replace").splitlines(), offset + len(whole)
-        return [], offset
+        """Return whole lines of the work log from `offset` on, about a MiB of them, and the offset behind them.
+
+        A line longer than a MiB is left out. No lines: there are no more yet.
+        """
+        from efrit.queue.work_log import read_lines
+
+        lines: list[str] = []
+        size = 0
+        while size < _LOG_PART:
+            part, behind = read_lines(self.disk, RequestId(rid), offset)
+            if behind == offset:
+                break
+            offset = behind
+            size += sum(len(line.text) for line in part)
+            lines += [line.text.decode(errors="replace") for line in part]
+        return lines, offset
 
     # Ending
 

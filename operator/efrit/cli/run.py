@@ -14,6 +14,7 @@ from efrit.cli.output import unquoted, write
 from efrit.cli.place import place_of
 from efrit.cli.results import completed, exit_of_printed, warn
 from efrit.cli.streams import is_terminal, read_text
+from efrit.cli.terminal_text import harmless_lines
 from efrit.client.backends import backend_of
 from efrit.client.errors import ClientError, WrongSettings
 from efrit.client.interface import Backend, Budget, Reason, RequestState, RequestType, Work
@@ -65,7 +66,7 @@ def _answer(state: RequestState, args: Namespace) -> str | None:
         return None
     if not is_terminal(sys.stdin, sys.stderr):
         return None
-    print(f"{state.session.question}\n> ", end="", file=sys.stderr, flush=True)
+    print(harmless_lines(state.session.question or ""), end="\n> ", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip() or None
 
 
@@ -99,7 +100,7 @@ def _print_for_people(state: RequestState, args: Namespace) -> None:
     if result is not None:
         print(unquoted(result) if args.raw else result)
     if state.session is not None and state.session.question:
-        print(state.session.question, file=sys.stderr)
+        print(harmless_lines(state.session.question), file=sys.stderr)
         again = args.invocation.command(str(state.type or "command"), "-s", state.session.id or "")
         print(f"efrit: answer with `{again} …`", file=sys.stderr)
     _print_failure(state)
@@ -107,7 +108,7 @@ def _print_for_people(state: RequestState, args: Namespace) -> None:
 
 def _print_failure(state: RequestState) -> None:
     if state.reason is not Reason.SUCCEEDED:
-        print(f"efrit: {state.handle.id} ended {state.reason}: {state.message}", file=sys.stderr)
+        print(f"efrit: {state.handle.id} ended {state.reason}: {harmless_lines(state.message)}", file=sys.stderr)
 
 
 def work_of(kind: RequestType, args: Namespace, words: list[str]) -> Work:

@@ -13,6 +13,11 @@ def harmless(text: str) -> str:
     return " ".join(without_controls(text).split())
 
 
+def harmless_lines(text: str) -> str:
+    """Return `text` with its lines and their indentation, and nothing else that moves the cursor."""
+    return "\n".join(map(without_controls, text.split("\n")))
+
+
 def without_controls(text: str) -> str:
     """Return `text` with a space for everything that is not a printable character."""
     return "".join(character if character.isprintable() else " " for character in text)

@@ -18,6 +18,7 @@ from efrit.cli.exit_codes import Exit
 from efrit.cli.output import short
 from efrit.cli.place import Invocation, notice, say_it_goes_on
 from efrit.cli.streams import is_terminal
+from efrit.cli.terminal_text import harmless
 from efrit.client.errors import RestartNeeded
 from efrit.client.interface import Backend, Handle, Reason, RequestState, Work
 
@@ -228,19 +229,19 @@ class _Line:
         progress = state.progress
         parts = [str(state.reason), f"{waited:.0f}s"]
         if state.reason in _HELD and state.message:
-            parts.append(short(state.message, 100))
+            parts.append(short(harmless(state.message), 100))
         if progress is not None and progress.step:
             parts.append(f"turn {progress.step}")
         if progress is not None and progress.tool_calls:
             parts.append(f"{progress.tool_calls} tool calls")
         if progress is not None and progress.message:
-            parts.append(short(progress.message, 50))
+            parts.append(short(harmless(progress.message), 50))
         self._write("  ".join(parts))
 
     def _explain(self, state: RequestState) -> None:
         if state.reason in _HELD and state.reason is not self._reason:
             self._reason = state.reason
-            notice(f"{state.handle.id} waits ({state.reason}): {state.message}")
+            notice(f"{state.handle.id} waits ({state.reason}): {harmless(state.message)}")
 
     def clear(self) -> None:
         if self._shown:

@@ -5,13 +5,28 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from argparse import Namespace
 from typing import Any, cast
 
 import pytest
 
 from efrit.cli import wait
 from efrit.cli.exit_codes import Exit
-from efrit.client.interface import Backend, Handle, RequestType, Work
+from efrit.cli.place import Invocation
+from efrit.cli.run import print_result
+from efrit.cli.wait import Show
+from efrit.client.interface import (
+    Backend,
+    Handle,
+    Phase,
+    Progress,
+    Reason,
+    RequestState,
+    RequestType,
+    Session,
+    Work,
+)
+from efrit.protocol import SessionStatus
 
 WORK = Work(RequestType.EVAL, "1")
 HANDLE = Handle("made", "one")
@@ -72,3 +87,28 @@ def test_ctrl_c_ends_what_nobody_takes(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_is_refused_is_told_as_it_is() -> None:
     with pytest.raises(LookupError, match="no such instance"):
         hand_over(Refusing())
+
+
+def test_what_others_wrote_moves_no_cursor(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(wait, "_QUIET_SECONDS", 0.0)
+    evil = "\x1b]0;owned\x07\x1b[2Jdone"
+    running = RequestState(HANDLE, Phase.RUNNING, Reason.RUNNING, progress=Progress(message=evil))
+    held = RequestState(HANDLE, Phase.PENDING, Reason.INSTANCE_NOT_READY, evil)
+    for show, state in ((Show(progress=True), running), (Show(progress=True), held), (Show(), held)):
+        wait._Line(show).show(state)
+        told = capsys.readouterr().err
+        assert "done" in told
+        assert "\x1b" not in told.removeprefix("\r\x1b[2K")
+        assert "\x07" not in told
+
+
+def test_the_question_and_the_error_of_others_move_no_cursor(capsys: pytest.CaptureFixture[str]) -> None:
+    evil = "which\n  one\x1b[2J?"
+    session = Session(id="s", status=SessionStatus.NEED_INPUT, question=evil)
+    state = RequestState(HANDLE, Phase.FAILED, Reason.INPUT_REQUIRED, evil, session=session)
+    print_result(state, None, Namespace(output=None, raw=False, invocation=Invocation()))
+    told = capsys.readouterr().err
+    assert told.count("which\n  one [2J?") == 2
+    assert "\x1b" not in told

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
+import signal
 import sys
 from argparse import Namespace
 from pathlib import Path
@@ -34,7 +34,7 @@ async def _converse(backend: Backend, args: Namespace) -> Exit:
         print(_HELP, file=sys.stderr)
         kind, code = RequestType.CHAT, Exit.DONE
         session, instance = args.session, args.instance
-        while (line := await _line("efrit> " if kind is RequestType.CHAT else "answer> ")) is not None:
+        while (line := _line("efrit> " if kind is RequestType.CHAT else "answer> ")) is not None:
             if line in ("/quit", "/exit"):
                 break
             if line == "/session":
@@ -50,6 +50,8 @@ async def _converse(backend: Backend, args: Namespace) -> Exit:
             work = replace(_shape(args), type=kind, content=line, session=session, instance=instance)
             turn = await _turn(backend, args, work)
             if turn is None:
+                # It was left running, and has asked nothing.
+                kind = RequestType.CHAT
                 continue
             state, code = turn
             if state.session is not None and state.session.id:
@@ -90,16 +92,22 @@ async def _turn(backend: Backend, args: Namespace, work: Work) -> tuple[RequestS
     return state, await tell(backend, state, args)
 
 
-async def _line(prompt: str) -> str | None:
+def _line(prompt: str) -> str | None:
     """Return the line that the user typed; None at the end of the input. Ctrl-C empties the line."""
     while True:
+        # In this thread and with Python's own handler: only there does Ctrl-C end the call.
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
-            return (await asyncio.to_thread(input, prompt)).strip()
+            return input(prompt).strip()
         except EOFError:
             print()
             return None
+        except Terminated:
+            raise
         except KeyboardInterrupt:
             print()
+        finally:
+            signal.signal(signal.SIGINT, before)
 
 
 @contextlib.contextmanager

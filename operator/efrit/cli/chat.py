@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import sys
 from argparse import Namespace
 from pathlib import Path
@@ -14,7 +13,7 @@ from msgspec.structs import replace
 from efrit.cli.exit_codes import Exit, Terminated
 from efrit.cli.results import completed
 from efrit.cli.run import tell, work_of
-from efrit.cli.streams import is_terminal
+from efrit.cli.streams import interruptible, is_terminal
 from efrit.cli.wait import Left, hand_over, show_for, wait
 from efrit.client.interface import Backend, Reason, RequestState, RequestType, Work
 
@@ -95,10 +94,10 @@ async def _turn(backend: Backend, args: Namespace, work: Work) -> tuple[RequestS
 def _line(prompt: str) -> str | None:
     """Return the line that the user typed; None at the end of the input. Ctrl-C empties the line."""
     while True:
-        # In this thread and with Python's own handler: only there does Ctrl-C end the call.
-        before = signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
-            return input(prompt).strip()
+            # In this thread: in another, Ctrl-C would not end the call.
+            with interruptible():
+                return input(prompt).strip()
         except EOFError:
             print()
             return None
@@ -106,8 +105,6 @@ def _line(prompt: str) -> str | None:
             raise
         except KeyboardInterrupt:
             print()
-        finally:
-            signal.signal(signal.SIGINT, before)
 
 
 @contextlib.contextmanager

@@ -9,11 +9,11 @@ import os
 import sys
 from argparse import Namespace
 
-from efrit.cli.exit_codes import Exit
+from efrit.cli.exit_codes import Exit, Terminated
 from efrit.cli.output import unquoted, write
 from efrit.cli.place import place_of
 from efrit.cli.results import completed, exit_of_printed, warn
-from efrit.cli.streams import is_terminal, read_text
+from efrit.cli.streams import is_terminal, read_text, typed_line
 from efrit.cli.terminal_text import harmless_lines
 from efrit.client.backends import backend_of
 from efrit.client.errors import ClientError, WrongSettings
@@ -61,13 +61,19 @@ async def ask(backend: Backend, args: Namespace, work: Work) -> Exit:
 
 
 def _answer(state: RequestState, args: Namespace) -> str | None:
-    """Return the user's answer to the question; None without a question, a terminal or an answer."""
+    """Return the user's answer to the question; None without a question, a terminal or an answer, or at Ctrl-C."""
     if state.reason is not Reason.INPUT_REQUIRED or state.session is None or args.no_input or args.output:
         return None
     if not is_terminal(sys.stdin, sys.stderr):
         return None
     print(harmless_lines(state.session.question or ""), end="\n> ", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip() or None
+    try:
+        return typed_line() or None
+    except Terminated:
+        raise
+    except KeyboardInterrupt:
+        print(file=sys.stderr)
+        return None
 
 
 async def tell(backend: Backend, state: RequestState, args: Namespace) -> Exit:

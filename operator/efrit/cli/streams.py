@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import sys
+from collections.abc import Iterator
 from io import TextIOWrapper
 from typing import TextIO
 
@@ -88,6 +91,24 @@ def _standard_input() -> bytes:
     buffer = getattr(sys.stdin, "buffer", None)
     # A test may have put text in its place.
     return sys.stdin.read().encode() if buffer is None else buffer.read(LONGEST_TEXT + 1)
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """Have Ctrl-C end a read of this thread by `KeyboardInterrupt`, though the read holds up the event loop."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def typed_line() -> str:
+    """Return the line that the user types, without the space around it. Raises `KeyboardInterrupt`."""
+    with interruptible():
+        return sys.stdin.readline().strip()
 
 
 def is_terminal(*streams: TextIO | None) -> bool:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from efrit.cli.exit_codes import Exit
 from efrit.cli.output import short
 from efrit.cli.place import Invocation, notice, say_it_goes_on
-from efrit.cli.streams import is_terminal
+from efrit.cli.streams import is_terminal, typed_line
 from efrit.cli.terminal_text import harmless
 from efrit.client.errors import RestartNeeded
 from efrit.client.interface import Backend, Handle, Reason, RequestState, Work
@@ -97,7 +97,7 @@ async def restart_offered(backend: Backend, needed: RestartNeeded) -> bool:
         return False
     question = f"efrit: {needed.message}\nRestart it? What was defined in it is lost. [y/N] "
     print(question, end="", file=sys.stderr, flush=True)
-    if not (await _typed_line()).lower().startswith("y"):
+    if not typed_line().lower().startswith("y"):
         return False
     await backend.stop(needed.instance)
     await backend.start(needed.instance)

@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import os
 import signal
 from argparse import Namespace
+from collections.abc import AsyncIterator
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 
 from efrit.cli import wait
 from efrit.cli.exit_codes import Exit
 from efrit.cli.place import Invocation
-from efrit.cli.run import print_result
+from efrit.cli.run import ask, print_result
 from efrit.cli.wait import Show
+from efrit.client.errors import RestartNeeded
 from efrit.client.interface import (
     Backend,
     Handle,
+    Outcome,
     Phase,
     Progress,
     Reason,
     RequestState,
     RequestType,
     Session,
+    Update,
     Work,
 )
 from efrit.protocol import SessionStatus
@@ -112,3 +118,60 @@ def test_the_question_and_the_error_of_others_move_no_cursor(capsys: pytest.Capt
     told = capsys.readouterr().err
     assert told.count("which\n  one [2J?") == 2
     assert "\x1b" not in told
+
+
+class Terminal(io.StringIO):
+    """A terminal at which Ctrl-C, or a line, is typed."""
+
+    def __init__(self, typed: str | None = None) -> None:
+        super().__init__()
+        self.typed = typed
+
+    def isatty(self) -> bool:
+        return True
+
+    def readline(self, size: int | None = -1, /) -> str:  # type: ignore[override]
+        if self.typed is None:
+            signal.raise_signal(signal.SIGINT)
+        return self.typed or ""
+
+
+class Asking(AtOnce):
+    """A backend whose every piece of work ends with a question, until it is answered."""
+
+    def __init__(self) -> None:
+        self.work: list[Work] = []
+
+    async def submit(self, work: Work) -> Handle:
+        self.work.append(work)
+        return HANDLE
+
+    async def watch(self, handle: Handle, *, words: bool = False) -> AsyncIterator[Update]:
+        session = Session(id="s", status=SessionStatus.NEED_INPUT, question="Which one?")
+        asks = len(self.work) == 1
+        over = RequestState(handle, Phase.SUCCEEDED, Reason.SUCCEEDED, outcome=Outcome.SUCCESS)
+        yield Update(
+            replace(over, reason=Reason.INPUT_REQUIRED, outcome=Outcome.PARTIAL, session=session) if asks else over
+        )
+
+
+@pytest.mark.parametrize(("typed", "answers"), [(None, []), ("\n", []), ("this one\n", ["this one"])])
+def test_the_question_of_a_model_is_answered_or_left_by_ctrl_c(
+    monkeypatch: pytest.MonkeyPatch, typed: str | None, answers: list[str]
+) -> None:
+    screen, backend = Terminal(), Asking()
+    monkeypatch.setattr("sys.stdin", Terminal(typed))
+    monkeypatch.setattr("sys.stderr", screen)
+    args = Namespace(output=None, raw=False, quiet=True, no_input=False, invocation=Invocation())
+    code = asyncio.run(ask(cast("Backend", backend), args, WORK))
+    assert [work.content for work in backend.work[1:]] == answers
+    assert code is (Exit.DONE if answers else Exit.INPUT_REQUIRED)
+    assert ("efrit: answer with" in screen.getvalue()) is not bool(answers)
+
+
+def test_ctrl_c_at_the_offer_of_a_restart_ends_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", Terminal())
+    monkeypatch.setattr("sys.stderr", Terminal())
+    needed = RestartNeeded("It was started with other settings.", "", "one")
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(wait.restart_offered(cast("Backend", AtOnce()), needed))

@@ -12,7 +12,7 @@ import pytest
 from efrit.protocol import RequestList, RequestState, RequestView, Stats
 from efrit.queue.durable import Disk
 from tests.support.queue_hands import Fault, TestDisk
-from tests.unit.bridge.conftest import Serve, Served
+from tests.unit.bridge.conftest import Serve, Served, stop
 
 
 def code(response: httpx.Response) -> tuple[int, str]:
@@ -83,6 +83,26 @@ async def test_a_failing_volume_has_a_status(
     disk.faults.append(Fault("sync_file", number))
     assert code(await served.put("a")) == expected
     assert (await served.put("a")).status_code == 201
+
+
+async def test_a_bridge_that_cannot_read_an_answer_at_its_start_opens_once_it_can(
+    serve: Serve, tmp_path: Path
+) -> None:
+    first = await serve()
+    await first.until(lambda: first.bridge.queue.is_open)
+    await first.put("a")
+    first.emacs.do("a")
+    await first.until_answered("a")
+    await stop(first.bridge, first.task)
+    fault = Fault("read", errno.EIO, lasting=True, when=lambda args: args[1] == "resp_a.json")
+    disk = TestDisk(tmp_path / "queue", fault)
+    served = await serve(disk=disk)
+    await served.until(lambda: fault.seen >= 1 and not served.bridge.queue.upkeep.settled)
+    assert code(await served.client.get("/v1/requests/a")) == (503, "NotReady")
+    assert not served.task.done()
+    disk.faults.clear()
+    await served.until(lambda: served.bridge.queue.is_open)
+    assert (await served.client.get("/v1/requests/a")).json()["response"]["result"] == "2"
 
 
 async def test_until_the_queue_is_open_everything_is_503(serve: Serve, tmp_path: Path) -> None:

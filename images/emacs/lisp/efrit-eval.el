@@ -321,6 +321,8 @@ Return a list (value VALUE CONTEXT), (error CONDITION CONTEXT) or (left . WHY)."
               (catch 'efrit-eval--recursion
                 (setq outcome (efrit-eval--caught function want-context output))
                 nil))))
+    ;; A timer may have put something that throws in the place of what hears an order.
+    (unless outcome (efrit-interrupt-now-if-ordered))
     (or outcome (cons 'left left))))
 
 (defun efrit-eval--caught (function want-context output)

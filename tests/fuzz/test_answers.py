@@ -33,9 +33,6 @@ SPOILT = {
     "a digest of something else": _answer(sha256="0" * 64),
     "a result outside the workspace": _answer(result_path="/etc/passwd"),
     "a result by way of dots": _answer(result_path="/workspace/.efrit/results/../../../etc/@.txt"),
-    "attempts beyond counting": _answer(attempt=2**63),
-    "negative attempts": _answer(attempt=-1),
-    "negative time": _answer(execution_time=-1),
     "endless time": '{"id":"@","status":"success","result":"1","execution_time":1e999}',
     "no number": '{"id":"@","status":"success","result":"1","execution_time":NaN}',
     "half a pair": '{"id":"@","status":"success","result":"\\ud800"}',
@@ -45,6 +42,9 @@ SPOILT = {
     "no status": '{"id":"@","result":"1"}',
 }
 TAKEN = {
+    "attempts beyond counting": _answer(attempt=2**63),
+    "negative attempts": _answer(attempt=-1),
+    "negative time": _answer(execution_time=-1),
     "attempt 0": _answer(attempt=0),
     "no outcome": _answer(reason="Succeeded"),
     "begun at the end of time": _answer(started="9999-12-31T23:59:59.999999Z"),

@@ -192,9 +192,18 @@ the timer, or the process."
   (efrit-interrupt-shielded
     (when (efrit-curl-unsent curl) (efrit-curl--send curl))
     (efrit-curl--empty-inbox curl)
-    (unless (or (efrit-curl--over-p curl) (efrit-curl-busy curl)
-                (process-live-p (efrit-curl-process curl)))
-      (efrit-curl--arrive curl 'exit))))
+    (efrit-curl--take-end curl)))
+
+(defun efrit-curl--take-end (curl)
+  "Tell that the process of CURL has ended, if its sentinel has not.
+What it wrote before its end comes first: Emacs may not have read it yet."
+  (let ((ended-p (lambda ()
+                   (not (or (efrit-curl--over-p curl) (efrit-curl-busy curl)
+                            (process-live-p (efrit-curl-process curl)))))))
+    (when (funcall ended-p)
+      ;; An integer: no timer of others runs here.
+      (ignore-errors (accept-process-output (efrit-curl-process curl) 0 nil 1)))
+    (when (funcall ended-p) (efrit-curl--arrive curl 'exit))))
 
 (defun efrit-curl-stop (curl)
   "End CURL at once; nothing is told of it any more."

@@ -476,5 +476,19 @@
       (should (equal (efrit-model-test--text (efrit-model-test--over)) "x"))
       (should (equal (efrit-model-test--kinds) '("529" "cut"))))))
 
+;; Whoever asks looks after the call at any moment.
+(ert-deftest efrit-model-a-reply-that-is-not-read-when-curl-has-ended-is-not-lost ()
+  (efrit-model-test--with-model
+      (list (cons 'hold (efrit-test-http-reply "x")) (efrit-test-http-reply "y"))
+    (let ((call (efrit-model-test--ask)))
+      (efrit-test-wait efrit-test-http--held)
+      (let ((process (efrit-curl-process (efrit-model-call-curl call))))
+        (efrit-test-http-go)
+        (while (process-live-p process) (call-process "sleep" nil nil nil "0.01")))
+      (efrit-model-tend call)
+      (efrit-test-wait (efrit-model-test--over))
+      (should (equal (efrit-model-test--text (efrit-model-test--over)) "x"))
+      (should-not (efrit-model-test--all 'retry)))))
+
 (provide 'efrit-model-test)
 ;;; efrit-model-test.el ends here

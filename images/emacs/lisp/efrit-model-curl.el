@@ -34,6 +34,8 @@ unibyte strings.  ON-END is called with an `efrit-curl-end'; nothing comes
 after that."
   on-head on-body on-end
   process unsent timer
+  ;; When it was first seen that the process had ended, seconds since the epoch.
+  ended
   inbox busy
   ;; PHASE is head, body, report or over; TEXT is what of the head or the report
   ;; has come so far; HELD may be the beginning of MARK, which goes before the report.
@@ -194,16 +196,19 @@ the timer, or the process."
     (efrit-curl--empty-inbox curl)
     (efrit-curl--take-end curl)))
 
+(defconst efrit-curl--sentinel-seconds 1
+  "How long after the end of curl its sentinel may still be called.
+Emacs reads what is left of the output first; looked after by a timer, that may
+not have been its turn yet.")
+
 (defun efrit-curl--take-end (curl)
-  "Tell that the process of CURL has ended, if its sentinel has not.
-What it wrote before its end comes first: Emacs may not have read it yet."
-  (let ((ended-p (lambda ()
-                   (not (or (efrit-curl--over-p curl) (efrit-curl-busy curl)
-                            (process-live-p (efrit-curl-process curl)))))))
-    (when (funcall ended-p)
-      ;; An integer: no timer of others runs here.
-      (ignore-errors (accept-process-output (efrit-curl-process curl) 0 nil 1)))
-    (when (funcall ended-p) (efrit-curl--arrive curl 'exit))))
+  "Tell that the process of CURL has ended, if its sentinel does not."
+  (unless (or (efrit-curl--over-p curl) (efrit-curl-busy curl)
+              (process-live-p (efrit-curl-process curl)))
+    (let ((since (efrit-curl-ended curl)) (now (float-time)))
+      (cond ((or (null since) (< now since)) (setf (efrit-curl-ended curl) now))
+            ((>= (- now since) efrit-curl--sentinel-seconds)
+             (efrit-curl--arrive curl 'exit))))))
 
 (defun efrit-curl-stop (curl)
   "End CURL at once; nothing is told of it any more."

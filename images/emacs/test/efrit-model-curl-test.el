@@ -328,7 +328,8 @@ With KIND, only the first thing told of that kind, or nil."
     (let ((curl (efrit-curl-test--post)))
       (set-process-sentinel (efrit-curl-process curl) #'ignore)
       (delete-process (efrit-curl-process curl))
-      (efrit-curl-tend curl)
+      ;; Not before its sentinel has had the time to be called.
+      (efrit-test-wait (progn (efrit-curl-tend curl) (efrit-curl-test--end)))
       (should-not (efrit-curl-end-code (efrit-curl-test--end)))
       (efrit-curl-tend curl)
       (should (= 1 (length (efrit-curl-test--told)))))))

@@ -21,6 +21,7 @@ from efrit.protocol import (
     response_file,
 )
 from efrit.protocol.json_limits import too_heavy
+from efrit.queue.answers import read_answer
 from efrit.queue.durable import Disk, publish
 from efrit.queue.layout import Area, cancel_file, id_of_progress_file, log_file, progress_file, withdrawn_file
 from efrit.queue.submit import VIA_BRIDGE
@@ -51,9 +52,6 @@ def _replace_what_is_no_file(disk: Disk, rid: RequestId) -> None:
     name = response_file(rid)
     if disk.whatever_is(Area.RESPONSES, name) is None or disk.stat(Area.RESPONSES, name) is not None:
         return
-    # Met once in a lifetime: a client that archives its answer does not load the models for it.
-    from efrit.queue.answers import read_answer
-
     answer = read_answer(disk, Area.RESPONSES, rid)
     if answer is not None:
         with contextlib.suppress(FileExistsError):

@@ -9,8 +9,9 @@ import pytest
 
 from tests.chaos.effort import EVERYTHING
 from tests.chaos.proxied_cluster import CLAIMLESS, ProxiedCluster
-from tests.chaos.write_faults import AT_STARTUP, WRITE_EFFECTS, Write
+from tests.chaos.write_faults import AT_STARTUP, Write
 from tests.support.faults.api_proxy.proxy import Effect, Fault
+from tests.support.faults.api_proxy.rules import WRITE_EFFECTS
 
 HELD_SECONDS = 0.7
 SOME = (Effect.KILL_BEFORE_SEND, Effect.KILL_AFTER_COMMIT, Effect.LOST_REPLY, Effect.CONFLICT_409, Effect.ERROR_500)

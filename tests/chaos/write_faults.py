@@ -15,7 +15,7 @@ from typing import NamedTuple
 from tests.chaos.proxied_cluster import CLAIMLESS, EPHEMERAL, ONE, SUSPENDED, ProxiedCluster, never_ran
 from tests.support.faults.api_proxy.calls import Call, Json
 from tests.support.faults.api_proxy.proxy import ArmedFault, Effect, Fault
-from tests.support.faults.api_proxy.rules import FINAL
+from tests.support.faults.api_proxy.rules import FINAL, WRITE_EFFECTS
 from tests.support.faults.history import Digest, ExpectedEnd
 from tests.support.kube import Refused
 
@@ -64,21 +64,6 @@ def _of_secret(body: Json) -> str:
 def _of_lease(body: Json) -> str:
     holder = body.get("spec", {}).get("holderIdentity")
     return "held" if holder else "given back"
-
-
-WRITE_EFFECTS = (
-    Effect.KILL_BEFORE_SEND,
-    Effect.KILL_AFTER_COMMIT,
-    Effect.KILL_AFTER_REPLY,
-    Effect.LOST_REPLY,
-    Effect.RESET,
-    Effect.CONFLICT_409,
-    Effect.TOO_MANY_429,
-    Effect.ERROR_500,
-    Effect.DELAYED,
-    Effect.STALE_AFTER_COMMIT,
-)
-"""The effects that a fault of a write can have."""
 
 
 def facet_of(verb: str, resource: str, body: Json) -> str:

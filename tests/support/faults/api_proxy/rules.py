@@ -61,6 +61,19 @@ class Effect(StrEnum):
 
 
 EVENT_EFFECTS = frozenset(each for each in Effect if each.value.startswith(("event-", "stream-")))
+WRITE_EFFECTS = (
+    Effect.KILL_BEFORE_SEND,
+    Effect.KILL_AFTER_COMMIT,
+    Effect.KILL_AFTER_REPLY,
+    Effect.LOST_REPLY,
+    Effect.RESET,
+    Effect.CONFLICT_409,
+    Effect.TOO_MANY_429,
+    Effect.ERROR_500,
+    Effect.DELAYED,
+    Effect.STALE_AFTER_COMMIT,
+)
+"""The effects that a fault of a write can have."""
 KILLING_EFFECTS = frozenset({Effect.KILL_BEFORE_SEND, Effect.KILL_AFTER_COMMIT, Effect.KILL_AFTER_REPLY})
 
 Predicate = Callable[[Json], bool]

@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 
-from tests.support.faults.api_proxy.rules import Effect
+from tests.support.faults.api_proxy.rules import WRITE_EFFECTS, Effect
 from tests.support.faults.generators import administration, parts
 from tests.support.faults.schedule import CallFault, FileEffect, FileFault, Op, Schedule, Step, Theme, Trigger
 
@@ -87,18 +87,6 @@ def _processes(seed: int, rng: random.Random) -> Schedule:
     return parts.finish(schedule, [*faults, *parts.instance_steps(rng, schedule, span)])
 
 
-STATUS_WRITES = (
-    Effect.KILL_BEFORE_SEND,
-    Effect.KILL_AFTER_COMMIT,
-    Effect.KILL_AFTER_REPLY,
-    Effect.LOST_REPLY,
-    Effect.RESET,
-    Effect.CONFLICT_409,
-    Effect.TOO_MANY_429,
-    Effect.ERROR_500,
-    Effect.DELAYED,
-    Effect.STALE_AFTER_COMMIT,
-)
 EVENTS = (
     Effect.EVENT_DELAYED,
     Effect.EVENT_DROPPED,
@@ -123,7 +111,7 @@ def _call_fault(rng: random.Random) -> CallFault:
         )
         verb = "" if resource in ("secrets", "statefulsets", "leases") else "patch"
         final = resource == "efritrequests" and rng.random() < 0.6
-        effect = rng.choice(STATUS_WRITES)
+        effect = rng.choice(WRITE_EFFECTS)
         if not verb:
             # These are read as well: only writes commit anything.
             verb = {"secrets": "create", "statefulsets": "apply", "leases": "patch"}[resource]

@@ -62,11 +62,13 @@ class KubeClient:
         path = resource_of(manifest).path(namespace or manifest["metadata"].get("namespace"))
         return await self.call("POST", path, body=manifest, query=self._validated)
 
-    async def apply(self, manifest: Mapping[str, Any]) -> Json:
-        """Apply an object server-side; fields of ours win."""
+    async def apply(self, manifest: Mapping[str, Any], *, uid: str | None = None) -> Json:
+        """Apply an object server-side; fields of ours win. Raises ApiConflict where it has not this UID."""
         metadata = manifest["metadata"]
         path = resource_of(manifest).path(metadata.get("namespace"), metadata["name"])
         query = {**self._manager, "force": "true"}
+        if uid is not None:
+            manifest = {**manifest, "metadata": {**metadata, "uid": uid}}
         return await self.call("PATCH", path, body=manifest, content_type=APPLY_PATCH, query=query)
 
     async def patch(self, resource: Resource, namespace: str, name: str, body: Mapping[str, Any]) -> Json:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.support.kube import Json, until
 from tests.support.site import Site
 
@@ -66,3 +68,37 @@ def test_a_claim_that_is_being_deleted_is_waited_for_and_remade(site: Site) -> N
     site.kube.patch("persistentvolumeclaims", site.namespace, CLAIM, {"metadata": {"finalizers": None}})
     assert site.answer(waiting)["result"] == "started"
     assert _uid(site, "persistentvolumeclaims", CLAIM) != old["metadata"]["uid"]
+
+
+FOREIGN: tuple[tuple[str, str, Json], ...] = (
+    ("serviceaccounts", "efrit-one", {}),
+    ("secrets", "efrit-one-bridge", {"type": "Opaque", "stringData": {"theirs": "kept"}}),
+    ("networkpolicies", "efrit-one", {"spec": {"podSelector": {}, "policyTypes": ["Ingress"]}}),
+)
+
+
+@pytest.mark.parametrize(("plural", "name", "rest"), FOREIGN, ids=[each[0] for each in FOREIGN])
+def test_an_object_of_somebody_else_is_named_and_left_alone(site: Site, plural: str, name: str, rest: Json) -> None:
+    before = site.kube.create(plural, site.namespace, {"metadata": {"name": name}, **rest})
+    site.operator().start(**NEVER)
+    site.instance(ready=False)
+
+    told = site.until_condition("one", "Ready", reason="ChildRefused")
+    assert f"{before['kind']} {name} already exists and does not belong to this EfritInstance" in told["message"]
+    site.kube.delete("efritinstances", site.namespace, "one")
+    assert site.kube.get(plural, site.namespace, name) == before
+
+
+def test_what_a_created_child_loses_later_is_taken_out(site: Site) -> None:
+    site.operator().start(**NEVER)
+    site.instance(podTemplate={"nodeSelector": {"kubernetes.io/os": "linux"}})
+    made = site.kube.get("statefulsets", site.namespace, "efrit-one")
+    ours = [each["operation"] for each in made["metadata"]["managedFields"] if each["manager"] == "efrit-operator"]
+    assert ours == ["Apply"]
+    site.kube.patch("efritinstances", site.namespace, "one", {"spec": {"podTemplate": {"nodeSelector": None}}})
+
+    def selector() -> bool:
+        found = site.kube.get("statefulsets", site.namespace, "efrit-one")
+        return "nodeSelector" not in found["spec"]["template"]["spec"]
+
+    until(selector, "the selector stays")

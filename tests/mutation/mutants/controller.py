@@ -348,6 +348,22 @@ MUTANTS = (
         (f"{UNIT}/test_lease.py::test_a_lease_taken_by_another_ends_the_leading",),
     ),
     Mutant(
+        "the question whose an object is before it is applied",
+        "operator/efrit/controller/act/owned_children.py",
+        """            found = await self._owned(manifest, key[0])
+""",
+        """            return self._keep(key, await self._kube.apply(manifest))
+""",
+        (f"{UNIT}/act/test_actor.py::test_an_object_that_the_instance_does_not_own_is_neither_taken_nor_changed",),
+    ),
+    Mutant(
+        "the UID as a condition of applying a child that is known",
+        "operator/efrit/controller/act/owned_children.py",
+        "await self._kube.apply(manifest, uid=uid))",
+        "await self._kube.apply(manifest))",
+        (f"{UNIT}/act/test_actor.py::test_a_child_that_is_known_is_one_call_and_never_another_of_its_name",),
+    ),
+    Mutant(
         "the look at the lease before anything is done",
         ACTOR,
         "        if not self._leading():",

@@ -108,13 +108,18 @@ class FakeApi:
         target = path.removesuffix("/status")
         known = self.objects.get(target)
         if method == "PATCH" and content_type == "application/apply-patch+yaml":
+            uid = body["metadata"].get("uid")
+            if uid is not None and uid != (known or {"metadata": {}})["metadata"].get("uid"):
+                return _status(409, "the uid is another one by now")
             return 200, self.put(target, {**(known or {}), **body})
         if known is None:
             return _status(404, f'"{path.rsplit("/", 1)[-1]}" not found')
         if method == "GET":
             return 200, known
         if content_type == "application/json-patch+json":
-            differs = [each["path"] for each in body if _at(known, each["path"]) != each["value"]]
+            differs = [
+                each["path"] for each in body if each["op"] == "test" and _at(known, each["path"]) != each["value"]
+            ]
             return _status(422, f"testing value {differs[0]} failed") if differs else (200, known)
         wanted = (body or {}).get("preconditions") or (body or {}).get("metadata") or {}
         for key in ("uid", "resourceVersion"):

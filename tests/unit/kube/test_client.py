@@ -46,7 +46,7 @@ async def test_an_object_is_created_in_our_name(api: FakeApi, kube: KubeClient) 
 
 
 async def test_an_object_is_applied_server_side_and_our_fields_win(api: FakeApi, kube: KubeClient) -> None:
-    await kube.apply(work())
+    await kube.apply({**work(), "metadata": {"name": "work", "namespace": "team"}})
 
     (call,) = api.calls
     assert (call.method, call.path) == ("PATCH", WORK)

@@ -17,6 +17,7 @@ from efrit.controller.act.bridges import Bridges
 from efrit.controller.act.confirm import Confirmations
 from efrit.controller.act.event_recorder import EventRecorder
 from efrit.controller.act.kube import Kube
+from efrit.controller.act.owned_children import OwnedChildren
 from efrit.controller.act.plan_actor import PlanActor
 from efrit.controller.act.result_secret import create_result
 from efrit.controller.act.warning_events import WarningEvents
@@ -104,6 +105,7 @@ class Actor:
         self._clock = clock
         self._name = name
         self._leading = leading
+        self._children = OwnedChildren(kube)
         self._plans = PlanActor(kube, store)
         self._confirm = Confirmations(kube, store)
         self._warnings = WarningEvents(kube)
@@ -349,7 +351,7 @@ class Actor:
         """Apply one child. Raises Superseded where it was refused, which the store then knows."""
         instance, uid, generation = action.instance, action.uid, action.generation
         try:
-            obj = await self._kube.apply(manifest)
+            obj = await self._children.apply(manifest)
         except ApiRefused as error:
             self._store.instances.refused(instance, uid, generation, error.sentence)
             raise Superseded("a child was refused") from error

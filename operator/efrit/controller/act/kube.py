@@ -34,13 +34,14 @@ class Kube(KubeClient):
         with self._terminating.creating(namespace or manifest["metadata"]["namespace"]):
             return await super().create(manifest, namespace)
 
-    async def apply(self, manifest: Mapping[str, Any]) -> Json:
-        """Apply an object server-side; fields of ours win.
+    async def apply(self, manifest: Mapping[str, Any], *, uid: str | None = None) -> Json:
+        """Apply an object server-side, if it has this UID; fields of ours win.
 
-        Raises ApiNamespaceTerminating where it would be created in a namespace that is being deleted.
+        Raises ApiConflict where it is gone or another one, ApiNamespaceTerminating where it would be created in a
+        namespace that is being deleted.
         """
         with self._terminating.creating(manifest["metadata"]["namespace"]):
-            return await super().apply(manifest)
+            return await super().apply(manifest, uid=uid)
 
     async def test(self, resource: Resource, namespace: str, name: str, expected: Mapping[str, Any]) -> Json:
         """Return an object that has these values by JSON pointer, and change nothing; needs no right to read.

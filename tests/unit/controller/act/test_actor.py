@@ -457,7 +457,9 @@ async def test_the_instance_of_a_session_is_that_of_the_requests_that_had_it(
 
 
 def child(kind: str, api_version: str = "v1") -> Json:
-    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": "efrit-alpha", "namespace": "team"}}
+    owners = [{"uid": "uid-alpha", "controller": True}]
+    metadata = {"name": "efrit-alpha", "namespace": "team", "ownerReferences": owners}
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata}
 
 
 CHILDREN = ApplyChildren(
@@ -468,7 +470,7 @@ CHILDREN = ApplyChildren(
 async def test_children_are_applied_in_their_order_and_the_statefulset_is_taken_in(stage: Stage) -> None:
     await stage.does(CHILDREN)
 
-    assert [call.path.split("/")[-2] for call in stage.api.made("PATCH")] == ["serviceaccounts", "statefulsets"]
+    assert [call.path.split("/")[-1] for call in stage.api.made("POST")] == ["serviceaccounts", "statefulsets"]
     ((obj,),) = stage.heard.calls_of("children.observe_statefulset")
     assert obj["kind"] == "StatefulSet"
     assert stage.heard.calls_of("instances.applied") == [(INSTANCE, "uid-alpha", 3, "digest")]
@@ -543,7 +545,7 @@ async def test_the_pod_starts_only_on_claims_that_are_there(
 async def test_a_secret_is_applied_alone_without_the_others_counting_as_applied(stage: Stage) -> None:
     await stage.does(ApplySecret(INSTANCE, "uid-alpha", 3, child("Secret")))
 
-    assert [call.path for call in stage.api.made("PATCH")] == ["/api/v1/namespaces/team/secrets/efrit-alpha"]
+    assert list(stage.api.objects) == ["/api/v1/namespaces/team/secrets/efrit-alpha"]
     assert stage.heard.told == [("children.secret_applied", (INSTANCE,))]
 
 
@@ -553,6 +555,43 @@ async def test_a_refused_secret_is_told_in_the_api_servers_words(stage: Stage) -
     await stage.does(ApplySecret(INSTANCE, "uid-alpha", 3, child("Secret")))
 
     assert stage.heard.told == [("instances.refused", (INSTANCE, "uid-alpha", 3, "exceeded quota"))]
+
+
+ACCOUNT = "/api/v1/namespaces/team/serviceaccounts/efrit-alpha"
+SET = "/apis/apps/v1/namespaces/team/statefulsets/efrit-alpha"
+
+
+@pytest.mark.parametrize("owners", [[], [{"uid": "uid-of-another", "controller": True}], [{"uid": "uid-alpha"}]])
+async def test_an_object_that_the_instance_does_not_own_is_neither_taken_nor_changed(
+    stage: Stage, owners: list[Json]
+) -> None:
+    theirs = stage.api.put(ACCOUNT, {"metadata": {"name": "efrit-alpha", "ownerReferences": owners}})
+
+    await stage.does(CHILDREN)
+
+    assert stage.api.objects == {ACCOUNT: theirs}
+    ((_, _, _, sentence),) = stage.heard.calls_of("instances.refused")
+    assert sentence.startswith("ServiceAccount efrit-alpha already exists and does not belong to this EfritInstance:")
+
+
+async def test_a_child_that_is_known_is_one_call_and_never_another_of_its_name(stage: Stage) -> None:
+    await stage.does(CHILDREN)
+    stage.api.calls.clear()
+    await stage.does(CHILDREN)
+    assert [(call.method, call.body["metadata"]["uid"]) for call in stage.api.calls] == [
+        ("PATCH", stage.api.objects[path]["metadata"]["uid"]) for path in (ACCOUNT, SET)
+    ]
+
+    theirs = stage.api.put(ACCOUNT, {"metadata": {"name": "efrit-alpha", "uid": "uid-of-another"}})
+    await stage.does(CHILDREN)
+    assert stage.api.objects[ACCOUNT] == theirs
+
+    del stage.api.objects[ACCOUNT]
+    await stage.does(CHILDREN)
+    assert (
+        stage.api.objects[ACCOUNT]["metadata"]["ownerReferences"]
+        == CHILDREN.manifests[0]["metadata"]["ownerReferences"]
+    )
 
 
 # Results, deletions, events, explanations.

@@ -1,0 +1,94 @@
+"""Applies the children of instances, and never an object of the same name that somebody else has made.
+
+Server-side apply alone would take it over: fields of ours win, the owner too, and then it goes with the instance.
+So an object is first asked whether this instance owns it, and made where there is none. Its UID is kept, and is a
+condition of each later apply: in the steady state that is one call.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any
+
+from efrit.controller.act.kube import FIELD_MANAGER, Kube
+from efrit.errors import ApiConflict, ApiNotFound, ApiRefused
+from efrit.kube.resources import resource_of
+
+MAX_KNOWN = 20_000
+"""The one that was applied longest ago is forgotten, and asked again, when there are more."""
+
+Json = dict[str, Any]
+
+
+class OwnedChildren:
+    """The writer of the children of instances."""
+
+    def __init__(self, kube: Kube) -> None:
+        self._kube = kube
+        self._known: OrderedDict[tuple[str, str, str], str] = OrderedDict()
+        """UIDs of children, by their owner's UID, kind and name."""
+
+    async def apply(self, manifest: Mapping[str, Any]) -> Json:
+        """Make or change one child.
+
+        Raises ApiRefused where an object of its name is not its owner's, and any other ApiError.
+        """
+        meta = manifest["metadata"]
+        key = (meta["ownerReferences"][0]["uid"], manifest["kind"], meta["name"])
+        uid = self._known.pop(key, None)
+        if uid is not None:
+            with contextlib.suppress(ApiConflict):
+                # A conflict: it is gone, or another one has its name by now.
+                return self._keep(key, await self._kube.apply(manifest, uid=uid))
+        try:
+            found = await self._owned(manifest, key[0])
+        except ApiNotFound:
+            return self._keep(key, await self._as_applied(manifest, await self._kube.create(manifest)))
+        found = await self._as_applied(manifest, found)
+        return self._keep(key, await self._kube.apply(manifest, uid=found["metadata"]["uid"]))
+
+    async def _owned(self, manifest: Mapping[str, Any], owner: str) -> Json:
+        """Return the object that is there. An object has one controlling owner at most, and ours have no other."""
+        meta, kind = manifest["metadata"], manifest["kind"]
+        expected = {"/metadata/ownerReferences/0/uid": owner, "/metadata/ownerReferences/0/controller": True}
+        try:
+            return await self._kube.test(resource_of(manifest), meta["namespace"], meta["name"], expected)
+        except ApiRefused as error:
+            if error.status != 422:
+                raise
+            sentence = (
+                f"{kind} {meta['name']} already exists and does not belong to this EfritInstance: delete it, if "
+                "nobody needs it, or create the instance under another name."
+            )
+            raise ApiRefused(str(error), sentence, status=error.status) from error
+
+    async def _as_applied(self, manifest: Mapping[str, Any], obj: Json) -> Json:
+        """Record what was created as applied: what a later apply leaves out would stay in it otherwise."""
+        meta = obj["metadata"]
+        ours = [
+            (number, entry.get("operation"))
+            for number, entry in enumerate(meta.get("managedFields", ()))
+            if entry.get("manager") == FIELD_MANAGER and not entry.get("subresource")
+        ]
+        if [operation for _, operation in ours] != ["Update"]:
+            return obj
+        field = f"/metadata/managedFields/{ours[0][0]}"
+        operations = [
+            {"op": "test", "path": "/metadata/uid", "value": meta["uid"]},
+            {"op": "test", "path": f"{field}/manager", "value": FIELD_MANAGER},
+            {"op": "test", "path": f"{field}/operation", "value": "Update"},
+            {"op": "replace", "path": f"{field}/operation", "value": "Apply"},
+        ]
+        try:
+            return await self._kube.json_patch(resource_of(manifest), meta["namespace"], meta["name"], operations)
+        except ApiRefused as error:
+            # Somebody was faster, and the entry has moved: come back.
+            raise ApiConflict(str(error), error.sentence, status=error.status) from error
+
+    def _keep(self, key: tuple[str, str, str], obj: Json) -> Json:
+        self._known[key] = obj["metadata"]["uid"]
+        while len(self._known) > MAX_KNOWN:
+            self._known.popitem(last=False)
+        return obj

@@ -46,7 +46,9 @@ def readiness(snapshot: InstanceSnapshot, now: datetime) -> Finding:
 def _refused(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
     if snapshot.refused is None:
         return None
-    return Finding(InstanceReason.CHILD_REFUSED, f"An object of the instance could not be written: {snapshot.refused}")
+    return Finding(
+        InstanceReason.CHILD_REFUSED, f"An object of the instance could not be written: {snapshot.refused}"
+    )
 
 
 def _claims_going(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:

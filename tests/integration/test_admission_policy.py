@@ -1,16 +1,25 @@
-"""The chart's admission policy on a real API server: what the controller may not do, whatever its roles say."""
+"""The chart's admission policies on a real API server: what our accounts may not do, whatever their roles say."""
 
 from __future__ import annotations
 
+import copy
+import functools
 import ssl
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
 
 import httpx
 import pytest
 
-from efrit.api import API_VERSION
+from efrit.api import API_VERSION, EfritInstance
+from efrit.controller.act.identity import new_identity
+from efrit.controller.manifests import build
+from efrit.controller.manifests.result_secret import result_secret
+from efrit.controller.model.config import ControllerConfig
+from efrit.kube.resources import resource_of
 from tests.cluster import programs
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.paths import REPOSITORY
@@ -19,86 +28,169 @@ from tests.support import yaml_documents
 from tests.support.chart import token
 from tests.support.kube import Json, Kube, until
 from tests.support.timeout import TIMEOUT
+from tests.unit.controller.factory import request
 
 HOME, TEAM, SYSTEM = "efrit-system", "team", "kube-system"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 INSTALLED = {
-    "ServiceAccount": "/api/v1/namespaces/efrit-system/serviceaccounts",
-    "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
-    "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
-    "Role": "/apis/rbac.authorization.k8s.io/v1/namespaces/efrit-system/roles",
-    "RoleBinding": "/apis/rbac.authorization.k8s.io/v1/namespaces/efrit-system/rolebindings",
-    "ValidatingAdmissionPolicy": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
-    "ValidatingAdmissionPolicyBinding": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
+    "ServiceAccount": "/api/v1/namespaces/{}/serviceaccounts",
+    "ClusterRole": RBAC + "/clusterroles",
+    "ClusterRoleBinding": RBAC + "/clusterrolebindings",
+    "Role": RBAC + "/namespaces/{}/roles",
+    "RoleBinding": RBAC + "/namespaces/{}/rolebindings",
+    "ValidatingAdmissionPolicy": ADMISSION + "/validatingadmissionpolicies",
+    "ValidatingAdmissionPolicyBinding": ADMISSION + "/validatingadmissionpolicybindings",
+}
+RELEASES = {
+    # The release's name, with its account's name in it, and its values.
+    "efrit-operator": ["mcp.enabled=true", "mcp.tlsSecretName=tls"],
+    "strict-efrit-operator": ["admissionPolicy.references=granted", "rbac.userRoles=false"],
+    "own-efrit-operator": [f"watchNamespaces={{{HOME}}}", "rbac.userRoles=false"],
 }
 OWNER = {"apiVersion": API_VERSION, "kind": "EfritInstance", "name": "one", "uid": "u", "controller": True}
 UNOWNED = "writes only what an EfritInstance or an EfritRequest owns"
+CONFIG = ControllerConfig(bridge_image="bridge:1", emacs_image="emacs:1")
+SPEC: Json = {
+    "emacs": {"initConfigMapRef": {"name": "my-init"}},
+    "model": {"name": "m", "apiKeySecretRef": {"name": "key", "key": "token"}},
+    "podTemplate": {
+        "annotations": {"note": "x"},
+        "volumes": [{"name": "extra", "emptyDir": {}}],
+        "volumeMounts": [{"name": "extra", "mountPath": "/extra"}],
+    },
+}
 
 
 @dataclass
 class Account:
-    """The controller's account, with all that the chart gives it."""
+    """One of our accounts, with all that the chart gives it."""
 
     client: httpx.Client
 
-    def write(self, method: str, path: str, body: Json, kind: str = "json") -> tuple[int, str]:
+    def write(self, method: str, path: str, body: object, kind: str = "json") -> tuple[int, str]:
         """Return the status and the message of the answer."""
         answer = self.client.request(method, path, json=body, headers={"Content-Type": f"application/{kind}"})
         return answer.status_code, str(answer.json().get("message", ""))
 
+    def create(self, manifest: Json) -> tuple[int, str]:
+        return self.write("POST", resource_of(manifest).path(manifest["metadata"]["namespace"]), manifest)
 
-def secret(name: str, *owners: Json, type_: str = "Opaque", **annotations: str) -> Json:
-    metadata = {"name": name, "ownerReferences": list(owners), "annotations": annotations}
+
+def secret(name: str, *owners: Json, namespace: str = TEAM, type_: str = "Opaque", **annotations: str) -> Json:
+    metadata = {
+        "name": name,
+        "namespace": namespace,
+        "ownerReferences": list(owners),
+        "annotations": annotations,
+    }
     return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": type_}
 
 
 @pytest.fixture(scope="module")
-def account() -> Iterator[Account]:
-    """An account on an API server of its own: the policy is for the whole cluster."""
+def admin() -> Iterator[tuple[ControlPlane, Kube]]:
+    """An API server of its own, with the releases: the policies are for the whole cluster."""
     programs.ensure_go_programs(["helm"])
     chart = REPOSITORY / "charts" / "efrit-operator"
-    text = run([programs.program("helm"), "template", "efrit-operator", chart, "-n", HOME])
     with ControlPlane() as plane, closing(Kube(plane)) as kube:
         for namespace in (HOME, TEAM):
             kube.call("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
-        for each in yaml_documents.load_all(text):
-            if each is not None and each["kind"] in INSTALLED:
-                kube.call("POST", INSTALLED[each["kind"]], each)
-        kube.call("POST", f"/api/v1/namespaces/{TEAM}/secrets", secret("theirs"))
-        bearer = token(kube, HOME, "efrit-operator")
-        context = ssl.create_default_context(cafile=str(plane.authority.ca))
-        headers = {"Authorization": f"Bearer {bearer}"}
-        with httpx.Client(
-            base_url=plane.url,
-            verify=context,
-            headers=headers,
-            timeout=TIMEOUT,
-            trust_env=False,
-        ) as client:
-            made = Account(client)
-            path = f"/api/v1/namespaces/{TEAM}/secrets?dryRun=All"
-            until(lambda: made.write("POST", path, secret("probe"))[0] == 422, "the policy takes no hold")
-            yield made
+        for release, values in RELEASES.items():
+            words = [
+                word
+                for value in [*values, "image.repository=i", "emacsImage.repository=i"]
+                for word in ("--set", value)
+            ]
+            text = run([programs.program("helm"), "template", release, chart, "-n", HOME, *words])
+            for each in yaml_documents.load_all(text):
+                if each is not None and each["kind"] in INSTALLED:
+                    kube.call("POST", INSTALLED[each["kind"]].format(each["metadata"].get("namespace")), each)
+        kube.call("POST", f"/api/v1/namespaces/{TEAM}/secrets", {**secret("theirs"), "stringData": {"a": "hidden"}})
+        yield plane, kube
+
+
+@pytest.fixture(scope="module")
+def account(admin: tuple[ControlPlane, Kube]) -> Iterator[Callable[[str], Account]]:
+    """Return an account by its name, once its policies have taken hold."""
+    plane, kube = admin
+    with ExitStack() as stack:
+
+        @functools.cache
+        def of(name: str) -> Account:
+            context = ssl.create_default_context(cafile=str(plane.authority.ca))
+            headers = {"Authorization": f"Bearer {token(kube, HOME, name)}"}
+            client = httpx.Client(
+                base_url=plane.url, verify=context, headers=headers, timeout=TIMEOUT, trust_env=False
+            )
+            made = Account(stack.enter_context(client))
+            namespace = HOME if name.startswith("own-") else TEAM
+            probes = [secret("probe", namespace=namespace), changed("StatefulSet", HOST_NETWORK, namespace=namespace)]
+            for probe in [] if name.endswith("-mcp") else probes:
+                path = resource_of(probe).path(namespace) + "?dryRun=All"
+                until(functools.partial(lambda *a: made.write(*a)[0] == 422, "POST", path, probe), "no policy holds")
+            return made
+
+        yield of
+
+
+@pytest.fixture
+def controller(account: Callable[[str], Account]) -> Account:
+    return account("efrit-operator")
+
+
+@functools.cache
+def children(spec: str = "", namespace: str = TEAM, name: str = "one") -> tuple[Json, ...]:
+    metadata = {"name": name, "namespace": namespace, "uid": f"uid-{name}"}
+    instance = EfritInstance.model_validate({"metadata": metadata, "spec": SPEC if spec == "all" else {}})
+    now = datetime(2026, 2, 1, tzinfo=UTC)
+    return tuple(dict(each) for each in build(instance, CONFIG, new_identity(now), 1, now).manifests)
+
+
+def child(kind: str, namespace: str = TEAM, name: str = "two", spec: str = "") -> Json:
+    found = next(each for each in children(spec, namespace, name) if each["kind"] == kind)
+    return copy.deepcopy(found)
+
+
+def changed(kind: str, change: Callable[[Any], object], **given: str) -> Json:
+    manifest = child(kind, **given)
+    change(manifest["spec"]["template"]["spec"] if kind == "StatefulSet" else manifest)
+    return manifest
+
+
+HOST_NETWORK: Callable[[Any], object] = lambda pod: pod.update(hostNetwork=True)  # noqa: E731
+
+
+def test_the_controller_makes_and_applies_all_children_of_an_instance_and_results(controller: Account) -> None:
+    for each in [*children("all"), result_secret(request("one"), "text")]:
+        manifest = copy.deepcopy(dict(each))
+        assert controller.create(manifest)[0] == 201, controller.create(manifest)
+        resource, meta = resource_of(manifest), manifest["metadata"]
+        path = resource.path(meta["namespace"], meta["name"]) + "?fieldManager=f&force=true"
+        status, said = controller.write("PATCH", path, manifest, "apply-patch+yaml")
+        assert status == 200, said
 
 
 @pytest.mark.parametrize(
-    ("namespace", "body", "message"),
+    ("body", "message"),
     [
-        (TEAM, secret("efrit-one-bridge", OWNER), ""),
-        (TEAM, secret("efrit-result-u", {**OWNER, "kind": "EfritRequest"}, type_="efrit.dev/result"), ""),
-        (HOME, secret("efrit-operator-identity"), ""),
-        (HOME, secret("another"), UNOWNED),
-        (TEAM, secret("efrit-operator-identity"), UNOWNED),
-        (TEAM, secret("a", {**OWNER, "controller": False}), UNOWNED),
-        (TEAM, secret("a", {**OWNER, "apiVersion": "v1", "kind": "Secret"}), UNOWNED),
+        (secret("efrit-one-bridge", OWNER, namespace="default"), ""),
+        (secret("efrit-result-u", {**OWNER, "kind": "EfritRequest"}, type_="efrit.dev/result"), ""),
+        (secret("efrit-operator-identity", namespace=HOME), ""),
+        (secret("another", namespace=HOME), "no instances in its own namespace"),
+        (secret("efrit-one-bridge", OWNER, namespace=HOME), "no instances in its own namespace"),
+        (secret("efrit-operator-identity"), UNOWNED),
+        (secret("efrit-one-bridge", {**OWNER, "controller": False}), UNOWNED),
+        (secret("efrit-one-bridge", {**OWNER, "apiVersion": "v1", "kind": "Secret"}), UNOWNED),
+        (secret("efrit-one-bridge", {**OWNER, "kind": "EfritRequest"}), UNOWNED),
+        (secret("efrit-two-bridge", OWNER), "the name that follows from its owner's"),
         (
-            SYSTEM,
-            secret("a", OWNER),
-            "writes nothing in the namespaces of Kubernetes",
+            secret("efrit-result-v", {**OWNER, "kind": "EfritRequest"}, type_="efrit.dev/result"),
+            "the name that follows",
         ),
+        (secret("efrit-one-bridge", OWNER, namespace=SYSTEM), "writes nothing in the namespaces of Kubernetes"),
         (
-            TEAM,
             secret(
-                "a",
+                "efrit-one-bridge",
                 OWNER,
                 type_="kubernetes.io/service-account-token",
                 **{"kubernetes.io/service-account.name": "default"},
@@ -107,21 +199,174 @@ def account() -> Iterator[Account]:
         ),
     ],
 )
-def test_the_controller_creates_only_secrets_of_ours(
-    account: Account, namespace: str, body: Json, message: str
-) -> None:
-    status, said = account.write("POST", f"/api/v1/namespaces/{namespace}/secrets", body)
+def test_the_controller_creates_only_secrets_of_ours(controller: Account, body: Json, message: str) -> None:
+    status, said = controller.create(body)
     assert (status, message in said) == (422 if message else 201, True), said
 
 
-def test_the_controller_cannot_make_a_secret_of_somebody_else_its_own(account: Account) -> None:
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        ({"metadata": {"ownerReferences": [OWNER]}}, "merge-patch+json"),
+        # This one changes nothing: the API server would answer it with the object.
+        ([{"op": "test", "path": "/metadata/name", "value": "theirs"}], "json-patch+json"),
+    ],
+)
+def test_the_controller_neither_takes_nor_reads_a_secret_of_somebody_else(
+    controller: Account, body: object, kind: str
+) -> None:
     path = f"/api/v1/namespaces/{TEAM}/secrets/theirs"
-    body = {"metadata": {"ownerReferences": [OWNER]}}
-    assert UNOWNED in account.write("PATCH", path, body, "merge-patch+json")[1]
+    assert UNOWNED in controller.write("PATCH", path, body, kind)[1]
+    assert controller.write("GET", path, None)[0] == 403
 
 
-@pytest.mark.parametrize("plural", ["serviceaccounts", "persistentvolumeclaims"])
-def test_the_controller_creates_no_other_object_without_an_owner(account: Account, plural: str) -> None:
-    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-    body = {"metadata": {"name": "a"}, **({"spec": spec} if plural != "serviceaccounts" else {})}
-    assert UNOWNED in account.write("POST", f"/api/v1/namespaces/{TEAM}/{plural}", body)[1]
+def test_an_object_keeps_its_owner(controller: Account, admin: tuple[ControlPlane, Kube]) -> None:
+    admin[1].call(
+        "POST", f"/api/v1/namespaces/{TEAM}/secrets", secret("efrit-kept-bridge", {**OWNER, "name": "kept"})
+    )
+    body = {"metadata": {"ownerReferences": [{**OWNER, "name": "kept", "uid": "another"}]}}
+    path = f"/api/v1/namespaces/{TEAM}/secrets/efrit-kept-bridge"
+    assert UNOWNED in controller.write("PATCH", path, body, "merge-patch+json")[1]
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (changed("ServiceAccount", lambda obj: obj["metadata"].pop("ownerReferences")), UNOWNED),
+        (
+            changed(
+                "ServiceAccount", lambda obj: obj["metadata"].update(annotations={"eks.amazonaws.com/role-arn": "a"})
+            ),
+            "without a token and without annotations",
+        ),
+        (
+            changed("ServiceAccount", lambda obj: obj.update(automountServiceAccountToken=True)),
+            "without a token and without annotations",
+        ),
+        (
+            changed("ServiceAccount", lambda obj: obj.update(secrets=[{"name": "theirs"}])),
+            "without a token and without annotations",
+        ),
+        (
+            changed("NetworkPolicy", lambda obj: obj["spec"].update(podSelector={})),
+            "only for the pod of their instance",
+        ),
+        (
+            changed("NetworkPolicy", lambda obj: obj["metadata"].update(name="another")),
+            "the name that follows from its owner's",
+        ),
+        (
+            changed(
+                "PersistentVolumeClaim",
+                lambda obj: obj["spec"].update(dataSource={"kind": "PersistentVolumeClaim", "name": "theirs"}),
+            ),
+            "only claims of new and empty volumes",
+        ),
+        (changed("StatefulSet", HOST_NETWORK), "without what is the node's"),
+        (changed("StatefulSet", lambda pod: pod.update(hostPID=True, shareProcessNamespace=False)), "the node's"),
+        (
+            changed("StatefulSet", lambda pod: pod["containers"][0].update(securityContext={"privileged": True})),
+            "without privileges",
+        ),
+        (
+            changed(
+                "StatefulSet",
+                lambda pod: pod["initContainers"][0]["securityContext"]["capabilities"].update(add=["SYS_PTRACE"]),
+            ),
+            "without privileges",
+        ),
+        (
+            changed("StatefulSet", lambda pod: pod["volumes"].append({"name": "h", "hostPath": {"path": "/"}})),
+            "only kinds of volumes that an EfritInstance may name",
+        ),
+        (
+            changed("StatefulSet", lambda pod: pod["containers"].append({"name": "more", "image": "i"})),
+            "one pod, with one Emacs and one bridge",
+        ),
+        (
+            changed("StatefulSet", lambda pod: pod.update(automountServiceAccountToken=True)),
+            "no token of the account that it has made",
+        ),
+    ],
+)
+def test_the_controller_makes_no_other_objects_than_an_instance_can_ask_for(
+    controller: Account, body: Json, message: str
+) -> None:
+    status, said = controller.create(body)
+    assert (status, message in said) == (422, True), said
+
+
+def test_a_release_that_serves_its_own_namespace_makes_instances_there(account: Callable[[str], Account]) -> None:
+    own = account("own-efrit-operator")
+    for each in children(namespace=HOME, name="home"):
+        status, said = own.create(each)
+        assert status == 201, said
+    assert own.create(secret("another", namespace=HOME))[0] == 422
+
+
+PROJECTED = {"name": "p", "projected": {"sources": [{"secret": {"name": "theirs"}}]}}
+NODE_PUBLISH = {"name": "c", "csi": {"driver": "d", "nodePublishSecretRef": {"name": "theirs"}}}
+FROM_SECRET = {"name": "A", "valueFrom": {"secretKeyRef": {"name": "theirs", "key": "a"}}}
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda pod: pod["volumes"].append({"name": "s", "secret": {"secretName": "theirs"}}),
+        lambda pod: pod["volumes"].append(PROJECTED),
+        lambda pod: pod["volumes"].append(NODE_PUBLISH),
+        lambda pod: pod["containers"][0]["env"].append(FROM_SECRET),
+        lambda pod: pod["containers"][0].update(envFrom=[{"secretRef": {"name": "theirs"}}]),
+        lambda pod: pod.update(imagePullSecrets=[{"name": "theirs"}]),
+        lambda pod: pod.update(serviceAccountName="theirs"),
+    ],
+)
+def test_with_granted_references_a_pod_uses_nothing_that_nobody_has_granted(
+    account: Callable[[str], Account], admin: tuple[ControlPlane, Kube], use: Callable[[Any], object]
+) -> None:
+    strict, kube = account("strict-efrit-operator"), admin[1]
+    body = changed("StatefulSet", use, name="strict")
+    status, said = strict.create(body)
+    assert (
+        status,
+        "theirs: system:serviceaccount:efrit-system:strict-efrit-operator needs the verb use" in said,
+    ) == (
+        422,
+        True,
+    ), said
+    with granted(kube, "strict-efrit-operator"):
+        path = resource_of(body).path(TEAM) + "?dryRun=All"
+        until(lambda: strict.write("POST", path, body)[0] == 201, lambda: strict.write("POST", path, body)[1])
+
+
+class granted(ExitStack):  # noqa: N801 - reads as what happens
+    """`use` of what is called theirs, by a Role."""
+
+    def __init__(self, kube: Kube, name: str) -> None:
+        super().__init__()
+        rule = {"apiGroups": [""], "resources": ["secrets", "serviceaccounts"], "resourceNames": ["theirs"]}
+        metadata = {"metadata": {"name": "use"}}
+        binding = {
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "use"},
+            "subjects": [{"kind": "ServiceAccount", "namespace": HOME, "name": name}],
+        }
+        for plural, body in (("roles", {"rules": [{**rule, "verbs": ["use"]}]}), ("rolebindings", binding)):
+            kube.call("POST", f"{RBAC}/namespaces/{TEAM}/{plural}", {**metadata, **body})
+            self.callback(kube.call, "DELETE", f"{RBAC}/namespaces/{TEAM}/{plural}/use")
+
+
+def test_the_mcp_server_writes_nothing_else_even_with_every_right(
+    account: Callable[[str], Account], admin: tuple[ControlPlane, Kube]
+) -> None:
+    body = {
+        "metadata": {"name": "everything"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"kind": "ServiceAccount", "namespace": HOME, "name": "efrit-operator-mcp"}],
+    }
+    admin[1].call("POST", f"{RBAC}/clusterrolebindings", body)
+    server, path = account("efrit-operator-mcp"), f"/api/v1/namespaces/{TEAM}/secrets"
+    refusal = "writes only instances, requests and plans"
+    until(lambda: refusal in server.write("POST", path + "?dryRun=All", secret("a"))[1], "the policy takes no hold")
+    review = {"kind": "TokenReview", "apiVersion": "authentication.k8s.io/v1", "spec": {"token": "t"}}
+    assert server.write("POST", "/apis/authentication.k8s.io/v1/tokenreviews", review)[0] == 201
+    assert refusal in server.write("DELETE", f"{path}/theirs", None)[1]

@@ -24,7 +24,6 @@ VALUE_SETS = sorted(path.name.removesuffix("-values.yaml") for path in (CHART / 
 Manifest = dict[str, Any]
 
 OURS = ["efritinstances", "efritrequests", "efritplans"]
-READ_RESULTS = ([""], ["secrets"], ["get"])
 CONTROLLER_RULES = [
     (["efrit.dev"], ["efritinstances", "efritplans"], ["get", "list", "watch", "delete"]),
     (["efrit.dev"], ["efritrequests"], ["get", "list", "watch", "create", "patch", "delete"]),
@@ -34,11 +33,9 @@ CONTROLLER_RULES = [
     ([""], ["persistentvolumeclaims"], ["get", "list", "watch", "create", "patch"]),
     ([""], ["secrets"], ["create", "patch"]),
     ([""], ["serviceaccounts"], ["list", "create", "patch"]),
-    READ_RESULTS,
     (["networking.k8s.io"], ["networkpolicies"], ["list", "create", "patch"]),
     ([""], ["events"], ["list", "create", "patch"]),
 ]
-WITHOUT_RESULTS = [each for each in CONTROLLER_RULES if each != READ_RESULTS]
 
 
 @cache
@@ -208,7 +205,7 @@ def test_named_namespaces_are_served_with_a_role_in_each_and_nothing_cluster_wid
     for namespace in ("team-a", "team-b"):
         there = [m for m in manifests if m["metadata"].get("namespace") == namespace]
         assert kinds(there) == {"Role", "RoleBinding"}
-        assert rules(only(there, "Role")) == WITHOUT_RESULTS
+        assert rules(only(there, "Role")) == CONTROLLER_RULES
         assert only(there, "RoleBinding")["subjects"] == [
             {"kind": "ServiceAccount", "name": "efrit-controller", "namespace": "efrit-system"}
         ]
@@ -243,9 +240,18 @@ def test_the_own_namespace_may_be_served_as_well() -> None:
     assert names == ["efrit-operator", "efrit-operator-own-namespace"]
 
 
-def test_the_controller_reads_no_secrets_of_others_where_long_results_are_not_wanted() -> None:
-    without = rules(only(render("--set", "plans.longResults=false"), "ClusterRole", "efrit-operator"))
-    assert without == WITHOUT_RESULTS
+@pytest.mark.parametrize("name", ["default", "everything"])
+def test_no_role_of_the_controller_reads_secrets_but_its_identity(name: str) -> None:
+    roles = [each for each in of_set(name) if each["kind"] in ("Role", "ClusterRole")]
+    granted = [
+        (verb, rule.get("resourceNames"))
+        for role in roles
+        if "mcp" not in role["metadata"]["name"]
+        for rule in role["rules"]
+        for verb in rule["verbs"]
+        if "secrets" in rule["resources"] and verb not in ("create", "patch")
+    ]
+    assert [(verb, len(names or ())) for verb, names in granted] == [("get", 1)]
 
 
 def test_viewers_see_instances_and_requests_and_no_secrets() -> None:

@@ -59,6 +59,15 @@ app.kubernetes.io/part-of: efrit
 {{- include "efrit-operator.reference" (dict "image" .Values.emacsImage "tag" (printf "30-%s" .Chart.AppVersion)) -}}
 {{- end -}}
 
+{{/* As a list in CEL. */}}
+{{- define "efrit-operator.pullSecretNames" -}}
+{{- $names := list }}
+{{- range .Values.imagePullSecrets }}
+{{- $names = append $names .name }}
+{{- end }}
+{{- $names | toJson -}}
+{{- end -}}
+
 {{/* Labels of a pod: the user's win over the descriptive ones, never over those that selectors rely on. */}}
 {{- define "efrit-operator.podLabels" -}}
 {{- $selected := include "efrit-operator.selectorLabels" . | fromYaml -}}

@@ -1,7 +1,7 @@
 {{/* What the controller may do, written once for the ClusterRole and for the Role of each served namespace. */}}
 
-{{/* No finalizers, no update of a user's spec (the requests it creates and cancels are those of a plan), and no reading
-of Secrets but, for plans, of results. */}}
+{{/* No finalizers, no update of a user's spec (the requests it creates and cancels are those of a plan) and no reading
+of Secrets: `patch` answers with the object, but the admission policy refuses it for any that is not ours. */}}
 {{- define "efrit-operator.controllerRules" -}}
 - apiGroups: ["efrit.dev"]
   resources: ["efritinstances", "efritplans"]
@@ -27,11 +27,6 @@ of Secrets but, for plans, of results. */}}
 - apiGroups: [""]
   resources: ["serviceaccounts"]
   verbs: ["list", "create", "patch"]
-{{- if .Values.plans.longResults }}
-- apiGroups: [""]
-  resources: ["secrets"]
-  verbs: ["get"]
-{{- end }}
 - apiGroups: ["networking.k8s.io"]
   resources: ["networkpolicies"]
   verbs: ["list", "create", "patch"]

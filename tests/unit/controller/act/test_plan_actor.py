@@ -127,9 +127,9 @@ async def test_the_requests_of_a_plan_are_listed_by_its_uid(stage: Stage) -> Non
     assert stage.api.made("GET")[0].query["labelSelector"] == "efrit.dev/plan=uid-app"
 
 
-def secret(text: str) -> Json:
+def secret(text: str, owner: str = "uid-one") -> Json:
     return {
-        "metadata": {"name": "efrit-result-uid-one"},
+        "metadata": {"name": "efrit-result-uid-one", "ownerReferences": [{"uid": owner}]},
         "data": {"result": base64.b64encode(text.encode()).decode()},
     }
 
@@ -140,6 +140,7 @@ async def test_a_long_result_is_read_whole(stage: Stage) -> None:
     await stage.actor.read(READ)
 
     assert stage.seen.results == {"uid-one": TEXT}
+    assert stage.api.made("GET") == [], "the controller has no right to read Secrets"
 
 
 @pytest.mark.parametrize(
@@ -147,8 +148,9 @@ async def test_a_long_result_is_read_whole(stage: Stage) -> None:
     [
         pytest.param(None, id="gone"),
         pytest.param(secret("something else"), id="another text"),
-        pytest.param({"metadata": {}, "data": {"result": "%%"}}, id="no base64"),
-        pytest.param({"metadata": {}}, id="empty"),
+        pytest.param(secret(TEXT, owner="another"), id="owned by another request"),
+        pytest.param({**secret(TEXT), "data": {"result": "%%"}}, id="no base64"),
+        pytest.param({**secret(TEXT), "data": None}, id="empty"),
     ],
 )
 async def test_where_the_whole_cannot_be_had_its_beginning_has_to_do(stage: Stage, held: Any) -> None:
@@ -160,8 +162,8 @@ async def test_where_the_whole_cannot_be_had_its_beginning_has_to_do(stage: Stag
     assert stage.seen.results == {"uid-one": "whole"}
 
 
-async def test_without_the_right_to_read_secrets_the_beginning_has_to_do(stage: Stage) -> None:
-    stage.api.fail("GET", SECRET, 403, {"message": "forbidden"})
+async def test_where_the_secret_is_out_of_reach_the_beginning_has_to_do(stage: Stage) -> None:
+    stage.api.fail("PATCH", SECRET, 403, {"message": "forbidden"})
 
     await stage.actor.read(READ)
 

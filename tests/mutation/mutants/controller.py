@@ -51,8 +51,8 @@ MUTANTS = (
     Mutant(
         "the pause of the hand-over to an instance that is about to stop",
         INSTANCES,
-        "        self._index.instances[instance].handover_paused = True",
-        "        self._index.instances[instance].handover_paused = False",
+        "        entry.facts = replace(entry.facts, handover_paused=True)",
+        "        entry.facts = replace(entry.facts, handover_paused=False)",
         (RACES,),
     ),
     Mutant(
@@ -273,7 +273,7 @@ MUTANTS = (
     Mutant(
         "the record that an instance is open, before the first request is handed over",
         HANDOVERS,
-        "        if not is_open or target.handover_id != handover_id:",
+        "        if not is_open or handover_id != target.facts.handover_id:",
         "        if False:",
         (f"{UNIT}/store/test_handovers.py::test_nothing_is_handed_over_under_an_id_that_is_not_stored",),
     ),
@@ -287,7 +287,7 @@ MUTANTS = (
     Mutant(
         "the new id after a write of Closed whose outcome may stay unknown",
         HANDOVERS,
-        "        entry.handover_id = new_handover_id()\n        return True",
+        "        entry.facts = replace(entry.facts, handover_id=new_handover_id())\n        return True",
         "        return True",
         (f"{UNIT}/test_handover_model.py",),
     ),

@@ -7,6 +7,8 @@ made from JSON as the API server sends it, not from Python field names.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields as fields_of
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
@@ -16,6 +18,7 @@ from efrit.controller.manifests import Children
 from efrit.controller.manifests.claims import build_claims
 from efrit.controller.model.actions import PatchStatus
 from efrit.controller.model.config import ControllerConfig
+from efrit.controller.model.instance_facts import InstanceFacts
 from efrit.controller.model.snapshots import InstanceSnapshot, RequestSnapshot
 from efrit.controller.model.views import BridgeView, ClaimView, ContainerView, PodView, StatefulSetView
 from efrit.protocol import EmacsStats, Reason, RequestState, RequestView, Response, Stats, request_id
@@ -227,12 +230,20 @@ def claims(of: EfritInstance, **fields: Any) -> tuple[ClaimView, ...]:
     return tuple(ClaimView(each["metadata"]["name"], **(defaults | fields)) for each in build_claims(of))
 
 
+FACTS = {each.name for each in fields_of(InstanceFacts)}
+
+
+def changed(given: InstanceSnapshot, **fields: Any) -> InstanceSnapshot:
+    """The snapshot with other fields, those of its facts included."""
+    facts = replace(given.facts, **{name: value for name, value in fields.items() if name in FACTS})
+    return replace(given, **{"facts": facts, **{name: value for name, value in fields.items() if name not in FACTS}})
+
+
 def ready(given: EfritInstance | None = None, **fields: Any) -> InstanceSnapshot:
     """An instance whose pod runs, whose bridge is connected and which is open for requests."""
     defaults: Json = {
         "pod": pod(),
         "bridge": connected(),
-        "config": CONFIG,
         "listed": True,
         "handover_id": HANDOVER.id,
     }
@@ -240,14 +251,14 @@ def ready(given: EfritInstance | None = None, **fields: Any) -> InstanceSnapshot
     defaults["claims"] = claims(made)
     if made.status.handover is None:
         made = made.model_copy(update={"status": made.status.model_copy(update={"handover": HANDOVER})})
-    return InstanceSnapshot(instance=made, **(defaults | fields))
+    return changed(InstanceSnapshot(instance=made, config=CONFIG), **(defaults | fields))
 
 
 def away(given: EfritInstance | None = None, **fields: Any) -> InstanceSnapshot:
     """An instance without a pod."""
     made = given or instance()
-    defaults: Json = {"config": CONFIG, "listed": True, "claims": claims(made)}
-    return InstanceSnapshot(instance=made, **(defaults | fields))
+    defaults: Json = {"listed": True, "claims": claims(made)}
+    return changed(InstanceSnapshot(instance=made, config=CONFIG), **(defaults | fields))
 
 
 def snapshot(

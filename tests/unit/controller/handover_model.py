@@ -127,7 +127,7 @@ class World:
         target = self.store._index.instances[INSTANCE]
         known = target.instance.status.handover if target.instance else None
         stored = self.instance["status"].get("handover", {})
-        mine = target.handover_id
+        mine = target.facts.handover_id
         return (
             self.created,
             self.pod,
@@ -144,7 +144,7 @@ class World:
             known and (known.state, known.id == mine),
             target.instance is not None
             and target.instance.metadata.resource_version == self.instance["metadata"]["resourceVersion"],
-            target.closed_before,
+            target.facts.closed_before,
             self.request["spec"].get("cancel"),
             self.request["status"].get("handover"),
             self.request["status"].get("phase"),

@@ -38,7 +38,7 @@ class Stage:
     def missing(self, name: str = "alpha") -> bool:
         snapshot = self.store.instances.snapshot(("team", name))
         assert snapshot is not None
-        return snapshot.child_missing
+        return snapshot.facts.child_missing
 
 
 @pytest.fixture
@@ -161,7 +161,7 @@ async def test_the_secret_of_each_instance_gets_its_turn() -> None:
 
 def _due(store: Store, name: str) -> bool:
     snapshot = store.instances.snapshot(("team", name))
-    return snapshot is not None and snapshot.secret_check
+    return snapshot is not None and snapshot.facts.secret_check
 
 
 class _NoKube:

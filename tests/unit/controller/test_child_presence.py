@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,6 +19,7 @@ from tests.unit.controller.factory import (
     CONFIG,
     NOW,
     away,
+    changed,
     claims,
     condition,
     instance,
@@ -48,7 +48,7 @@ def decide(identity: Identity) -> Decide:
     def decided(given: InstanceSnapshot, replicas: int | None = 1, wanted: int = 1) -> list[Action]:
         children = build(given.instance, CONFIG, identity, wanted, NOW)
         made = statefulset(children, replicas) if replicas is not None else None
-        applied = replace(given, statefulset=made, applied_generation=1, applied_digest=children.digest)
+        applied = changed(given, statefulset=made, applied_generation=1, applied_digest=children.digest)
         return decide_instance(applied, identity, NOW)
 
     return decided

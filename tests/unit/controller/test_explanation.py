@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -11,7 +10,7 @@ import pytest
 from efrit.controller.decide.explanation import LONGEST_PAUSE, SHORTEST_PAUSE, explanation
 from efrit.controller.model.actions import ReadWarningEvents, RequeueAfter
 from efrit.controller.model.snapshots import InstanceSnapshot
-from tests.unit.controller.factory import CONFIG, NOW, instance
+from tests.unit.controller.factory import CONFIG, NOW, changed, instance
 
 HOUR = 3600
 
@@ -27,7 +26,7 @@ def questions(snapshot: InstanceSnapshot, seconds: int, looks_a_second: int) -> 
         age = timedelta(seconds=number / looks_a_second)
         if any(isinstance(action, ReadWarningEvents) for action in explanation(snapshot, NOW + age)):
             asked.append(age)
-            snapshot = replace(snapshot, explained_time=NOW + age)
+            snapshot = changed(snapshot, explained_time=NOW + age)
     return asked
 
 
@@ -45,13 +44,13 @@ def test_the_longer_it_lasts_the_less_often_is_asked_however_often_it_is_looked_
 
 
 def test_it_is_looked_at_again_when_the_next_question_is_due() -> None:
-    snapshot = replace(starting(), explained_time=NOW + timedelta(seconds=100))
+    snapshot = changed(starting(), explained_time=NOW + timedelta(seconds=100))
 
     assert explanation(snapshot, NOW + timedelta(seconds=120)) == [RequeueAfter(timedelta(seconds=30))]
 
 
 def test_a_clock_that_is_set_back_delays_the_next_question_by_one_pause_at_most() -> None:
-    snapshot = replace(starting(), explained_time=NOW + timedelta(hours=1))
+    snapshot = changed(starting(), explained_time=NOW + timedelta(hours=1))
 
     (action,) = explanation(snapshot, NOW + timedelta(minutes=1))
 

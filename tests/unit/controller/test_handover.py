@@ -20,6 +20,7 @@ from tests.unit.controller.factory import (
     NOW,
     QUEUE_ID,
     away,
+    changed,
     condition,
     instance,
     of_kind,
@@ -76,7 +77,7 @@ SUSPENDED: Any = {"spec": {"operatingMode": "Suspended"}}
 def test_a_request_of_a_closed_instance_ends_at_once_though_it_is_older_than_the_controller(
     spec: Any, target: InstanceSnapshot
 ) -> None:
-    given = snapshot(request(**spec), replace(target, closed_before=True), listed_at_start=True)
+    given = snapshot(request(**spec), changed(target, closed_before=True), listed_at_start=True)
 
     status = written(decide_request(given, LATER))
 

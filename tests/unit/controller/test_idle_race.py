@@ -64,7 +64,7 @@ class Stage:
         known = self.store.instances.snapshot(INSTANCE)
         assert known is not None
         # Requests may be handed to it at once: only what these tests are about keeps them back.
-        opened = {"handover": {"state": "Open", "id": known.handover_id}}
+        opened = {"handover": {"state": "Open", "id": known.facts.handover_id}}
         again = instance_json(created=born, spec={"idle": rules}, version="11", status=opened)
         self.store.instances.observe(self.api.put(ALPHA, again))
         labels = {"efrit.dev/instance": "alpha"}
@@ -207,7 +207,7 @@ async def test_work_that_the_watch_has_not_told_of_keeps_an_instance_from_being_
     await stage.look()
     after = stage.store.instances.snapshot(INSTANCE)
     assert after is not None
-    assert not after.handover_paused
+    assert not after.facts.handover_paused
 
 
 async def test_work_of_others_does_not_keep_an_instance_from_being_deleted(stage: Stage) -> None:

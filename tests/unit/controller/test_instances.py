@@ -36,6 +36,7 @@ from tests.unit.controller.factory import (
     NOW,
     Json,
     away,
+    changed,
     condition,
     connected,
     emacs,
@@ -73,7 +74,7 @@ def applied(identity: Identity) -> Callable[..., InstanceSnapshot]:
     def with_children(given: InstanceSnapshot, replicas: int = 1, **fields: Any) -> InstanceSnapshot:
         made = statefulset(build(given.instance, CONFIG, identity, replicas, NOW), replicas)
         accepted = given.instance.metadata.generation
-        return replace(given, statefulset=replace(made, **fields), applied_generation=accepted)
+        return changed(given, statefulset=replace(made, **fields), applied_generation=accepted)
 
     return with_children
 
@@ -83,7 +84,7 @@ def settled(given: InstanceSnapshot, actions: list[Action], **fields: Any) -> In
     status = written(actions)
     json: Json = given.instance.model_dump(mode="json", by_alias=True, exclude_none=True)
     renewed = type(given.instance).model_validate({**json, "status": status})
-    return replace(given, instance=renewed, **fields)
+    return changed(given, instance=renewed, **fields)
 
 
 def replicas(actions: list[Action]) -> int:
@@ -113,7 +114,7 @@ def test_children_that_are_as_wanted_are_not_applied(decide: Decide, applied: An
 
 
 def test_a_resync_applies_children_that_are_as_wanted(decide: Decide, applied: Any) -> None:
-    assert of_kind(decide(applied(replace(ready(), resync=True))), ApplyChildren)
+    assert of_kind(decide(applied(changed(ready(), resync=True))), ApplyChildren)
 
 
 @pytest.mark.parametrize("changed", [{"replicas": 0}, {"children_hash": "other"}, {"children_hash": None}])
@@ -180,7 +181,7 @@ def test_the_status_says_that_an_update_begins_before_the_template_is_applied(de
 
 
 def test_a_resync_of_a_busy_instance_leaves_its_statefulset_for_an_idle_moment(decide: Decide, applied: Any) -> None:
-    given = replace(applied(busy()), resync=True)
+    given = changed(applied(busy()), resync=True)
 
     assert "StatefulSet" not in kinds(decide(given))
     assert "StatefulSet" in kinds(decide(replace(given, bridge=connected())))
@@ -231,14 +232,14 @@ def test_a_refused_child_is_applied_again_when_the_spec_changes(decide: Decide) 
 
 
 def test_a_resync_applies_a_refused_child_again(decide: Decide) -> None:
-    assert of_kind(decide(replace(refused(ago=1), resync=True)), ApplyChildren)
+    assert of_kind(decide(changed(refused(ago=1), resync=True)), ApplyChildren)
 
 
 def test_a_refused_spec_that_was_taken_back_is_applied_though_the_statefulset_never_changed(
     decide: Decide, applied: Any
 ) -> None:
     given = applied(ready(instance(generation=3)))
-    given = replace(given, refused="no such port", refused_generation=2, refused_time=NOW, applied_generation=0)
+    given = changed(given, refused="no such port", refused_generation=2, refused_time=NOW, applied_generation=0)
 
     assert of_kind(decide(given), ApplyChildren)
 
@@ -259,7 +260,7 @@ def test_a_new_controller_believes_a_statefulset_that_the_status_vouches_for(
     decide: Decide, applied: Any, observed: int, reason: str, applies: bool
 ) -> None:
     status = {"observedGeneration": observed, "conditions": [{**TOLD, "reason": reason}]}
-    given = replace(applied(ready(instance(generation=3, status=status))), applied_generation=0)
+    given = changed(applied(ready(instance(generation=3, status=status))), applied_generation=0)
 
     assert bool(of_kind(decide(given), ApplyChildren)) is applies
 

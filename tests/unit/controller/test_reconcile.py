@@ -118,7 +118,7 @@ class Stage:
             self.store.bridges.event(INSTANCE, POD_UID, event)
         known = self.store.instances.snapshot(INSTANCE)
         assert known is not None
-        opened = {"handover": {"state": "Open", "id": known.handover_id}}
+        opened = {"handover": {"state": "Open", "id": known.facts.handover_id}}
         self.store.instances.observe(instance_json(version="11", status=opened))
 
     @property

@@ -50,10 +50,10 @@ def secret_due(snapshot: InstanceSnapshot) -> bool:
 
     The controller has no right to look for it.
     """
-    if snapshot.secret_check:
+    if snapshot.facts.secret_check:
         return True
-    asked, applied = snapshot.explained_time, snapshot.secret_applied_time
-    reported = f'secret "{names.secret_name(snapshot.instance)}" not found' in (snapshot.problem or "")
+    asked, applied = snapshot.facts.explained_time, snapshot.facts.secret_applied_time
+    reported = f'secret "{names.secret_name(snapshot.instance)}" not found' in (snapshot.facts.problem or "")
     return reported and (asked is None or applied is None or applied < asked)
 
 

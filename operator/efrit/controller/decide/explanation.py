@@ -17,7 +17,7 @@ def explanation(snapshot: InstanceSnapshot, now: datetime) -> list[Action]:
     age = now - began
     if age < snapshot.config.explain_after:
         return [RequeueAfter(snapshot.config.explain_after - age)]
-    asked = snapshot.explained_time
+    asked = snapshot.facts.explained_time
     if asked is None:
         return [ReadWarningEvents(snapshot.instance.key), RequeueAfter(SHORTEST_PAUSE)]
     # Half of the time it has lasted: a dozen questions in the first ten minutes, then one a minute.

@@ -45,24 +45,24 @@ def differ_alone(new: InstanceStatus, old: InstanceStatus) -> bool:
 
 def due(snapshot: InstanceSnapshot) -> datetime | None:
     """Return when new figures may be written, None for at once."""
-    written, config = snapshot.stats_written, snapshot.config
+    written, config = snapshot.facts.stats_written, snapshot.config
     if written is None:
         return None
     regular = written + config.stats_every
-    if snapshot.work_ended is None or not _settled(snapshot):
+    if snapshot.facts.work_ended is None or not _settled(snapshot):
         return regular
-    early = snapshot.work_ended + config.settled_after
-    if len(snapshot.early_writes) >= EARLY_WRITES:
-        early = max(early, snapshot.early_writes[-EARLY_WRITES] + EARLY_WRITES * config.stats_every)
+    early = snapshot.facts.work_ended + config.settled_after
+    if len(snapshot.facts.early_writes) >= EARLY_WRITES:
+        early = max(early, snapshot.facts.early_writes[-EARLY_WRITES] + EARLY_WRITES * config.stats_every)
     return min(regular, early)
 
 
 def pause(snapshot: InstanceSnapshot, now: datetime) -> timedelta:
     """Return how long no status may be written because many were; zero or less for at once."""
-    if len(snapshot.status_writes) < MAX_WRITES:
+    if len(snapshot.facts.status_writes) < MAX_WRITES:
         return timedelta(0)
     # The clock may have been set back since.
-    return min(snapshot.status_writes[-MAX_WRITES] + WRITES_WITHIN - now, WRITES_WITHIN)
+    return min(snapshot.facts.status_writes[-MAX_WRITES] + WRITES_WITHIN - now, WRITES_WITHIN)
 
 
 def _lasting(status: InstanceStatus) -> InstanceStatus:

@@ -66,7 +66,7 @@ def next_handover(snapshot: InstanceSnapshot) -> InstanceHandover | None:
     opened_before = known is not None and known.state == HandoverState.OPEN
     if not snapshot.available or snapshot.handover_open or (opened_before and snapshot.waiting == 0):
         return known
-    return InstanceHandover(state=HandoverState.OPEN, id=snapshot.handover_id)
+    return InstanceHandover(state=HandoverState.OPEN, id=snapshot.facts.handover_id)
 
 
 def is_closed(snapshot: InstanceSnapshot) -> bool:

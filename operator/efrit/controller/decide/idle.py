@@ -72,14 +72,14 @@ def _quiet_since(snapshot: InstanceSnapshot) -> datetime | None:
 
     Only the first time that its pod is Ready counts: one whose Ready comes and goes would never be idle.
     """
-    moments = (last_activity(snapshot), snapshot.first_ready)
+    moments = (last_activity(snapshot), snapshot.facts.first_ready)
     return max((moment for moment in moments if moment is not None), default=None)
 
 
 def last_activity(snapshot: InstanceSnapshot) -> datetime | None:
     """Return when the instance last had work; its creation counts, too."""
     moments = (
-        snapshot.last_activity,
+        snapshot.facts.last_activity,
         snapshot.instance.status.last_activity_time,
         snapshot.instance.metadata.creation_timestamp,
     )

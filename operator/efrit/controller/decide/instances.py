@@ -88,13 +88,13 @@ def decide_instance(snapshot: InstanceSnapshot, identity: Identity, now: datetim
         return _delete_idle(instance)
     actions: list[Action] = []
     why_suspended = suspension_reason(snapshot, idle)
-    if why_suspended is not None and snapshot.pod is not None and not snapshot.handover_paused:
+    if why_suspended is not None and snapshot.pod is not None and not snapshot.facts.handover_paused:
         actions.append(PauseHandover(instance.key))
     replicas = 0 if why_suspended else 1
     children = build(instance, snapshot.config, identity, replicas, now)
     update, applying = _children(snapshot, children, replicas, now)
     actions += applying
-    if why_suspended is None and snapshot.handover_paused:
+    if why_suspended is None and snapshot.facts.handover_paused:
         actions.append(ResumeHandover(instance.key))
     actions += _connection(snapshot)
     finding = _finding(snapshot, why_suspended, now)
@@ -171,15 +171,15 @@ def _others_applied(snapshot: InstanceSnapshot, children: Children, *, claims_ar
 
     claims_are_going: the StatefulSet may be missing because it waits for claims that are being deleted.
     """
-    if snapshot.child_missing or missing_claims(snapshot):
+    if snapshot.facts.child_missing or missing_claims(snapshot):
         return False
     current = snapshot.statefulset
-    known = (snapshot.applied_digest, current.children_hash if current is not None else None)
+    known = (snapshot.facts.applied_digest, current.children_hash if current is not None else None)
     return (
         (current is not None or claims_are_going)
         and children.digest in known
         and _accepted(snapshot)
-        and not snapshot.resync
+        and not snapshot.facts.resync
     )
 
 
@@ -193,7 +193,7 @@ def _statefulset_due(snapshot: InstanceSnapshot, children: Children, update: Upd
         and current.children_hash == children.digest
         and current.spec_hash == children.spec_digest
         and _accepted(snapshot)
-        and not snapshot.resync
+        and not snapshot.facts.resync
     )
     # It may take back what somebody else changed in the template, and so replace the pod.
     return not same and nothing_runs(snapshot)
@@ -204,10 +204,10 @@ def _accepted(snapshot: InstanceSnapshot) -> bool:
 
     The StatefulSet comes last: of a spec that was refused and taken back, its hash tells nothing about the others.
     """
-    if snapshot.refused is not None:
+    if snapshot.facts.refused is not None:
         return False
     generation, status = snapshot.instance.metadata.generation, snapshot.instance.status
-    if snapshot.applied_generation == generation:
+    if snapshot.facts.applied_generation == generation:
         return True
     told = condition_of(status.conditions, READY)
     refused_before = told is not None and told.reason == InstanceReason.CHILD_REFUSED.value
@@ -216,10 +216,11 @@ def _accepted(snapshot: InstanceSnapshot) -> bool:
 
 def _refusal_stands_for(snapshot: InstanceSnapshot, now: datetime) -> timedelta | None:
     """Return how long not to apply children that were just refused, or None where there is no reason to wait."""
-    same_spec = snapshot.refused_generation == snapshot.instance.metadata.generation
-    if snapshot.refused is None or snapshot.refused_time is None or not same_spec or snapshot.resync:
+    facts = snapshot.facts
+    same_spec = facts.refused_generation == snapshot.instance.metadata.generation
+    if facts.refused is None or facts.refused_time is None or not same_spec or facts.resync:
         return None
-    left = snapshot.refused_time + RETRY_REFUSED - now
+    left = facts.refused_time + RETRY_REFUSED - now
     return left if left > timedelta(0) else None
 
 
@@ -233,7 +234,7 @@ def _connection(snapshot: InstanceSnapshot) -> list[Action]:
 
 
 def _finding(snapshot: InstanceSnapshot, why_suspended: InstanceReason | None, now: datetime) -> Finding:
-    if why_suspended is not None and snapshot.refused is None:
+    if why_suspended is not None and snapshot.facts.refused is None:
         return _rest(snapshot, why_suspended, now)
     return readiness(snapshot, now)
 

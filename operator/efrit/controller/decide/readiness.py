@@ -44,11 +44,10 @@ def readiness(snapshot: InstanceSnapshot, now: datetime) -> Finding:
 
 
 def _refused(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
-    if snapshot.refused is None:
+    refused = snapshot.facts.refused
+    if refused is None:
         return None
-    return Finding(
-        InstanceReason.CHILD_REFUSED, f"An object of the instance could not be written: {snapshot.refused}"
-    )
+    return Finding(InstanceReason.CHILD_REFUSED, f"An object of the instance could not be written: {refused}")
 
 
 def _claims_going(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
@@ -76,8 +75,8 @@ def _goes_with_the_pod(snapshot: InstanceSnapshot) -> str:
 def _no_pod(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
     if snapshot.pod is not None:
         return None
-    if snapshot.problem:
-        return Finding(InstanceReason.CHILD_REFUSED, f"The pod cannot be made: {snapshot.problem}")
+    if snapshot.facts.problem:
+        return Finding(InstanceReason.CHILD_REFUSED, f"The pod cannot be made: {snapshot.facts.problem}")
     return Finding(InstanceReason.CREATING, "The pod is being made.")
 
 
@@ -148,7 +147,7 @@ def _config(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
         if each.waiting_reason in CONFIG_REASONS:
             message = each.waiting_message or each.waiting_reason or ""
             return Finding(InstanceReason.CONFIG_MISSING, f"Container {each.name} cannot be created: {message}.")
-    problem = snapshot.problem or ""
+    problem = snapshot.facts.problem or ""
     missing = "not found" in problem or "non-existent" in problem
     if missing and "MountVolume" in problem and not _any_running(snapshot):
         return Finding(InstanceReason.CONFIG_MISSING, f"Something the pod mounts does not exist: {problem}")
@@ -160,7 +159,7 @@ def _any_running(snapshot: InstanceSnapshot) -> bool:
 
 
 def _volumes(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
-    pod = snapshot.pod
+    pod, problem = snapshot.pod, snapshot.facts.problem
     pending = [claim.name for claim in snapshot.claims if claim.phase == "Pending"]
     if pod is None or _any_running(snapshot) or not pending:
         return None
@@ -168,10 +167,10 @@ def _volumes(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
         # A claim that waits for its first consumer pends as long as no node takes the pod, whatever the reason.
         if not any(word in pod.unschedulable.lower() for word in VOLUME_WORDS):
             return None
-    elif snapshot.problem is None and pod.created is not None and now - pod.created < snapshot.config.volume_after:
+    elif problem is None and pod.created is not None and now - pod.created < snapshot.config.volume_after:
         # Every new volume takes a moment: that is no trouble anyone needs to be warned of.
         return None
-    why = snapshot.problem or pod.unschedulable or "its StorageClass has not made the volume yet"
+    why = problem or pod.unschedulable or "its StorageClass has not made the volume yet"
     plural = "s" if len(pending) > 1 else ""
     names = " and ".join(pending)
     return Finding(InstanceReason.VOLUME_PENDING, f"PersistentVolumeClaim{plural} {names} pending: {why}.")
@@ -208,8 +207,8 @@ def _bridge(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
         return Finding(
             InstanceReason.BRIDGE_UNREACHABLE, f"The bridge of the pod does not answer: {snapshot.bridge.problem}"
         )
-    if snapshot.problem and not _any_running(snapshot):
-        return Finding(InstanceReason.STARTING, f"The pod is starting: {snapshot.problem}")
+    if snapshot.facts.problem and not _any_running(snapshot):
+        return Finding(InstanceReason.STARTING, f"The pod is starting: {snapshot.facts.problem}")
     return Finding(InstanceReason.STARTING, "The pod is starting.")
 
 

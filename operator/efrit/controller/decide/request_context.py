@@ -41,7 +41,7 @@ class RequestContext:
             memory=snapshot.handover,
             told=snapshot.bridge_view is not None,
             listed_at_start=snapshot.listed_at_start,
-            closed_before=target is not None and target.closed_before,
+            closed_before=target is not None and target.facts.closed_before,
             ephemeral=target is not None and bool(target.instance.spec.queue.ephemeral),
         )
 

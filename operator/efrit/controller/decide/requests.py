@@ -395,7 +395,7 @@ def _hand_over(context: RequestContext) -> list[Action] | None:
         return [*told, *queue_deadline(context)]
     return [
         *told,
-        Submit(target.instance.key, request.key, wire_request(request, target.instance), target.handover_id),
+        Submit(target.instance.key, request.key, wire_request(request, target.instance), target.facts.handover_id),
         *queue_deadline(context),
     ]
 

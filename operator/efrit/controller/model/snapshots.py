@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from efrit.api import ConditionStatus, EfritInstance, EfritPlan, EfritRequest, UpdateReason, condition_of
 from efrit.api.instance import UPDATED, HandoverState
 from efrit.controller.model.config import ControllerConfig
+from efrit.controller.model.instance_facts import InstanceFacts
 from efrit.controller.model.rollout import RolloutView
 from efrit.controller.model.views import BridgeView, ClaimView, PodView, StatefulSetView
 from efrit.protocol import RequestView
@@ -27,54 +28,19 @@ class InstanceSnapshot:
     pod: PodView | None = None
     claims: tuple[ClaimView, ...] = ()
     bridge: BridgeView = field(default_factory=BridgeView)
+    facts: InstanceFacts = field(default_factory=InstanceFacts)
     open_requests: int = 0
     active_plans: int = 0
     """Open plans that live on it and are not suspended."""
     suspended_plans: int = 0
     listed: bool = False
     """Whether this process has listed all open requests and plans that may be on it."""
-    handover_paused: bool = False
-    """Whether this process hands no more requests to it because it is about to stop."""
-    last_activity: datetime | None = None
-    first_ready: datetime | None = None
-    """When it was first Ready since its pod started, or since this process did."""
-    applied_generation: int = 0
-    """Generation whose children this process has seen accepted, all of them; 0 for none yet."""
-    refused: str | None = None
-    """Sentence of the API server that refused a child, until a later apply succeeds."""
-    refused_generation: int = 0
-    refused_time: datetime | None = None
-    problem: str | None = None
-    """Sentence of the newest Warning event about the pod, its volumes or the StatefulSet."""
-    explained_time: datetime | None = None
-    """When the events of this pod were last asked for."""
-    stats_written: datetime | None = None
-    work_ended: datetime | None = None
-    """When its last open request or plan ended; None while it has one, or where this process saw none."""
-    early_writes: tuple[datetime, ...] = ()
-    """The newest writes of figures that came before their time because work had ended, oldest first."""
-    status_writes: tuple[datetime, ...] = ()
-    """The newest writes of its status by this process, oldest first; at most `figures.MAX_WRITES`."""
-    resync: bool = False
-    """Whether to apply the children again though nothing seems to differ."""
-    applied_digest: str | None = None
-    """Digest of the children beside the StatefulSet that this process last applied."""
-    child_missing: bool = False
-    """Whether a ServiceAccount or NetworkPolicy that was applied is not there any more."""
-    secret_check: bool = False
-    """Whether the turn of its Secret to be applied again has come."""
-    secret_applied_time: datetime | None = None
-    """When this process last applied its Secret."""
     unfinished: int = 0
     """Requests on their way to the bridge, recorded on its ephemeral queue, or on its queue without an answer."""
     controller_started: datetime | None = None
     rollout: RolloutView = field(default_factory=RolloutView)
     update_reserved: bool = False
     """Whether an update was decided on whose status is still being written."""
-    handover_id: str = ""
-    """Id under which this process hands requests over; another one after each time it has closed the instance."""
-    closed_before: bool = False
-    """Whether this process has seen `status.handover` Closed: what it has not handed over since, nobody has."""
     may_close: bool = False
     """Whether every open request that the instance may have got says so in its own status."""
     waiting: int = 0
@@ -84,7 +50,7 @@ class InstanceSnapshot:
     def accepts_requests(self) -> bool:
         """Whether requests may be handed over: its bridge is connected, and its pod is not about to be stopped."""
         stopping = self.statefulset is not None and self.statefulset.replicas == 0
-        return self.available and not self.handover_paused and not stopping
+        return self.available and not self.facts.handover_paused and not stopping
 
     @property
     def available(self) -> bool:
@@ -110,7 +76,7 @@ class InstanceSnapshot:
     def handover_open(self) -> bool:
         """Whether it is recorded that this process may hand requests over."""
         handover = self.instance.status.handover
-        return handover is not None and handover.state == HandoverState.OPEN and handover.id == self.handover_id
+        return handover is not None and handover.state == HandoverState.OPEN and handover.id == self.facts.handover_id
 
     @property
     def load(self) -> int:

@@ -54,7 +54,7 @@ class BridgeEvents:
                 # The first figures close the list that follows a reset: from here on the picture is whole.
                 changed = not entry.bridge.connected or _disk_problem(entry.bridge.stats) != _disk_problem(event)
                 if _shows_work(entry, event):
-                    entry.last_activity = self._index.clock()
+                    entry.facts = replace(entry.facts, last_activity=self._index.clock())
                 entry.bridge = replace(
                     entry.bridge,
                     connected=True,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from efrit.api import EfritInstance
@@ -30,7 +31,7 @@ class Children:
                 return
             view = pod_view(obj)
             if entry.pod is None or entry.pod.uid != view.uid:
-                entry.problem, entry.explained_time = None, None
+                entry.facts = replace(entry.facts, problem=None, explained_time=None)
             entry.pod = view
             self._index.requeue_instance(key)
             if view.deleting:
@@ -131,13 +132,15 @@ class Children:
         """Take in that a child of each of these instances is not there any more."""
         for key in instances:
             if key in self._index.instances:
-                self._index.instances[key].child_missing = True
+                entry = self._index.instances[key]
+                entry.facts = replace(entry.facts, child_missing=True)
                 self._index.requeue_instance(key)
 
     def check_secret(self, instance: Key) -> None:
         """Have the Secret of an instance applied again."""
         if instance in self._index.instances:
-            self._index.instances[instance].secret_check = True
+            entry = self._index.instances[instance]
+            entry.facts = replace(entry.facts, secret_check=True)
             self._index.requeue_instance(instance)
 
     def claim_gone(self, instance: Key, name: str) -> None:
@@ -148,4 +151,4 @@ class Children:
     def secret_applied(self, instance: Key) -> None:
         """Take in that the Secret of an instance is there."""
         entry = self._index.instances[instance]
-        entry.secret_check, entry.secret_applied_time = False, self._index.clock()
+        entry.facts = replace(entry.facts, secret_check=False, secret_applied_time=self._index.clock())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from efrit.api import EfritInstance
 from efrit.api.instance import HandoverState
 from efrit.controller.decide import handover
@@ -23,8 +25,8 @@ class Handovers:
         if target is None or target.instance is None or entry is None or entry.request.metadata.uid != uid:
             return False
         known = target.instance.status.handover
-        is_open = known is not None and known.state == HandoverState.OPEN and known.id == target.handover_id
-        if not is_open or target.handover_id != handover_id:
+        is_open = known is not None and known.state == HandoverState.OPEN and known.id == target.facts.handover_id
+        if not is_open or handover_id != target.facts.handover_id:
             self._index.requeue_request(request)
             return False
         entry.submitting = True
@@ -70,7 +72,7 @@ class Handovers:
             self._index.queue.add_after(WorkKey(EfritInstance.kind, *instance), handover.RETRY_CLOSE.total_seconds())
             return False
         # Whether the write succeeds may never be known: only another one opens the instance again.
-        entry.handover_id = new_handover_id()
+        entry.facts = replace(entry.facts, handover_id=new_handover_id())
         return True
 
     def may_close(self, instance: Key) -> bool:
@@ -96,6 +98,6 @@ class Handovers:
             memory=entry.handover,
             told=request.metadata.uid in target.views,
             listed_at_start=entry.listed_at_start,
-            closed_before=target.closed_before,
+            closed_before=target.facts.closed_before,
             ephemeral=bool(target.instance.spec.queue.ephemeral),
         )

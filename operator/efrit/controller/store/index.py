@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
@@ -92,12 +93,13 @@ class Index:
             work = Work(bool(entry.open_requests) or plans.active > 0, plans.suspended > 0)
             known, entry.work = entry.work, work
             if work.active and not known.active:
-                entry.work_ended = None
-                if entry.handover_paused or (entry.instance is not None and entry.instance.status.suspended_idle):
+                entry.facts = replace(entry.facts, work_ended=None)
+                asleep = entry.instance is not None and entry.instance.status.suspended_idle
+                if entry.facts.handover_paused or asleep:
                     self.requeue_instance(key)
             elif known.active > work.active or known.suspended > work.suspended:
-                entry.last_activity = self.clock()
-                entry.work_ended = None if work.active else entry.last_activity
+                now = self.clock()
+                entry.facts = replace(entry.facts, last_activity=now, work_ended=None if work.active else now)
                 self.queue.add_after(WorkKey(EfritInstance.kind, *key), self.config.settled_after.total_seconds())
 
     def plans_of(self, key: Key) -> PlanCount:
@@ -145,8 +147,10 @@ class Index:
                 self.unbound.setdefault(request.metadata.namespace, set()).add(request.key)
             return
         entry = self.instances[target]
-        moments = (request.metadata.creation_timestamp, request.status.completion_time, entry.last_activity)
-        entry.last_activity = max((each for each in moments if each is not None), default=None)
+        moments = (request.metadata.creation_timestamp, request.status.completion_time, entry.facts.last_activity)
+        latest = max((each for each in moments if each is not None), default=None)
+        if latest != entry.facts.last_activity:
+            entry.facts = replace(entry.facts, last_activity=latest)
         uid = request.metadata.uid
         if request.final and uid in entry.views:
             # The answer is stored; that it is acknowledged is all that is left to do.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from efrit.api import ConditionStatus, EfritInstance, condition_of
@@ -37,20 +38,17 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
         replaced = entry.newest_uid not in (None, new.metadata.uid)
         entry.object, entry.newest_uid = new, new.metadata.uid
         self._index.labels.put(new.key, new.metadata.labels)
-        if known is None or replaced:
-            entry.handover_paused = False
         if replaced:
             entry.pod_owners.clear()
+            entry.facts = entry.facts.of_the_next(new_handover_id())
+        elif known is None:
+            entry.facts = replace(entry.facts, handover_paused=False)
         if entry.statefulset is not None:
             entry.observe_owner(entry.statefulset)
-        if replaced:
-            entry.refused, entry.problem, entry.last_activity, entry.explained_time = None, None, None, None
-            entry.applied_generation, entry.applied_digest, entry.child_missing = 0, None, False
-            entry.secret_check, entry.secret_applied_time = False, None
         self._index.observe_rollout(new.key)
         self._index.note_work(new.key)
-        _observe_handover(entry, new, replaced=replaced)
-        _observe_ready(entry, new, replaced=replaced)
+        _observe_handover(entry, new)
+        _observe_ready(entry, new)
         self._index.requeue_instance(new.key)
         if known is None or scheduling_fingerprint(known) != scheduling_fingerprint(new):
             self._index.requeue_waiting(new.key)
@@ -114,17 +112,20 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
 
     def pause_handover(self, instance: Key) -> None:
         """Hand no more requests to an instance until `resume_handover`."""
-        self._index.instances[instance].handover_paused = True
+        entry = self._index.instances[instance]
+        entry.facts = replace(entry.facts, handover_paused=True)
 
     def resume_handover(self, instance: Key) -> None:
         """Hand requests to an instance again, those first that have waited for it."""
-        self._index.instances[instance].handover_paused = False
+        entry = self._index.instances[instance]
+        entry.facts = replace(entry.facts, handover_paused=False)
         self._index.requeue_waiting(instance)
         self._index.requeue_unbound(instance[0])
 
     def not_idle(self, instance: Key) -> None:
         """Take in that the API server knows of open work on an instance that was taken for idle."""
-        self._index.instances[instance].last_activity = self._index.clock()
+        entry = self._index.instances[instance]
+        entry.facts = replace(entry.facts, last_activity=self._index.clock())
         self._index.requeue_instance(instance)
 
     def deleted(self, instance: Key, uid: str) -> None:
@@ -135,19 +136,24 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
     def status_written(self, instance: Key) -> None:
         """Remember a write of an instance's status, and whether it came before the time of its figures."""
         entry, now = self._index.instances[instance], self._index.clock()
-        entry.status_writes = (*entry.status_writes, now)[-MAX_WRITES:]
-        before, entry.stats_written = entry.stats_written, now
-        if entry.work_ended is not None and before is not None and now < before + self._index.config.stats_every:
-            entry.early_writes = (*entry.early_writes, now)[-EARLY_WRITES:]
+        facts, before = entry.facts, entry.facts.stats_written
+        early = facts.work_ended is not None and before is not None and now < before + self._index.config.stats_every
+        entry.facts = replace(
+            facts,
+            status_writes=(*facts.status_writes, now)[-MAX_WRITES:],
+            stats_written=now,
+            early_writes=(*facts.early_writes, now)[-EARLY_WRITES:] if early else facts.early_writes,
+        )
 
     def resync(self, key: Key) -> None:
         """Have the children of an instance applied again."""
-        self._index.instances[key].resync = True
+        self.apply_unanswered(key)
         self._index.requeue_instance(key)
 
     def apply_unanswered(self, instance: Key) -> None:
         """Take in that the API server did not say whether it took the children: have them applied again."""
-        self._index.instances[instance].resync = True
+        entry = self._index.instances[instance]
+        entry.facts = replace(entry.facts, resync=True)
 
     def applied(self, instance: Key, uid: str, generation: int, digest: str = "") -> bool:
         """Remember that the children of this generation were accepted; False where they were refused before.
@@ -158,22 +164,34 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
         entry = self.record(instance, uid)
         if entry is None:
             return False
-        entry.applied_digest = digest
-        entry.resync, entry.applied_generation, entry.failures = False, generation, 0
-        entry.child_missing = False
-        if entry.refused is None:
-            return True
-        entry.refused = None
-        self._index.requeue_instance(instance)
-        return False
+        entry.failures = 0
+        taken_before = entry.facts.refused is None
+        entry.facts = replace(
+            entry.facts,
+            applied_generation=generation,
+            applied_digest=digest,
+            refused=None,
+            resync=False,
+            child_missing=False,
+        )
+        if not taken_before:
+            self._index.requeue_instance(instance)
+        return taken_before
 
     def refused(self, instance: Key, uid: str, generation: int, sentence: str) -> None:
         """Remember that a child was refused, and why."""
         entry = self.record(instance, uid)
         if entry is None:
             return
-        entry.refused, entry.refused_generation, entry.resync = sentence, generation, False
-        entry.refused_time, entry.applied_generation, entry.applied_digest = self._index.clock(), 0, None
+        entry.facts = replace(
+            entry.facts,
+            refused=sentence,
+            refused_generation=generation,
+            refused_time=self._index.clock(),
+            resync=False,
+            applied_generation=0,
+            applied_digest=None,
+        )
         self._index.requeue_instance(instance)
 
     def failed(self, instance: Key, uid: str, generation: int, sentence: str) -> bool:
@@ -194,9 +212,9 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
     def explained(self, instance: Key, problem: str | None) -> None:
         """Remember Kubernetes' own sentence on why an instance does not start."""
         entry = self._index.instances[instance]
-        entry.explained_time = self._index.clock()
-        if entry.problem != problem:
-            entry.problem = problem
+        news = entry.facts.problem != problem
+        entry.facts = replace(entry.facts, problem=problem, explained_time=self._index.clock())
+        if news:
             self._index.requeue_instance(instance)
 
     # What decisions read.
@@ -221,48 +239,29 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
             active_plans=plans.active,
             suspended_plans=plans.suspended,
             listed=self._index.work_is_listed(key, entry.instance),
-            handover_paused=entry.handover_paused,
-            last_activity=entry.last_activity,
-            first_ready=entry.first_ready,
-            applied_generation=entry.applied_generation,
-            refused=entry.refused,
-            refused_generation=entry.refused_generation,
-            refused_time=entry.refused_time,
-            problem=entry.problem,
-            explained_time=entry.explained_time,
-            stats_written=entry.stats_written,
-            work_ended=entry.work_ended,
-            early_writes=entry.early_writes,
-            status_writes=entry.status_writes,
-            resync=entry.resync,
-            applied_digest=entry.applied_digest,
-            child_missing=entry.child_missing,
-            secret_check=entry.secret_check,
-            secret_applied_time=entry.secret_applied_time,
+            facts=entry.facts,
             unfinished=entry.unfinished,
             controller_started=self._index.started,
             rollout=self._index.rollouts.view(),
             update_reserved=self._index.rollouts.is_reserved(key),
-            handover_id=entry.handover_id,
-            closed_before=entry.closed_before,
             may_close=deciding and self._handovers.may_close(key),
             waiting=len(entry.backlog),
         )
 
 
-def _observe_ready(entry: InstanceRecord, instance: EfritInstance, *, replaced: bool) -> None:
+def _observe_ready(entry: InstanceRecord, instance: EfritInstance) -> None:
     """Remember when an instance was first Ready; its pod's start is written with the condition that is about it."""
-    if replaced or instance.status.start_time != entry.pod_started:
-        entry.first_ready, entry.pod_started = None, instance.status.start_time
+    first_ready = entry.facts.first_ready if instance.status.start_time == entry.pod_started else None
+    entry.pod_started = instance.status.start_time
     ready = condition_of(instance.status.conditions, READY)
-    if entry.first_ready is None and ready is not None and ready.status == ConditionStatus.TRUE:
+    if first_ready is None and ready is not None and ready.status == ConditionStatus.TRUE:
         # The condition does not change where one pod follows another between two writes.
-        entry.first_ready = max(ready.last_transition_time, instance.status.start_time or ready.last_transition_time)
+        first_ready = max(ready.last_transition_time, instance.status.start_time or ready.last_transition_time)
+    if first_ready != entry.facts.first_ready:
+        entry.facts = replace(entry.facts, first_ready=first_ready)
 
 
-def _observe_handover(entry: InstanceRecord, instance: EfritInstance, *, replaced: bool) -> None:
-    if replaced:
-        entry.handover_id, entry.closed_before = new_handover_id(), False
+def _observe_handover(entry: InstanceRecord, instance: EfritInstance) -> None:
     known = instance.status.handover
     if known is not None and known.state == HandoverState.CLOSED:
-        entry.closed_before = True
+        entry.facts = replace(entry.facts, closed_before=True)

@@ -12,6 +12,7 @@ from efrit.api import EfritInstance, EfritPlan, EfritRequest, condition_of
 from efrit.api.instance import READY, UPDATED
 from efrit.api.meta import Resource
 from efrit.controller.model import names
+from efrit.controller.model.instance_facts import InstanceFacts
 from efrit.controller.model.keys import Key, target_of
 from efrit.controller.model.snapshots import ActionFailure, Handover, Refusal
 from efrit.controller.model.views import BridgeView, ClaimView, PodView, StatefulSetView
@@ -63,6 +64,7 @@ class InstanceRecord(Record[EfritInstance | None]):
     """UIDs of the instance's StatefulSets, the newest last."""
     claims: dict[str, ClaimView] = field(default_factory=dict)
     bridge: BridgeView = field(default_factory=BridgeView)
+    facts: InstanceFacts = field(default_factory=lambda: InstanceFacts(handover_id=new_handover_id()))
     views: RequestViews = field(default_factory=RequestViews)
     submitting: int = 0
     """Hand-overs whose outcome is not known yet."""
@@ -70,37 +72,15 @@ class InstanceRecord(Record[EfritInstance | None]):
     recorded_requests: set[Key] = field(default_factory=set)
     """Those of them whose status names the queue that they are being handed to."""
     backlog: Backlog = field(default_factory=Backlog)
-    last_activity: datetime | None = None
     work: Work = field(default_factory=Work)
-    work_ended: datetime | None = None
-    """When its last open request or plan ended; None while it has one, or none was seen yet."""
-    handover_paused: bool = False
-    first_ready: datetime | None = None
-    """When it was first Ready since its pod started, as far as this process has seen."""
     pod_started: datetime | None = None
-    """When the pod started that this is about, as its status says."""
+    """When the pod started that `facts.first_ready` is about, as its status says."""
     newest_uid: str | None = None
     """UID of the newest EfritInstance of the name, though it is gone."""
     deleted_uid: str | None = None
     """UID of the EfritInstance that this process has deleted: what the watch still reports of it is late."""
-    applied_generation: int = 0
-    refused: str | None = None
-    refused_generation: int = 0
     failures: int = 0
-    refused_time: datetime | None = None
-    problem: str | None = None
-    explained_time: datetime | None = None
-    stats_written: datetime | None = None
-    early_writes: tuple[datetime, ...] = ()
-    status_writes: tuple[datetime, ...] = ()
-    """The newest writes of its status, oldest first."""
-    resync: bool = False
-    applied_digest: str | None = None
-    child_missing: bool = False
-    secret_check: bool = False
-    secret_applied_time: datetime | None = None
-    handover_id: str = field(default_factory=new_handover_id)
-    closed_before: bool = False
+    """How often in a row the API server failed over its children."""
     children_seen: dict[tuple[str, str], int] = field(default_factory=dict)
     """Newest resource version seen of each child, by kind and name, those included that are gone."""
 

@@ -16,7 +16,7 @@ from tests.unit.controller.virtual_time import elapse, on_virtual_time
 def last_activity(store: Store) -> datetime | None:
     snapshot = store.instances.snapshot(ALPHA)
     assert snapshot is not None
-    return snapshot.last_activity
+    return snapshot.facts.last_activity
 
 
 def world(**queue: int) -> World:
@@ -93,7 +93,7 @@ async def test_the_first_time_that_the_pod_is_ready_is_remembered_while_ready_co
     def first_ready() -> datetime | None:
         snapshot = world.store.instances.snapshot(ALPHA)
         assert snapshot is not None
-        return snapshot.first_ready
+        return snapshot.facts.first_ready
 
     told: list[datetime | None] = []
     for version, (ready, since, pod_started) in enumerate(

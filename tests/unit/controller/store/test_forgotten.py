@@ -122,10 +122,10 @@ async def test_an_instance_that_is_gone_is_forgotten_once_its_last_hand_over_has
     world.store.instances.observe(instance_json())
     known = world.store.instances.snapshot(ALPHA)
     assert known is not None
-    opened = {"handover": {"state": "Open", "id": known.handover_id}}
+    opened = {"handover": {"state": "Open", "id": known.facts.handover_id}}
     world.store.instances.observe(instance_json(version="11", status=opened))
     world.store.requests.observe(request_json())
-    assert world.store.handovers.submit_begins(ALPHA, WORK, UID, known.handover_id)
+    assert world.store.handovers.submit_begins(ALPHA, WORK, UID, known.facts.handover_id)
     world.store.requests.gone(WORK, UID)
     world.store.instances.gone(ALPHA, "uid-alpha")
     await world.settle()

@@ -28,7 +28,7 @@ def new_store(*, listed: bool = True, requests: int = 1, **status: Any) -> Store
 def handover_id(store: Store) -> str:
     snapshot = store.instances.snapshot(ALPHA)
     assert snapshot is not None
-    return snapshot.handover_id
+    return snapshot.facts.handover_id
 
 
 def open_store(**given: Any) -> Store:
@@ -125,7 +125,7 @@ def test_a_closed_instance_speaks_for_all_requests_listed_at_the_start() -> None
 
     assert snapshot is not None
     assert snapshot.target is not None
-    assert (snapshot.listed_at_start, snapshot.target.closed_before) == (True, True)
+    assert (snapshot.listed_at_start, snapshot.target.facts.closed_before) == (True, True)
 
 
 @pytest.mark.parametrize("deletion_seen", [False, True])
@@ -139,7 +139,7 @@ def test_an_instance_made_anew_under_its_name_is_not_closed_by_the_record_of_the
 
     snapshot = store.instances.snapshot(ALPHA)
     assert snapshot is not None
-    assert (snapshot.closed_before, snapshot.handover_id != before) == (False, True)
+    assert (snapshot.facts.closed_before, snapshot.facts.handover_id != before) == (False, True)
 
 
 def test_what_the_bridge_tells_of_is_marked_before_the_instance_is_closed() -> None:

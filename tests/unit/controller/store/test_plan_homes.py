@@ -169,7 +169,7 @@ async def test_the_end_of_the_last_plan_starts_the_time_of_idleness() -> None:
 
         made.store.plans.observe(plan_json(version="31", **ending))
 
-        assert snapshot(made).last_activity == made.now()
+        assert snapshot(made).facts.last_activity == made.now()
         assert LOOK in await made.looks(within=2)
 
 
@@ -181,7 +181,7 @@ async def test_the_end_of_a_suspended_plan_starts_the_time_of_idleness() -> None
 
     made.store.plans.gone(APP, "uid-app")
 
-    assert snapshot(made).last_activity == made.now()
+    assert snapshot(made).facts.last_activity == made.now()
 
 
 @on_virtual_time
@@ -192,7 +192,7 @@ async def test_a_request_that_is_deleted_after_a_long_wait_starts_the_time_of_id
 
     made.store.requests.gone((NAMESPACE, "work"), "uid-work")
 
-    assert snapshot(made).last_activity == NOW + seconds(500)
+    assert snapshot(made).facts.last_activity == NOW + seconds(500)
 
 
 @on_virtual_time

@@ -235,7 +235,7 @@ async def test_an_instance_made_anew_under_its_name_forgets_its_refusal(deletion
 
     snapshot = world.store.instances.snapshot(ALPHA)
     assert snapshot is not None
-    assert (snapshot.refused, snapshot.problem) == (None, None)
+    assert (snapshot.facts.refused, snapshot.facts.problem) == (None, None)
 
 
 @on_virtual_time
@@ -251,7 +251,8 @@ async def test_what_became_of_the_children_of_a_former_instance_says_nothing_abo
 
     snapshot = world.store.instances.snapshot(ALPHA)
     assert snapshot is not None
-    assert (snapshot.refused, snapshot.applied_generation, snapshot.applied_digest) == (None, 0, None)
+    facts = snapshot.facts
+    assert (facts.refused, facts.applied_generation, facts.applied_digest) == (None, 0, None)
     assert await world.looks() == set()
 
 
@@ -480,7 +481,7 @@ async def test_the_last_activity_is_the_latest_creation_or_end_of_a_request() ->
 
     snapshot = world.store.instances.snapshot(ALPHA)
     assert snapshot is not None
-    assert snapshot.last_activity == NOW
+    assert snapshot.facts.last_activity == NOW
 
 
 @on_virtual_time
@@ -1284,7 +1285,7 @@ async def test_the_explanation_of_an_earlier_pod_is_not_that_of_the_next() -> No
 
     snapshot = world.store.instances.snapshot(ALPHA)
     assert snapshot is not None
-    assert snapshot.problem is None
+    assert snapshot.facts.problem is None
 
 
 @on_virtual_time
@@ -1329,7 +1330,7 @@ async def test_a_refusal_is_kept_with_its_time_until_an_apply_succeeds() -> None
     assert ("Instance", "alpha") in await world.looks()
     snapshot = world.store.instances.snapshot(ALPHA)
     assert snapshot is not None
-    assert (snapshot.refused, snapshot.refused_generation, snapshot.refused_time) == (
+    assert (snapshot.facts.refused, snapshot.facts.refused_generation, snapshot.facts.refused_time) == (
         "exceeded quota",
         1,
         NOW + seconds(5),
@@ -1339,7 +1340,7 @@ async def test_a_refusal_is_kept_with_its_time_until_an_apply_succeeds() -> None
 
     snapshot = world.store.instances.snapshot(ALPHA)
     assert snapshot is not None
-    assert (snapshot.refused, snapshot.applied_generation) == (None, 1)
+    assert (snapshot.facts.refused, snapshot.facts.applied_generation) == (None, 1)
     assert await world.looks() == {("Instance", "alpha")}
 
 
@@ -1348,7 +1349,7 @@ async def test_what_was_accepted_before_a_refusal_or_of_an_earlier_instance_says
     def accepted() -> int:
         snapshot = world.store.instances.snapshot(ALPHA)
         assert snapshot is not None
-        return snapshot.applied_generation
+        return snapshot.facts.applied_generation
 
     world = World()
     world.store.instances.observe(instance_json())
@@ -1384,7 +1385,7 @@ async def test_failures_in_a_row_are_taken_for_a_refusal_and_a_success_between_s
     assert almost + again == [False] * (2 * FAILURES_TOLD - 2) + [True]
     snapshot = world.store.instances.snapshot(ALPHA)
     assert snapshot is not None
-    assert (snapshot.refused, snapshot.applied_generation) == ("a webhook", 0)
+    assert (snapshot.facts.refused, snapshot.facts.applied_generation) == ("a webhook", 0)
 
 
 @pytest.mark.parametrize("end", ["applied", "refused"])
@@ -1404,7 +1405,7 @@ def test_a_resync_lasts_until_the_children_were_applied_or_refused(end: str) -> 
     def resyncing(world: World) -> bool:
         snapshot = world.store.instances.snapshot(ALPHA)
         assert snapshot is not None
-        return snapshot.resync
+        return snapshot.facts.resync
 
     resync()
 
@@ -1419,7 +1420,7 @@ async def test_the_time_of_the_last_status_write_is_remembered() -> None:
 
     snapshot = world.store.instances.snapshot(ALPHA)
     assert snapshot is not None
-    assert snapshot.stats_written == NOW + seconds(7)
+    assert snapshot.facts.stats_written == NOW + seconds(7)
 
 
 @on_virtual_time

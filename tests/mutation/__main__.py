@@ -18,8 +18,9 @@ from contextlib import ExitStack
 
 from tests.cluster.paths import REPOSITORY
 from tests.mutation.copy import ERT, Copy, a_copy
-from tests.mutation.mutant import Misplaced, Mutant
+from tests.mutation.mutant import Mutant
 from tests.mutation.mutants import MUTANTS
+from tests.mutation.operation import Misplaced
 
 RUNNERS = 2
 PAGE = REPOSITORY / "docs" / "dev" / "fault-tests.md"
@@ -44,7 +45,7 @@ def main(words: list[str]) -> int:
         survived = _try_all(copies, chosen)
     print(f"{len(chosen) - len(survived)} of {len(chosen)} steps are guarded")
     for each in survived:
-        print(f"NOT GUARDED: {each.step} ({each.file})")
+        print(f"NOT GUARDED: {each.step} (gate: {each.gate})")
     return 1 if survived else 0
 
 

@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 
 from tests.cluster.paths import REPOSITORY
 from tests.mutation.mutant import Mutant
+from tests.mutation.sources.markers import marker_of
 
 ERT = "ert:"
 LISP_TESTS = "images/emacs/test/run"
@@ -60,9 +61,10 @@ class Copy:
         """The copy without that step, whole again afterwards."""
         if any(test.startswith(ERT) for test in mutant.tests):
             self._compiled = ["--compiled", str(self._compile_lisp())]
-        path = self.root / mutant.file
+        marker = marker_of(mutant.gate)
+        path = self.root / marker.file
         whole = path.read_text()
-        replace_text(path, mutant.apply(whole))
+        replace_text(path, marker.mutate(whole, mutant.operation))
         self._generate(mutant)
         try:
             yield

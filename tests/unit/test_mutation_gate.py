@@ -1,7 +1,8 @@
-"""The mutation gate's own data: each mutant fits the product as it is now, and names tests that exist."""
+"""The mutation gate's own data: a mutant has a marker in the product and tests that exist, a marker a mutant."""
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -12,16 +13,37 @@ import pytest
 from tests.cluster.paths import REPOSITORY
 from tests.mutation.__main__ import PAGE, with_table
 from tests.mutation.copy import ERT, replace_text
-from tests.mutation.mutant import Misplaced, Mutant
+from tests.mutation.mutant import Mutant
 from tests.mutation.mutants import MUTANTS
+from tests.mutation.operation import Misplaced
+from tests.mutation.sources import python
+from tests.mutation.sources.markers import marker_of, markers
 
 LISP_TESTS = "".join(path.read_text() for path in (REPOSITORY / "images/emacs/test").glob("*-test.el"))
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.step)
-def test_a_mutant_changes_its_file(mutant: Mutant) -> None:
-    text = (REPOSITORY / mutant.file).read_text()
-    assert mutant.apply(text) != text
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.gate)
+def test_a_mutant_changes_what_its_marker_marks(mutant: Mutant) -> None:
+    marker = marker_of(mutant.gate)
+    text = (REPOSITORY / marker.file).read_text()
+    changed = marker.mutate(text, mutant.operation)
+    if marker.file.endswith(".py"):
+        assert changed != ast.unparse(ast.parse(text)) + "\n"
+        unknown = python.unknown_names(text, mutant.operation)
+        assert not unknown, f"the mutant of {marker.file}:{marker.line} would fail for a name that is not there"
+    assert changed != text
+
+
+def test_a_marker_has_a_mutant() -> None:
+    gates = {mutant.gate for mutant in MUTANTS}
+    assert [
+        f"{marker.file}:{marker.line}: gate {marker.name}" for marker in markers() if marker.name not in gates
+    ] == []
+
+
+def test_a_mutant_whose_marker_is_gone_is_told_by_its_name() -> None:
+    with pytest.raises(Misplaced, match=r"the marker `gate: no-such-step` is wanted once .* and is nowhere"):
+        marker_of("no-such-step")
 
 
 @pytest.mark.parametrize("test", sorted({test for mutant in MUTANTS for test in mutant.tests}))
@@ -41,11 +63,6 @@ def test_the_page_about_fault_tests_has_the_table_of_today() -> None:
 
 def test_no_two_mutants_take_out_the_same_step() -> None:
     assert len({mutant.step for mutant in MUTANTS}) == len(MUTANTS)
-
-
-def test_a_step_that_moved_is_told() -> None:
-    with pytest.raises(Misplaced, match=r"found 0 times in a\.py"):
-        Mutant("a step", "a.py", "old", "new", ("tests",)).apply("something else")
 
 
 def test_bytecode_of_the_original_is_not_taken_for_the_mutant(tmp_path: Path) -> None:

@@ -169,6 +169,7 @@ With QUIT, what goes on when that thread has ended quits as well."
 
 (defun efrit-background--stop-if-silent ()
   "Stop what runs between requests if it has kept Emacs from its heartbeat."
+  ;; gate: stop-if-silent
   (let ((running (and (efrit-background--silent-p) (efrit-background--running))))
     (when running (efrit-background--stop running))))
 

@@ -151,9 +151,9 @@ It is a list of (SYMBOL . FUNCTION).  A function that is only advised stays."
                 current (symbol-function (car pair)))
           (unless (or (eq current (cdr pair))
                       (and current (funcall advised-p current)))
-            (fset (car pair) (cdr pair))
+            (fset (car pair) (cdr pair))  ; gate: restore-functions
             (setq efrit-guard--restored (cons (car pair) efrit-guard--restored)))))
-      (funcall repair-timers))))
+      (funcall repair-timers))))  ; gate: repair-timers
 
 (defun efrit-guard--timers-repairer ()
   "Return a closure that leaves nothing but timers in the lists of timers."
@@ -212,7 +212,7 @@ TIDY is `efrit-guard--tidier'."
                     rest (cdr rest))
               (unless (and (funcall bound-p (car pair))
                            (or (not all) (eq (symbol-value (car pair)) (cdr pair))))
-                (set (car pair) (cdr pair))
+                (set (car pair) (cdr pair))  ; gate: restore-variables
                 (setq restored (cons (car pair) restored))))
             (setq efrit-guard--restored (nconc restored efrit-guard--restored))))))))
 
@@ -222,7 +222,7 @@ TIDY is `efrit-guard--tidier'."
                           (append variables efrit-guard--variables)))
         (restore-codings (efrit-guard--codings-restorer)))
     (lambda ()
-      (funcall remove-watchers)
+      (funcall remove-watchers)  ; gate: remove-watchers
       (funcall restore-codings))))
 
 (defun efrit-guard--codings-restorer ()
@@ -286,7 +286,7 @@ Return where it is not a daemon: such an Emacs belongs to its user."
   (when (daemonp)
     ;; Emacs names files as it ends.
     (let ((kill-emacs-hook nil) (kill-emacs-query-functions nil) (file-name-handler-alist nil))
-      (funcall efrit-guard--kill-emacs 70))))
+      (funcall efrit-guard--kill-emacs 70))))  ; gate: cannot-answer
 
 (provide 'efrit-eval-guard)
 ;;; efrit-eval-guard.el ends here

@@ -60,7 +60,7 @@ Where the limits cannot be read any more, one of them is in the way."
   (let (found)
     (while (and limits (not found))
       (let ((before (assoc (caar limits) earlier)))
-        (when (or (null before) (< (cdar limits) (cdr before)))
+        (when (or (null before) (< (cdar limits) (cdr before)))  ; gate: lowered-limits
           (setq found (caar limits))))
       (setq limits (cdr limits)))
     found))

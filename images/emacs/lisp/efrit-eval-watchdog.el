@@ -36,7 +36,7 @@ parent() {
   fi
 }
 tell() {
-  [ \"$(parent)\" = \"$emacs\" ] && kill -s \"$1\" \"$emacs\" || exit 0
+  [ \"$(parent)\" = \"$emacs\" ] && kill -s \"$1\" \"$emacs\" || exit 0  # gate: watchdog-parent
 }
 order() {
   id=${1##*/processing/req_}

@@ -50,7 +50,7 @@ Interrupts wait until BODY is done."
          (locale-coding-system 'efrit-utf-8)
          (inhibit-eol-conversion nil)
          (coding-system-require-warning nil)
-         (write-region-inhibit-fsync nil)
+         (write-region-inhibit-fsync nil)  ; gate: fsync-emacs
          (write-region-annotate-functions nil)
          (write-region-post-annotation-function nil)
          (after-insert-file-functions nil)
@@ -139,6 +139,7 @@ Killing the current one would call the `buffer-predicate' of the frame."
 (defun efrit-files-bytes (text)
   "Return TEXT as UTF-8 bytes, a unibyte string ready to be written or hashed."
   ;; Without the copy, ASCII would stay multibyte, and be hashed in another encoding.
+  ;; gate: result-bytes
   (if (multibyte-string-p text) (encode-coding-string text 'efrit-utf-8) text))
 
 (defun efrit-files-sha256 (text)
@@ -191,7 +192,7 @@ BOOT makes the temporary name.  Return non-nil when PATH is ours."
 (defun efrit-files--link (from to)
   "Give the file FROM the name TO, which must not exist."
   (condition-case err
-      (add-name-to-file from to)
+      (add-name-to-file from to)  ; gate: answer-link
     (file-already-exists (signal (car err) (cdr err)))
     (file-error
      ;; A volume may know no hard links; a rename refuses an existing name too.

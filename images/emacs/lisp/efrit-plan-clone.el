@@ -107,6 +107,7 @@ exec \"$@\""
 (defun efrit-plan-clone--configuration (url credentials)
   "Return what git is to be told for URL, to which CREDENTIALS belong."
   (when (and credentials (string-match "\\`https?://[^/]+" url))
+    ;; gate: credential-host
     `((,(format "credential.%s.helper" (match-string 0 url)) . ,efrit-plan-clone--helper))))
 
 (defun efrit-plan-clone--variables (path)

@@ -52,6 +52,7 @@ move %s away and begin the plan again" clone (directory-file-name root)))
     (let ((message (encode-coding-string (efrit-plan-log-message commit text) 'utf-8-unix t)))
       ;; A crash between the two commits leaves the first: what it missed belongs to it.
       (efrit-plan-environment--commit-clone clone message
+                                            ;; gate: plan-clone-made
                                             (efrit-plan-environment--made-p clone commit)))
     (efrit-plan-environment-link root (efrit-plan-git-line clone "rev-parse" "HEAD"))))
 

@@ -73,7 +73,7 @@
     ("core.excludesFile" . "/dev/null") ("core.attributesFile" . "/dev/null")
     ("core.autocrlf" . "false") ("core.safecrlf" . "false") ("core.quotePath" . "false")
     ;; What a commit consists of has reached the disk when its name is told.
-    ("core.fsync" . "committed,loose-object")
+    ("core.fsync" . "committed,loose-object")  ; gate: plan-fsync
     ("advice.addEmbeddedRepo" . "false") ("advice.detachedHead" . "false")
     ("submodule.recurse" . "false") ("color.ui" . "false") ("log.showSignature" . "false")
     ("i18n.commitEncoding" . "UTF-8") ("i18n.logOutputEncoding" . "UTF-8")

@@ -153,6 +153,7 @@ When the head is another one meanwhile, it is an error, and nothing is made."
                        (encode-coding-string (efrit-plan-log-message commit text) 'utf-8-unix t)
                        "commit-tree" tree "-F" "-"
                        (and head (list "-p" head))))))
+    ;; gate: plan-head
     (efrit-plan-git root "update-ref" "-m" (format "efrit: step %d" (efrit-plan-commit-step commit))
                     "HEAD" hash (or head (make-string 40 ?0)))
     (efrit-plan-log--sync root)

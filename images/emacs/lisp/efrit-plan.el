@@ -172,16 +172,16 @@ PREPARE is called to have the index hold it.  Return the commit that is made."
   (unless (efrit-plan--exists-p root)
     (efrit-plan-fail 'efrit-plan-out-of-order "There is no plan in %s: begin it first"
                      (directory-file-name root)))
-  (efrit-plan-git-unlock root)
+  (efrit-plan-git-unlock root)  ; gate: plan-unlock
   (let* ((head (efrit-plan--head root))
          (last (efrit-plan-commit-step head)) (step (efrit-plan-commit-step commit)))
     (cond ((not (equal (efrit-plan-commit-uid head) (efrit-plan-commit-uid commit)))
            (efrit-plan-fail 'efrit-plan-out-of-order
                             "%s is that of an earlier plan of this name: begin this one first"
                             (directory-file-name root)))
-          ((= last step) (efrit-plan--same head commit))
+          ((= last step) (efrit-plan--same head commit))  ; gate: plan-step-made
           ((= last (1- step))
-           (efrit-plan--restore root)
+           (efrit-plan--restore root)  ; gate: plan-restore
            (funcall prepare)
            (efrit-plan-log-commit root (efrit-plan-commit-hash head) commit text))
           (t (efrit-plan-fail 'efrit-plan-out-of-order

@@ -132,7 +132,7 @@ Return non-nil when the answer of its id is this one.  Signal
 `efrit-answer-failed' when this must be called again.
 Where the queue is another Emacs's by now, nothing is left to do: that one has
 settled the request, and perhaps runs it again."
-  (when (efrit-fence-holds-p)
+  (when (efrit-fence-holds-p)  ; gate: fence-answer
     (efrit-answer--store answer)))
 
 (defun efrit-answer--store (answer)
@@ -148,6 +148,7 @@ settled the request, and perhaps runs it again."
           (efrit-claim-forget-attempts id)
           (eq (efrit-answer-stored answer) 'ours))
       (file-error
+       ;; gate: unstored-answer
        (signal 'efrit-answer-failed (list id (error-message-string err)))))))
 
 (defconst efrit-answer--lasting

@@ -70,7 +70,7 @@ when the journal cannot be written; the request is in requests/ again then."
            (id (efrit-request-id request))
            (from (efrit-files-path "requests" (efrit-entry-name entry)))
            (to (efrit-claim-processing-path id)))
-      (cond ((efrit-claim-answered-p id)
+      (cond ((efrit-claim-answered-p id)  ; gate: claim-answered
              (efrit-claim--dispose from request)
              nil)
             ((not (condition-case nil
@@ -78,7 +78,7 @@ when the journal cannot be written; the request is in requests/ again then."
                     ;; The request of that id is not tidied away yet.
                     (file-already-exists nil)))
              nil)
-            ((not (equal (efrit-entry-stamp entry)
+            ((not (equal (efrit-entry-stamp entry)  ; gate: claim-changed-file
                          (efrit-files-stamp (file-attributes to 'integer))))
              (efrit-claim--take-back id to from)
              nil)
@@ -90,13 +90,13 @@ when the journal cannot be written; the request is in requests/ again then."
          (attempt (1+ (gethash id efrit-claim--attempts 0))))
     (when (efrit-claim--runs-p request)
       (condition-case err
-          (efrit-claim--journal id attempt)
-        (file-error
+          (efrit-claim--journal id attempt)  ; gate: claim-journal
+        (file-error  ; gate: claim-unjournaled
          (efrit-claim--take-back id to from)
          (signal 'efrit-claim-failed (list id (error-message-string err))))))
     ;; Whoever took the queue before this line was there settles the claim too, and
     ;; may have another one of that id by now: nothing of it is ours to touch.
-    (when (efrit-fence-holds-p)
+    (when (efrit-fence-holds-p)  ; gate: fence-claim
       (efrit-claim-make :request request :attempt attempt :started (current-time)))))
 
 (defun efrit-claim--runs-p (request)
@@ -109,7 +109,7 @@ when the journal cannot be written; the request is in requests/ again then."
 Where the disk takes no name now it is tried again with each tick."
   (condition-case nil
       (efrit-claim-give-back from to)
-    (file-error (push (cons id (cons from to)) efrit-claim--stranded))))
+    (file-error (push (cons id (cons from to)) efrit-claim--stranded))))  ; gate: claim-stranded
 
 (defun efrit-claim-give-back-stranded ()
   "Try again to give back what could not be; return the ids of what still cannot."
@@ -139,6 +139,7 @@ The same request again is kept once; another request is kept as rejected."
          (archived (efrit-claim-archive-path id)))
     (cond ((not (efrit-files-exists-p archived))
            (efrit-files-move path archived))
+          ;; gate: claim-second-digest
           ((equal (efrit-request-digest request) (efrit-claim--digest-at archived))
            (efrit-files-delete path))
           (t (efrit-queue-archive-as path (concat "rejected_" id))))))
@@ -162,7 +163,7 @@ The same request again is kept once; another request is kept as rejected."
       (signal 'file-missing (list "The bridge has yet to make" path)))
     (setq efrit-claim--torn t)
     ;; The mark keeps a line that a failed write left behind from being read.
-    (efrit-files-append path (if torn (concat "!\n" line) line))
+    (efrit-files-append path (if torn (concat "!\n" line) line))  ; gate: claim-torn-line
     (setq efrit-claim--torn nil)))
 
 (defun efrit-claim-read-journal ()
@@ -172,6 +173,7 @@ claims could have moved behind the reader."
   (efrit-files-isolated
     (let ((journal (efrit-claim--journal-inode))
           (attempts (efrit-claim--read-journals)))
+      ;; gate: claim-journals-twice
       (while (not (equal journal (setq journal (efrit-claim--journal-inode))))
         (setq attempts (efrit-claim--read-journals)))
       attempts)))

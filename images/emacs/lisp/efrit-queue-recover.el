@@ -29,11 +29,11 @@ ANSWERED: it has an answer.  ATTEMPTS: how often it was claimed.  ORDERED: why
 it was to be stopped, or nil.  REQUEST says whether it may run again.
 The return value is `archive', `wait', `again' or (answer . REASON)."
   (cond (answered 'archive)
-        ((= attempts 0) 'wait)
+        ((= attempts 0) 'wait)  ; gate: recover-claimed
         (ordered (cons 'answer ordered))
         ((and (null (efrit-request-problem request))
-              (equal (efrit-request-retry request) "if-interrupted")
-              (< attempts (efrit-request-max-attempts request)))
+              (equal (efrit-request-retry request) "if-interrupted")  ; gate: recover-retry-policy
+              (< attempts (efrit-request-max-attempts request)))  ; gate: recover-attempts
          'again)
         (t '(answer . "Interrupted"))))
 
@@ -46,7 +46,7 @@ Return how many were answered."
         (kept (make-hash-table :test #'equal))
         (answered 0))
     (efrit-recover--clear-temporary)
-    (dolist (part '("processing" "requests"))
+    (dolist (part '("processing" "requests"))  ; gate: recover-lost-rename
       (dolist (name (efrit-recover--names part))
         (when (efrit-recover--settle part name attempts kept)
           (setq answered (1+ answered)))))

@@ -107,7 +107,7 @@ takes a disk that fails for a file that is gone."
 (defun efrit-results--check (id)
   "Delete the result of the request ID unless it is still needed."
   (condition-case nil
-      (unless (efrit-results--needed-p id)
+      (unless (efrit-results--needed-p id)  ; gate: needed-result
         (efrit-results-delete id)
         (setq efrit-results--ids (delete id efrit-results--ids)
               efrit-results--stale (1+ efrit-results--stale)))

@@ -44,7 +44,7 @@ Signal `efrit-error' when there is none."
         ;; Anything else would end the header it is sent in, or begin another.
         ((not (let ((case-fold-search nil)) (string-match-p "\\`[!-~]+\\'" key)))
          '("Invalid" . "The key in %s has characters other than printable ASCII"))
-        ((< (length key) efrit-secret--fewest-characters)
+        ((< (length key) efrit-secret--fewest-characters)  ; gate: short-key
          (cons "TooShort"
                (format "The key in %%s has fewer than %d characters: put a longer one there"
                        efrit-secret--fewest-characters)))))

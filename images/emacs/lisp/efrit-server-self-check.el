@@ -27,7 +27,7 @@
   "Seconds between two checks; a failure has another one at the next tick.
 A request has one before the next request is claimed.")
 
-(defconst efrit-self-check--most-failures 2
+(defconst efrit-self-check--most-failures 2  ; gate: check-failures
   "Failures in a row after which the check has failed.")
 
 (defconst efrit-self-check--time-limit 2.0
@@ -92,7 +92,7 @@ A request has one before the next request is claimed.")
   (let* ((answer (symbol-function 'efrit-self-check--answer))
          (clean (symbol-function 'efrit-self-check--excerpt))
          (describe (symbol-function 'error-message-string))
-         (same (symbol-function 'string=))
+         (same (symbol-function 'string=))  ; gate: check-functions
          (before (symbol-function 'string-lessp))
          (part (symbol-function 'substring))
          (size (symbol-function 'length))

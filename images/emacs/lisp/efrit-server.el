@@ -121,7 +121,7 @@ Timers and events come in any thread that waits, those of a request included."
   (or efrit-server--busy
       (and efrit-server--worker
            (thread-live-p efrit-server--worker)
-           (not (eq efrit-server--worker (efrit-interrupt-thread))))))
+           (not (eq efrit-server--worker (efrit-interrupt-thread))))))  ; gate: one-thread
 
 ;;;; Serving one request
 
@@ -175,7 +175,7 @@ End this Emacs where code has made of that something that stores nothing."
     ;; A tool may occupy Emacs for long: whoever watches must know which request that is.
     (when claim (efrit-health-begin claim acts))
     ;; Ahead of the step, which may be left by a throw.
-    (when acts (efrit-self-check-request-ended))
+    (when acts (efrit-self-check-request-ended))  ; gate: check-after-tool
     (cond ((not (efrit-session-step session)) (efrit-health-end))
           (claim (efrit-server--finish claim (efrit-session-result session)))
           ((efrit-session-on-end session)
@@ -379,6 +379,7 @@ Code of requests must have broken it: when that goes on, another one is needed."
 
 (defun efrit-server--draining-p ()
   "Return non-nil while nothing new is to be claimed: this Emacs is about to end."
+  ;; gate: draining
   (or (efrit-fence-paused-p) (not (efrit-fence-holds-p)) (efrit-self-check-holds-p)))
 
 (defun efrit-server--work-slice ()
@@ -390,6 +391,7 @@ Sessions take turns with requests: a step, a request, a step."
                (setq efrit-server--dirty nil)
                (efrit-queue-scan))
              ;; At the next tick, a request that comes before it would be answered wrongly.
+             ;; gate: check-before-claim
              (when (efrit-self-check-requested-p) (efrit-server--check-self))
              (setq session (efrit-session-next)
                    entry (and (not (efrit-server--draining-p))
@@ -446,7 +448,7 @@ Sessions take turns with requests: a step, a request, a step."
   "Beat, and have the queue scanned in case an event was lost."
   (unless (efrit-server--busy-p) (efrit-guard-restore))
   ;; Whatever happens in this tick, the next two are set.
-  (efrit-server--set-ticks)
+  (efrit-server--set-ticks)  ; gate: next-tick
   (efrit-server--end-if-unwound)
   (efrit-server--look-around)
   ;; A signal that came while a callback ran, this one included, was not heard.
@@ -456,7 +458,7 @@ Sessions take turns with requests: a step, a request, a step."
   "End Emacs when it seems to work and does not.
 After an overflow of the C stack, Emacs goes on at its command loop and takes no
 binding back: whatever was bound while a request ran stays so for good."
-  (when (and efrit-server--busy
+  (when (and efrit-server--busy  ; gate: unwound
              (not (efrit-background-on-stack-p
                    '(efrit-server--work efrit-server--load-init-file
                      efrit-server--check-self))))
@@ -499,11 +501,11 @@ and Emacs lets other timers be late while one that repeats goes off."
     (efrit-process-look-at-all)
     (efrit-background-look-at-threads)
     (unless (efrit-server--busy-p)
-      (efrit-server--settle-strays)
+      (efrit-server--settle-strays)  ; gate: settle-strays
       ;; The list of results is that of the Emacs whose queue this is.
       (when (efrit-fence-holds-p) (efrit-results-look))
       (unless (or efrit-sessions (efrit-queue-next)) (garbage-collect-maybe 4))
-      (setq efrit-server--dirty t)
+      (setq efrit-server--dirty t)  ; gate: emacs-rescan
       ;; A timer does not run within itself: work done here would stop the beat.
       (unless (efrit-server--timer-set-p efrit-server--soon 10)
         (efrit-server--go-on-in 0)))))

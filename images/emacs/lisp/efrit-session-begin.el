@@ -30,9 +30,10 @@
   (let* ((history (efrit-session-history session))
          (known (equal (efrit-history-request history)
                        (efrit-session-request-id session))))
-    (cond ((and known (efrit-history-ended history))
+    (cond ((and known (efrit-history-ended history))  ; gate: session-ended
            (efrit-session-give session (efrit-history-ended history)))
           ;; Behind a message of this request only: the last one may be an earlier answer.
+          ;; gate: session-asked
           ((and known (efrit-history-asked history)) (efrit-session--resume session))
           (t (efrit-session--open session)))))
 

@@ -61,7 +61,7 @@ QUESTION-NUMBER the number of its message."
       (setf (efrit-conversation-question conversation) (efrit-conversation--asked message)
             (efrit-conversation-question-number conversation)
             (efrit-conversation-count conversation)))
-    (when (< (efrit-conversation--budget conversation) 0)
+    (when (< (efrit-conversation--budget conversation) 0)  ; gate: conversation-limit
       (efrit-conversation--shorten-oldest conversation)
       (efrit-conversation--drop-oldest conversation))))
 

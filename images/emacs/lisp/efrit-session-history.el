@@ -71,7 +71,7 @@ lack its end."
              (number (and (consp record) (alist-get 'n record))))
         (cond ((not (consp record)))
               ((and number (equal number (alist-get 'n (car records))))
-               (setcar records record))
+               (setcar records record))  ; gate: record-number
               (t (push record records)))))
     (nreverse records)))
 

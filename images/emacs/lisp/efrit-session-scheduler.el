@@ -133,7 +133,7 @@ A step that could not be recorded is done again after a pause."
               (t (let ((efrit-eval-directory (efrit-session-directory session)))
                    (efrit-session--take-step session))))
         (efrit-session-step-recorded session))
-    (efrit-record-failed (efrit-session-record-failed session err))
+    (efrit-record-failed (efrit-session-record-failed session err))  ; gate: unrecorded-session
     (error (efrit-session-fail session err)))
   (when (eq (efrit-session-state session) 'over)
     (efrit-history-keep (efrit-session-history session))

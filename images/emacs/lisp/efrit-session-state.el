@@ -84,7 +84,7 @@ how often it was tried and RETRY-AT (a float) when it is tried again."
   "Have SESSION be in the state that EVENT leads to."
   (setf (efrit-session-state session)
         (or (efrit-session-next-state session event)
-            (signal 'efrit-session-out-of-order
+            (signal 'efrit-session-out-of-order  ; gate: session-event
                     (list (efrit-session-state session) event)))))
 
 (defun efrit-session--arrived (session event)
@@ -122,7 +122,7 @@ how often it was tried and RETRY-AT (a float) when it is tried again."
 
 (defun efrit-session-reply-received (session reply)
   "Note the REPLY of the model to SESSION, unless it comes too late."
-  (when (efrit-session-next-state session 'reply-received)
+  (when (efrit-session-next-state session 'reply-received)  ; gate: late-reply
     (setf (efrit-session-reply session) reply)
     (efrit-session--arrived session 'reply-received)))
 

@@ -187,6 +187,7 @@ def _immutable(field: str) -> Rule:
 
 
 PLACES = ", ".join(map(str, range(MAX_AMENDMENTS)))
+UNCHANGED = "self.amendments[i] == oldSelf.amendments[i]"  # gate: amendments-kept
 
 
 class PlanSpec(ApiModel):
@@ -235,13 +236,13 @@ class PlanSpec(ApiModel):
             "name exactly one target: spec.instanceRef or spec.poolRef.",
         ),
         Rule(
-            "self.intent == oldSelf.intent",
+            "self.intent == oldSelf.intent",  # gate: intent-immutable
             "spec.intent is immutable: say it in spec.amendments, or create a new EfritPlan.",
         ),
         Rule(
             "!has(oldSelf.amendments) || (has(self.amendments) "
             "&& self.amendments.size() >= oldSelf.amendments.size() "
-            f"&& [{PLACES}].all(i, i >= oldSelf.amendments.size() || self.amendments[i] == oldSelf.amendments[i]))",
+            f"&& [{PLACES}].all(i, i >= oldSelf.amendments.size() || {UNCHANGED}))",
             "spec.amendments only grows at its end: what was said stays said.",
         ),
         Rule(

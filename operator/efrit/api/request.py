@@ -164,7 +164,7 @@ class RequestSpec(ApiModel):
             "spec.session continues a chat or a command: an eval has no session, leave it out.",
         ),
         Rule(
-            "!has(oldSelf.cancel) || !oldSelf.cancel || (has(self.cancel) && self.cancel)",
+            "!has(oldSelf.cancel) || !oldSelf.cancel || (has(self.cancel) && self.cancel)",  # gate: cancel-kept
             "spec.cancel cannot be taken back: create a new EfritRequest instead.",
         ),
         *(
@@ -174,7 +174,7 @@ class RequestSpec(ApiModel):
                 "poolRef",
                 "selector",
                 "type",
-                "content",
+                "content",  # gate: content-immutable
                 "returnContext",
                 "timeoutSeconds",
                 "queueTimeoutSeconds",
@@ -345,7 +345,7 @@ class EfritRequest(Resource):
         Rule(
             "!has(oldSelf.status) || !has(oldSelf.status.phase) || "
             "!(oldSelf.status.phase in ['Succeeded', 'Failed']) || "
-            "(has(self.status) && self.status == oldSelf.status)",
+            "(has(self.status) && self.status == oldSelf.status)",  # gate: final-status
             "the status of a finished EfritRequest is final: it cannot be changed.",
         ),
     )

@@ -28,7 +28,7 @@ class EmacsProcess:
             # Some sandboxes (gVisor) have no pidfds: then the number is checked before each signal.
             pidfd = -1
         emacs = cls(pid, boot, pidfd)
-        if not is_emacs(pid):
+        if not is_emacs(pid):  # gate: is-emacs
             emacs.close()
             return None
         return emacs

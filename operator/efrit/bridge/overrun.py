@@ -104,7 +104,7 @@ def occupant(runs: Sequence[Run], emacs: EmacsAlive, now: float) -> Run | None:
     # Evals run one after the other: one in processing/ occupies Emacs, whatever the heartbeat has come to say.
     occupying = [run for run in runs if not run.session] or [run for run in runs if run.id == emacs.current]
     in_time = (run for run in occupying if run.stop_since is None and now - max(run.since, emacs.since) < run.timeout)
-    return next(in_time, None)
+    return next(in_time, None)  # gate: eval-in-time
 
 
 def listening(runs: Sequence[Run], emacs: EmacsAlive, now: float) -> bool:
@@ -137,9 +137,9 @@ def decide(
                 return [Kill(run.id)]
             if order is None or now - order.last >= INTERRUPT_EVERY_SECONDS:
                 steps.append(Interrupt(run.id))
-    if any(not run.session or run.id == emacs.current for run in runs):
+    if any(not run.session or run.id == emacs.current for run in runs):  # gate: self-check-busy
         return steps
-    if emacs.cause is not None:
+    if emacs.cause is not None:  # gate: self-check-kill
         return [Kill(None, emacs.cause)]
     # Only sessions that wait, or nothing: an Emacs like that gives a sign of life every second.
     silence = now - max(emacs.heard, emacs.since)

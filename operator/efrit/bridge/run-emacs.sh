@@ -23,7 +23,7 @@ case $newest in '' | 0* | *[!0-9]* | ??????????*) newest=0 ;; esac
 export EFRIT_GENERATION=$((newest + 1))
 # Emacs writes it again where this fails.
 (umask 077; echo "$EFRIT_GENERATION" > "$queue/generation") 2>/dev/null
-pause=$queue/control/pause_$EFRIT_GENERATION
+pause=$queue/control/pause_$EFRIT_GENERATION  # gate: pause-of-run
 
 child=
 stopping=
@@ -75,7 +75,7 @@ while [ -z "$stopping" ]; do
     done
     child=
     if [ -n "$stopping" ]; then break; fi
-    if [ $(($(date +%s) - started)) -le 2 ] && [ "$(claimed)" = "$before" ]; then
+    if [ $(($(date +%s) - started)) -le 2 ] && [ "$(claimed)" = "$before" ]; then  # gate: short-run
         short=$((short + 1))
     else
         short=0

@@ -164,7 +164,7 @@ class Supervisor:
             self._asked[step.id] = Asked(now if order is None else order.first, now)
             if self._process.send(signal.SIGUSR2):
                 self._on_signal("SIGUSR2")
-        elif self._killed_boot != self._process.boot and not self._may_have_ended(step.id):
+        elif self._killed_boot != self._process.boot and not self._may_have_ended(step.id):  # gate: may-have-ended
             log.warning("killing Emacs (pid %d): %s", self._process.pid, self._why(step, now))
             self._killed_boot = self._process.boot
             if self._process.send(signal.SIGKILL):

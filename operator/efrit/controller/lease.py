@@ -58,7 +58,7 @@ class Lease:
         finally:
             # Nobody else may lead before it has ended.
             self._sure_until = 0.0
-            task.cancel()
+            task.cancel()  # gate: lease-lost
             await asyncio.gather(task, return_exceptions=True)
 
     async def _acquire(self) -> None:

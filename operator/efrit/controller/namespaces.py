@@ -80,7 +80,7 @@ class Namespaces:
             try:
                 await self._serve(scope, lists)
             except* (ApiForbidden, ApiNotFound) as group:
-                if scope is None:
+                if scope is None:  # gate: namespace-refused
                     raise
                 self._refuse(scope, first_leaf(group))
             if loop.time() - began > LAST_BACKOFF_SECONDS:

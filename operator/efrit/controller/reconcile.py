@@ -44,7 +44,7 @@ class Reconciler:
         if work == PULSE:
             self.pulse = time.monotonic()
             return
-        if not self._is_served(work.namespace):
+        if not self._is_served(work.namespace):  # gate: namespace-served
             # All of a namespace is reconciled when it is served again.
             return
         key, began = (work.namespace, work.name), time.perf_counter()

@@ -44,7 +44,7 @@ class Resync:
         taken for idle while its work was not known yet. Children and instances come first: the rest refers to them.
         Of a namespace that was listed before, it also finds what has gone since.
         """
-        if self._store.is_listed(self._scope):
+        if self._store.is_listed(self._scope):  # gate: listed-before
             await self.sweep_instances()
             await self.sweep_requests()
             await self.sweep_plans()
@@ -95,9 +95,9 @@ class Resync:
             key = meta["namespace"], meta["name"]
             listed[key] = meta["uid"]
             if before.get(key) != meta["uid"]:
-                self._store.requests.observe(obj)
+                self._store.requests.observe(obj)  # gate: rescan-requests
         for (namespace, name), uid in before.items():
-            if listed.get((namespace, name)) != uid:
+            if listed.get((namespace, name)) != uid:  # gate: requests-gone
                 self._store.requests.left({"metadata": {"namespace": namespace, "name": name, "uid": uid}})
         self._store.requests.requeue_open(self._every, self._scope)
         for key, uid in self._store.requests.final_uids(self._scope):
@@ -114,7 +114,7 @@ class Resync:
         for key, uid in known.items():
             if uid not in listed:
                 self._store.instances.gone(key, uid)
-        self._store.children.forget(children - await self._take_in_children())
+        self._store.children.forget(children - await self._take_in_children())  # gate: sweep-children
 
     async def sweep_plans(self) -> None:
         """Find open plans that no event reported, those that are gone without one, and requeue all others."""

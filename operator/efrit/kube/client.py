@@ -95,7 +95,7 @@ class KubeClient:
 
         Raises ApiNotFound, ApiConflict.
         """
-        conditions = {"uid": uid, "resourceVersion": resource_version}
+        conditions = {"uid": uid, "resourceVersion": resource_version}  # gate: deletion-uid
         preconditions = {key: value for key, value in conditions.items() if value is not None}
         body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions}
         await self.call("DELETE", resource.path(namespace, name), body=body)

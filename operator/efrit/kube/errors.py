@@ -34,6 +34,7 @@ def api_error(method: str, path: str, status: int, data: bytes, headers: Mapping
         return ApiNotFound(text, message, status=status)
     if status == 409:
         # A create may also collide with somebody who counts it (a ResourceQuota), and then made nothing.
+        # gate: exists-or-conflict
         return (ApiExists if reason == "AlreadyExists" else ApiConflict)(text, message, status=status)
     # etcd's limit comes as a 500 (its own bytes, JSON with every < as six of them), the API server's as a 413.
     if status == 413 or (status == 500 and "request is too large" in message):

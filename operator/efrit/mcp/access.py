@@ -26,7 +26,7 @@ class Access(StrEnum):
 _ALLOWED = {
     Access.FULL: frozenset(Effect),
     Access.NOT_DESTRUCTIVE: frozenset({Effect.READS, Effect.ADDS}),
-    Access.READ_ONLY: frozenset({Effect.READS}),
+    Access.READ_ONLY: frozenset({Effect.READS}),  # gate: read-only
 }
 
 
@@ -37,4 +37,5 @@ def allows(access: Access, effect: Effect) -> bool:
 
 def allows_reply(access: Access, request_type: RequestType | None) -> bool:
     """Return whether a server with `access` may continue a session of this type when its question is answered."""
+    # gate: reply-not-destructive
     return access is Access.FULL or (access is Access.NOT_DESTRUCTIVE and request_type is RequestType.CHAT)

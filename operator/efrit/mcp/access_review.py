@@ -70,7 +70,7 @@ class ApiServerReviewer:
         if status.get("authenticated") is not True or status.get("error") or not user.get("username"):
             return None
         # An authenticator without support for audiences returns none: the token may be meant for somebody else.
-        if self._audiences and not set(self._audiences) & set(status.get("audiences") or ()):
+        if self._audiences and not set(self._audiences) & set(status.get("audiences") or ()):  # gate: token-audience
             return None
         extra = {key: tuple(values) for key, values in (user.get("extra") or {}).items()}
         return Caller(user["username"], user.get("uid") or "", tuple(user.get("groups") or ()), extra)
@@ -94,4 +94,4 @@ class ApiServerReviewer:
             "resourceAttributes": attributes,
         }
         status = await self._api.review(ACCESS_REVIEWS, spec)
-        return status.get("allowed") is True and status.get("denied") is not True
+        return status.get("allowed") is True and status.get("denied") is not True  # gate: review-denied

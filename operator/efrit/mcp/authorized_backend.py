@@ -162,7 +162,7 @@ class AuthorizedBackend:
         if not allowed or permission.verb not in READING:
             # The API server's own audit log names only the server's account.
             audit.info("%s %s %s", self._caller.name, "may" if allowed else "may not", permission)
-        if not allowed:
+        if not allowed:  # gate: caller-allowed
             raise Forbidden(
                 f"{self._caller.name} may not {permission}",
                 "Ask an administrator of the cluster for a Role that allows it.",

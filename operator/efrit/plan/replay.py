@@ -220,7 +220,7 @@ def _open_question(question: Ask, request: EfritRequest | None, snapshot: Snapsh
         return Stop(
             Create(name, question.attempt, question.step, spec), f"Creating EfritRequest {name}.", question.part
         )
-    check_answer(request, question.part)
+    check_answer(request, question.part)  # gate: check-answer
     if request.final:
         return None
     return Stop(

@@ -42,7 +42,7 @@ def read_answer(disk: Disk, area: Area, rid: RequestId) -> Answer | None:
         if len(data) > MAX_RESPONSE_BYTES:
             raise InvalidResponse(f"it is longer than {MAX_RESPONSE_BYTES} bytes")
         response = Response.parse(data)
-        if response.id != rid:
+        if response.id != rid:  # gate: answer-id
             raise InvalidResponse(f"it answers {response.id}")
         _check_result(response)
     except InvalidResponse as error:
@@ -66,5 +66,5 @@ def write_answer(disk: Disk, response: Response) -> bool:
         written = False
     else:
         written = True
-    disk.sync_dir(Area.RESPONSES)
+    disk.sync_dir(Area.RESPONSES)  # gate: fsync-own-answer
     return written

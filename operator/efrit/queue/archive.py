@@ -126,9 +126,10 @@ def tidy(
 
 
 def _forget_sessions(disk: Disk, before: float, kept: Sessions) -> int:
-    before = min(before, kept.since)
+    before = min(before, kept.since)  # gate: sessions-under-way
     deleted = 0
     for name in disk.names(Area.SESSIONS):
+        # gate: continued-sessions
         if id_of_session_file(name) not in kept.continued and _older(disk, Area.SESSIONS, name, before):
             deleted += disk.remove(Area.SESSIONS, name)
     return deleted
@@ -145,7 +146,7 @@ def prune_sessions(
     for area in (Area.REQUESTS, Area.PROCESSING):
         for name in disk.names(area):
             if name.endswith(".json") and ((rid := id_of_request_file(name)) is None or not is_known(rid)):
-                return 0
+                return 0  # gate: sessions-of-unknown
     bound = min(before, kept.since)
     sessions_found = []
     for name in disk.names(Area.SESSIONS):

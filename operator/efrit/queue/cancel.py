@@ -21,6 +21,7 @@ def withdraw(disk: Disk, rid: RequestId, name: str, now: datetime) -> bool:
     """Withdraw requests/`name` and answer it `Cancelled`. Return False if Emacs has claimed it."""
     withdrawn = withdrawn_file(rid)
     # An earlier try may have got as far as this.
+    # gate: withdraw-rename
     if not disk.rename(Area.REQUESTS, name, Area.TMP, withdrawn) and disk.stat(Area.TMP, withdrawn) is None:
         return False
     try:
@@ -86,7 +87,7 @@ def decline(disk: Disk, item: Submission, now: datetime) -> bool:
     try:
         if _is_somewhere(disk, item.id):
             return False
-        disk.link(Area.TMP, temporary, Area.TMP, withdrawn_file(item.id))
+        disk.link(Area.TMP, temporary, Area.TMP, withdrawn_file(item.id))  # gate: cancelled-before-it-came
     finally:
         disk.remove(Area.TMP, temporary)
     finish_withdrawal(disk, item.id, now)
@@ -110,7 +111,7 @@ def _is_somewhere(disk: Disk, rid: RequestId) -> bool:
 def cancelled_answer(rid: RequestId, now: datetime) -> bytes:
     """Return a response without a request beside it; the response itself says that it is not acknowledged yet."""
     answer = json.loads(failure(rid, Reason.CANCELLED, CANCELLED_MESSAGE, timestamp=now).to_json())
-    return json.dumps({**answer, "via": VIA_BRIDGE}).encode()
+    return json.dumps({**answer, "via": VIA_BRIDGE}).encode()  # gate: bridge-mark
 
 
 def order_stop(disk: Disk, rid: RequestId, reason: Reason) -> None:
@@ -119,7 +120,7 @@ def order_stop(disk: Disk, rid: RequestId, reason: Reason) -> None:
         publish(disk, Area.CONTROL, cancel_file(rid), f"{reason}\n".encode())
     except FileExistsError:
         return
-    disk.sync_dir(Area.CONTROL)
+    disk.sync_dir(Area.CONTROL)  # gate: fsync-control
 
 
 def orders(disk: Disk) -> dict[RequestId, Reason]:

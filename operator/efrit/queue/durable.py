@@ -66,7 +66,7 @@ class Disk:
                 for area in Area:
                     if area is not Area.ROOT:
                         self._fds[area] = self._open_area(area)
-                self.sync_dir(Area.ROOT)
+                self.sync_dir(Area.ROOT)  # gate: fsync-new-queue
             except BaseException:
                 self.close()
                 raise
@@ -114,7 +114,7 @@ class Disk:
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         self._lock = os.open(IDENTITY, flags, 0o600, dir_fd=self._fds[Area.ROOT])
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # gate: queue-lock
         except BlockingIOError:
             raise QueueNotReady(f"the queue {self.root} is served by another bridge") from None
 
@@ -170,17 +170,17 @@ class Disk:
     def sync_file(self, fd: int) -> None:
         """Wait until the file's data is on the disk; close `fd` in any case."""
         try:
-            self._fsync(fd)
+            self._fsync(fd)  # gate: fsync-file
         finally:
             os.close(fd)
 
     def sync_dir(self, area: Area) -> None:
         """Wait until the names in `area` are on the disk."""
-        self._fsync(self._fd(area))
+        self._fsync(self._fd(area))  # gate: fsync-directory
 
     def link(self, area: Area, name: str, to_area: Area, to_name: str) -> None:
         """Give a file a second name, never replacing one. Raises `FileExistsError`."""
-        os.link(
+        os.link(  # gate: publish-link
             name,
             to_name,
             src_dir_fd=self._fd(area),
@@ -206,7 +206,7 @@ class Disk:
         moved = self.whatever_is(to_area, to_name)
         # Any other file of that name was put there since, and is not ours to remove.
         if moved is not None and os.path.samestat(left, moved):
-            self.remove(area, name)
+            self.remove(area, name)  # gate: renamed-link
 
     def remove(self, area: Area, name: str) -> bool:
         """Remove a file. Return False if there was none, or for a directory that is not empty."""
@@ -345,7 +345,7 @@ def publish(disk: Disk, area: Area, name: str, data: bytes) -> None:
     temporary = temporary_name()
     fd = disk.create(Area.TMP, temporary, data)
     try:
-        disk.sync_file(fd)
+        disk.sync_file(fd)  # gate: fsync-published
         disk.link(Area.TMP, temporary, area, name)
     finally:
         # What is left is litter, and the next start sweeps it.

@@ -86,7 +86,7 @@ class ClaimJournal:
         stat = self._disk.stat(Area.ROOT, CLAIMS)
         if stat is None:
             publish(self._disk, Area.ROOT, CLAIMS, b"")
-            self._disk.sync_dir(Area.ROOT)
+            self._disk.sync_dir(Area.ROOT)  # gate: fsync-new-journal
             stat = self._disk.stat(Area.ROOT, CLAIMS)
         if stat is not None and (stat.st_ino != self._inode or stat.st_size < self._offset):
             self._inode, self._offset = stat.st_ino, 0
@@ -126,9 +126,9 @@ class ClaimJournal:
         needed = self._open_requests(known)
         # A claim may go once its request can not come back: unsynced, a crash could bring it back without its claim.
         for area in (Area.REQUESTS, Area.PROCESSING, Area.RESPONSES):
-            self._disk.sync_dir(area)
+            self._disk.sync_dir(area)  # gate: fsync-ends
         self._disk.make_way(Area.ROOT, CLAIMS_NEW)
-        publish(self._disk, Area.ROOT, CLAIMS_NEW, self._lines_of(needed))
+        publish(self._disk, Area.ROOT, CLAIMS_NEW, self._lines_of(needed))  # gate: claims-of-open
         replaced, offset = self._inode, self._offset
         self._exchange()
         self._attempts = {rid: attempt for rid, attempt in self._attempts.items() if rid in known or rid in needed}
@@ -163,16 +163,16 @@ class ClaimJournal:
     def _exchange(self) -> None:
         """Make claims.new the journal and the journal claims.old."""
         # What claims.new was made of may go once it can not.
-        self._disk.sync_dir(Area.ROOT)
+        self._disk.sync_dir(Area.ROOT)  # gate: fsync-compacted
         if self._disk.stat(Area.ROOT, CLAIMS) is not None:
             self._disk.remove(Area.ROOT, CLAIMS_OLD)
             self._disk.make_way(Area.ROOT, CLAIMS_OLD)
-            self._disk.link(Area.ROOT, CLAIMS, Area.ROOT, CLAIMS_OLD)
-            self._disk.sync_dir(Area.ROOT)
+            self._disk.link(Area.ROOT, CLAIMS, Area.ROOT, CLAIMS_OLD)  # gate: journal-before
+            self._disk.sync_dir(Area.ROOT)  # gate: fsync-journal-names
         self._disk.rename(Area.ROOT, CLAIMS_NEW, Area.ROOT, CLAIMS)
         self._disk.sync_dir(Area.ROOT)
 
     def _finish_exchange(self) -> None:
         """Finish the exchange that a crash has cut short, or undone after Emacs had written to the new journal."""
-        if self._disk.stat(Area.ROOT, CLAIMS_NEW) is not None:
+        if self._disk.stat(Area.ROOT, CLAIMS_NEW) is not None:  # gate: undone-exchange
             self._exchange()

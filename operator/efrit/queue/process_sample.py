@@ -8,7 +8,7 @@ from dataclasses import dataclass
 WAKE_SECONDS = 3.0
 """Silence of an Emacs that no request occupies after which it is signalled; it gives a sign of life every second."""
 
-HUNG_SECONDS = 6.0
+HUNG_SECONDS = 6.0  # gate: hung-seconds
 """The longest such silence in which it could run: then it hangs and is ended. With the second until that is noticed
 and two for the start of another one, the next request is answered within ten seconds."""
 
@@ -40,7 +40,7 @@ def could_run(before: Sample, after: Sample, seconds: float) -> float:
     One that waits could have all the time. One that computes could if it had a quarter of a CPU; where it gets less,
     its time passes that much more slowly. One that is stopped or waits for a disk could not.
     """
-    if after.state == "S":
+    if after.state == "S":  # gate: silent-sleeper
         return seconds
     if after.state == "R":
         return min(seconds, max(0.0, after.cpu - before.cpu) / _ENOUGH_CPU)

@@ -210,7 +210,7 @@ class DurableQueue:
             now = time.monotonic()
             touched = await self._watch.wait(max(0.0, next_scan - now))
             try:
-                if touched.everything or time.monotonic() >= next_scan:
+                if touched.everything or time.monotonic() >= next_scan:  # gate: bridge-rescan
                     await self._scan()
                     await self._save_totals()
                     next_scan = time.monotonic() + self._scan_interval()
@@ -435,7 +435,7 @@ class DurableQueue:
                 "try again later"
             )
         kept = self.index.kept_bytes + kept_bytes_of(packed_metadata(request.metadata))
-        if kept > self.limits.max_kept_bytes:
+        if kept > self.limits.max_kept_bytes:  # gate: kept-bytes
             raise QueueFull(
                 f"{len(self.index)} requests are not acknowledged and use the {self.limits.max_kept_bytes} bytes of "
                 "memory that the bridge has for them; acknowledge answers, send less metadata, or try again later"
@@ -517,11 +517,11 @@ class DurableQueue:
             if entry is not None:
                 entry.digest = stored_digest
         # An answer whose request is gone cannot be compared; running it twice would be worse.
-        if stored_digest is not None and stored_digest != digest:
+        if stored_digest is not None and stored_digest != digest:  # gate: digest-of-resubmitted
             raise RequestConflict(f"{rid} was submitted before with other content; choose another id")
         with naming_failures(f"sync requests/ for {rid}"):
             # An earlier attempt may have failed at just this step.
-            await self._worker.run(self.disk.sync_dir, Area.REQUESTS)
+            await self._worker.run(self.disk.sync_dir, Area.REQUESTS)  # gate: fsync-resubmitted
         return await self.view(rid)
 
     def _stored_digest(self, rid: RequestId, entry: Entry | None) -> Digest | None:
@@ -602,7 +602,7 @@ class DurableQueue:
             return await self.view(rid)
         if entry.state is RequestState.QUEUED and await self._withdraw(entry):
             return await self.view(rid)
-        if running:
+        if running:  # gate: cancel-only-waiting
             await self.stop(entry, Reason.CANCELLED)
         return await self.view(rid)
 
@@ -654,7 +654,7 @@ class DurableQueue:
             if self.disk.whatever_is(Area.RESPONSES, response_file(rid)) is not None:
                 # It is answered; what is left of the request is archived with the acknowledgement.
                 return True
-        if not withdraw_in_place(self.disk, rid, name, now):
+        if not withdraw_in_place(self.disk, rid, name, now):  # gate: withdraw-in-place
             return False
         self.upkeep.with_room(finish_in_place, self.disk, rid, reserve=True)
         return True
@@ -667,7 +667,7 @@ class DurableQueue:
             entry.stop = StopOrder(reason, time.monotonic())
 
     def _order_blocking(self, rid: RequestId, reason: Reason) -> None:
-        self.upkeep.with_room(order_stop, self.disk, rid, reason, reserve=True)
+        self.upkeep.with_room(order_stop, self.disk, rid, reason, reserve=True)  # gate: stop-reserve
 
     def _require_open(self) -> None:
         if not self._open:

@@ -44,7 +44,7 @@ def identity(disk: Disk) -> str:
     queue_id = os.urandom(16).hex()
     # Appended, not replaced: the lock is held on this very file. On a line of its own, whatever was there.
     disk.append(Area.ROOT, IDENTITY, f"\n{queue_id}\n".encode())
-    disk.sync_dir(Area.ROOT)
+    disk.sync_dir(Area.ROOT)  # gate: fsync-identity
     return queue_id
 
 
@@ -63,7 +63,7 @@ def recover(disk: Disk, now: datetime) -> int:
     for name in disk.names(Area.TMP):
         rid = id_of_withdrawn_file(name)
         if rid is not None and disk.stat(Area.TMP, name) is not None:
-            finish_withdrawal(disk, rid, now)
+            finish_withdrawal(disk, rid, now)  # gate: finish-withdrawal
             count += 1
         elif name.startswith(BRIDGE_PREFIX):
             count += disk.remove(Area.TMP, name)

@@ -146,7 +146,7 @@ class Retention:
             self.index.drop(key)
             item = self._measure(key, now)
             # What is spared here the next walk finds again.
-            if item is None or self._belongs_to_open_request(key):
+            if item is None or self._belongs_to_open_request(key):  # gate: archive-of-open
                 continue
             if item.changed > changed:
                 self.index.put(key, item)
@@ -163,7 +163,7 @@ class Retention:
         crowded = len(self.index) > limits.requests or self.index.size > limits.bytes or extra > 0
         # A time well in the future is one of a clock that was set back.
         young = now - min(KEEP_SECONDS, limits.seconds) <= changed <= now + KEEP_SECONDS
-        return crowded and not young
+        return crowded and not young  # gate: archive-minute
 
     def _belongs_to_open_request(self, key: str) -> bool:
         rid = _id(key)

@@ -69,6 +69,7 @@ class SelfCheckMonitor:
         before = self._report
         self._report, self._report_time = report, now
         same_start = before is not None and before.boot == report.boot
+        # gate: check-while-idle
         if before is None or not same_start or not report.idle or report.time != before.time:
             self._unchanged_since = now
         if report.time is None or report.passed:
@@ -87,12 +88,13 @@ class SelfCheckMonitor:
         if report is None or report.time is None:
             return None
         if self._failed_since is not None:
+            # gate: self-check-patience
             patience = self._delay(now) if report.idle else max(self._stall, self._delay(now))
             if self._report_time - self._failed_since < patience:
                 return None
             return RestartCause(RestartReason.SELF_CHECK_FAILED, report.problem)
         unchecked = self._report_time - self._unchanged_since
-        if unchecked < OVERDUE_SECONDS:
+        if unchecked < OVERDUE_SECONDS:  # gate: check-overdue
             return None
         return RestartCause(
             RestartReason.SELF_CHECK_OVERDUE, f"no self-check for {unchecked:.0f} s while it was idle"
@@ -114,4 +116,5 @@ class SelfCheckMonitor:
         if self._report is not None and self._report.worked:
             return 0.0
         late = self._in_a_row(self._idle_restarts, now) - FREE_RESTARTS
+        # gate: restart-delay
         return 0.0 if late < 0 else min(LONGEST_DELAY_SECONDS, FIRST_DELAY_SECONDS * 2.0 ** min(late, 10))

@@ -68,14 +68,14 @@ def _write_all(
             opened.append((index, fd))
     for index, fd in opened:
         try:
-            disk.sync_file(fd)
+            disk.sync_file(fd)  # gate: fsync-submitted
         except OSError as error:
             results[index] = storage_error(error, f"sync request {batch[index].id}")
 
 
 def _make_visible(disk: Disk, item: Submission, temporary: str) -> Exception | None:
     try:
-        if has_file(disk, item.id):
+        if has_file(disk, item.id):  # gate: taken-id
             return IdTaken(f"request {item.id} exists already")
         disk.link(Area.TMP, temporary, Area.REQUESTS, request_file(item.id))
     except FileExistsError:
@@ -104,11 +104,11 @@ def _sync_names(disk: Disk, batch: Sequence[Submission], results: list[Exception
     if all(result is not None for result in results):
         return
     try:
-        disk.sync_dir(Area.REQUESTS)
+        disk.sync_dir(Area.REQUESTS)  # gate: fsync-requests
     except OSError as error:
         for index, item in enumerate(batch):
             if results[index] is None:
-                take_back(disk, item.id)
+                take_back(disk, item.id)  # gate: take-back
                 results[index] = storage_error(error, f"sync requests/ for {item.id}")
 
 

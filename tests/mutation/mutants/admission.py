@@ -1,32 +1,29 @@
 """The API server's part: what is final and what is immutable."""
 
 from tests.mutation.mutant import Mutant
+from tests.mutation.operation import Drop, Value
 
-REQUEST = "operator/efrit/api/request.py"
 RULES = "tests/integration/api/test_rules.py"
 
 MUTANTS = (
     Mutant(
         "the rule that makes a final status final",
-        REQUEST,
-        '            "(has(self.status) && self.status == oldSelf.status)",\n',
-        '            "true",\n',
+        "final-status",
+        Value('"true"'),
         (RULES,),
         generates=True,
     ),
     Mutant(
         "the rule that a cancel cannot be taken back",
-        REQUEST,
-        '            "!has(oldSelf.cancel) || !oldSelf.cancel || (has(self.cancel) && self.cancel)",\n',
-        '            "true",\n',
+        "cancel-kept",
+        Value('"true"'),
         (RULES,),
         generates=True,
     ),
     Mutant(
         "the rule that the content of a request is immutable",
-        REQUEST,
-        '                "type",\n                "content",\n',
-        '                "type",\n',
+        "content-immutable",
+        Drop(),
         (RULES,),
         generates=True,
     ),

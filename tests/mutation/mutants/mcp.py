@@ -1,11 +1,8 @@
 """The MCP server's part: who may call what, and that work is submitted whoever leaves."""
 
 from tests.mutation.mutant import Mutant
+from tests.mutation.operation import Never, Value, Without
 
-ACCESS = "operator/efrit/mcp/access.py"
-AUTHORIZED = "operator/efrit/mcp/authorized_backend.py"
-REVIEW = "operator/efrit/mcp/access_review.py"
-CALL = "operator/efrit/mcp/tools/call.py"
 REGISTRY_TESTS = "tests/unit/mcp/tools/test_registry.py"
 CALL_TESTS = "tests/unit/mcp/tools/test_call.py"
 REVIEW_TESTS = "tests/unit/mcp/test_access_review.py"
@@ -13,44 +10,38 @@ REVIEW_TESTS = "tests/unit/mcp/test_access_review.py"
 MUTANTS = (
     Mutant(
         "the review of a caller's permission before a backend acts for them",
-        AUTHORIZED,
-        "        if not allowed:\n            raise Forbidden(\n",
-        "        if False:\n            raise Forbidden(\n",
+        "caller-allowed",
+        Never(),
         ("tests/unit/mcp/test_authorized_plans.py::test_without_one_of_them_nothing_is_done",),
     ),
     Mutant(
         "the denial in an access review that also allows",
-        REVIEW,
-        ' and status.get("denied") is not True',
-        "",
+        "review-denied",
+        Without(1),
         (f"{REVIEW_TESTS}::test_anything_but_a_plain_yes_is_no",),
     ),
     Mutant(
         "the check that a token was issued for this server",
-        REVIEW,
-        "        if self._audiences and not set(self._audiences)",
-        "        if False and not set(self._audiences)",
+        "token-audience",
+        Never(),
         (f"{REVIEW_TESTS}::test_an_answer_about_other_audiences_does_not_count",),
     ),
     Mutant(
         "the absence of tools that change work on a read-only server",
-        ACCESS,
-        "    Access.READ_ONLY: frozenset({Effect.READS}),\n",
-        "    Access.READ_ONLY: frozenset(Effect),\n",
+        "read-only",
+        Value("frozenset(Effect)"),
         (f"{REGISTRY_TESTS}::test_read_only_offers_nothing_that_runs_or_changes_work",),
     ),
     Mutant(
         "the refusal to continue a command by an answer where nothing destructive is allowed",
-        ACCESS,
-        "access is Access.NOT_DESTRUCTIVE and request_type is RequestType.CHAT",
-        "access is Access.NOT_DESTRUCTIVE",
+        "reply-not-destructive",
+        Without(1, at=(1,)),
         (f"{CALL_TESTS}::test_a_question_is_passed_on_only_where_its_answer_may_be_acted_on",),
     ),
     Mutant(
         "the shield of a submission from a client that leaves",
-        CALL,
-        "anyio.CancelScope(shield=True)",
-        "anyio.CancelScope(shield=False)",
+        "submission-shield",
+        Value("False", at=("shield",)),
         (f"{CALL_TESTS}::test_work_is_handed_over_though_its_caller_goes_away_meanwhile",),
     ),
 )

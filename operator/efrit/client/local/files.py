@@ -174,7 +174,7 @@ class QueueFiles:
         response = answer.response
         path = response.result_path
         result = response.result if path is None else _whole(rid, path, response.sha256)
-        if response.truncated:
+        if response.truncated:  # gate: truncated-result
             kept = result or ""
             raise ResultTruncated(
                 f"the result of {rid} is truncated: Emacs kept the first {len(kept.encode())} bytes",

@@ -138,7 +138,7 @@ class Actor:
 
     def _require_lease(self, action: Action) -> None:
         # A process that was stopped for a while goes on in the middle of things: somebody else may lead by now.
-        if not self._leading():
+        if not self._leading():  # gate: leading
             raise NotLeading(
                 f"{self._name} cannot be sure that it holds the lease: {type(action).__name__} is not done"
             )
@@ -213,7 +213,7 @@ class Actor:
         except InvalidRequest as error:
             self._store.handovers.turned_away(action.request_key, uid, error.message)
         except EfritError as error:
-            if isinstance(error, BridgeUnreachable):
+            if isinstance(error, BridgeUnreachable):  # gate: may-have-arrived
                 self._store.handovers.handed_over(action.instance, action.request_key, uid)
             self._store.requests.action_failed(action.request_key, uid, "Submit", error)
             raise
@@ -261,7 +261,7 @@ class Actor:
         """
         try:
             obj = await self._send_patch(action)
-        except ApiError as error:
+        except ApiError as error:  # gate: progress-refused
             log.debug("%s/%s: how far it has come is not told: %s", *action.key, error)
             self._store.requests.progress_dropped(action.key, action.uid)
             return
@@ -272,7 +272,7 @@ class Actor:
         namespace, name = action.key
         removed = dict.fromkeys(action.old.keys() - action.status.keys())
         body = {
-            "metadata": {"resourceVersion": action.resource_version, "uid": action.uid},
+            "metadata": {"resourceVersion": action.resource_version, "uid": action.uid},  # gate: status-version
             "status": {**_merge(action.status, action.old), **removed},
         }
         return await self._kube.patch_status(resource_named(action.kind), namespace, name, body)
@@ -311,7 +311,7 @@ class Actor:
             obj = await self._send_patch(action)
         except (ApiConflict, ApiNotFound) as error:
             # Somebody was faster, or it is another object by now: take in what is there and decide anew.
-            await self._reread(action)
+            await self._reread(action)  # gate: reread
             # Not every change requeues: of a plan only what it may wait for.
             self._store.requeue_after(WorkKey(action.kind, *action.key), RETRY_CONFLICT)
             raise Superseded("the object has changed") from error

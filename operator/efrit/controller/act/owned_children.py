@@ -41,9 +41,9 @@ class OwnedChildren:
         if uid is not None:
             with contextlib.suppress(ApiConflict):
                 # A conflict: it is gone, or another one has its name by now.
-                return self._keep(key, await self._kube.apply(manifest, uid=uid))
+                return self._keep(key, await self._kube.apply(manifest, uid=uid))  # gate: child-uid
         try:
-            found = await self._owned(manifest, key[0])
+            found = await self._owned(manifest, key[0])  # gate: owned-child
         except ApiNotFound:
             return self._keep(key, await self._as_applied(manifest, await self._kube.create(manifest)))
         found = await self._as_applied(manifest, found)

@@ -39,7 +39,7 @@ class PlanActor:
         except ApiExists:
             # Made before, by this process or the one that led then; or it is somebody else's.
             obj = await self._kube.get(REQUESTS, action.plan[0], name)
-            if not _belongs(obj, action.plan_uid):
+            if not _belongs(obj, action.plan_uid):  # gate: request-belongs
                 sentence = f"EfritRequest {name} is there and is none of this plan's: delete it."
                 self._store.plans.refused(action.plan, action.plan_uid, sentence)
                 raise Superseded("the name is taken") from None
@@ -96,6 +96,6 @@ def _whole(secret: Mapping[str, Any], sha256: str) -> str | None:
     """Return what a result's Secret holds, None where that is not what was stored."""
     try:
         data = base64.b64decode(secret.get("data", {}).get(RESULT_KEY, ""), validate=True)
-        return data.decode() if hashlib.sha256(data).hexdigest() == sha256 else None
+        return data.decode() if hashlib.sha256(data).hexdigest() == sha256 else None  # gate: result-digest
     except (binascii.Error, UnicodeDecodeError, AttributeError):
         return None

@@ -26,7 +26,7 @@ async def create_result(kube: Kube, manifest: Mapping[str, Any]) -> None:
             **{f"/data/{key}": value for key, value in manifest["data"].items()},
         }
         try:
-            await kube.test(SECRETS, meta["namespace"], meta["name"], expected)
+            await kube.test(SECRETS, meta["namespace"], meta["name"], expected)  # gate: compare-secret
         except ApiNotFound:
             # Deleted meanwhile: the next attempt creates it.
             raise

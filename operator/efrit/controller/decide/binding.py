@@ -42,7 +42,7 @@ def move_from_lost_node(context: RequestContext) -> list[Action] | None:
     request, target = context.snapshot.request, context.snapshot.target
     if target is None or not placement.node_is_lost(target) or request.spec.instance_ref is not None:
         return None
-    if request.spec.session is not None or context.may_be_handed_over:
+    if request.spec.session is not None or context.may_be_handed_over:  # gate: lost-node
         return None
     chosen = placement.choose(
         each for each in context.snapshot.candidates if each.instance.key != target.instance.key

@@ -78,7 +78,7 @@ def unstored_result(context: RequestContext, *, truncated: bool) -> str | None:
     `truncated` says that Emacs kept only the beginning.
     """
     failure = failure_of(context, "StoreResult")
-    if failure is None or failure.refusals < RESULT_ATTEMPTS:
+    if failure is None or failure.refusals < RESULT_ATTEMPTS:  # gate: result-refusals
         return None
     text = f"{UNSTORED_RESULT} its Secret was refused: {_sentence(failure)}"
     target = context.snapshot.target

@@ -157,7 +157,7 @@ def answered(
         update |= fields
     status = request.status.model_copy(update=update)
     told = cut(message, limits.message) + note + ("" if limits.context else REDUCED_NOTE)
-    actions.append(_finish(request, status, reason, told, outcome, now))
+    actions.append(_finish(request, status, reason, told, outcome, now))  # gate: result-before-status
     return actions
 
 

@@ -47,7 +47,7 @@ def may_be_handed_over(
     if ephemeral or (request.spec.instance_ref is None and request.status.instance_name is None):
         # What must be written before the hand-over is not there.
         return False
-    return listed_at_start and not closed_before
+    return listed_at_start and not closed_before  # gate: earlier-controller
 
 
 def is_away(snapshot: InstanceSnapshot) -> bool:

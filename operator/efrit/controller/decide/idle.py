@@ -39,7 +39,7 @@ def idleness(snapshot: InstanceSnapshot, now: datetime) -> Idleness:
     quiet = now - (_quiet_since(snapshot) or now)
     waits: list[timedelta] = []
     # A suspended plan goes on from its repository, which is on the volumes.
-    if rules.delete_after_seconds is not None and snapshot.suspended_plans == 0:
+    if rules.delete_after_seconds is not None and snapshot.suspended_plans == 0:  # gate: suspended-plan
         left = timedelta(seconds=rules.delete_after_seconds) - quiet
         if left <= timedelta(0):
             return Idleness(suspended=asleep, delete=True)
@@ -93,4 +93,4 @@ def _work_is_known(snapshot: InstanceSnapshot) -> bool:
     because nothing of it runs.
     """
     pod = snapshot.pod
-    return snapshot.listed and (pod is None or snapshot.available or not pod.may_run)
+    return snapshot.listed and (pod is None or snapshot.available or not pod.may_run)  # gate: idle-known

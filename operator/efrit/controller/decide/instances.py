@@ -117,8 +117,8 @@ def _delete_idle(instance: EfritInstance) -> list[Action]:
     meta = instance.metadata
     return [
         PauseHandover(instance.key),
-        ConfirmIdle(instance.key),
-        Delete("EfritInstance", instance.key, meta.uid, meta.resource_version),
+        ConfirmIdle(instance.key),  # gate: confirm-idle
+        Delete("EfritInstance", instance.key, meta.uid, meta.resource_version),  # gate: idle-version
         _event(instance, "Normal", "IdleDeleted", "Deleted after spec.idle.deleteAfterSeconds without work."),
     ]
 
@@ -136,11 +136,11 @@ def _children(
     going = terminating_claims(snapshot)
     manifests: list[Mapping[str, Any]] = []
     if not _others_applied(snapshot, children, claims_are_going=bool(going)):
-        manifests += [each for each in children.others if not _is_claim(each, going)]
+        manifests += [each for each in children.others if not _is_claim(each, going)]  # gate: claim-adopted
     current = snapshot.statefulset
     starts = replicas > 0 and (current is None or current.replicas == 0)
     waits_for_claims = starts and bool(going)
-    if not waits_for_claims and _statefulset_due(snapshot, children, update, replicas):
+    if not waits_for_claims and _statefulset_due(snapshot, children, update, replicas):  # gate: claim-deleted
         manifests.append(children.statefulset_manifest(update.started, trial=update.trial))
     actions: list[Action] = []
     meta = snapshot.instance.metadata

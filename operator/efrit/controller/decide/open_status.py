@@ -76,7 +76,7 @@ def tell_progress(context: RequestContext, update: Mapping[str, object]) -> list
     news = {name: update[name] for name in ("progress", "session") if name in update}
     if all(getattr(status, name) == value for name, value in news.items()):
         return []
-    if snapshot.progress_written is not None:
+    if snapshot.progress_written is not None:  # gate: progress-pause
         pause = snapshot.config.progress_every
         left = snapshot.progress_written + pause - context.now
         # A pause that is longer than that comes from a clock that was set back.

@@ -62,10 +62,10 @@ def decide_plan(
         return []
     if plan.final:
         return _retention(plan, now)
-    if snapshot.requests is None:
+    if snapshot.requests is None:  # gate: requests-listed
         return [ListRequests(plan.key, plan.metadata.uid)]
     unread = list(_unread(snapshot, snapshot.requests.values()))
-    if unread:
+    if unread:  # gate: results-read
         return unread
     blocked = _blocked(snapshot, now)
     if blocked is not None:
@@ -85,7 +85,7 @@ def _acts(snapshot: PlanSnapshot, decision: engine.Decision, told: list[Action],
         case engine.Create() as create:
             made = CreateRequest(plan.key, plan.metadata.uid, plan_request(plan, _bound_to(snapshot), create))
             # The time of a plan counts from its first status; after that the work goes before the word.
-            yield from [made, *told] if plan.status.start_time is not None else [*told, made]
+            yield from [made, *told] if plan.status.start_time is not None else [*told, made]  # gate: status-first
         case engine.Wait(until=until):
             yield from told
             if until is not None:

@@ -225,7 +225,7 @@ def _emacs(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
     stats = snapshot.bridge.stats
     if stats is None or not stats.emacs.alive:
         return Finding(InstanceReason.STARTING, "Emacs is starting.")
-    if stats.emacs.self_check_problem is not None:
+    if stats.emacs.self_check_problem is not None:  # gate: self-check-reason
         return Finding(InstanceReason.SELF_CHECK_FAILED, failing_sentence(stats.emacs))
     if not stats.emacs.responsive:
         age = stats.emacs.heartbeat_age_seconds

@@ -70,7 +70,7 @@ def _confirm_missing(snapshot: RequestSnapshot, actions: list[Action]) -> list[A
     if snapshot.target is not None or target is None:
         return []
     ends = any(isinstance(each, PatchStatus) and each.status.get("phase") in FINAL_PHASES for each in actions)
-    return [ConfirmMissing(target)] if ends else []
+    return [ConfirmMissing(target)] if ends else []  # gate: confirm-missing
 
 
 def _deleted(context: RequestContext) -> list[Action] | None:
@@ -121,7 +121,7 @@ def _answered(context: RequestContext) -> list[Action] | None:
     if pause is not None:
         return pause
     named = request.spec.instance_ref.name if request.spec.instance_ref else None
-    return final_status.answered(
+    return final_status.answered(  # gate: acknowledge-after
         request,
         view,
         view.response,
@@ -170,8 +170,9 @@ def _stop(context: RequestContext) -> list[Action] | None:
         return None
     target = snapshot.target
     known_absent = snapshot.handover is not None and snapshot.handover.absent
-    if target is not None and target.available and not known_absent:
+    if target is not None and target.available and not known_absent:  # gate: stop-at-bridge
         # The queue has the last word, though nothing was handed over: another process's hand-over may be on its way.
+        # gate: whole-in-cancel
         whole = wire_request(request, target.instance) if snapshot.bridge_view is None else None
         # Emacs may have begun it this very moment: only its user stops what runs.
         ask = CancelWork(target.instance.key, request.key, request.metadata.uid, whole, running=request.spec.cancel)
@@ -327,7 +328,7 @@ def _recorded_before_update(context: RequestContext, target: InstanceSnapshot) -
 
 def _target_updating(context: RequestContext) -> list[Action] | None:
     target = context.snapshot.target
-    if target is None or not target.held_for_update:
+    if target is None or not target.held_for_update:  # gate: update-hold
         return None
     if _recorded_before_update(context, target):
         return None
@@ -384,13 +385,13 @@ def _hand_over(context: RequestContext) -> list[Action] | None:
         message = f"EfritInstance {target.instance.metadata.name} is not ready yet."
         return wait(context, RequestReason.INSTANCE_NOT_READY, message, [Wake(target.instance.key)])
     ephemeral = target.instance.spec.queue.ephemeral
-    if ephemeral and request.status.queue_id is None:
+    if ephemeral and request.status.queue_id is None:  # gate: ephemeral-recorded
         # A queue that dies with its pod cannot tell later that it had the request: say so first.
         update = {"queue_id": target.bridge.queue_id, "instance_name": target.instance.metadata.name}
         status = open_status(context, RequestReason.QUEUED, "It is being handed to the instance.", update)
         return [final_status.patch(request, status)]
     told = failed_actions.report(context, "Submit")
-    if any(isinstance(each, PatchStatus) for each in told):
+    if any(isinstance(each, PatchStatus) for each in told):  # gate: decide-anew
         # While that is written the pod may be given up, for an update or for idleness: decide anew after it.
         return [*told, *queue_deadline(context)]
     return [
@@ -404,7 +405,7 @@ CHECKS: tuple[Check, ...] = (
     _deleted,
     _final,
     _answered,
-    _queue_lost,
+    _queue_lost,  # gate: queue-lost
     _stop,
     _target_missing,
     move_from_lost_node,

@@ -120,7 +120,7 @@ def _change(snapshot: InstanceSnapshot, current: StatefulSetView, children: Chil
             started=current.update_started,
             trial=True,
         )
-    stopped = _stopped(snapshot) if cause == UpdateCause.RELEASE else None
+    stopped = _stopped(snapshot) if cause == UpdateCause.RELEASE else None  # gate: release-stopped
     if stopped is not None:
         return Update(ConditionStatus.FALSE, UpdateReason.STOPPED, stopped, requeue_after=RETRY_QUEUED)
     held_since = told.last_transition_time if told is not None and told.status == ConditionStatus.FALSE else now
@@ -185,8 +185,8 @@ def _proven_idle(snapshot: InstanceSnapshot) -> bool:
     """Return whether figures of this pod, heard by this process, show that nothing runs and nothing is about to."""
     stats = snapshot.bridge.stats
     if not snapshot.available or stats is None:
-        return False
-    return stats.processing == 0 and stats.pending == 0 and snapshot.unfinished == 0
+        return False  # gate: figures-of-pod
+    return stats.processing == 0 and stats.pending == 0 and snapshot.unfinished == 0  # gate: proven-idle
 
 
 def nothing_runs(snapshot: InstanceSnapshot) -> bool:
@@ -259,7 +259,7 @@ def _full(snapshot: InstanceSnapshot, cause: UpdateCause, now: datetime) -> str 
     releases = [each.namespace for each in taken if each.cause == UpdateCause.RELEASE]
     if len(releases) >= limits.max_concurrent:
         return "The changed pod template waits: other instances are being updated."
-    untried = snapshot.rollout.succeeded == 0
+    untried = snapshot.rollout.succeeded == 0  # gate: release-trial
     if untried and (namespace in releases or len(releases) >= MAX_FIRST):
         return "The changed pod template waits: the first instances with the new release are not Ready yet."
     return None

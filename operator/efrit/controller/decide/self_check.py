@@ -61,6 +61,6 @@ def new_restart(stats: Stats | None, old: InstanceStatus) -> EmacsRestart | None
     """Return the restart that the status does not tell of yet."""
     restart = stats.emacs.restarted if stats is not None else None
     told = condition_of(old.conditions, SELF_CHECK_PASSED)
-    if restart is None or (told is not None and rfc3339(restart.time) in told.message):
+    if restart is None or (told is not None and rfc3339(restart.time) in told.message):  # gate: restart-reported
         return None
     return restart

@@ -26,10 +26,10 @@ class Handovers:
             return False
         known = target.instance.status.handover
         is_open = known is not None and known.state == HandoverState.OPEN and known.id == target.facts.handover_id
-        if not is_open or handover_id != target.facts.handover_id:
+        if not is_open or handover_id != target.facts.handover_id:  # gate: open-recorded
             self._index.requeue_request(request)
             return False
-        entry.submitting = True
+        entry.submitting = True  # gate: submitting
         # Until the outcome is known the instance is not idle.
         target.submitting += 1
         return True
@@ -72,7 +72,7 @@ class Handovers:
             self._index.queue.add_after(WorkKey(EfritInstance.kind, *instance), handover.RETRY_CLOSE.total_seconds())
             return False
         # Whether the write succeeds may never be known: only another one opens the instance again.
-        entry.facts = replace(entry.facts, handover_id=new_handover_id())
+        entry.facts = replace(entry.facts, handover_id=new_handover_id())  # gate: new-handover-id
         return True
 
     def may_close(self, instance: Key) -> bool:
@@ -86,6 +86,7 @@ class Handovers:
         if known is not None and known.state == HandoverState.CLOSED:
             return True
         requests = self._index.requests
+        # gate: open-requests-marked
         return not any(self._unmarked(entry, requests[key], instance) for key in entry.open_requests)
 
     def _unmarked(self, target: InstanceRecord, entry: RequestRecord, instance: Key) -> bool:

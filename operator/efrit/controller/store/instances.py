@@ -62,7 +62,7 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
     def gone(self, key: Key, uid: str | None) -> None:
         """Forget the EfritInstance with this UID; one made anew under its name stays."""
         entry = self._index.instances.get(key)
-        if entry is None or (entry.instance is not None and entry.instance.metadata.uid != uid):
+        if entry is None or (entry.instance is not None and entry.instance.metadata.uid != uid):  # gate: deleted-uid
             return
         entry.object = None
         self._index.labels.put(key, None)
@@ -113,7 +113,7 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
     def pause_handover(self, instance: Key) -> None:
         """Hand no more requests to an instance until `resume_handover`."""
         entry = self._index.instances[instance]
-        entry.facts = replace(entry.facts, handover_paused=True)
+        entry.facts = replace(entry.facts, handover_paused=True)  # gate: pause-handover
 
     def resume_handover(self, instance: Key) -> None:
         """Hand requests to an instance again, those first that have waited for it."""

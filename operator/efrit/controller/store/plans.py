@@ -131,7 +131,7 @@ class Plans(WatchedObjects[EfritPlan, PlanRecord]):
             except ValidationError as error:
                 log.error("EfritRequest %s cannot be read: %s", obj["metadata"]["name"], error)
         # One made since is found again when it is created again.
-        for name in record.requests.keys() - names:
+        for name in record.requests.keys() - names:  # gate: unlisted-requests
             self._plans.pop(record.requests.pop(name).metadata.uid, None)
         record.listed = True
         self._file(plan)

@@ -96,7 +96,7 @@ class InstanceRecord(Record[EfritInstance | None]):
         if not version.isdigit():
             return True
         place = kind, str(meta["name"])
-        if int(version) <= self.children_seen.get(place, 0):
+        if int(version) <= self.children_seen.get(place, 0):  # gate: child-version
             return False
         self.children_seen[place] = int(version)
         return True

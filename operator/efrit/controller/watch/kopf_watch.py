@@ -51,7 +51,7 @@ async def watch(
     while True:
         cause = await _run_kopf(store, namespace, spawned, settings)
         pause = requested_pause(cause)
-        if pause is None:
+        if pause is None:  # gate: busy-api-server
             raise failure(namespace, cause)
         log.warning("the API server is busy: %s is watched again in %.1f s", _scope(namespace), pause)
         await asyncio.sleep(pause)

@@ -68,7 +68,7 @@ class ToolCall:
     async def uninterrupted(self, operation: Awaitable[T]) -> T:
         """Return the result of `operation`, which finishes even if the client goes away meanwhile."""
         # Whether work is submitted must not depend on the moment at which its client disconnects.
-        with anyio.CancelScope(shield=True):
+        with anyio.CancelScope(shield=True):  # gate: submission-shield
             result = await operation
         return result  # noqa: RET504 - a scope may swallow what is raised in it, says its type
 

@@ -25,7 +25,7 @@ from efrit.controller.child_check import ChildCheck
 from efrit.controller.health import Health, serve
 from efrit.controller.lease import Lease
 from efrit.controller.namespaces import Namespaces
-from efrit.controller.reconcile import PULSE, Reconciler
+from efrit.controller.reconcile import Reconciler
 from efrit.controller.resync import Resync
 from efrit.controller.retry import retry_while_unavailable
 from efrit.controller.settings import Settings
@@ -36,7 +36,7 @@ from efrit.errors import ConfigurationError, EfritError, first_leaf
 
 log = logging.getLogger("efrit.controller")
 
-PULSE_SECONDS = 5.0
+GAUGE_SECONDS = 5.0
 
 
 def main() -> None:
@@ -137,9 +137,9 @@ class _Process:
         async with asyncio.TaskGroup() as group:
             group.create_task(namespaces.run(), name="namespaces")
             group.create_task(queue.run(reconciler.reconcile, settings.workers), name="work-queue")
-            group.create_task(_beat(queue, store, bridges), name="pulse")
+            group.create_task(_measure(queue, store, bridges), name="gauges")
             await namespaces.tried.wait()
-            self._health.pulse = lambda: reconciler.pulse
+            self._health.stalled_seconds = queue.stalled_seconds
 
     def _namespaces(self, store: Store) -> Namespaces:
         settings = self._settings
@@ -168,16 +168,19 @@ def _stop_on_signals(stop: asyncio.Event) -> None:
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
 
 
-async def _beat(queue: WorkQueue, store: Store, bridges: Bridges) -> None:
+async def _measure(queue: WorkQueue, store: Store, bridges: Bridges) -> None:
     while True:
-        queue.add(PULSE)
         instances, requests = store.counts()
         metrics.INSTANCES.set(instances)
         metrics.OPEN_REQUESTS.set(requests)
         metrics.OPEN_PLANS.set(len(store.plans.open_uids()))
         metrics.BRIDGES.set(len(bridges))
-        metrics.WORK_QUEUE_DEPTH.set(len(queue))
-        await asyncio.sleep(PULSE_SECONDS)
+        metrics.WORK_QUEUE_DEPTH.labels("ready").set(queue.ready)
+        metrics.WORK_QUEUE_DEPTH.labels("background").set(queue.background)
+        metrics.WORK_QUEUE_ACTIVE.set(queue.active)
+        metrics.WORK_QUEUE_OLDEST_ACTIVE_SECONDS.set(queue.oldest_active_seconds())
+        metrics.WORK_QUEUE_NAMESPACES.set(queue.lanes)
+        await asyncio.sleep(GAUGE_SECONDS)
 
 
 def _now() -> datetime:

@@ -30,7 +30,16 @@ OPEN_PLANS = Gauge("efrit_open_plans", "Plans known that are not final.")
 OPEN_REQUESTS = Gauge("efrit_open_requests", "Requests known that are not final.")
 INSTANCES = Gauge("efrit_instances", "Instances known.")
 BRIDGES = Gauge("efrit_bridge_connections", "Bridges a stream is open or wanted to.")
-WORK_QUEUE_DEPTH = Gauge("efrit_work_queue_depth", "Keys waiting for reconciliation.")
+WORK_QUEUE_DEPTH = Gauge(
+    "efrit_work_queue_depth",
+    "Keys waiting for reconciliation: ready for a worker, or in the background until nothing else is to be done.",
+    ["lane"],
+)
+WORK_QUEUE_ACTIVE = Gauge("efrit_work_queue_active", "Keys being reconciled.")
+WORK_QUEUE_OLDEST_ACTIVE_SECONDS = Gauge(
+    "efrit_work_queue_oldest_active_seconds", "Time of the reconciliation under way that has taken longest."
+)
+WORK_QUEUE_NAMESPACES = Gauge("efrit_work_queue_namespaces", "Namespaces with keys waiting for reconciliation.")
 NAMESPACE_SERVED = Gauge(
     "efrit_namespace_served",
     "1 while a namespace of watchNamespaces is listed and watched, 0 while the API server refuses that.",

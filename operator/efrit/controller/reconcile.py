@@ -14,10 +14,8 @@ from efrit.controller.decide.plans import decide_plan
 from efrit.controller.decide.requests import decide_orphans, decide_request
 from efrit.controller.model.actions import ConfirmLeft, DisconnectBridge, ResourceKind
 from efrit.controller.model.credentials import Identity
-from efrit.controller.model.keys import Key, WorkKey
+from efrit.controller.model.keys import RESYNC, Key, WorkKey
 from efrit.controller.store.store import Store
-
-PULSE = WorkKey("Pulse", "", "")
 
 
 class Reconciler:
@@ -36,14 +34,9 @@ class Reconciler:
         self._identity = identity
         self._clock = clock
         self._is_served = is_served
-        self.pulse = time.monotonic()
-        """When a key last went through the whole queue, on the monotonic clock."""
 
     async def reconcile(self, work: WorkKey) -> None:
         """Reconcile one key. Raises EfritError where it should be tried again."""
-        if work == PULSE:
-            self.pulse = time.monotonic()
-            return
         if not self._is_served(work.namespace):  # gate: namespace-served
             # All of a namespace is reconciled when it is served again.
             return
@@ -53,6 +46,8 @@ class Reconciler:
                 await self._request(key, work)
             elif work.kind == EfritPlan.kind:
                 await self._plan(key, work)
+            elif work.kind == RESYNC:
+                self._store.instances.resync(key)
             else:
                 await self._instance(key, work)
         except Exception:

@@ -81,9 +81,8 @@ class Resync:
                 log.warning("sweep cut short, the next comes in %.0f s: %s", pause, error)
             sweep += 1
             if sweep % self._sweeps_per_resync == 0:
-                for key in self._store.instances.keys(self._scope):
-                    self._store.instances.resync(key)
-                self._store.plans.requeue_open(self._scope, anew=True)
+                self._store.instances.resync_all(self._every * self._sweeps_per_resync, self._scope)
+                self._store.plans.requeue_open(self._every, self._scope, anew=True)
             await asyncio.sleep(pause * random.uniform(1.0, 1.2))  # noqa: S311
 
     async def sweep_requests(self) -> None:
@@ -127,7 +126,7 @@ class Resync:
         gone = [(key, uid) for key, uid in before.items() if listed.get(key) != uid]
         for (namespace, name), uid in gone:
             plans.left({"metadata": {"namespace": namespace, "name": name, "uid": uid}})
-        plans.requeue_open(self._scope)
+        plans.requeue_open(self._every, self._scope)
 
     async def sweep_final(self) -> None:
         """Take in final requests and plans with a time to live: nobody watches them."""

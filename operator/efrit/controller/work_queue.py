@@ -1,18 +1,24 @@
 """The keyed work queue: a key says "reconcile again", never what happened.
 
 A key waits at most once, is worked on by at most one worker, and is worked on again if it was added meanwhile.
-Failures come back with exponential backoff and jitter per key. The semantics are those of client-go's workqueue.
+Failures come back with exponential backoff and jitter per key. These are the semantics of client-go's workqueue.
+
+Namespaces share it fairly: each has a lane of its own (lanes.py), and none may hold more than its share of the
+workers, so that calls that hang keep only their own namespace waiting. What is done to be on the safe side, as the
+sweeps and the periodic re-application of children, waits in the background until nothing else is to be done.
 """
 
 from __future__ import annotations
 
 import asyncio
-import heapq
 import logging
 import random
-from collections import deque
+import time
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable
 
+from efrit.controller.delays import Delays
+from efrit.controller.lanes import Lanes, Waiting
 from efrit.controller.model.keys import WorkKey
 from efrit.errors import ApiNamespaceTerminating, ApiUnavailable, EfritError
 
@@ -22,22 +28,48 @@ FIRST_BACKOFF_SECONDS = 0.05
 LAST_BACKOFF_SECONDS = 30.0
 LONGEST_RETRY_AFTER_SECONDS = 120.0
 """A server that asks for a longer pause is asked again after this one."""
-COMPACT_ABOVE = 64
-"""Stale entries of delayed keys are removed once they outnumber the live ones, but not below this size."""
+LONGEST_WORK_SECONDS = 300.0
+"""Work on one key that takes longer has lost its way: it is cancelled, and comes back as a failure."""
+FREE_SHARE = 0.5
+"""A namespace may hold as many workers as this share of those that are free: some are left for each that comes."""
+BACKGROUND_SHARE = 8
+"""One worker in so many may work in the background, one at least."""
+BACKGROUND_PAUSE_SECONDS = 5.0
+"""While others wait, one key of the background is taken in so many seconds: it is put off, not given up."""
+LOADED_LENGTH = 50
+LOADED_WAIT_SECONDS = 0.5
+LOADED_FOR_SECONDS = 5.0
+"""A namespace is loaded while so many of its keys wait or one has waited so long, and for so long after that."""
+MOST_LOADED = 1000
+"""Namespaces whose load is remembered before those are removed that are not loaded any more."""
 
 
 class WorkQueue:
-    """Ready keys in order of arrival, delayed ones in order of time."""
+    """Ready keys in fair order, delayed ones in order of time."""
 
     def __init__(self) -> None:
-        self._ready: deque[WorkKey] = deque()
+        self._ready = Lanes()
+        self._background = Lanes()
         self._dirty: set[WorkKey] = set()
-        self._active: set[WorkKey] = set()
-        self._due: dict[WorkKey, float] = {}
-        self._heap: list[tuple[float, WorkKey]] = []
+        """Keys that wait for a worker, or for the end of the work that is done on them."""
+        self._deferred: set[WorkKey] = set()
+        """Those that wait in the background, or will."""
+        self._active: dict[WorkKey, float] = {}
+        """Since when each is worked on."""
+        self._holding: Counter[str] = Counter()
+        """Workers by namespace."""
+        self._in_background = 0
+        self._background_taken = _now()
+        """When a key of the background was taken last, or the first came after there was none."""
+        self._workers = 1
+        self._delayed = Delays()
+        self._delayed_background = Delays()
         self._failures: dict[WorkKey, int] = {}
-        self._wake = asyncio.Event()
+        self._loaded: dict[str, float] = {}
+        self._idle: deque[asyncio.Future[None]] = deque()
         self._heap_changed = asyncio.Event()
+        self._progress = _now()
+        """When a key was finished last, or the first came after there was none."""
         self.done = 0
         self.failed = 0
 
@@ -47,76 +79,178 @@ class WorkQueue:
     @property
     def delayed_entries(self) -> int:
         """How many entries are kept for delayed keys, stale ones included."""
-        return len(self._heap)
+        return self._delayed.entries + self._delayed_background.entries
+
+    @property
+    def ready(self) -> int:
+        """How many keys wait for a worker that are not in the background."""
+        return len(self._ready)
+
+    @property
+    def background(self) -> int:
+        """How many keys wait in the background."""
+        return len(self._background)
+
+    @property
+    def active(self) -> int:
+        """How many keys are worked on."""
+        return len(self._active)
+
+    @property
+    def lanes(self) -> int:
+        """How many lanes are kept: those of namespaces whose keys wait."""
+        return self._ready.namespaces + self._background.namespaces
+
+    def oldest_active_seconds(self) -> float:
+        """Return for how long the key has been worked on that takes longest, 0 without one."""
+        return max(0.0, _now() - min(self._active.values())) if self._active else 0.0
+
+    def stalled_seconds(self) -> float:
+        """Return for how long no key was finished though one could be worked on, or all workers are held.
+
+        Keys of a namespace that holds its share of the workers prove nothing: its calls may hang.
+        """
+        stuck = not self._free or self._ready.can_take(self._may_begin) or self._background_is_due()
+        return max(0.0, _now() - self._progress) if stuck else 0.0
+
+    def is_loaded(self, namespace: str) -> bool:
+        """Return whether many keys of a namespace wait, or one waits for long, or did a moment ago."""
+        if self._ready.length(namespace) >= LOADED_LENGTH:
+            self._load(namespace)
+        return self._loaded.get(namespace, _now()) > _now()
 
     def add(self, key: WorkKey) -> None:
         """Have `key` reconciled as soon as possible."""
-        if key in self._dirty:
+        if key in self._dirty and key not in self._deferred:
             return
+        self._note_first()
+        self._deferred.discard(key)
+        self._background.discard(key)
         self._dirty.add(key)
         if key not in self._active:
-            self._ready.append(key)
-            self._wake.set()
+            self._ready.put(key, _now())
+            self._wake()
+
+    def add_background(self, key: WorkKey) -> None:
+        """Have `key` reconciled when nothing else is to be done."""
+        if key in self._dirty:
+            return
+        self._note_first()
+        if not self._background:
+            self._background_taken = _now()
+        self._dirty.add(key)
+        self._deferred.add(key)
+        if key not in self._active:
+            self._background.put(key, _now())
+            self._wake()
 
     def add_after(self, key: WorkKey, seconds: float) -> None:
         """Have `key` reconciled in `seconds`; an earlier request for it stands."""
         if seconds <= 0:
             self.add(key)
-            return
-        at = asyncio.get_running_loop().time() + seconds
-        if key in self._due and self._due[key] <= at:
-            return
-        self._due[key] = at
-        heapq.heappush(self._heap, (at, key))
-        self._compact()
-        self._heap_changed.set()
+        elif self._delayed.put(key, _now() + seconds):
+            self._heap_changed.set()
+
+    def add_background_after(self, key: WorkKey, seconds: float) -> None:
+        """Put `key` into the background in `seconds`; an earlier request of this kind for it stands."""
+        if seconds <= 0:
+            self.add_background(key)
+        elif self._delayed_background.put(key, _now() + seconds):
+            self._heap_changed.set()
 
     def forget(self, key: WorkKey) -> None:
         """Drop what is remembered of a key whose object is gone."""
-        self._due.pop(key, None)
+        self._delayed.forget(key)
+        self._delayed_background.forget(key)
         self._failures.pop(key, None)
-        self._compact()
-
-    def _compact(self) -> None:
-        """Remove the entries of keys that have an earlier one by now, or none: amortized, a constant for each."""
-        if len(self._heap) > max(COMPACT_ABOVE, 2 * len(self._due)):
-            self._heap = [(at, key) for key, at in self._due.items()]
-            heapq.heapify(self._heap)
 
     async def run(self, work: Callable[[WorkKey], Awaitable[None]], workers: int) -> None:
         """Work for ever with this many workers."""
+        self._workers = workers
         async with asyncio.TaskGroup() as group:
             group.create_task(self._tick(), name="work-queue-clock")
             for number in range(workers):
                 group.create_task(self._work(work), name=f"work-queue-{number}")
 
     async def _tick(self) -> None:
-        loop = asyncio.get_running_loop()
         while True:
             self._heap_changed.clear()
-            now = loop.time()
-            while self._heap and self._heap[0][0] <= now:
-                at, key = heapq.heappop(self._heap)
-                if self._due.get(key) == at:
-                    del self._due[key]
-                    self.add(key)
-            wait = self._heap[0][0] - now if self._heap else None
+            now = _now()
+            while (key := self._delayed.pop(now)) is not None:
+                self.add(key)
+            while (key := self._delayed_background.pop(now)) is not None:
+                self.add_background(key)
+            moments = (self._delayed.next_moment(), self._delayed_background.next_moment())
+            wait = min((each - now for each in moments if each is not None), default=None)
             try:
                 async with asyncio.timeout(wait):
                     await self._heap_changed.wait()
             except TimeoutError:
                 continue
 
+    # Who may begin.
+
+    @property
+    def _free(self) -> int:
+        return self._workers - len(self._active)
+
+    def _may_begin(self, namespace: str) -> bool:
+        free = self._free
+        return free > 0 and self._holding[namespace] < max(1.0, free * FREE_SHARE)  # gate: worker-share
+
+    def _background_is_due(self) -> bool:
+        most = max(1, self._workers // BACKGROUND_SHARE)
+        return self._in_background < most and self._background.can_take(self._may_begin)
+
+    def _take(self) -> tuple[Waiting, bool] | None:
+        """Take the next key out, and say whether it comes from the background."""
+        overdue = _now() - self._background_taken >= BACKGROUND_PAUSE_SECONDS
+        if overdue and self._in_background == 0 and (entry := self._from_background()) is not None:
+            return entry, True
+        ready = self._ready.take(self._may_begin)
+        if ready is not None:
+            return ready, False
+        if self._background_is_due() and (entry := self._from_background()) is not None:
+            return entry, True
+        return None
+
+    def _from_background(self) -> Waiting | None:
+        entry = self._background.take(self._may_begin)
+        if entry is not None:
+            self._background_taken = _now()
+        return entry
+
+    def _wake(self) -> None:
+        """Wake a worker that has nothing to do."""
+        while self._idle:
+            waiter = self._idle.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return
+
+    async def _next(self) -> tuple[WorkKey, bool]:
+        while (taken := self._take()) is None:
+            waiter = asyncio.get_running_loop().create_future()
+            self._idle.append(waiter)
+            await waiter
+        (key, since), background = taken
+        self._dirty.discard(key)
+        self._deferred.discard(key)
+        if not background and _now() - since >= LOADED_WAIT_SECONDS:
+            self._load(key.namespace)
+        return key, background
+
     async def _work(self, work: Callable[[WorkKey], Awaitable[None]]) -> None:
         while True:
-            while not self._ready:
-                self._wake.clear()
-                await self._wake.wait()
-            key = self._ready.popleft()
-            self._dirty.discard(key)
-            self._active.add(key)
+            key, background = await self._next()
+            began = self._active[key] = _now()
+            self._holding[key.namespace] += 1
+            self._in_background += background
+            # There may be more: whoever finds nothing goes to sleep again.
+            self._wake()
             try:
-                await work(key)
+                async with asyncio.timeout(LONGEST_WORK_SECONDS):
+                    await work(key)
             except EfritError as error:
                 self._retry(key, error)
             except Exception as error:
@@ -125,11 +259,35 @@ class WorkQueue:
             else:
                 self._failures.pop(key, None)
             finally:
-                self.done += 1
-                self._active.discard(key)
-                if key in self._dirty:
-                    self._ready.append(key)
-                    self._wake.set()
+                self._finished(key, began, background=background)
+
+    def _finished(self, key: WorkKey, began: float, *, background: bool) -> None:
+        now = _now()
+        self.done += 1
+        self._progress = now
+        del self._active[key]
+        self._in_background -= background
+        self._holding[key.namespace] -= 1
+        if not self._holding[key.namespace]:
+            del self._holding[key.namespace]
+        if key in self._deferred:
+            self._background.put(key, now)
+        elif key in self._dirty:
+            self._ready.put(key, now)
+        self._ready.charge(key.namespace, now - began)
+        self._wake()
+
+    def _note_first(self) -> None:
+        if not self._dirty and not self._active:
+            self._progress = _now()
+
+    def _load(self, namespace: str) -> None:
+        now = _now()
+        if self._loaded.get(namespace, now) > now + LOADED_FOR_SECONDS / 2:
+            return
+        if len(self._loaded) >= MOST_LOADED:
+            self._loaded = {each: until for each, until in self._loaded.items() if until > now}
+        self._loaded[namespace] = now + LOADED_FOR_SECONDS
 
     def _retry(self, key: WorkKey, error: Exception, *, quiet: bool = False) -> None:
         self.failed += 1
@@ -146,3 +304,11 @@ class WorkQueue:
                 level = logging.DEBUG
             log.log(level, "%s %s/%s: %s (failure %d, again in %.2f s)", *key, error, failures, delay)
         self.add_after(key, delay)
+
+
+def _now() -> float:
+    """Return the time of the event loop, which is that of the monotonic clock before there is a loop."""
+    try:
+        return asyncio.get_running_loop().time()
+    except RuntimeError:
+        return time.monotonic()

@@ -8,7 +8,16 @@ UNIT = "tests/unit/controller"
 RACES = f"{UNIT}/test_idle_race.py"
 SELF_CHECK = f"{UNIT}/test_self_check.py"
 
+FAIR = f"{UNIT}/test_fair_queue.py"
+
 MUTANTS = (
+    Mutant(
+        "the turn of each namespace in the work queue",
+        "namespace-turn",
+        Instead("pass"),
+        (f"{UNIT}/test_lanes.py",),
+    ),
+    Mutant("the share of the workers that a namespace may hold", "worker-share", Without(1), (FAIR,)),
     Mutant(
         "the first list of requests and plans before an instance counts as idle",
         "idle-known",

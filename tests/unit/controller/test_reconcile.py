@@ -18,8 +18,8 @@ from efrit.controller.act.bridges import Bridges
 from efrit.controller.act.identity import new_identity
 from efrit.controller.act.kube import Kube
 from efrit.controller.model.config import RolloutLimits
-from efrit.controller.model.keys import WorkKey
-from efrit.controller.reconcile import PULSE, Reconciler
+from efrit.controller.model.keys import RESYNC, WorkKey
+from efrit.controller.reconcile import Reconciler
 from efrit.controller.store.store import Store
 from efrit.controller.work_queue import WorkQueue
 from efrit.errors import BridgeUnreachable
@@ -470,12 +470,16 @@ async def test_a_sleeping_instance_is_looked_at_when_a_request_comes(stage: Stag
     assert made["spec"]["replicas"] == 1
 
 
-async def test_the_pulse_proves_that_keys_go_through_the_queue(stage: Stage) -> None:
-    before = stage.reconciler.pulse
+async def test_a_resync_key_has_the_children_of_its_instance_applied_again(stage: Stage) -> None:
+    stage.ready()
 
-    await stage.reconciler.reconcile(PULSE)
+    await stage.reconciler.reconcile(WorkKey(RESYNC, *INSTANCE))
+    await stage.reconciler.reconcile(WorkKey(RESYNC, "team", "unknown"))
 
-    assert stage.reconciler.pulse > before
+    snapshot = stage.store.instances.snapshot(INSTANCE)
+    assert snapshot is not None
+    assert snapshot.facts.resync
+    assert set(stage.store.instances.keys()) == {INSTANCE}
 
 
 async def test_a_key_of_a_namespace_that_is_not_served_is_not_looked_at(stage: Stage) -> None:

@@ -1,4 +1,4 @@
-"""watch/queue.py: no key is lost, none is worked on twice at a time, failures come back later and later."""
+"""work_queue.py: no key is lost, none is worked on twice at a time, failures come back later and later."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ async def test_a_key_that_is_worked_on_does_not_keep_others_waiting() -> None:
         if key == KEY:
             await elapse(1000)
 
-    async with running(queue, work, workers=2):
+    async with running(queue, work, workers=4):
         queue.add(KEY)
         queue.add(OTHER)
         await elapse(1)

@@ -18,6 +18,10 @@ class WorkKey(NamedTuple):
     name: str
 
 
+RESYNC = "Resync"
+"""Kind of the key that has the children of an instance applied again."""
+
+
 def target_of(request: EfritRequest) -> Key | None:
     """Return the instance a request is bound to, or None while none is chosen."""
     name = request.status.instance_name

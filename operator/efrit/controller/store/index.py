@@ -5,6 +5,7 @@ Owns the records. Where a change comes from it does not know.
 
 from __future__ import annotations
 
+import random
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
@@ -226,6 +227,10 @@ class Index:
     def requeue_request(self, key: Key) -> None:
         """Have a request reconciled."""
         self.queue.add(WorkKey(EfritRequest.kind, *key))
+
+    def requeue_within(self, key: WorkKey, seconds: float) -> None:
+        """Have an object reconciled within so many seconds, after all that somebody waits for."""
+        self.queue.add_background_after(key, random.uniform(0, seconds))  # noqa: S311
 
     def requeue_waiting(self, target: Key) -> None:
         """Have all open requests of an instance reconciled."""

@@ -9,7 +9,7 @@ from typing import Any
 from efrit.api import ConditionStatus, EfritInstance, condition_of
 from efrit.api.instance import READY, HandoverState
 from efrit.controller.decide.figures import EARLY_WRITES, MAX_WRITES
-from efrit.controller.model.keys import Key
+from efrit.controller.model.keys import RESYNC, Key, WorkKey
 from efrit.controller.model.snapshots import InstanceSnapshot
 from efrit.controller.store.handovers import Handovers
 from efrit.controller.store.index import Index
@@ -145,8 +145,15 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
             early_writes=(*facts.early_writes, now)[-EARLY_WRITES:] if early else facts.early_writes,
         )
 
+    def resync_all(self, within: float, scope: str | None = None) -> None:
+        """Have the children of each instance of a namespace applied again at a moment within so many seconds."""
+        for key in self.keys(scope):
+            self._index.requeue_within(WorkKey(RESYNC, *key), within)
+
     def resync(self, key: Key) -> None:
         """Have the children of an instance applied again."""
+        if key not in self._index.instances:
+            return
         self.apply_unanswered(key)
         self._index.requeue_instance(key)
 

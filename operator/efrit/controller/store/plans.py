@@ -81,12 +81,15 @@ class Plans(WatchedObjects[EfritPlan, PlanRecord]):
         """Return whether a plan has its final status."""
         return record.plan.final
 
-    def requeue_open(self, scope: str | None = None, *, anew: bool = False) -> None:
-        """Reconcile every open plan of a namespace again; `anew`: list the requests of each first."""
+    def requeue_open(self, within: float, scope: str | None = None, *, anew: bool = False) -> None:
+        """Reconcile every open plan of a namespace again, in the background and spread over so many seconds.
+
+        anew: list the requests of each first.
+        """
         for key in self.open_uids(scope):
             if anew:
                 self._records[key].listed = False
-            self.requeue(key)
+            self._index.requeue_within(WorkKey(EfritPlan.kind, *key), within)
 
     # Its requests.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import timedelta
@@ -112,9 +111,9 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
         ]
 
     def requeue_open(self, within: float, scope: str | None = None) -> None:
-        """Reconcile every open request of a namespace again, spread over so many seconds."""
+        """Reconcile every open request of a namespace again, in the background and spread over so many seconds."""
         for key in self.open_uids(scope):
-            self._index.queue.add_after(WorkKey(EfritRequest.kind, *key), random.uniform(0, within))  # noqa: S311
+            self._index.requeue_within(WorkKey(EfritRequest.kind, *key), within)
 
     def _abandon(self, entry: RequestRecord) -> None:
         """Forget a request that another has the name of by now; what a queue has of it is orphaned work."""

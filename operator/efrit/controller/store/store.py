@@ -75,7 +75,8 @@ class Store:
         for key in list(self._index.orphans):
             if in_scope(key, scope):
                 self._index.requeue_request(key)
-        self.plans.requeue_open(scope)
+        for key in self.plans.open_uids(scope):
+            self.plans.requeue(key)
 
     def counts(self) -> tuple[int, int]:
         """Return how many instances and open requests are known."""

@@ -657,6 +657,21 @@ async def test_every_open_request_is_looked_at_again_within_a_sweep() -> None:
     assert early | late == {("Request", f"r{number}") for number in range(20)}
 
 
+@on_virtual_time
+async def test_the_children_of_all_instances_are_applied_again_spread_over_the_period() -> None:
+    world = World()
+    for number in range(20):
+        world.store.instances.observe(instance_json(f"i{number}"))
+    await world.settle()
+
+    world.store.instances.resync_all(600)
+
+    early, late = await world.looks(300), await world.looks(300)
+    assert early
+    assert late
+    assert early | late == {("Resync", f"i{number}") for number in range(20)}
+
+
 # Order and back-pressure.
 
 

@@ -1,0 +1,135 @@
+"""Keys that wait, in a lane for each namespace: who is served next. Pure: no clock, no loop.
+
+Deficit round robin (Shreedhar and Varghese, 1995), where the cost of a key is known once it is done: a lane whose
+keys took longer than a turn has a debt, and passes as many turns. Within a lane the kinds take turns, so that no
+number of requests keeps an instance waiting, nor the other way round.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import ceil
+from typing import NamedTuple
+
+from efrit.controller.model.keys import WorkKey
+
+TURN_SECONDS = 0.02
+"""What one turn of a lane pays for: a usual reconciliation."""
+MOST_DEBT_SECONDS = 2.0
+"""A lane passes no more turns than this, whatever its keys have taken."""
+
+
+class Waiting(NamedTuple):
+    """A key and the moment since when it waits."""
+
+    key: WorkKey
+    since: float
+
+
+@dataclass(slots=True)
+class _Lane:
+    """The keys of one namespace, by kind; the kind whose turn it is comes first."""
+
+    kinds: OrderedDict[str, OrderedDict[WorkKey, float]] = field(default_factory=OrderedDict)
+    debt: float = 0.0
+
+    def take(self) -> Waiting:
+        kind, keys = next(iter(self.kinds.items()))
+        entry = Waiting(*keys.popitem(last=False))
+        if keys:
+            self.kinds.move_to_end(kind)
+        else:
+            del self.kinds[kind]
+        return entry
+
+    def pay(self, turns: int = 1) -> None:
+        self.debt = max(0.0, self.debt - turns * TURN_SECONDS)
+
+
+class Lanes:
+    """The lanes of all namespaces, in the order of their turns; one without keys is gone, and its debt with it."""
+
+    def __init__(self) -> None:
+        self._lanes: OrderedDict[str, _Lane] = OrderedDict()
+        self._size = 0
+
+    def __len__(self) -> int:
+        """Return how many keys wait."""
+        return self._size
+
+    @property
+    def namespaces(self) -> int:
+        """How many namespaces have a lane."""
+        return len(self._lanes)
+
+    def length(self, namespace: str) -> int:
+        """Return how many keys of a namespace wait."""
+        lane = self._lanes.get(namespace)
+        return sum(map(len, lane.kinds.values())) if lane is not None else 0
+
+    def put(self, key: WorkKey, since: float) -> None:
+        """Put a key that does not wait yet at the end of its lane."""
+        lane = self._lanes.get(key.namespace)
+        if lane is None:
+            lane = self._lanes[key.namespace] = _Lane()
+        keys = lane.kinds.get(key.kind)
+        if keys is None:
+            keys = lane.kinds[key.kind] = OrderedDict()
+        keys[key] = since
+        self._size += 1
+
+    def discard(self, key: WorkKey) -> None:
+        """Take a key out, if it waits."""
+        lane = self._lanes.get(key.namespace)
+        keys = lane.kinds.get(key.kind) if lane is not None else None
+        if lane is None or keys is None or key not in keys:
+            return
+        del keys[key]
+        self._size -= 1
+        if not keys:
+            del lane.kinds[key.kind]
+        if not lane.kinds:
+            del self._lanes[key.namespace]
+
+    def charge(self, namespace: str, seconds: float) -> None:
+        """Have a lane pay for a key that took so long, beyond what its turn has paid for."""
+        lane = self._lanes.get(namespace)
+        if lane is not None:
+            lane.debt = min(lane.debt + max(0.0, seconds - TURN_SECONDS), MOST_DEBT_SECONDS)
+
+    def can_take(self, may_begin: Callable[[str], bool]) -> bool:
+        """Return whether `take` would return a key."""
+        return any(map(may_begin, self._lanes))
+
+    def take(self, may_begin: Callable[[str], bool]) -> Waiting | None:
+        """Take the next key of a namespace that may begin one out; None where there is none."""
+        indebted: list[str] = []
+        for namespace, lane in self._lanes.items():
+            if not may_begin(namespace):
+                # It keeps its place: that it cannot begin is not its turn.
+                continue
+            if lane.debt <= 0:
+                return self._serve(namespace, lane, indebted)
+            indebted.append(namespace)
+        if not indebted:
+            return None
+        # All of them owe: as many rounds pass as the first needs that is out of its debt.
+        rounds = ceil(min(self._lanes[namespace].debt for namespace in indebted) / TURN_SECONDS)
+        for namespace in indebted:
+            self._lanes[namespace].pay(rounds)
+        first = next(namespace for namespace in indebted if self._lanes[namespace].debt <= 0)
+        return self._serve(first, self._lanes[first], [])
+
+    def _serve(self, namespace: str, lane: _Lane, passed: list[str]) -> Waiting:
+        for each in passed:
+            self._lanes[each].pay()
+            self._lanes.move_to_end(each)
+        entry = lane.take()
+        self._size -= 1
+        if lane.kinds:
+            self._lanes.move_to_end(namespace)  # gate: namespace-turn
+        else:
+            del self._lanes[namespace]
+        return entry

@@ -1,0 +1,235 @@
+"""work_queue.py among namespaces: nobody's burst, hang or resync keeps another waiting. On virtual time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from efrit.controller.model.keys import WorkKey
+from efrit.controller.work_queue import (
+    BACKGROUND_PAUSE_SECONDS,
+    LOADED_FOR_SECONDS,
+    LOADED_LENGTH,
+    LOADED_WAIT_SECONDS,
+    LONGEST_WORK_SECONDS,
+    WorkQueue,
+)
+from tests.unit.controller.test_work_queue import running
+from tests.unit.controller.virtual_time import elapse, on_virtual_time
+
+WORKERS = 32
+HOUR = 3600.0
+
+
+def key(namespace: str, name: object = "one", kind: str = "EfritRequest") -> WorkKey:
+    return WorkKey(kind, namespace, str(name))
+
+
+@dataclass
+class Work:
+    """Takes its time over each key, by namespace; remembers who began and who ended, in order."""
+
+    takes: dict[str, float] = field(default_factory=dict)
+    began: list[WorkKey] = field(default_factory=list)
+    ended: list[WorkKey] = field(default_factory=list)
+    active: dict[str, int] = field(default_factory=dict)
+    most: dict[str, int] = field(default_factory=dict)
+
+    async def __call__(self, one: WorkKey) -> None:
+        namespace = one.namespace
+        self.began.append(one)
+        self.active[namespace] = self.active.get(namespace, 0) + 1
+        self.most[namespace] = max(self.most.get(namespace, 0), self.active[namespace])
+        try:
+            await elapse(self.takes.get(namespace, 0.01))
+        finally:
+            self.active[namespace] -= 1
+        self.ended.append(one)
+
+
+@on_virtual_time
+async def test_a_trickle_among_a_burst_is_served_at_its_next_turn() -> None:
+    queue, work = WorkQueue(), Work()
+    async with running(queue, work, WORKERS):
+        for number in range(3000):
+            queue.add(key("burst", number))
+        for number in range(5):
+            await elapse(0.1)
+            before = len(work.ended)
+            queue.add(key("quiet", number))
+            await elapse(0.03)
+            # A worker is free for it: what comes between is what ended meanwhile.
+            position = work.ended.index(key("quiet", number)) - before
+            assert position <= WORKERS
+        await elapse(HOUR)
+
+    assert len(work.ended) == 3005
+
+
+@on_virtual_time
+async def test_calls_that_hang_hold_a_share_of_the_workers_and_nobody_else_waits() -> None:
+    queue, work = WorkQueue(), Work(takes={"hung": 200.0})
+    async with running(queue, work, WORKERS):
+        for number in range(130):
+            queue.add(key("hung", number))
+        await elapse(1)
+        for namespace in ("a", "b", "c"):
+            queue.add(key(namespace))
+        await elapse(1)
+
+        assert work.most["hung"] < WORKERS / 2
+        assert {each.namespace for each in work.ended} == {"a", "b", "c"}
+        assert queue.stalled_seconds() == 0
+        await elapse(150)
+        assert queue.stalled_seconds() == 0, "a namespace that hangs proves nothing of the queue"
+
+
+@on_virtual_time
+async def test_many_namespaces_that_hang_leave_a_worker_for_one_that_comes() -> None:
+    queue, work = WorkQueue(), Work(takes={f"hung-{number}": 200.0 for number in range(20)})
+    async with running(queue, work, WORKERS):
+        for number in range(20):
+            for name in range(10):
+                queue.add(key(f"hung-{number}", name))
+        await elapse(1)
+        queue.add(key("quiet"))
+        await elapse(1)
+
+        assert key("quiet") in work.ended
+
+
+@on_virtual_time
+async def test_a_queue_whose_workers_are_all_held_is_stuck_until_a_key_is_finished() -> None:
+    queue, work = WorkQueue(), Work(takes={str(number): 100.0 for number in range(4)})
+    async with running(queue, work, 4):
+        await elapse(50)
+        assert queue.stalled_seconds() == 0, "nothing was to be done"
+        for number in range(5):
+            queue.add(key(str(number)))
+        await elapse(70)
+        assert queue.stalled_seconds() == 70
+        assert queue.oldest_active_seconds() == 70
+        await elapse(35)
+        assert queue.stalled_seconds() == 0
+
+
+@on_virtual_time
+async def test_a_key_that_nobody_takes_up_is_a_queue_that_is_stuck() -> None:
+    queue = WorkQueue()
+    queue.add(key("team"))
+    await elapse(90)
+
+    assert queue.stalled_seconds() == 90
+
+
+@on_virtual_time
+async def test_work_without_end_is_cut_off_and_comes_back() -> None:
+    queue, work = WorkQueue(), Work(takes={"team": 10 * LONGEST_WORK_SECONDS})
+    async with running(queue, work, 4):
+        queue.add(key("team"))
+        await elapse(LONGEST_WORK_SECONDS + 1)
+
+    assert work.began == [key("team")] * 2
+
+
+# The background.
+
+
+@on_virtual_time
+async def test_the_background_waits_for_all_that_is_ready() -> None:
+    queue, work = WorkQueue(), Work()
+    for number in range(200):
+        queue.add_background(key(f"n{number}", kind="Resync"))
+        queue.add(key("team", number))
+    async with running(queue, work, 1):
+        await elapse(1)
+        assert {each.kind for each in work.ended} == {"EfritRequest"}
+        await elapse(HOUR)
+
+    assert len(work.ended) == 400
+
+
+@on_virtual_time
+async def test_the_background_goes_on_slowly_while_others_never_cease_to_wait() -> None:
+    queue, work = WorkQueue(), Work()
+    for number in range(10_000):
+        queue.add(key("team", number))
+    for number in range(10):
+        queue.add_background(key("team", number, "Resync"))
+    async with running(queue, work, 1):
+        await elapse(4.5 * BACKGROUND_PAUSE_SECONDS)
+
+    assert [each.kind for each in work.ended].count("Resync") == 4
+
+
+@on_virtual_time
+async def test_the_background_takes_few_workers() -> None:
+    queue, work = WorkQueue(), Work(takes={f"n{number}": 5.0 for number in range(100)})
+    for number in range(100):
+        queue.add_background(key(f"n{number}", kind="Resync"))
+    async with running(queue, work, WORKERS):
+        await elapse(1)
+
+        assert queue.active == 4
+        assert queue.background == 96
+
+
+@on_virtual_time
+async def test_a_key_in_the_background_that_somebody_waits_for_leaves_it() -> None:
+    queue, work = WorkQueue(), Work()
+    for number in range(50):
+        queue.add(key("team", number))
+    for name in ("a", "b"):
+        queue.add_background(key("team", name, "EfritInstance"))
+    queue.add(key("team", "b", "EfritInstance"))
+    async with running(queue, work, 1):
+        await elapse(HOUR)
+
+    assert work.ended.count(key("team", "b", "EfritInstance")) == 1
+    assert work.ended.index(key("team", "b", "EfritInstance")) < 3
+    assert work.ended[-1] == key("team", "a", "EfritInstance")
+    assert (queue.lanes, len(queue)) == (0, 0)
+
+
+@on_virtual_time
+async def test_a_key_put_off_while_it_is_worked_on_comes_again_from_the_background() -> None:
+    queue, work = WorkQueue(), Work(takes={"team": 1.0})
+    async with running(queue, work, 4):
+        queue.add(key("team"))
+        await elapse(0.5)
+        queue.add_background(key("team"))
+        queue.add_background_after(key("team"), 10)
+        await elapse(5)
+        assert work.ended == [key("team")] * 2
+        await elapse(10)
+
+    assert work.ended == [key("team")] * 3
+
+
+# Load.
+
+
+@on_virtual_time
+async def test_a_namespace_is_loaded_while_many_of_its_keys_wait_and_a_moment_longer() -> None:
+    queue = WorkQueue()
+    for number in range(LOADED_LENGTH):
+        assert not queue.is_loaded("burst")
+        queue.add(key("burst", number))
+
+    assert queue.is_loaded("burst")
+    assert not queue.is_loaded("quiet")
+    async with running(queue, Work(), WORKERS):
+        await elapse(LOADED_FOR_SECONDS - 0.1)
+        assert queue.is_loaded("burst")
+        await elapse(0.2)
+        assert not queue.is_loaded("burst")
+
+
+@on_virtual_time
+async def test_a_namespace_is_loaded_once_a_key_has_waited_for_long() -> None:
+    queue = WorkQueue()
+    queue.add(key("team"))
+    await elapse(LOADED_WAIT_SECONDS)
+    async with running(queue, Work(), 1):
+        await elapse(0.1)
+
+        assert queue.is_loaded("team")

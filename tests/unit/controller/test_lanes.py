@@ -1,0 +1,159 @@
+"""lanes.py: whose key is next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from efrit.controller.lanes import MOST_DEBT_SECONDS, TURN_SECONDS, Lanes
+from efrit.controller.model.keys import WorkKey
+
+
+def key(namespace: str, name: object = "one", kind: str = "EfritRequest") -> WorkKey:
+    return WorkKey(kind, namespace, str(name))
+
+
+def anyone(namespace: str) -> bool:
+    return True
+
+
+def filled(*counts: tuple[str, int]) -> Lanes:
+    lanes = Lanes()
+    for namespace, count in counts:
+        for number in range(count):
+            lanes.put(key(namespace, number), 0)
+    return lanes
+
+
+def order(lanes: Lanes, most: int, may_begin: Callable[[str], bool] = anyone) -> list[str]:
+    """Take keys out; return their namespaces."""
+    taken = [lanes.take(may_begin) for _ in range(most)]
+    return [each.key.namespace for each in taken if each is not None]
+
+
+def test_a_single_key_comes_after_one_of_three_thousand() -> None:
+    lanes = filled(("burst", 3000), ("quiet", 1))
+
+    assert order(lanes, 3) == ["burst", "quiet", "burst"]
+
+
+def test_namespaces_take_turns_whatever_their_number() -> None:
+    lanes = filled(*((f"team-{number}", 2) for number in range(10_000)))
+
+    assert len(set(order(lanes, 10_000))) == 10_000
+    assert lanes.namespaces == 10_000
+    order(lanes, 10_000)
+    assert (len(lanes), lanes.namespaces) == (0, 0)
+
+
+def test_the_kinds_of_a_namespace_take_turns() -> None:
+    lanes = filled(("team", 100))
+    for name in ("a", "b"):
+        lanes.put(key("team", name, "EfritInstance"), 0)
+
+    taken = [lanes.take(anyone) for _ in range(5)]
+
+    assert [each.key.kind for each in taken if each] == [
+        "EfritRequest",
+        "EfritInstance",
+        "EfritRequest",
+        "EfritInstance",
+        "EfritRequest",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("took", "shares"),
+    [
+        (0.0, {"dear": 50, "cheap": 50}),
+        (TURN_SECONDS, {"dear": 50, "cheap": 50}),
+        (4 * TURN_SECONDS, {"dear": 20, "cheap": 80}),
+    ],
+)
+def test_keys_that_take_long_come_less_often(took: float, shares: dict[str, int]) -> None:
+    lanes = filled(("dear", 100), ("cheap", 100))
+    taken = []
+    for _ in range(100):
+        (namespace,) = order(lanes, 1)
+        taken.append(namespace)
+        if namespace == "dear":
+            lanes.charge("dear", took)
+
+    assert {each: taken.count(each) for each in shares} == pytest.approx(shares, abs=2)
+
+
+def test_a_debt_has_an_end_and_keeps_nobody_waiting_who_is_alone() -> None:
+    lanes = filled(("dear", 10))
+    lanes.charge("dear", 1_000_000)
+
+    assert order(lanes, 1) == ["dear"]
+    lanes.put(key("cheap", 0), 0)
+    lanes.charge("dear", 1_000_000)
+    turns = round(MOST_DEBT_SECONDS / TURN_SECONDS)
+    for number in range(1, 2 * turns):
+        lanes.put(key("cheap", number), 0)
+    assert "dear" in order(lanes, turns + 2)
+
+
+def test_a_lane_that_is_empty_is_gone_with_its_debt() -> None:
+    lanes = filled(("team", 1))
+    lanes.charge("team", 1_000_000)
+    order(lanes, 1)
+    lanes.charge("team", 1_000_000)
+
+    assert lanes.namespaces == 0
+    for namespace in ("other", "team"):
+        lanes.put(key(namespace), 0)
+    assert order(lanes, 2) == ["other", "team"]
+
+
+def test_who_may_not_begin_is_passed_over_and_keeps_its_place() -> None:
+    lanes = filled(("held", 2), ("other", 3))
+
+    assert order(lanes, 2, lambda namespace: namespace != "held") == ["other", "other"]
+    assert order(lanes, 2) == ["held", "other"]
+    assert lanes.take(lambda _: False) is None
+
+
+def test_a_key_that_is_discarded_is_not_served() -> None:
+    lanes = filled(("team", 2))
+    lanes.discard(key("team", 0))
+    lanes.discard(key("team", "unknown"))
+    lanes.discard(key("nobody"))
+
+    taken = lanes.take(anyone)
+
+    assert taken is not None
+    assert taken.key == key("team", 1)
+    assert lanes.namespaces == 0
+
+
+steps = st.lists(
+    st.tuples(st.sampled_from(["put", "take", "discard", "charge"]), st.integers(0, 3), st.integers(0, 4)),
+    max_size=60,
+)
+
+
+@given(steps)
+def test_every_key_is_served_once_and_none_is_made_up(given_steps: list[tuple[str, int, int]]) -> None:
+    lanes, waiting = Lanes(), set[WorkKey]()
+    for step, namespace, name in given_steps:
+        one = key(f"n{namespace}", name, ("EfritRequest", "EfritInstance")[name % 2])
+        if step == "put" and one not in waiting:
+            lanes.put(one, 0)
+            waiting.add(one)
+        elif step == "discard":
+            lanes.discard(one)
+            waiting.discard(one)
+        elif step == "charge":
+            lanes.charge(one.namespace, float(name))
+        elif step == "take":
+            taken = lanes.take(anyone)
+            assert (taken is None) == (not waiting)
+            if taken is not None:
+                waiting.remove(taken.key)
+        assert len(lanes) == len(waiting)
+        assert lanes.namespaces == len({each.namespace for each in waiting})

@@ -17,6 +17,7 @@ import pytest
 from efrit.api import API_VERSION, EfritInstance
 from efrit.controller.act.identity import new_identity
 from efrit.controller.manifests import build
+from efrit.controller.manifests.pod_network_policy import build_pod_network_policy
 from efrit.controller.manifests.result_secret import result_secret
 from efrit.controller.model.config import ControllerConfig
 from efrit.kube.resources import resource_of
@@ -138,12 +139,23 @@ def controller(account: Callable[[str], Account]) -> Account:
     return account("efrit-operator")
 
 
+def example(spec: str = "", namespace: str = TEAM, name: str = "one") -> EfritInstance:
+    metadata = {"name": name, "namespace": namespace, "uid": f"uid-{name}"}
+    return EfritInstance.model_validate({"metadata": metadata, "spec": SPEC if spec == "all" else {}})
+
+
 @functools.cache
 def children(spec: str = "", namespace: str = TEAM, name: str = "one") -> tuple[Json, ...]:
-    metadata = {"name": name, "namespace": namespace, "uid": f"uid-{name}"}
-    instance = EfritInstance.model_validate({"metadata": metadata, "spec": SPEC if spec == "all" else {}})
     now = datetime(2026, 2, 1, tzinfo=UTC)
-    return tuple(dict(each) for each in build(instance, CONFIG, new_identity(now), 1, now).manifests)
+    return tuple(
+        dict(each) for each in build(example(spec, namespace, name), CONFIG, new_identity(now), 1, now).manifests
+    )
+
+
+def isolation(change: Callable[[Any], object]) -> Json:
+    manifest = build_pod_network_policy(example(name="two"), CONFIG, "efrit-two-0", "uid-pod")
+    change(manifest)
+    return manifest
 
 
 def child(kind: str, namespace: str = TEAM, name: str = "two", spec: str = "") -> Json:
@@ -161,6 +173,8 @@ HOST_NETWORK: Callable[[Any], object] = lambda pod: pod.update(hostNetwork=True)
 
 
 def test_the_controller_makes_and_applies_all_children_of_an_instance_and_results(controller: Account) -> None:
+    own_policy = build_pod_network_policy(example("all"), CONFIG, "efrit-one-0", "uid-pod")
+    assert controller.create(own_policy)[0] == 201, controller.create(own_policy)
     for each in [*children("all"), result_secret(request("one"), "text")]:
         manifest = copy.deepcopy(dict(each))
         assert controller.create(manifest)[0] == 201, controller.create(manifest)
@@ -262,6 +276,10 @@ def test_an_object_keeps_its_owner(controller: Account, admin: tuple[ControlPlan
             ),
             "only claims of new and empty volumes",
         ),
+        (isolation(lambda obj: obj["spec"].update(egress=[{}])), UNOWNED),
+        (isolation(lambda obj: obj["spec"].update(ingress=[{}])), UNOWNED),
+        (isolation(lambda obj: obj["spec"].update(podSelector={})), UNOWNED),
+        (isolation(lambda obj: obj["metadata"].update(name="another")), UNOWNED),
         (changed("StatefulSet", HOST_NETWORK), "without what is the node's"),
         (changed("StatefulSet", lambda pod: pod.update(hostPID=True, shareProcessNamespace=False)), "the node's"),
         (

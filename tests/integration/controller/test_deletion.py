@@ -68,6 +68,28 @@ def test_everything_of_an_instance_goes_with_it_and_its_work_ends(site: Site) ->
     assert (status["phase"], status["reason"]) == ("Failed", "Interrupted")
 
 
+def test_the_pod_of_a_deleted_instance_is_isolated_until_it_has_stopped(site: Site) -> None:
+    site.operator().start()
+    site.instance()
+    pod = site.kube.get("pods", site.namespace, "efrit-one-0")
+    own = f"efrit-one-0-{pod['metadata']['uid']}"
+
+    def policies() -> list[str]:
+        return sorted(each["metadata"]["name"] for each in site.kube.list("networkpolicies", site.namespace))
+
+    until(lambda: policies() == ["efrit-one", own], lambda: f"there are {policies()}")
+    site.node.kept.add("one")
+    site.kube.delete("efritinstances", site.namespace, "one")
+    until(lambda: policies() == [own], lambda: f"there are {policies()}")
+    pod = site.kube.get("pods", site.namespace, "efrit-one-0")
+    policy = site.kube.get("networkpolicies", site.namespace, own)["spec"]
+    assert policy["podSelector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
+    assert policy["policyTypes"] == ["Ingress", "Egress"]
+    assert "egress" not in policy
+    site.node.kept.discard("one")
+    until(lambda: policies() == [], lambda: f"there are {policies()}")
+
+
 def test_a_large_result_goes_with_its_request(site: Site) -> None:
     site.operator().start()
     site.instance()

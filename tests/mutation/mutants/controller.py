@@ -25,6 +25,12 @@ MUTANTS = (
         (f"{UNIT}/test_idle.py",),
     ),
     Mutant(
+        "the policy that isolates a pod whose instance is gone",
+        "isolate-pod",
+        Never(),
+        (f"{UNIT}/test_pod_isolation.py",),
+    ),
+    Mutant(
         "the figures of its own pod before an instance counts as idle",
         "idle-known",
         Without(1),

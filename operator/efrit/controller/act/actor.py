@@ -6,8 +6,9 @@ An action that fails raises; the work queue comes back to its key later, and eve
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -39,6 +40,7 @@ from efrit.controller.model.actions import (
     DisconnectBridge,
     FetchAnswer,
     FindSession,
+    IsolatePod,
     ListRequests,
     PatchStatus,
     PauseHandover,
@@ -59,6 +61,7 @@ from efrit.controller.store.store import Store
 from efrit.errors import (
     ApiConflict,
     ApiError,
+    ApiExists,
     ApiFailed,
     ApiNotFound,
     ApiRefused,
@@ -173,6 +176,8 @@ class Actor:
                 await self._apply(action)
             case ApplySecret():
                 await self._apply_child(action, action.manifest)
+            case IsolatePod():
+                await self._isolate_pod(action)
             case Delete():
                 await self._delete(action)
             case PauseHandover(instance=instance):
@@ -349,9 +354,22 @@ class Actor:
 
     async def _apply_child(self, action: ApplyChildren | ApplySecret, manifest: Mapping[str, Any]) -> None:
         """Apply one child. Raises Superseded where it was refused, which the store then knows."""
+        with self._refusals_told(action):
+            obj = await self._children.apply(manifest)
+        match manifest["kind"]:
+            case "StatefulSet":
+                self._store.children.observe_statefulset(obj)
+            case "PersistentVolumeClaim":
+                self._store.children.observe_claim(obj)
+            case "Secret":
+                self._store.children.secret_applied(action.instance)
+
+    @contextlib.contextmanager
+    def _refusals_told(self, action: ApplyChildren | ApplySecret | IsolatePod) -> Iterator[None]:
+        """Tell the store why a child could not be written. Raises Superseded where it was refused."""
         instance, uid, generation = action.instance, action.uid, action.generation
         try:
-            obj = await self._children.apply(manifest)
+            yield
         except ApiRefused as error:
             self._store.instances.refused(instance, uid, generation, error.sentence)
             raise Superseded("a child was refused") from error
@@ -363,13 +381,13 @@ class Actor:
             # It may have taken it all the same, which the watch may tell later, or never.
             self._store.instances.apply_unanswered(instance)
             raise
-        match manifest["kind"]:
-            case "StatefulSet":
-                self._store.children.observe_statefulset(obj)
-            case "PersistentVolumeClaim":
-                self._store.children.observe_claim(obj)
-            case "Secret":
-                self._store.children.secret_applied(instance)
+
+    async def _isolate_pod(self, action: IsolatePod) -> None:
+        """Create the NetworkPolicy of a pod. Raises Superseded where it was refused, which the store then knows."""
+        # Its name has the pod's UID: an earlier attempt made it, or the process that led then.
+        with self._refusals_told(action), contextlib.suppress(ApiExists):
+            await self._kube.create(action.manifest)
+        self._store.children.pod_isolated(action.instance, action.pod_uid)
 
     async def _store_result(self, action: StoreResult) -> None:
         """Create the Secret of a result. Raises Superseded where it was refused, which the store then knows.

@@ -36,6 +36,7 @@ from efrit.controller.decide.readiness import Finding, readiness, termination_le
 from efrit.controller.decide.rollout import Update, decide_update, nothing_runs
 from efrit.controller.decide.self_check import new_restart, restart_sentence, self_check_health
 from efrit.controller.manifests import Children, Identity, build
+from efrit.controller.manifests.pod_network_policy import build_pod_network_policy
 from efrit.controller.model.actions import (
     Action,
     ApplyChildren,
@@ -45,6 +46,7 @@ from efrit.controller.model.actions import (
     ConnectBridge,
     Delete,
     DisconnectBridge,
+    IsolatePod,
     PatchStatus,
     PauseHandover,
     Record,
@@ -157,6 +159,10 @@ def _children(
     secret = next(each for each in children.others if each["kind"] == "Secret")
     if wait is None and secret not in manifests and secret_due(snapshot):
         actions.append(ApplySecret(snapshot.instance.key, meta.uid, meta.generation, secret))
+    pod = snapshot.pod
+    if wait is None and pod is not None and pod.uid != snapshot.facts.isolated_pod:  # gate: isolate-pod
+        policy = build_pod_network_policy(snapshot.instance, snapshot.config, pod.name, pod.uid)
+        actions.append(IsolatePod(snapshot.instance.key, meta.uid, meta.generation, pod.uid, policy))
     if update.requeue_after is not None:
         actions.append(RequeueAfter(update.requeue_after))
     return update, actions

@@ -28,11 +28,7 @@ DEFAULT_PROXY_PORTS = {"http": 1080, "https": 443, "socks5": 1080, "socks5h": 10
 def build_network_policy(instance: EfritInstance, config: ControllerConfig) -> dict[str, Any]:
     """Return the policy of the instance's pod."""
     network = instance.spec.network
-    operator = {
-        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": config.operator_namespace}},
-        "podSelector": {"matchLabels": {"app.kubernetes.io/name": "efrit-operator"}},
-    }
-    ingress: list[dict[str, Any]] = [{"from": [operator], "ports": [{"protocol": "TCP", "port": BRIDGE_PORT}]}]
+    ingress: list[dict[str, Any]] = [operator_ingress(config)]
     if network.allow_ingress_from:
         ingress.append({"from": [dict(peer) for peer in network.allow_ingress_from]})
     egress: list[dict[str, Any]] = [_dns(), *_model(instance)]
@@ -48,6 +44,15 @@ def build_network_policy(instance: EfritInstance, config: ControllerConfig) -> d
             "egress": egress,
         },
     }
+
+
+def operator_ingress(config: ControllerConfig) -> dict[str, Any]:
+    """Return the rule that lets the operator reach the bridge."""
+    operator = {
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": config.operator_namespace}},
+        "podSelector": {"matchLabels": {"app.kubernetes.io/name": "efrit-operator"}},
+    }
+    return {"from": [operator], "ports": [{"protocol": "TCP", "port": BRIDGE_PORT}]}
 
 
 def _dns() -> dict[str, Any]:

@@ -195,6 +195,17 @@ class ApplySecret:
 
 
 @dataclass(frozen=True, slots=True)
+class IsolatePod:
+    """Create the NetworkPolicy that a pod of an instance owns."""
+
+    instance: Key
+    uid: str
+    generation: int
+    pod_uid: str
+    manifest: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class ReserveUpdate:
     """Count an instance as being updated, and hold its new requests back, while its status is being written."""
 
@@ -309,6 +320,7 @@ Action = (
     | ConfirmIdle
     | ApplyChildren
     | ApplySecret
+    | IsolatePod
     | ConfirmClaims
     | ReserveUpdate
     | ConnectBridge

@@ -42,6 +42,8 @@ class InstanceFacts:
     """Whether the turn of its Secret to be applied again has come."""
     secret_applied_time: datetime | None = None
     """When this process last applied its Secret."""
+    isolated_pod: str | None = None
+    """UID of the pod that is known to have a NetworkPolicy of its own."""
     problem: str | None = None
     """Sentence of the newest Warning event about the pod, its volumes or the StatefulSet."""
     explained_time: datetime | None = None
@@ -62,6 +64,7 @@ class InstanceFacts:
             child_missing=False,
             secret_check=False,
             secret_applied_time=None,
+            isolated_pod=None,
             problem=None,
             explained_time=None,
         )

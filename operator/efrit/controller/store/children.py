@@ -148,6 +148,11 @@ class Children:
         self._index.instances[instance].claims.pop(name, None)
         self._index.requeue_instance(instance)
 
+    def pod_isolated(self, instance: Key, pod_uid: str) -> None:
+        """Take in that a pod of an instance has a NetworkPolicy of its own."""
+        entry = self._index.instances[instance]
+        entry.facts = replace(entry.facts, isolated_pod=pod_uid)
+
     def secret_applied(self, instance: Key) -> None:
         """Take in that the Secret of an instance is there."""
         entry = self._index.instances[instance]

@@ -28,6 +28,7 @@ from efrit.controller.model.actions import (
     DisconnectBridge,
     FetchAnswer,
     FindSession,
+    IsolatePod,
     PatchStatus,
     ReadWarningEvents,
     Record,
@@ -555,6 +556,29 @@ async def test_a_refused_secret_is_told_in_the_api_servers_words(stage: Stage) -
     await stage.does(ApplySecret(INSTANCE, "uid-alpha", 3, child("Secret")))
 
     assert stage.heard.told == [("instances.refused", (INSTANCE, "uid-alpha", 3, "exceeded quota"))]
+
+
+POLICIES = "/apis/networking.k8s.io/v1/namespaces/team/networkpolicies"
+
+
+@pytest.mark.parametrize(
+    ("status", "refusal", "told"),
+    [
+        (None, {}, ("children.pod_isolated", (INSTANCE, "uid-pod"))),
+        # Its name has the UID of its pod: it is the same.
+        (409, {"reason": "AlreadyExists"}, ("children.pod_isolated", (INSTANCE, "uid-pod"))),
+        (403, {"message": "exceeded quota"}, ("instances.refused", (INSTANCE, "uid-alpha", 3, "exceeded quota"))),
+    ],
+)
+async def test_the_policy_of_a_pod_is_created_once_and_a_refusal_is_told(
+    stage: Stage, status: int | None, refusal: Json, told: Any
+) -> None:
+    if status is not None:
+        stage.api.fail("POST", POLICIES, status, refusal)
+    await stage.does(IsolatePod(INSTANCE, "uid-alpha", 3, "uid-pod", child("NetworkPolicy", "networking.k8s.io/v1")))
+
+    assert stage.heard.told == [told]
+    assert [each.path for each in stage.api.calls] == [POLICIES]
 
 
 ACCOUNT = "/api/v1/namespaces/team/serviceaccounts/efrit-alpha"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from efrit.api.instance import TOOL_NAMES
 from tests.unit.tool_definitions import EMACS, Definition, definitions
 
 DEFINED = definitions()
@@ -51,6 +52,12 @@ def test_a_tool_is_called_in_a_test(tool: Definition) -> None:
 def test_the_pinned_json_has_every_tool() -> None:
     lines = (EMACS / "test/tools-offered.jsonl").read_text().splitlines()
     assert {json.loads(line)["name"] for line in lines} == {tool.name for tool in DEFINED}
+
+
+def test_an_instance_may_allow_and_deny_every_tool_that_does_not_end_a_request() -> None:
+    lines = (EMACS / "test/tools-offered.jsonl").read_text().splitlines()
+    ends = {tool.name for tool in DEFINED if tool.kind == "control"}
+    assert list(TOOL_NAMES) == [name for name in (json.loads(line)["name"] for line in lines) if name not in ends]
 
 
 def test_the_page_about_chats_names_every_tool_where_it_is_offered() -> None:

@@ -203,6 +203,7 @@ begin in, or nil for the workspace."
             (efrit-request-directory request)
             (efrit-request--directory
              (option "directory" nil #'stringp "an absolute path")))
+      (efrit-request--within-limit :seconds "timeout" (efrit-request-timeout request))
       (let ((time (efrit-request-time (gethash "timestamp" json)))
             (priority (option "priority" 0 #'integerp "an integer")))
         ;; Kept apart from the time of the file, which a caller adds if need be.
@@ -221,23 +222,54 @@ Both are nanoseconds since the epoch."
 
 (defun efrit-request--default-timeout (request)
   "Return the seconds that REQUEST may run when it does not say."
-  (if (member (efrit-request-type request) '("chat" "command"))
-      efrit-command-timeout
-    efrit-request-timeout))
+  (min (or efrit-max-timeout efrit-request--longest)
+       (if (member (efrit-request-type request) '("chat" "command"))
+           efrit-command-timeout
+         efrit-request-timeout)))
 
 (defconst efrit-request--bounds
   '((:tool-calls . "max_tool_calls") (:iterations . "max_iterations")
     (:tokens . "max_tokens") (:iteration-seconds . "iteration_timeout"))
   "The parts of a budget and their names in a request.")
 
+(defconst efrit-request--limits
+  '((:tool-calls efrit-max-tool-calls "maxToolCalls" "EFRIT_MAX_TOOL_CALLS")
+    (:iterations efrit-max-iterations "maxIterations" "EFRIT_MAX_ITERATIONS")
+    (:tokens efrit-max-tokens "maxTokens" "EFRIT_MAX_TOKENS")
+    (:iteration-seconds efrit-iteration-timeout
+                        "iterationTimeoutSeconds" "EFRIT_ITERATION_TIMEOUT")
+    (:seconds efrit-max-timeout "maxTimeoutSeconds" "EFRIT_MAX_TIMEOUT"))
+  "The limit of each part of a budget, and of a timeout.
+That is a variable, a field of the instance and a variable of the environment.")
+
+(defun efrit-request-limit (key)
+  "Return the limit of the instance for KEY, a part of a budget, or nil."
+  (symbol-value (nth 1 (assq key efrit-request--limits))))
+
+(defun efrit-request-limit-name (key)
+  "Return how to name the limit of the instance for KEY, a part of a budget."
+  (pcase-let ((`(,_ ,_ ,field ,variable) (assq key efrit-request--limits)))
+    (format " (%s)" (if efrit-bridge-p (concat "limits." field) variable))))
+
+(defun efrit-request--within-limit (key name value)
+  "Refuse VALUE of the option NAME where it exceeds the limit for KEY."
+  (let ((most (efrit-request-limit key)))
+    (when (and most (> value most))
+      (efrit-request--refuse
+       "`options.%s' is %s, and this instance allows at most %s%s: \
+lower it, leave it out, or raise the limit"
+       name value most (efrit-request-limit-name key)))))
+
 (defun efrit-request--budget (budget)
-  "Return BUDGET, an object of parsed JSON or nil, as a plist."
+  "Return BUDGET, an object of parsed JSON or nil, as a plist.
+Signal `efrit-bad-request' where it asks for more than the instance allows."
   (let (plist)
     (pcase-dolist (`(,key . ,name) efrit-request--bounds plist)
       (let ((value (and budget (gethash name budget))))
         (when value
           (unless (and (numberp value) (> value 0) (<= value 1e12))
             (efrit-request--refuse "`options.budget.%s' must be a positive number" name))
+          (efrit-request--within-limit key (concat "budget." name) value)
           (setq plist (plist-put plist key value)))))))
 
 (defun efrit-request--session (session)

@@ -44,45 +44,42 @@
 
 (defun efrit-session--signature (call)
   "Return what is equal for two calls of the same tool with the same input as CALL."
-  (list (alist-get 'name call) (efrit-json-text (alist-get 'input call))))
-
-(defun efrit-session--repeats (session signature)
-  "Return how often in a row SESSION has come to a call of SIGNATURE."
-  (if (equal signature (efrit-session-last-call session))
-      (1+ (efrit-session-repeats session))
-    1))
+  (secure-hash 'sha256
+               (encode-coding-string
+                (concat (alist-get 'name call) "\n" (efrit-json-text (alist-get 'input call)))
+                'efrit-utf-8)))
 
 (defun efrit-session--break (session call)
-  "End SESSION when CALL is one too many; return non-nil then."
-  (let* ((signature (efrit-session--signature call))
-         (repeats (efrit-session--repeats session signature))
-         (calls (efrit-history-calls (efrit-session-history session)))
+  "End SESSION when CALL is one too many; return non-nil then.
+A budget bounds the request, the limits of the instance the whole session."
+  (let* ((history (efrit-session-history session))
+         (repeats (efrit-history-repeats-of history (efrit-session--signature call)))
          (budget (plist-get (efrit-session-budget session) :tool-calls)))
-    (cond ((and budget (>= calls budget))
+    (cond ((and budget (>= (efrit-history-calls history) budget))
            (efrit-session-end session "BudgetExhausted"
                               :error "The budget of tool calls is used up (maxToolCalls)")
            t)
-          ((and (null budget) (>= calls efrit-max-tool-calls))
+          ((>= (efrit-history-all-calls history) efrit-max-tool-calls)
            (efrit-session-end session "CircuitBroken"
-                              :error (format "More than %d tool calls" efrit-max-tool-calls))
+                              :error (format "More than %d tool calls in this session%s"
+                                             efrit-max-tool-calls
+                                             (efrit-request-limit-name :tool-calls)))
            t)
           ((> repeats efrit-max-repeated-calls)
            (efrit-session-end
             session "CircuitBroken"
             :error (format "More than %d times the same call of %s in a row"
-                           efrit-max-repeated-calls (car signature)))
+                           efrit-max-repeated-calls (alist-get 'name call)))
            t))))
 
 (defun efrit-session--begin-call (session call)
   "Run CALL of the model of SESSION."
   (let* ((name (alist-get 'name call))
-         (progress (efrit-session-progress session))
-         (signature (efrit-session--signature call))
-         (repeats (efrit-session--repeats session signature)))
-    (efrit-history-add (efrit-session-history session) "begun" nil
-                       :call (alist-get 'id call))
+         (progress (efrit-session-progress session)))
     ;; What did not begin is no repetition.
-    (efrit-session-count-call session signature repeats)
+    (efrit-history-add (efrit-session-history session) "begun" nil
+                       :call (alist-get 'id call)
+                       :signature (efrit-session--signature call))
     (setf (efrit-progress-tool-calls progress)
           (efrit-history-calls (efrit-session-history session)))
     (when (string-blank-p (efrit-session-text session)) (efrit-progress-say progress name))

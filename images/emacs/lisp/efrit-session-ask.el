@@ -32,7 +32,7 @@
          (progress (efrit-session-progress session))
          (spent (efrit-session--spent session)))
     (if spent
-        (efrit-session-end session "BudgetExhausted" :error spent)
+        (efrit-session-end session (car spent) :error (cdr spent))
       (efrit-session-turn-started session)
       (setf (efrit-progress-step progress) (1+ (efrit-history-turns history)))
       (efrit-progress-note progress "turn" :step (efrit-progress-step progress))
@@ -40,15 +40,17 @@
       (efrit-session-model-called session (efrit-session--call-model session)))))
 
 (defun efrit-session--spent (session)
-  "Return which part of the budget of SESSION leaves no room for a turn, or nil."
+  "Return why SESSION has no room for a turn, as (REASON . TEXT), or nil."
   (let ((budget (efrit-session-budget session))
         (history (efrit-session-history session)))
     (cl-flet ((spent-p (key figure)
                 (let ((most (plist-get budget key))) (and most (>= figure most)))))
       (cond ((spent-p :iterations (efrit-history-turns history))
-             "The budget of turns is used up (maxIterations)")
+             '("BudgetExhausted" . "The budget of turns is used up (maxIterations)"))
             ((spent-p :tokens (efrit-history-tokens history))
-             "The budget of tokens is used up (maxTokens)")))))
+             '("BudgetExhausted" . "The budget of tokens is used up (maxTokens)"))
+            ((efrit-session-limit-reached history)
+             (cons "CircuitBroken" (efrit-session-limit-reached history)))))))
 
 (defun efrit-session--call-model (session)
   "Send the conversation of SESSION to the model; return the call."

@@ -17,10 +17,12 @@
 (require 'efrit-settings)
 (require 'efrit-print)
 (require 'efrit-eval)
+(require 'efrit-eval-context)
 (require 'efrit-model)
 (require 'efrit-session-history)
 (require 'efrit-session-progress)
 (require 'efrit-tool)
+(require 'efrit-tool-context)
 (require 'efrit-session)
 
 ;;;; Done
@@ -110,8 +112,19 @@ ERROR, CODE and QUESTION are told as well."
          :error (if error (efrit-json-clean error) :null) :code (or code :null)
          :text (efrit-json-clean (efrit-session-text session))
          :seconds (max 0.0 (- (float-time) (efrit-session-started session)))
+         :context (or (efrit-session--facts session) :null)
          :told (efrit-session--extra session status question)))
   (efrit-session-record-end session))
+
+(defun efrit-session--facts (session)
+  "Return the context of Emacs that the request of SESSION asks for, or nil.
+It is as the last code of the model left it; where none ran, as it is."
+  (let ((context (efrit-session-context session)))
+    (and (efrit-tool-context-facts-wanted context)
+         (or (efrit-tool-context-facts context)
+             (with-current-buffer (get-buffer-create "*scratch*")
+               (let ((default-directory (efrit-eval-start-directory)))
+                 (efrit-context)))))))
 
 (defun efrit-session-record-end (session)
   "Record the end of SESSION, which is decided, and give its answer.
@@ -139,6 +152,7 @@ same: what the request came to is known."
                         :value (efrit-session--value session .text)
                         :error (and (stringp .error) .error)
                         :error-code (and (stringp .code) .code)
+                        :context (and (consp .context) .context)
                         :seconds .seconds :extra .told))))
 
 (defun efrit-session--value (session text)

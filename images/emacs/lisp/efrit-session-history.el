@@ -27,12 +27,14 @@
 CONVERSATION: the messages, as far as they are sent, an `efrit-conversation'.
 BEGUN: ids of the tool calls of the last answer that were begun; RESULTS: their results, (ID . BLOCK).  WORLD:
 what the tools keep.  REQUEST: id of the request served last, ENDED the record of
-its end, nil before; TURNS, CALLS and TOKENS count within it.  ASKED: whether what
-it asks is in the conversation.  REPLY: the record of the model's last message, nil
-after any other message.  NUMBER: that of the last record.  TORN: the last line may
-lack its end."
+its end, nil before; TURNS, CALLS and TOKENS count within it, ALL-TURNS, ALL-CALLS
+and ALL-TOKENS in all requests.  SIGNATURE: that of the call begun last, REPEATS how
+often in a row.  ASKED: whether what it asks is in the conversation.  REPLY: the record
+of the model's last message, nil after any other message.  NUMBER: that of the last
+record.  TORN: the last line may lack its end."
   id (conversation (efrit-conversation-make)) begun results world request asked ended reply
-  (turns 0) (calls 0) (tokens 0) (number 0) torn)
+  (turns 0) (calls 0) (tokens 0) (all-turns 0) (all-calls 0) (all-tokens 0)
+  signature (repeats 0) (number 0) torn)
 
 (defun efrit-history-path (id)
   "Return the path of the session ID."
@@ -94,6 +96,10 @@ lack its end."
       ("begun"
        (unless (member .call (efrit-history-begun history))
          (cl-incf (efrit-history-calls history))
+         (cl-incf (efrit-history-all-calls history))
+         (setf (efrit-history-repeats history)
+               (efrit-history-repeats-of history .signature)
+               (efrit-history-signature history) .signature)
          (push .call (efrit-history-begun history))))
       ("result"
        (setf (alist-get .call (efrit-history-results history) nil nil #'equal) .block
@@ -107,7 +113,10 @@ lack its end."
     (efrit-conversation-add (efrit-history-conversation history) message
                             (equal (alist-get 'type record) "request"))
     (cl-incf (efrit-history-tokens history) (or (alist-get 'tokens record) 0))
-    (when reply (cl-incf (efrit-history-turns history)))
+    (cl-incf (efrit-history-all-tokens history) (or (alist-get 'tokens record) 0))
+    (when reply
+      (cl-incf (efrit-history-turns history))
+      (cl-incf (efrit-history-all-turns history)))
     (setf (efrit-history-asked history) t
           (efrit-history-reply history) (and reply record)
           (efrit-history-begun history) nil
@@ -194,6 +203,12 @@ then, and what is recorded next takes its place."
 (defun efrit-history-begun-p (history call)
   "Return non-nil when the tool call CALL in HISTORY was begun."
   (member (alist-get 'id call) (efrit-history-begun history)))
+
+(defun efrit-history-repeats-of (history signature)
+  "Return how often in a row HISTORY would have come to a call of SIGNATURE."
+  (if (and signature (equal signature (efrit-history-signature history)))
+      (1+ (efrit-history-repeats history))
+    1))
 
 (defun efrit-history-results-message (history)
   "Return the message of all results in HISTORY."

@@ -64,7 +64,8 @@ Return the `efrit-session'."
   "Return what the tools of REQUEST work on, as HISTORY has kept it."
   (let* ((json (efrit-history-world history))
          (context (if json (efrit-tool-context-from-json json) (efrit-tool-context-make))))
-    (setf (efrit-tool-context-request-id context) (efrit-request-id request))
+    (setf (efrit-tool-context-request-id context) (efrit-request-id request)
+          (efrit-tool-context-facts-wanted context) (efrit-request-return-context request))
     context))
 
 (defun efrit-session-problem (request)
@@ -78,7 +79,25 @@ Return the `efrit-session'."
           ((> bytes efrit-conversation-question-bytes)
            (format "The content has %d bytes as JSON, of which a model is sent at most %d: \
 put it into a file of the workspace and name that file"
-                   bytes efrit-conversation-question-bytes)))))
+                   bytes efrit-conversation-question-bytes))
+          ((and (equal (efrit-request-type request) "command")
+                (efrit-tools-problem)))
+          (session (efrit-session--exhausted session request)))))
+
+(defun efrit-session--exhausted (session request)
+  "Return why no limit of the instance lets REQUEST continue SESSION, or nil."
+  (let* ((history (efrit-history-open session))
+         (reached (or (efrit-session-limit-reached history)
+                      (and (equal (efrit-request-type request) "command")
+                           (>= (efrit-history-all-calls history) efrit-max-tool-calls)
+                           (format "The session has used its %d tool calls%s"
+                                   efrit-max-tool-calls
+                                   (efrit-request-limit-name :tool-calls))))))
+    (efrit-history-keep history)
+    ;; An earlier Emacs may have begun this very request: its end tells what was done.
+    (and reached
+         (not (equal (efrit-history-request history) (efrit-request-id request)))
+         (concat reached ": begin another session, or raise the limit"))))
 
 (defun efrit-sessions-under-way ()
   "Return the ids of the sessions under way, or t when no other can be begun.

@@ -32,7 +32,7 @@ the record of its end, once that is decided; RESULT the `efrit-result' once STAT
 how often it was tried and RETRY-AT (a float) when it is tried again."
   claim request-id kind content budget deadline limit history context progress
   (state 'begin) ordered call reply failure unified
-  calls current outcome stop started turn-started-at last-call (repeats 0)
+  calls current outcome stop started turn-started-at
   (text "") streamed (usage (list :input 0 :output 0 :cache-read 0 :cache-write 0))
   (model-calls 0) model-errors unreadable result on-end
   said ending record-error (failures 0) retry-at directory)
@@ -164,11 +164,6 @@ UNIFIED is what it said beside its Lisp, where it answers with that."
   (efrit-session--change-state session 'calls-found)
   (setf (efrit-session-calls session) calls
         (efrit-session-unified session) unified))
-
-(defun efrit-session-count-call (session signature repeats)
-  "Note that SESSION has begun a call of SIGNATURE, REPEATS times in a row."
-  (setf (efrit-session-last-call session) signature
-        (efrit-session-repeats session) repeats))
 
 (defun efrit-session-result-found (session result)
   "Note that the next call of SESSION had RESULT from an earlier Emacs."

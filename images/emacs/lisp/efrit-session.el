@@ -18,6 +18,7 @@
 (require 'cl-lib)
 (require 'efrit-settings)
 (require 'efrit-json)
+(require 'efrit-queue-request)
 (require 'efrit-eval-interrupt)
 (require 'efrit-print)
 (require 'efrit-secret)
@@ -44,9 +45,21 @@
 
 (defun efrit-session--turn-end (session)
   "Return when the turn of SESSION must be over, or nil."
-  (let ((seconds (plist-get (efrit-session-budget session) :iteration-seconds)))
+  (let ((seconds (or (plist-get (efrit-session-budget session) :iteration-seconds)
+                     efrit-iteration-timeout)))
     (and seconds (efrit-session-turn-started-at session)
          (+ seconds (efrit-session-turn-started-at session)))))
+
+(defun efrit-session-limit-reached (history)
+  "Return which limit of the instance leaves HISTORY no turn of the model, or nil.
+These limits bound a session, however many requests continue it."
+  (cl-loop for (key figure what) in
+           `((:iterations ,(efrit-history-all-turns history) "turns")
+             (:tokens ,(efrit-history-all-tokens history) "tokens"))
+           for most = (efrit-request-limit key)
+           when (and most (>= figure most))
+           return (format "The session has used its %d %s%s"
+                          most what (efrit-request-limit-name key))))
 
 (defun efrit-session-wall (session)
   "Return when what SESSION does now must be over."

@@ -252,13 +252,38 @@ The server collects while it is idle, so that a request seldom waits for it."
 
 ;;;; What a command may do
 
+(defun efrit-settings--env-bound (name)
+  "Return environment variable NAME as a positive integer, or nil."
+  (let ((value (efrit-settings-env-number name nil)))
+    (and value (max 1 (truncate value)))))
+
+(defcustom efrit-max-timeout (efrit-settings--env-bound "EFRIT_MAX_TIMEOUT")
+  "Longest timeout in seconds that a request may ask for; with nil, a week."
+  :group 'efrit-queue
+  :type '(choice (const :tag "A week" nil) natnum))
+
+(defcustom efrit-max-iterations (efrit-settings--env-bound "EFRIT_MAX_ITERATIONS")
+  "Most turns of the model in a session, in all its requests; with nil, any number."
+  :group 'efrit-session
+  :type '(choice (const :tag "Any number" nil) natnum))
+
+(defcustom efrit-max-tokens (efrit-settings--env-bound "EFRIT_MAX_TOKENS")
+  "Most tokens, in and out, of a session in all its requests; with nil, any number."
+  :group 'efrit-session
+  :type '(choice (const :tag "Any number" nil) natnum))
+
+(defcustom efrit-iteration-timeout (efrit-settings--env-bound "EFRIT_ITERATION_TIMEOUT")
+  "Most seconds that one turn of a session may take; with nil, any time."
+  :group 'efrit-session
+  :type '(choice (const :tag "Any time" nil) number))
+
 (defun efrit-settings--env-words (name)
   "Return the words of environment variable NAME, which commas separate."
   (split-string (or (efrit-settings--env name) "") "," t "[ \t]+"))
 
 (defcustom efrit-max-tool-calls
   (truncate (efrit-settings-env-number "EFRIT_MAX_TOOL_CALLS" 30))
-  "Tool calls after which a command is ended; its budget may say otherwise."
+  "Most tool calls of a session, in all its requests; no budget exceeds it."
   :group 'efrit-tools
   :type 'natnum)
 

@@ -26,8 +26,10 @@
   "What the tools of one session work on.
 REQUEST-ID is that of the request under way, DEADLINE the time (a float) when a
 call must have ended, or nil.  TODOS are alists in their order, as in
-efrit-tools-todo.el; INSTRUCTIONS-GIVEN is non-nil once they were asked for."
-  request-id deadline todos instructions-given (last-todo-number 0))
+efrit-tools-todo.el; INSTRUCTIONS-GIVEN is non-nil once they were asked for.
+FACTS-WANTED is non-nil when the request asks for the context of Emacs, FACTS what
+`efrit-context' said after the last code of the model, or nil."
+  request-id deadline todos instructions-given (last-todo-number 0) facts-wanted facts)
 
 (defun efrit-tool-context-to-json (context)
   "Return what is kept of CONTEXT as a value for JSON.

@@ -187,6 +187,20 @@ DESCRIPTION is what the model reads.  BODY begins with keywords:
         (and (or (null efrit-tools-allow) (member name efrit-tools-allow))
              (not (member name efrit-tools-deny))))))
 
+(defun efrit-tools-problem ()
+  "Return why what the instance allows and denies lets no command run, or nil.
+A name that no tool has would deny nothing."
+  (let ((unknown (seq-remove #'efrit-tool-find (append efrit-tools-allow efrit-tools-deny))))
+    (cond (unknown
+           (format "The instance's tools.allow and tools.deny name no tool there is: %s; \
+the tools are: %s"
+                   (string-join unknown ", ")
+                   (mapconcat #'efrit-tool-name (efrit-tool-table) ", ")))
+          ((and (equal efrit-model-protocol "elisp")
+                (not (efrit-tool--allowed-p (efrit-tool-find "eval_sexp"))))
+           "The instance's tools do not allow eval_sexp, which each step of the model \
+protocol elisp is: allow it, or set the protocol tools"))))
+
 (defun efrit-tool--in-state-p (tool context)
   "Return non-nil when the state of CONTEXT has a place for TOOL."
   (and (or (null (efrit-tool-only tool)) (funcall (efrit-tool-only tool) context))

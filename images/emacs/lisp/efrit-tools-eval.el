@@ -42,7 +42,8 @@
     (unwind-protect
         (progn
           (when left (efrit-tools-eval--mark marker (max 0 left)))
-          (efrit-eval-run id (efrit-tool-context-deadline context) function))
+          (efrit-eval-run id (efrit-tool-context-deadline context) function
+                          (efrit-tool-context-facts-wanted context)))
       (when left (efrit-files-isolated (efrit-files-delete marker))))))
 
 ;;;; What came of it
@@ -56,6 +57,7 @@ printed and said."
          (value (efrit-result-value result)))
     (if (efrit-tool-result-p value)
         value
+      (setf (efrit-tool-context-facts context) (efrit-result-context result))
       ;; Each part of it has been cut.
       (efrit-tool-result-uncut
        :status (efrit-tools-eval--status result)

@@ -141,6 +141,82 @@
       (should (equal (alist-get 'reason answer) "CircuitBroken"))
       (should (= (efrit-session-test--get answer 'progress 'tool_calls) 3)))))
 
+(ert-deftest efrit-session-the-instances-limits-hold-for-all-requests-of-a-session ()
+  (efrit-test-with-model-daemon '("EFRIT_MAX_TOOL_CALLS=3")
+    (efrit-session-test--answer "b" "command" "scenario=many-calls go"
+                                :budget '(:max_tool_calls 2))
+    (let ((again (efrit-session-test--answer "c" "command" "scenario=many-calls go"
+                                             :session '(:id "b"))))
+      (should (equal (alist-get 'reason again) "CircuitBroken"))
+      (should (= (efrit-session-test--get again 'progress 'tool_calls) 1)))
+    (let ((refused (efrit-session-test--answer "d" "command" "scenario=many-calls go"
+                                               :session '(:id "b"))))
+      (should (equal (alist-get 'reason refused) "Rejected"))
+      (should (string-match-p "used its 3 tool calls .*begin another session"
+                              (alist-get 'error refused))))))
+
+(ert-deftest efrit-session-the-circuit-counts-the-same-call-across-requests ()
+  (efrit-test-with-model-daemon nil
+    (dolist (id '("b" "c" "d"))
+      (efrit-session-test--answer id "command" "scenario=same-calls go"
+                                  :budget '(:max_tool_calls 1)
+                                  :session (and (not (equal id "b")) '(:id "b"))))
+    (let ((answer (efrit-session-test--answer "e" "command" "scenario=same-calls go"
+                                              :session '(:id "b"))))
+      (should (equal (alist-get 'reason answer) "CircuitBroken"))
+      ;; The third one in a row; it would have run three of its own.
+      (should (= (efrit-session-test--get answer 'progress 'tool_calls) 1)))))
+
+(ert-deftest efrit-session-an-instance-bounds-turns-tokens-and-the-time-of-a-turn ()
+  (pcase-dolist (`(,variable ,scenario ,reason ,text)
+                 '(("EFRIT_MAX_ITERATIONS=2" "many-calls" "CircuitBroken" "used its 2 turns")
+                   ("EFRIT_MAX_TOKENS=1" "many-calls" "CircuitBroken" "used its 1 tokens")
+                   ("EFRIT_ITERATION_TIMEOUT=3" "slow-command" "BudgetExhausted"
+                    "iterationTimeoutSeconds")))
+    (efrit-test-with-model-daemon (list variable)
+      (let ((answer (efrit-session-test--answer "b" "command"
+                                                (format "scenario=%s go" scenario))))
+        (should (equal (list variable (alist-get 'reason answer)) (list variable reason)))
+        (should (string-match-p text (alist-get 'error answer)))))))
+
+(ert-deftest efrit-session-no-budget-and-no-timeout-exceeds-a-limit ()
+  (efrit-test-with-model-daemon '("EFRIT_MAX_TIMEOUT=60" "EFRIT_MAX_TOKENS=100000"
+                                  "EFRIT_COMMAND_TIMEOUT=60")
+    (pcase-dolist (`(,options . ,problem)
+                   '(((:budget (:max_tool_calls 60))
+                    . "max_tool_calls. is 60.*at most 30 (limits.maxToolCalls)")
+                     ((:budget (:max_tokens 100001)) . "max_tokens. is 100001.*at most 100000")
+                     ((:timeout 61) . "timeout. is 61, .*at most 60 (limits.maxTimeoutSeconds)")))
+      (let ((answer (apply #'efrit-session-test--answer (symbol-name (gensym "r"))
+                           "command" "scenario=many-calls go" options)))
+        (should (equal (alist-get 'reason answer) "Rejected"))
+        (should (string-match-p problem (alist-get 'error answer)))))))
+
+(ert-deftest efrit-session-tools-that-there-are-not-are-not-denied-in-silence ()
+  (pcase-dolist (`(,variables . ,problem)
+                 '((("EFRIT_TOOLS_DENY=shell,eval_sexp") . "no tool there is: shell;.*shell_exec")
+                   (("EFRIT_TOOLS_DENY=eval_sexp" "EFRIT_MODEL_PROTOCOL=elisp")
+                    . "do not allow eval_sexp")
+                   (("EFRIT_TOOLS_ALLOW=file_read" "EFRIT_MODEL_PROTOCOL=elisp")
+                    . "do not allow eval_sexp")))
+    (efrit-test-with-model-daemon variables
+      (let ((answer (efrit-session-test--answer "b" "command" "scenario=elisp go")))
+        (should (equal (alist-get 'reason answer) "Rejected"))
+        (should (string-match-p problem (alist-get 'error answer)))))))
+
+(ert-deftest efrit-session-the-context-of-emacs-comes-with-the-answer-when-it-is-asked-for ()
+  (efrit-test-with-model-daemon nil
+    (should-not (alist-get 'context (efrit-session-test--answer "n" "chat" "scenario=chat go")))
+    (let ((context (alist-get 'context (efrit-session-test--answer
+                                        "c" "chat" "scenario=chat go" :return_context t))))
+      (should (equal (alist-get 'current_buffer context) "*scratch*")))
+    (let ((context (alist-get 'context (efrit-session-test--answer
+                                        "k" "command" "scenario=hello-buffer go"
+                                        :return_context t))))
+      (should (equal (alist-get 'current_buffer context) "test.txt"))
+      (should (= (alist-get 'cursor_position context) 12))
+      (should (seq-contains-p (alist-get 'buffers context) "test.txt")))))
+
 (ert-deftest efrit-session-an-eval-is-answered-while-a-model-thinks ()
   (efrit-test-with-model-daemon nil
     (efrit-session-test--ask "s" "chat" "scenario=slow go")

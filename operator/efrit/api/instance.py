@@ -235,11 +235,49 @@ class Model(ApiModel):
 
 
 class Limits(ApiModel):
-    """Upper bounds of every request on this instance."""
+    """Upper bounds of every request on this instance. A budget or timeout that asks for more is Rejected.
 
-    max_tool_calls: int = Field(default=30, ge=1, le=10_000, description="Tool calls of one command.")
+    What a session may use is counted over all its requests: continuing it begins no new count.
+    """
+
+    max_tool_calls: int = Field(
+        default=30,
+        ge=1,
+        le=10_000,
+        description="Tool calls of one session, all its commands together; one more breaks the circuit.",
+    )
     max_repeated_calls: int = Field(
-        default=3, ge=1, le=1000, description="Identical tool calls in a row before the circuit breaks."
+        default=3,
+        ge=1,
+        le=1000,
+        description="Identical tool calls in a row in one session before the circuit breaks.",
+    )
+    max_iterations: int | None = Field(
+        default=None,
+        ge=1,
+        le=10_000,
+        description="Turns of the model in one session, all its requests together; one more breaks the circuit. "
+        "Default: no bound.",
+    )
+    max_tokens: int | None = Field(
+        default=None,
+        ge=1,
+        le=100_000_000,
+        description="Tokens in and out of one session, all its requests together; no turn begins beyond them. "
+        "Default: no bound.",
+    )
+    iteration_timeout_seconds: int | None = Field(
+        default=None,
+        ge=1,
+        le=MAX_TIMEOUT_SECONDS,
+        description="Longest time in seconds of one turn of a command or chat. Default: no bound.",
+    )
+    max_timeout_seconds: int = Field(
+        default=MAX_TIMEOUT_SECONDS,
+        ge=1,
+        le=MAX_TIMEOUT_SECONDS,
+        description="Longest spec.timeoutSeconds of a request in seconds; a longer one is Rejected. It "
+        "bounds the two defaults below as well.",
     )
     max_request_bytes: int = Field(
         default=65_536,
@@ -275,11 +313,37 @@ class Limits(ApiModel):
     )
 
 
-ToolName = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9_-]+$")]
+TOOL_NAMES = (
+    "todo_add",
+    "todo_update",
+    "todo_status",
+    "todo_next",
+    "todo_get_instructions",
+    "eval_sexp",
+    "shell_exec",
+    "file_read",
+    "file_write",
+    "file_edit",
+    "file_search",
+    "glob_files",
+    "directory_files",
+    "buffer_contents",
+    "buffer_create",
+    "buffer_edit",
+    "warnings_buffer",
+    "current_context",
+)
+"""The tools of the model, in the order in which they are offered; those that end a request cannot be denied."""
+
+# Not a type of its own: an object that was stored with a name that a later version has not must still be read.
+ToolName = Annotated[str, Field(max_length=128, json_schema_extra={"enum": list(TOOL_NAMES)})]
 
 
 class Tools(ApiModel):
-    """Which tools a command may use."""
+    """Which tools a command may use.
+
+    Denying shell_exec while eval_sexp stays is no barrier: Lisp starts programs as well.
+    """
 
     allow: tuple[ToolName, ...] = Field(default=(), max_length=100, description="Only these tools; empty: all.")
     deny: tuple[ToolName, ...] = Field(default=(), max_length=100, description="Never these tools.")
@@ -335,6 +399,16 @@ class InstanceSpec(ApiModel):
     idle: Idle | None = Field(default=None, description=Idle.__doc__)
     network: Network = Field(default=Network(), description=Network.__doc__)
     pod_template: PodTemplate = Field(default=PodTemplate(), description=PodTemplate.__doc__)
+
+    rules: ClassVar = (
+        Rule(
+            "!has(self.model) || self.model.protocol != 'elisp' || !has(self.tools) || "
+            "((!has(self.tools.allow) || self.tools.allow.all(name, name == 'eval_sexp')) && "
+            "(!has(self.tools.deny) || self.tools.deny.size() == 0))",
+            "with model.protocol elisp every step is eval_sexp, and Lisp can do what any other tool does: remove "
+            "spec.tools (allow may name eval_sexp), or set model.protocol to tools.",
+        ),
+    )
 
 
 class QueueStatus(ApiModel):

@@ -48,15 +48,25 @@ class InstanceSelector(ApiModel):
 
 
 class Budget(ApiModel):
-    """Upper bounds of one command. A budget that ends keeps what was done: outcome Partial."""
+    """Upper bounds of one command. A budget that ends keeps what was done: outcome Partial.
+
+    One that asks for more than the instance's limits is Rejected.
+    """
 
     max_tool_calls: int | None = Field(
-        default=None, ge=1, le=10_000, description="Tool calls; default: the instance's limits.maxToolCalls."
+        default=None, ge=1, le=10_000, description="Tool calls; at most the instance's limits.maxToolCalls."
     )
-    max_iterations: int | None = Field(default=None, ge=1, le=10_000, description="Turns of the model.")
-    max_tokens: int | None = Field(default=None, ge=1, le=100_000_000, description="Tokens in and out, together.")
+    max_iterations: int | None = Field(
+        default=None, ge=1, le=10_000, description="Turns of the model; at most limits.maxIterations."
+    )
+    max_tokens: int | None = Field(
+        default=None, ge=1, le=100_000_000, description="Tokens in and out, together; at most limits.maxTokens."
+    )
     iteration_timeout_seconds: int | None = Field(
-        default=None, ge=1, le=MAX_TIMEOUT_SECONDS, description="Longest time of one turn, in seconds."
+        default=None,
+        ge=1,
+        le=MAX_TIMEOUT_SECONDS,
+        description="Longest time of one turn, in seconds; at most limits.iterationTimeoutSeconds.",
     )
 
 
@@ -106,7 +116,8 @@ class RequestSpec(ApiModel):
         ge=1,
         le=MAX_TIMEOUT_SECONDS,
         description="Longest running time in seconds, queueing excluded; default: the instance's "
-        "limits.requestTimeoutSeconds for an eval, limits.commandTimeoutSeconds for a chat or command.",
+        "limits.requestTimeoutSeconds for an eval, limits.commandTimeoutSeconds for a chat or command. More than "
+        "limits.maxTimeoutSeconds is Rejected.",
     )
     queue_timeout_seconds: int | None = Field(
         default=None,

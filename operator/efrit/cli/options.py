@@ -111,10 +111,10 @@ def budget() -> Parser:
     """Return the bounds of a command."""
     parser = part()
     group = parser.add_argument_group("how far it may go")
-    of_instance = "(default: the instance's limit)"
+    of_instance = "(at most, and by default, the instance's limit)"
     group.add_argument("--max-tool-calls", type=_count, metavar="N", help=f"tool calls {of_instance}")
-    group.add_argument("--max-iterations", type=_count, metavar="N", help="turns of the model (default: no limit)")
-    group.add_argument("--max-tokens", type=_count, metavar="N", help="tokens in and out (default: no limit)")
+    group.add_argument("--max-iterations", type=_count, metavar="N", help=f"turns of the model {of_instance}")
+    group.add_argument("--max-tokens", type=_count, metavar="N", help=f"tokens in and out {of_instance}")
     return parser
 
 

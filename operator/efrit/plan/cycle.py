@@ -87,7 +87,9 @@ class Cycle:
         max_tokens = self._spec.limits.max_tokens
         if max_tokens is not None:
             left = max(max_tokens - tokens_spent(self._snapshot, self._cursor), 1)
-            budget["maxTokens"] = min(budget.get("maxTokens", left), left)
+            # What is left for the plan may be more than the instance allows one request.
+            most = min(left, self._snapshot.max_session_tokens or left)
+            budget["maxTokens"] = min(budget.get("maxTokens", most), most)
         return {
             "type": "command",
             "content": messages.act(self._scene(), self._max_bytes),

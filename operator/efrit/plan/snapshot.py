@@ -77,6 +77,7 @@ class Snapshot:
     credentials: str | None = None
     """Directory where the instance has mounted the Secret of the repository."""
     max_content_bytes: int = 65_536
+    max_session_tokens: int | None = None
     """The longest content the instance takes."""
 
     @cached_property

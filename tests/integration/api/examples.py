@@ -77,6 +77,7 @@ def examples() -> list[Example]:
         *_storage("workspace"),
         *_storage("queue"),
         *_idle(),
+        *_tools(),
         *_volumes(),
         *_mounts(),
         *_pod(),
@@ -122,6 +123,22 @@ def _types() -> Iterator[Example]:
         Rule(REQUESTS, "spec", "spec.session continues a chat or a command"),
         {kind: request(type=kind, session=session) for kind in ("command", "chat")},
         {"eval": request(type="eval", session=session)},
+    )
+
+
+def _tools() -> Iterator[Example]:
+    def model(protocol: str, **tools: list[str]) -> Json:
+        key = {"name": "s", "key": "k"}
+        return instance(model={"name": "m", "apiKeySecretRef": key, "protocol": protocol}, tools=tools)
+
+    yield from group(
+        Rule(INSTANCES, "spec", "with model.protocol elisp every step is eval_sexp"),
+        {
+            "tools that are called": model("tools", deny=["shell_exec"], allow=["eval_sexp"]),
+            "Lisp alone": model("elisp", allow=["eval_sexp"]),
+            "nothing said": model("elisp"),
+        },
+        {"a tool denied": model("elisp", deny=["shell_exec"]), "others allowed": model("elisp", allow=["file_read"])},
     )
 
 

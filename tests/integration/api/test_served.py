@@ -51,6 +51,7 @@ def test_an_instance_without_a_spec_gets_every_default(kube: Kube, namespace: st
         "limits": {
             "maxToolCalls": 30,
             "maxRepeatedCalls": 3,
+            "maxTimeoutSeconds": 86400,
             "maxRequestBytes": 65536,
             "maxResultBytes": 1048576,
             "requestTimeoutSeconds": 30,

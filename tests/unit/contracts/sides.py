@@ -33,6 +33,7 @@ EVERY_SETTING: dict[str, Any] = {
         "proxyURL": "http://proxy.example.org",
         "apiKeySecretRef": {"name": "key", "key": "token"},
     },
+    "limits": {"maxIterations": 1, "maxTokens": 1, "iterationTimeoutSeconds": 1},
     "tools": {"allow": ["read_file"], "deny": ["shell_exec"]},
 }
 """A spec with which the pod gets every variable that it may get."""

@@ -57,6 +57,13 @@ def test_a_chat_or_command_without_a_timeout_takes_the_longer_one_of_its_instanc
     assert wire_request(request(type=kind, timeoutSeconds=5), longer).options.timeout == 5
 
 
+def test_the_default_timeout_is_no_longer_than_the_longest_one() -> None:
+    target = instance(spec={"limits": {"maxTimeoutSeconds": 20}})
+
+    assert wire_request(request(), target).options.timeout == 20
+    assert wire_request(request(type="chat"), target).options.timeout == 20
+
+
 def test_the_budget_and_the_session_of_a_command_are_carried_over() -> None:
     budget = {"maxToolCalls": 1, "maxIterations": 2, "maxTokens": 3, "iterationTimeoutSeconds": 4}
     options = wire_request(request(type="command", budget=budget, session={"id": "s.1"}), instance()).options

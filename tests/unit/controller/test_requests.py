@@ -661,6 +661,36 @@ def test_content_of_exactly_the_limit_is_handed_over() -> None:
     assert the(decide(snapshot(request(content="é" * 6), target)), Submit)
 
 
+WITH_MODEL = {"model": {"name": "some-model", "apiKeySecretRef": {"name": "key", "key": "token"}}}
+BOUNDED = {"maxTimeoutSeconds": 60, "maxIterations": 5, "maxTokens": 100, "iterationTimeoutSeconds": 9}
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"timeoutSeconds": 61}, "spec.timeoutSeconds is 61, EfritInstance alpha allows at most 60 (spec.limits.max"),
+        ({"budget": {"maxToolCalls": 31}}, "spec.budget.maxToolCalls is 31, EfritInstance alpha allows at most 30"),
+        ({"budget": {"maxIterations": 6}}, "(spec.limits.maxIterations): lower it, leave it out, or raise the limit"),
+        ({"budget": {"maxTokens": 101}}, "(spec.limits.maxTokens)"),
+        ({"budget": {"iterationTimeoutSeconds": 10}}, "(spec.limits.iterationTimeoutSeconds)"),
+    ],
+)
+def test_no_budget_and_no_timeout_exceeds_a_limit_of_the_instance(spec: dict[str, Any], field: str) -> None:
+    target = ready(instance(spec={**WITH_MODEL, "limits": BOUNDED}))
+
+    status = written(decide(snapshot(request(type="command", **spec), target)))
+
+    assert status["reason"] == "Rejected"
+    assert field in status["error"]["message"]
+
+
+def test_a_budget_and_a_timeout_of_exactly_the_limits_are_handed_over() -> None:
+    target = ready(instance(spec={**WITH_MODEL, "limits": BOUNDED}))
+    budget = {"maxToolCalls": 30, "maxIterations": 5, "maxTokens": 100, "iterationTimeoutSeconds": 9}
+
+    assert the(decide(snapshot(request(type="command", timeoutSeconds=60, budget=budget), target)), Submit)
+
+
 @pytest.mark.parametrize("kind", ["chat", "command"])
 def test_work_for_a_model_is_refused_by_an_instance_without_one(kind: str) -> None:
     status = written(decide(snapshot(request(type=kind), ready())))

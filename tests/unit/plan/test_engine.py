@@ -124,6 +124,13 @@ def test_an_act_is_given_no_more_tokens_than_are_left() -> None:
     assert here.requests[here.created[-1]]["spec"]["budget"] == {"maxTokens": 1_000, "maxToolCalls": 3}
 
 
+def test_an_act_is_given_no_more_tokens_than_its_instance_allows_a_session() -> None:
+    here = world(limits={"maxTokens": 1_000})
+    here.max_session_tokens = 300
+    until(here, "1-act")
+    assert here.requests[here.created[-1]]["spec"]["budget"] == {"maxTokens": 300}
+
+
 def test_the_time_is_bounded_and_what_is_open_then_is_stopped() -> None:
     here = world(limits={"timeoutSeconds": 3})
     end = here.run()

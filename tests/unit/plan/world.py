@@ -171,6 +171,7 @@ class World:
         self.crashes = 0
         self.decisions: list[Decision] = []
         self.max_content_bytes = max_content_bytes
+        self.max_session_tokens: int | None = None
         self._crash = crash
         self._models: dict[str, EfritRequest] = {}
         self.before_turn: Callable[[World], None] = lambda _world: None
@@ -187,7 +188,13 @@ class World:
             name: each["status"]["result"] for name, each in self.requests.items() if "result" in each["status"]
         }
         plan = EfritPlan.model_validate(self.plan)
-        return Snapshot(plan, requests, results, max_content_bytes=self.max_content_bytes)
+        return Snapshot(
+            plan,
+            requests,
+            results,
+            max_content_bytes=self.max_content_bytes,
+            max_session_tokens=self.max_session_tokens,
+        )
 
     def forget_models(self) -> None:
         """Read the requests anew: one was changed from outside."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pydantic.alias_generators import to_camel
+
 from efrit.api import EfritInstance, EfritRequest, RetryPolicy
 from efrit.controller.model import names
 from efrit.protocol import Budget, Request, RequestOptions, SessionOption, request_id
@@ -34,6 +36,26 @@ def _budget(request: EfritRequest) -> Budget | None:
     )
 
 
+_BOUNDS = ("max_tool_calls", "max_iterations", "max_tokens", "iteration_timeout_seconds")
+"""The parts of a budget; the limits of an instance have the same names."""
+
+
+def excess(request: EfritRequest, instance: EfritInstance) -> str | None:
+    """Return the sentence about the first value of the request that exceeds a limit of the instance, or None."""
+    spec, limits = request.spec, instance.spec.limits
+    wanted = [("timeoutSeconds", spec.timeout_seconds, "maxTimeoutSeconds", limits.max_timeout_seconds)]
+    for name in _BOUNDS if spec.budget is not None else ():
+        field = to_camel(name)
+        wanted.append((f"budget.{field}", getattr(spec.budget, name), field, getattr(limits, name)))
+    for field, value, limit, most in wanted:
+        if value is not None and most is not None and value > most:
+            return (
+                f"spec.{field} is {value}, EfritInstance {instance.metadata.name} allows at most {most} "
+                f"(spec.limits.{limit}): lower it, leave it out, or raise the limit."
+            )
+    return None
+
+
 def wire_request(request: EfritRequest, instance: EfritInstance) -> Request:
     """Return the file that is written to the queue. Its id is the UID: submitting twice is one submission."""
     spec, limits = request.spec, instance.spec.limits
@@ -45,7 +67,7 @@ def wire_request(request: EfritRequest, instance: EfritInstance) -> Request:
         type=kind,
         content=spec.content,
         options=RequestOptions(
-            timeout=spec.timeout_seconds or default_timeout,
+            timeout=spec.timeout_seconds or min(default_timeout, limits.max_timeout_seconds),
             return_context=spec.return_context,
             priority=spec.priority,
             retry=WireRetryPolicy.IF_INTERRUPTED if retry else WireRetryPolicy.NEVER,

@@ -20,7 +20,7 @@ from efrit.controller.decide import failed_actions, final_status
 from efrit.controller.decide.binding import bind, move_from_lost_node
 from efrit.controller.decide.instances import found_ready_before
 from efrit.controller.decide.open_status import once_it_lasts, open_status, queue_deadline, wait
-from efrit.controller.decide.queue_request import wire_request
+from efrit.controller.decide.queue_request import excess, wire_request
 from efrit.controller.decide.queue_volume import disk_problem, disk_sentence
 from efrit.controller.decide.request_context import RequestContext
 from efrit.controller.decide.running import queue_fields, running, running_in_stopping_pod
@@ -264,6 +264,9 @@ def _inadmissible(context: RequestContext) -> list[Action] | None:
             "(a file of the workspace can hold the rest), or raise its spec.limits.maxRequestBytes.",
             context.now,
         )
+    too_much = excess(request, target.instance)
+    if too_much is not None:
+        return final_status.never_ran(request, RequestReason.REJECTED, too_much, context.now)
     if request.spec.type != RequestType.EVAL and target.instance.spec.model is None:
         return final_status.never_ran(
             request,

@@ -160,6 +160,7 @@ def _emacs(instance: EfritInstance, config: ControllerConfig) -> dict[str, Any]:
         "EFRIT_DAEMON_NAME": spec.emacs.daemon_name,
         "EFRIT_WORKSPACE": names.WORKSPACE,
         "EFRIT_REQUEST_TIMEOUT": spec.limits.request_timeout_seconds,
+        "EFRIT_MAX_TIMEOUT": spec.limits.max_timeout_seconds,
         "EFRIT_MAX_RESULT_BYTES": spec.limits.max_result_bytes,
         "EFRIT_BRIDGE": "1",
         "HOME": names.HOME,
@@ -208,6 +209,9 @@ def _emacs(instance: EfritInstance, config: ControllerConfig) -> dict[str, Any]:
 def _model(spec: InstanceSpec, model: Model) -> dict[str, Any]:
     """Return the variables that only chats and commands go by: without a model, a change of theirs is no news."""
     optional = {
+        "EFRIT_MAX_ITERATIONS": spec.limits.max_iterations,
+        "EFRIT_MAX_TOKENS": spec.limits.max_tokens,
+        "EFRIT_ITERATION_TIMEOUT": spec.limits.iteration_timeout_seconds,
         "EFRIT_MODEL_PROXY": model.proxy_url,
         "EFRIT_TOOLS_ALLOW": ",".join(spec.tools.allow),
         "EFRIT_TOOLS_DENY": ",".join(spec.tools.deny),

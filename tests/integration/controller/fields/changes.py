@@ -184,8 +184,17 @@ def _model() -> Iterator[Change]:
         },
         MODEL,
     )
-    yield Change("tools allowed", {"tools": {"allow": ["a", "b"]}}, new_variable("EFRIT_TOOLS_ALLOW", "a,b"), MODEL)
-    yield Change("tools denied", {"tools": {"deny": ["a"]}}, new_variable("EFRIT_TOOLS_DENY", "a"), MODEL)
+    for limit, name in (
+        ("maxIterations", "EFRIT_MAX_ITERATIONS"),
+        ("maxTokens", "EFRIT_MAX_TOKENS"),
+        ("iterationTimeoutSeconds", "EFRIT_ITERATION_TIMEOUT"),
+    ):
+        yield Change(limit, {"limits": {limit: 11}}, new_variable(name, "11"), MODEL)
+    allowed = new_variable("EFRIT_TOOLS_ALLOW", "file_read,todo_add")
+    yield Change("tools allowed", {"tools": {"allow": ["file_read", "todo_add"]}}, allowed, MODEL)
+    yield Change(
+        "tools denied", {"tools": {"deny": ["eval_sexp"]}}, new_variable("EFRIT_TOOLS_DENY", "eval_sexp"), MODEL
+    )
     yield Change(
         "model key",
         {"model": {"apiKeySecretRef": {"name": "other", "key": "j"}}},
@@ -210,6 +219,7 @@ def _limits() -> Iterator[Change]:
             f"{SPEC}.terminationGracePeriodSeconds": 41,
         },
     )
+    yield Change("longest timeout", of(maxTimeoutSeconds=700), variable(EMACS, "EFRIT_MAX_TIMEOUT", "700"))
     yield Change("drain", of(drainSeconds=20), {f"{SPEC}.terminationGracePeriodSeconds": 20})
 
 

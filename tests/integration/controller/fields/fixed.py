@@ -55,9 +55,12 @@ NOTHING_WITHOUT_A_MODEL = {
     "spec.queue.concurrency": 9,
     "spec.limits.maxToolCalls": 9,
     "spec.limits.maxRepeatedCalls": 9,
+    "spec.limits.maxIterations": 9,
+    "spec.limits.maxTokens": 9,
+    "spec.limits.iterationTimeoutSeconds": 9,
     "spec.limits.commandTimeoutSeconds": 9,
-    "spec.tools.allow": ["a"],
-    "spec.tools.deny": ["b"],
+    "spec.tools.allow": ["file_read"],
+    "spec.tools.deny": ["eval_sexp"],
 }
 """Fields of chats and commands: an instance without a model must not be restarted for them."""
 

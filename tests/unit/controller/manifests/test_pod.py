@@ -290,7 +290,14 @@ def test_emacs_is_told_what_chats_and_commands_go_by() -> None:
     spec = {
         "model": {**MODEL, "protocol": "elisp", "proxyURL": "http://proxy.example.org:3128"},
         "queue": {"concurrency": 9},
-        "limits": {"maxToolCalls": 7, "maxRepeatedCalls": 2, "commandTimeoutSeconds": 99},
+        "limits": {
+            "maxToolCalls": 7,
+            "maxRepeatedCalls": 2,
+            "maxIterations": 3,
+            "maxTokens": 4,
+            "iterationTimeoutSeconds": 5,
+            "commandTimeoutSeconds": 99,
+        },
         "tools": {"allow": ["eval_sexp", "file_read"], "deny": ["shell_exec"]},
     }
 
@@ -302,6 +309,9 @@ def test_emacs_is_told_what_chats_and_commands_go_by() -> None:
         "EFRIT_CONCURRENCY": "9",
         "EFRIT_MAX_TOOL_CALLS": "7",
         "EFRIT_MAX_REPEATED_CALLS": "2",
+        "EFRIT_MAX_ITERATIONS": "3",
+        "EFRIT_MAX_TOKENS": "4",
+        "EFRIT_ITERATION_TIMEOUT": "5",
         "EFRIT_COMMAND_TIMEOUT": "99",
         "EFRIT_TOOLS_ALLOW": "eval_sexp,file_read",
         "EFRIT_TOOLS_DENY": "shell_exec",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from pydantic import ValidationError
 
 from efrit.client import errors
@@ -25,7 +27,33 @@ _ADVICE: tuple[tuple[type[EfritError], str], ...] = (
 def error_text(error: EfritError) -> str:
     """Return the message of the error, then its own advice or ours if it has none."""
     advice = getattr(error, "advice", "") or next((text for kind, text in _ADVICE if isinstance(error, kind)), "")
-    return " ".join(part for part in (_sentence(error.message), _sentence(advice)) if part)
+    return for_model(" ".join(part for part in (_sentence(error.message), _sentence(advice)) if part))
+
+
+_COMMANDS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern), tool)
+    for pattern, tool in (
+        (r"`?efrit start (?:NAME|([\w.-]+\w))`?", r"efrit_start_instance"),
+        (r"`?efrit restart ([\w.-]+\w)`?", r"efrit_stop_instance, then efrit_start_instance"),
+        (r"`?efrit stop ([\w.-]+\w)`?", r"efrit_stop_instance"),
+        (r"`?efrit instances`?", "efrit_list_instances"),
+        (r"`?efrit wait ([\w.-]+\w)`?", r"efrit_wait with request_id \1"),
+        (r"`?efrit requests(?: -i [\w.-]+)?`?", "efrit_get_request with a request_id you know"),
+        (r"`?efrit plan show ([\w.-]+\w)`?", r"efrit_get_plan with plan_id \1"),
+        (r"`?efrit plan list`?", "efrit_list_plans"),
+        (r"run `?efrit doctor`?", "ask the user to run the command efrit doctor"),
+        (r"with --instance, or \*", "as instance_id, or *"),
+        (r"with --context or --namespace, or use `kubectl efrit plan`", "for this server (option --context)"),
+    )
+)
+"""A remedy on the command line -> the same with tools."""
+
+
+def for_model(text: str) -> str:
+    """Return a message with remedies a model has: tools in place of commands."""
+    for pattern, tool in _COMMANDS:
+        text = pattern.sub(tool, text)
+    return text
 
 
 def argument_error_text(error: ValidationError) -> str:

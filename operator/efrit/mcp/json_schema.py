@@ -31,6 +31,28 @@ def json_schema_of(model: type[BaseModel]) -> dict[str, Any]:
     return cast("dict[str, Any]", _plain(schema, schema.get("$defs", {})))
 
 
+def listed_schema(model: type[BaseModel], names: tuple[str, ...]) -> dict[str, Any]:
+    """Return the schema of an output as the list of tools has it: no prose; with `names`, these fields alone.
+
+    What is not in it is returned all the same: a schema without `additionalProperties` allows it.
+    """
+    schema = json_schema_of(model)
+    if not names:
+        return cast("dict[str, Any]", _without_prose(schema))
+    kept = {name: {"type": schema["properties"][name]["type"]} for name in names}
+    required = [name for name in schema.get("required", ()) if name in names]
+    return {"type": "object", "properties": kept, "required": required}
+
+
+def _without_prose(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_prose(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    kept = {key: item for key, item in value.items() if not (key == "description" and isinstance(item, str))}
+    return {key: _without_prose(item) for key, item in kept.items() if key != "default"}
+
+
 def _plain(value: Any, definitions: dict[str, Any]) -> Any:
     if isinstance(value, list):
         return [_plain(item, definitions) for item in value]

@@ -6,7 +6,7 @@ tools in `tools.instances` are published and keep their names; only optional fie
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -30,6 +30,9 @@ class Output(BaseModel):
     """Structured output of a tool; unknown values are left out. Made of a client's value by name."""
 
     model_config = ConfigDict(frozen=True, from_attributes=True)
+
+    listed: ClassVar[tuple[str, ...]] = ()
+    """What clients see of a large output in the list of tools, which each model reads whole; empty: all of it."""
 
     @property
     def is_error(self) -> bool:

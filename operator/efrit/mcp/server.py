@@ -39,20 +39,41 @@ NAME = "efrit"
 STATE_SECONDS = 86_400.0
 """How long a client may take to answer a question that a result asked."""
 
-INSTRUCTIONS = """\
-Efrit instances are resident Emacs daemons that do work: eval (Emacs Lisp as written), chat (the instance's model \
-answers) and command (the model works in Emacs with tools).
-Call efrit_list_instances first, then efrit_execute for work of a few seconds. For longer work call efrit_submit \
-with an idempotency_key, then efrit_wait; the request_id stays valid if the connection breaks. You can stop waiting \
-at any time without stopping the work; only efrit_cancel stops it. Work runs at most once: with reason Interrupted, \
-it is not known what the work did.\
-"""
+_WORK = {
+    Access.FULL: (
+        "Efrit instances are resident Emacs daemons that do work: eval (Emacs Lisp as written), chat (the instance's "
+        "model answers) and command (the model works in Emacs with tools). Call efrit_list_instances first, then "
+        "efrit_execute for work of a few seconds. For longer work call efrit_submit with an idempotency_key, then "
+        "efrit_wait; the request_id stays valid if the connection breaks. You can stop waiting at any time without "
+        "stopping the work; only efrit_cancel stops it. Work runs at most once: with reason Interrupted, it is not "
+        "known what the work did."
+    ),
+    Access.NOT_DESTRUCTIVE: (
+        "Efrit instances are resident Emacs daemons. This server allows chats only: the instance's model "
+        "answers, without tools. Call efrit_list_instances first, then efrit_execute. For long chats call "
+        "efrit_submit with an idempotency_key, then efrit_wait; the request_id stays valid if the connection breaks."
+    ),
+    Access.READ_ONLY: (
+        "Efrit instances are resident Emacs daemons. This server changes nothing: efrit_list_instances and "
+        "efrit_get_queue_stats show instances, efrit_get_request and efrit_wait the requests of others by their "
+        "request_id."
+    ),
+}
+_PLANS = {
+    Access.FULL: (
+        "Work of many steps towards a goal is a plan: efrit_run_plan starts one (give it an idempotency_key, "
+        "criteria, and shell commands that check the work), efrit_wait_plan reports each step. The intent never "
+        "changes; add to it with efrit_amend_plan. A plan continues without you; only efrit_change_plan stops it."
+    ),
+    Access.NOT_DESTRUCTIVE: "efrit_list_plans, efrit_get_plan and efrit_wait_plan show plans, which others run.",
+    Access.READ_ONLY: "efrit_list_plans, efrit_get_plan and efrit_wait_plan show plans, which others run.",
+}
 
-PLAN_INSTRUCTIONS = """
-Work of many steps towards a goal is a plan: efrit_run_plan starts one (give it an idempotency_key, criteria, and \
-shell commands that check the work), efrit_wait_plan reports each step. The intent never changes; add to it with \
-efrit_amend_plan. A plan continues without you; only efrit_change_plan stops it.\
-"""
+
+def instructions(access: Access, *, plans: bool) -> str:
+    """Return what a model is told about a server with `access`: it names no tool that is not offered."""
+    return f"{_WORK[access]}\n{_PLANS[access]}" if plans else _WORK[access]
+
 
 BackendOf = Callable[[Context], Awaitable[Backend]]
 
@@ -87,7 +108,7 @@ def make_server(
         version=our_version(),
         title="Efrit",
         description="Work for resident Emacs daemons: evals, chats and commands.",
-        instructions=INSTRUCTIONS + PLAN_INSTRUCTIONS if plans else INSTRUCTIONS,
+        instructions=instructions(access, plans=plans),
         cache_hints={
             "tools/list": CacheHint(ttl_ms=3_600_000, scope="public"),
             "resources/templates/list": CacheHint(ttl_ms=3_600_000, scope="public"),
@@ -135,18 +156,20 @@ class _Handlers:
         try:
             handle = tool.bind(params.arguments or {})
         except ValidationError as error:
-            return _error_result(argument_error_text(error))
+            return _error_result("InvalidArguments", argument_error_text(error))
+        except EfritError as error:
+            return _error_result(error.code, error_text(error))
         try:
             backend = await self._backend_of(context)
             output = await handle(ToolCall(backend, context, params, self._access, self._grace_seconds))
         except EfritError as error:
-            return _error_result(f"{error.code}: {error_text(error)}")
+            return _error_result(error.code, error_text(error))
         except MCPError:
             raise
         except Exception:
             log.exception("%s failed", tool.name)
             return _error_result(
-                "Internal: internal error; see the log of the MCP server. It is not known whether the work runs."
+                "Internal", "Internal error; see the log of the MCP server. It is not known whether the work runs."
             )
         return output if isinstance(output, types.InputRequiredResult) else _result(output)
 
@@ -219,5 +242,8 @@ def _whole_result_link(request_id: str, size: int | None) -> types.ResourceLink:
     )
 
 
-def _error_result(text: str) -> types.CallToolResult:
-    return types.CallToolResult(content=[types.TextContent(text=text)], is_error=True)
+def _error_result(code: str, text: str) -> types.CallToolResult:
+    """Return an error for programs (`code`) and for models (`error`, and the same as text)."""
+    structured = {"status": "error", "code": code, "error": text}
+    content: list[types.ContentBlock] = [types.TextContent(text=f"{code}: {text}")]
+    return types.CallToolResult(content=content, structured_content=structured, is_error=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
+from efrit import __version__
 from efrit.client.backends import Place
 from efrit.mcp.access import Access
 
@@ -89,6 +90,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="file with a key of at least 32 bytes, the same in all replicas",
     )
+    options.add_argument("--version", action="version", version=f"efrit-mcp {__version__}")
     options.add_argument("--verbose", "-v", action="store_true", help="log more, to stderr")
     return options
 

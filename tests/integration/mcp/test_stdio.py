@@ -88,6 +88,17 @@ async def test_a_session_starts_evals_commands_reads_figures_and_stops(
         assert again["status"] == "not_running"
 
 
+async def test_a_command_returns_the_context_it_left_and_an_eval_what_it_printed(serve: Serve) -> None:
+    request = "create a buffer called test.txt with hello world (scenario=hello-buffer)"
+    async with serve() as client:
+        command = {"instance_id": "default", "type": "command", "content": request, "return_context": True}
+        done = known(await client.call_tool("efrit_execute", command))
+        printed = known(await client.call_tool("efrit_execute", evaluate('(progn (princ "seen") (message "said"))')))
+    assert (done["status"], done["result"]) == ("success", "Buffer 'test.txt' created with content")
+    assert (done["context"]["current_buffer"], done["context"]["cursor_position"]) == ("test.txt", 12)
+    assert (printed["output"], printed["messages"].strip()) == ("seen", "said")
+
+
 @MODES
 async def test_the_model_asks_and_the_person_answers(laptop: Laptop, serve: Serve, mode: str) -> None:
     asked: list[str] = []

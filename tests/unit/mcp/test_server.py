@@ -1,14 +1,22 @@
 """Calls of tools as the protocol sees them: wrong names, wrong arguments, failures."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 from mcp import MCPError
 
+from efrit.client.errors import NotReady
 from efrit.mcp.access import Access
+from efrit.mcp.error_text import error_text, for_model
+from efrit.mcp.server import instructions
+from efrit.mcp.tools.registry import offered_tools
 from tests.unit.mcp.clients import run, text_of
 from tests.unit.mcp.conftest import Open
 from tests.unit.mcp.scripted import ScriptedBackend
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 async def test_a_failure_says_what_to_do(open_client: Open) -> None:
@@ -57,3 +65,55 @@ async def test_an_id_that_could_lead_elsewhere_is_refused(open_client: Open, nam
         result = await client.call_tool("efrit_get_request", {"request_id": name})
     assert result.is_error
     assert "request_id" in text_of(result)
+
+
+async def test_an_error_is_structured_for_programs(open_client: Open) -> None:
+    async with open_client() as client:
+        missing = await client.call_tool("efrit_get_queue_stats", {"instance_id": "nobody"})
+        wrong = await client.call_tool("efrit_execute", {"instance_id": "default", "type": "evil", "content": "1"})
+        elsewhere = await client.call_tool("efrit_submit", {"type": "eval", "content": "1", "pool": "many"})
+    assert missing.structured_content is not None
+    assert missing.structured_content["status"] == "error"
+    assert missing.structured_content["code"] == "InstanceNotFound"
+    assert "efrit_list_instances" in missing.structured_content["error"]
+    assert (wrong.structured_content or {})["code"] == "InvalidArguments"
+    assert (elsewhere.structured_content or {})["code"] == "Refused"
+    assert "pool is for a cluster backend" in text_of(elsewhere)
+
+
+@pytest.mark.parametrize("access", Access)
+@pytest.mark.parametrize("plans", [False, True])
+def test_the_instructions_name_no_tool_that_is_not_offered(access: Access, plans: bool) -> None:
+    offered = {tool.name for tool in offered_tools(access, plans=plans)}
+    assert set(re.findall(r"efrit_[a-z_]+[a-z]", instructions(access, plans=plans))) <= offered
+
+
+# A remedy of a client is a command: what a model reads in its place.
+REMEDIES = {
+    "start one with `efrit start NAME`, or see `efrit instances`": "start one with efrit_start_instance, or see "
+    "efrit_list_instances",
+    "stop it first: efrit stop box": "stop it first: efrit_stop_instance",
+    "restart it: efrit restart box": "restart it: efrit_stop_instance, then efrit_start_instance",
+    "efrit wait r-1": "efrit_wait with request_id r-1",
+    "name one with --instance, or * for any": "name one as instance_id, or * for any",
+    "see `efrit plan list`": "see efrit_list_plans",
+    "run `efrit doctor`": "ask the user to run the command efrit doctor",
+}
+
+
+@pytest.mark.parametrize(("advice", "told"), REMEDIES.items())
+def test_a_remedy_names_a_tool_and_not_a_command(advice: str, told: str) -> None:
+    assert error_text(NotReady("It does not run", advice)) == f"It does not run. {told}."
+
+
+def test_every_command_that_the_clients_advise_has_its_tool() -> None:
+    """A new remedy with a command fails here until `for_model` knows it."""
+    sources = (ROOT / "operator/efrit/client").rglob("*.py")
+    texts = [path.read_text() for path in sources if path.stem not in ("doctor", "model_probe", "removal")]
+    command = re.compile(r"\"[^\"\n]*?(efrit (?:start|stop|restart|wait|instances)\b[^\"\n]*)\"")
+    advised = {found for text in texts for found in command.findall(text)}
+    assert advised
+    for advice in advised:
+        assert not re.search(
+            r"efrit (?:start|stop|restart|wait|instances)\b", for_model(re.sub(r"\{.*?\}", "box", advice))
+        )

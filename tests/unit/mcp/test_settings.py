@@ -2,6 +2,7 @@
 
 import pytest
 
+from efrit import __version__
 from efrit.mcp.access import Access
 from efrit.mcp.settings import read
 
@@ -36,3 +37,10 @@ def test_what_would_be_unsafe_or_wrong_does_not_start(
         read(words)
     assert ended.value.code == 2
     assert sentence in capsys.readouterr().err
+
+
+def test_it_tells_its_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        read(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"efrit-mcp {__version__}\n"

@@ -122,6 +122,8 @@ class PlanList(Output):
 class PlanOutput(Output):
     """Current state of a plan: output of efrit_run_plan, _get_plan, _wait_plan, _amend_plan and _change_plan."""
 
+    listed = ("plan_id", "reason", "final", "outcome", "message", "tree", "commits", "observations", "counts", "cost")
+
     plan_id: str
     instance_id: str | None = None
     pool: str | None = None

@@ -19,7 +19,7 @@ from efrit.client.interface import (
     RequestType,
     SessionStatus,
 )
-from efrit.mcp.error_text import error_text
+from efrit.mcp.error_text import error_text, for_model
 from efrit.mcp.schema_models import Output
 
 WHOLE_RESULT_BYTES = 1_048_576
@@ -89,6 +89,8 @@ class UsageOutput(Output):
 class RequestOutput(ResultOutput):
     """Current state of a request: output of efrit_submit, efrit_get_request, efrit_wait and efrit_cancel."""
 
+    listed = ("request_id", "reason", "final", "outcome", "result", "truncated", "output", "error", "session")
+
     request_id: str
     instance_id: str | None = None
     type: RequestType | None = None
@@ -140,7 +142,7 @@ async def available_result(backend: Backend, state: RequestState) -> AvailableRe
 async def request_output(backend: Backend, state: RequestState) -> RequestOutput:
     """Return everything known about a request."""
     result = await available_result(backend, state)
-    message = state.message
+    message = for_model(state.message)
     if result.problem is not None and state.outcome is Outcome.SUCCESS:
         message = unreadable_text(result.problem)
     output = RequestOutput(

@@ -11,6 +11,7 @@ from pydantic import Field
 from efrit.client.interface import Outcome, Reason, RequestState, RequestType, Work
 from efrit.mcp.access import Effect
 from efrit.mcp.elicitation import question_of
+from efrit.mcp.error_text import for_model
 from efrit.mcp.outputs.requests import (
     AvailableResult,
     Context,
@@ -36,6 +37,10 @@ _DESCRIPTION = (
 )
 
 
+UNTIMED_SECONDS = 600.0
+"""How long a call without a timeout waits at least: the usual time of a command. The instance bounds the work."""
+
+
 class ExecuteArguments(Arguments):
     """Arguments of efrit_execute."""
 
@@ -44,7 +49,10 @@ class ExecuteArguments(Arguments):
         description="Request type: eval runs Emacs Lisp, chat asks the model, command lets the model work in Emacs."
     )
     content: str = Field(min_length=1, description="The command, code, or message content.")
-    timeout: Seconds = Field(default=30, description="Execution timeout in seconds.")
+    timeout: Seconds | None = Field(
+        default=None,
+        description="Execution timeout in seconds; default: the instance's, usually 30 for an eval, 600 otherwise.",
+    )
     return_context: bool = Field(default=False, description="Include Emacs context in response.")
 
 
@@ -64,6 +72,8 @@ class ExecuteOutput(ResultOutput):
     execution_time: float | None = Field(default=None, description="Execution time in seconds.")
     context: Context | None = None
     truncated: bool | None = Field(default=None, description="True if result is only the beginning.")
+    output: str | None = Field(default=None, description="What the work printed; a last line says what is cut.")
+    messages: str | None = Field(default=None, description="What the work said with `message`.")
 
     @property
     def is_error(self) -> bool:
@@ -80,7 +90,7 @@ async def _execute(call: ToolCall, arguments: ExecuteArguments) -> HandlerResult
         return_context=arguments.return_context,
         key=call.idempotency_key,
     )
-    state = await call.wait_for(work, arguments.timeout + call.grace_seconds)
+    state = await call.wait_for(work, (arguments.timeout or UNTIMED_SECONDS) + call.grace_seconds)
     if isinstance(state, InputRequiredResult):
         return state
     return _output(state, await available_result(call.backend, state))
@@ -102,6 +112,8 @@ def _output(state: RequestState, result: AvailableResult) -> ExecuteOutput:
         truncated=result.truncated or None,
         execution_time=state.execution_seconds,
         context=context_output(state.context),
+        output=state.output or None,
+        messages=state.messages or None,
     )
     return output.without_rest() if result.problem is not None else output
 
@@ -124,8 +136,8 @@ def _error_text(state: RequestState) -> str:
     request = f"request_id {state.handle.id}"
     if not state.final:
         return (
-            f"The work is not finished ({state.message or state.reason}) and continues: efrit_wait with {request} "
-            "waits for it, efrit_cancel stops it."
+            f"The work is not finished ({for_model(state.message) or state.reason}) and continues: efrit_wait with "
+            f"{request} waits for it, efrit_cancel stops it."
         )
     message = state.error.message if state.error is not None else state.message or state.reason.value
     if (question := question_of(state)) is not None and state.session is not None:

@@ -135,6 +135,7 @@ START_INSTANCE = Tool(
     effect=Effect.ADDS,
     permissions=frozenset({"get efritinstances", "patch efritinstances", "create efritinstances"}),
     handler=_start_instance,
+    only_in={"queue_dir": "local", "daemon_name": "local", "workspace_dir": "local"},
     idempotent=True,
 )
 

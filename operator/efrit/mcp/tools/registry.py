@@ -15,5 +15,5 @@ PLAN_TOOLS: tuple[Tool[Any], ...] = plans.TOOLS
 def offered_tools(access: Access, *, plans: bool = False) -> tuple[Tool[Any], ...]:
     """Return the tools a server with `access` offers, always in the same order; `plans`: its backend has plans."""
     every = (*TOOLS, *PLAN_TOOLS) if plans else TOOLS
-    offered = (tool.offered(access) for tool in every)
+    offered = (tool.offered(access, "cluster" if plans else "local") for tool in every)
     return tuple(tool for tool in offered if tool is not None)

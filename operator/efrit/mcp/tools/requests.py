@@ -118,6 +118,7 @@ SUBMIT = Tool(
     permissions=frozenset({"create efritrequests", "get efritrequests", "get efritinstances"}),
     handler=_submit,
     open_world=True,
+    only_in={"selector": "cluster", "pool": "cluster", "queue_timeout": "cluster"},
 )
 
 

@@ -130,3 +130,18 @@ async def test_a_result_that_is_whole_says_nothing_of_truncation(open_client: Op
         done = await client.call_tool("efrit_execute", {"instance_id": "*", "type": "eval", "content": "short"})
     assert done.structured_content is not None
     assert not {"truncated", "error"} & set(done.structured_content)
+
+
+async def test_work_without_a_timeout_has_that_of_its_instance(open_client: Open, backend: ScriptedBackend) -> None:
+    backend.answers["tidy"] = evaluated("done")
+    async with open_client() as client:
+        await client.call_tool("efrit_execute", run("tidy", type="command"))
+    assert backend.submitted[0].timeout is None
+
+
+async def test_what_was_printed_and_said_reaches_the_model(open_client: Open, backend: ScriptedBackend) -> None:
+    backend.answers["x"] = evaluated("1") | {"output": "printed\n", "messages": "said\n"}
+    async with open_client() as client:
+        result = await client.call_tool("efrit_execute", run("x"))
+    told = result.structured_content or {}
+    assert (told["output"], told["messages"]) == ("printed\n", "said\n")

@@ -9,7 +9,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from mcp.types import ToolAnnotations
+from mcp.types import ListToolsResult, ToolAnnotations
 from pydantic import BaseModel
 
 from efrit.mcp import tools
@@ -50,7 +50,9 @@ PARAMETERS = {
     "efrit_stop_instance": ({"instance_id"}, set()),
 }
 OUTPUTS = {
-    "efrit_execute": {"request_id", "status", "result", "error", "execution_time", "context", "truncated"},
+    "efrit_execute": {
+        *("request_id", "status", "result", "error", "execution_time", "context", "truncated", "output", "messages")
+    },
     "efrit_list_instances": {"instances"},
     "efrit_get_queue_stats": {
         "requests_processed",
@@ -184,3 +186,26 @@ def test_every_schema_is_plain_json_schema(access: Access) -> None:
             assert schema["type"] == "object"
             assert "$ref" not in str(schema)
             assert "anyOf" not in str(schema)
+
+
+@pytest.mark.parametrize(("plans", "most"), [(False, 12_000), (True, 25_000)])
+def test_the_list_of_tools_takes_little_of_what_a_model_reads(plans: bool, most: int) -> None:
+    listed = ListToolsResult(tools=[tool.to_protocol() for tool in offered_tools(Access.FULL, plans=plans)])
+    assert len(listed.model_dump_json(by_alias=True, exclude_none=True).encode()) <= most
+
+
+@pytest.mark.parametrize(
+    ("name", "local", "cluster"),
+    [
+        ("efrit_submit", set(), {"selector", "pool", "queue_timeout"}),
+        ("efrit_start_instance", {"queue_dir", "daemon_name", "workspace_dir"}, set()),
+    ],
+)
+def test_an_argument_that_the_backend_would_refuse_is_not_offered(
+    name: str, local: set[str], cluster: set[str]
+) -> None:
+    for plans, there, absent in ((False, local, cluster), (True, cluster, local)):
+        (tool,) = (tool for tool in offered_tools(Access.FULL, plans=plans) if tool.name == name)
+        properties = set(tool.to_protocol().input_schema["properties"])
+        assert there <= properties
+        assert not absent & properties

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from efrit.cli.exit_codes import Exit, Terminated
 from efrit.cli.results import completed
 from efrit.cli.run import tell, work_of
-from efrit.cli.streams import interruptible, is_terminal
+from efrit.cli.streams import interruptible, is_terminal, shown
 from efrit.cli.wait import Left, hand_over, show_for, wait
 from efrit.client.interface import Backend, Reason, RequestState, RequestType, Work
 
@@ -71,7 +71,7 @@ async def _turn(backend: Backend, args: Namespace, work: Work) -> tuple[RequestS
 
     def say(text: str) -> None:
         texts.append(text)
-        sys.stdout.write(text)
+        sys.stdout.write(shown(text))
         sys.stdout.flush()
 
     try:
@@ -86,8 +86,10 @@ async def _turn(backend: Backend, args: Namespace, work: Work) -> tuple[RequestS
         state, missing = await completed(backend, state)
         print("" if texts[-1].endswith("\n") else "\n", end="")
         # It was shown as it came, and is not printed twice, unless some of it never came.
-        shown = state.result is not None and state.result.strip() in "".join(texts)
-        state = replace(state, result=None) if work.type is RequestType.CHAT and shown and missing is None else state
+        complete = state.result is not None and state.result.strip() in "".join(texts)
+        state = (
+            replace(state, result=None) if work.type is RequestType.CHAT and complete and missing is None else state
+        )
     return state, await tell(backend, state, args)
 
 

@@ -9,6 +9,7 @@ from efrit import __version__
 from efrit.cli.color import painted_cell, wanted
 from efrit.cli.exit_codes import Exit
 from efrit.cli.output import write
+from efrit.cli.streams import shown
 from efrit.client.interface import Backend
 
 
@@ -22,9 +23,9 @@ async def run_doctor(backend: Backend, args: Namespace) -> Exit:
         print(f"{backend.kind}: {backend.place}")
         for finding in findings:
             word = painted_cell("ok " if finding.ok else "BAD") if colored else "ok " if finding.ok else "BAD"
-            print(f"{word}  {finding.subject}: {finding.detail}")
+            print(f"{word}  {shown(f'{finding.subject}: {finding.detail}')}")
             if finding.remedy and not finding.ok:
-                print(f"     -> {args.invocation.in_text(finding.remedy)}")
+                print(f"     -> {shown(args.invocation.in_text(finding.remedy))}")
     return Exit.DONE if all(finding.ok for finding in findings) else Exit.FAILED
 
 

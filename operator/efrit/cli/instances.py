@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from efrit.cli.color import wanted
 from efrit.cli.exit_codes import Exit
 from efrit.cli.output import ago, lasted, table, write
+from efrit.cli.streams import shown
 from efrit.client.errors import NotReady
 from efrit.client.interface import Backend, Instance, Removed, Setup, Started, Stopped
 
@@ -77,7 +78,7 @@ def _tell(args: Namespace, done: Started | Stopped | Removed) -> Exit:
     if args.output in ("json", "yaml"):
         write(args.output, done)
     else:
-        print(args.name if args.output else done.message)
+        print(args.name if args.output else shown(done.message))
     return Exit.DONE
 
 

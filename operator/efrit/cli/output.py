@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -12,6 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from efrit.cli.color import painted_cell
+from efrit.cli.streams import shown
 from efrit.cli.terminal_text import columns, harmless
 from efrit.client.printed import unquoted as unquoted
 
@@ -57,12 +59,20 @@ def write(kind: str, value: Any) -> None:
     elif kind == "json":
         # What the locale cannot show must stay JSON.
         unicode = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
-        json.dump(plain(value), sys.stdout, indent=2, ensure_ascii=not unicode)
-        print()
+        text = json.dumps(plain(value), indent=2, ensure_ascii=not unicode)
+        print(_UNPRINTED.sub(_escaped, text) if sys.stdout.isatty() else text)
     else:
         import yaml
 
-        yaml.safe_dump(plain(value), sys.stdout, sort_keys=False, allow_unicode=True)
+        print(shown(yaml.safe_dump(plain(value), sort_keys=False, allow_unicode=True)), end="")
+
+
+# JSON escapes the other control characters itself. These move the cursor of some terminals, or turn text around.
+_UNPRINTED = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return f"\\u{ord(match[0]):04x}"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]], *, colored: bool = False) -> str:

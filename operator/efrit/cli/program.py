@@ -18,6 +18,7 @@ from efrit.cli.color import error_prefix
 from efrit.cli.commands import build
 from efrit.cli.exit_codes import Exit, Terminated, exit_of_error
 from efrit.cli.place import Invocation, notice, place_of, say_it_goes_on
+from efrit.cli.terminal_text import harmless
 from efrit.client.backends import backend_of, open_backend
 from efrit.client.errors import ClientError
 from efrit.errors import EfritError
@@ -125,9 +126,9 @@ async def _with_backend(run: Any, args: Namespace) -> Exit:
 
 
 def _say(error: ClientError, invocation: Invocation) -> Exit:
-    print(f"{error_prefix()} {error.message}", file=sys.stderr)
+    print(f"{error_prefix()} {streams.shown(error.message, sys.stderr)}", file=sys.stderr)
     if error.advice:
-        print(f"       {invocation.in_text(error.advice)}", file=sys.stderr)
+        print(f"       {streams.shown(invocation.in_text(error.advice), sys.stderr)}", file=sys.stderr)
     return exit_of_error(error)
 
 
@@ -139,7 +140,7 @@ def _failed(text: str) -> Exit:
 def _internal(error: Exception) -> Exit:
     if os.environ.get(DEBUG_VARIABLE):
         traceback.print_exception(error)
-    text = " ".join(str(error).split())[:300]
+    text = harmless(str(error))[:300]
     print(f"efrit: internal error: {type(error).__name__}: {text}", file=sys.stderr)
     print(f"       this is a bug; {DEBUG_VARIABLE}=1 shows where", file=sys.stderr)
     return Exit.INTERNAL

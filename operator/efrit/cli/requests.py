@@ -13,6 +13,7 @@ from efrit.cli.exit_codes import Exit, worst
 from efrit.cli.output import ago, lasted, short, table, unquoted, write
 from efrit.cli.results import completed, exit_of_printed, warn
 from efrit.cli.run import tell, work_of
+from efrit.cli.streams import shown
 from efrit.cli.wait import Left, show_for, wait
 from efrit.client.errors import ResultTruncated
 from efrit.client.interface import MOST_LISTED, Backend, Handle, RequestState, RequestType
@@ -77,7 +78,7 @@ async def run_logs(backend: Backend, args: Namespace) -> Exit:
     """Run `efrit logs`."""
     printed = False
     async for line in backend.log(Handle(args.name), follow=args.follow):
-        print(line, flush=args.follow)
+        print(shown(line), flush=args.follow)
         printed = True
     if not printed:
         state = await backend.get(Handle(args.name))
@@ -93,7 +94,7 @@ async def run_result(backend: Backend, args: Namespace) -> Exit:
         result, missing = await backend.result(Handle(args.name)), None
     except ResultTruncated as error:
         result, missing = error.kept, error
-    print(unquoted(result) if args.raw else result)
+    print(shown(unquoted(result) if args.raw else result))
     if missing is not None:
         warn(missing)
         return Exit.TRUNCATED

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from efrit.cli.exit_codes import Exit, exit_of
+from efrit.cli.streams import shown
 from efrit.client.errors import ClientError
 from efrit.client.interface import RequestState
 from efrit.client.whole_result import completed, is_partial, with_beginning
@@ -31,9 +32,9 @@ def completed_blocking(state: RequestState, fetch: Callable[[], str]) -> tuple[R
 
 def warn(error: ClientError) -> None:
     """Say on standard error that only the beginning of a result was printed."""
-    print(f"efrit: only the beginning of the result is printed: {error.message}", file=sys.stderr)
+    print(f"efrit: only the beginning of the result is printed: {shown(error.message, sys.stderr)}", file=sys.stderr)
     if error.advice:
-        print(f"       {error.advice}", file=sys.stderr)
+        print(f"       {shown(error.advice, sys.stderr)}", file=sys.stderr)
 
 
 def exit_of_printed(state: RequestState, error: ClientError | None) -> Exit:

@@ -13,7 +13,7 @@ from efrit.cli.exit_codes import Exit, Terminated
 from efrit.cli.output import unquoted, write
 from efrit.cli.place import place_of
 from efrit.cli.results import completed, exit_of_printed, warn
-from efrit.cli.streams import is_terminal, read_text, typed_line
+from efrit.cli.streams import is_terminal, read_text, shown, typed_line
 from efrit.cli.terminal_text import harmless_lines
 from efrit.client.backends import backend_of
 from efrit.client.errors import ClientError, WrongSettings
@@ -102,9 +102,9 @@ def print_result(state: RequestState, missing: ClientError | None, args: Namespa
 def _print_for_people(state: RequestState, args: Namespace) -> None:
     result = state.result
     if state.output:
-        sys.stderr.write(state.output if state.output.endswith("\n") else state.output + "\n")
+        sys.stderr.write(shown(state.output.removesuffix("\n"), sys.stderr) + "\n")
     if result is not None:
-        print(unquoted(result) if args.raw else result)
+        print(shown(unquoted(result) if args.raw else result))
     if state.session is not None and state.session.question:
         print(harmless_lines(state.session.question), file=sys.stderr)
         again = args.invocation.command(str(state.type or "command"), "-s", state.session.id or "")

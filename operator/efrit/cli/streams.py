@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from io import TextIOWrapper
 from typing import TextIO
 
+from efrit.cli.terminal_text import harmless_lines
 from efrit.client.errors import WrongSettings
 
 LONGEST_TEXT = 16 << 20
@@ -109,6 +110,14 @@ def typed_line() -> str:
     """Return the line that the user types, without the space around it. Raises `KeyboardInterrupt`."""
     with interruptible():
         return sys.stdin.readline().strip()
+
+
+def shown(text: str, stream: TextIO | None = None) -> str:
+    """Return `text` as it is written to a stream, by default standard output: at a terminal it moves no cursor.
+
+    Others wrote it. A file or a program gets all of it as it is.
+    """
+    return harmless_lines(text.expandtabs()) if is_terminal(sys.stdout if stream is None else stream) else text
 
 
 def is_terminal(*streams: TextIO | None) -> bool:

@@ -24,6 +24,7 @@ from efrit.bridge.settings import Settings
 from efrit.bridge.supervise import Supervisor, SupervisorSettings
 from efrit.bridge.tls import Certificate
 from efrit.errors import ConfigurationError, EfritError, QueueNotReady, StorageError
+from efrit.log_format import OneLineFormatter
 from efrit.protocol import DiskProblem, DiskStats, RequestState, RequestView, Stats, from_epoch
 from efrit.queue.durable import Disk
 from efrit.queue.queue import DurableQueue
@@ -227,11 +228,9 @@ def main() -> None:
     except ConfigurationError as error:
         print(f"efrit-bridge: {error}", file=sys.stderr)
         sys.exit(2)
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=settings.bridge_log_level.upper(),
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(OneLineFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=settings.bridge_log_level.upper(), handlers=[handler])
     try:
         asyncio.run(serve(settings))
     except ConfigurationError as error:

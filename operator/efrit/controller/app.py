@@ -33,6 +33,7 @@ from efrit.controller.store.store import Store
 from efrit.controller.watch import kopf_watch
 from efrit.controller.work_queue import WorkQueue
 from efrit.errors import ConfigurationError, EfritError, first_leaf
+from efrit.log_format import LAYOUT, OneLineFormatter
 
 log = logging.getLogger("efrit.controller")
 
@@ -204,7 +205,7 @@ class _JsonFormatter(logging.Formatter):
 
 def _configure_logging(settings: Settings) -> None:
     handler = logging.StreamHandler()
-    plain = logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+    plain = OneLineFormatter(LAYOUT)
     handler.setFormatter(_JsonFormatter() if settings.log_format == "json" else plain)
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     logging.getLogger("efrit").setLevel(settings.log_level.upper())

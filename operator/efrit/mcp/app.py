@@ -13,6 +13,7 @@ from mcp.server.stdio import stdio_server
 
 from efrit.client.backends import open_backend
 from efrit.errors import EfritError
+from efrit.log_format import OneLineFormatter
 from efrit.mcp import settings as options
 from efrit.mcp.error_text import error_text
 from efrit.mcp.reloading_backend import ReloadingBackend
@@ -23,11 +24,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run until the client closes stdin or the process gets a signal to stop."""
     settings = options.read(arguments)
     # Stdout carries the protocol.
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=logging.INFO if settings.verbose else logging.WARNING,
-        format="efrit-mcp: %(levelname)s %(name)s: %(message)s",
-    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(OneLineFormatter("efrit-mcp: %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=logging.INFO if settings.verbose else logging.WARNING, handlers=[handler])
     logging.getLogger("efrit.mcp.audit").setLevel(logging.INFO)
     try:
         anyio.run(_serve, settings)

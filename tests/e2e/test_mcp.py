@@ -69,7 +69,7 @@ def account(namespace: str, name: str, rights: dict[str, str]) -> str:
         kubectl("create", "role", f"{name}-{number}", f"--resource={resource}", f"--verb={verbs}", *here)
         who = f"--serviceaccount={namespace}:{name}"
         kubectl("create", "rolebinding", f"{name}-{number}", f"--role={name}-{number}", who, *here)
-    return kubectl("create", "token", name, "--duration=1h", *here).strip()
+    return kubectl("create", "token", name, "--audience=efrit-mcp", "--duration=1h", *here).strip()
 
 
 @pytest.fixture(scope="module")

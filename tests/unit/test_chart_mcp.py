@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from efrit.mcp import settings
-from tests.unit.test_chart import Manifest, kinds, only, render_all, rules, run_template, values_of
+from tests.unit.test_chart import Manifest, only, render_all, rules, run_template, values_of
 
 NAME = "efrit-operator-mcp"
 ASKED = ("--set", "mcp.enabled=true", "--set", "mcp.tlsSecretName=tls")
@@ -46,40 +46,65 @@ def test_what_is_set_reaches_the_program() -> None:
     read = settings.read(words(render_all(*values_of("everything")), "efrit-mcp"))
     assert read.access == "not-destructive"
     assert read.http is not None
-    assert read.http.audiences == ("efrit-mcp",)
+    assert read.http.audiences == ("mcp.example.org",)
     assert "mcp.example.org" in read.http.allowed_hosts
     assert read.http.allowed_origins == ("https://chat.example.org",)
+    assert read.http.authorization_servers == ("https://login.example.org",)
+    assert read.http.limits == settings.Limits(100, 100, 50, 5)
     assert read.http.state_key == Path("/etc/efrit-mcp/state/key")
 
 
-def test_it_may_use_instances_and_requests_and_ask_about_callers() -> None:
+ALL = ["get", "list", "watch", "create", "patch"]
+
+
+def on(verbs: list[str]) -> list[str]:
+    """The verbs in the name of a service account, and of another user."""
+    return [f"impersonate-on:{mode}:{verb}" for mode in ("serviceaccount", "user-info") for verb in verbs]
+
+
+def test_what_it_may_do_it_may_do_in_the_name_of_its_callers_alone() -> None:
     manifests = render_all(*ASKED)
-    assert rules(only(manifests, "ClusterRole", NAME)) == [
-        (
-            ["efrit.dev"],
-            ["efritinstances", "efritrequests", "efritplans"],
-            ["get", "list", "watch", "create", "patch"],
-        )
+    kinds_of_ours = ["efritinstances", "efritrequests", "efritplans"]
+    assert rules(only(manifests, "ClusterRole", NAME)) == [(["efrit.dev"], kinds_of_ours, on(ALL))]
+    who = ["authentication.k8s.io"]
+    assert rules(only(manifests, "ClusterRole", f"{NAME}-callers")) == [
+        (who, ["tokenreviews"], ["create"]),
+        (who, ["serviceaccounts"], ["impersonate:serviceaccount"]),
+        (who, ["users", "groups", "uids"], ["impersonate:user-info"]),
     ]
+    extras = render_all(*ASKED, "--set", "mcp.userExtras={a.example/b}")
+    assert "userextras/a.example/b" in rules(only(extras, "ClusterRole", f"{NAME}-callers"))[2][1]
+
+
+def test_it_may_do_things_itself_where_kubernetes_has_no_other_way() -> None:
+    old = ("--kube-version", "1.35.0")
+    refused = run_template(*ASKED, *old)
+    assert refused.returncode != 0
+    assert "mcp.actAs: server" in refused.stderr
+    manifests = render_all(*ASKED, *old, "--set", "mcp.actAs=server")
+    assert "--act-as=server" in words(manifests)
+    assert rules(only(manifests, "ClusterRole", NAME))[0][2] == ALL
     assert only(manifests, "ClusterRoleBinding", f"{NAME}-reviews")["roleRef"]["name"] == "system:auth-delegator"
 
 
 def test_read_only_it_may_change_nothing() -> None:
     manifests = render_all(*ASKED, "--set", "mcp.access=read-only")
     assert "--read-only" in words(manifests)
-    assert rules(only(manifests, "ClusterRole", NAME))[0][2] == ["get", "list", "watch"]
+    assert rules(only(manifests, "ClusterRole", NAME))[0][2] == on(["get", "list", "watch"])
 
 
 def test_secrets_and_pods_are_out_of_its_reach_unless_long_results_are_asked_for() -> None:
     long = rules(only(render_all(*ASKED, "--set", "mcp.longResults=true"), "ClusterRole", NAME))
-    assert long[1:] == [([""], ["secrets"], ["get"]), ([""], ["pods/exec"], ["get", "create"])]
+    assert long[1:] == [([""], ["secrets"], on(["get"])), ([""], ["pods/exec"], on(["get", "create"]))]
 
 
 def test_for_named_namespaces_its_role_is_in_these_alone() -> None:
-    manifests = render_all(*ASKED, "--set", "watchNamespaces={a,b}")
-    roles = [each for each in named(manifests, NAME) if each["kind"] == "Role"]
+    manifests = named(render_all(*ASKED, "--set", "watchNamespaces={a,b}"), NAME)
+    roles = [each for each in manifests if each["kind"] == "Role"]
     assert [role["metadata"]["namespace"] for role in roles] == ["a", "b"]
-    assert "ClusterRole" not in kinds(named(manifests, NAME))
+    (cluster,) = (each for each in manifests if each["kind"] == "ClusterRole")
+    # Whose name it may use gives nothing without a right to use it on something.
+    assert {group for groups, _, _ in rules(cluster) for group in groups} == {"authentication.k8s.io"}
 
 
 def test_the_bridges_do_not_take_it_for_the_controller() -> None:

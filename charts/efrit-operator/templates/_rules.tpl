@@ -60,19 +60,50 @@ of Secrets: `patch` answers with the object, but the admission policy refuses it
 {{- end -}}
 
 
-{{/* What the MCP server's account may do. Each call is checked against the caller's own rights first. */}}
+{{- define "efrit-operator.mcpUserFacts" -}}
+{{- $facts := list "users" "groups" "uids" -}}
+{{- range .Values.mcp.userExtras }}{{ $facts = append $facts (printf "userextras/%s" .) }}{{ end -}}
+{{- $facts | toJson -}}
+{{- end -}}
+
+{{/* Whom the MCP server may call as: users, not parts of Kubernetes, and service accounts. */}}
+{{- define "efrit-operator.mcpCallerRules" -}}
+- apiGroups: ["authentication.k8s.io"]
+  resources: ["tokenreviews"]
+  verbs: ["create"]
+- apiGroups: ["authentication.k8s.io"]
+  resources: ["serviceaccounts"]
+  verbs: ["impersonate:serviceaccount"]
+- apiGroups: ["authentication.k8s.io"]
+  resources: {{ include "efrit-operator.mcpUserFacts" . }}
+  verbs: ["impersonate:user-info"]
+{{- end -}}
+
+{{/* What the MCP server may do: in a caller's name, so that the caller has to have the right too; or itself, where each
+call is checked against the caller's rights first. */}}
 {{- define "efrit-operator.mcpRules" -}}
+{{- $verbs := eq .Values.mcp.access "read-only" | ternary (list "get" "list" "watch") (list "get" "list" "watch" "create" "patch") -}}
 - apiGroups: ["efrit.dev"]
   resources: ["efritinstances", "efritrequests", "efritplans"]
-  verbs: {{ eq .Values.mcp.access "read-only" | ternary (list "get" "list" "watch") (list "get" "list" "watch" "create" "patch") | toJson }}
+  verbs: {{ include "efrit-operator.mcpVerbs" (list . $verbs) }}
 {{- if .Values.mcp.longResults }}
 - apiGroups: [""]
   resources: ["secrets"]
-  verbs: ["get"]
+  verbs: {{ include "efrit-operator.mcpVerbs" (list . (list "get")) }}
 - apiGroups: [""]
   resources: ["pods/exec"]
-  verbs: ["get", "create"]
+  verbs: {{ include "efrit-operator.mcpVerbs" (list . (list "get" "create")) }}
 {{- end }}
+{{- end -}}
+
+{{- define "efrit-operator.mcpVerbs" -}}
+{{- $verbs := list -}}
+{{- if eq (index . 0).Values.mcp.actAs "caller" -}}
+{{- range $mode := list "serviceaccount" "user-info" }}{{ range $verb := index $ 1 }}{{ $verbs = append $verbs (printf "impersonate-on:%s:%s" $mode $verb) }}{{ end }}{{ end -}}
+{{- else -}}
+{{- $verbs = index . 1 -}}
+{{- end -}}
+{{- $verbs | toJson -}}
 {{- end -}}
 
 {{- define "efrit-operator.mcpSubjects" -}}

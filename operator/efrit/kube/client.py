@@ -16,7 +16,7 @@ from kubernetes.aio.client import ApiClient, Configuration
 
 from efrit.errors import ApiTooLarge, ApiUnreachable
 from efrit.kube.errors import api_error
-from efrit.kube.exec import exec_stream
+from efrit.kube.exec import exec_stream, with_headers
 from efrit.kube.resources import Resource, resource_of
 from efrit.kube.watch import read_events
 
@@ -43,9 +43,13 @@ class KubeClient:
     def __init__(
         self, configuration: Configuration, *, field_manager: str, field_validation: str | None = None
     ) -> None:
-        """Write as `field_manager`; field_validation ("Strict") says what becomes of fields that are unknown."""
+        """Write as `field_manager`; field_validation ("Strict") says what becomes of fields that are unknown.
+
+        `headers` go with every call, also several of one name.
+        """
         self._configuration = configuration
         self._client = ApiClient(configuration)
+        self.headers: tuple[tuple[str, str], ...] = ()
         self._manager = {"fieldManager": field_manager}
         self._validated = self._manager | ({"fieldValidation": field_validation} if field_validation else {})
 
@@ -179,7 +183,7 @@ class KubeClient:
         self, namespace: str, pod: str, container: str, command: Sequence[str]
     ) -> AsyncGenerator[bytes, None]:
         """Yield what `command` writes to standard output in a container, as it comes; see `efrit.kube.exec`."""
-        output = exec_stream(self._configuration, namespace, pod, container, command)
+        output = exec_stream(self._configuration, namespace, pod, container, command, self.headers)
         async with contextlib.aclosing(output):
             async for data in output:
                 yield data
@@ -231,7 +235,7 @@ class KubeClient:
         timeout: object = TIMEOUT_SECONDS,  # noqa: ASYNC109 - the transport's own
     ) -> Any:
         with self._reached(method, path):
-            serialized = await self._client.param_serialize(
+            method, url, serialized, *rest = await self._client.param_serialize(
                 method=method,
                 resource_path=path,
                 query_params=list((query or {}).items()),
@@ -239,7 +243,9 @@ class KubeClient:
                 body=body,
                 auth_settings=["BearerToken"],
             )
-            return await self._client.call_api(*serialized, _request_timeout=timeout)
+            return await self._client.call_api(
+                method, url, with_headers(serialized, self.headers), *rest, _request_timeout=timeout
+            )
 
     @contextlib.contextmanager
     def _reached(self, method: str, path: str) -> Iterator[None]:

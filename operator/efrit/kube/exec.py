@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 
 import aiohttp
 from kubernetes.aio.client import Configuration
 from kubernetes.aio.stream import WsApiClient
+from multidict import CIMultiDict
 
 from efrit.errors import ApiCommandFailed, ApiUnavailable
 from efrit.kube.errors import api_error
@@ -16,8 +17,21 @@ MAX_STDERR_BYTES = 65_536
 _STDOUT, _STDERR, _ERROR = b"\1", b"\2", b"\3"
 
 
+def with_headers(headers: Mapping[str, str], more: Sequence[tuple[str, str]]) -> CIMultiDict[str]:
+    """Return `headers` and `more`, which may have several of one name."""
+    merged = CIMultiDict(headers)
+    for name, value in more:
+        merged.add(name, value)
+    return merged
+
+
 async def exec_stream(
-    configuration: Configuration, namespace: str, pod: str, container: str, command: Sequence[str]
+    configuration: Configuration,
+    namespace: str,
+    pod: str,
+    container: str,
+    command: Sequence[str],
+    headers: Sequence[tuple[str, str]] = (),
 ) -> AsyncGenerator[bytes, None]:
     """Yield what `command` writes to standard output, as it comes.
 
@@ -29,14 +43,16 @@ async def exec_stream(
     path = PODS.path(namespace, pod, "exec")
     stderr, outcome = b"", b""
     async with WsApiClient(configuration) as client:
-        serialized = await client.param_serialize(
+        method, url, serialized, *rest = await client.param_serialize(
             method="GET",
             resource_path=path,
             query_params=query,
             header_params={"Accept": "*/*"},
             auth_settings=["BearerToken"],
         )
-        response = await client.call_api(*serialized, _preload_content=False)
+        response = await client.call_api(
+            method, url, with_headers(serialized, headers), *rest, _preload_content=False
+        )
         try:
             async with response.response as socket:
                 async for message in socket:

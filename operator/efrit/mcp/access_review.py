@@ -14,6 +14,8 @@ from efrit.client.cluster.api import Api
 from efrit.kube.resources import ACCESS_REVIEWS, REQUESTS, TOKEN_REVIEWS
 
 LONGEST_TOKEN = 16_384
+MASTERS = "system:masters"
+SERVICE_ACCOUNT = "system:serviceaccount:"
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,19 @@ class Caller:
     uid: str = ""
     groups: tuple[str, ...] = ()
     extra: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    def refusal(self) -> str:
+        """Return why a caller is served nothing, whatever their permissions are; empty if they are served."""
+        if MASTERS in self.groups:
+            return (
+                f"{self.name} is in the group {MASTERS}, for which the API server refuses nothing; use another user."
+            )
+        if self.name.startswith("system:") and not self.name.startswith(SERVICE_ACCOUNT):
+            return f"{self.name} is a part of Kubernetes; use a token of a user or of a service account."
+        texts = (self.name, self.uid, *self.groups, *self.extra, *(text for v in self.extra.values() for text in v))
+        if not all(text.isprintable() for text in texts):
+            return "The name or a group of the caller has a character that cannot be printed; use another user."
+        return ""
 
 
 @dataclass(frozen=True)
@@ -41,14 +56,22 @@ class Permission:
         return f"{self.verb} {kind}{f' {self.name}' if self.name else ''} in namespace {self.namespace}"
 
 
-class Reviewer(Protocol):
-    """Authenticates and authorizes callers. Both methods raise `ClientError` if the API server cannot be asked."""
-
-    async def authenticate(self, token: str) -> Caller | None:
-        """Return the user `token` belongs to, or None if it is invalid."""
+class Authorizer(Protocol):
+    """Authorizes callers. Raises `ClientError` if the API server cannot be asked."""
 
     async def is_allowed(self, caller: Caller, permission: Permission) -> bool:
         """Return whether `caller` has `permission`."""
+
+
+class Reviewer(Authorizer, Protocol):
+    """Authenticates callers too. Raises `ClientError` if the API server cannot be asked."""
+
+    @property
+    def audiences(self) -> Sequence[str]:
+        """For whom a token must have been issued; none: for the API server."""
+
+    async def authenticate(self, token: str) -> Caller | None:
+        """Return the user `token` belongs to, or None if it is invalid."""
 
 
 class ApiServerReviewer:
@@ -57,6 +80,11 @@ class ApiServerReviewer:
     def __init__(self, api: Api, audiences: Sequence[str] = ()) -> None:
         self._api = api
         self._audiences = list(audiences)
+
+    @property
+    def audiences(self) -> Sequence[str]:
+        """For whom a token must have been issued; none: for the API server."""
+        return self._audiences
 
     async def authenticate(self, token: str) -> Caller | None:
         """Return the user `token` belongs to, or None if it is invalid or was issued for another audience."""

@@ -24,7 +24,7 @@ from efrit.client.interface import (
     Update,
     Work,
 )
-from efrit.mcp.access_review import Caller, Permission, Reviewer
+from efrit.mcp.access_review import Authorizer, Caller, Permission
 from efrit.mcp.authorized_plans import AuthorizedPlans
 
 INSTANCES = "efritinstances"
@@ -41,7 +41,7 @@ class AuthorizedBackend:
     kind = "cluster"
 
     def __init__(
-        self, reviewer: Reviewer, caller: Caller, namespace: str, open_backend: Callable[[], Awaitable[Backend]]
+        self, reviewer: Authorizer, caller: Caller, namespace: str, open_backend: Callable[[], Awaitable[Backend]]
     ) -> None:
         self._reviewer = reviewer
         self._caller = caller

@@ -1,7 +1,7 @@
 """The HTTP transport: TLS, authentication, and one endpoint for each namespace.
 
 `/mcp` is the server's own namespace, `/namespaces/NAME/mcp` any other. There are no sessions, so any replica can
-answer any request. The Host and Origin headers and the bearer token are checked before the protocol sees a request.
+answer any request. Who may call is decided in `door`, how many connections there may be in `listener`.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ import asyncio
 import errno
 import logging
 import os
-import re
 import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,39 +20,41 @@ from typing import Any
 
 import anyio
 import uvicorn
-from mcp.server import Server, ServerRequestContext
+from mcp.server import Server as McpServer
+from mcp.server import ServerRequestContext
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
+from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse
+from starlette.responses import JSONResponse
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
 
 from efrit.client.backends import Place, open_backend
 from efrit.client.backends import backend_of as kind_of_backend
 from efrit.client.cluster.api import Api, load_connection
 from efrit.client.errors import NotReady
 from efrit.client.interface import Backend
-from efrit.errors import ConfigurationError, EfritError, Unauthorized
+from efrit.errors import ConfigurationError, Unauthorized
 from efrit.mcp.access import Access
 from efrit.mcp.access_review import ApiServerReviewer, Caller, Reviewer
+from efrit.mcp.admission import Admission
 from efrit.mcp.authorized_backend import AuthorizedBackend
-from efrit.mcp.error_text import error_text
+from efrit.mcp.door import CALLER, METADATA, Endpoint, Metadata, Readiness
+from efrit.mcp.impersonation import backend_as
+from efrit.mcp.listener import SHUTDOWN_SECONDS, Connection, Server
 from efrit.mcp.reloading_backend import ReloadingBackend
 from efrit.mcp.server import make_server
-from efrit.mcp.settings import LOOPBACK, Http, Settings
+from efrit.mcp.settings import LOOPBACK, ActAs, Http, Limits, Settings
 from efrit.mcp.tools.call import GRACE_SECONDS
 
 log = logging.getLogger(__name__)
 
-SHUTDOWN_SECONDS = 5
 CERTIFICATE_CHECK_SECONDS = 10.0
 NAMESPACE = r"/namespaces/{namespace:str}/mcp"
-_CALLER = "efrit.caller"
-_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 OpenBackend = Callable[[str | None], Awaitable[Backend]]
+BackendFor = Callable[[Caller, str], Backend]
+"""The backend of one caller in one namespace."""
 
 
 @dataclass
@@ -77,49 +78,6 @@ class Backends:
             await backend.close()
 
 
-class Endpoint:
-    """Passes allowed requests to the protocol and rejects others. Without a `reviewer`, every caller is allowed."""
-
-    def __init__(
-        self, inner: StreamableHTTPSessionManager, security: TransportSecuritySettings, reviewer: Reviewer | None
-    ) -> None:
-        self._inner = inner
-        self._security = TransportSecurityMiddleware(security)
-        self._reviewer = reviewer
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Check Host, Origin and token, then pass the request on."""
-        request = Request(scope, receive)
-        if not _NAME.fullmatch(request.path_params.get("namespace", "default")):
-            await PlainTextResponse("Not a valid name of a namespace.\n", 404)(scope, receive, send)
-            return
-        rejection = await self._security.validate_request(request) or await self._authenticate(request)
-        if rejection is None and request.method != "POST":
-            # Without sessions, the stream that a GET opens would stay empty.
-            rejection = PlainTextResponse("Send each message by POST.\n", 405, headers={"Allow": "POST"})
-        if rejection is not None:
-            await rejection(scope, receive, send)
-        else:
-            await self._inner.handle_request(scope, receive, send)
-
-    async def _authenticate(self, request: Request) -> PlainTextResponse | None:
-        if self._reviewer is None:
-            return None
-        scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        try:
-            caller = await self._reviewer.authenticate(token.strip()) if scheme.lower() == "bearer" else None
-        except EfritError as error:
-            return PlainTextResponse(error_text(error), 503, headers={"Retry-After": "1"})
-        if caller is None:
-            return PlainTextResponse(
-                "A bearer token of this cluster is required; kubectl create token makes one.\n",
-                401,
-                headers={"WWW-Authenticate": 'Bearer realm="efrit"'},
-            )
-        request.scope[_CALLER] = caller
-        return None
-
-
 def make_app(
     backends: Backends,
     reviewer: Reviewer | None,
@@ -130,8 +88,14 @@ def make_app(
     plans: bool = False,
     state_keys: list[bytes] | None = None,
     grace_seconds: float = GRACE_SECONDS,
+    backend_for: BackendFor | None = None,
+    limits: Limits = Limits(),  # noqa: B008 - a frozen value
+    authorization_servers: Sequence[str] = (),
 ) -> Starlette:
-    """Return the application. `namespace` is the server's own, at `/mcp`; `plans`: the backends have plans."""
+    """Return the application. `namespace` is the server's own, at `/mcp`; `plans`: the backends have plans.
+
+    `backend_for` has what a caller may do decided by the API server; without it, the `reviewer` is asked.
+    """
     own = namespace or "default"
 
     async def backend_of(context: ServerRequestContext[Any, Any]) -> Backend:
@@ -139,40 +103,41 @@ def make_app(
         named = request.path_params.get("namespace")
         if reviewer is None:
             return await backends.of(None)
-        caller: Caller = request.scope[_CALLER]
+        caller: Caller = request.scope[CALLER]
+        if backend_for is not None:
+            return backend_for(caller, named or own)
         return AuthorizedBackend(reviewer, caller, named or own, lambda: backends.of(named or own))
 
     def principal(context: ServerRequestContext[Any, Any]) -> str | None:
-        caller: Caller | None = _http_request(context).scope.get(_CALLER)
+        caller: Caller | None = _http_request(context).scope.get(CALLER)
         namespace = _http_request(context).path_params.get("namespace") or own
         return f"{caller.name} {caller.uid} {namespace}" if caller is not None else None
 
     server = make_server(
         backend_of, access, plans=plans, grace_seconds=grace_seconds, state_keys=state_keys, principal=principal
     )
-    return app_for(server, reviewer, security, backends.close)
+    return app_for(server, reviewer, security, backends.close, limits, authorization_servers)
 
 
 def app_for(
-    server: Server[Any],
+    server: McpServer[Any],
     reviewer: Reviewer | None,
     security: TransportSecuritySettings,
     on_shutdown: Callable[[], Awaitable[None]],
+    limits: Limits = Limits(),  # noqa: B008 - a frozen value
+    authorization_servers: Sequence[str] = (),
 ) -> Starlette:
     """Return the application that serves any MCP server, with the same checks in front of it."""
     manager = StreamableHTTPSessionManager(server, stateless=True, security_settings=security)
-    endpoint = Endpoint(manager, security, reviewer)
+    endpoint = Endpoint(manager, security, reviewer, Admission(limits))
+    readiness = Readiness(reviewer)
 
     async def alive(_: Request) -> JSONResponse:
         return JSONResponse({"status": "ok"})
 
     async def ready(_: Request) -> JSONResponse:
-        try:
-            if reviewer is not None:
-                await reviewer.authenticate("readiness probe")
-        except EfritError as error:
-            return JSONResponse({"status": error_text(error)}, 503)
-        return JSONResponse({"status": "ok"})
+        problem = await readiness.problem()
+        return JSONResponse({"status": problem or "ok"}, 503 if problem else 200)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -183,6 +148,8 @@ def app_for(
     routes = [Route("/healthz", alive), Route("/readyz", ready), Route("/mcp", endpoint)]
     if reviewer is not None:
         routes.append(Route(NAMESPACE, endpoint))
+        metadata = Metadata(security, authorization_servers)
+        routes += [Route(METADATA + path, metadata.answer) for path in ("", "/mcp", NAMESPACE)]
     return Starlette(routes=routes, lifespan=lifespan)
 
 
@@ -218,6 +185,7 @@ async def serve_http(settings: Settings, http: Http) -> None:
         kube_config, own, _ = await load_connection(place.kubeconfig, place.context, place.namespace)
         api = Api(kube_config)
         reviewer = ApiServerReviewer(api, http.audiences)
+    backend_for = backend_as(api) if api is not None and http.act_as is ActAs.CALLER else None
     keys = [_read_key(http.state_key)] if http.state_key is not None else None
     app = make_app(
         Backends(open_namespace),
@@ -227,6 +195,9 @@ async def serve_http(settings: Settings, http: Http) -> None:
         namespace=own,
         plans=kind_of_backend(place, os.environ) == "cluster",
         state_keys=keys,
+        backend_for=backend_for,
+        limits=http.limits,
+        authorization_servers=http.authorization_servers,
     )
     try:
         await listen(app, http)
@@ -261,24 +232,24 @@ async def listen(app: Starlette, http: Http) -> None:
     """Serve on the address in `http` until cancelled or the process gets a signal. Raises `NotReady`."""
     config = uvicorn.Config(
         app,
-        host=http.host,
-        port=http.port,
+        http=Connection,
+        ws="none",
         log_config=None,
         access_log=False,
         server_header=False,
+        proxy_headers=False,
         ssl_certfile=http.certificate,
         ssl_keyfile=http.key,
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
     )
     config.load()
-    server = uvicorn.Server(config)
     # If uvicorn opens the socket and fails, it ends the process from a task, with a traceback.
-    sockets = listening_sockets(http.host, http.port)
+    server = Server(config, listening_sockets(http.host, http.port), http.limits)
     async with anyio.create_task_group() as group:
         if config.ssl is not None and http.certificate is not None and http.key is not None:
             config.ssl.minimum_version = ssl.TLSVersion.TLSv1_2
             group.start_soon(_reload_certificate, config.ssl, http.certificate, http.key)
-        serving = asyncio.create_task(server.serve(sockets))
+        serving = asyncio.create_task(server.serve())
         try:
             await asyncio.shield(serving)
         except asyncio.CancelledError:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, fields
+from enum import StrEnum
 from pathlib import Path
 from typing import NoReturn
 
@@ -13,6 +14,26 @@ from efrit.client.backends import Place
 from efrit.mcp.access import Access
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
+AUDIENCE = "efrit-mcp"
+
+
+class ActAs(StrEnum):
+    """Whose account calls the API server for a caller over HTTP."""
+
+    CALLER = "caller"
+    """The caller's, by impersonation: the API server decides what they may do, and its audit log names them."""
+    SERVER = "server"
+    """The server's own, after the API server was asked whether the caller may: for Kubernetes before 1.36."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much the HTTP transport serves at once. `calls` is below `connections`: there is always one for a probe."""
+
+    connections: int = 128
+    connections_per_address: int = 64
+    calls: int = 64
+    calls_per_caller: int = 16
 
 
 @dataclass(frozen=True)
@@ -24,10 +45,13 @@ class Http:
     certificate: Path | None = None
     key: Path | None = None
     authenticated: bool = True
-    audiences: tuple[str, ...] = ()
+    audiences: tuple[str, ...] = (AUDIENCE,)
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
     state_key: Path | None = None
+    limits: Limits = Limits()
+    act_as: ActAs = ActAs.CALLER
+    authorization_servers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -38,6 +62,14 @@ class Settings:
     access: Access = Access.FULL
     http: Http | None = None
     verbose: bool = False
+
+
+_LIMITS = {
+    "connections": "open connections",
+    "connections_per_address": "of them from one address; where a proxy is in front, all are from one",
+    "calls": "calls of all callers",
+    "calls_per_caller": "calls of one caller",
+}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -78,7 +110,24 @@ def parser() -> argparse.ArgumentParser:
         help="who may call (http): users of the cluster, by bearer token; or, on loopback only, anybody",
     )
     serving.add_argument(
-        "--audience", action="append", default=[], help="audience a token must have; may be repeated"
+        "--audience",
+        action="append",
+        default=[],
+        help=f"audience a token must have, one of them if repeated; default: {AUDIENCE}",
+    )
+    serving.add_argument(
+        "--act-as",
+        choices=[each.value for each in ActAs],
+        default=ActAs.CALLER.value,
+        help="whose account is used in the cluster (http): the caller's, by impersonation, or the server's own after "
+        "a review of the caller's permissions; default: caller",
+    )
+    serving.add_argument(
+        "--authorization-server",
+        action="append",
+        default=[],
+        metavar="URL",
+        help="where a client can get a token (http), as metadata for it; may be repeated",
     )
     serving.add_argument("--allowed-host", action="append", default=[], help="Host header to accept; may be repeated")
     serving.add_argument(
@@ -91,6 +140,15 @@ def parser() -> argparse.ArgumentParser:
         help="file with a key of at least 32 bytes, the same in all replicas",
     )
     options.add_argument("--version", action="version", version=f"efrit-mcp {__version__}")
+    limits = options.add_argument_group("how much is served at once (http)")
+    for field in fields(Limits):
+        limits.add_argument(
+            f"--max-{field.name.replace('_', '-')}",
+            type=int,
+            default=field.default,
+            metavar="N",
+            help=f"{_LIMITS[field.name]}; default: {field.default}",
+        )
     options.add_argument("--verbose", "-v", action="store_true", help="log more, to stderr")
     return options
 
@@ -123,14 +181,22 @@ def _http(options: argparse.ArgumentParser, parsed: argparse.Namespace) -> Http:
         options.error("--tls-cert and --tls-key go together")
     if parsed.tls_cert is None and parsed.host not in LOOPBACK:
         options.error("a --host that is not loopback needs --tls-cert: tokens would travel in the clear")
+    limits = Limits(*(getattr(parsed, f"max_{field.name}") for field in fields(Limits)))
+    if min(astuple(limits)) < 1:
+        options.error("each --max-… is 1 or more")
+    if limits.calls >= limits.connections:
+        options.error("--max-calls must be less than --max-connections: a probe needs a connection too")
     return Http(
         parsed.host,
         parsed.port,
         parsed.tls_cert,
         parsed.tls_key,
         authenticated,
-        tuple(parsed.audience),
+        tuple(parsed.audience) or (AUDIENCE,),
         tuple(parsed.allowed_host),
         tuple(parsed.allowed_origin),
         parsed.state_key,
+        limits,
+        ActAs(parsed.act_as),
+        tuple(parsed.authorization_server),
     )

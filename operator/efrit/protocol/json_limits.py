@@ -15,15 +15,20 @@ _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
 
 def too_heavy(data: bytes) -> bool:
     """Return whether `data` has more parts than anything we write or take."""
-    if len(data) <= _UNSUSPECTED:
+    return len(data) > _UNSUSPECTED and has_more_parts(data, MOST_PARTS)
+
+
+def has_more_parts(data: bytes, most: int) -> bool:
+    """Return whether `data` has more than `most` commas, brackets and braces outside of strings."""
+    if len(data) <= most:
         return False
     parts = at = 0
     for string in _STRING.finditer(data):
         parts += _parts(data, at, string.start())
         at = string.end()
-        if parts > MOST_PARTS:
+        if parts > most:
             return True
-    return parts + _parts(data, at, len(data)) > MOST_PARTS
+    return parts + _parts(data, at, len(data)) > most
 
 
 def _parts(data: bytes, start: int, end: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import ssl
 import subprocess
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import anyio
 import httpx
 import httpx2
 import pytest
@@ -26,7 +28,7 @@ from tests.cluster import programs
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.paths import REPOSITORY
 from tests.cluster.progress import run
-from tests.integration.mcp.test_access_review import RBAC, account, allow
+from tests.integration.mcp.test_access_review import AUDIENCE, RBAC, account, allow
 from tests.integration.mcp.test_stdio import QUESTION, RENAME, known
 from tests.model.running import Model
 from tests.plans.script import Script
@@ -49,6 +51,8 @@ class Served:
     url: str
     certificate: Path
     ann: str
+    own: str
+    """The token of the server's own account."""
 
     @property
     def trust(self) -> ssl.SSLContext:
@@ -84,12 +88,13 @@ def give_rights(kube: Kube, namespace: str) -> str:
             kube.create("serviceaccounts", namespace, each)
         elif kind in ("Role", "RoleBinding"):
             kube.call("POST", f"{RBAC}/namespaces/{namespace}/{kind.lower()}s", each)
-        elif kind == "ClusterRoleBinding":
-            kube.call("POST", f"{RBAC}/clusterrolebindings", each)
+        elif kind in ("ClusterRole", "ClusterRoleBinding"):
+            kube.call("POST", f"{RBAC}/{kind.lower()}s", each)
     return str(next(each["metadata"]["name"] for each in made if each["kind"] == "ServiceAccount"))
 
 
 PART = "app.kubernetes.io/component"
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 
 
 def kubeconfig(plane: ControlPlane, namespace: str, bearer: str, path: Path) -> Path:
@@ -118,7 +123,8 @@ def served(
         secret(kube, site.namespace, "key")
         site.instance("one", model=with_model(model))
         name = give_rights(kube, site.namespace)
-        config = kubeconfig(plane, site.namespace, token(kube, site.namespace, name), place / "config")
+        own = token(kube, site.namespace, name)
+        config = kubeconfig(plane, site.namespace, own, place / "config")
         plane.authority.issue("mcp", "/CN=efrit-mcp", ["DNS:localhost", "IP:127.0.0.1"])
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
@@ -126,9 +132,9 @@ def served(
         words = ["--backend", "cluster", "--kubeconfig", str(config), "--transport", "http", "--port", str(port)]
         words += ["--tls-cert", str(plane.authority.certificate("mcp")), "--tls-key", str(plane.authority.key("mcp"))]
         server = subprocess.Popen([sys.executable, "-m", "efrit.mcp.app", *words])
-        ann = account(kube, site.namespace, "ann")
+        ann = account(kube, site.namespace, "ann", audience=AUDIENCE)
         allow(kube, site.namespace, "ann", VERBS, RESOURCES)
-        made = Served(site, f"https://localhost:{port}", plane.authority.ca, ann)
+        made = Served(site, f"https://localhost:{port}", plane.authority.ca, ann, own)
         until(lambda: _ready(made), "efrit-mcp is not ready")
         yield made
     finally:
@@ -205,7 +211,7 @@ async def test_one_key_is_one_request_in_the_cluster_too(served: Served) -> None
 
 
 async def test_who_may_not_is_refused_and_nothing_is_made(served: Served) -> None:
-    ben = account(served.site.kube, served.site.namespace, "ben")
+    ben = account(served.site.kube, served.site.namespace, "ben", audience=AUDIENCE)
     allow(served.site.kube, served.site.namespace, "ben", ["get", "list", "watch"], RESOURCES)
     before = served.requests()
     work = {"type": "eval", "content": "1", "instance_id": "one"}
@@ -218,21 +224,21 @@ async def test_who_may_not_is_refused_and_nothing_is_made(served: Served) -> Non
         ):
             result = await client.call_tool(tool, arguments)
             assert result.is_error
-            assert "ben may not" in str(result.content)
+            assert re.search(r":ben\W+cannot", str(result.content))
         assert not (await client.call_tool("efrit_list_instances")).is_error
     assert served.requests() == before
 
 
 async def test_another_namespace_is_refused(served: Served) -> None:
     other = new_namespace(served.site.kube)
-    stranger = account(served.site.kube, other, "ann")
+    stranger = account(served.site.kube, other, "ann", audience=AUDIENCE)
     allow(served.site.kube, other, "ann", VERBS, RESOURCES)
     before = served.requests()
     work = {"type": "eval", "content": "1", "instance_id": "one"}
     async with served.client(stranger) as client:
-        assert "may not" in str((await client.call_tool("efrit_submit", work)).content)
+        assert "cannot" in str((await client.call_tool("efrit_submit", work)).content)
     async with served.client(served.ann, other) as client:
-        assert "may not" in str((await client.call_tool("efrit_submit", work)).content)
+        assert "cannot" in str((await client.call_tool("efrit_submit", work)).content)
     assert served.requests() == before
 
 
@@ -275,7 +281,7 @@ async def test_an_agent_runs_a_plan_follows_its_steps_and_reads_what_it_left(ser
 
 async def test_who_may_only_look_sees_plans_and_changes_none(served: Served) -> None:
     kube, namespace = served.site.kube, served.site.namespace
-    cat = account(kube, namespace, "cat")
+    cat = account(kube, namespace, "cat", audience=AUDIENCE)
     allow(kube, namespace, "cat", ["get", "list", "watch"], RESOURCES)
     async with served.client(served.ann) as client:
         waiting = {"intent": "Wait.", "plan_id": "waiting", "pool": "nobody"}
@@ -287,7 +293,7 @@ async def test_who_may_only_look_sees_plans_and_changes_none(served: Served) -> 
         assert known(await client.call_tool("efrit_get_plan", named))["intent"]["description"] == "Wait."
         assert not known(await client.call_tool("efrit_wait_plan", named | {"timeout": 0.1}))["final"]
         log = known(await client.call_tool("efrit_get_plan_log", named))
-        assert (log["complete"], "cat may not create efritrequests" in log["note"]) == (False, True)
+        assert (log["complete"], ':cat" cannot create' in log["note"]) == (False, True)
         for tool, arguments in (
             ("efrit_run_plan", {"intent": "x", "instance_id": "one"}),
             ("efrit_amend_plan", named | {"text": "x"}),
@@ -295,12 +301,90 @@ async def test_who_may_only_look_sees_plans_and_changes_none(served: Served) -> 
         ):
             result = await client.call_tool(tool, arguments)
             assert result.is_error
-            assert "cat may not" in str(result.content)
+            assert re.search(r":cat\W+cannot", str(result.content))
     found = kube.get("efritplans", namespace, "waiting")["spec"]
     assert (found.get("amendments"), found.get("cancel")) in ((None, None), (None, False))
     assert served.requests() == before
     async with served.client(served.ann) as client:
         assert known(await client.call_tool("efrit_change_plan", named | {"change": "cancel"}))["cancelled"]
+
+
+def lines(file: Path) -> list[str]:
+    return file.read_text().splitlines()
+
+
+async def test_admission_and_the_audit_log_see_the_caller(served: Served, audit_log: Path) -> None:
+    kube, namespace = served.site.kube, served.site.namespace
+    name = f"system:serviceaccount:{namespace}:ann"
+    expression = f"request.userInfo.username != '{name}' || object.metadata.namespace != '{namespace}'"
+    rule = {"apiGroups": ["efrit.dev"], "apiVersions": ["*"], "operations": ["CREATE"], "resources": ["efritplans"]}
+    spec = {
+        "matchConstraints": {"resourceRules": [rule]},
+        "validations": [{"expression": expression, "message": "plans are closed"}],
+    }
+    binding = {"policyName": f"callers-{namespace}", "validationActions": ["Deny"]}
+    meta = {"name": f"callers-{namespace}"}
+    kube.call("POST", f"{ADMISSION}/validatingadmissionpolicies", {"metadata": meta, "spec": spec})
+    kube.call("POST", f"{ADMISSION}/validatingadmissionpolicybindings", {"metadata": meta, "spec": binding})
+    refused = False
+    try:
+        async with served.client(served.ann) as client:
+            with anyio.fail_after(TIMEOUT):
+                while not refused:
+                    plan = {"intent": "Nothing.", "pool": "nobody"}
+                    refused = "plans are closed" in str((await client.call_tool("efrit_run_plan", plan)).content)
+    finally:
+        kube.call("DELETE", f"{ADMISSION}/validatingadmissionpolicybindings/{meta['name']}")
+    events = [json.loads(line) for line in lines(audit_log)]
+    server = f"system:serviceaccount:{namespace}:{namespace}-efrit-operator-mcp"
+    names = [(event["user"]["username"], event.get("impersonatedUser", {}).get("username")) for event in events]
+    assert (server, name) in names
+    assert (server, None) not in names
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "cannot"),
+    [
+        ("efrit.dev/v1alpha1 efritrequests", {}, "cannot list resource"),
+        ("efrit.dev/v1alpha1 efritrequests", {"Impersonate-User": "bob"}, 'User "bob" cannot list'),
+        (
+            "efrit.dev/v1alpha1 efritrequests",
+            {"Impersonate-User": "bob", "Impersonate-Group": "system:masters"},
+            "system:masters group is not allowed",
+        ),
+        ("efrit.dev/v1alpha1 efritrequests", {"Impersonate-User": "system:node:one"}, "cannot impersonate"),
+        ("v1 pods", {"Impersonate-User": "{admin}"}, "cannot impersonate"),
+        ("v1 secrets", {"Impersonate-User": "{admin}"}, "cannot impersonate"),
+    ],
+)
+async def test_the_servers_own_account_can_do_nothing_but_what_is_served_in_a_callers_name(
+    served: Served, plane: ControlPlane, path: str, headers: dict[str, str], cannot: str
+) -> None:
+    namespace = served.site.namespace
+    version, _, resource = path.partition(" ")
+    root = "apis" if "/" in version else "api"
+    named = {key: text.format(admin=f"system:serviceaccount:{namespace}:ann") for key, text in headers.items()}
+    trust = ssl.create_default_context(cafile=str(plane.authority.ca))
+    async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {served.own}", **named}, verify=trust) as http:
+        answer = await http.get(f"{plane.url}/{root}/{version}/namespaces/{namespace}/{resource}")
+    assert answer.status_code == 403
+    assert cannot in answer.json()["message"]
+
+
+async def test_a_token_for_the_api_server_is_of_no_use_here_and_one_for_here_is_of_none_there(
+    served: Served, plane: ControlPlane
+) -> None:
+    kube, namespace = served.site.kube, served.site.namespace
+    stolen = account(kube, namespace, "dan")
+    allow(kube, namespace, "dan", VERBS, RESOURCES)
+    async with served.http(stolen) as http:
+        answer = await http.post(f"{served.url}/mcp", json={})
+        assert answer.status_code == 401
+        assert "--audience efrit-mcp" in answer.text
+    trust = ssl.create_default_context(cafile=str(plane.authority.ca))
+    async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {served.ann}"}, verify=trust) as http:
+        answer = await http.get(f"{plane.url}/apis/efrit.dev/v1alpha1/namespaces/{namespace}/efritrequests")
+    assert answer.status_code == 401
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,20 @@ MUTANTS = (
         (f"{REVIEW_TESTS}::test_an_answer_about_other_audiences_does_not_count",),
     ),
     Mutant(
+        "the refusal of callers in whose name nothing is done",
+        "caller-refused",
+        Never(),
+        (
+            "tests/unit/mcp/test_http.py::test_a_caller_in_whose_name_nothing_is_done_is_refused_before_the_message_is_read",
+        ),
+    ),
+    Mutant(
+        "the count of a message's values before it is parsed",
+        "message-parts",
+        Never(),
+        ("tests/unit/mcp/test_http.py::test_a_message_too_heavy_for_any_call_is_refused_before_it_is_parsed",),
+    ),
+    Mutant(
         "the absence of tools that change work on a read-only server",
         "read-only",
         Value("frozenset(Effect)"),

@@ -22,7 +22,7 @@ BEGUN = {
 async def test_a_request_that_never_comes_is_not_waited_for(
     serve: Serve, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr(connection, "RECEIVE_SECONDS", 0.2)
+    monkeypatch.setattr(connection.Connection, "receive_seconds", 0.2)
     served = await serve()
     reader, writer = await asyncio.open_connection("127.0.0.1", served.bridge.port, ssl=trusting(served.secrets))
     writer.write(BEGUN[name])
@@ -34,7 +34,7 @@ async def test_a_request_that_never_comes_is_not_waited_for(
 
 
 async def test_a_connection_may_rest_between_two_requests(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "RECEIVE_SECONDS", 0.5)
+    monkeypatch.setattr(connection.Connection, "receive_seconds", 0.5)
     served = await serve()
     reader, writer = await asyncio.open_connection("127.0.0.1", served.bridge.port, ssl=trusting(served.secrets))
     request = b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n"

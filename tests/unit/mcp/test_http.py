@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import anyio
 import httpx2
@@ -15,11 +16,14 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import CallToolResult, ElicitResult, InputRequiredResult, InputResponses, TextContent
 from starlette.applications import Starlette
+from starlette.types import Message
 
 from efrit.client.errors import NoCluster
 from efrit.client.interface import Backend
 from efrit.mcp.access import Access
 from efrit.mcp.access_review import Caller, Permission
+from efrit.mcp.admission import MAX_MESSAGE_BYTES
+from efrit.mcp.door import READY_SECONDS, UNREADY_SECONDS, Readiness
 from efrit.mcp.http import Backends, make_app, transport_security
 from efrit.mcp.settings import Http
 from tests.support.timeout import TIMEOUT
@@ -48,6 +52,7 @@ class ScriptedReviewer:
     asked: list[tuple[str, Permission]] = field(default_factory=list)
     known: set[str] = field(default_factory=set)
     down: bool = False
+    audiences: Sequence[str] = ("efrit-mcp",)
 
     async def authenticate(self, token: str) -> Caller | None:
         if self.down:
@@ -102,7 +107,7 @@ async def site() -> AsyncIterator[Site]:
 
 
 @asynccontextmanager
-async def served(keys: list[bytes] | None = None, beside: Site | None = None) -> AsyncIterator[Site]:
+async def served(keys: list[bytes] | None = None, beside: Site | None = None, **options: Any) -> AsyncIterator[Site]:
     reviewer = beside.reviewer if beside else ScriptedReviewer(known={"ann", "ben"})
     spaces: dict[str | None, ScriptedBackend] = beside.spaces if beside else {}
     opened: list[str | None] = []
@@ -117,7 +122,14 @@ async def served(keys: list[bytes] | None = None, beside: Site | None = None) ->
             spaces[name].add(f"of-{name}")
         reviewer.rights = {("ann", "default"): ALL, ("ben", "team"): ALL}
     app = make_app(
-        Backends(opening), reviewer, SECURITY, Access.FULL, namespace="default", plans=True, state_keys=keys
+        Backends(opening),
+        reviewer,
+        SECURITY,
+        Access.FULL,
+        namespace="default",
+        plans=True,
+        state_keys=keys,
+        **options,
     )
     async with app.router.lifespan_context(app):
         yield Site(reviewer, spaces, opened, app)
@@ -135,7 +147,10 @@ async def test_who_has_no_good_token_is_turned_away(site: Site, authorization: s
     async with site.http(**headers) as http:
         answer = await http.post("/mcp", json=INITIALIZE, headers=ACCEPT)
     assert answer.status_code == 401
-    assert answer.headers["www-authenticate"].startswith("Bearer")
+    challenge = answer.headers["www-authenticate"]
+    assert challenge.startswith("Bearer ")
+    assert f'resource_metadata="https://{HOST}/.well-known/oauth-protected-resource/mcp"' in challenge
+    assert ('error="invalid_token"' in challenge) == (authorization == "Bearer nobody")
     assert site.opened == []
 
 
@@ -307,11 +322,33 @@ async def test_a_question_asked_by_one_replica_is_answered_at_another() -> None:
 
 
 async def test_it_is_ready_while_it_can_ask_who_calls(site: Site) -> None:
+    site.reviewer.down = True
     async with site.http() as http:
-        assert (await http.get("/readyz")).status_code == 200
-        site.reviewer.down = True
         assert (await http.get("/readyz")).status_code == 503
         assert (await http.get("/healthz")).status_code == 200
+
+
+async def test_readiness_asks_the_api_server_once_in_a_while_however_often_it_is_asked(site: Site) -> None:
+    now = [0.0]
+    asked: list[str] = []
+
+    class Counting(ScriptedReviewer):
+        async def authenticate(self, token: str) -> Caller | None:
+            asked.append(token)
+            return await super().authenticate(token)
+
+    reviewer = Counting()
+    readiness = Readiness(reviewer, lambda: now[0])
+    await asyncio.gather(*(readiness.problem() for _ in range(100)))
+    assert len(asked) == 1
+    reviewer.down = True
+    assert await readiness.problem() is None
+    now[0] += READY_SECONDS
+    assert await readiness.problem() == "the API server does not answer."
+    reviewer.down = False
+    now[0] += UNREADY_SECONDS
+    assert await readiness.problem() is None
+    assert len(asked) == 3
 
 
 async def test_only_health_needs_no_token(site: Site) -> None:
@@ -353,3 +390,90 @@ async def test_each_change_and_each_refusal_is_written_down_with_its_caller(
         "ann may create efritrequests.efrit.dev in namespace default",
         "ann may not list efritinstances.efrit.dev in namespace team",
     ]
+
+
+@pytest.mark.parametrize(
+    ("path", "resource"),
+    [("", "/mcp"), ("/mcp", "/mcp"), ("/namespaces/team/mcp", "/namespaces/team/mcp")],
+)
+async def test_the_metadata_of_an_endpoint_say_where_to_get_a_token_and_take_none(path: str, resource: str) -> None:
+    issuer = "https://login.example"
+    async with served(authorization_servers=[issuer]) as site, site.http() as http:
+        answer = await http.get(f"/.well-known/oauth-protected-resource{path}")
+        assert answer.json() == {
+            "resource": f"https://{HOST}{resource}",
+            "resource_name": "Efrit",
+            "bearer_methods_supported": ["header"],
+            "authorization_servers": [issuer],
+        }
+        strange = await http.get(f"/.well-known/oauth-protected-resource{path}", headers={"Host": "rebound.example"})
+        assert strange.status_code == 421
+
+
+@pytest.mark.parametrize(
+    "caller",
+    [
+        Caller("root", groups=("system:masters",)),
+        Caller("system:node:one"),
+        Caller("system:anonymous"),
+        Caller("ann\nbob"),
+        Caller("ann", extra={"scope": ("a\r\nImpersonate-User: root",)}),
+    ],
+)
+async def test_a_caller_in_whose_name_nothing_is_done_is_refused_before_the_message_is_read(caller: Caller) -> None:
+    class Always(ScriptedReviewer):
+        async def authenticate(self, token: str) -> Caller | None:
+            return caller
+
+    async with served() as site:
+        site.app = make_app(Backends(nowhere), Always(), SECURITY, namespace="default")
+        async with site.app.router.lifespan_context(site.app), site.http("token") as http:
+            answer = await http.post("/mcp", content=b"{" * 100, headers=ACCEPT)
+    assert answer.status_code == 403
+    assert 'error="insufficient_scope"' in answer.headers["www-authenticate"]
+
+
+async def nowhere(_: str | None) -> Backend:
+    raise AssertionError("no backend is opened")
+
+
+HEAVY = {
+    "objects": b"[" + b"{}," * 10_001 + b"{}]",
+    "keys": b"{" + b",".join(b'"k%d":1' % i for i in range(300_000)) + b"}",
+    "bytes": b'"' + b"x" * MAX_MESSAGE_BYTES + b'"',
+}
+
+
+@pytest.mark.parametrize("name", HEAVY)
+async def test_a_message_too_heavy_for_any_call_is_refused_before_it_is_parsed(site: Site, name: str) -> None:
+    async with site.http("ann") as http:
+        answer = await http.post("/mcp", content=HEAVY[name], headers=ACCEPT)
+    assert answer.status_code == 413
+    assert "more than" in answer.text
+    assert "file" in answer.text
+
+
+async def test_a_deeply_nested_message_is_an_error_of_its_caller(site: Site) -> None:
+    async with site.http("ann") as http:
+        for version in ({}, {"MCP-Protocol-Version": "2026-07-28"}):
+            headers = {**ACCEPT, **version, "Content-Type": "application/json"}
+            assert (await http.post("/mcp", content=b"[" * 9_000, headers=headers)).status_code == 400
+
+
+async def test_nothing_of_a_message_is_read_before_its_caller_is_known(site: Site) -> None:
+    read = []
+
+    scope = {"type": "http", "method": "POST", "path": "/mcp", "query_string": b"", "scheme": "https"}
+    scope |= {"headers": [(b"host", HOST.encode()), (b"authorization", b"Bearer nobody")], "server": (HOST, 443)}
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        read.append(True)
+        return {"type": "http.disconnect"}
+
+    async def send(event: Message) -> None:
+        sent.append(event)
+
+    await site.app(scope, receive, send)
+    assert (sent[0]["status"], read) == (401, [])
+    assert (b"connection", b"close") in sent[0]["headers"]

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -21,9 +22,11 @@ from cryptography.x509.oid import NameOID
 from efrit.client.interface import Backend
 from efrit.errors import ConfigurationError
 from efrit.mcp import http
-from efrit.mcp.settings import Http
+from efrit.mcp.settings import Http, Limits
 from tests.support.timeout import TIMEOUT
 from tests.unit.mcp.scripted import ScriptedBackend
+
+LIMITS = Limits()
 
 
 def write_pair(place: Path, name: str) -> None:
@@ -54,7 +57,7 @@ def replace(file: Path, data: bytes) -> None:
 
 
 @asynccontextmanager
-async def listening(place: Path) -> AsyncIterator[int]:
+async def listening(place: Path, limits: Limits = LIMITS, **options: Any) -> AsyncIterator[int]:
     """The server on a free port, with the certificate in `place`."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -63,8 +66,12 @@ async def listening(place: Path) -> AsyncIterator[int]:
     async def opening(_: str | None) -> Backend:
         return ScriptedBackend()
 
-    settings = Http(port=port, certificate=place / "tls.crt", key=place / "tls.key", authenticated=False)
-    app = http.make_app(http.Backends(opening), None, http.transport_security(settings))
+    settings = Http(
+        port=port, certificate=place / "tls.crt", key=place / "tls.key", authenticated=False, limits=limits
+    )
+    app = http.make_app(
+        http.Backends(opening), None, http.transport_security(settings), limits=settings.limits, **options
+    )
     task = asyncio.create_task(http.listen(app, settings))
     try:
         yield port

@@ -12,7 +12,9 @@
 ;; silent, and takes the signal as a request to look for work otherwise.
 ;;
 ;; The objects a request has left are recorded when it ends, so that the log can
-;; name the request.  Where people work in this Emacs, nothing is stopped.
+;; name the request; those that such code has made since are nobody's.  Code that comes
+;; back each time it is stopped ends Emacs.  Where people work in this Emacs, nothing
+;; is stopped.
 
 ;;; Code:
 
@@ -38,6 +40,15 @@
 (defvar efrit-background--owners (make-hash-table :test 'eq :weakness 'key)
   "The timers, processes and threads that exist, and the request that left them.")
 
+(defconst efrit-background--most-stops 3
+  "How often the same code is stopped before this Emacs ends.")
+
+(defconst efrit-background--stops-seconds 60.0
+  "Seconds after which a stop no longer counts.")
+
+(defvar efrit-background--stops nil
+  "What was stopped lately as (NAME OWNER TIME COUNT), the latest first.")
+
 (defvar efrit-background--threads nil
   "The threads that requests have left behind and that may run.")
 
@@ -53,7 +64,7 @@
 
 (defun efrit-background-record (id)
   "Record that the request ID has left what exists now and did not before.
-ID is nil for what exists at the start."
+ID is nil for what was there before it, whoever made that."
   (dolist (object (efrit-background--objects))
     (when (eq (gethash object efrit-background--owners 'unknown) 'unknown)
       (puthash object id efrit-background--owners)
@@ -109,12 +120,12 @@ The server's own functions do not count."
 
 (defun efrit-background--own-p (function)
   "Return non-nil when FUNCTION is named as one of the server's."
-  (and (symbolp function) (string-prefix-p "efrit-" (symbol-name function))))
+  (or (memq function efrit-guard-own-functions)
+      (and (symbolp function) (string-prefix-p "efrit-" (symbol-name function)))))
 
-(defun efrit-background--description (running)
-  "Return RUNNING, of `efrit-background--running', in words."
-  (pcase-let* ((`(,kind ,object ,function) running)
-               (owner (and object (gethash object efrit-background--owners))))
+(defun efrit-background--name (running)
+  "Return what RUNNING, of `efrit-background--running', is, in words."
+  (pcase-let ((`(,kind ,_ ,function) running))
     (concat kind
             (and function
                  (concat " " (efrit-print-head
@@ -123,7 +134,16 @@ The server's own functions do not count."
                                    (let ((print-length 5) (print-level 3) (print-circle t))
                                      (prin1-to-string function))
                                  (error "Code that cannot be printed")))
-                              200)))
+                              200))))))
+
+(defun efrit-background--owner (running)
+  "Return the id of the request that has left RUNNING behind, or nil."
+  (and (cadr running) (gethash (cadr running) efrit-background--owners)))
+
+(defun efrit-background--description (running)
+  "Return RUNNING, of `efrit-background--running', and its owner in words."
+  (let ((owner (efrit-background--owner running)))
+    (concat (efrit-background--name running)
             (and owner (format " left behind by request %s" owner)))))
 
 (defun efrit-background--log (running)
@@ -171,7 +191,30 @@ With QUIT, what goes on when that thread has ended quits as well."
   "Stop what runs between requests if it has kept Emacs from its heartbeat."
   ;; gate: stop-if-silent
   (let ((running (and (efrit-background--silent-p) (efrit-background--running))))
-    (when running (efrit-background--stop running))))
+    (when running
+      ;; gate: comes-back
+      (when (efrit-background--comes-back-p running)
+        (efrit-background--log running)
+        (efrit-background-end-emacs))
+      (efrit-background--stop running))))
+
+(defun efrit-background--comes-back-p (running)
+  "Note that RUNNING is stopped; return non-nil when that was so too often.
+A timer may set itself anew before it loops, and would hold up every request.
+The same code that another request has left is another loop."
+  (let* ((name (efrit-background--name running))
+         (owner (efrit-background--owner running))
+         (now (float-time))
+         (known (assoc name efrit-background--stops))
+         (again (pcase known
+                  (`(,_ ,earlier ,time ,_)
+                   (and (or (null owner) (equal owner earlier))
+                        (< -0.001 (- now time) efrit-background--stops-seconds)))))
+         (count (if again (1+ (nth 3 known)) 1)))
+    (setq efrit-background--stops
+          (cons (list name (if again (nth 1 known) owner) now count)
+                (seq-take (remq known efrit-background--stops) 19)))
+    (>= count efrit-background--most-stops)))
 
 (defun efrit-background--pass-on ()
   "Have the thread stop that a signal is meant for, which has come to another one."

@@ -17,7 +17,9 @@
 ;; is no timer is taken out of the lists of timers, at which Emacs would stop.  The coding
 ;; systems that answers are written in get their meaning back.
 ;;
-;; What puts things back is a closure, which holds all of that.
+;; What puts things back is a closure, which holds all of that.  Between requests nothing
+;; tells which values the variables should have: where one that never changes has changed
+;; then, that Emacs ends.
 
 ;;; Code:
 
@@ -99,9 +101,16 @@ Those whose symbol has the property `efrit-guard-lasting' are others.")
   "A closure without arguments that records the server's variables.
 It returns one that puts back what has been made of them since.")
 
+(defvar efrit-guard-checker #'identity
+  "A closure that takes a function and returns it guarded.
+See `efrit-guard--make-checker'.")
+
+(defvar efrit-guard-own-functions nil
+  "What the `efrit-guard-checker' has returned.")
+
 (defun efrit-guard-start ()
   "Record the functions of the server and those it depends on."
-  (let (functions variables)
+  (let ((under-way (list nil)) functions variables)
     (mapatoms
      (lambda (symbol)
        (when (string-prefix-p "efrit-" (symbol-name symbol))
@@ -118,14 +127,20 @@ It returns one that puts back what has been made of them since.")
           efrit-guard-restorer (efrit-guard--functions-restorer functions)
           efrit-guard--tidier (efrit-guard--make-tidier variables)
           efrit-guard-recorder (efrit-guard--variables-recorder
-                                variables efrit-guard--tidier))))
+                                variables efrit-guard--tidier under-way)
+          efrit-guard-own-functions nil
+          efrit-guard-checker (efrit-guard--make-checker
+                               (seq-filter #'efrit-guard--lasting-p variables)
+                               efrit-guard-restorer under-way))))
 
 (defun efrit-guard-stop ()
   "Guard nothing any more."
   (setq efrit-guard--recorded nil
         efrit-guard-restorer #'ignore
         efrit-guard--tidier #'ignore
-        efrit-guard-recorder (lambda () #'ignore)))
+        efrit-guard-recorder (lambda () #'ignore)
+        efrit-guard-own-functions nil
+        efrit-guard-checker #'identity))
 
 (defun efrit-guard-restore ()
   "Put back what was redefined, and remove what watches the server."
@@ -186,35 +201,79 @@ It is a list of (SYMBOL . FUNCTION).  A function that is only advised stays."
   (or (get variable 'risky-local-variable) (get variable 'efrit-guard-lasting)
       (memq variable efrit-guard--lasting)))
 
-(defun efrit-guard--variables-recorder (variables tidy)
+(defun efrit-guard--variables-recorder (variables tidy under-way)
   "Return what is the `efrit-guard-recorder' for VARIABLES, a list of symbols.
-TIDY is `efrit-guard--tidier'."
+TIDY is `efrit-guard--tidier'.  The car of UNDER-WAY is what puts the values
+back while code of a request runs, and nil otherwise."
   (let ((bound-p (symbol-function 'boundp))
         (lasting (seq-filter #'efrit-guard--lasting-p variables)))
     (lambda ()
-      (let ((rest variables) values)
+      (let ((rest variables) (outer (car under-way)) values put-back)
         (while rest
           (when (funcall bound-p (car rest))
             (setq values (cons (cons (car rest) (symbol-value (car rest))) values)))
           (setq rest (cdr rest)))
+        (setq put-back
+              (lambda ()
+                (funcall tidy)
+                (let ((rest values) (all nil) restored pair)
+                  (while (and rest (not all))
+                    (setq pair (car rest)
+                          rest (cdr rest)
+                          all (and (memq (car pair) lasting)
+                                   (not (and (funcall bound-p (car pair))
+                                             (equal (symbol-value (car pair)) (cdr pair)))))))
+                  (setq rest values)
+                  (while rest
+                    (setq pair (car rest)
+                          rest (cdr rest))
+                    (unless (and (funcall bound-p (car pair))
+                                 (or (not all) (eq (symbol-value (car pair)) (cdr pair))))
+                      (set (car pair) (cdr pair))  ; gate: restore-variables
+                      (setq restored (cons (car pair) restored))))
+                  (setq efrit-guard--restored (nconc restored efrit-guard--restored)))))
+        (setcar under-way put-back)
         (lambda ()
-          (funcall tidy)
-          (let ((rest values) (all nil) restored pair)
-            (while (and rest (not all))
-              (setq pair (car rest)
-                    rest (cdr rest)
-                    all (and (memq (car pair) lasting)
-                             (not (and (funcall bound-p (car pair))
-                                       (equal (symbol-value (car pair)) (cdr pair)))))))
-            (setq rest values)
-            (while rest
-              (setq pair (car rest)
-                    rest (cdr rest))
-              (unless (and (funcall bound-p (car pair))
-                           (or (not all) (eq (symbol-value (car pair)) (cdr pair))))
-                (set (car pair) (cdr pair))  ; gate: restore-variables
-                (setq restored (cons (car pair) restored))))
-            (setq efrit-guard--restored (nconc restored efrit-guard--restored))))))))
+          (setcar under-way outer)
+          (funcall put-back))))))
+
+(defun efrit-guard--make-checker (lasting restore under-way)
+  "Return a closure that takes a function of the server and returns it guarded.
+Before each call, what was redefined is put back by RESTORE, and where a
+variable of LASTING has changed, this Emacs ends.  While code of a request runs,
+the car of UNDER-WAY puts the variables back, and functions are left to it."
+  (let* ((bound-p (symbol-function 'boundp))
+         (end (efrit-guard--make-ender))
+         recorded
+         (altered-p (lambda ()
+                      (let ((rest recorded) altered)
+                        (while (and rest (not altered))
+                          (setq altered (not (and (funcall bound-p (car (car rest)))
+                                                  (equal (symbol-value (car (car rest)))
+                                                         (cdr (car rest)))))
+                                rest (cdr rest)))
+                        altered))))
+    (lambda (function)
+      (unless recorded
+        (setq recorded (mapcar (lambda (variable) (cons variable (symbol-value variable)))
+                               lasting)))
+      (let ((checked (lambda ()
+                       (when (funcall altered-p)
+                         ;; gate: altered-between-requests
+                         (funcall (or (car under-way) end)))
+                       (unless (car under-way) (funcall restore))
+                       (funcall function))))
+        (setq efrit-guard-own-functions (cons checked efrit-guard-own-functions))
+        checked))))
+
+(defun efrit-guard--make-ender ()
+  "Return a closure that ends this Emacs, if it is a daemon, and needs no name."
+  (let ((daemon-p (symbol-function 'daemonp)) (kill efrit-guard--kill-emacs))
+    (lambda ()
+      (when (funcall daemon-p)
+        (let ((kill-emacs-hook nil) (kill-emacs-query-functions nil)
+              (file-name-handler-alist nil))
+          (funcall kill 70))))))
 
 (defun efrit-guard--make-tidier (variables)
   "Return what is `efrit-guard--tidier' for the server's VARIABLES."

@@ -81,6 +81,10 @@ current and matched stays."
 
 ;;;; The decision
 
+(defun efrit-interrupt-running-p ()
+  "Return non-nil while something runs that an order can stop."
+  (and efrit-interrupt--id t))
+
 (defun efrit-interrupt-reason ()
   "Return why the request that runs is to be stopped now, or nil."
   (let ((signal-hook-function nil) (debug-on-signal nil) (debug-on-error nil)

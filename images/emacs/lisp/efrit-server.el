@@ -71,6 +71,24 @@ The binding of `efrit-server--busy' is that thread's own.")
 (defvar efrit-server--dirty nil
   "Non-nil when something happened in requests/ that was not looked at.")
 
+(defvar efrit-server--turns 0
+  "How often the server has gone on to another request or step.")
+
+(defvar efrit-server--stuck nil
+  "Since when its work waits, as (TURNS . TIME), or nil while it does not.")
+
+(defconst efrit-server--stuck-seconds 3.0
+  "How long work that is the server's own may wait before this Emacs ends.")
+
+(defvar efrit-server--loading nil
+  "Non-nil while the init file is loaded, which may wait.")
+
+(defvar efrit-server--ticking nil
+  "Non-nil while a tick looks around.")
+
+(defvar efrit-server--tick-function #'ignore
+  "What a tick calls: `efrit-server--on-tick', guarded.")
+
 (defvar efrit-server--tick nil
   "The timer of the next tick.")
 
@@ -132,6 +150,7 @@ Timers and events come in any thread that waits, those of a request included."
       (unwind-protect
           (let (result)
             (efrit-health-begin claim)
+            (efrit-background-record nil)
             (setq result (efrit-server--result claim))
             (if (efrit-session-p result)
                 (efrit-health-end)
@@ -387,6 +406,7 @@ Code of requests must have broken it: when that goes on, another one is needed."
 Sessions take turns with requests: a step, a request, a step."
   (let ((start (float-time)) entry session)
     (while (progn
+             (setq efrit-server--turns (1+ efrit-server--turns))
              (when efrit-server--dirty
                (setq efrit-server--dirty nil)
                (efrit-queue-scan))
@@ -450,7 +470,8 @@ Sessions take turns with requests: a step, a request, a step."
   ;; Whatever happens in this tick, the next two are set.
   (efrit-server--set-ticks)  ; gate: next-tick
   (efrit-server--end-if-unwound)
-  (efrit-server--look-around)
+  (efrit-server--end-if-stuck)
+  (let ((efrit-server--ticking t)) (efrit-server--look-around))
   ;; A signal that came while a callback ran, this one included, was not heard.
   (when efrit-server--busy (efrit-interrupt-now-if-ordered)))
 
@@ -469,6 +490,21 @@ binding back: whatever was bound while a request ran stays so for good."
                          "code"))
     (efrit-background-end-emacs)))
 
+(defun efrit-server--end-if-stuck ()
+  "End Emacs when the server waits, which only code of a request makes it do.
+Timers go off meanwhile, so that the heartbeat says nothing of it.  What a
+request itself waits for is its own affair until its time is over."
+  (let ((waits (and (or efrit-server--busy efrit-server--ticking)
+                    (not (efrit-interrupt-running-p))
+                    (not efrit-server--loading)
+                    (not (efrit-background-attended-p)))))
+    (cond ((not waits) (setq efrit-server--stuck nil))
+          ((not (eql (car efrit-server--stuck) efrit-server--turns))
+           (setq efrit-server--stuck (cons efrit-server--turns (float-time))))
+          ;; gate: stuck
+          ((>= (- (float-time) (cdr efrit-server--stuck)) efrit-server--stuck-seconds)
+           (efrit-server--give-up "code that waits keeps it from its work")))))
+
 (defun efrit-server--set-ticks ()
   "Set the timers of the next tick and of the one that goes off in its stead.
 Both are set anew for each tick: a throw out of a repeating timer would end it,
@@ -476,9 +512,9 @@ and Emacs lets other timers be late while one that repeats goes off."
   (dolist (timer (list efrit-server--tick efrit-server--spare-tick))
     (when (timerp timer) (cancel-timer timer)))
   (setq efrit-server--tick
-        (run-with-timer efrit-heartbeat-seconds nil #'efrit-server--on-tick)
+        (run-with-timer efrit-heartbeat-seconds nil efrit-server--tick-function)
         efrit-server--spare-tick
-        (run-with-timer (* 1.5 efrit-heartbeat-seconds) nil #'efrit-server--on-tick)))
+        (run-with-timer (* 1.5 efrit-heartbeat-seconds) nil efrit-server--tick-function)))
 
 (defun efrit-server--ticks-set-p ()
   "Return non-nil when both ticks are set."
@@ -646,7 +682,9 @@ What code has put into `file-name-handler-alist' has no say about our own."
   (efrit-health-look-at-key)
   (efrit-self-check-start)
   (efrit-health-beat)
-  (setq efrit-server--up t)
+  (setq efrit-server--up t
+        efrit-server--tick-function (funcall efrit-guard-checker
+                                             (symbol-function 'efrit-server--on-tick)))
   (efrit-server--arm)
   (efrit-background-record nil)
   (efrit-server--load-init-file)
@@ -658,7 +696,7 @@ What code has put into `file-name-handler-alist' has no say about our own."
   "Load `efrit-init-file'."
   (when efrit-init-file
     (efrit-server--working
-      (let ((inhibit-interaction t))
+      (let ((inhibit-interaction t) (efrit-server--loading t))
         (condition-case err
             (load efrit-init-file nil t)
           (error (efrit-server--note-init-problem

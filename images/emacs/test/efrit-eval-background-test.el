@@ -65,6 +65,31 @@
       (should (= pid (process-id efrit-test-daemon)))
       (should (process-live-p efrit-test-daemon)))))
 
+;; Each request after it would wait for the next stop.
+(ert-deftest efrit-background-code-that-comes-back-whenever-it-is-stopped-ends-emacs ()
+  (efrit-test-with-daemon ("EFRIT_HEARTBEAT_SECONDS=0.2")
+    (efrit-test-eval "leaves" "(progn (defun again () (run-with-timer 0 nil #'again) (while t))
+                                      (run-with-timer 0.05 nil #'again))")
+    (efrit-test-wait
+      (progn (accept-process-output nil 0.05)
+             (when (process-live-p efrit-test-daemon) (efrit-test-interrupt "nobody"))
+             (not (process-live-p efrit-test-daemon))))
+    (should (string-match-p "timer again left behind by request leaves\n"
+                            (efrit-background-test--log)))))
+
+(ert-deftest efrit-background-what-was-made-between-requests-is-no-request-s ()
+  (efrit-test-with-daemon ("EFRIT_HEARTBEAT_SECONDS=0.2")
+    (efrit-test-eval "leaves" "(progn (defun loops () (while t))
+                                      (defun sets () (setq set (run-with-timer 1 nil #'loops)))
+                                      (run-with-timer 0.05 nil #'sets))")
+    (let ((number 0))
+      (efrit-test-wait (equal (efrit-test-value (format "look%d" (cl-incf number)) "(boundp 'set)")
+                              "t")))
+    (efrit-test-wait
+      (progn (accept-process-output nil 0.05)
+             (efrit-test-interrupt "nobody")
+             (string-match-p "stopped code .*: timer loops\n" (efrit-background-test--log))))))
+
 (ert-deftest efrit-background-a-thread-that-a-request-waits-for-runs-no-other-request ()
   (efrit-test-with-daemon ("EFRIT_HEARTBEAT_SECONDS=0.1")
     (let (beats)

@@ -197,13 +197,58 @@ Return the answers of a new one to it and to the next request."
     ;; Here it is answered, and the next one cannot be begun.
     (pcase-dolist (`(,id . ,code)
                    '(("unbound" . "(setq efrit-queue--waiting 5)")
-                     ("blind" . "(advice-add 'directory-files :override (lambda (&rest _) 7))")))
+                     ("blind" . "(advice-add 'directory-files :override (lambda (&rest _) 7))")
+                     ;; The heartbeat goes on meanwhile, and tells nobody.
+                     ("waits" . "(advice-add 'directory-files :before (lambda (&rest _) (sleep-for 600)))")
+                     ("tidies" . "(advice-add 'delete-file :before (lambda (&rest _) (sleep-for 600)))")))
       (efrit-test-eval id code)
       (efrit-test-wait (not (process-live-p efrit-test-daemon)))
       (efrit-test-submit (concat id "-next"))
       (efrit-test-daemon-start)
       (should (equal (efrit-test-value (concat id "-last") "(+ 1 2)") "3"))
       (should (equal (alist-get 'result (efrit-test-answer (concat id "-next"))) "3")))))
+
+;;;; Between requests
+
+(defun efrit-guard-test--later (code)
+  "Return code that has a timer run CODE for each symbol of ours, called s."
+  (format "(progn (run-with-timer 0.05 nil (lambda ()
+             (mapatoms (lambda (s) (when (string-prefix-p \"efrit-\" (symbol-name s)) %s)))
+             (write-region \"\" nil %S)))
+             1)"
+          code (concat efrit-workspace-directory "changed")))
+
+(defun efrit-guard-test--changed-p ()
+  "Return non-nil when the code of `efrit-guard-test--later' has run."
+  (file-exists-p (concat efrit-workspace-directory "changed")))
+
+(ert-deftest efrit-guard-an-emacs-whose-variables-were-changed-between-requests-ends ()
+  (dolist (code '("(ignore-errors (set s nil))" "(ignore-errors (makunbound s))"))
+    (efrit-test-with-daemon nil
+      (efrit-test-eval "left" (efrit-guard-test--later code))
+      (efrit-test-wait (not (process-live-p efrit-test-daemon)))
+      (should (efrit-guard-test--changed-p)))))
+
+(ert-deftest efrit-guard-what-a-timer-changes-while-a-request-runs-ends-no-emacs ()
+  (efrit-test-with-daemon nil
+    (efrit-test-submit "runs" :content
+                       (format "(progn %s %s)"
+                               (efrit-guard-test--later "(ignore-errors (set s nil))")
+                               (efrit-test-held "long" "(+ 1 2)")))
+    (efrit-test-wait (efrit-guard-test--changed-p))
+    (dotimes (_ 2)
+      (let ((before (alist-get 'time (efrit-test-heartbeat))))
+        (efrit-test-wait (not (equal (alist-get 'time (efrit-test-heartbeat)) before)))))
+    (efrit-test-release "long")
+    (should (equal (alist-get 'result (efrit-test-answer "runs")) "3"))
+    (should (equal (efrit-test-value "next" "(+ 1 2)") "3"))))
+
+(ert-deftest efrit-guard-a-tick-puts-back-what-was-redefined-between-requests ()
+  (efrit-test-with-daemon nil
+    (let ((pid (process-id efrit-test-daemon)))
+      (efrit-test-eval "left" (efrit-guard-test--later "(when (fboundp s) (fset s #'ignore))"))
+      (efrit-test-wait (efrit-guard-test--changed-p))
+      (should (equal (efrit-test-value "next" "(emacs-pid)") (number-to-string pid))))))
 
 (provide 'efrit-eval-guard-test)
 ;;; efrit-eval-guard-test.el ends here

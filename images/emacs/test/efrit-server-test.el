@@ -423,7 +423,7 @@
 (ert-deftest efrit-server-loads-the-init-file-and-survives-its-errors ()
   (efrit-test-with-queue
     (let ((init (concat efrit-workspace-directory "init.el")))
-      (write-region "(defvar from-init 12)\n(error \"Broken init\")\n" nil init nil 'silent)
+      (write-region "(defvar from-init 12)\n(sleep-for 4)\n(error \"Broken init\")\n" nil init nil 'silent)
       (unwind-protect
           (progn
             (efrit-test-daemon-start (concat "EFRIT_INIT_FILE=" init))

@@ -143,6 +143,12 @@ MUTANTS = (
         ("ert:efrit-background-an-overflow-of-the-c-stack-ends-emacs-and-no-more",),
     ),
     Mutant(
+        "the end of an Emacs in which stopped code comes back",
+        "comes-back",
+        Never(),
+        ("ert:efrit-background-code-that-comes-back-whenever-it-is-stopped-ends-emacs",),
+    ),
+    Mutant(
         "the silence of Emacs before code between requests is stopped",
         "stop-if-silent",
         Without(0, at=(0, 0, 0)),
@@ -251,6 +257,18 @@ MUTANTS = (
         "the end of an Emacs that cannot answer",
         "cannot-answer",
         Instead("(ignore efrit-guard--kill-emacs)"),
+        ("ert:efrit-guard-an-emacs-that-cannot-answer-ends-and-the-next-one-answers",),
+    ),
+    Mutant(
+        "the end of an Emacs whose variables were changed between requests",
+        "altered-between-requests",
+        Drop(),
+        ("ert:efrit-guard-an-emacs-whose-variables-were-changed-between-requests-ends",),
+    ),
+    Mutant(
+        "the end of an Emacs whose own work waits for code that a request has left",
+        "stuck",
+        Never(at=(0,)),
         ("ert:efrit-guard-an-emacs-that-cannot-answer-ends-and-the-next-one-answers",),
     ),
     Mutant(

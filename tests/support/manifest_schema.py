@@ -195,6 +195,11 @@ def _without_instance(spec: Json, rest: Path) -> None:
     del spec["instanceRef"]
 
 
+def _with_peers(spec: Json, rest: Path) -> None:
+    for rule in _objects(spec["network"]["egress"]):
+        rule.setdefault("to", [{}])
+
+
 def _as_command(spec: Json, rest: Path) -> None:
     spec["type"] = "command"
 
@@ -249,6 +254,7 @@ SCAFFOLDS: Mapping[Path, Callable[[Json, Path], None]] = {
     ("spec", "queue"): _with_storage("queue"),
     ("spec", "podTemplate", "volumes"): _with_source,
     ("spec", "tasks"): _with_parent,
+    ("spec", "network", "egress"): _with_peers,
     ("spec", "podTemplate", "volumeMounts"): _with_volume,
 }
 """What CEL wants beside a field, so that an object with it is valid."""

@@ -191,6 +191,16 @@ class SecretKeyRef(ApiModel):
     key: str = Field(min_length=1, max_length=253, pattern=r"^[-._a-zA-Z0-9]+$", description="Key in the Secret.")
 
 
+METADATA_HOSTS = (
+    r"169[.]254[.][0-9.]*|[[](fe[89ab][0-9a-f]:|fd00:ec2:|::ffff:(169[.]254[.]|a9fe:))[^/]*|"
+    r"metadata([.]google[.]internal)?"
+)
+"""Regular expression of hosts where a node's own credentials are served, in CEL."""
+SYSTEM_HOSTS = r"[^/.:]+[.]kube-[^/.:]+([.]svc([.][^/:]*)?)?"
+"""Of Services in the namespaces of Kubernetes."""
+METADATA_ADDRESSES = ("169.254.169.254", "fd00:ec2::254")
+
+
 class ModelProvider(StrEnum):
     """Whose protocol the model speaks."""
 
@@ -232,6 +242,23 @@ class Model(ApiModel):
     )
     api_key_secret_ref: SecretKeyRef = Field(description="Where the API key lies.")
     max_tokens: int = Field(default=8192, ge=1, le=1_000_000, description="Longest answer of one turn, in tokens.")
+    rules: ClassVar = tuple(
+        Rule(
+            # Not by the functions for URLs: what they return has no bound, and so no cost that would be accepted.
+            f"!has(self.{field}) || "
+            f"!self.{field}.matches('(?i)^[a-z0-9]+://([^/]*@)?({pattern})[.]?(:[0-9]*)?(/.*)?$')",
+            f"{field} {message}",
+        )
+        for field in ("baseURL", "proxyURL")
+        for pattern, message in (
+            (
+                METADATA_HOSTS,
+                "is a link-local address or a metadata service, from which a pod gets the credentials of its node: "
+                "name the host of the model.",
+            ),
+            (SYSTEM_HOSTS, "is in a namespace of Kubernetes (kube-…): name the host of the model."),
+        )
+    )
 
 
 class Limits(ApiModel):
@@ -380,6 +407,23 @@ class Network(ApiModel):
         default=(),
         max_length=50,
         description="NetworkPolicyPeers that may reach the instance, beside the operator.",
+    )
+    rules: ClassVar = (
+        Rule(
+            "!has(self.egress) || self.egress.all(rule, has(rule.to) && rule.to.size() > 0)",
+            "each rule of network.egress names its peers in 'to': without them it would open everything.",
+        ),
+        *(
+            Rule(
+                "!has(self.egress) || self.egress.all(rule, !has(rule.to) || rule.to.all(peer, !has(peer.ipBlock) || "
+                "!has(peer.ipBlock.cidr) || !isCIDR(peer.ipBlock.cidr) || "
+                f"!cidr(peer.ipBlock.cidr).containsIP('{address}') || (has(peer.ipBlock.except) && "
+                f"peer.ipBlock.except.exists(part, isCIDR(part) && cidr(part).containsIP('{address}')))))",
+                f"an ipBlock of network.egress contains the metadata service {address}, from which a pod gets the "
+                "credentials of its node: put a range around it in 'except', such as " + without,
+            )
+            for address, without in zip(METADATA_ADDRESSES, ("169.254.0.0/16.", "fc00::/7."), strict=True)
+        ),
     )
 
 

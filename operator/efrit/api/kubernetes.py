@@ -17,6 +17,9 @@ QUANTITY_MAPS = {"requests", "limits"}
 KEPT_OF_METADATA = ("labels", "annotations")
 MAX_TEXT = 4096
 MAX_ITEMS = 64
+MAX_EXCEPTIONS = 60
+"""Of a range of addresses; bounds the cost of the rules about them."""
+CIDR: dict[str, Any] = {"type": "string", "maxLength": len("2001:0db8:0000:0000:0000:0000:0000:0001/128")}
 
 INT_OR_STRING: dict[str, Any] = {"x-kubernetes-int-or-string": True, "maxLength": 64}
 SCALARS: dict[str, dict[str, Any]] = {
@@ -44,7 +47,11 @@ def _typed(key: str, kind: str) -> dict[str, Any]:
         inner = INT_OR_STRING if key in QUANTITY_MAPS else _typed("", match[1])
         return {"type": "object", "additionalProperties": dict(inner), "maxProperties": MAX_ITEMS}
     if match := LIST.fullmatch(kind):
+        if key == "except":
+            return {"type": "array", "items": dict(CIDR), "maxItems": MAX_EXCEPTIONS}
         return {"type": "array", "items": _typed("", match[1]), "maxItems": MAX_ITEMS}
+    if key == "cidr":
+        return dict(CIDR)
     if key in QUANTITY_FIELDS:
         return dict(INT_OR_STRING)
     return dict(SCALARS[kind]) if kind in SCALARS else kubernetes_schema(kind)

@@ -48,6 +48,26 @@ Quantity = Annotated[
 """A Kubernetes quantity such as 500m, 2 or 1Gi."""
 
 BOUND_SOURCES = ("configMap", "secret", "emptyDir", "persistentVolumeClaim", "projected", "csi", "ephemeral")
+PRIVILEGED_KEYS = (
+    # Profiles of the kernel, and what a container runtime takes for its configuration.
+    "container[.]apparmor[.]security[.]beta[.]kubernetes[.]io/",
+    "(container[.])?seccomp[.]security[.]alpha[.]kubernetes[.]io/",
+    "security[.]alpha[.]kubernetes[.]io/",
+    "io[.]kubernetes[.]cri",
+    "io[.]katacontainers[.]",
+    "[^/]*crio[.]io",
+    "[^/]*nri[.]io",
+    # Further networks, addresses and routes.
+    "(k8s[.]v1[.]cni[.]cncf|v1[.]multus-cni|cni[.]projectcalico[.]org|k8s[.]ovn[.]org|ovn[.]kubernetes|vpc[.]amazonaws)",
+    # Identities at a cloud provider.
+    "(eks|iam)[.]amazonaws[.]com/",
+    "iam[.]gke[.]io/",
+    "azure[.]workload[.]identity/",
+    "aadpodidbinding",
+    # The scheduler's own.
+    "scheduler[.]alpha[.]kubernetes[.]io/",
+)
+"""Beginnings, as regular expressions, of annotations and labels by which a pod gets what its spec does not say."""
 RESERVED_VOLUMES = ("queue", "workspace", "efrit", "home", "tmp", "bridge", "init", "model")
 RESERVED_MOUNTS = ("/workspace", "/var/lib/efrit", "/efrit", "/etc/efrit", "/home/efrit", "/tmp")  # noqa: S108
 
@@ -191,5 +211,17 @@ class PodTemplate(ApiModel):
             "!has(self.volumeMounts) || self.volumeMounts.all(mount, has(self.volumes) && "
             "self.volumes.exists(volume, volume.name == mount.name))",
             "every volumeMount names a volume of podTemplate.volumes.",
+        ),
+        *(
+            Rule(
+                f"!has(self.{field}) || !self.{field}.exists(key, key.matches('^({'|'.join(PRIVILEGED_KEYS)})'))",
+                f"these {field} give a pod networks, identities or privileges beyond its spec (AppArmor, Multus, IAM "
+                "and the like): they are not for podTemplate.",
+            )
+            for field in ("annotations", "labels")
+        ),
+        Rule(
+            "!has(self.priorityClassName) || !self.priorityClassName.startsWith('system-')",
+            "priority classes system-… are for what the cluster runs on: choose another priorityClassName.",
         ),
     )

@@ -81,6 +81,7 @@ def examples() -> list[Example]:
         *_volumes(),
         *_mounts(),
         *_pod(),
+        *_network(),
     ]
 
 
@@ -420,6 +421,90 @@ def _mounts() -> Iterator[Example]:
     )
 
 
+PRIVILEGED = (
+    "container.apparmor.security.beta.kubernetes.io/emacs",
+    "container.seccomp.security.alpha.kubernetes.io/emacs",
+    "seccomp.security.alpha.kubernetes.io/pod",
+    "k8s.v1.cni.cncf.io/networks",
+    "v1.multus-cni.io/default-network",
+    "cni.projectcalico.org/ipAddrs",
+    "eks.amazonaws.com/role-arn",
+    "iam.amazonaws.com/role",
+    "iam.gke.io/gcp-service-account",
+    "azure.workload.identity/use",
+    "io.kubernetes.cri-o.Devices",
+    "cpu-quota.crio.io",
+    "devices.nri.io/container.emacs",
+    "io.katacontainers.config.hypervisor.path",
+    "scheduler.alpha.kubernetes.io/critical-pod",
+)
+
+
+def _network() -> Iterator[Example]:
+    def model(field: str, url: str) -> Json:
+        return instance(model={"name": "m", "apiKeySecretRef": {"name": "k", "key": "k"}, field: url})
+
+    for field in ("baseURL", "proxyURL"):
+        tail = "/v1" if field == "baseURL" else ""
+        yield from group(
+            Rule(INSTANCES, "spec.model", f"{field} is a link-local address or a metadata service"),
+            {
+                host: model(field, f"http://{host}{tail}")
+                for host in ("10.0.0.1:8080", "[2001:db8::1]", "metadata.org")
+            },
+            {
+                host: model(field, f"http://{host}{tail}")
+                for host in (
+                    "169.254.169.254",
+                    "169.254.1.1:80",
+                    "[fe80::1]:8080",
+                    "[FD00:EC2::254]",
+                    "[::ffff:169.254.169.254]",
+                    "metadata.google.internal",
+                    "metadata",
+                )
+            },
+        )
+        yield from group(
+            Rule(INSTANCES, "spec.model", f"{field} is in a namespace of Kubernetes"),
+            {
+                host: model(field, f"http://{host}{tail}")
+                for host in ("m.models", "kube-proxy.models.svc", "kube-model")
+            },
+            {
+                host: model(field, f"http://{host}{tail}")
+                for host in ("m.kube-system", "m.kube-system.svc:80", "m.kube-public.svc.cluster.local.")
+            },
+        )
+
+    def egress(*rules: Json) -> Json:
+        return instance(network={"egress": list(rules)})
+
+    def block(cidr: str, *without: str) -> Json:
+        part = {"except": list(without)} if without else {}
+        return egress({"to": [{"ipBlock": {"cidr": cidr, **part}}]})
+
+    yield from group(
+        Rule(INSTANCES, "spec.network", "each rule of network.egress names its peers"),
+        {"a peer": block("192.0.2.0/24"), "none": egress()},
+        {"empty": egress({}), "ports alone": egress({"ports": [{"port": 443}]}), "no peers": egress({"to": []})},
+    )
+    yield from group(
+        Rule(INSTANCES, "spec.network", "an ipBlock of network.egress contains the metadata service 169.254.169.254"),
+        {"without it": block("0.0.0.0/0", "169.254.0.0/16"), "another": block("10.0.0.0/8"), "no range": block("x")},
+        {
+            "all": block("0.0.0.0/0"),
+            "it": block("169.254.169.254/32"),
+            "no range": block("0.0.0.0/0", "10.0.0.0/8", "x"),
+        },
+    )
+    yield from group(
+        Rule(INSTANCES, "spec.network", "an ipBlock of network.egress contains the metadata service fd00:ec2::254"),
+        {"without it": block("::/0", "fc00::/7")},
+        {"all": block("::/0"), "it": block("fd00:ec2::254/128")},
+    )
+
+
 def _pod() -> Iterator[Example]:
     yield from group(
         Rule(INSTANCES, "spec.podTemplate.env[]", "names that start with EFRIT_ belong to the operator"),
@@ -430,6 +515,20 @@ def _pod() -> Iterator[Example]:
         Rule(INSTANCES, "spec.podTemplate", "labels under efrit.dev/ and app.kubernetes.io/"),
         {key: _template(labels={key: "x"}) for key in ("team", "efrit.example/team")},
         {key: _template(labels={key: "x"}) for key in ("efrit.dev/instance", "app.kubernetes.io/name")},
+    )
+    for field in ("annotations", "labels"):
+        yield from group(
+            Rule(INSTANCES, "spec.podTemplate", f"these {field} give a pod networks, identities or privileges"),
+            {
+                key: _template(**{field: {key: "x"}})
+                for key in ("team", "prometheus.io/scrape", "example.org/iam.gke.io")
+            },
+            {key: _template(**{field: {key: "x"}}) for key in PRIVILEGED},
+        )
+    yield from group(
+        Rule(INSTANCES, "spec.podTemplate", "priority classes system-… are for what the cluster runs on"),
+        {name: _template(priorityClassName=name) for name in ("low", "my-system-class")},
+        {name: _template(priorityClassName=name) for name in ("system-node-critical", "system-cluster-critical")},
     )
     volumes = [{"name": "data", "emptyDir": {}}]
     yield from group(

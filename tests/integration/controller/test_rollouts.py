@@ -132,18 +132,21 @@ def test_a_release_that_its_first_instance_does_not_survive_is_not_rolled_out_fu
     _until_updated_with(site, NEW, *names)
 
 
+ADDED = {"to": [{"ipBlock": {"cidr": "192.0.2.0/24"}}]}
+
+
 def test_everything_but_the_pod_template_is_changed_while_work_runs(site: Site) -> None:
     site.operator().start()
     site.instance()
     running = site.ask(GATE)
     site.until_status(running, phase="Running")
     pod = site.node.pod("one")
-    change = {"network": {"egress": [{"to": []}]}, "emacs": {"daemonName": "renamed"}}
+    change = {"network": {"egress": [ADDED]}, "emacs": {"daemonName": "renamed"}}
     site.kube.patch("efritinstances", site.namespace, "one", {"spec": change})
 
     def egress() -> bool:
         found = site.kube.get("networkpolicies", site.namespace, "efrit-one")
-        return {} in found["spec"]["egress"] or {"to": []} in found["spec"]["egress"]
+        return ADDED in found["spec"]["egress"]
 
     until(egress, lambda: f"the policy is not changed\n{site.logs()}")
     site.until_condition("one", "Updated", reason="UpdateHeld")

@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from efrit.api import EfritInstance
+from efrit.api.instance import METADATA_ADDRESSES
 from efrit.controller.model.config import ControllerConfig
 from efrit.controller.model.names import BRIDGE_PORT, child_metadata, child_name, selector_labels
 
@@ -85,10 +86,13 @@ def _model(instance: EfritInstance) -> list[dict[str, Any]]:
     except ValueError:
         pass
     else:
+        if _is_metadata(address):
+            # Of an instance made before its definition refused that.
+            return []
         return [{"to": [{"ipBlock": {"cidr": f"{address}/{address.max_prefixlen}"}}], "ports": ports}]
     namespace, only_there = _cluster_namespace(host, instance.metadata.namespace)
     rules: list[dict[str, Any]] = []
-    if namespace is not None:
+    if namespace is not None and not namespace.startswith("kube-"):
         # The policy sees the pod's port, the URL names the Service's: they may differ.
         peer = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}}}
         rules.append({"to": [peer]})
@@ -99,6 +103,11 @@ def _model(instance: EfritInstance) -> list[dict[str, Any]]:
         ]
         rules.append({"to": public, "ports": ports})
     return rules
+
+
+def _is_metadata(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return (mapped or address).is_link_local or str(address) in METADATA_ADDRESSES
 
 
 def _cluster_namespace(host: str, own: str) -> tuple[str | None, bool]:

@@ -101,7 +101,7 @@ def _network() -> Iterator[Mistake]:
         return Mistake(title, {"network": {"egress": [rule]}}, says)
 
     yield out("egress to no network", "cidr", "everywhere", to=[{"ipBlock": {"cidr": "everywhere"}}])
-    yield out("egress to no port", "port", "no port", ports=[{"port": "no port"}])
+    yield out("egress to no port", "port", "no port", to=[{"podSelector": {}}], ports=[{"port": "no port"}])
     peers = [{"ipBlock": {"cidr": "192.0.2.0/24", "except": ["198.51.100.0/24"]}}]
     yield Mistake("ingress from outside of its network", {"network": {"allowIngressFrom": peers}}, ("except",))
     nowhere = {"model": {**MODEL, "baseURL": "http://[fe80::1%25eth0]/"}}

@@ -188,7 +188,7 @@ def test_what_a_user_changes_in_the_pod_is_told_from_what_the_installation_chang
 @pytest.mark.parametrize(
     "changed",
     [
-        {"spec": {"network": {"egress": [{"to": []}]}}},
+        {"spec": {"network": {"egress": [{"to": [{"podSelector": {}}]}]}}},
         {"spec": {"workspace": {"storage": {"size": "9Gi"}}}},
         {"now": EPOCH + PERIOD * 5},
     ],

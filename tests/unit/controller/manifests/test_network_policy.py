@@ -174,6 +174,21 @@ def test_a_base_url_that_makes_no_sense_opens_nothing_and_keeps_nothing_down(url
     assert egress(url) == policy()["egress"]
 
 
+@pytest.mark.parametrize(
+    "host",
+    [
+        "169.254.169.254",
+        "[fe80::1]",
+        "[fd00:ec2::254]",
+        "[::ffff:169.254.169.254]",
+        "m.kube-system.svc",
+        "[::FFFF:a9fe:a9fe]",
+    ],
+)
+def test_of_an_instance_made_before_its_definition_refused_it_no_metadata_service_is_opened(host: str) -> None:
+    assert egress(f"http://{host}:80") == policy()["egress"]
+
+
 def test_rules_of_the_user_are_added_as_they_are() -> None:
     rule = {"to": [{"ipBlock": {"cidr": "198.51.100.0/24"}}]}
     peer = {"podSelector": {"matchLabels": {"app": "viewer"}}}

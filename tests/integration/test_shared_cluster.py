@@ -1,0 +1,191 @@
+"""samples/shared-cluster and the policy for tenants, on a real API server: what a team can and cannot do there."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from efrit.api import API_VERSION, EfritInstance
+from efrit.controller.manifests.statefulset import build_statefulset
+from efrit.controller.model.config import ControllerConfig
+from efrit.kube.resources import resource_named
+from tests.cluster import programs
+from tests.cluster.control_plane import ControlPlane
+from tests.cluster.paths import REPOSITORY
+from tests.cluster.progress import run
+from tests.support import yaml_documents
+from tests.support.custom_resources import install_crds
+from tests.support.kube import MERGE, Json, Kube, Refused, until
+
+SAMPLES = REPOSITORY / "samples" / "shared-cluster"
+TEAM = "team-a"
+PATHS = {
+    "Namespace": "/api/v1/namespaces",
+    "ResourceQuota": f"/api/v1/namespaces/{TEAM}/resourcequotas",
+    "LimitRange": f"/api/v1/namespaces/{TEAM}/limitranges",
+    "NetworkPolicy": f"/apis/networking.k8s.io/v1/namespaces/{TEAM}/networkpolicies",
+    "Role": f"/apis/rbac.authorization.k8s.io/v1/namespaces/{TEAM}/roles",
+    "RoleBinding": f"/apis/rbac.authorization.k8s.io/v1/namespaces/{TEAM}/rolebindings",
+    "ValidatingAdmissionPolicy": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
+    "ValidatingAdmissionPolicyBinding": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
+}
+POLICY = "templates/admission-policy-tenants.yaml"
+TENANTS = {
+    "enabled": True,
+    "namespaceSelector": {"matchLabels": {"example.org/tenant": "true"}},
+    "allowedAnnotations": ["example.org/"],
+}
+VALUES = {"admissionPolicy": {"tenants": TENANTS}, "image": {"repository": "i"}, "emacsImage": {"repository": "i"}}
+MODEL = {"name": "m", "apiKeySecretRef": {"name": "anthropic", "key": "key"}}
+OTHERS_KEY = {"name": "m", "apiKeySecretRef": {"name": "theirs", "key": "key"}}
+
+
+class Member(Kube):
+    """Somebody of the team."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        super().__init__(plane)
+        self._client.headers.update({"Impersonate-User": "kim", "Impersonate-Group": TEAM})
+
+    def refusal(self, method: str, path: str, body: Json, **options: str) -> str:
+        """Return why a write was refused; nothing where it was accepted."""
+        try:
+            self.call(method, path, body, **options)
+        except Refused as refusal:
+            return refusal.message
+        return ""
+
+
+def path(plural: str, namespace: str = TEAM, name: str = "") -> str:
+    return resource_named(plural).path(namespace, name)
+
+
+def instance(spec: Json, name: str = "one") -> Json:
+    return {"apiVersion": API_VERSION, "kind": "EfritInstance", "metadata": {"name": name}, "spec": spec}
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[ControlPlane]:
+    """An API server of its own: the policy is for the whole cluster."""
+    programs.ensure_go_programs(["helm"])
+    with ControlPlane() as plane:
+        yield plane
+
+
+@pytest.fixture(scope="module")
+def admin(plane: ControlPlane) -> Iterator[Kube]:
+    command = [str(programs.program("helm")), "template", "efrit-operator", "charts/efrit-operator"]
+    command += ["--namespace", "efrit-system", "--values", "-", "--show-only", POLICY]
+    text = run(command, cwd=REPOSITORY, text=json.dumps(VALUES))
+    names = yaml_documents.load((SAMPLES / "kustomization.yaml").read_text())["resources"]
+    documents = [each for name in names for each in yaml_documents.load_all((SAMPLES / name).read_text())]
+    with closing(Kube(plane)) as kube:
+        install_crds(kube)
+        for each in [*documents, *(each for each in yaml_documents.load_all(text) if each is not None)]:
+            kube.call("POST", PATHS[each["kind"]], each, fieldValidation="Strict")
+        yield kube
+
+
+@pytest.fixture(scope="module")
+def member(plane: ControlPlane, admin: Kube) -> Iterator[Member]:
+    with closing(Member(plane)) as made:
+
+        def refused() -> bool:
+            refusal = made.refusal("POST", path("efritinstances"), instance({"model": OTHERS_KEY}), dryRun="All")
+            return "needs the verb use" in refusal
+
+        until(refused, "the policy takes no hold")
+        yield made
+
+
+def template(**fields: Any) -> Json:
+    return {"podTemplate": fields}
+
+
+def volume(**source: Any) -> Json:
+    return template(volumes=[{"name": "more", **source}])
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ({}, ""),
+        ({"model": MODEL}, ""),
+        (volume(secret={"secretName": "anthropic"}), ""),
+        (template(annotations={"example.org/team": "a"}), ""),
+        ({"model": OTHERS_KEY}, "Secret theirs: kim needs the verb use on it"),
+        (volume(secret={"secretName": "theirs"}), "Secret theirs: kim needs"),
+        (volume(projected={"sources": [{"secret": {"name": "theirs"}}]}), "Secret theirs: kim needs"),
+        (volume(csi={"driver": "d", "nodePublishSecretRef": {"name": "theirs"}}), "Secret theirs: kim needs"),
+        (
+            template(env=[{"name": "A", "valueFrom": {"secretKeyRef": {"name": "theirs", "key": "a"}}}]),
+            "Secret theirs",
+        ),
+        (template(envFrom=[{"secretRef": {"name": "theirs"}}]), "Secret theirs: kim needs"),
+        (template(imagePullSecrets=[{"name": "theirs"}]), "Secret theirs: kim needs"),
+        (template(envFrom=[{"secretRef": {"name": "anthropic"}}] * 17), "At most 16 references to Secrets"),
+        (template(serviceAccountName="deployer"), "ServiceAccount deployer: kim needs the verb use"),
+        (template(priorityClassName="urgent"), "PriorityClass urgent: kim needs the verb use"),
+        (template(annotations={"prometheus.io/scrape": "x"}), "only keys that begin with example.org/ are accepted"),
+        ({"network": {"egress": [{"to": [{"podSelector": {}}]}]}}, "users do not open the network"),
+        ({"network": {"allowIngressFrom": [{"podSelector": {}}]}}, "users do not open the network"),
+    ],
+)
+def test_a_team_names_in_an_instance_only_what_it_may_use(member: Member, spec: Json, message: str) -> None:
+    refusal = member.refusal("POST", path("efritinstances"), instance(spec), dryRun="All")
+    assert bool(refusal) == bool(message), refusal
+    assert message in refusal
+
+
+def test_who_changes_no_spec_need_not_have_the_rights_of_its_author(member: Member, admin: Kube) -> None:
+    admin.call("POST", path("efritinstances"), instance({"model": OTHERS_KEY}, "admins"))
+    where = path("efritinstances", name="admins")
+    label, limit = {"metadata": {"labels": {"a": "b"}}}, {"spec": {"limits": {"maxToolCalls": 9}}}
+    assert member.refusal("PATCH", where, label, content_type=MERGE) == ""
+    assert "needs the verb use" in member.refusal("PATCH", where, limit, content_type=MERGE)
+
+
+def test_a_team_reads_no_secrets_and_makes_nothing_but_ours(member: Member) -> None:
+    for method, where in (
+        ("GET", path("secrets", name="anthropic")),
+        ("POST", path("pods")),
+        ("POST", path("pods", name="efrit-one-0") + "/exec"),
+        ("POST", path("networkpolicies")),
+        ("POST", path("efritrequests", "default")),
+        ("PATCH", path("efritinstances", name="one") + "/status"),
+    ):
+        options = {"content_type": MERGE} if method == "PATCH" else {}
+        assert "cannot" in member.refusal(method, where, {}, **options), where
+
+
+def test_the_quota_bounds_open_requests(member: Member, admin: Kube) -> None:
+    # Its status is what counts, which a controller writes that does not run here.
+    where, hard = f"{PATHS['ResourceQuota']}/efrit", {"count/efritrequests.efrit.dev": "1"}
+    wanted = admin.call("GET", where)["spec"]["hard"]
+    assert {"count/efritrequests.efrit.dev", "count/efritinstances.efrit.dev"} <= wanted.keys()
+    admin.call("PATCH", where, {"spec": {"hard": hard}}, content_type=MERGE)
+    status = {"status": {"hard": hard, "used": {"count/efritrequests.efrit.dev": "0"}}}
+    admin.call("PATCH", where + "/status", status, content_type=MERGE)
+
+    def ask(name: str) -> str:
+        spec = {"instanceRef": {"name": "one"}, "type": "eval", "content": "1"}
+        body = {"apiVersion": API_VERSION, "kind": "EfritRequest", "metadata": {"name": name}, "spec": spec}
+        return member.refusal("POST", path("efritrequests"), body)
+
+    until(lambda: "exceeded quota: efrit" in ask(f"r-{secrets.token_hex(3)}"), "the quota takes no hold")
+    assert len(admin.list("efritrequests", TEAM)) == 1
+
+
+def test_the_pod_of_an_instance_fits_the_namespace_and_has_limits(admin: Kube) -> None:
+    metadata = {"name": "one", "namespace": TEAM, "uid": "u"}
+    made = EfritInstance.model_validate({"metadata": metadata, "spec": {"model": MODEL}})
+    pod = build_statefulset(made, ControllerConfig("bridge:1", "emacs:1"), 1)["spec"]["template"]
+    body = {"apiVersion": "v1", "kind": "Pod", **pod, "metadata": {**pod["metadata"], "name": "one"}}
+    spec = admin.call("POST", path("pods"), body, dryRun="All")["spec"]
+    for container in (*spec["initContainers"], *spec["containers"]):
+        assert {"cpu", "memory"} <= container["resources"]["limits"].keys(), container

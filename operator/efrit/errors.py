@@ -141,6 +141,12 @@ class BridgeUnreachable(BridgeError):
     code = "Unreachable"
 
 
+class BridgeUnresponsive(BridgeUnreachable):
+    """No answer, time and again: no more calls are made but one now and then, to see whether it answers."""
+
+    code = "Unresponsive"
+
+
 _BY_CODE: dict[str, type[EfritError]] = {
     cls.code: cls
     for cls in (

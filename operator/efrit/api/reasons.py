@@ -40,6 +40,7 @@ class InstanceReason(StrEnum):
     CRASH_LOOPING = "CrashLooping"
     CHILD_REFUSED = "ChildRefused"
     BRIDGE_UNREACHABLE = "BridgeUnreachable"
+    BRIDGE_UNRESPONSIVE = "BridgeUnresponsive"
     DISK_FULL = "DiskFull"
     DISK_FAILING = "DiskFailing"
     RESPONDING = "Responding"

@@ -178,6 +178,8 @@ async def _measure(queue: WorkQueue, store: Store, bridges: Bridges) -> None:
         metrics.BRIDGES.set(len(bridges))
         metrics.WORK_QUEUE_DEPTH.labels("ready").set(queue.ready)
         metrics.WORK_QUEUE_DEPTH.labels("background").set(queue.background)
+        metrics.WORK_QUEUE_DEPTH.labels("parked").set(bridges.parked)
+        metrics.BRIDGES_UNRESPONSIVE.set(bridges.unresponsive)
         metrics.WORK_QUEUE_ACTIVE.set(queue.active)
         metrics.WORK_QUEUE_OLDEST_ACTIVE_SECONDS.set(queue.oldest_active_seconds())
         metrics.WORK_QUEUE_NAMESPACES.set(queue.lanes)

@@ -30,9 +30,13 @@ OPEN_PLANS = Gauge("efrit_open_plans", "Plans known that are not final.")
 OPEN_REQUESTS = Gauge("efrit_open_requests", "Requests known that are not final.")
 INSTANCES = Gauge("efrit_instances", "Instances known.")
 BRIDGES = Gauge("efrit_bridge_connections", "Bridges a stream is open or wanted to.")
+BRIDGES_UNRESPONSIVE = Gauge(
+    "efrit_bridges_unresponsive", "Connected bridges that do not answer calls, or send what cannot be read."
+)
 WORK_QUEUE_DEPTH = Gauge(
     "efrit_work_queue_depth",
-    "Keys waiting for reconciliation: ready for a worker, or in the background until nothing else is to be done.",
+    "Keys waiting for reconciliation: ready for a worker, in the background until nothing else is to be done, or "
+    "parked until a bridge can be called.",
     ["lane"],
 )
 WORK_QUEUE_ACTIVE = Gauge("efrit_work_queue_active", "Keys being reconciled.")

@@ -37,9 +37,14 @@ class Reconciler:
 
     async def reconcile(self, work: WorkKey) -> None:
         """Reconcile one key. Raises EfritError where it should be tried again."""
-        if not self._is_served(work.namespace):  # gate: namespace-served
-            # All of a namespace is reconciled when it is served again.
-            return
+        try:
+            if self._is_served(work.namespace):  # gate: namespace-served
+                await self._reconcile(work)
+            # Otherwise all of the namespace is reconciled when it is served again.
+        finally:
+            self._actor.reconciled(work)
+
+    async def _reconcile(self, work: WorkKey) -> None:
         key, began = (work.namespace, work.name), time.perf_counter()
         try:
             if work.kind == EfritRequest.kind:

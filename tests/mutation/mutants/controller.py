@@ -8,6 +8,7 @@ UNIT = "tests/unit/controller"
 RACES = f"{UNIT}/test_idle_race.py"
 SELF_CHECK = f"{UNIT}/test_self_check.py"
 
+BULKHEAD = f"{UNIT}/act/test_bulkhead.py"
 FAIR = f"{UNIT}/test_fair_queue.py"
 
 MUTANTS = (
@@ -16,6 +17,19 @@ MUTANTS = (
         "namespace-turn",
         Instead("pass"),
         (f"{UNIT}/test_lanes.py",),
+    ),
+    Mutant("the limit of calls to one bridge at a time", "few-calls", Never(), (BULKHEAD,)),
+    Mutant(
+        "the passing on of a place for a call that nobody has used",
+        "unused-invitation",
+        Instead("pass"),
+        (f"{BULKHEAD}::test_a_place_that_nobody_uses_goes_to_the_next",),
+    ),
+    Mutant(
+        "the pause of an event stream that floods",
+        "stream-rate",
+        Instead("await asyncio.sleep(0)"),
+        (f"{UNIT}/act/test_bridges.py::test_a_stream_that_floods_is_not_read_beyond_its_rate_and_calls_go_on",),
     ),
     Mutant("the share of the workers that a namespace may hold", "worker-share", Without(1), (FAIR,)),
     Mutant(
@@ -225,7 +239,7 @@ MUTANTS = (
     Mutant(
         "the hold of work in a namespace that is not served",
         "namespace-served",
-        Never(),
+        Always(),
         (f"{UNIT}/test_reconcile.py::test_a_key_of_a_namespace_that_is_not_served_is_not_looked_at",),
     ),
     Mutant(

@@ -61,6 +61,16 @@ def uncalled(action: type, given: EfritRequest, told: RequestView | None, code: 
     return snapshot(given, ready(), bridge_view=told, failure=failed(action.__name__, code=code))
 
 
+def test_a_request_whose_bridge_is_not_called_any_more_names_the_reason_of_the_instance() -> None:
+    given = uncalled(Submit, request(), None, "Unresponsive")
+
+    status = written(decide_request(given, NOW + seconds(1)))
+
+    assert status["reason"] == "InstanceNotReady"
+    told = condition(status, "Complete")[2]
+    assert "its bridge does not answer (BridgeUnresponsive), and is tried again until it does." in told
+
+
 # A result whose Secret is refused.
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -85,6 +86,11 @@ def find(given: InstanceSnapshot) -> Finding:
             ready(bridge=BridgeView(pod_uid="pod-uid-1", problem="connection refused")),
             InstanceReason.BRIDGE_UNREACHABLE,
             "The bridge of the pod does not answer: connection refused",
+        ),
+        (
+            ready(bridge=replace(connected(), unresponsive="no answer within 15 s.")),
+            InstanceReason.BRIDGE_UNRESPONSIVE,
+            "The bridge of the pod does not answer: no answer within 15 s. Requests wait; it is tried again",
         ),
         (
             ready(bridge=connected(told=stats(emacs=emacs(alive=False)))),

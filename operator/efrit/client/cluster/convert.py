@@ -48,6 +48,7 @@ _BROKEN = {
     "CrashLooping",
     "ChildRefused",
     "BridgeUnreachable",
+    "BridgeUnresponsive",
     "NotResponding",
     "SelfCheckFailed",
     "DiskFull",

@@ -42,6 +42,7 @@ from efrit.controller.model.actions import (
     FindSession,
     IsolatePod,
     ListRequests,
+    Parked,
     PatchStatus,
     PauseHandover,
     ReadResult,
@@ -68,6 +69,7 @@ from efrit.errors import (
     ApiTooLarge,
     ApiUnavailable,
     BridgeUnreachable,
+    BridgeUnresponsive,
     EfritError,
     InvalidRequest,
     NotAnswered,
@@ -88,6 +90,8 @@ USED = {
 }
 """Directions of tokens, and their names in a status."""
 RETRY_CONFLICT = timedelta(seconds=1)
+SAY_UNRESPONSIVE = timedelta(seconds=1)
+"""When a request is decided about again that is not handed over: until then its status says nothing."""
 
 
 class Actor:
@@ -116,11 +120,20 @@ class Actor:
 
     async def carry_out_all(self, key: WorkKey, actions: Iterable[Action]) -> None:
         """Carry out a decision about `key`, action by action, as long as it stands."""
+        left = iter(actions)
         try:
-            for action in actions:
+            for action in left:
                 await self.carry_out(key, action)
         except Superseded as cause:
             log.debug("%s %s/%s: the decision is superseded: %s", *key, cause)
+            if isinstance(cause, Parked):
+                for action in left:
+                    if isinstance(action, RequeueAfter):
+                        await self.carry_out(key, action)
+
+    def reconciled(self, key: WorkKey) -> None:
+        """Take in that the reconciliation of a key is over: a place it was given and did not use goes to others."""
+        self._bridges.settled(key)
 
     async def carry_out(self, key: WorkKey, action: Action) -> None:
         """Carry out one action of a decision about `key`.
@@ -148,8 +161,8 @@ class Actor:
 
     async def _write(self, key: WorkKey, action: Action) -> None:
         match action:
-            case Submit():
-                await self._submit(action)
+            case Submit() | CancelWork() | FetchAnswer() | Acknowledge():
+                await self._have_called(key, action)
             case PatchStatus(droppable=True):
                 await self._write_progress(action)
             case PatchStatus():
@@ -157,13 +170,6 @@ class Actor:
                 await self._patch_status(action)
             case FindSession():
                 await self._find_session(action)
-            case Acknowledge(instance=instance, uid=uid):
-                await self._bridges.acknowledge(instance, uid)
-                self._store.bridges.acknowledged(instance, uid)
-            case FetchAnswer():
-                await self._fetch(action)
-            case CancelWork():
-                await self._cancel(action)
             case SettleOrphan():
                 await self._settle_orphan(key, action)
             case StoreResult():
@@ -208,6 +214,31 @@ class Actor:
                 await self._plans.read(action)
             case _:
                 raise TypeError(f"{action!r} is no action")
+
+    async def _have_called(self, key: WorkKey, action: Submit | CancelWork | FetchAnswer | Acknowledge) -> None:
+        """Call the bridge. Raises Parked where too many calls to it are under way, or none are made at all."""
+        try:
+            with self._bridges.call(action.instance, key):
+                await self._call_bridge(action)
+        except Parked as parked:
+            if parked.problem is not None and not isinstance(action, Acknowledge):
+                uid = str(action.request.id) if isinstance(action, Submit) else action.uid
+                error = BridgeUnresponsive(f"{action.instance[0]}/{action.instance[1]}: {parked.problem}")
+                if self._store.requests.action_failed(action.request_key, uid, type(action).__name__, error):
+                    self._store.requeue_after(key, SAY_UNRESPONSIVE)
+            raise
+
+    async def _call_bridge(self, action: Submit | CancelWork | FetchAnswer | Acknowledge) -> None:
+        match action:
+            case Submit():
+                await self._submit(action)
+            case CancelWork():
+                await self._cancel(action)
+            case FetchAnswer():
+                await self._fetch(action)
+            case Acknowledge(instance=instance, uid=uid):
+                await self._bridges.acknowledge(instance, uid)
+                self._store.bridges.acknowledged(instance, uid)
 
     async def _submit(self, action: Submit) -> None:
         uid = str(action.request.id)

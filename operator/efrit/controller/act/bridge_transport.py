@@ -1,27 +1,41 @@
 """What a bridge may make us read: the pod it runs in runs its users' code, so it is not believed.
 
 Of an answer's head only status and media type are passed on: no compression, no character set, no cookie and no
-redirection is followed. Bodies and single events end with an error when they grow too long. Decides nothing else.
+redirection is followed. Bodies and single events end with an error when they grow too long; an event stream is read
+slice by slice and no faster than its rate. Decides nothing else.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import httpx
 from httpx_sse import EventSource
 
+from efrit.controller.act.stream_rate import StreamRate
 from efrit.protocol import Event, EventId, parse_event
 
 MAX_BODY_BYTES = 24 * 1024 * 1024
 """The largest answer file a bridge reads (16 MiB), told as a view, and room to spare."""
 MAX_EVENT_BYTES = 256 * 1024
 """An answer within an event has at most 64 KiB; what else is in an event is small."""
+SLICE_BYTES = 8 * 1024
+"""So much of an event stream is parsed before others have their turn."""
 _EVENTS = "text/event-stream"
+
+
+class TooLong(httpx.RemoteProtocolError):
+    """A body or an event that is longer than a bridge's may be."""
 
 
 class BridgeTransport(httpx.AsyncHTTPTransport):
     """httpx' own transport, within limits."""
+
+    def __init__(self, rate: StreamRate, **options: Any) -> None:
+        super().__init__(**options)
+        self._rate = rate
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send `request`. Raises `httpx.TransportError`, later too, while the body is read."""
@@ -31,7 +45,7 @@ class BridgeTransport(httpx.AsyncHTTPTransport):
         return httpx.Response(
             answer.status_code,
             headers={"content-type": kind} if kind.isascii() else {},
-            stream=_Events(answer.stream) if kind == _EVENTS else _Body(answer.stream),
+            stream=_Events(answer.stream, self._rate) if kind == _EVENTS else _Body(answer.stream),
             extensions=answer.extensions,
         )
 
@@ -54,7 +68,7 @@ class _Body(httpx.AsyncByteStream):
     def _count(self, part: bytes) -> None:
         self._size += len(part)
         if self._size > MAX_BODY_BYTES:
-            raise httpx.RemoteProtocolError(f"the bridge's answer is longer than {MAX_BODY_BYTES} bytes")
+            raise TooLong(f"the bridge's answer is longer than {MAX_BODY_BYTES} bytes")
 
 
 class _Events(_Body):
@@ -62,13 +76,27 @@ class _Events(_Body):
 
     _last = b""
 
+    def __init__(self, stream: httpx.AsyncByteStream, rate: StreamRate) -> None:
+        super().__init__(stream)
+        self._rate = rate
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for part in self._stream:
+            for begin in range(0, len(part), SLICE_BYTES):
+                piece = part[begin : begin + SLICE_BYTES]
+                self._count(piece)
+                self._rate.read(piece)
+                # What is not read stays in the socket, and its sender waits.
+                await asyncio.sleep(self._rate.pause())  # gate: stream-rate
+                yield piece
+
     def _count(self, part: bytes) -> None:
         seen = self._last + part
         end = seen.rfind(b"\n\n")
         self._size = self._size + len(part) if end < 0 else len(seen) - end - 2
         self._last = seen[-1:]
         if self._size > MAX_EVENT_BYTES:
-            raise httpx.RemoteProtocolError(f"an event of the bridge is longer than {MAX_EVENT_BYTES} bytes")
+            raise TooLong(f"an event of the bridge is longer than {MAX_EVENT_BYTES} bytes")
 
 
 async def read_events(source: EventSource) -> AsyncIterator[tuple[Event | None, str]]:

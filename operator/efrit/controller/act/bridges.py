@@ -10,19 +10,24 @@ import asyncio
 import logging
 import random
 import ssl
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 import httpx
 from httpx_sse import SSEError, aconnect_sse
 
-from efrit.controller.act.bridge_transport import BridgeTransport, read_events
-from efrit.controller.model.actions import ConnectBridge
+from efrit.controller.act.bridge_transport import BridgeTransport, TooLong, read_events
+from efrit.controller.act.bulkhead import MOST_CALLS, Bulkhead
+from efrit.controller.act.stream_rate import Shared, StreamRate
+from efrit.controller.model.actions import ConnectBridge, Parked
 from efrit.controller.model.credentials import Identity, server_name, token
-from efrit.controller.model.keys import Key
+from efrit.controller.model.keys import Key, WorkKey
 from efrit.controller.store.store import Store
 from efrit.errors import (
     BridgeError,
     BridgeUnreachable,
+    BridgeUnresponsive,
     EfritError,
     ProtocolError,
     RequestNotFound,
@@ -38,12 +43,19 @@ CALL_TIMEOUT = httpx.Timeout(15, connect=5)
 CALL_SECONDS = 60
 # The bridge sends a comment every 10 s: half a minute of silence is a broken stream.
 STREAM_TIMEOUT = httpx.Timeout(30, connect=5)
-# One for the stream. More would not be faster, and each costs the bridge a quarter of a megabyte of TLS buffer.
-LIMITS = httpx.Limits(max_connections=9, max_keepalive_connections=9, keepalive_expiry=60)
+# One for the stream, one for a probe. Each costs the bridge a quarter of a megabyte of TLS buffer.
+LIMITS = httpx.Limits(max_connections=MOST_CALLS + 2, max_keepalive_connections=MOST_CALLS + 2, keepalive_expiry=60)
 # What a bridge says of an error ends in a status.
 MAX_MESSAGE_CHARS = 1000
 FIRST_BACKOFF_SECONDS = 0.1
 LAST_BACKOFF_SECONDS = 5.0
+FIRST_UNREADABLE_SECONDS = 1.0
+LAST_UNREADABLE_SECONDS = 60.0
+READABLE_SECONDS = 60.0
+"""A stream that could be read for so long makes up for those before that could not."""
+MAX_PROBLEM_CHARS = 200
+PROBE = "efrit-probe"
+"""Id of a request that no queue has."""
 
 
 @dataclass(slots=True)
@@ -54,7 +66,10 @@ class _Link:
     client: httpx.AsyncClient
     tokens: tuple[str, ...]
     """The bearer tokens to try; the first is the one that worked last."""
+    rate: StreamRate
     task: asyncio.Task[None] = field(init=False)
+    bulkhead: Bulkhead = field(init=False)
+    probe: asyncio.Task[None] | None = None
 
     def headers(self) -> dict[str, str]:
         """Return the header that says who we are."""
@@ -66,6 +81,26 @@ class _Link:
         return len(self.tokens) > 1
 
 
+class _Surroundings:
+    """What the bulkhead of one link can do."""
+
+    def __init__(self, bridges: Bridges, link: _Link) -> None:
+        self._bridges = bridges
+        self._link = link
+
+    def requeue(self, key: WorkKey) -> None:
+        self._bridges.requeue(key)
+
+    def invite(self, key: WorkKey) -> None:
+        self._bridges.invite(key, self._link.bulkhead)
+
+    def probe(self) -> None:
+        self._bridges.probe(self._link)
+
+    def changed(self, problem: str | None) -> None:
+        self._bridges.changed(self._link, problem)
+
+
 class Bridges:
     """All connections. `connect` and `disconnect` say what is wanted; the rest keeps it so."""
 
@@ -73,6 +108,8 @@ class Bridges:
         self._identity = identity
         self._store = store
         self._links: dict[Key, _Link] = {}
+        self._invited: dict[WorkKey, list[Bulkhead]] = {}
+        self._rates = Shared()
         self._tls = ssl.create_default_context(cadata=identity.ca_certificate.decode())
 
     def __len__(self) -> int:
@@ -86,13 +123,15 @@ class Bridges:
                 return
             await self._close(wanted.instance)
         host = f"[{wanted.host}]" if ":" in wanted.host else wanted.host
+        rate = StreamRate(self._rates, asyncio.get_running_loop().time)
         client = httpx.AsyncClient(
             base_url=f"https://{host}:{wanted.port}",
-            transport=BridgeTransport(verify=self._tls, limits=LIMITS, trust_env=False),
+            transport=BridgeTransport(rate, verify=self._tls, limits=LIMITS, trust_env=False),
             timeout=CALL_TIMEOUT,
             trust_env=False,
         )
-        link = _Link(wanted, client, self._tokens(wanted.instance_uid))
+        link = _Link(wanted, client, self._tokens(wanted.instance_uid), rate)
+        link.bulkhead = Bulkhead(_Surroundings(self, link))
         self._links[wanted.instance] = link
         link.task = asyncio.create_task(self._follow(link), name=f"bridge {'/'.join(wanted.instance)}")
         link.task.add_done_callback(self._ended)
@@ -107,14 +146,65 @@ class Bridges:
         for instance in list(self._links):
             await self._close(instance)
 
+    @property
+    def parked(self) -> int:
+        """How many keys wait for a call to a bridge."""
+        return sum(link.bulkhead.parked for link in self._links.values())
+
+    @property
+    def unresponsive(self) -> int:
+        """How many bridges do not answer."""
+        return sum(link.bulkhead.problem is not None for link in self._links.values())
+
+    def call(self, instance: Key, key: WorkKey) -> AbstractContextManager[None]:
+        """Make the call of a key in this block. Raises Parked where it has to wait: the key comes back by itself."""
+        link = self._links.get(instance)
+        return link.bulkhead.call(key) if link is not None else nullcontext()
+
+    def settled(self, key: WorkKey) -> None:
+        """Take in that the reconciliation of a key is over: a place it was given and did not use goes to others."""
+        for bulkhead in self._invited.pop(key, ()):
+            bulkhead.settled(key)
+
+    def requeue(self, key: WorkKey) -> None:
+        """Have a key reconciled."""
+        self._store.requeue_after(key, timedelta(0))
+
+    def invite(self, key: WorkKey, bulkhead: Bulkhead) -> None:
+        """Have a key reconciled that a place for a call is kept for."""
+        self._invited.setdefault(key, []).append(bulkhead)
+        self.requeue(key)
+
+    def probe(self, link: _Link) -> None:
+        """See whether a bridge answers that nobody waits for."""
+        instance = link.wanted.instance
+        if self._links.get(instance) is link and (link.probe is None or link.probe.done()):
+            link.probe = asyncio.create_task(self._probe(link), name=f"probe {'/'.join(instance)}")
+
+    async def _probe(self, link: _Link) -> None:
+        try:
+            with link.bulkhead.call(None):
+                await self._call("GET", link.wanted.instance, PROBE)
+        except (EfritError, Parked) as error:
+            log.debug("%s/%s: probe: %s", *link.wanted.instance, error)
+
+    def changed(self, link: _Link, problem: str | None) -> None:
+        """Tell the store that a bridge does not answer, or does again."""
+        instance = link.wanted.instance
+        if problem is None:
+            log.info("%s/%s: its bridge answers again", *instance)
+        else:
+            log.warning("%s/%s: its bridge does not answer: %s", *instance, problem)
+        self._store.bridges.answering(instance, problem)
+
     async def submit(self, instance: Key, request: Request) -> RequestView:
         """PUT a request. Raises the QueueError the bridge names, or BridgeUnreachable."""
         body = await self._call("PUT", instance, request.id, content=request.to_json().encode(), json=True)
-        return _view(body, request.id)
+        return self._view(instance, body, request.id)
 
     async def read(self, instance: Key, uid: str) -> RequestView:
         """GET a request with its answer. Raises RequestNotFound, BridgeUnreachable."""
-        return _view(await self._call("GET", instance, uid), uid)
+        return self._view(instance, await self._call("GET", instance, uid), uid)
 
     async def cancel(
         self, instance: Key, uid: str, request: Request | None = None, *, running: bool = True
@@ -125,12 +215,14 @@ class Bridges:
         """
         content = request.to_json().encode() if request is not None else None
         where = f"{uid}/cancel" if running else f"{uid}/cancel?only=waiting"
-        return _view(await self._call("POST", instance, where, content=content, json=bool(content)), uid)
+        body = await self._call("POST", instance, where, content=content, json=bool(content))
+        return self._view(instance, body, uid)
 
     async def acknowledge(self, instance: Key, uid: str) -> None:
         """Say that the answer is stored. A request that is unknown was acknowledged long ago."""
         try:
             await self._call("DELETE", instance, uid)
+            self._answered(instance)
         except RequestNotFound:
             log.debug("%s/%s: acknowledged request %s is gone from its queue", *instance, uid)
 
@@ -150,8 +242,12 @@ class Bridges:
         link = self._links.pop(instance, None)
         if link is None:
             return
-        link.task.cancel()
-        await asyncio.gather(link.task, return_exceptions=True)
+        tasks = [each for each in (link.task, link.probe) if each is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        link.bulkhead.close()
+        link.rate.close()
         await link.client.aclose()
 
     async def _call(
@@ -171,20 +267,47 @@ class Bridges:
                 )
         except (httpx.TransportError, httpx.InvalidURL, RuntimeError, TimeoutError) as error:
             # RuntimeError: the client was closed under us because the pod was replaced.
-            raise BridgeUnreachable(f"{instance[0]}/{instance[1]}: its bridge does not answer: {error!r}") from error
+            link.bulkhead.failed(_sentence(error))
+            kind = BridgeUnreachable if link.bulkhead.problem is None else BridgeUnresponsive
+            raise kind(f"{instance[0]}/{instance[1]}: its bridge does not answer: {error!r}") from error
         if response.is_success:
             return response.content
         refusal = _error(response)
+        if type(refusal) is BridgeError:
+            link.bulkhead.failed(f"{refusal.message[:MAX_PROBLEM_CHARS]}.")
+        else:
+            link.bulkhead.succeeded()
         if isinstance(refusal, Unauthorized):
             link.next_token()
         raise refusal
 
+    def _answered(self, instance: Key, problem: str | None = None) -> None:
+        """Count the answer to a call, one that cannot be used as none."""
+        link = self._links.get(instance)
+        if link is None:
+            return
+        if problem is None:
+            link.bulkhead.succeeded()
+        else:
+            link.bulkhead.failed(f"{problem[:MAX_PROBLEM_CHARS]}.")
+
+    def _view(self, instance: Key, body: bytes, uid: str) -> RequestView:
+        try:
+            view = _view(body, uid)
+        except EfritError as error:
+            self._answered(instance, error.message)
+            raise
+        self._answered(instance)
+        return view
+
     async def _follow(self, link: _Link) -> None:
         """Read the stream for ever, coming back after each break."""
         instance, pod_uid = link.wanted.instance, link.wanted.pod_uid
-        failures, last_id = 0, ""
+        loop = asyncio.get_running_loop()
+        failures, unreadable, last_id = 0, 0, ""
         while True:
-            began = asyncio.get_running_loop().time()
+            opened = False
+            began = loop.time()
             problem = "it ended the event stream"
             try:
                 async with aconnect_sse(
@@ -199,9 +322,14 @@ class Bridges:
                         await source.response.aread()
                         raise _error(source.response)
                     async for event, event_id in read_events(source):
+                        if not opened:
+                            opened = True
+                            link.bulkhead.stream_opened()
                         if event is not None:
+                            busy_since = loop.time()
                             self._store.bridges.event(instance, pod_uid, event)
-                        last_id, failures = event_id or last_id, 0
+                            link.rate.worked(loop.time() - busy_since)
+                        last_id = event_id or last_id
             except (httpx.TransportError, SSEError, EfritError) as error:
                 problem = str(error) or repr(error)
                 if isinstance(error, Unauthorized) and link.next_token():
@@ -209,12 +337,22 @@ class Bridges:
                 if isinstance(error, ProtocolError):
                     # What could not be read may be what matters: start over from a whole picture.
                     last_id = ""
-            if asyncio.get_running_loop().time() - began > LAST_BACKOFF_SECONDS:
+                if isinstance(error, (ProtocolError, SSEError, TooLong)):
+                    unreadable += 1
+                    link.bulkhead.unreadable(f"its event stream cannot be read: {problem[:MAX_PROBLEM_CHARS]}.")
+            lasted = loop.time() - began
+            if lasted > READABLE_SECONDS:
+                unreadable = 0
+                link.bulkhead.stream_lasted()
+            if lasted > LAST_BACKOFF_SECONDS:
                 failures = 0
             failures += 1
             log.debug("%s/%s: bridge stream: %s (failure %d)", *instance, problem, failures)
             self._store.bridges.lost(instance, pod_uid, problem)
-            backoff = min(FIRST_BACKOFF_SECONDS * 1.6 ** (failures - 1), LAST_BACKOFF_SECONDS)
+            backoff = min(FIRST_BACKOFF_SECONDS * 1.6 ** min(failures - 1, 30), LAST_BACKOFF_SECONDS)
+            if unreadable:
+                again = FIRST_UNREADABLE_SECONDS * 2.0 ** min(unreadable - 1, 30)
+                backoff = max(backoff, min(again, LAST_UNREADABLE_SECONDS))
             await asyncio.sleep(backoff * random.uniform(0.8, 1.2))  # noqa: S311
 
 
@@ -223,6 +361,13 @@ def _view(body: bytes, uid: str) -> RequestView:
     if view.id != uid:
         raise BridgeError(f"asked about request {uid}, the bridge told of {view.id}")
     return view
+
+
+def _sentence(error: Exception) -> str:
+    """Return what kept a call from being answered, for people."""
+    if isinstance(error, (TimeoutError, httpx.TimeoutException)):
+        return f"no answer within {CALL_TIMEOUT.read:.0f} s."
+    return f"{(str(error) or type(error).__name__)[:MAX_PROBLEM_CHARS]}."
 
 
 def _tls_name(wanted: ConnectBridge) -> dict[str, str]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
-from efrit.api import EfritInstance, RequestReason
+from efrit.api import EfritInstance, InstanceReason, RequestReason
 from efrit.api.reasons import UNSTORED_RESULT
 from efrit.controller.decide.open_status import once_it_lasts
 from efrit.controller.decide.request_context import RequestContext
@@ -14,7 +14,7 @@ from efrit.controller.decide.status_limits import cut
 from efrit.controller.model import names
 from efrit.controller.model.actions import Action, RequeueAfter
 from efrit.controller.model.snapshots import ActionFailure
-from efrit.errors import BridgeUnreachable, QueueFull
+from efrit.errors import BridgeUnreachable, BridgeUnresponsive, QueueFull
 
 RESULT_ATTEMPTS = 4
 """How often the Secret of a result may be refused: with the pauses between them, over seven seconds."""
@@ -61,6 +61,10 @@ def report(context: RequestContext, action: str) -> list[Action]:
     sentence = failure.sentence
     if failure.code == BridgeUnreachable.code:
         sentence = "its bridge does not answer."
+    elif failure.code == BridgeUnresponsive.code:
+        sentence = (
+            f"its bridge does not answer ({InstanceReason.BRIDGE_UNRESPONSIVE}), and is tried again until it does."
+        )
     message = said.text.format(instance=name, sentence=cut(sentence, MAX_SENTENCE_BYTES))
     reason, known = said.reason, context.snapshot.request.status.reason
     if failure.code == QueueFull.code:

@@ -69,6 +69,7 @@ WARNED = {
     InstanceReason.CRASH_LOOPING,
     InstanceReason.NODE_LOST,
     InstanceReason.BRIDGE_UNREACHABLE,
+    InstanceReason.BRIDGE_UNRESPONSIVE,
     InstanceReason.NOT_RESPONDING,
     InstanceReason.SELF_CHECK_FAILED,
     InstanceReason.DISK_FULL,

@@ -212,6 +212,17 @@ def _bridge(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
     return Finding(InstanceReason.STARTING, "The pod is starting.")
 
 
+def _unresponsive(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
+    problem = snapshot.bridge.unresponsive
+    if problem is None or snapshot.pod is None:
+        return None
+    return Finding(
+        InstanceReason.BRIDGE_UNRESPONSIVE,
+        f"The bridge of the pod does not answer: {problem} Requests wait; it is tried again by itself. If it lasts, "
+        f"see `kubectl logs {snapshot.pod.name} -c {BRIDGE}`, and whether the volume of the queue hangs.",
+    )
+
+
 def _disk(snapshot: InstanceSnapshot, now: datetime) -> Finding | None:
     disk = disk_problem(snapshot)
     if disk is None:
@@ -246,6 +257,7 @@ CHECKS: tuple[Check, ...] = (
     _unschedulable,
     _crashing,
     _bridge,
+    _unresponsive,
     _disk,
     _emacs,
 )

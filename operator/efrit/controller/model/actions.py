@@ -19,6 +19,17 @@ class Superseded(Exception):  # noqa: N818 - reads as what happened
     """
 
 
+class Parked(Superseded):
+    """A call to a bridge has to wait for its turn: its key comes back by itself. Timers that were decided on stand.
+
+    problem: why no call to that bridge is made at all, None where others are under way.
+    """
+
+    def __init__(self, message: str, problem: str | None) -> None:
+        super().__init__(message)
+        self.problem = problem
+
+
 ResourceKind = Literal["EfritInstance", "EfritRequest", "EfritPlan"]
 
 

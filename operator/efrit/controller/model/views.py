@@ -94,5 +94,7 @@ class BridgeView:
     queue_id: str | None = None
     stats: Stats | None = None
     problem: str | None = None
+    unresponsive: str | None = None
+    """Why no calls are made to it but one now and then, a sentence; its event stream may go on."""
     lost_since: datetime | None = None
     """Since when there have been no figures of the pod; None while connected, or never heard by this process."""

@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from msgspec import structs
 
-from efrit.api import EfritRequest
+from efrit.api import EfritInstance, EfritRequest
 from efrit.controller.model.keys import Key, WorkKey
 from efrit.controller.model.snapshots import Handover
 from efrit.controller.model.views import BridgeView
@@ -21,6 +21,8 @@ log = logging.getLogger(__name__)
 
 ORPHAN_GRACE = timedelta(seconds=3)
 """How long the watch may need to report a request that a bridge has; after that the API server is asked."""
+FIGURES_SECONDS = 0.5
+"""An instance is reconciled this often at most because of figures alone."""
 MOST_UNKNOWN = 10_000
 """Views kept of one bridge beyond what its queue takes: a bridge that makes them up must not fill the memory."""
 
@@ -46,10 +48,16 @@ class BridgeEvents:
                     self._index.place(entry, key)
                 since = entry.bridge.lost_since or self._index.clock()
                 entry.bridge = BridgeView(
-                    connected=False, pod_uid=pod_uid, queue_id=queue_id, stats=stats, lost_since=since
+                    connected=False,
+                    pod_uid=pod_uid,
+                    queue_id=queue_id,
+                    stats=stats,
+                    unresponsive=entry.bridge.unresponsive,
+                    lost_since=since,
                 )
             case RequestView():
-                self.view(instance, event)
+                if entry.views.get(event.id) != event:
+                    self.view(instance, event)
             case Stats():
                 # The first figures close the list that follows a reset: from here on the picture is whole.
                 changed = not entry.bridge.connected or _disk_problem(entry.bridge.stats) != _disk_problem(event)
@@ -64,12 +72,21 @@ class BridgeEvents:
                     problem=None,
                     lost_since=None,
                 )
-                self._index.requeue_instance(instance)
                 if changed:
+                    self._index.requeue_instance(instance)
                     self._index.requeue_waiting(instance)
                     self._index.requeue_unbound(instance[0])
                 else:
+                    self._requeue_for_figures(instance, entry)
                     self._index.requeue_held_back(instance, event)
+
+    def _requeue_for_figures(self, instance: Key, entry: InstanceRecord) -> None:
+        """Have an instance reconciled for its figures: a bridge tells of them as often as it likes."""
+        now = self._index.monotonic()
+        if entry.figures_taken > now:
+            return
+        entry.figures_taken = max(now, entry.figures_taken + FIGURES_SECONDS)
+        self._index.queue.add_after(WorkKey(EfritInstance.kind, *instance), entry.figures_taken - now)
 
     def lost(self, instance: Key, pod_uid: str, problem: str) -> None:
         """Take in that a bridge cannot be reached."""
@@ -83,6 +100,13 @@ class BridgeEvents:
             entry.bridge = replace(
                 known, connected=False, pod_uid=pod_uid, problem=problem, lost_since=since or self._index.clock()
             )
+            self._index.requeue_instance(instance)
+
+    def answering(self, instance: Key, problem: str | None) -> None:
+        """Take in that a bridge does not answer calls, and why; None: that it does again."""
+        entry = self._index.instances.get(instance)
+        if entry is not None and entry.bridge.unresponsive != problem:
+            entry.bridge = replace(entry.bridge, unresponsive=problem)
             self._index.requeue_instance(instance)
 
     def closed(self, instance: Key) -> None:

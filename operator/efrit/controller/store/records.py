@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -64,6 +65,8 @@ class InstanceRecord(Record[EfritInstance | None]):
     """UIDs of the instance's StatefulSets, the newest last."""
     claims: dict[str, ClaimView] = field(default_factory=dict)
     bridge: BridgeView = field(default_factory=BridgeView)
+    figures_taken: float = -math.inf
+    """When it was, or will be, reconciled because of figures alone, on the monotonic clock."""
     facts: InstanceFacts = field(default_factory=lambda: InstanceFacts(handover_id=new_handover_id()))
     views: RequestViews = field(default_factory=RequestViews)
     submitting: int = 0

@@ -160,11 +160,14 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
             entry.session_home = instance
             self._index.requeue_request(key)
 
-    def action_failed(self, request: Key, uid: str, action: str, error: EfritError, *, refused: bool = False) -> None:
-        """Record that an action for a request failed; `refused` where repeating it as it is will not help."""
+    def action_failed(self, request: Key, uid: str, action: str, error: EfritError, *, refused: bool = False) -> bool:
+        """Record that an action for a request failed; `refused` where repeating it as it is will not help.
+
+        Return whether it did not fail before.
+        """
         entry = self._index.requests.get(request)
         if entry is None or entry.request.metadata.uid != uid:
-            return
+            return False
         now, known = self._index.clock(), entry.failure
         sentence = error.sentence if isinstance(error, ApiRefused) else error.message
         failure = ActionFailure(
@@ -178,6 +181,7 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
         if refused:
             # Nothing is raised: the work queue does not come back to it by itself.
             self._index.requeue_request(request)
+        return failure.first == now
 
     def result_stored(self, request: Key, uid: str) -> None:
         """Forget that the result of a request could not be stored."""

@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from efrit.controller import metrics
-from efrit.controller.act.actor import RETRY_CONFLICT, Actor
+from efrit.controller.act.actor import RETRY_CONFLICT, SAY_UNRESPONSIVE, Actor
 from efrit.controller.act.bridges import Bridges
+from efrit.controller.act.bulkhead import FAILURES
 from efrit.controller.act.identity import new_identity
 from efrit.controller.act.kube import Kube
 from efrit.controller.decide.queue_request import wire_request
@@ -123,6 +124,7 @@ def patch(status: Json, *, version: str, old: Json | None = None, kind: Any = "E
     return PatchStatus(kind, REQUEST, UID, version, status, old or {}, NOW - seconds(1))
 
 
+LATER = timedelta(hours=1)
 SUBMIT = Submit(INSTANCE, REQUEST, wire_request(request(), instance()), "handover-1")
 
 
@@ -182,6 +184,24 @@ async def test_a_submission_without_a_reply_may_have_arrived(stage: Stage) -> No
         await stage.does(SUBMIT)
 
     assert stage.heard.calls_of("handovers.handed_over") == [(INSTANCE, REQUEST, UID)]
+
+
+async def test_a_request_that_is_parked_says_why_and_keeps_its_timers(stage: Stage) -> None:
+    stage.bridge.answers["PUT", ONE] = (0, "")
+    stage.heard.returns["requests.action_failed"] = True
+    for _ in range(FAILURES):
+        with pytest.raises(BridgeUnreachable):
+            await stage.does(SUBMIT)
+
+    await stage.actor.carry_out_all(
+        RECONCILED, [SUBMIT, patch({"phase": "Queued"}, version="1"), RequeueAfter(LATER)]
+    )
+
+    assert [call.method for call in stage.api.calls] == []
+    assert stage.heard.calls_of("requests.action_failed")[-1][2] == "Submit"
+    assert stage.heard.calls_of("requests.action_failed")[-1][3].code == "Unresponsive"
+    assert [after for _, after in stage.heard.calls_of("requeue_after")] == [SAY_UNRESPONSIVE, LATER]
+    assert len(stage.heard.calls_of("handovers.submit_ended")) == FAILURES, "nothing was sent"
 
 
 async def test_a_cancel_tells_what_the_bridge_said(stage: Stage) -> None:

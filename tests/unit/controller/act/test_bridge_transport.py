@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gzip
+import time
 from collections.abc import AsyncIterator
 
 import httpx
@@ -13,6 +14,7 @@ from httpx_sse import aconnect_sse
 
 from efrit.controller.act import bridge_transport
 from efrit.controller.act.bridge_transport import BridgeTransport, read_events
+from efrit.controller.act.stream_rate import Shared, StreamRate
 from efrit.errors import ProtocolError
 
 EVENTS = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
@@ -35,7 +37,12 @@ async def answering(*parts: bytes, then: bytes = b"") -> AsyncIterator[httpx.Asy
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    async with server, httpx.AsyncClient(transport=BridgeTransport(), base_url=f"http://127.0.0.1:{port}") as client:
+    async with (
+        server,
+        httpx.AsyncClient(
+            transport=BridgeTransport(StreamRate(Shared(), time.monotonic)), base_url=f"http://127.0.0.1:{port}"
+        ) as client,
+    ):
         yield client
 
 

@@ -10,13 +10,19 @@ from typing import Any
 
 import pytest
 
+from efrit.controller.act import bridges as bridges_module
+from efrit.controller.act import bulkhead, stream_rate
 from efrit.controller.act.bridges import Bridges
+from efrit.controller.act.bulkhead import FAILURES
 from efrit.controller.act.identity import new_identity
 from efrit.controller.decide.queue_request import wire_request
+from efrit.controller.model.actions import Parked
 from efrit.controller.model.credentials import Identity
+from efrit.controller.model.keys import WorkKey
 from efrit.errors import (
     BridgeError,
     BridgeUnreachable,
+    BridgeUnresponsive,
     EfritError,
     InvalidRequest,
     NoSpace,
@@ -295,6 +301,78 @@ async def test_a_resumed_stream_that_breaks_before_its_first_id_resumes_at_the_s
     second.end()
 
     assert (await connected.bridge.reader()).last_event_id == "epoch-7"
+
+
+async def test_a_bridge_that_answers_no_calls_is_called_no_more_and_told_of_once(connected: Line) -> None:
+    connected.bridge.answers["PUT", ONE] = (0, "")
+    keys = [WorkKey("EfritRequest", "team", str(number)) for number in range(10)]
+    kinds = []
+    for key in keys[:FAILURES]:
+        with pytest.raises(BridgeUnreachable) as caught, connected.bridges.call(INSTANCE, key):
+            await connected.bridges.submit(INSTANCE, work())
+        kinds.append(type(caught.value))
+    for key in keys[FAILURES:]:
+        with pytest.raises(Parked), connected.bridges.call(INSTANCE, key):
+            pass
+
+    assert kinds == [BridgeUnreachable] * (FAILURES - 1) + [BridgeUnresponsive]
+    assert len(connected.bridge.calls) == FAILURES
+    ((_, problem),) = connected.heard.calls_of("bridges.answering")
+    assert problem
+    assert (connected.bridges.parked, connected.bridges.unresponsive) == (10 - FAILURES, 1)
+
+
+async def test_replies_that_cannot_be_used_count_as_no_answer(connected: Line) -> None:
+    connected.bridge.answers["GET", ONE] = (200, view("uid-other").to_json())
+    for _ in range(FAILURES):
+        with pytest.raises(BridgeError):
+            await connected.bridges.read(INSTANCE, UID)
+
+    assert connected.bridges.unresponsive == 1
+
+
+async def test_a_probe_finds_out_that_a_bridge_answers_again(
+    connected: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulkhead, "FIRST_PAUSE_SECONDS", 0.01)
+    connected.bridge.answers["PUT", ONE] = (0, "")
+    for _ in range(FAILURES):
+        with pytest.raises(BridgeUnreachable):
+            await connected.bridges.submit(INSTANCE, work())
+
+    instance_key, problem = await connected.heard.hears("bridges.answering", 2)
+
+    assert (instance_key, problem) == (INSTANCE, None)
+    assert connected.bridge.calls[-1][:2] == ("GET", "/v1/requests/efrit-probe")
+
+
+async def test_a_bridge_whose_stream_is_garbage_is_not_called(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bridges_module, "FIRST_UNREADABLE_SECONDS", 0.01)
+    await line.bridges.connect(line.bridge.wanted())
+    for _ in range(FAILURES):
+        stream = await line.bridge.reader()
+        await stream.tell(stats(), "epoch-1")
+        await stream.send("request", '{"id": 7}', "epoch-2")
+
+    _, problem = await line.heard.hears("bridges.answering")
+
+    assert problem.startswith("its event stream cannot be read: ")
+
+
+async def test_a_stream_that_floods_is_not_read_beyond_its_rate_and_calls_go_on(
+    line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream_rate, "BURST", 20 * 2048)
+    monkeypatch.setattr(stream_rate, "RATE", 1)
+    line.bridge.answers["GET", ONE] = (200, view().to_json())
+    await line.bridges.connect(line.bridge.wanted())
+    stream = await line.bridge.reader()
+
+    for number in range(200):
+        await stream.send("stats", stats(processed=number).to_json())
+        assert await line.bridges.read(INSTANCE, UID) == view()
+
+    assert 0 < len(line.heard.calls_of("bridges.event")) <= 20
 
 
 async def test_a_bridge_that_is_not_ready_is_tried_again(line: Line) -> None:

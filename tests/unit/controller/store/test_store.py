@@ -35,6 +35,7 @@ from tests.unit.controller.factory import (
     stats,
     view,
 )
+from tests.unit.controller.test_work_queue import running
 from tests.unit.controller.virtual_time import elapse, on_virtual_time
 
 ALPHA = (NAMESPACE, "alpha")
@@ -638,6 +639,64 @@ async def test_an_unbound_request_is_no_more_looked_at_for_others_once_it_is_bou
     world.store.instances.observe(instance_json())
 
     assert await world.looks() == {("Instance", "alpha")}
+
+
+@on_virtual_time
+async def test_figures_alone_are_a_reason_to_look_twice_a_second_at_most() -> None:
+    world = World()
+    world.store.instances.observe(instance_json())
+    world.open_bridge()
+    await world.settle()
+    looks = 0
+
+    async def look(key: WorkKey) -> None:
+        nonlocal looks
+        looks += 1
+
+    async with running(world.queue, look):
+        for number in range(1000):
+            world.store.bridges.event(ALPHA, POD_UID, stats(processed=number))
+            await elapse(0.01)
+        assert 15 <= looks <= 21
+        await elapse(1)
+
+    snapshot = world.store.instances.snapshot(ALPHA)
+    assert snapshot is not None
+    assert snapshot.bridge.stats is not None
+    assert snapshot.bridge.stats.processed == 999
+
+
+@on_virtual_time
+async def test_a_view_that_is_told_again_is_no_reason_to_look() -> None:
+    world = World()
+    world.store.instances.observe(instance_json())
+    world.store.requests.observe(request_json())
+    world.open_bridge(view())
+    await world.settle()
+
+    world.store.bridges.event(ALPHA, POD_UID, view())
+
+    assert await world.looks() == set()
+
+
+@on_virtual_time
+async def test_a_bridge_that_does_not_answer_stays_one_when_its_stream_begins_anew() -> None:
+    world = World()
+    world.store.instances.observe(instance_json())
+    world.open_bridge()
+    await world.settle()
+
+    world.store.bridges.answering(ALPHA, "no answer.")
+    assert ("Instance", "alpha") in await world.looks()
+    world.open_bridge()
+
+    snapshot = world.store.instances.snapshot(ALPHA)
+    assert snapshot is not None
+    assert snapshot.bridge.unresponsive == "no answer."
+    world.store.bridges.closed(ALPHA)
+    snapshot = world.store.instances.snapshot(ALPHA)
+    assert snapshot is not None
+    assert snapshot.bridge.unresponsive is None
 
 
 @on_virtual_time

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from efrit.plan import messages
+
 LISP = Path(__file__).parents[2] / "images/emacs/lisp"
 
 MATCHING = re.compile(
@@ -67,6 +69,22 @@ def test_the_prompts_tell_how_it_works_and_give_no_advice() -> None:
     assert len(prompts) == 3
     for prompt in prompts:
         assert not ADVICE.findall(prompt)
+
+
+def test_the_messages_of_a_plan_tell_roles_and_protocol_and_give_no_advice() -> None:
+    texts = [
+        text for name, text in vars(messages).items() if re.fullmatch(r"_[A-Z]+", name) and isinstance(text, str)
+    ]
+    assert len(texts) == 5
+    found = {word[0].lower() for text in texts for word in ADVICE.finditer(text)}
+    # "a better way" is what the navigator looks for, "recommend nothing" what the assessor is told.
+    assert found == {"better", "recommend"}, "CONTRIBUTING.md says what the messages of a plan may contain"
+
+
+def test_the_rule_is_told_to_whoever_contributes() -> None:
+    contributing = (LISP.parents[2] / "CONTRIBUTING.md").read_text()
+    assert "**Pure executor**" in contributing
+    assert "test_pure_executor.py" in contributing
 
 
 def test_the_descriptions_of_tools_give_no_advice() -> None:

@@ -25,7 +25,7 @@
   "You act in a resident Emacs through tools.  Emacs runs what you call and returns the raw result with its status; it decides nothing and knows nothing about the task.
 
 How it works:
-- Which tools are offered depends on the state: while there are no todos, the tools that plan and that look; once there are todos, those that change things as well.
+- Which tools are offered depends on the state: while there are no todos, the tools that plan and that look; once there are todos, or todo_get_instructions was called, those that change things as well.
 - The calls of one answer are run in their order, one at a time.
 - The call that is the last step of the work may say \"final\": true; when it succeeds, the work ends with its result.  session_complete ends the work as well, with your message as the result.
 - request_user_input ends this request with your question; the user's answer comes as the result of that call.

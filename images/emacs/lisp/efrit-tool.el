@@ -206,6 +206,7 @@ protocol elisp is: allow it, or set the protocol tools"))))
   (and (or (null (efrit-tool-only tool)) (funcall (efrit-tool-only tool) context))
        (or (not (eq (efrit-tool-kind tool) 'execution))
            (eq (efrit-tool-state context) 'todos-created)
+           (efrit-tool-context-instructions-given context)
            ;; Where no todo can be made, the first state would never end.
            (not (efrit-tool--allowed-p (efrit-tool-find "todo_add"))))))
 

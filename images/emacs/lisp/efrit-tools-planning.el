@@ -53,7 +53,7 @@ once the list has one. Returns the todo as JSON."
 
 (efrit-define-tool todo_get_instructions (_input context)
   "Return the state of the session, the tools offered in it and the todos, as JSON. \
-Can be called once."
+Can be called once; the tools that change things are offered then."
   :kind query
   :only (lambda (context) (not (efrit-tool-context-instructions-given context)))
   (setf (efrit-tool-context-instructions-given context) t)

@@ -147,6 +147,9 @@
                       (efrit-test-call "todo_get_instructions" nil context))
                      "success"))
       (should-not (efrit-tool-available-p "todo_get_instructions" context))
+      ;; From then on there is something to do: the tools that change things.
+      (should (efrit-tool-available-p "eval_sexp" context))
+      (should (efrit-tool-available-p "todo_update" context))
       (should (equal (efrit-tool-result-status
                       (efrit-test-call "todo_get_instructions" nil context))
                      "refused")))))

@@ -182,6 +182,24 @@ class Queue(Storage):
         le=1 << 40,
         description="Bytes of answered requests that stay on the volume at most; the oldest are deleted first.",
     )
+    stalled_after_seconds: int = Field(
+        default=15,
+        ge=1,
+        le=86_400,
+        description="QueueHealthy turns False with reason Stalled when a request has waited this long and none runs.",
+    )
+    backlogged_after_seconds: int = Field(
+        default=60,
+        ge=1,
+        le=365 * 86_400,
+        description="QueueHealthy turns False with reason Backlogged when a request has waited this long.",
+    )
+    backlogged_percent: int = Field(
+        default=80,
+        ge=1,
+        le=100,
+        description="QueueHealthy turns False with reason Backlogged when this much of maxPending waits, in percent.",
+    )
 
 
 class SecretKeyRef(ApiModel):

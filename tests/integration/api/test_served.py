@@ -15,6 +15,7 @@ from tests.support.timeout import TIMEOUT
 REQUEST: Json = {"spec": {"instanceRef": {"name": "one"}, "type": "eval", "content": "(+ 1 2)"}}
 PLAN: Json = {"spec": {"instanceRef": {"name": "one"}, "intent": {"description": "Build it."}}}
 ARCHIVE: Json = {"archiveSeconds": 86_400, "archiveRequests": 10_000, "archiveBytes": 512 << 20}
+HEALTH: Json = {"stalledAfterSeconds": 15, "backloggedAfterSeconds": 60, "backloggedPercent": 80}
 OPEN = "status.phase!=Succeeded,status.phase!=Failed"
 
 
@@ -47,7 +48,7 @@ def test_an_instance_without_a_spec_gets_every_default(kube: Kube, namespace: st
         "operatingMode": "Running",
         "emacs": {"daemonName": "efrit"},
         "workspace": {"storage": claim},
-        "queue": {"storage": claim, "maxPending": 1000, "concurrency": 4, **ARCHIVE},
+        "queue": {"storage": claim, "maxPending": 1000, "concurrency": 4, **ARCHIVE, **HEALTH},
         "limits": {
             "maxToolCalls": 30,
             "maxRepeatedCalls": 3,
@@ -68,7 +69,7 @@ def test_what_is_given_in_part_is_filled_up(kube: Kube, namespace: str) -> None:
         "model": {"name": "m", "apiKeySecretRef": {"name": "s", "key": "k"}},
     }
     made = kube.create("efritinstances", namespace, {"metadata": {"name": "part"}, "spec": spec})["spec"]
-    assert made["queue"] == {"ephemeral": True, "maxPending": 5, "concurrency": 4, **ARCHIVE}
+    assert made["queue"] == {"ephemeral": True, "maxPending": 5, "concurrency": 4, **ARCHIVE, **HEALTH}
     assert made["workspace"] == {"storage": {"size": "5Gi", "accessModes": ["ReadWriteOnce"]}}
     assert made["model"]["baseURL"] == "https://api.anthropic.com"
     assert (made["model"]["provider"], made["model"]["maxTokens"]) == ("anthropic", 8192)

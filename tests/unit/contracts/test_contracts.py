@@ -147,6 +147,15 @@ def test_the_models_have_the_members_of_the_table(members: str, models: list[str
     assert {name for model in models for name in fields_of(model)} == set(MEMBERS[members]) | only_there
 
 
+def test_the_page_about_the_queue_describes_every_key_of_an_answer() -> None:
+    page = (REPOSITORY / "docs/queue.md").read_text()
+    table = page.partition("| key of an answer |")[2].partition("\n\n")[0]
+    described = {
+        key for row in table.splitlines() for key in re.findall(r"`(\w+)`", row.split("|")[1] if "|" in row else "")
+    }
+    assert described == set(TABLE["members"]["response"])
+
+
 def test_the_bridge_reads_nothing_of_a_heartbeat_that_emacs_does_not_write() -> None:
     # Of a user's init file, only a laptop's client tells.
     assert set(fields_of("Heartbeat")) == set(MEMBERS["heartbeat"]) - {"init_problem"}

@@ -36,6 +36,21 @@ def test_the_figures_decide_the_word(figures: dict[str, Any], status: str, reaso
     assert (found.status.value, found.reason.value) == (status, reason)
 
 
+@pytest.mark.parametrize(
+    ("field", "figures", "reason"),
+    [
+        ("stalledAfterSeconds", {"pending": 1, "oldest_pending_seconds": 5.1}, "Stalled"),
+        ("backloggedAfterSeconds", {"pending": 1, "processing": 1, "oldest_pending_seconds": 5.1}, "Backlogged"),
+        ("backloggedPercent", {"pending": 5, "processing": 1}, "Backlogged"),
+    ],
+)
+def test_an_instance_sets_its_own_thresholds(field: str, figures: dict[str, Any], reason: str) -> None:
+    strict = instance(spec={"queue": {"maxPending": 100, field: 5}})
+
+    assert health(stats(**figures), strict).reason.value == reason
+    assert health(stats(**figures), LARGE).reason.value == "Working"
+
+
 def test_without_figures_the_health_is_unknown() -> None:
     found = health(None, LARGE)
 

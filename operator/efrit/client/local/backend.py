@@ -112,10 +112,13 @@ class LocalBackend:
 
     def _tidy(self) -> None:
         for daemon in self._daemons.values():
-            if daemon.instance.queue_dir.is_dir():
-                daemon.files.sweep_if_due(self.settings.cleanup_interval, ARCHIVE_SECONDS)
+            self._sweep(daemon)
             daemon.files.close()
         self._daemons.clear()
+
+    def _sweep(self, daemon: Daemon) -> None:
+        if daemon.instance.queue_dir.is_dir():
+            daemon.files.sweep_if_due(self.settings.cleanup_interval, ARCHIVE_SECONDS)
 
     def _archive(self) -> None:
         while self._handed_over:
@@ -234,6 +237,8 @@ class LocalBackend:
     async def submit(self, work: Work) -> Handle:
         """Store the request in the queue of its instance; start Emacs where that is allowed."""
         daemon, rid = self._chosen(work)
+        # A server is not closed for weeks: what is due cannot wait for that.
+        await _in_a_thread(lambda: self._sweep(daemon))
         if not daemon.serves():
             await _in_a_thread(lambda: self._wake(daemon))
         elif work.type is not RequestType.EVAL:

@@ -7,9 +7,6 @@ from efrit.controller.decide.condition_state import ConditionState
 from efrit.controller.decide.queue_volume import disk_sentence
 from efrit.protocol import DiskProblem, Stats
 
-STALLED_AFTER_SECONDS = 15.0
-BACKLOGGED_AFTER_SECONDS = 60.0
-BACKLOGGED_SHARE = 0.8
 DISK_REASONS = {DiskProblem.FULL: QueueReason.DISK_FULL, DiskProblem.FAILING: QueueReason.DISK_FAILING}
 
 
@@ -21,13 +18,13 @@ def health(stats: Stats | None, instance: EfritInstance) -> ConditionState:
         return ConditionState(
             ConditionStatus.FALSE, DISK_REASONS[stats.disk.problem], disk_sentence(instance, stats.disk)
         )
-    max_pending = instance.spec.queue.max_pending
+    queue = instance.spec.queue
     message = sentence(stats)
-    stuck = stats.processing == 0 and stats.oldest_pending_seconds > STALLED_AFTER_SECONDS
+    stuck = stats.processing == 0 and stats.oldest_pending_seconds > queue.stalled_after_seconds
     if stats.pending > 0 and (stuck or not stats.emacs.alive):
         return ConditionState(ConditionStatus.FALSE, QueueReason.STALLED, message)
-    crowded = stats.pending >= BACKLOGGED_SHARE * max_pending
-    if crowded or stats.oldest_pending_seconds > BACKLOGGED_AFTER_SECONDS:
+    crowded = 100 * stats.pending >= queue.backlogged_percent * queue.max_pending
+    if crowded or stats.oldest_pending_seconds > queue.backlogged_after_seconds:
         return ConditionState(ConditionStatus.FALSE, QueueReason.BACKLOGGED, message)
     if stats.pending or stats.processing:
         return ConditionState(ConditionStatus.TRUE, QueueReason.WORKING, message)

@@ -65,6 +65,10 @@ NOTHING_WITHOUT_A_MODEL = {
 """Fields of chats and commands: an instance without a model must not be restarted for them."""
 
 BEHAVIOUR = {
+    **dict.fromkeys(
+        ("spec.queue.stalledAfterSeconds", "spec.queue.backloggedAfterSeconds", "spec.queue.backloggedPercent"),
+        "../../../unit/controller/test_queue_health.py::test_an_instance_sets_its_own_thresholds",
+    ),
     "spec.operatingMode": "test_live.py::test_a_suspended_instance_comes_back_as_it_was",
     "spec.idle.suspendAfterSeconds": "test_live.py::test_an_instance_that_fell_asleep_wakes_when_idle_is_taken_back",
     "spec.idle.deleteAfterSeconds": "../test_instances.py::"

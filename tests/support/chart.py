@@ -16,6 +16,7 @@ from tests.support.kube import Json, Kube
 PLACEHOLDER = "namespace-of-the-test"
 OTHER = "other-namespace-of-the-test"
 RELEASE = "efrit"
+IMAGES = "image.repository=efrit/operator,emacsImage.repository=efrit/emacs"
 INSTALLED = ("ServiceAccount", "Role", "RoleBinding")
 
 
@@ -33,7 +34,9 @@ def _rendered(others: int) -> str:
     watched = ",".join([PLACEHOLDER, *(f"{number}-{OTHER}" for number in range(others))])
     settings = f"watchNamespaces={{{watched}}},crds.install=false,rbac.userRoles=false"
     chart = REPOSITORY / "charts" / "efrit-operator"
-    return run([programs.program("helm"), "template", RELEASE, chart, "-n", PLACEHOLDER, "--set", settings])
+    return run(
+        [programs.program("helm"), "template", RELEASE, chart, "-n", PLACEHOLDER, "--set", settings, "--set", IMAGES]
+    )
 
 
 def install(kube: Kube, namespace: str, others: Sequence[str] = ()) -> Installed:

@@ -21,6 +21,9 @@ CHART = ROOT / "charts" / "efrit-operator"
 CRDS = sorted((ROOT / "charts/efrit-operator/crd-files").glob("*.yaml"))
 VALUE_SETS = sorted(path.name.removesuffix("-values.yaml") for path in (CHART / "ci").glob("*-values.yaml"))
 
+IMAGES = ("--values", str(CHART / "ci" / "default-values.yaml"))
+"""What has no default."""
+
 Manifest = dict[str, Any]
 
 OURS = ["efritinstances", "efritrequests", "efritplans"]
@@ -50,7 +53,7 @@ def helm() -> str:
 
 
 def run_template(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [helm(), "template", "efrit-operator", str(CHART), "--namespace", "efrit-system", *arguments]
+    command = [helm(), "template", "efrit-operator", str(CHART), "--namespace", "efrit-system", *IMAGES, *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
@@ -107,6 +110,7 @@ def test_the_controller_gets_its_whole_configuration_by_environment() -> None:
     version = yaml_documents.load((CHART / "Chart.yaml").read_text())["appVersion"]
     got = environment(render())
     resources = json.loads(got.pop("EFRIT_BRIDGE_RESOURCES"))
+    emacs = json.loads(got.pop("EFRIT_EMACS_RESOURCES"))
     assert got == {
         "EFRIT_OPERATOR_NAMESPACE": "metadata.namespace",
         "EFRIT_POD_NAME": "metadata.name",
@@ -126,6 +130,7 @@ def test_the_controller_gets_its_whole_configuration_by_environment() -> None:
         "EFRIT_ROLLOUT_PROGRESS_DEADLINE_SECONDS": "600",
     }
     assert resources == {"requests": {"cpu": "10m", "memory": "64Mi"}, "limits": {"memory": "128Mi"}}
+    assert emacs == {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "2Gi"}}
 
 
 def test_values_reach_the_environment() -> None:
@@ -252,6 +257,13 @@ def test_no_role_of_the_controller_reads_secrets_but_its_identity(name: str) -> 
         if "secrets" in rule["resources"] and verb not in ("create", "patch")
     ]
     assert [(verb, len(names or ())) for verb, names in granted] == [("get", 1)]
+
+
+@pytest.mark.parametrize("value", ["image", "emacsImage"])
+def test_no_image_is_pulled_from_where_anybody_may_claim_its_name(value: str) -> None:
+    done = run_template("--set", f"{value}.repository=")
+    assert done.returncode != 0
+    assert f"{value}.repository is required" in done.stderr
 
 
 def test_viewers_see_instances_and_requests_and_no_secrets() -> None:
@@ -381,10 +393,13 @@ def test_a_mistyped_value_is_refused_by_name(setting: str) -> None:
     assert setting.split("=")[0].split(".")[0] in done.stderr
 
 
+BELOW = "efrit-operator: {image: {repository: mine}, emacsImage: {repository: mine}}\n"
+
+
 def test_the_chart_may_be_part_of_another_one(tmp_path: Path) -> None:
     # Helm hands `global` to every chart below; a strict schema must not refuse it.
     (tmp_path / "Chart.yaml").write_text("apiVersion: v2\nname: parent\nversion: 0.1.0\n")
-    (tmp_path / "values.yaml").write_text("global:\n  anything: goes\n")
+    (tmp_path / "values.yaml").write_text("global:\n  anything: goes\n" + BELOW)
     shutil.copytree(CHART, tmp_path / "charts" / "efrit-operator")
     done = subprocess.run([helm(), "template", "parent", str(tmp_path)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

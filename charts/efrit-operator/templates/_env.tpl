@@ -34,6 +34,8 @@
   value: {{ .Values.logging.format | quote }}
 - name: EFRIT_BRIDGE_RESOURCES
   value: {{ .Values.bridge.resources | toJson | quote }}
+- name: EFRIT_EMACS_RESOURCES
+  value: {{ .Values.emacs.resources | toJson | quote }}
 - name: EFRIT_ROLLOUT_MAX_CONCURRENT
   value: {{ .Values.rollout.maxConcurrent | quote }}
 - name: EFRIT_ROLLOUT_MAX_CONCURRENT_PER_NAMESPACE

@@ -42,8 +42,11 @@ app.kubernetes.io/part-of: efrit
 {{- include "efrit-operator.fullname" . -}}
 {{- end -}}
 
-{{/* Called with (dict "image" <repository, tag, digest> "tag" <default tag>). */}}
+{{/* Called with (dict "value" <its name> "image" <repository, tag, digest> "tag" <default tag>). */}}
 {{- define "efrit-operator.reference" -}}
+{{- if not .image.repository -}}
+{{- fail (printf "%s.repository is required: no registry publishes the image, and a name without a registry would be looked up at a public one, where anybody may have claimed it. Build the image and name your own registry: see docs/install.md." .value) -}}
+{{- end -}}
 {{- if .image.digest -}}
 {{- printf "%s@%s" .image.repository .image.digest -}}
 {{- else -}}
@@ -52,11 +55,11 @@ app.kubernetes.io/part-of: efrit
 {{- end -}}
 
 {{- define "efrit-operator.image" -}}
-{{- include "efrit-operator.reference" (dict "image" .Values.image "tag" .Chart.AppVersion) -}}
+{{- include "efrit-operator.reference" (dict "value" "image" "image" .Values.image "tag" .Chart.AppVersion) -}}
 {{- end -}}
 
 {{- define "efrit-operator.emacsImage" -}}
-{{- include "efrit-operator.reference" (dict "image" .Values.emacsImage "tag" (printf "30-%s" .Chart.AppVersion)) -}}
+{{- include "efrit-operator.reference" (dict "value" "emacsImage" "image" .Values.emacsImage "tag" (printf "30-%s" .Chart.AppVersion)) -}}
 {{- end -}}
 
 {{/* As a list in CEL. */}}

@@ -36,6 +36,8 @@ class Settings(FromEnvironment, frozen=True, kw_only=True):
     log_level: Annotated[str, Meta(pattern="^(?i:debug|info|warning|error)$")] = "info"
     log_format: Annotated[str, Meta(pattern="^(text|json)$")] = "text"
     bridge_resources: dict[str, Any] | None = None
+    #: Of Emacs in instances that name none.
+    emacs_resources: dict[str, Any] | None = None
     #: Keys reconciled at the same time.
     workers: Annotated[int, Meta(ge=1, le=1000)] = 32
     #: How often children are applied again.
@@ -72,6 +74,5 @@ class Settings(FromEnvironment, frozen=True, kw_only=True):
                 progress_deadline=timedelta(seconds=self.rollout_progress_deadline_seconds),
             ),
         )
-        if self.bridge_resources is None:
-            return config
-        return replace(config, bridge_resources=self.bridge_resources)
+        given = {"bridge_resources": self.bridge_resources, "emacs_resources": self.emacs_resources}
+        return replace(config, **{name: value for name, value in given.items() if value is not None})

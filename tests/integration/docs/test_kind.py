@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -85,10 +86,12 @@ def test_the_images_for_a_registry_are_built_and_pushed_under_one_name(engine: P
     assert (engine / "images").read_text().split() == [f"registry.example.org/{name}" for name in BUILT]
 
 
-def test_the_chart_s_own_names_of_the_images_are_those_that_the_page_builds(tmp_path: Path) -> None:
+def test_the_images_that_the_page_installs_are_those_that_it_builds(tmp_path: Path) -> None:
     programs.ensure_go_programs(["helm"])
+    page = (REPOSITORY / "docs" / "kind.md").read_text()
+    settings = [word for value in re.findall(r"--set (\S+)", page) for word in ("--set", value)]
     chart = subprocess.run(
-        [str(programs.program("helm")), "template", "efrit-operator", "charts/efrit-operator"],
+        [str(programs.program("helm")), "template", "efrit-operator", "charts/efrit-operator", *settings],
         cwd=REPOSITORY,
         env={**os.environ, "HOME": str(tmp_path)},
         capture_output=True,

@@ -77,6 +77,7 @@ class Served:
 def give_rights(kube: Kube, namespace: str) -> str:
     """The account of the server and its rights, from the chart; returns the account's name."""
     values = ["mcp.enabled=true", "mcp.tlsSecretName=tls", f"watchNamespaces={{{namespace}}}", "crds.install=false"]
+    values += ["image.repository=i", "emacsImage.repository=i"]
     words = [word for value in values for word in ("--set", value)]
     chart = REPOSITORY / "charts" / "efrit-operator"
     # A release of another name than the controller's, so that the objects of both fit into one namespace.

@@ -37,12 +37,14 @@ def test_what_decisions_depend_on_is_passed_on() -> None:
         IMAGE_PULL_SECRETS="one,two",
         OPERATOR_NAMESPACE="ops",
         BRIDGE_RESOURCES='{"limits": {"memory": "1Gi"}}',
+        EMACS_RESOURCES='{"limits": {"memory": "3Gi"}}',
         TARGET_GRACE_SECONDS="5",
     ).controller_config()
 
     assert (config.image_pull_policy, config.image_pull_secrets) == ("Always", ("one", "two"))
     assert (config.operator_namespace, config.target_grace) == ("ops", seconds(5))
     assert config.bridge_resources == {"limits": {"memory": "1Gi"}}
+    assert config.emacs_resources == {"limits": {"memory": "3Gi"}}
 
 
 def test_how_changed_templates_are_rolled_out_is_passed_on() -> None:

@@ -101,7 +101,7 @@ def build(
 def release_digest(config: ControllerConfig) -> str:
     """Return a digest of what the installation decides in every pod template, the operator's version included."""
     parts = (config.bridge_image, config.emacs_image, config.image_pull_policy, config.image_pull_secrets)
-    return _digest([__version__, *parts, config.bridge_resources])
+    return _digest([__version__, *parts, config.bridge_resources, config.emacs_resources])
 
 
 def _digest(data: object) -> str:

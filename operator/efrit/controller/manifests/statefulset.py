@@ -20,7 +20,6 @@ BRIDGE_START_SECONDS = 120
 SCRATCH_SIZE = "10Gi"
 EPHEMERAL_SIZES: Mapping[str, str] = {"queue": "2Gi", "workspace": "10Gi"}
 """A pod that writes more is evicted: enough for any usual work, and no node runs full of one instance."""
-DEFAULT_EMACS_RESOURCES: Mapping[str, Any] = {"requests": {"cpu": "50m", "memory": "128Mi"}}
 
 RESTRICTED: Mapping[str, Any] = {
     "allowPrivilegeEscalation": False,
@@ -192,7 +191,9 @@ def _emacs(instance: EfritInstance, config: ControllerConfig) -> dict[str, Any]:
         # By name: a variable given twice is refused by server-side apply.
         "env": list({each["name"]: each for each in [*_env(ours), *(one.to_wire() for one in user.env)]}.values()),
         "workingDir": names.WORKSPACE,
-        "resources": spec.emacs.resources.to_wire() if spec.emacs.resources else dict(DEFAULT_EMACS_RESOURCES),
+        "resources": spec.emacs.resources.to_wire()
+        if spec.emacs.resources
+        else json.loads(json.dumps(config.emacs_resources)),
         "securityContext": dict(RESTRICTED),
         "volumeMounts": mounts,
     }

@@ -34,6 +34,10 @@ class ControllerConfig:
             "limits": {"memory": "192Mi"},
         }
     )
+    emacs_resources: Mapping[str, Any] = field(
+        default_factory=lambda: {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "2Gi"}}
+    )
+    """Of Emacs in instances that name none."""
     operator_namespace: str = "efrit-system"
     target_grace: timedelta = timedelta(seconds=30)
     running_after: timedelta = timedelta(seconds=1)

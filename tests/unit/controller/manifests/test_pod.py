@@ -199,6 +199,13 @@ def test_the_bridge_has_the_resources_of_the_installation() -> None:
     assert bridge(config=config)["resources"] == {"requests": {"cpu": "1"}}
 
 
+def test_emacs_has_the_resources_of_the_installation_unless_the_instance_names_some() -> None:
+    config = replace(CONFIG, emacs_resources={"limits": {"memory": "3Gi"}})
+
+    assert container(config=config)["resources"] == {"limits": {"memory": "3Gi"}}
+    assert container(FULL, config=config)["resources"]["limits"] == {"memory": "1Gi"}
+
+
 def test_only_the_bridge_sees_its_secret() -> None:
     assert "/etc/efrit/bridge" in mounts(bridge())
     assert mounts(bridge())["/etc/efrit/bridge"]["readOnly"] is True

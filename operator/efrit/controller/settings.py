@@ -74,5 +74,8 @@ class Settings(FromEnvironment, frozen=True, kw_only=True):
                 progress_deadline=timedelta(seconds=self.rollout_progress_deadline_seconds),
             ),
         )
-        given = {"bridge_resources": self.bridge_resources, "emacs_resources": self.emacs_resources}
-        return replace(config, **{name: value for name, value in given.items() if value is not None})
+        if self.bridge_resources is not None:
+            config = replace(config, bridge_resources=self.bridge_resources)
+        if self.emacs_resources is not None:
+            config = replace(config, emacs_resources=self.emacs_resources)
+        return config

@@ -12,6 +12,7 @@ import logging
 import os
 import signal
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import NoReturn
 
@@ -24,6 +25,7 @@ from efrit.controller.act.kube import Kube
 from efrit.controller.child_check import ChildCheck
 from efrit.controller.health import Health, serve
 from efrit.controller.lease import Lease
+from efrit.controller.lease_thread import LeaseThread
 from efrit.controller.namespaces import Namespaces
 from efrit.controller.reconcile import Reconciler
 from efrit.controller.resync import Resync
@@ -65,7 +67,7 @@ async def _run(settings: Settings) -> int:
     health = Health()
     kube = await Kube.connect()
     server = await serve(health, settings.http_host, settings.http_port)
-    lease = Lease(kube, settings.operator_namespace, settings.lease_name, settings.pod_name, settings.lease_seconds)
+    lease = LeaseThread(lambda moves: _lease(settings, moves), settings.lease_seconds)
     process = _Process(settings, kube, health, stop, lease)
     holding = asyncio.create_task(lease.hold(process.lead), name="lease")
     stopping = asyncio.create_task(stop.wait(), name="stop")
@@ -90,10 +92,18 @@ async def _run(settings: Settings) -> int:
         log.info("efrit-operator stopped")
 
 
+async def _lease(settings: Settings, moves: Callable[[], bool]) -> tuple[Lease, Kube]:
+    """Return the lease with a connection of its own, in the thread that keeps it."""
+    kube, seconds = await Kube.connect(), settings.lease_seconds
+    return Lease(kube, settings.operator_namespace, settings.lease_name, settings.pod_name, seconds, moves), kube
+
+
 class _Process:
     """What runs while the lease is held."""
 
-    def __init__(self, settings: Settings, kube: Kube, health: Health, stop: asyncio.Event, lease: Lease) -> None:
+    def __init__(
+        self, settings: Settings, kube: Kube, health: Health, stop: asyncio.Event, lease: LeaseThread
+    ) -> None:
         self._settings = settings
         self._kube = kube
         self._health = health

@@ -15,9 +15,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from efrit.api.meta import rfc3339_micro
-from efrit.controller.act.kube import Kube
 from efrit.errors import ApiError, ApiNotFound
-from efrit.kube.client import MERGE_PATCH
+from efrit.kube.client import MERGE_PATCH, KubeClient
 from efrit.kube.resources import LEASES
 
 log = logging.getLogger(__name__)
@@ -30,7 +29,17 @@ class _Taken(Exception):  # noqa: N818 - reads as what happened
 class Lease:
     """The lease of one release of the operator."""
 
-    def __init__(self, kube: Kube, namespace: str, name: str, identity: str, seconds: float) -> None:
+    def __init__(
+        self,
+        kube: KubeClient,
+        namespace: str,
+        name: str,
+        identity: str,
+        seconds: float,
+        moves: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """Hold `namespace/name` as `identity`. It is neither taken nor renewed while `moves` says no."""
+        self._moves = moves
         self._kube = kube
         self._namespace = namespace
         self._name = name
@@ -63,7 +72,7 @@ class Lease:
 
     async def _acquire(self) -> None:
         while True:
-            if await self._try():
+            if self._moves() and await self._try():
                 return
             await asyncio.sleep(self._pause)
 
@@ -75,7 +84,7 @@ class Lease:
                     renewed = False
                     while not renewed:
                         await asyncio.sleep(self._pause)
-                        renewed = await self._try(ours=True)
+                        renewed = self._moves() and await self._try(ours=True)
         except (TimeoutError, _Taken):
             return
 

@@ -31,6 +31,18 @@ MUTANTS = (
         Instead("await asyncio.sleep(0)"),
         (f"{UNIT}/act/test_bridges.py::test_a_stream_that_floods_is_not_read_beyond_its_rate_and_calls_go_on",),
     ),
+    Mutant(
+        "the dropping of what need not be written under load",
+        "dropped-under-load",
+        Never(),
+        (f"{UNIT}/test_burst_writes.py",),
+    ),
+    Mutant(
+        "the end of the renewals of a controller that stands still",
+        "main-loop-moves",
+        Value("True"),
+        (f"{UNIT}/test_lease_thread.py::test_a_loop_that_stands_still_loses_its_lease_and_the_process_ends",),
+    ),
     Mutant("the share of the workers that a namespace may hold", "worker-share", Without(1), (FAIR,)),
     Mutant(
         "the first list of requests and plans before an instance counts as idle",

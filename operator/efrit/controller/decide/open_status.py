@@ -1,4 +1,8 @@
-"""What is said of a request while it is open: which status, when it is worth a write, when to reconcile again."""
+"""What is said of a request while it is open: which status, when it is worth a write, when to reconcile again.
+
+Under load it is worth none: what the status says of an open request helps nobody as much as its end, which comes
+sooner without. Only what must be recorded is written then.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +22,12 @@ from efrit.api.request import COMPLETE, SUCCEEDED
 from efrit.controller.decide import final_status
 from efrit.controller.decide.request_context import RequestContext
 from efrit.controller.model.actions import Action, RequeueAfter, Wake
+
+WRITES_A_SECOND = 10
+"""Requests that wait for one instance say so at this rate at most, each in its turn: most are answered before."""
+LONGEST_SILENCE = timedelta(minutes=5)
+LOADED_AGAIN = timedelta(seconds=5)
+"""When it is looked again whether the controller is still loaded."""
 
 PHASES = {RequestReason.QUEUED: RequestPhase.QUEUED, RequestReason.RUNNING: RequestPhase.RUNNING}
 
@@ -66,6 +76,8 @@ def once_it_lasts(
     left = pause - lasted
     if timedelta(0) < left <= 2 * pause:
         return [RequeueAfter(left)]
+    if context.snapshot.loaded and is_marked:  # gate: dropped-under-load
+        return [RequeueAfter(LOADED_AGAIN)]
     return [final_status.patch(request, open_status(context, reason, message, update))]
 
 
@@ -76,6 +88,8 @@ def tell_progress(context: RequestContext, update: Mapping[str, object]) -> list
     news = {name: update[name] for name in ("progress", "session") if name in update}
     if all(getattr(status, name) == value for name, value in news.items()):
         return []
+    if snapshot.loaded:
+        return [RequeueAfter(LOADED_AGAIN)]
     if snapshot.progress_written is not None:  # gate: progress-pause
         pause = snapshot.config.progress_every
         left = snapshot.progress_written + pause - context.now
@@ -95,11 +109,18 @@ def wait(
 ) -> list[Action]:
     """Write why nothing happens yet, once that has lasted a moment, and requeue for when something is due."""
     result: list[Action] = [*actions]
-    result += once_it_lasts(context, context.waited, context.snapshot.config.running_after, reason, message, {})
+    result += once_it_lasts(context, context.waited, _silence(context), reason, message, {})
     result += queue_deadline(context)
     if requeue_after is not None:
         result.append(RequeueAfter(requeue_after))
     return result
+
+
+def _silence(context: RequestContext) -> timedelta:
+    """Return how long a request waits before its status says so: longer among many."""
+    target = context.snapshot.target
+    turn = timedelta(seconds=target.waiting / WRITES_A_SECOND) if target is not None else timedelta(0)
+    return max(context.snapshot.config.running_after, min(turn, LONGEST_SILENCE))
 
 
 def queue_deadline(context: RequestContext) -> list[Action]:

@@ -135,6 +135,8 @@ class RequestSnapshot:
     """The object is deleted: stop its work, store nothing."""
     reduced_status: bool = False
     """The object is too large for a status of the usual size: write less."""
+    loaded: bool = False
+    """Many objects of its namespace wait to be reconciled: what need not be written is not."""
     progress_written: datetime | None = None
     """When its status last said how far it has come, or was to say so."""
     failure: ActionFailure | None = None

@@ -217,6 +217,7 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
             listed_at_start=entry.listed_at_start,
             gone=entry.gone,
             reduced_status=entry.reduced_status,
+            loaded=self._index.queue.is_loaded(key[0]),
             progress_written=entry.progress_written,
             session_home=entry.session_home,
             failure=entry.failure,

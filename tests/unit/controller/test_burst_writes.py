@@ -1,0 +1,106 @@
+"""How often the status of each request of a burst is written: once, at its end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from efrit.controller import work_queue
+from efrit.controller.decide.open_status import LOADED_AGAIN, LONGEST_SILENCE, WRITES_A_SECOND
+from efrit.controller.decide.requests import decide_request
+from efrit.controller.model.actions import PatchStatus, RequeueAfter
+from efrit.controller.model.keys import WorkKey
+from efrit.protocol import RequestState
+from tests.support.timeout import TIMEOUT
+from tests.unit.controller.factory import (
+    NOW,
+    POD_UID,
+    answered,
+    connected,
+    instance,
+    of_kind,
+    ready,
+    request,
+    request_json,
+    seconds,
+    snapshot,
+    stats,
+    view,
+    written,
+)
+from tests.unit.controller.fake_bridge import INSTANCE
+from tests.unit.controller.test_reconcile import REQUESTS, Stage, stage  # noqa: F401 - a fixture
+
+COUNT = work_queue.LOADED_LENGTH + 10
+HELD = ready(instance(spec={"queue": {"maxPending": 1}}), bridge=connected(told=stats(pending=1)))
+
+
+async def test_each_request_of_a_burst_is_written_once(
+    stage: Stage,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(work_queue, "LOADED_FOR_SECONDS", 3600)
+    names = [f"r{number}" for number in range(COUNT)]
+    stage.ready()
+    for name in names:
+        stage.bridge.answers["PUT", f"/v1/requests/uid-{name}"] = (201, view(f"uid-{name}").to_json())
+        stage.bridge.answers["DELETE", f"/v1/requests/uid-{name}"] = (204, "")
+        stage.store.requests.observe(stage.api.put(f"{REQUESTS}/{name}", request_json(name, created=stage.clock())))
+    reconciled: set[str] = set()
+    everyone = asyncio.Event()
+
+    async def work(key: WorkKey) -> None:
+        if key.kind == "EfritRequest":
+            await stage.reconciler.reconcile(key)
+            reconciled.add(key.name)
+            if len(reconciled) == COUNT:
+                everyone.set()
+
+    async def until_all_are_reconciled() -> None:
+        reconciled.clear()
+        everyone.clear()
+        await asyncio.wait_for(everyone.wait(), TIMEOUT)
+
+    working = asyncio.create_task(stage.queue.run(work, 8))
+    await until_all_are_reconciled()
+    # Each has waited on the queue and run for longer than a quiet controller would keep to itself.
+    stage.clock.passed = timedelta(minutes=1)
+    for name in names:
+        running = view(f"uid-{name}", state=RequestState.RUNNING, attempt=1)
+        stage.store.bridges.event(INSTANCE, POD_UID, running)
+    await until_all_are_reconciled()
+    for name in names:
+        stage.store.bridges.event(INSTANCE, POD_UID, answered(f"uid-{name}", result="2"))
+    await stage.api.until(
+        lambda: sum("phase" in each.get("status", {}) for each in stage.api.objects.values()) == COUNT
+    )
+    working.cancel()
+    await asyncio.gather(working, return_exceptions=True)
+
+    patches = Counter(call.path for call in stage.api.made("PATCH"))
+    assert set(patches.values()) == {1}
+    assert len(patches) == COUNT
+
+
+@pytest.mark.parametrize(
+    ("waiting", "after"),
+    [(0, seconds(1)), (10, seconds(1)), (3000, seconds(3000 / WRITES_A_SECOND)), (100_000, LONGEST_SILENCE)],
+)
+def test_many_that_wait_for_one_instance_say_so_late(waiting: int, after: timedelta) -> None:
+    given = snapshot(request(created=NOW), replace(HELD, waiting=waiting), ahead=5)
+
+    assert of_kind(decide_request(given, NOW + after - seconds(0.1)), PatchStatus) == []
+    assert written(decide_request(given, NOW + after))["reason"] == "Backpressure"
+
+
+def test_under_load_nothing_is_said_that_need_not_be_and_it_is_looked_again() -> None:
+    given = snapshot(request(created=NOW), HELD, ahead=5, loaded=True)
+
+    actions = decide_request(given, NOW + seconds(3600))
+
+    assert of_kind(actions, PatchStatus) == []
+    assert RequeueAfter(LOADED_AGAIN) in actions

@@ -1,0 +1,144 @@
+"""lease_thread.py: a busy main loop keeps the lease, one that stands still loses it. The API server is a dict."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable
+from typing import Any, cast
+
+from efrit.controller.lease import Lease
+from efrit.controller.lease_thread import LeaseThread
+from efrit.errors import ApiNotFound
+from efrit.kube.client import KubeClient
+from tests.support.timeout import TIMEOUT
+from tests.unit.controller.test_lease import Leading, begun
+
+SECONDS = 15.0
+SHORT_SECONDS = 3.0
+
+
+class OneLease:
+    """An API server with one lease, for threads: counts its renewals."""
+
+    def __init__(self) -> None:
+        self.lease: dict[str, Any] | None = None
+        self.renewed = threading.Semaphore(0)
+        self.renewals = 0
+        self.closed = False
+
+    async def call(self, method: str, path: str, *, body: Any = None, **_: Any) -> Any:
+        if method == "GET":
+            if self.lease is None:
+                raise ApiNotFound("no lease")
+            return self.lease
+        old = (self.lease or {}).get("spec", {})
+        meta = {"name": "efrit-operator", "resourceVersion": str(self.renewals)}
+        self.lease = {"metadata": meta, "spec": {**old, **body["spec"]}}
+        self.renewals += 1
+        self.renewed.release()
+        return self.lease
+
+    async def close(self) -> None:
+        self.closed = True
+
+    @property
+    def holder(self) -> str | None:
+        return self.lease["spec"]["holderIdentity"] if self.lease else None
+
+
+def made(api: OneLease, seconds: float = SECONDS, end: Callable[[int], None] = os._exit) -> LeaseThread:
+    async def connect(moves: Callable[[], bool]) -> tuple[Lease, OneLease]:
+        return Lease(cast(KubeClient, api), "efrit-system", "efrit-operator", "pod-1", seconds, moves), api
+
+    return LeaseThread(connect, seconds, end)
+
+
+async def test_a_loop_that_is_kept_busy_keeps_its_lease_and_gives_it_back_in_the_end() -> None:
+    api, leading = OneLease(), Leading()
+    lease = made(api)
+    task = asyncio.create_task(lease.hold(leading))
+    await begun(leading)
+
+    before = api.renewals
+    while api.renewals < before + 2:
+        # The loop does nothing else meanwhile, as in a flood of events.
+        assert api.renewed.acquire(timeout=TIMEOUT)
+        await asyncio.sleep(0)
+    assert lease.held
+    assert not leading.ended.is_set()
+
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert leading.ended.is_set()
+    assert not lease.held
+    await lease.release()
+    assert (api.holder, api.closed) == (None, True)
+    assert "lease" not in {thread.name for thread in threading.enumerate()}
+
+
+async def test_a_loop_that_stands_still_loses_its_lease_and_the_process_ends() -> None:
+    api, leading, ended = OneLease(), Leading(), threading.Event()
+    codes: list[int] = []
+
+    def end(code: int) -> None:
+        codes.append(code)
+        ended.set()
+
+    lease = made(api, SHORT_SECONDS, end)
+    task = asyncio.create_task(lease.hold(leading))
+    await begun(leading)
+
+    # Nothing on this loop can happen until the thread gives up.
+    assert ended.wait(TIMEOUT)
+
+    assert not lease.held
+    assert codes == [1]
+    renewals = api.renewals
+    await asyncio.wait_for(task, TIMEOUT)
+    assert leading.ended.is_set()
+    assert api.renewals == renewals
+    await lease.release()
+
+
+async def test_a_lease_that_another_takes_ends_the_work_before_its_holder_is_told() -> None:
+    api, leading = OneLease(), Leading()
+    lease = made(api)
+    task = asyncio.create_task(lease.hold(leading))
+    await begun(leading)
+
+    assert api.lease is not None
+    api.lease["spec"]["holderIdentity"] = "pod-2"
+    await asyncio.wait_for(task, TIMEOUT)
+
+    assert leading.ended.is_set()
+    assert not lease.held
+    await lease.release()
+    assert api.holder == "pod-2"
+
+
+async def test_who_is_stopped_before_it_began_leads_nothing() -> None:
+    api, leading = OneLease(), Leading()
+    lease = made(api)
+    task = asyncio.create_task(lease.hold(leading))
+    await asyncio.sleep(0)
+
+    task.cancel()
+    await asyncio.wait({task}, timeout=TIMEOUT)
+    await lease.release()
+
+    assert task.done()
+    assert api.holder is None
+    assert leading.began.is_set() == leading.ended.is_set()
+
+
+async def test_a_connection_that_cannot_be_made_is_raised() -> None:
+    async def connect(moves: Callable[[], bool]) -> tuple[Lease, OneLease]:
+        raise ApiNotFound("no kubeconfig")
+
+    lease = LeaseThread(connect, SECONDS)
+    holding = await asyncio.gather(lease.hold(Leading()), return_exceptions=True)
+    await lease.release()
+
+    assert [type(each) for each in holding] == [ApiNotFound]

@@ -89,6 +89,10 @@ Whoever asks should call this now and then."
           (efrit-model--fail-soon
            call (efrit-model-failure "timeout" "There is no time left to ask the model"))
         (let ((key (efrit-model--key)))
+          (when (and key (efrit-settings-in-the-clear-p efrit-model-base-url))
+            (signal 'efrit-error
+                    (list "The key of the model is not sent over http, where anybody on the way reads it: \
+use https in the base URL")))
           (setf (efrit-model-call-key-hash call) (efrit-files-sha256 (or key "")))
           (efrit-model--post call key)))
     (error

@@ -104,6 +104,14 @@ A token goes with a name that any server takes.")
 exec \"$@\""
   "Gives an agent the key at a path, then runs the arguments.")
 
+(defun efrit-plan-clone--check-privacy (url credentials)
+  "Signal an error if CREDENTIALS would be sent to URL in the clear."
+  (when (and (or (assoc "token" credentials) (assoc "password" credentials))
+             (efrit-settings-in-the-clear-p url))
+    (efrit-plan-fail 'efrit-plan-arguments
+                     "environment.git.secretRef needs https: over http anybody on the way \
+reads the credentials")))
+
 (defun efrit-plan-clone--configuration (url credentials)
   "Return what git is to be told for URL, to which CREDENTIALS belong."
   (when (and credentials (string-match "\\`https?://[^/]+" url))
@@ -118,10 +126,10 @@ PATH may be nil."
      (and path (list (concat "EFRIT_PLAN_CREDENTIALS=" (expand-file-name path))))
      (list "GIT_ALLOW_PROTOCOL=https:http:ssh:git:file"
            (concat "GIT_SSH_COMMAND=ssh -F none -o BatchMode=yes -o IdentityFile=none"
-                   (if (and known (file-exists-p known))
-                       (format " -o StrictHostKeyChecking=yes -o UserKnownHostsFile=%s"
-                               (shell-quote-argument known))
-                     " -o StrictHostKeyChecking=accept-new -o UserKnownHostsFile=/dev/null"))))))
+                   ;; Without a list of its own, that of the user and that of the image count.
+                   " -o StrictHostKeyChecking=yes" ; gate: known-hosts
+                   (and known (file-exists-p known)
+                        (concat " -o UserKnownHostsFile=" (shell-quote-argument known))))))))
 
 ;;;; Cloning
 
@@ -133,6 +141,7 @@ begins (a commit, a tag or a branch), :branch is a branch to begin at its end,
   (efrit-plan-clone-check-url url)
   (let* ((path (plist-get options :credentials))
          (credentials (and path (efrit-plan-clone--credentials path))))
+    (efrit-plan-clone--check-privacy url credentials) ; gate: credentials-in-the-clear
     (efrit-plan-clone--fetch url directory path credentials
                              (or (plist-get options :seconds) efrit-plan-clone--seconds))
     (efrit-plan-clone--check-out (file-name-as-directory directory) (concat "efrit/" (plist-get options :plan))
@@ -172,6 +181,9 @@ CREDENTIALS are kept out of what is said."
            ((eql (efrit-process-status program) 78) ": the ssh key in the Secret cannot be used (a \
 key with a passphrase cannot)")
            ((eql (efrit-process-status program) 127) ": a program is missing in this Emacs' image")
+           ((string-match-p "Host key verification failed" said)
+            ": its host key is not known; put known_hosts into the Secret, as `ssh-keyscan' prints it, \
+after you have compared the key")
            ((string-match-p "could not read Username\\|Authentication failed\\|Permission denied\\|403" said)
             (if credentials ": it does not take the credentials in the Secret"
               ": it wants credentials; put them into a Secret and name it in environment.git.secretRef"))

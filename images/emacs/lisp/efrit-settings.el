@@ -240,6 +240,17 @@ The server collects while it is idle, so that a request seldom waits for it."
   :group 'efrit-model
   :type 'natnum)
 
+(defconst efrit-settings--private-hosts
+  (concat "\\`\\(?:\\(?:[^.:]+\\|\\(?:.+\\.\\)?localhost\\|.+\\.svc\\(?:\\..+\\)?\\|.+\\.cluster\\.local\\)\\.?\\|"
+          "\\(?:127\\|10\\|192\\.168\\|172\\.\\(?:1[6-9]\\|2[0-9]\\|3[01]\\)\\)\\(?:\\.[0-9]+\\)+\\|"
+          "\\[\\(?:::1\\|f[cd][0-9a-f]\\{2\\}:.*\\)\\]\\)\\'")
+  "Hosts of this machine, a cluster or a private network, by name or address.")
+
+(defun efrit-settings-in-the-clear-p (url)
+  "Return non-nil if what is sent to URL can be read outside a private network."
+  (and (string-match "\\`http://\\(?:[^/@]*@\\)?\\(\\[[^]/]*\\]\\|[^][:/]*\\)" url)
+       (not (string-match-p efrit-settings--private-hosts (downcase (match-string 1 url))))))
+
 (defun efrit-settings-model-p ()
   "Return non-nil when there is a model to ask."
   (and efrit-model-name efrit-model-base-url t))

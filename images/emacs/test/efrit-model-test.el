@@ -308,9 +308,22 @@
         (should (equal (efrit-model-error-kind error) "authentication"))
         (should (= 2 (efrit-model-error-attempts error)))))))
 
+(ert-deftest efrit-model-what-leaves-a-private-network-unencrypted-is-in-the-clear ()
+  ;; tests/unit/test_clear_text.py has the same.
+  (dolist (url '("https://api.example.org" "http://localhost:8080/x" "http://127.0.0.1:1" "http://127.1.2.3"
+                 "http://[::1]:80" "http://model" "http://model.team.svc"
+                 "http://model.team.svc.cluster.local:80/v1" "http://model.localhost" "http://10.1.2.3"
+                 "http://172.16.0.1" "http://192.168.1.2:11434" "http://[fd00::1]"))
+    (ert-info (url) (should-not (efrit-settings-in-the-clear-p url))))
+  (dolist (url '("http://api.example.org" "http://172.32.0.1" "http://8.8.8.8" "http://[2001:db8::1]:80"
+                 "http://localhost.example.org" "http://127.0.0.1.example.org" "http://10.example.org"
+                 "http://svc.example.org"))
+    (ert-info (url) (should (efrit-settings-in-the-clear-p url)))))
+
 (ert-deftest efrit-model-no-key-no-curl-and-no-url-are-told-later ()
   (pcase-dolist (`(,kind ,variable ,value)
                  '(("no-key" efrit-model-api-key-file "/nonexistent")
+                   ("no-key" efrit-model-base-url "http://api.example.invalid")
                    ("no-curl" efrit-curl-program "/nonexistent/curl")
                    ("protocol" efrit-model-base-url nil)
                    ("connect" efrit-model-base-url "file:///etc")))

@@ -11,6 +11,7 @@
 
 (require 'efrit-test-plan)
 (require 'efrit-test-queue)
+(require 'efrit-plan-clone)
 (require 'url)
 
 (defconst efrit-plan-clone-test--token "test-token-5up3r"
@@ -252,6 +253,27 @@ exec git upload-pack %s\n"
                     (buffer-substring (point) (line-end-position)))))
         (delete-directory path t)
         (should-not (efrit-plan-clone-test--found top line))))))
+
+(ert-deftest efrit-plan-clone-an-unknown-host-is-not-cloned-from ()
+  (dolist (files '(nil ("token" "t0ken") ("known_hosts" "host ssh-ed25519 AAAA\n")))
+    (efrit-test-with-plan
+      (let* ((path (and files (apply #'efrit-plan-clone-test--secret "secret" files)))
+             (variables (string-join (efrit-plan-clone--variables path) "\n")))
+        (should (string-search "StrictHostKeyChecking=yes" variables))
+        (should-not (string-search "accept-new" variables))
+        (should-not (string-search "/dev/null" variables))
+        (should (eq (and (equal (car files) "known_hosts") t)
+                    (and (string-search "UserKnownHostsFile=" variables) t)))))))
+
+(ert-deftest efrit-plan-clone-credentials-are-not-sent-in-the-clear ()
+  (dolist (files '(("token" "t0ken") ("username" "u" "password" "5ecret")))
+    (efrit-test-with-plan
+      (let ((path (apply #'efrit-plan-clone-test--secret "secret" files)))
+        (should (string-search "needs https"
+                               (efrit-test-plan-error
+                                'efrit-plan-arguments
+                                (lambda () (efrit-plan-clone-test--begin "http://git.example.invalid/code.git"
+                                                                         :credentialsFile path)))))))))
 
 ;;;; Working in it
 

@@ -12,6 +12,7 @@ from kubernetes.aio import config as kube_config
 from kubernetes.aio.client import Configuration
 from kubernetes.aio.config.config_exception import ConfigException
 
+from efrit.clear_text import sent_in_the_clear
 from efrit.errors import ConfigurationError
 
 __all__ = ["Configuration", "Connection", "load_connection"]
@@ -54,6 +55,11 @@ async def load_connection(
             description = f"context {current['name']}, namespace {namespace}"
     except (ConfigException, OSError, ValueError, KeyError, TypeError) as error:
         raise ConfigurationError(f"no usable kubeconfig: {error}") from error
+    if sent_in_the_clear(configuration.host) and _has_credentials(configuration):
+        raise ConfigurationError(
+            f"the API server {configuration.host} is not called: over http anybody on the way reads your "
+            "credentials; use https in the kubeconfig"
+        )
     if not _behind_proxy(configuration.host):
         # Where it may look, aiohttp reads environment and ~/.netrc for each call, each time in a thread.
         configuration.client_session_kwargs = {"trust_env": False}
@@ -69,6 +75,10 @@ def _check_that_one_exists(kubeconfig: Path | None) -> None:
 
 def _own_namespace() -> str:
     return _NAMESPACE_FILE.read_text().strip() if _NAMESPACE_FILE.exists() else "default"
+
+
+def _has_credentials(configuration: Configuration) -> bool:
+    return bool(configuration.api_key or configuration.username or configuration.password)
 
 
 def _behind_proxy(url: str) -> bool:

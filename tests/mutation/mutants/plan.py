@@ -41,6 +41,18 @@ MUTANTS = (
         ("ert:efrit-plan-clone-another-host-is-not-told-the-secret",),
     ),
     Mutant(
+        "the refusal of a server whose host key is not known",
+        "known-hosts",
+        Instead('" -o StrictHostKeyChecking=no"'),
+        ("ert:efrit-plan-clone-an-unknown-host-is-not-cloned-from",),
+    ),
+    Mutant(
+        "the refusal to send credentials of a clone over http",
+        "credentials-in-the-clear",
+        Drop(),
+        ("ert:efrit-plan-clone-credentials-are-not-sent-in-the-clear",),
+    ),
+    Mutant(
         "the look whether the clone has a step's commit already",
         "plan-clone-made",
         Instead("nil"),

@@ -54,6 +54,10 @@ def test_a_key_file_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     assert "has fewer than 8 characters" in probe(environment).detail
     (tmp_path / "key").write_text("a text of words")
     assert "holds no key" in probe(environment).detail
+    (tmp_path / "key").write_text("sk-test-key")
+    found = probe(environment | {"EFRIT_MODEL_BASE_URL": "http://model.example.invalid"})
+    assert "the key is not sent" in found.detail
+    assert "https" in found.remedy
 
 
 def test_a_key_file_that_is_missing_is_told_by_a_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

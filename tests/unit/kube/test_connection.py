@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -21,13 +22,15 @@ def work() -> dict[str, Any]:
     return REQUESTS.manifest({"name": "work", "namespace": "team"})
 
 
-async def connected(to: str, directory: Path, monkeypatch: pytest.MonkeyPatch, **env: str) -> KubeClient:
+async def connected(
+    to: str, directory: Path, monkeypatch: pytest.MonkeyPatch, token: str = "", **env: str
+) -> KubeClient:
     """Connect by a kubeconfig that names the server `to`, in this environment."""
     config = {
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [{"name": "c", "cluster": {"server": to}}],
-        "users": [{"name": "u", "user": {}}],
+        "users": [{"name": "u", "user": {"token": token} if token else {}}],
         "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
         "current-context": "x",
     }
@@ -76,3 +79,15 @@ async def test_a_kubeconfig_that_is_none_is_an_error_that_says_so(tmp_path: Path
     (tmp_path / "kubeconfig").write_text("current-context: nowhere")
     with pytest.raises(ConfigurationError, match="no usable kubeconfig"):
         await load_connection(tmp_path / "kubeconfig")
+
+
+@pytest.mark.parametrize(
+    ("server", "refused"),
+    [("http://api.example.org", True), ("https://api.example.org", False), ("http://127.0.0.1:8001", False)],
+)
+async def test_a_token_is_not_sent_over_http_but_to_a_private_network(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: str, refused: bool
+) -> None:
+    expected = pytest.raises(ConfigurationError, match="use https") if refused else contextlib.nullcontext()
+    with expected:
+        await (await connected(server, tmp_path, monkeypatch, "t0ken")).close()

@@ -12,6 +12,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+from efrit.clear_text import sent_in_the_clear
 from efrit.client.interface import Finding
 from efrit.client.local.model import BASE_URL, DEFAULT_BASE_URL, KEY_FILE, NAME, PROXY
 from efrit.protocol.enums import FEWEST_KEY_CHARACTERS
@@ -38,6 +39,9 @@ def probe(environment: Mapping[str, str]) -> Finding:
     key, problem = _key(environment.get(KEY_FILE), url)
     if problem is not None:
         return problem
+    if key is not None and sent_in_the_clear(url):
+        detail = f"the key is not sent to {url}: over http anybody on the way reads it"
+        return Finding(_SUBJECT, False, detail, f"use https in {BASE_URL}, or unset {KEY_FILE}")
     body = {"model": name, "max_tokens": 1, "messages": [{"role": "user", "content": PROBE}]}
     completed = subprocess.run(
         ["curl", "-q", "--config", "-"],

@@ -1,0 +1,26 @@
+"""Whether what is sent to a URL can be read on its way by others than a machine, a cluster or a private network.
+
+`efrit-settings-in-the-clear-p` of the Lisp decides the same for Emacs.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from urllib.parse import urlsplit
+
+_PRIVATE = tuple(map(ipaddress.ip_network, ("127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")))
+_PRIVATE_6 = tuple(map(ipaddress.ip_network, ("::1/128", "fc00::/7")))
+
+
+def sent_in_the_clear(url: str) -> bool:
+    """Return whether a credential sent to `url` could be read outside a private network."""
+    parts = urlsplit(url)
+    if parts.scheme != "http":
+        return False
+    host = (parts.hostname or "").rstrip(".")
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        inside = "." not in host or host.endswith((".localhost", ".svc", ".cluster.local")) or ".svc." in host
+        return not inside
+    return not any(address in network for network in (*_PRIVATE, *_PRIVATE_6) if network.version == address.version)

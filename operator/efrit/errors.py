@@ -101,6 +101,16 @@ class QueueNotReady(QueueError):
     code = "NotReady"
 
 
+class QueueNotTrusted(QueueError):
+    """A directory of the queue is somebody else's, or others may write there. `advice` says what to do."""
+
+    code = "NotTrusted"
+
+    def __init__(self, message: str, advice: str = "") -> None:
+        super().__init__(message)
+        self.advice = advice
+
+
 class StorageError(QueueError):
     """The volume failed (EIO, EROFS, ...). The step was taken back as far as the volume let us."""
 

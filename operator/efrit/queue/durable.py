@@ -19,6 +19,7 @@ from pathlib import Path
 from efrit.errors import NoSpace, QueueBroken, QueueNotReady, StorageError
 from efrit.queue.layout import BRIDGE_PREFIX, IDENTITY, Area
 from efrit.queue.space import Space
+from efrit.queue.trust import check_no_symlink, check_trusted
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 # A tenant may drop a FIFO under a request's name: opening it must not block.
@@ -74,17 +75,19 @@ class Disk:
     def join(self) -> None:
         """Open the directories as one of several users; take no lock, so that no bridge is needed.
 
-        Creates and syncs what is missing, and costs no sync where nothing is.
+        Creates and syncs what is missing, and costs no sync where nothing is. Raises `QueueNotTrusted`.
         """
+        check_no_symlink(self.root)
         with naming_failures(f"open the queue {self.root}"):
             new = not all((self.root / area).is_dir() for area in Area)
             if new:
                 self._make_root()
-            self._fds[Area.ROOT] = os.open(self.root, _DIRECTORY & ~os.O_NOFOLLOW)
+            self._fds[Area.ROOT] = os.open(self.root, _DIRECTORY)
             try:
                 for area in Area:
                     if area is not Area.ROOT:
                         self._fds[area] = self._open_area(area)
+                    check_trusted(self.root / area, os.fstat(self._fds[area]))  # gate: queue-owner
                 if new:
                     self._fsync(self._fds[Area.ROOT])
             except BaseException:

@@ -201,6 +201,12 @@ MUTANTS = (
         ("tests/unit/queue/test_cancel.py::test_what_is_cancelled_before_it_comes_does_not_run_when_it_comes",),
     ),
     Mutant(
+        "the check that nobody else may write to a client's queue",
+        "queue-owner",
+        Drop(),
+        (f"{UNIT}/test_trust.py::test_a_client_takes_no_queue_into_which_others_may_write",),
+    ),
+    Mutant(
         "the lock that keeps a second bridge from the queue",
         "queue-lock",
         Drop(),

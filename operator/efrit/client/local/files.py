@@ -20,7 +20,7 @@ from typing import Any
 from efrit.client.errors import ClientError, Conflict, NotReady, ResultGone, ResultTruncated
 from efrit.client.interface import Handle, Reason, RequestState
 from efrit.client.local import answers
-from efrit.errors import EfritError, NoSpace
+from efrit.errors import EfritError, NoSpace, QueueNotTrusted
 from efrit.protocol.ids import RequestId, id_of_request_file, id_of_response_file, request_file, response_file
 from efrit.protocol.request import Request
 from efrit.queue.answers import read_answer
@@ -298,6 +298,8 @@ def _as_client_errors(root: Path) -> Iterator[None]:
 
 def storage_problem(root: Path, error: Exception) -> NotReady:
     """Return what a client is told of a failure of the disk below `root`: a full one is named as such."""
+    if isinstance(error, QueueNotTrusted):
+        return NotReady(error.message, error.advice)
     full = isinstance(error, NoSpace) or getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
     if full:
         return NotReady(f"the disk of {root} is full", "free some space on it, and try again")

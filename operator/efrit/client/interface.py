@@ -8,7 +8,7 @@ Words (phase, reason, outcome) are those of the custom resources, in both backen
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
@@ -359,10 +359,11 @@ class Backend(Protocol):
     async def cancel(self, handle: Handle) -> RequestState:
         """Cancel the request; what it has done stays done. Return its state, which need not be final yet."""
 
-    async def result(self, handle: Handle) -> str:
+    async def result(self, handle: Handle, *, before_rest: Callable[[], Awaitable[None]] | None = None) -> str:
         """Return the whole result, even a large one. Raises `RequestNotFound`, `NotFinished`, `ResultGone`.
 
-        Raises `ResultTruncated`, which holds the beginning, where Emacs has kept no more.
+        Raises `ResultTruncated`, which holds the beginning, where Emacs has kept no more. `before_rest` is awaited
+        before anything is read but the request itself; what it raises ends the call.
         """
 
     def log(self, handle: Handle, *, follow: bool = False) -> AsyncIterator[str]:

@@ -127,13 +127,18 @@ class AuthorizedBackend:
         needed = [self._permission(verb, REQUESTS, handle.id) for verb in ("get", "patch")]
         return await (await self._authorized(*needed)).cancel(handle)
 
-    async def result(self, handle: Handle) -> str:
+    async def result(self, handle: Handle, *, before_rest: Callable[[], Awaitable[None]] | None = None) -> str:
         """Return a whole result. Needs `get`, and for a long one to read the Secret or the pod that holds it."""
-        backend = await self._authorized(self._permission("get", REQUESTS, handle.id))
-        if (await backend.get(handle)).truncated:
+
+        async def permitted() -> None:
+            # Asked by the read itself: a state that was read before may be another one by now.
             await self._require(Permission("get", "secrets", self._namespace, group=""))
             await self._require(Permission("create", "pods/exec", self._namespace, group=""))
-        return await backend.result(handle)
+            if before_rest is not None:
+                await before_rest()
+
+        backend = await self._authorized(self._permission("get", REQUESTS, handle.id))
+        return await backend.result(handle, before_rest=permitted)
 
     async def log(self, handle: Handle, *, follow: bool = False) -> AsyncIterator[str]:
         """Yield the lines of a work log. Needs `get`, and to read files of pods."""

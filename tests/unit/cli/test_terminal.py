@@ -7,7 +7,7 @@ import io
 import json
 import sys
 from argparse import Namespace
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import Any, cast
 
 import pytest
@@ -50,7 +50,7 @@ class Others:
 
     kind, place = "local", "here"
 
-    async def result(self, handle: Handle) -> str:
+    async def result(self, handle: Handle, *, before_rest: Callable[[], Awaitable[None]] | None = None) -> str:
         return EVIL
 
     async def get(self, handle: Handle) -> RequestState:

@@ -1,7 +1,7 @@
 """A backend that does what a test tells it: requests end when the test ends them."""
 
 import hashlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -159,12 +159,14 @@ class ScriptedBackend:
         await self.get(handle)
         return await self.end(handle.id, reason=Reason.CANCELLED, outcome=Outcome.FAILURE)
 
-    async def result(self, handle: Handle) -> str:
+    async def result(self, handle: Handle, *, before_rest: Callable[[], Awaitable[None]] | None = None) -> str:
         state = await self.get(handle)
         if not state.final:
             raise NotFinished(f"{handle.id} runs")
         if self.kept is not None:
             raise ResultTruncated("the result is truncated: its Secret was refused", "allow it", self.kept)
+        if handle.id in self.whole and before_rest is not None:
+            await before_rest()
         return self.whole.get(handle.id) or state.result or ""
 
     async def log(self, handle: Handle, *, follow: bool = False) -> AsyncIterator[str]:

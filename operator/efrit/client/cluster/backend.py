@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -316,7 +316,7 @@ class ClusterBackend:
             raise _gone(handle, self.namespace) from error
         return convert.request_of(obj)
 
-    async def result(self, handle: Handle) -> str:
+    async def result(self, handle: Handle, *, before_rest: Callable[[], Awaitable[None]] | None = None) -> str:
         """Return the whole result: from the status, from the Secret it names, or from the workspace volume."""
         obj = await self._request(handle)
         state = convert.request_of(obj)
@@ -327,6 +327,8 @@ class ClusterBackend:
             if state.truncated:
                 raise _not_stored(state) or _truncated(handle, state.result or "")
             return state.result or ""
+        if before_rest is not None:
+            await before_rest()
         data = await self._referenced(state, reference)
         if not (sha256 := reference.get("sha256")):
             # Emacs names the digest of whole results only.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NoReturn, TypeVar
@@ -381,12 +381,14 @@ class LocalBackend:
             await end(daemon, handle)
         return self._state(daemon, handle)
 
-    async def result(self, handle: Handle) -> str:
+    async def result(self, handle: Handle, *, before_rest: Callable[[], Awaitable[None]] | None = None) -> str:
         """Return the whole result; empty if there is none."""
         daemon, handle = self._find(handle)
         state = self._state(daemon, handle)
         if not state.final:
             raise NotFinished(f"{handle.id} is {state.reason}: it has no result yet", f"efrit wait {handle.id}")
+        if before_rest is not None:
+            await before_rest()
         return daemon.files.result(handle.id) or ""
 
     async def log(self, handle: Handle, *, follow: bool = False) -> AsyncIterator[str]:

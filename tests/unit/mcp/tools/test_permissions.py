@@ -6,7 +6,8 @@ import pytest
 from mcp import Client
 from mcp.types import CallToolResult
 
-from efrit.client.interface import RequestType, Work
+from efrit.client.errors import Forbidden
+from efrit.client.interface import Handle, RequestType, Work
 from efrit.client.plans import Outcome, PlanReason
 from efrit.mcp.access_review import Caller, Permission
 from efrit.mcp.authorized_backend import AuthorizedBackend
@@ -95,3 +96,20 @@ async def test_without_one_of_them_it_is_refused_and_nothing_is_done(
     # Watching is authorized after the work was submitted: reading how it goes on is another permission.
     submitted = 2 if (name, permission) == ("efrit_execute", "watch efritrequests") else 1
     assert len(backend.submitted) == submitted
+
+
+@pytest.mark.parametrize("missing", ["get secrets", "create pods/exec"])
+async def test_a_result_that_has_become_long_since_it_was_looked_at_needs_its_permissions_too(
+    missing: str, backend: ScriptedBackend, request_id: str
+) -> None:
+    async def unrestricted() -> ScriptedBackend:
+        return backend
+
+    allowed = frozenset({"get efritrequests", "get secrets", "create pods/exec"})
+    authorized = AuthorizedBackend(Reviewer(allowed - {missing}), Caller("ann"), "team", unrestricted)
+    assert await authorized.result(Handle(request_id)) == "1"
+    # The state still says that it is whole.
+    backend.whole[request_id] = "secret"
+    assert not (await authorized.get(Handle(request_id))).truncated
+    with pytest.raises(Forbidden, match=missing):
+        await authorized.result(Handle(request_id))

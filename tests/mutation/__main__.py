@@ -14,10 +14,9 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 
 from tests.cluster.paths import REPOSITORY
-from tests.mutation.copy import ERT, Copy, a_copy
+from tests.mutation.copy import ERT, Copy, some_copies
 from tests.mutation.mutant import Mutant
 from tests.mutation.mutants import MUTANTS
 from tests.mutation.operation import Misplaced
@@ -38,8 +37,7 @@ def main(words: list[str]) -> int:
     if not chosen:
         print(f"no step has the words {' '.join(words)}", file=sys.stderr)
         return 64
-    with ExitStack() as stack:
-        copies = [stack.enter_context(a_copy()) for _ in range(RUNNERS)]
+    with some_copies(RUNNERS) as copies:
         if not tested and not _untouched_passes(copies[0], chosen):
             return 1
         survived = _try_all(copies, chosen)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -9,9 +10,11 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
+from subprocess import PIPE
 from tempfile import TemporaryDirectory
+from threading import Lock
 
 from tests.cluster.paths import REPOSITORY
 from tests.mutation.mutant import Mutant
@@ -24,12 +27,20 @@ TIMEOUT_SECONDS = 300
 MUTANT_TIMEOUT = 30
 
 
-class Copy:
-    """One copy. Programs started in it, and by what runs in it, see its sources and not the original's."""
+_COMPILING = Lock()
 
-    def __init__(self, root: Path) -> None:
+
+class Copy:
+    """One copy; `lisp` is an empty directory that all of them share.
+
+    Programs started in it, and by what runs in it, see its sources and not the original's.
+    """
+
+    def __init__(self, root: Path, lisp: Path) -> None:
         self.root = root
+        self._lisp = lisp
         self._compiled: list[str] = []
+        self._warm: subprocess.Popen[str] | None = None
         listed = ["git", "-C", str(REPOSITORY), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
         for name in subprocess.run(listed, check=True, capture_output=True).stdout.decode().split("\0"):
             source = REPOSITORY / name
@@ -89,21 +100,40 @@ class Copy:
         return tuple(failed)
 
     def _compile_lisp(self) -> Path:
-        """Return where the untouched Lisp is compiled, once: a mutant then compiles what it may reach."""
-        compiled = self.root / ".venv" / "lisp"
-        if not compiled.is_dir():
-            with TemporaryDirectory() as part:
-                self._run([LISP_TESTS, "--compile", part]).check_returncode()
-                shutil.copytree(part, compiled)
-        return compiled
+        """Return where the untouched Lisp is compiled, once for all copies: a mutant compiles what it may reach."""
+        with _COMPILING:
+            if not any(self._lisp.iterdir()):
+                self._run([LISP_TESTS, "--compile", str(self._lisp)]).check_returncode()
+        return self._lisp
 
     def _pytest(self, tests: tuple[str, ...]) -> list[str]:
         flags = ["-q", "-x", "--no-header", "--tb=no", "-p", "no:cacheprovider", "-rfE"]
-        done = self._run([str(self.python), "-m", "pytest", *flags, *tests])
-        found = re.findall(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
-        if done.returncode not in (0, 1) or (done.returncode == 1) != bool(found):
-            raise RuntimeError(f"pytest {' '.join(tests)} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+        code, output = self._warm_pytest([*flags, f"--basetemp={self.root / '.venv' / 'tmp'}", *tests])
+        found = re.findall(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE)
+        if code not in (0, 1) or (code == 1) != bool(found):
+            raise RuntimeError(f"pytest {' '.join(tests)} ended with {code}:\n{output}")
         return found
+
+    def _warm_pytest(self, arguments: list[str]) -> tuple[int, str]:
+        if self._warm is None:
+            command = [str(self.python), "-m", "tests.mutation.warm_pytest", str(TIMEOUT_SECONDS)]
+            self._warm = subprocess.Popen(
+                command, cwd=self.root, env=_environment(), stdin=PIPE, stdout=PIPE, text=True, bufsize=1
+            )
+        assert self._warm.stdin is not None
+        assert self._warm.stdout is not None
+        self._warm.stdin.write(json.dumps(arguments) + "\n")
+        line = self._warm.stdout.readline()
+        if not line:
+            raise RuntimeError(f"what runs pytest ended with {self._warm.wait()}")
+        answer = json.loads(line)
+        return answer["code"], answer["output"]
+
+    def close(self) -> None:
+        """End what runs pytest."""
+        if self._warm is not None:
+            with self._warm:
+                self._warm.kill()
 
     def _ert(self, tests: tuple[str, ...]) -> list[str]:
         selector = f"(member {' '.join(tests)})"
@@ -114,10 +144,13 @@ class Copy:
         return list(dict.fromkeys(found))
 
     def _run(self, command: list[str]) -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, "EFRIT_TEST_TIMEOUT": str(MUTANT_TIMEOUT)}
         return subprocess.run(
-            command, cwd=self.root, env=environment, capture_output=True, text=True, timeout=TIMEOUT_SECONDS
+            command, cwd=self.root, env=_environment(), capture_output=True, text=True, timeout=TIMEOUT_SECONDS
         )
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "EFRIT_TEST_TIMEOUT": str(MUTANT_TIMEOUT)}
 
 
 def replace_text(path: Path, text: str) -> None:
@@ -131,7 +164,10 @@ def replace_text(path: Path, text: str) -> None:
 
 
 @contextmanager
-def a_copy() -> Iterator[Copy]:
-    """A copy that is gone afterwards."""
-    with TemporaryDirectory(prefix="efrit-mutant-") as directory:
-        yield Copy(Path(directory))
+def some_copies(number: int) -> Iterator[list[Copy]]:
+    """Copies that are gone afterwards."""
+    with TemporaryDirectory(prefix="efrit-mutant-") as directory, ExitStack() as stack:
+        lisp = Path(directory, "lisp")
+        lisp.mkdir()
+        roots = [Path(directory, str(each)) for each in range(number)]
+        yield [stack.enter_context(closing(Copy(root, lisp))) for root in roots]

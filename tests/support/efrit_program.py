@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.support.forked_programs import can_be_forked
+from tests.support.forked_programs import run as run_forked
 from tests.support.timeout import TIMEOUT
 
 PROGRAM = Path(sys.executable).with_name("efrit")
@@ -53,14 +55,12 @@ class Program:
 
     def run(self, name: str, *words: str, stdin: str = "") -> Done:
         """Run it to its end, as in a pipe."""
+        command = self.command(name, *words)
+        if can_be_forked(command, self.env):
+            done = run_forked(command, self.env, self.cwd or Path.cwd(), stdin=stdin, timeout=TIMEOUT)
+            return Done(done.returncode, done.stdout, done.stderr)
         done = subprocess.run(
-            self.command(name, *words),
-            env=self.env,
-            cwd=self.cwd,
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT,
+            command, env=self.env, cwd=self.cwd, input=stdin, capture_output=True, text=True, timeout=TIMEOUT
         )
         return Done(done.returncode, done.stdout, done.stderr)
 

@@ -10,7 +10,10 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tests.support.forked_programs import Forked, can_be_forked
 from tests.support.timeout import TIMEOUT
+
+HASH_SEED = os.environ.get("PYTHONHASHSEED", "random")
 
 
 class Process:
@@ -18,14 +21,18 @@ class Process:
 
     def __init__(self, command: Sequence[str | Path], env: Mapping[str, str], log: Path, cwd: Path) -> None:
         self.log = log
-        hash_seed = os.environ.get("PYTHONHASHSEED", "random")
-        words = ["setpriv", "--pdeathsig", "KILL", *map(str, command)]
-        with log.open("ab") as sink:
+        words, whole = list(map(str, command)), {"PYTHONHASHSEED": HASH_SEED, **env}
+        self._child: subprocess.Popen[bytes] | Forked
+        with log.open("ab") as sink, Path(os.devnull).open("rb") as nothing:
+            if can_be_forked(words, whole):
+                streams = nothing.fileno(), sink.fileno(), sink.fileno()
+                self._child = Forked(words, whole, cwd, streams=streams, start_new_session=True)
+                return
             self._child = subprocess.Popen(
-                words,
-                env={"PYTHONHASHSEED": hash_seed, **env},
+                ["setpriv", "--pdeathsig", "KILL", *words],
+                env=whole,
                 cwd=cwd,
-                stdin=subprocess.DEVNULL,
+                stdin=nothing,
                 stdout=sink,
                 stderr=sink,
                 start_new_session=True,

@@ -1,0 +1,144 @@
+"""Forks our programs after it has imported them; see forked_programs.py.
+
+    python -m tests.support.fork_server DESCRIPTOR
+
+Each message on the socket is a program to start, with its standard streams and a pipe for how it ended; the answer is
+its process id.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import importlib
+import io
+import json
+import os
+import pkgutil
+import select
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+MOST_BYTES = 1 << 20
+_PR_SET_PDEATHSIG = 1
+
+# What the programs import when they need it.
+PRELOADED = {
+    "efrit-operator": ("efrit.controller.app",),
+    "efrit-bridge": ("efrit.bridge.app",),
+    "efrit": ("efrit.cli", "efrit.client"),
+}
+# Modules that look into the environment when they are imported.
+READ_WHEN_IMPORTED = frozenset({"kubernetes.config.kube_config", "kubernetes.aio.config.kube_config"})
+
+
+@dataclass(frozen=True)
+class Job:
+    """One program to run in this process, which is a fork."""
+
+    command: list[str]
+    env: dict[str, str]
+    cwd: str
+    session: bool
+    descriptors: list[int]
+
+
+def serve(connection: socket.socket) -> Job:
+    """Fork for each message; return its job in the fork, and end this process when the other side has."""
+    running: dict[int, tuple[int, int]] = {}
+    while True:
+        for ready in select.select([connection.fileno(), *running], [], [])[0]:
+            if ready != connection.fileno():
+                _tell_end(ready, *running.pop(ready))
+                continue
+            message, descriptors, _, _ = socket.recv_fds(connection, MOST_BYTES, 4)
+            if not message:
+                os._exit(0)
+            job = Job(descriptors=descriptors, **json.loads(message))
+            _preload(Path(job.command[0]).name)
+            waiting, begun = os.pipe()
+            pid = os.fork()
+            if pid == 0:
+                if job.session:
+                    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+                    os.setsid()
+                os.close(begun)
+                return job
+            os.close(begun)
+            # Told before, a signal to its group would find none.
+            os.read(waiting, 1)
+            os.close(waiting)
+            for descriptor in descriptors[:3]:
+                os.close(descriptor)
+            running[os.pidfd_open(pid)] = pid, descriptors[3]
+            connection.send(str(pid).encode())
+
+
+def _tell_end(watched: int, pid: int, pipe: int) -> None:
+    _, status = os.waitpid(pid, 0)
+    with suppress(BrokenPipeError):
+        os.write(pipe, str(status).encode())
+    os.close(pipe)
+    os.close(watched)
+
+
+def _preload(program: str) -> None:
+    for name in PRELOADED.pop(program, ()):
+        package = importlib.import_module(name)
+        for module in pkgutil.walk_packages(getattr(package, "__path__", ()), f"{name}."):
+            importlib.import_module(module.name)
+        # What is frozen is neither looked through nor written to by the collector of a fork.
+        gc.freeze()
+
+
+def prepare(job: Job) -> Callable[[], Any]:
+    """Make this process the program's own; return its main function."""
+    for number, descriptor in enumerate(job.descriptors[:3]):
+        os.dup2(descriptor, number)
+    os.closerange(3, 4096)
+    os.chdir(job.cwd)
+    os.environ.clear()
+    os.environ.update(job.env)
+    for each in READ_WHEN_IMPORTED.intersection(sys.modules):
+        vars(sys.modules[each])["KUBE_CONFIG_DEFAULT_LOCATION"] = job.env.get(
+            "KUBECONFIG", str(Path.home() / ".kube/config")
+        )
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.argv = list(job.command)
+    sys.stdin = sys.__stdin__ = _stream(0, sys.stdin, "rb")  # type: ignore[misc]
+    sys.stdout = sys.__stdout__ = _stream(1, sys.stdout, "wb")  # type: ignore[misc]
+    sys.stderr = sys.__stderr__ = _stream(2, sys.stderr, "wb")  # type: ignore[misc]
+    name = Path(job.command[0]).name
+    (script,) = entry_points(group="console_scripts", name=name)
+    main: Callable[[], Any] = script.load()
+    return main
+
+
+def _stream(number: int, old: Any, mode: str) -> io.TextIOWrapper:
+    buffer = open(number, mode, closefd=False)  # noqa: SIM115 - a descriptor that stays open
+    return io.TextIOWrapper(
+        buffer,
+        encoding=old.encoding,
+        errors=old.errors,
+        line_buffering=number == 2 or buffer.isatty(),
+    )
+
+
+def main() -> None:
+    """Serve; in a fork, be the program."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with socket.socket(fileno=int(sys.argv[1])) as connection:
+        job = serve(connection)
+        connection.detach()
+    sys.exit(prepare(job)())
+
+
+if __name__ == "__main__":
+    main()

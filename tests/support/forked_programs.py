@@ -1,0 +1,144 @@
+"""Our own Python programs, started as forks of a process that has imported them: a start costs a tenth of the time.
+
+A controller computes for a second before it does anything, `efrit` for a third of one; the tests start thousands.
+A fork has an environment, a working directory, descriptors, a session and signals of its own. What the interpreter or
+the loader reads at its very start it cannot change: with such a variable a program is started the usual way.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import re
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryFile
+
+from tests.cluster.paths import REPOSITORY
+
+PROGRAMS = frozenset({"efrit-operator", "efrit-bridge", "efrit"})
+MOST_BYTES = 100_000
+"""What a program's words and environment may have; a message on a local socket has twice that."""
+
+_READ_AT_THE_START = re.compile(r"PYTHON(?!HASHSEED)|LC_|LANG|LD_|MALLOC_|GLIBC_|COVERAGE|TZ$")
+_lock = threading.Lock()
+_server: _Server | None = None
+
+
+def can_be_forked(command: Sequence[str], env: Mapping[str, str]) -> bool:
+    """Return whether a fork would behave as the program does that is started the usual way."""
+    program = Path(command[0])
+    return (
+        program.name in PROGRAMS
+        and program.parent == Path(sys.executable).parent
+        and all(env[name] == os.environ.get(name) for name in env if _READ_AT_THE_START.match(name))
+        and len(_message(command, env, Path(), session=False)) <= MOST_BYTES
+    )
+
+
+class Forked:
+    """A program that runs, with the part of Popen's interface that the tests use."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        env: Mapping[str, str],
+        cwd: Path,
+        *,
+        streams: tuple[int, int, int],
+        start_new_session: bool,
+    ) -> None:
+        self.returncode: int | None = None
+        self._status, status = os.pipe()
+        try:
+            self.pid = _start(_message(command, env, cwd, session=start_new_session), [*streams, status])
+        finally:
+            os.close(status)
+
+    def poll(self) -> int | None:
+        """Return the exit code, None while it runs."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.wait(0)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Return the exit code; TimeoutExpired where it does not end in time."""
+        if self.returncode is None:
+            # It stays readable: another thread may wait as well.
+            if not select.select([self._status], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired(str(self.pid), timeout or 0)
+            with _lock:
+                if self.returncode is None:
+                    told = os.read(self._status, 16)
+                    self.returncode = os.waitstatus_to_exitcode(int(told)) if told else -signal.SIGKILL
+        return self.returncode
+
+    def __del__(self) -> None:
+        with contextlib.suppress(OSError):
+            os.close(self._status)
+
+    def send_signal(self, number: signal.Signals) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+
+def run(
+    command: Sequence[str], env: Mapping[str, str], cwd: Path, *, stdin: str, timeout: float
+) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end, as `subprocess.run` does; TimeoutExpired where it does not end in time."""
+    with TemporaryFile("w+b") as given, TemporaryFile("w+b") as out, TemporaryFile("w+b") as err:
+        given.write(stdin.encode())
+        given.seek(0)
+        streams = given.fileno(), out.fileno(), err.fileno()
+        program = Forked(command, env, cwd, streams=streams, start_new_session=False)
+        try:
+            code = program.wait(timeout)
+        except subprocess.TimeoutExpired:
+            program.send_signal(signal.SIGKILL)
+            raise
+        out.seek(0)
+        err.seek(0)
+        return subprocess.CompletedProcess(command, code, out.read().decode(), err.read().decode())
+
+
+def _message(command: Sequence[str], env: Mapping[str, str], cwd: Path, *, session: bool) -> bytes:
+    return json.dumps({"command": list(command), "env": dict(env), "cwd": str(cwd), "session": session}).encode()
+
+
+class _Server:
+    """The process that forks, made with the first program; it ends with this one."""
+
+    def __init__(self) -> None:
+        self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.support.fork_server", str(theirs.fileno())],
+                cwd=REPOSITORY,
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+            )
+        atexit.register(self.close)
+
+    def close(self) -> None:
+        self.socket.close()
+        self._process.wait()
+
+
+def _start(message: bytes, descriptors: list[int]) -> int:
+    global _server
+    with _lock:
+        if _server is None:
+            _server = _Server()
+        socket.send_fds(_server.socket, [message], descriptors)
+        answer = _server.socket.recv(16)
+    if not answer:
+        raise RuntimeError("what forks the programs has ended")
+    return int(answer)

@@ -270,6 +270,12 @@ class ApiFailed(ApiUnavailable):
     code = "ApiFailed"
 
 
+class ApiExpired(ApiUnavailable):
+    """410: the version to watch from, or the token of the next page, is too old: list again."""
+
+    code = "ApiExpired"
+
+
 class ApiNamespaceTerminating(ApiUnavailable):
     """Nothing can be created in a namespace that is being deleted or is gone."""
 

@@ -23,16 +23,18 @@ from efrit.controller.act.bridges import Bridges
 from efrit.controller.act.identity import load_identity
 from efrit.controller.act.kube import Kube
 from efrit.controller.child_check import ChildCheck
+from efrit.controller.expiry import Expiry
 from efrit.controller.health import Health, serve
 from efrit.controller.lease import Lease
 from efrit.controller.lease_thread import LeaseThread
 from efrit.controller.namespaces import Namespaces
 from efrit.controller.reconcile import Reconciler
-from efrit.controller.resync import Resync
+from efrit.controller.resync import LISTS_AT_A_TIME, Resync
 from efrit.controller.retry import retry_while_unavailable
 from efrit.controller.settings import Settings
 from efrit.controller.store.store import Store
 from efrit.controller.watch import kopf_watch
+from efrit.controller.watch.request_watch import RequestWatch
 from efrit.controller.work_queue import WorkQueue
 from efrit.errors import ConfigurationError, EfritError, first_leaf
 from efrit.log_format import LAYOUT, OneLineFormatter
@@ -148,6 +150,8 @@ class _Process:
         async with asyncio.TaskGroup() as group:
             group.create_task(namespaces.run(), name="namespaces")
             group.create_task(queue.run(reconciler.reconcile, settings.workers), name="work-queue")
+            expiry = Expiry(store.expirations, actor.carry_out, namespaces.is_served, _now)
+            group.create_task(expiry.run(), name="expiry")
             group.create_task(_measure(queue, store, bridges), name="gauges")
             await namespaces.tried.wait()
             self._health.stalled_seconds = queue.stalled_seconds
@@ -156,16 +160,21 @@ class _Process:
         settings = self._settings
         scopes: tuple[str | None, ...] = settings.watch_namespaces or (None,)
 
-        def resync(scope: str | None) -> Resync:
-            return Resync(self._kube, store, scope, settings.sweep_seconds, settings.resync_seconds)
+        turns = asyncio.Semaphore(LISTS_AT_A_TIME)
+        lists = {
+            scope: Resync(self._kube, store, scope, settings.sweep_seconds, settings.resync_seconds, turns)
+            for scope in scopes
+        }
 
         async def watch(scope: str | None) -> None:
-            await kopf_watch.watch(store, scope, lambda: _stop_on_signals(self._stop))
+            async with asyncio.TaskGroup() as group:
+                group.create_task(kopf_watch.watch(store, scope, lambda: _stop_on_signals(self._stop)))
+                group.create_task(RequestWatch(self._kube, store, scope, lists[scope].list_requests).run())
 
         async def check(scope: str | None) -> None:
             await ChildCheck(self._kube, store, scope, len(scopes), settings.secret_check_seconds).run()
 
-        return Namespaces(scopes, resync, watch, check, store.requeue_namespace)
+        return Namespaces(scopes, lists.__getitem__, watch, check, store.requeue_namespace)
 
 
 def _report(failure: BaseException) -> None:

@@ -21,15 +21,13 @@ log = logging.getLogger(__name__)
 
 FIRST_BACKOFF_SECONDS = 1.0
 LAST_BACKOFF_SECONDS = 60.0
-LISTS_AT_A_TIME = 4
-"""How many namespaces are listed at the same time: a page of each is in memory."""
 
 
 class Lists(Protocol):
     """The lists of one namespace."""
 
     async def list_all(self) -> None:
-        """List the namespace once. Raises ApiError."""
+        """List what must be known of the namespace before anything is decided. Raises ApiError."""
 
     async def run(self) -> None:
         """Repeat the lists until cancelled. Raises ApiForbidden, ApiNotFound."""
@@ -57,7 +55,6 @@ class Namespaces:
         self._look = look
         self._served: set[str | None] = set()
         self._untried = set(scopes)
-        self._listing = asyncio.Semaphore(LISTS_AT_A_TIME)
         self.tried = asyncio.Event()
         """Set once each namespace is served or was refused."""
 
@@ -89,17 +86,12 @@ class Namespaces:
             backoff = min(backoff * 2, LAST_BACKOFF_SECONDS)
 
     async def _serve(self, scope: str | None, lists: Lists) -> None:
-        await retry_while_unavailable(lambda: self._list(lists))
+        await retry_while_unavailable(lists.list_all)
         self._serving(scope)
         async with asyncio.TaskGroup() as group:
             group.create_task(_awaited(self._watch(scope)), name=f"watch {scope or '*'}")
             group.create_task(_awaited(self._check(scope)), name=f"child check {scope or '*'}")
             group.create_task(lists.run(), name=f"resync {scope or '*'}")
-
-    async def _list(self, lists: Lists) -> None:
-        # Between two attempts others have their turn: one may not answer for a long time.
-        async with self._listing:
-            await lists.list_all()
 
     def _serving(self, scope: str | None) -> None:
         self._served.add(scope)

@@ -12,10 +12,19 @@ from efrit.controller.act.actor import Actor
 from efrit.controller.decide.instances import decide_instance
 from efrit.controller.decide.plans import decide_plan
 from efrit.controller.decide.requests import decide_orphans, decide_request
-from efrit.controller.model.actions import ConfirmLeft, DisconnectBridge, ResourceKind
+from efrit.controller.model.actions import (
+    ConfirmLeft,
+    DisconnectBridge,
+    FetchAnswer,
+    ReadContent,
+    ResourceKind,
+)
 from efrit.controller.model.credentials import Identity
 from efrit.controller.model.keys import RESYNC, Key, WorkKey
 from efrit.controller.store.store import Store
+
+MOST_READS = 3
+"""Decisions about a request in a row: its content is read, or its answer, and then decided with."""
 
 
 class Reconciler:
@@ -74,9 +83,13 @@ class Reconciler:
         requests = self._store.requests
         await self._confirm_left("EfritRequest", key, work)
         requests.assume(key, None)
-        snapshot = requests.snapshot(key)
-        if snapshot is not None:
-            await self._actor.carry_out_all(work, decide_request(snapshot, self._clock()))
+        for _ in range(MOST_READS):
+            snapshot = requests.snapshot(key)
+            actions = decide_request(snapshot, self._clock()) if snapshot is not None else []
+            carried_out = await self._actor.carry_out_all(work, actions)
+            if not (carried_out and any(isinstance(action, ReadContent | FetchAnswer) for action in actions)):
+                break
+            # At once: what was read may be dropped again as soon as others have their turn.
         # Of an earlier request of the name, too, which was deleted while a queue had it.
         await self._actor.carry_out_all(work, decide_orphans(key, self._store.bridges.orphans(key)))
         if requests.finished_with(key):

@@ -9,54 +9,86 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator
-from typing import Any, NoReturn
+from collections.abc import Sequence
+from typing import NoReturn
 
 from efrit.controller.act.kube import Kube
+from efrit.controller.decide.retention import due_of
 from efrit.controller.model import names
+from efrit.controller.model.actions import ResourceKind
+from efrit.controller.model.keys import Key
 from efrit.controller.retry import LONGEST_RETRY_AFTER_SECONDS
+from efrit.controller.store.expirations import Expiration
 from efrit.controller.store.store import Store
 from efrit.errors import ApiError, ApiForbidden, ApiNotFound, ApiUnavailable
+from efrit.kube.client import JSON, METADATA_LIST
+from efrit.kube.listing import Listing
 from efrit.kube.resources import CLAIMS, INSTANCES, PLANS, PODS, REQUESTS, STATEFULSETS, Resource
 
 log = logging.getLogger(__name__)
 
+LISTS_AT_A_TIME = 4
+"""How many namespaces are listed for the first time at once: a page of each is in memory."""
 FIRST_SWEEP_SECONDS = 5.0
 FINAL_EVERY = 10
 """One sweep in so many also looks through final requests for a time to live that has run out."""
+MOST_READ_ALONE = 200
+"""Requests that are read one by one after their metadata were listed; more come with a list of all."""
 
 
 class Resync:
     """Compares the lists of one namespace with the store; of the whole cluster where `scope` is None."""
 
-    def __init__(self, kube: Kube, store: Store, scope: str | None, every: float, resync: float) -> None:
+    def __init__(
+        self,
+        kube: Kube,
+        store: Store,
+        scope: str | None,
+        every: float,
+        resync: float,
+        turns: asyncio.Semaphore | None = None,
+    ) -> None:
+        """Sweep `scope` once in `every` seconds. turns: how many namespaces are listed for the first time at once."""
         self._kube = kube
         self._store = store
         self._scope = scope
         self._every = every
         self._sweeps_per_resync = max(1, round(resync / every))
+        self._turns = turns or asyncio.Semaphore()
 
     async def list_all(self) -> None:
-        """List every kind page by page, before anything of the namespace is decided. Raises ApiError.
+        """List what requests refer to, before anything of the namespace is decided. Raises ApiError.
 
         Each kind has a watch of its own, and which one speaks first is chance: a request that an earlier controller
-        left open would be judged without its instance, an instance applied anew without its StatefulSet, and one
-        taken for idle while its work was not known yet. Children and instances come first: the rest refers to them.
+        left open would be judged without its instance, an instance applied anew without its StatefulSet. Children and
+        instances come first: the rest refers to them. The requests come last, and may be many: those that are known
+        are worked on meanwhile (`list_requests`).
         Of a namespace that was listed before, it also finds what has gone since.
         """
-        if self._store.is_listed(self._scope):  # gate: listed-before
-            await self.sweep_instances()
-            await self.sweep_requests()
-            await self.sweep_plans()
-            return
-        await self._take_in_children()
-        async for obj in self._list(INSTANCES):
-            self._store.instances.observe(obj)
-        async for obj in self._list(REQUESTS, fieldSelector=names.OPEN_SELECTOR):
-            self._store.requests.observe(obj)
-        async for obj in self._list(PLANS, fieldSelector=names.OPEN_SELECTOR):
-            self._store.plans.observe(obj)
+        async with self._turns:
+            if self._store.is_listed(self._scope):
+                await self.sweep_instances()
+                await self.sweep_plans()
+                return
+            await self._take_in_children()
+            async for obj in self._list(INSTANCES):
+                self._store.instances.observe(obj)
+            async for obj in self._list(PLANS, fieldSelector=names.OPEN_SELECTOR):
+                self._store.plans.observe(obj)
+
+    async def list_requests(self) -> str:
+        """List every open request and return the version to watch from. Raises ApiError.
+
+        Until the first list is complete, no instance counts as idle, and none is stopped for an update.
+        """
+        async with self._turns:
+            if self._store.is_listed(self._scope):  # gate: listed-before
+                return await self.sweep_requests()
+            pages = self._list(REQUESTS, fieldSelector=names.OPEN_SELECTOR)
+            async for obj in pages:
+                self._store.requests.observe(obj)
         self._store.first_list_complete(self._scope)
+        return pages.version
 
     async def run(self) -> NoReturn:
         """Sweep until cancelled; a sweep that fails is made up for by the next.
@@ -68,10 +100,11 @@ class Resync:
         while True:
             pause = self._every
             try:
-                await self.sweep_requests()
+                if self._store.is_listed(self._scope):
+                    await self.sweep_requests()
                 await self.sweep_instances()
                 await self.sweep_plans()
-                if sweep % FINAL_EVERY == 0:
+                if sweep % FINAL_EVERY == 0 or self._store.expirations.wants_more():
                     await self.sweep_final()
             except (ApiForbidden, ApiNotFound):
                 raise
@@ -85,22 +118,41 @@ class Resync:
                 self._store.plans.requeue_open(self._every, self._scope, anew=True)
             await asyncio.sleep(pause * random.uniform(1.0, 1.2))  # noqa: S311
 
-    async def sweep_requests(self) -> None:
-        """Find open requests that no event reported, those that are gone without one, and requeue all others."""
+    async def sweep_requests(self) -> str:
+        """Find open requests that no event reported, those that are gone without one, and requeue all others.
+
+        Lists their metadata alone, and reads what is new. Returns the version that the list is of.
+        """
         before = self._store.requests.open_uids(self._scope)
-        listed: dict[tuple[str, str], str] = {}
-        async for obj in self._list(REQUESTS, fieldSelector=names.OPEN_SELECTOR):
+        listed: dict[Key, str] = {}
+        new: list[Key] = []
+        pages = self._list(REQUESTS, accept=METADATA_LIST, fieldSelector=names.OPEN_SELECTOR)
+        async for obj in pages:
             meta = obj["metadata"]
             key = meta["namespace"], meta["name"]
             listed[key] = meta["uid"]
-            if before.get(key) != meta["uid"]:
-                self._store.requests.observe(obj)  # gate: rescan-requests
+            if before.get(key) != meta["uid"] or self._store.requests.is_outdated(key, meta["resourceVersion"]):
+                new.append(key)  # gate: rescan-requests
+        await self._read_requests(new)
         for (namespace, name), uid in before.items():
             if listed.get((namespace, name)) != uid:  # gate: requests-gone
                 self._store.requests.left({"metadata": {"namespace": namespace, "name": name, "uid": uid}})
         self._store.requests.requeue_open(self._every, self._scope)
         for key, uid in self._store.requests.final_uids(self._scope):
             self._store.requests.left({"metadata": {"namespace": key[0], "name": key[1], "uid": uid}})
+        return pages.version
+
+    async def _read_requests(self, keys: Sequence[Key]) -> None:
+        """Take in open requests of which only the metadata were listed: one by one, or all where that is quicker."""
+        if len(keys) > MOST_READ_ALONE:
+            async for obj in self._list(REQUESTS, fieldSelector=names.OPEN_SELECTOR):
+                self._store.requests.observe(obj)
+            return
+        for key in keys:
+            try:
+                self._store.requests.observe(await self._kube.get(REQUESTS, *key))
+            except ApiNotFound:
+                log.debug("%s/%s is gone since it was listed", *key)
 
     async def sweep_instances(self) -> None:
         """Find instances and children that appeared, changed or went without an event."""
@@ -129,13 +181,15 @@ class Resync:
         plans.requeue_open(self._every, self._scope)
 
     async def sweep_final(self) -> None:
-        """Take in final requests and plans with a time to live: nobody watches them."""
-        kinds = ((REQUESTS, self._store.requests.observe), (PLANS, self._store.plans.observe))
-        for resource, observe in kinds:
+        """Find final requests and plans with a time to live: nobody watches them, and no more than that is kept."""
+        kinds: tuple[tuple[Resource, ResourceKind], ...] = ((REQUESTS, "EfritRequest"), (PLANS, "EfritPlan"))
+        for resource, kind in kinds:
             for phase in ("Succeeded", "Failed"):
                 async for obj in self._list(resource, fieldSelector=f"status.phase={phase}"):
-                    if obj["spec"].get("ttlSecondsAfterFinished") is not None:
-                        observe(obj)
+                    due, meta = due_of(obj), obj["metadata"]
+                    if due is not None:
+                        key = meta["namespace"], meta["name"]
+                        self._store.expirations.add(Expiration(due, kind, key, meta["uid"]))
 
     async def _take_in_children(self) -> set[str]:
         uids = set()
@@ -149,5 +203,5 @@ class Resync:
                 observe(obj)
         return uids
 
-    def _list(self, resource: Resource, **selectors: str) -> AsyncIterator[dict[str, Any]]:
-        return self._kube.pages(resource, self._scope, **selectors)
+    def _list(self, resource: Resource, *, accept: str = JSON, **selectors: str) -> Listing:
+        return self._kube.pages(resource, self._scope, accept=accept, **selectors)

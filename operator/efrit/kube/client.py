@@ -8,21 +8,21 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from typing import Any
 
 import aiohttp
 from kubernetes.aio.client import ApiClient, Configuration
 
-from efrit.errors import ApiTooLarge, ApiUnreachable
+from efrit.errors import ApiExpired, ApiTooLarge, ApiUnreachable
 from efrit.kube.errors import api_error
 from efrit.kube.exec import exec_stream, with_headers
+from efrit.kube.listing import Listing
 from efrit.kube.resources import Resource, resource_of
-from efrit.kube.watch import read_events
+from efrit.kube.watch import follow_events, read_events
 
 Json = dict[str, Any]
 
-PAGE = 500
 TIMEOUT_SECONDS = 30
 WATCH_SECONDS = 300
 MAX_OUTPUT_BYTES = 256 << 20
@@ -110,25 +110,24 @@ class KubeClient:
         status = (await self.call("POST", resource.path(), body=review)).get("status")
         return status if isinstance(status, dict) else {}
 
-    async def pages(
-        self, resource: Resource, namespace: str | None, *, accept: str = JSON, **selectors: str
-    ) -> AsyncIterator[Json]:
-        """Yield the objects of a collection, page by page; selectors are labelSelector and fieldSelector.
+    def pages(self, resource: Resource, namespace: str | None, *, accept: str = JSON, **selectors: str) -> Listing:
+        """Return the objects of a collection, read page by page; selectors are labelSelector and fieldSelector.
 
         accept: METADATA_LIST for their metadata alone.
         """
-        async for page in self._pages(resource, namespace, accept, selectors):
-            for item in _items(page):
-                yield item
+        path = resource.path(namespace)
+        limit = selectors.pop("limit", None)
+
+        async def fetch(limit: int, token: str | None, max_bytes: int | None) -> bytes | None:
+            query = {"limit": str(limit), **selectors, **({"continue": token} if token else {})}
+            return await self.read("GET", path, query=query, accept=accept, max_bytes=max_bytes)
+
+        return Listing(fetch, int(limit) if limit is not None else None)
 
     async def list(self, resource: Resource, namespace: str | None, **selectors: str) -> tuple[Sequence[Json], str]:
         """Return all objects of a collection, and the version to watch from."""
-        objects: list[Json] = []
-        version = ""
-        async for page in self._pages(resource, namespace, JSON, selectors):
-            objects += _items(page)
-            version = str(page.get("metadata", {}).get("resourceVersion", ""))
-        return objects, version
+        pages = self.pages(resource, namespace, **selectors)
+        return [obj async for obj in pages], pages.version
 
     async def first_page(
         self, resource: Resource, namespace: str | None, limit: int, **selectors: str
@@ -141,18 +140,6 @@ class KubeClient:
         page = await self.call("GET", resource.path(namespace), query=query, max_bytes=MAX_PAGE_BYTES)
         return _items(page)[:limit]
 
-    async def _pages(
-        self, resource: Resource, namespace: str | None, accept: str, selectors: Mapping[str, str]
-    ) -> AsyncIterator[Json]:
-        query = {"limit": str(PAGE), **selectors}
-        while True:
-            page = await self.call("GET", resource.path(namespace), query=query, accept=accept)
-            yield page
-            token = page.get("metadata", {}).get("continue")
-            if not token:
-                return
-            query["continue"] = token
-
     async def watch(
         self, resource: Resource, namespace: str, version: str, **selectors: str
     ) -> AsyncGenerator[tuple[str, Json], None]:
@@ -160,24 +147,41 @@ class KubeClient:
 
         To go on, list again. Raises the ApiError of a refusal.
         """
+        try:
+            response = await self._watch(resource, namespace, version, selectors)
+        except (ApiUnreachable, ApiExpired):
+            # The next list says so.
+            return
+        async with contextlib.aclosing(read_events(response)) as events:
+            async for event in events:
+                yield event
+
+    async def follow(
+        self, resource: Resource, namespace: str | None, version: str, **selectors: str
+    ) -> AsyncGenerator[tuple[str, Json], None]:
+        """Yield (ADDED | MODIFIED | DELETED | BOOKMARK, object) from `version` on until the watch ends.
+
+        To go on, follow from the version of the last one. Raises ApiExpired where one has to list again, and the
+        ApiError of a refusal. One object is in memory at a time.
+        """
+        response = await self._watch(resource, namespace, version, {**selectors, "allowWatchBookmarks": "true"})
+        async with contextlib.aclosing(follow_events(response)) as events:
+            async for event in events:
+                yield event
+
+    async def _watch(
+        self, resource: Resource, namespace: str | None, version: str, selectors: Mapping[str, str]
+    ) -> aiohttp.ClientResponse:
         query = {"watch": "true", "resourceVersion": version, "timeoutSeconds": str(WATCH_SECONDS), **selectors}
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=TIMEOUT_SECONDS, sock_read=WATCH_SECONDS + 30)
         path = resource.path(namespace)
-        try:
-            response = await self._send("GET", path, query=query, timeout=timeout)
-        except ApiUnreachable:
-            # The next list says so.
-            return
-        if response.status == 410:
-            # The version is too old.
-            return
+        response = await self._send("GET", path, query=query, timeout=timeout)
         if response.status >= 400:
             with self._reached("GET", path):
                 data = await response.read()
             raise api_error("GET", path, response.status, data, response.headers)
-        async with contextlib.aclosing(read_events(response.response)) as events:
-            async for event in events:
-                yield event
+        raw: aiohttp.ClientResponse = response.response
+        return raw
 
     async def exec_stream(
         self, namespace: str, pod: str, container: str, command: Sequence[str]
@@ -215,13 +219,22 @@ class KubeClient:
 
         max_bytes: the answer is given up, and empty, where it is longer.
         """
-        response = await self._send(method, path, body=body, content_type=content_type, query=query, accept=accept)
+        data = await self.read(
+            method, path, body=body, content_type=content_type, query=query, accept=accept, max_bytes=max_bytes
+        )
+        result: Json = json.loads(data) if data else {}
+        return result
+
+    async def read(
+        self, method: str, path: str, *, query: Mapping[str, str] | None, max_bytes: int | None, **given: Any
+    ) -> bytes | None:
+        """Make one call and return the body of its answer, None where that is longer than `max_bytes`."""
+        response = await self._send(method, path, query=query, **given)
         with self._reached(method, path):
             data = await (response.read() if max_bytes is None else _read(response.response, max_bytes))
         if response.status >= 400:
-            raise api_error(method, path, response.status, data, response.headers)
-        result: Json = json.loads(data) if data else {}
-        return result
+            raise api_error(method, path, response.status, bytes(data or b""), response.headers)
+        return bytes(data) if data is not None else None
 
     async def _send(
         self,
@@ -263,12 +276,12 @@ def _items(page: Json) -> list[Json]:
     return page.get("items") or []
 
 
-async def _read(response: aiohttp.ClientResponse, most: int) -> bytes:
-    """Return the body, nothing where it is longer than `most` bytes: the connection is then closed."""
+async def _read(response: aiohttp.ClientResponse, most: int) -> bytes | bytearray | None:
+    """Return the body, None where it is longer than `most` bytes: the connection is then closed."""
     data = bytearray()
     async for part in response.content.iter_any():
         data += part
         if len(data) > most:
             response.close()
-            return b""
-    return bytes(data)
+            return None
+    return data

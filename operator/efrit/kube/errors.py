@@ -10,6 +10,7 @@ from efrit.errors import (
     ApiConflict,
     ApiError,
     ApiExists,
+    ApiExpired,
     ApiFailed,
     ApiForbidden,
     ApiNamespaceTerminating,
@@ -47,7 +48,7 @@ def api_error(method: str, path: str, status: int, data: bytes, headers: Mapping
     headers = headers or {}
     pause = retry_after_seconds(headers.get("Retry-After"), headers.get("Date"))
     pause = pause or retry_after_seconds(details.get("retryAfterSeconds"))
-    unavailable = {401: ApiUnauthorized, 500: ApiFailed}.get(status, ApiUnavailable)
+    unavailable = {401: ApiUnauthorized, 410: ApiExpired, 500: ApiFailed}.get(status, ApiUnavailable)
     return unavailable(text, message, status=status, retry_after=pause)
 
 

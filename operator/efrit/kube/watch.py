@@ -8,6 +8,8 @@ from typing import Any
 
 import aiohttp
 
+from efrit.errors import ApiExpired
+
 
 async def read_events(response: aiohttp.ClientResponse) -> AsyncGenerator[tuple[str, dict[str, Any]], None]:
     """Yield (ADDED | MODIFIED | DELETED, object) until the watch ends, and close its connection.
@@ -26,4 +28,24 @@ async def read_events(response: aiohttp.ClientResponse) -> AsyncGenerator[tuple[
         return
     finally:
         # Closed, not given back: an unread stream is of no use to the next call.
+        response.close()
+
+
+async def follow_events(response: aiohttp.ClientResponse) -> AsyncGenerator[tuple[str, dict[str, Any]], None]:
+    """Yield (ADDED | MODIFIED | DELETED | BOOKMARK, object) as they come, until the connection ends, and close it.
+
+    To go on, watch from the version of the last one. Raises ApiExpired where that is no use: an error event, which
+    says that the version is too old or what the server could not do, or a line that is too long or no JSON.
+    """
+    try:
+        async for line in response.content:
+            event = json.loads(line)
+            if event.get("type") == "ERROR":
+                raise ApiExpired(f"the watch was ended by the API server: {str(event.get('object'))[:500]}")
+            yield event["type"], event["object"]
+    except (aiohttp.ClientError, TimeoutError, OSError):
+        return
+    except ValueError as error:
+        raise ApiExpired(f"an event of the watch cannot be read: {error!r}") from error
+    finally:
         response.close()

@@ -161,6 +161,28 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        "the content that is read before a request is handed over",
+        "content-before-hand-over",
+        Never(),
+        (
+            f"{UNIT}/test_requests.py::test_a_content_that_is_not_at_hand_is_read_before_the_request_is_handed_over_or_declined",
+        ),
+    ),
+    Mutant(
+        "the content that is read before a request is declined",
+        "content-before-decline",
+        Never(),
+        (
+            f"{UNIT}/test_requests.py::test_a_content_that_is_not_at_hand_is_read_before_the_request_is_handed_over_or_declined",
+        ),
+    ),
+    Mutant(
+        "the UID of the object that is read for its content",
+        "content-of-uid",
+        Without(1),
+        (f"{UNIT}/test_reconcile.py::test_a_request_whose_content_is_gone_when_it_is_read_is_not_handed_over",),
+    ),
+    Mutant(
         "the proof that nothing runs in a pod before its changed template is applied",
         "proven-idle",
         Value("True"),
@@ -170,6 +192,12 @@ MUTANTS = (
         "the figures of this pod, heard by this process",
         "figures-of-pod",
         Value("True"),
+        (f"{UNIT}/test_rollout.py::test_a_change_is_held_unless_figures_of_this_pod_prove_it_idle",),
+    ),
+    Mutant(
+        "the first list of requests before a pod is replaced for an update",
+        "listed-before-update",
+        Drop(),
         (f"{UNIT}/test_rollout.py::test_a_change_is_held_unless_figures_of_this_pod_prove_it_idle",),
     ),
     Mutant(

@@ -16,6 +16,7 @@ from efrit.controller.model.actions import (
     CancelRequest,
     CreateRequest,
     Delete,
+    DeleteLater,
     ListRequests,
     PatchStatus,
     ReadResult,
@@ -383,6 +384,6 @@ def test_a_final_plan_is_kept_unless_it_has_a_time_to_live() -> None:
 
     assert Script().decide(seen(status=ended)) == []
     waits = Script().decide(seen(status=ended, ttlSecondsAfterFinished=30), NOW + seconds(10))
-    assert waits == [RequeueAfter(seconds(20))]
+    assert waits == [DeleteLater("EfritPlan", ("team", "app"), "uid-app", NOW + seconds(30))]
     over = Script().decide(seen(status=ended, ttlSecondsAfterFinished=30), NOW + seconds(30))
     assert over == [Delete("EfritPlan", ("team", "app"), "uid-app")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
@@ -88,6 +89,11 @@ class Stage:
         self.store.requests.observe(stored)
         return stored
 
+    def crowd_out_contents(self) -> None:
+        """Show as many large requests as it takes to have no room for the content of another."""
+        for number in range(9):
+            self.store.requests.observe(request_json(f"r{number}", content="\N{GRINNING FACE}" * 245_760))
+
     def ready(self, *views: Any) -> None:
         """Show a ready instance whose bridge tells of these requests."""
         self.store.instances.observe(instance_json())
@@ -163,6 +169,49 @@ async def test_a_request_goes_from_hand_over_to_acknowledgement(stage: Stage) ->
 
     assert stage.bridge_calls == [("PUT", ONE), ("DELETE", ONE)]
     assert len(stage.api.made("PATCH")) == 1
+
+
+async def test_a_content_that_was_dropped_is_read_again_and_handed_over_at_once(stage: Stage) -> None:
+    stage.ready()
+    stage.observe(content="(whole)" * 1000)
+    stage.crowd_out_contents()
+    stage.bridge.answers["PUT", ONE] = (201, view().to_json())
+
+    await stage.look()
+
+    (sent,) = (body for method, _, body in stage.bridge.calls if method == "PUT")
+    assert json.loads(sent)["content"] == "(whole)" * 1000
+    assert [call.path for call in stage.api.made("GET")] == [WORK]
+
+
+@pytest.mark.parametrize("by", [None, "another"])
+async def test_a_request_whose_content_is_gone_when_it_is_read_is_not_handed_over(
+    stage: Stage, by: str | None
+) -> None:
+    stage.store.first_list_complete(None)
+    stage.ready()
+    stage.observe(content="x" * 60_000)
+    stage.crowd_out_contents()
+    del stage.api.objects[WORK]
+    if by is not None:
+        stage.api.put(WORK, request_json(uid=by, content="(other)"))
+
+    await stage.look()
+
+    assert stage.bridge_calls == []
+    assert stage.store.requests.snapshot(KEY) is None
+
+
+async def test_a_request_that_was_cancelled_when_its_content_is_read_is_declined_instead(stage: Stage) -> None:
+    stage.ready()
+    stage.observe(content="x" * 60_000)
+    stage.crowd_out_contents()
+    stage.api.put(WORK, request_json(content="(late)", cancel=True, version="99"))
+    stage.bridge.answers["POST", CANCEL] = (202, view().to_json())
+
+    await stage.look()
+
+    assert stage.bridge_calls == [("POST", CANCEL)]
 
 
 async def test_a_request_does_not_end_for_an_instance_that_only_the_watch_does_not_know(stage: Stage) -> None:
@@ -539,6 +588,7 @@ async def test_two_instances_decided_about_at_once_do_not_take_the_same_place(ap
         )
         store.bridges.event(("team", name), f"pod-{name}", stats())
 
+    store.first_list_complete(None)
     await asyncio.gather(*(reconciler.reconcile(WorkKey("EfritInstance", "team", name)) for name in names))
 
     told = {

@@ -16,8 +16,10 @@ from efrit.controller.model.actions import (
     Acknowledge,
     CancelWork,
     Delete,
+    DeleteLater,
     FetchAnswer,
     PatchStatus,
+    ReadContent,
     RequeueAfter,
     StoreResult,
     Submit,
@@ -109,6 +111,23 @@ def test_handing_over_with_a_queue_timeout_looks_again_when_the_timeout_ends() -
 
 
 # Waiting in the queue and running.
+
+
+@pytest.mark.parametrize("cancel", [False, True])
+def test_a_content_that_is_not_at_hand_is_read_before_the_request_is_handed_over_or_declined(cancel: bool) -> None:
+    actions = decide(snapshot(request(cancel=cancel), ready(), content_bytes=100))
+
+    assert the(actions, ReadContent) == ReadContent(KEY, UID)
+    assert not of_kind(actions, Submit)
+    assert not of_kind(actions, CancelWork)
+
+
+@pytest.mark.parametrize(("size", "rejected"), [(65_536, False), (65_537, True)])
+def test_the_size_of_a_content_that_is_not_at_hand_is_known(size: int, rejected: bool) -> None:
+    actions = decide(snapshot(target=ready(), content_bytes=size))
+
+    assert bool(of_kind(actions, PatchStatus)) == rejected
+    assert bool(of_kind(actions, ReadContent)) != rejected
 
 
 @pytest.mark.parametrize("state", [RequestState.QUEUED, RequestState.RUNNING])
@@ -248,7 +267,8 @@ def test_a_final_request_is_never_cancelled_or_handed_over(phase: str) -> None:
 def test_a_time_to_live_that_has_not_run_out_is_waited_for() -> None:
     given = request(status=final_status(ended=NOW), ttlSecondsAfterFinished=60)
 
-    assert decide(snapshot(given, ready()), NOW + seconds(45)) == [RequeueAfter(seconds(15))]
+    due = NOW + seconds(60)
+    assert decide(snapshot(given, ready()), NOW + seconds(45)) == [DeleteLater("EfritRequest", KEY, UID, due)]
 
 
 def test_a_request_past_its_time_to_live_is_deleted() -> None:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from efrit.controller.act.kube import Kube
 from efrit.controller.model.keys import WorkKey
-from efrit.controller.resync import Resync
+from efrit.controller.resync import MOST_READ_ALONE, Resync
 from efrit.controller.store.store import Store
 from efrit.controller.work_queue import WorkQueue
 from efrit.errors import ApiForbidden, ApiNotFound, ApiUnavailable
+from efrit.kube.resources import PLANS
 from tests.unit.controller.factory import CONFIG, NOW, final_status, instance_json, plan_json, request_json
 from tests.unit.controller.fake_api import FakeApi
 
@@ -47,6 +49,20 @@ class Stage:
     janitor: Resync
     store: Store
     api: FakeApi
+
+    def expiring(self) -> set[str]:
+        """Take the names of what is to be deleted some day."""
+        later = NOW + timedelta(days=1)
+        return {found.key[1] for found in iter(lambda: self.store.expirations.pop_due(later), None)}
+
+    async def list_all(self) -> None:
+        await listed(self.janitor)
+
+
+async def listed(janitor: Resync) -> None:
+    """List everything for the first time, or again."""
+    await janitor.list_all()
+    await janitor.list_requests()
 
 
 @pytest.fixture
@@ -82,8 +98,7 @@ async def test_final_plans_with_a_time_to_live_are_found(stage: Stage) -> None:
 
     await stage.janitor.sweep_final()
 
-    assert stage.store.plans.snapshot(("team", "kept")) is None
-    assert stage.store.plans.snapshot(("team", "brief")) is not None
+    assert stage.expiring() == {"brief"}
 
 
 async def test_only_open_requests_are_asked_for(stage: Stage) -> None:
@@ -223,7 +238,8 @@ async def test_final_requests_with_a_time_to_live_are_found(stage: Stage) -> Non
 
     await stage.janitor.sweep_final()
 
-    assert {key[1] for key, _ in stage.store.requests.final_uids()} == {"old", "failed"}
+    assert stage.expiring() == {"old", "failed"}
+    assert stage.store.requests.final_uids() == []
 
 
 async def test_only_its_own_namespace_is_swept(api: FakeApi, kube: Kube) -> None:
@@ -257,11 +273,59 @@ async def test_open_requests_and_plans_are_known_before_anything_is_decided(stag
     stage.api.put(f"{ROOT}/efritrequests/done", request_json("done", status=final_status()))
     stage.api.put(f"{ROOT}/efritplans/app", plan_json())
 
-    await stage.janitor.list_all()
+    await stage.list_all()
 
     assert stage.store.requests.open_uids() == {KEY: "uid-work"}
     assert stage.store.plans.open_uids() == {("team", "app"): "uid-app"}
     assert stage.store.is_listed("team")
+
+
+async def test_what_requests_refer_to_is_served_before_the_last_of_them_is_listed(stage: Stage) -> None:
+    stage.api.put(f"{ROOT}/efritinstances/alpha", instance_json())
+
+    await stage.janitor.list_all()
+
+    known = stage.store.instances.snapshot(ALPHA)
+    assert known is not None
+    assert not known.listed, "it might be taken for idle"
+
+
+async def test_namespaces_take_turns_at_their_first_lists(api: FakeApi, kube: Kube) -> None:
+    turns = asyncio.Semaphore(1)
+    store = Store(WorkQueue(), CONFIG, lambda: NOW)
+    resync = Resync(kube, store, "a", 60, 600, turns)
+
+    async with turns:
+        waiting = [asyncio.create_task(each) for each in (resync.list_all(), resync.list_requests())]
+        await kube.list(PLANS, "b")
+        assert [call.path for call in api.calls] == [PLANS.path("b")]
+    await asyncio.gather(*waiting)
+
+    assert store.is_listed("a")
+
+
+async def test_a_request_that_changed_without_an_event_is_read_and_the_others_are_not(stage: Stage) -> None:
+    for name in ("changed", "same"):
+        stage.store.requests.observe(stage.api.put(f"{ROOT}/efritrequests/{name}", request_json(name)))
+    stage.api.put(f"{ROOT}/efritrequests/changed", request_json("changed", cancel=True, version="99"))
+
+    await stage.janitor.sweep_requests()
+
+    known = stage.store.requests.snapshot(("team", "changed"))
+    assert known is not None
+    assert known.request.spec.cancel
+    read = [call.path for call in stage.api.calls]
+    assert read == ["/apis/efrit.dev/v1alpha1/efritrequests", f"{ROOT}/efritrequests/changed"]
+
+
+async def test_a_sweep_that_finds_many_new_requests_lists_them_all(stage: Stage) -> None:
+    for number in range(MOST_READ_ALONE + 1):
+        stage.api.put(f"{ROOT}/efritrequests/r{number}", request_json(f"r{number}"))
+
+    await stage.janitor.sweep_requests()
+
+    assert len(stage.store.requests.open_uids()) == MOST_READ_ALONE + 1
+    assert {call.path for call in stage.api.calls} == {"/apis/efrit.dev/v1alpha1/efritrequests"}
 
 
 async def test_a_namespace_counts_as_listed_only_when_every_page_of_every_kind_was_read(stage: Stage) -> None:
@@ -271,10 +335,10 @@ async def test_a_namespace_counts_as_listed_only_when_every_page_of_every_kind_w
     stage.api.fail("GET", "/apis/efrit.dev/v1alpha1/efritplans", 503)
 
     with pytest.raises(ApiUnavailable):
-        await stage.janitor.list_all()
+        await stage.list_all()
     assert not stage.store.is_listed("team")
 
-    await stage.janitor.list_all()
+    await stage.list_all()
     assert stage.store.is_listed("team")
     assert len(stage.store.plans.open_uids()) == 2
 
@@ -283,9 +347,9 @@ async def test_each_namespace_is_listed_on_its_own(api: FakeApi, kube: Kube) -> 
     store = Store(WorkQueue(), CONFIG, lambda: NOW)
     api.fail("GET", "/apis/efrit.dev/v1alpha1/namespaces/b/efritrequests", 503)
 
-    await Resync(kube, store, "a", 60, 600).list_all()
+    await listed(Resync(kube, store, "a", 60, 600))
     with pytest.raises(ApiUnavailable):
-        await Resync(kube, store, "b", 60, 600).list_all()
+        await listed(Resync(kube, store, "b", 60, 600))
 
     assert store.is_listed("a")
     assert not store.is_listed("b")
@@ -295,7 +359,7 @@ async def test_only_what_is_seen_before_the_first_list_is_complete_may_be_older_
     stage: Stage,
 ) -> None:
     stage.api.put(f"{ROOT}/efritrequests/work", request_json())
-    await stage.janitor.list_all()
+    await stage.list_all()
     stage.store.requests.observe(request_json("later"))
 
     known = stage.store.requests.snapshot(KEY)
@@ -309,7 +373,7 @@ async def test_only_what_is_seen_before_the_first_list_is_complete_may_be_older_
 
 async def test_a_request_stays_listed_at_start_when_it_changes(stage: Stage) -> None:
     stage.api.put(f"{ROOT}/efritrequests/work", request_json())
-    await stage.janitor.list_all()
+    await stage.list_all()
 
     stage.store.requests.observe(request_json(version="200", status={"phase": "Running"}))
 
@@ -326,14 +390,14 @@ async def test_a_namespace_listed_again_is_rid_of_what_has_gone_and_leaves_other
     for name in ("kept", "gone"):
         api.put(f"{ROOT}/efritinstances/{name}", instance_json(name))
         api.put(f"{ROOT}/efritrequests/{name}", request_json(name))
-    await janitor.list_all()
+    await listed(janitor)
     elsewhere = instance_json("other")
     elsewhere["metadata"]["namespace"] = "elsewhere"
     store.instances.observe(elsewhere)
     for plural in ("efritinstances", "efritrequests"):
         del api.objects[f"{ROOT}/{plural}/gone"]
 
-    await janitor.list_all()
+    await listed(janitor)
 
     assert store.instances.snapshot(("team", "gone")) is None
     assert store.instances.snapshot(("team", "kept")) is not None

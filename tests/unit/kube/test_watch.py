@@ -9,7 +9,8 @@ from typing import Any, cast
 import aiohttp
 import pytest
 
-from efrit.kube.watch import read_events
+from efrit.errors import ApiExpired
+from efrit.kube.watch import follow_events, read_events
 
 EVENTS = [{"type": "ADDED", "object": {"name": "größer"}}, {"type": "DELETED", "object": {"name": "b"}}]
 BODY = b"".join(json.dumps(event, ensure_ascii=False).encode() + b"\n" for event in EVENTS)
@@ -56,3 +57,20 @@ async def test_a_watch_ends_with_its_connection_and_with_a_line_that_is_too_long
 
 async def test_a_bookmark_is_no_event() -> None:
     assert await events_of(Response(b'{"type":"BOOKMARK","object":{}}\n' + BODY)) == SEEN
+
+
+async def test_a_watch_that_is_followed_yields_its_bookmarks_and_ends_with_its_connection() -> None:
+    response = Response(b'{"type":"BOOKMARK","object":{}}\n' + BODY, ConnectionResetError())
+    followed = [event async for event in follow_events(cast("aiohttp.ClientResponse", response))]
+
+    assert followed == [("BOOKMARK", {}), *SEEN]
+    assert response.closed
+
+
+@pytest.mark.parametrize("end", [b'{"type":"ERROR","object":{"code":410}}\n', b"half a li\n"])
+async def test_what_cannot_be_followed_any_further_is_told_from_a_connection_that_broke(end: bytes) -> None:
+    response = Response(BODY + end)
+
+    with pytest.raises(ApiExpired):
+        _ = [event async for event in follow_events(cast("aiohttp.ClientResponse", response))]
+    assert response.closed

@@ -41,10 +41,10 @@ class Api(KubeClient):
     def __init__(self, configuration: Configuration) -> None:
         super().__init__(configuration, field_manager=FIELD_MANAGER, field_validation="Strict")
 
-    async def call(self, method: str, path: str, **options: Any) -> Json:
-        """Make one call and return the JSON of its answer."""
+    async def read(self, method: str, path: str, **options: Any) -> bytes | None:
+        """Make one call and return the body of its answer."""
         with _client_errors():
-            return await super().call(method, path, **options)
+            return await super().read(method, path, **options)
 
     async def watch(
         self, resource: Resource, namespace: str, version: str, **selectors: str

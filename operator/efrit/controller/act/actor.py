@@ -37,6 +37,7 @@ from efrit.controller.model.actions import (
     ConnectBridge,
     CreateRequest,
     Delete,
+    DeleteLater,
     DisconnectBridge,
     FetchAnswer,
     FindSession,
@@ -45,6 +46,7 @@ from efrit.controller.model.actions import (
     Parked,
     PatchStatus,
     PauseHandover,
+    ReadContent,
     ReadResult,
     ReadWarningEvents,
     Record,
@@ -58,6 +60,7 @@ from efrit.controller.model.actions import (
     Wake,
 )
 from efrit.controller.model.keys import WorkKey
+from efrit.controller.store.expirations import Expiration
 from efrit.controller.store.store import Store
 from efrit.errors import (
     ApiConflict,
@@ -118,8 +121,8 @@ class Actor:
         self._warnings = WarningEvents(kube)
         self._events = EventRecorder(kube, clock, name)
 
-    async def carry_out_all(self, key: WorkKey, actions: Iterable[Action]) -> None:
-        """Carry out a decision about `key`, action by action, as long as it stands."""
+    async def carry_out_all(self, key: WorkKey, actions: Iterable[Action]) -> bool:
+        """Carry out a decision about `key`, action by action, as long as it stands; return whether it did."""
         left = iter(actions)
         try:
             for action in left:
@@ -130,6 +133,8 @@ class Actor:
                 for action in left:
                     if isinstance(action, RequeueAfter):
                         await self.carry_out(key, action)
+            return False
+        return True
 
     def reconciled(self, key: WorkKey) -> None:
         """Take in that the reconciliation of a key is over: a place it was given and did not use goes to others."""
@@ -145,6 +150,8 @@ class Actor:
                 self._store.requeue_after(key, after)
             case Wake(instance=instance):
                 self._store.instances.requeue(instance)
+            case DeleteLater(kind=kind, key=finished, uid=uid, due=due):
+                self._store.expirations.add(Expiration(due, kind, finished, uid))
             case ReserveUpdate(instance=instance, cause=cause):
                 # Others that are decided about while the status is being written must see it.
                 self._store.rollouts.reserve(instance, cause, self._clock())
@@ -170,6 +177,8 @@ class Actor:
                 await self._patch_status(action)
             case FindSession():
                 await self._find_session(action)
+            case ReadContent():
+                await self._confirm.content(action)
             case SettleOrphan():
                 await self._settle_orphan(key, action)
             case StoreResult():

@@ -11,7 +11,14 @@ from typing import Any
 from efrit.api import FINAL_PHASES
 from efrit.controller.act.kube import Kube
 from efrit.controller.model import names
-from efrit.controller.model.actions import ConfirmClaims, ConfirmIdle, ConfirmLeft, ConfirmMissing, Superseded
+from efrit.controller.model.actions import (
+    ConfirmClaims,
+    ConfirmIdle,
+    ConfirmLeft,
+    ConfirmMissing,
+    ReadContent,
+    Superseded,
+)
 from efrit.controller.model.keys import Key
 from efrit.controller.store.store import Store
 from efrit.errors import ApiNotFound
@@ -42,6 +49,14 @@ class Confirmations:
         if obj is not None:
             self._store.instances.observe(obj)
             raise Superseded("the instance exists")
+
+    async def content(self, action: ReadContent) -> None:
+        """Take in a request with its content. Raises Superseded where it is gone, or another one has its name."""
+        obj = await self._get(REQUESTS, action.request_key)
+        if obj is None or obj["metadata"]["uid"] != action.uid:  # gate: content-of-uid
+            self._store.requests.deleted(action.request_key, action.uid)
+            raise Superseded("the request is gone")
+        self._store.requests.content_read(action.request_key, action.uid, obj)
 
     async def claims(self, action: ConfirmClaims) -> None:
         """Raise Superseded where a claim of an instance that is about to start is gone or being deleted."""

@@ -25,6 +25,7 @@ from efrit.api import (
 )
 from efrit.api.instance import Limits
 from efrit.api.request import COMPLETE, SUCCEEDED
+from efrit.controller.decide.retention import retention
 from efrit.controller.manifests.plan_request import plan_request
 from efrit.controller.model.actions import (
     Action,
@@ -61,7 +62,7 @@ def decide_plan(
         # Its requests go with it: the garbage collector deletes them, which stops their work.
         return []
     if plan.final:
-        return _retention(plan, now)
+        return retention("EfritPlan", plan, now)
     if snapshot.requests is None:  # gate: requests-listed
         return [ListRequests(plan.key, plan.metadata.uid)]
     unread = list(_unread(snapshot, snapshot.requests.values()))
@@ -92,14 +93,6 @@ def _acts(snapshot: PlanSnapshot, decision: engine.Decision, told: list[Action],
                 yield RequeueAfter(max(until - now, timedelta(0)))
         case _:
             yield from told
-
-
-def _retention(plan: EfritPlan, now: datetime) -> list[Action]:
-    ttl, ended = plan.spec.ttl_seconds_after_finished, plan.status.completion_time
-    if ttl is None or ended is None:
-        return []
-    left = ended + timedelta(seconds=ttl) - now
-    return [RequeueAfter(left)] if left > timedelta(0) else [Delete("EfritPlan", plan.key, plan.metadata.uid)]
 
 
 def _unread(snapshot: PlanSnapshot, requests: Iterable[EfritRequest]) -> Iterator[Action]:

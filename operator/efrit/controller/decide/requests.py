@@ -23,15 +23,16 @@ from efrit.controller.decide.open_status import once_it_lasts, open_status, queu
 from efrit.controller.decide.queue_request import excess, wire_request
 from efrit.controller.decide.queue_volume import disk_problem, disk_sentence
 from efrit.controller.decide.request_context import RequestContext
+from efrit.controller.decide.retention import retention
 from efrit.controller.decide.running import queue_fields, running, running_in_stopping_pod
 from efrit.controller.model.actions import (
     Acknowledge,
     Action,
     CancelWork,
     ConfirmMissing,
-    Delete,
     FetchAnswer,
     PatchStatus,
+    ReadContent,
     RequeueAfter,
     SettleOrphan,
     Submit,
@@ -96,14 +97,7 @@ def _final(context: RequestContext) -> list[Action] | None:
     view, target = context.snapshot.bridge_view, context.snapshot.target
     if target is not None and view is not None and view.state == RequestState.ANSWERED:
         actions.append(Acknowledge(target.instance.key, request.metadata.uid))
-    ttl, ended = request.spec.ttl_seconds_after_finished, request.status.completion_time
-    if ttl is not None and ended is not None:
-        left = ended + timedelta(seconds=ttl) - context.now
-        if left <= timedelta(0):
-            actions.append(Delete("EfritRequest", request.key, request.metadata.uid))
-        else:
-            actions.append(RequeueAfter(left))
-    return actions
+    return [*actions, *retention("EfritRequest", request, context.now)]
 
 
 def _answered(context: RequestContext) -> list[Action] | None:
@@ -172,6 +166,8 @@ def _stop(context: RequestContext) -> list[Action] | None:
     known_absent = snapshot.handover is not None and snapshot.handover.absent
     if target is not None and target.available and not known_absent:  # gate: stop-at-bridge
         # The queue has the last word, though nothing was handed over: another process's hand-over may be on its way.
+        if snapshot.bridge_view is None and snapshot.content_bytes is not None:  # gate: content-before-decline
+            return [_read_content(snapshot)]
         # gate: whole-in-cancel
         whole = wire_request(request, target.instance) if snapshot.bridge_view is None else None
         # Emacs may have begun it this very moment: only its user stops what runs.
@@ -246,6 +242,16 @@ def _target_missing(context: RequestContext) -> list[Action] | None:
     )
 
 
+def _read_content(snapshot: RequestSnapshot) -> ReadContent:
+    """Return what must come before the content is sent: only some are kept in memory."""
+    return ReadContent(snapshot.request.key, snapshot.request.metadata.uid)
+
+
+def _content_bytes(snapshot: RequestSnapshot) -> int:
+    known = snapshot.content_bytes
+    return len(snapshot.request.spec.content.encode()) if known is None else known
+
+
 def _inadmissible(context: RequestContext) -> list[Action] | None:
     snapshot, request, target = context.snapshot, context.snapshot.request, context.snapshot.target
     if target is None or snapshot.bridge_view is not None:
@@ -255,7 +261,7 @@ def _inadmissible(context: RequestContext) -> list[Action] | None:
     if context.may_be_handed_over and not target.available:
         # It was admissible when it was handed over: the queue tells what became of it.
         return None
-    size, limit = len(request.spec.content.encode()), target.instance.spec.limits.max_request_bytes
+    size, limit = _content_bytes(snapshot), target.instance.spec.limits.max_request_bytes
     if size > limit:
         return final_status.never_ran(
             request,
@@ -397,6 +403,8 @@ def _hand_over(context: RequestContext) -> list[Action] | None:
     if any(isinstance(each, PatchStatus) for each in told):  # gate: decide-anew
         # While that is written the pod may be given up, for an update or for idleness: decide anew after it.
         return [*told, *queue_deadline(context)]
+    if context.snapshot.content_bytes is not None:  # gate: content-before-hand-over
+        return [_read_content(context.snapshot)]
     return [
         *told,
         Submit(target.instance.key, request.key, wire_request(request, target.instance), target.facts.handover_id),

@@ -186,6 +186,9 @@ def _proven_idle(snapshot: InstanceSnapshot) -> bool:
     stats = snapshot.bridge.stats
     if not snapshot.available or stats is None:
         return False  # gate: figures-of-pod
+    if not snapshot.listed:
+        # One that is recorded on its ephemeral queue may be handed over any moment, and is not known yet.
+        return False  # gate: listed-before-update
     return stats.processing == 0 and stats.pending == 0 and snapshot.unfinished == 0  # gate: proven-idle
 
 

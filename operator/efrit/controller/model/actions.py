@@ -118,6 +118,14 @@ class CancelWork:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadContent:
+    """Read the content of a request from the API server; the request is then decided about at once."""
+
+    request_key: Key
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
 class FetchAnswer:
     """Read an answer that was too large for the event stream."""
 
@@ -152,6 +160,16 @@ class Delete:
     uid: str
     resource_version: str | None = None
     """If given, also on condition that nobody has changed it since."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteLater:
+    """Remember to delete a finished object when its time to live is over; safe to repeat."""
+
+    kind: ResourceKind
+    key: Key
+    uid: str
+    due: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,9 +341,11 @@ Action = (
     | Submit
     | CancelWork
     | FetchAnswer
+    | ReadContent
     | StoreResult
     | Acknowledge
     | Delete
+    | DeleteLater
     | PauseHandover
     | ResumeHandover
     | ConfirmIdle

@@ -117,6 +117,7 @@ class RequestSnapshot:
     """Everything that a decision about a request reads."""
 
     request: EfritRequest
+    """Without its labels, its annotations and its owners; see also `content_bytes`."""
     config: ControllerConfig
     target: InstanceSnapshot | None = None
     """The instance named or recorded, if it exists."""
@@ -143,6 +144,8 @@ class RequestSnapshot:
     """The action that fails for it at present."""
     session_home: str | None = None
     """The instance that has the session it continues, `""` where no request says so; None: nobody has asked yet."""
+    content_bytes: int | None = None
+    """Size of spec.content where `request` has it not, which must be read before it is sent; None where it has it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,6 +131,7 @@ class BridgeEvents:
             log.debug("%s/%s tells of %s/%s, which is none of its requests", *instance, *key)
             return
         views[view.id] = view
+        self._index.contents.discard(view.id)
         _clear_failure(record, view)
         # Outlives the views, which go when the bridge starts over: a replaced queue is then noticed.
         record.handover = Handover(self._index.instances[instance].bridge.queue_id or "")

@@ -7,7 +7,7 @@ from dataclasses import replace
 from efrit.api import EfritInstance
 from efrit.api.instance import HandoverState
 from efrit.controller.decide import handover
-from efrit.controller.model.keys import Key, WorkKey, target_of
+from efrit.controller.model.keys import Key, WorkKey
 from efrit.controller.model.snapshots import Handover
 from efrit.controller.store.index import Index
 from efrit.controller.store.records import InstanceRecord, RequestRecord, new_handover_id
@@ -22,7 +22,7 @@ class Handovers:
     def submit_begins(self, instance: Key, request: Key, uid: str, handover_id: str) -> bool:
         """Record that a request is being handed over; False where the instance is not open under this id any more."""
         target, entry = self._index.instances.get(instance), self._index.requests.get(request)
-        if target is None or target.instance is None or entry is None or entry.request.metadata.uid != uid:
+        if target is None or target.instance is None or entry is None or entry.uid != uid:
             return False
         known = target.instance.status.handover
         is_open = known is not None and known.state == HandoverState.OPEN and known.id == target.facts.handover_id
@@ -42,26 +42,26 @@ class Handovers:
             # Only this kept its record.
             self._index.requeue_instance(instance)
         entry = self._index.requests.get(request)
-        if entry is not None and entry.request.metadata.uid == uid:
+        if entry is not None and entry.uid == uid:
             entry.submitting = False
 
     def handed_over(self, instance: Key, request: Key, uid: str) -> None:
         """Remember that the queue of an instance may have a request, though nobody said so."""
         entry = self._index.requests.get(request)
-        if entry is not None and entry.request.metadata.uid == uid:
+        if entry is not None and entry.uid == uid:
             entry.handover = Handover(self._index.instances[instance].bridge.queue_id or "")
 
     def absent(self, request: Key, uid: str, queue_id: str) -> None:
         """Remember that a queue does not know a request."""
         entry = self._index.requests.get(request)
-        if entry is not None and entry.request.metadata.uid == uid:
+        if entry is not None and entry.uid == uid:
             entry.handover = Handover(queue_id, absent=True)
             self._index.requeue_request(request)
 
     def turned_away(self, request: Key, uid: str, sentence: str) -> None:
         """Remember that a bridge will never take a request, and why."""
         entry = self._index.requests.get(request)
-        if entry is not None and entry.request.metadata.uid == uid:
+        if entry is not None and entry.uid == uid:
             entry.handover = Handover("", absent=True, refused=sentence)
             self._index.requeue_request(request)
 
@@ -90,14 +90,16 @@ class Handovers:
         return not any(self._unmarked(entry, requests[key], instance) for key in entry.open_requests)
 
     def _unmarked(self, target: InstanceRecord, entry: RequestRecord, instance: Key) -> bool:
+        if entry.target != instance:
+            return False
         request = entry.request
-        if target_of(request) != instance or handover.marked(request):
+        if handover.marked(request):
             return False
         assert target.instance is not None  # noqa: S101 - checked by the caller
         return entry.submitting or handover.may_be_handed_over(
             request,
             memory=entry.handover,
-            told=request.metadata.uid in target.views,
+            told=entry.uid in target.views,
             listed_at_start=entry.listed_at_start,
             closed_before=target.facts.closed_before,
             ephemeral=bool(target.instance.spec.queue.ephemeral),

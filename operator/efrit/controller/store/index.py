@@ -20,7 +20,7 @@ from efrit.controller.manifests import release_digest
 from efrit.controller.model import names
 from efrit.controller.model.config import ControllerConfig
 from efrit.controller.model.keys import Key, WorkKey, target_of
-from efrit.controller.store.backlog import rank
+from efrit.controller.store.contents import Contents
 from efrit.controller.store.label_index import LabelIndex
 from efrit.controller.store.plan_homes import Home, PlanCount, PlanHomes
 from efrit.controller.store.records import InstanceRecord, PlanRecord, RequestRecord, Work
@@ -60,6 +60,7 @@ class Index:
         """Open requests without an instance, by namespace."""
         self.orphans: dict[Key, dict[Orphan, None]] = {}
         """By the key of the request, of which there may have been several."""
+        self.contents = Contents()
         self.tombstones = Tombstones()
         self.labels = LabelIndex()
         """Of the instances that exist."""
@@ -164,13 +165,13 @@ class Index:
 
     def untarget(self, entry: RequestRecord) -> None:
         """Take a request out of the counts of its instance."""
-        key = entry.request.key
+        key = entry.packed.key
         unbound = self.unbound.get(key[0])
         if unbound is not None:
             unbound.discard(key)
             if not unbound:
                 del self.unbound[key[0]]
-        for target in (target_of(entry.request), entry.assumed):
+        for target in (entry.target, entry.assumed):
             if target is not None:
                 self.instances[target].open_requests.discard(key)
                 self.instances[target].recorded_requests.discard(key)
@@ -179,11 +180,11 @@ class Index:
 
     def place(self, entry: InstanceRecord, key: Key) -> None:
         """Put an open request into the backlog of its instance, or take it out once the instance has it."""
-        request = self.requests[key].request
-        if request.metadata.uid in entry.views:
+        record = self.requests[key]
+        if record.uid in entry.views:
             entry.backlog.discard(key)
         else:
-            entry.backlog.add(key, rank(request))
+            entry.backlog.add(key, record.packed.rank)
 
     def forget_orphans(self, instance: Key) -> None:
         """Forget the orphaned work of an instance: its bridge reports it anew, or never again."""

@@ -75,7 +75,7 @@ class Plans(WatchedObjects[EfritPlan, PlanRecord]):
     def finished_with(self, key: Key) -> bool:
         """Return whether nothing is left to do about a plan."""
         record = self._records.get(key)
-        return record is not None and record.plan.final and record.plan.spec.ttl_seconds_after_finished is None
+        return record is not None and record.plan.final
 
     def is_over(self, record: PlanRecord) -> bool:
         """Return whether a plan has its final status."""
@@ -100,7 +100,7 @@ class Plans(WatchedObjects[EfritPlan, PlanRecord]):
             return
         record, name = self._records[key], request.metadata.name
         known = record.requests.get(name)
-        if known is not None and older(request, known):
+        if known is not None and older(request.metadata.resource_version, known.metadata.resource_version):
             return
         if known is not None:
             self._plans.pop(known.metadata.uid, None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import secrets
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -14,10 +15,11 @@ from efrit.api.instance import READY, UPDATED
 from efrit.api.meta import Resource
 from efrit.controller.model import names
 from efrit.controller.model.instance_facts import InstanceFacts
-from efrit.controller.model.keys import Key, target_of
+from efrit.controller.model.keys import Key
 from efrit.controller.model.snapshots import ActionFailure, Handover, Refusal
 from efrit.controller.model.views import BridgeView, ClaimView, PodView, StatefulSetView
 from efrit.controller.store.backlog import Backlog
+from efrit.controller.store.packed_request import PackedRequest
 from efrit.controller.store.request_views import RequestViews
 from efrit.protocol import RequestView
 
@@ -39,12 +41,10 @@ def new_handover_id() -> str:
     return secrets.token_hex(8)
 
 
-@dataclass(slots=True)
-class Record(Generic[T]):
+@dataclass(slots=True, kw_only=True)
+class Record(ABC):
     """What is known of one object."""
 
-    object: T
-    """As last seen."""
     left: bool = False
     """Whether it left the watched selection, and nobody has asked why yet."""
     verifying: bool = False
@@ -52,9 +52,36 @@ class Record(Generic[T]):
     reduced_status: bool = False
     """Whether the object is too large for a status of the usual size."""
 
+    @property
+    @abstractmethod
+    def uid(self) -> str | None:
+        """UID of the object, None while it was not seen."""
+
+    @property
+    @abstractmethod
+    def version(self) -> str:
+        """Its resourceVersion."""
+
 
 @dataclass(slots=True)
-class InstanceRecord(Record[EfritInstance | None]):
+class ObjectRecord(Record, Generic[T]):
+    """What is known of one object, and the object as last seen."""
+
+    object: T
+
+    @property
+    def uid(self) -> str | None:
+        """UID of the object, None while it was not seen."""
+        return self.object.metadata.uid if isinstance(self.object, Resource) else None
+
+    @property
+    def version(self) -> str:
+        """Its resourceVersion."""
+        return self.object.metadata.resource_version if isinstance(self.object, Resource) else ""
+
+
+@dataclass(slots=True)
+class InstanceRecord(ObjectRecord[EfritInstance | None]):
     """What is known around one instance; `object` is None while only its children were seen."""
 
     object: EfritInstance | None = None
@@ -142,9 +169,10 @@ class InstanceRecord(Record[EfritInstance | None]):
 
 
 @dataclass(slots=True)
-class RequestRecord(Record[EfritRequest]):
+class RequestRecord(Record):
     """What is known of one request."""
 
+    packed: PackedRequest
     handover: Handover | None = None
     gone: bool = False
     progress_written: datetime | None = None
@@ -164,24 +192,39 @@ class RequestRecord(Record[EfritRequest]):
 
     @property
     def request(self) -> EfritRequest:
-        """The object."""
-        return self.object
+        """The object without its content, made anew at each call: what is asked often has a field of its own."""
+        return self.packed.unpack()
+
+    @property
+    def uid(self) -> str:
+        """UID of the object."""
+        return self.packed.uid
+
+    @property
+    def version(self) -> str:
+        """Its resourceVersion."""
+        return self.packed.version
+
+    @property
+    def target(self) -> Key | None:
+        """The instance it is bound to."""
+        return self.packed.target
 
     @property
     def open(self) -> bool:
         """Whether it exists and has no final status."""
-        return not self.gone and not self.request.final
+        return not self.gone and not self.packed.final
 
     def may_be_on(self, instance: Key) -> bool:
         """Return whether the request may be on `instance`: no other instance's bridge knows about it."""
-        target = target_of(self.request)
+        target = self.packed.target
         if target is None:
-            return self.assumed == instance or self.request.metadata.namespace == instance[0]
+            return self.assumed == instance or self.packed.key[0] == instance[0]
         return target == instance
 
 
 @dataclass(slots=True)
-class PlanRecord(Record[EfritPlan]):
+class PlanRecord(ObjectRecord[EfritPlan]):
     """What is known of one plan."""
 
     requests: dict[str, EfritRequest] = field(default_factory=dict)
@@ -223,10 +266,9 @@ def outdated(view: RequestView, known: RequestView) -> bool:
     return not view.state.final and (known.state.final or view.attempt < known.attempt)
 
 
-def older(new: Resource, known: Resource) -> bool:
-    """Return whether `new` is an earlier version or an earlier object of the name: versions grow with time."""
-    a, b = new.metadata.resource_version, known.metadata.resource_version
-    return a.isdigit() and b.isdigit() and int(a) < int(b)
+def older(new: str, known: str) -> bool:
+    """Return whether a resourceVersion is earlier than another: versions grow with time, beyond objects too."""
+    return new.isdigit() and known.isdigit() and int(new) < int(known)
 
 
 def instance_key(child: Mapping[str, Any]) -> Key | None:

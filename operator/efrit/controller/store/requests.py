@@ -14,8 +14,9 @@ from efrit.controller.model.keys import Key, WorkKey, target_of
 from efrit.controller.model.snapshots import ActionFailure, Handover, InstanceSnapshot, RequestSnapshot
 from efrit.controller.store.index import Index, Orphan
 from efrit.controller.store.instances import Instances
+from efrit.controller.store.packed_request import PackedRequest
 from efrit.controller.store.plans import Plans
-from efrit.controller.store.records import InstanceRecord, RequestRecord, in_scope
+from efrit.controller.store.records import InstanceRecord, RequestRecord, in_scope, older
 from efrit.controller.store.watched_objects import WatchedObjects
 from efrit.errors import ApiRefused, EfritError
 
@@ -36,17 +37,17 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
 
     def _observed(self, new: EfritRequest, record: RequestRecord | None) -> None:
         entry = record
-        before = (target_of(entry.request), entry.assumed) if entry is not None else ()
-        if entry is not None and entry.request.metadata.uid == new.metadata.uid:
+        before = (entry.target, entry.assumed) if entry is not None else ()
+        if entry is not None and entry.uid == new.metadata.uid:
             self._index.untarget(entry)
-            if new.status.progress != entry.request.status.progress:
+            if not new.final and new.status.progress != entry.request.status.progress:
                 entry.progress_written = self._index.clock()
-            entry.object = new
+            entry.packed = PackedRequest.of(new)
         else:
             if entry is not None:
                 self._abandon(entry)
             self._index.requests[new.key] = RequestRecord(
-                new,
+                PackedRequest.of(new),
                 handover=self._told_before(new),
                 first_seen=self._index.monotonic(),
                 listed_at_start=not self._index.is_listed(new.metadata.namespace),
@@ -55,6 +56,7 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
         for orphan in [each for each in self._index.orphans.get(new.key, ()) if each.uid == new.metadata.uid]:
             self._index.discard_orphan(new.key, orphan)
         self._index.retarget(new)
+        self._keep_content(new)
         self._index.note_work(*before, target_of(new))
         self._index.requeue_request(new.key)
         self._plans.observe_request(new)
@@ -62,10 +64,11 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
     def gone(self, key: Key, uid: str) -> None:
         """Take in that the API server does not know this request any more."""
         self._index.tombstones.add(uid, deleted=True)
-        entry = self._index.requests.get(key)
-        if entry is not None and entry.request.metadata.uid == uid:
-            before = target_of(entry.request), entry.assumed
+        entry = self.record(key, uid)
+        if entry is not None:
+            before = entry.target, entry.assumed
             self._index.untarget(entry)
+            self._index.contents.discard(uid)
             entry.gone = True
             self._index.note_work(*before)
             self._index.requeue_request(key)
@@ -79,11 +82,12 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
         """Forget a request with which nothing is left to do."""
         entry = self._index.requests.pop(key, None)
         if entry is not None:
-            self._index.tombstones.add(entry.request.metadata.uid, deleted=entry.gone)
-            before = target_of(entry.request), entry.assumed
+            self._index.tombstones.add(entry.uid, deleted=entry.gone)
+            before = entry.target, entry.assumed
             self._index.untarget(entry)
             self._index.note_work(*before)
-            self._index.request_keys.pop(entry.request.metadata.uid, None)
+            self._index.contents.discard(entry.uid)
+            self._index.request_keys.pop(entry.uid, None)
             self._index.queue.forget(WorkKey(EfritRequest.kind, *key))
 
     def finished_with(self, key: Key) -> bool:
@@ -91,12 +95,11 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
         entry = self._index.requests.get(key)
         if entry is None:
             return True
-        target = target_of(entry.request)
-        pending = target is not None and entry.request.metadata.uid in self._index.instances[target].views
+        target = entry.target
+        pending = target is not None and entry.uid in self._index.instances[target].views
         if entry.gone:
             return not pending
-        ttl = entry.request.spec.ttl_seconds_after_finished
-        return entry.left and entry.request.final and not pending and ttl is None
+        return entry.left and entry.packed.final and not pending
 
     def is_over(self, record: RequestRecord) -> bool:
         """Return whether a request is deleted or has its final status."""
@@ -105,10 +108,15 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
     def final_uids(self, scope: str | None = None) -> list[tuple[Key, str]]:
         """Return key and UID of the final requests of a namespace that are still remembered."""
         return [
-            (key, entry.request.metadata.uid)
+            (key, entry.uid)
             for key, entry in self._index.requests.items()
-            if entry.request.final and in_scope(key, scope)
+            if entry.packed.final and in_scope(key, scope)
         ]
+
+    def is_outdated(self, key: Key, version: str) -> bool:
+        """Return whether a later version of a request is known to exist than the one recorded."""
+        entry = self._index.requests.get(key)
+        return entry is not None and older(entry.version, version)
 
     def requeue_open(self, within: float, scope: str | None = None) -> None:
         """Reconcile every open request of a namespace again, in the background and spread over so many seconds."""
@@ -117,13 +125,22 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
 
     def _abandon(self, entry: RequestRecord) -> None:
         """Forget a request that another has the name of by now; what a queue has of it is orphaned work."""
-        request = entry.request
-        target, uid = target_of(request), request.metadata.uid
+        target, uid = entry.target, entry.uid
         self._index.tombstones.add(uid, deleted=True)
         self._index.untarget(entry)
+        self._index.contents.discard(uid)
         self._index.request_keys.pop(uid, None)
         if target is not None and uid in self._index.instances[target].views:
-            self._index.add_orphan(request.key, Orphan(target, uid))
+            self._index.add_orphan(entry.packed.key, Orphan(target, uid))
+
+    def _keep_content(self, request: EfritRequest) -> None:
+        """Keep the content of a request that is yet to be handed over."""
+        uid = request.metadata.uid
+        target = target_of(request)
+        if request.final or (target is not None and uid in self._index.instances[target].views):
+            self._index.contents.discard(uid)
+        else:
+            self._index.contents.put(uid, request.spec.content)
 
     def _told_before(self, request: EfritRequest) -> Handover | None:
         target = target_of(request)
@@ -137,7 +154,7 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
     def assume(self, request: Key, instance: Key | None) -> None:
         """Count a request as the instance's while its binding is being written; None takes that back."""
         entry = self._index.requests.get(request)
-        if entry is None or target_of(entry.request) is not None:
+        if entry is None or entry.target is not None:
             return
         before = entry.assumed
         self._index.untarget(entry)
@@ -147,16 +164,23 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
             self._index.instances[instance].open_requests.add(request)
         self._index.note_work(before, instance)
 
+    def content_read(self, key: Key, uid: str, obj: Mapping[str, Any]) -> None:
+        """Take in a request that was read for its content, which is then at hand though the version is known."""
+        self.observe(obj)
+        entry = self.record(key, uid)
+        if entry is not None and entry.open:
+            self._index.contents.put(uid, str(obj["spec"]["content"]))
+
     def progress_dropped(self, key: Key, uid: str) -> None:
         """Remember that it was tried to say how far a request has come."""
-        entry = self._index.requests.get(key)
-        if entry is not None and entry.request.metadata.uid == uid:
+        entry = self.record(key, uid)
+        if entry is not None:
             entry.progress_written = self._index.clock()
 
     def session_found(self, key: Key, uid: str, instance: str) -> None:
         """Remember which instance has the session a request continues, `""` for none."""
-        entry = self._index.requests.get(key)
-        if entry is not None and entry.request.metadata.uid == uid:
+        entry = self.record(key, uid)
+        if entry is not None:
             entry.session_home = instance
             self._index.requeue_request(key)
 
@@ -165,8 +189,8 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
 
         Return whether it did not fail before.
         """
-        entry = self._index.requests.get(request)
-        if entry is None or entry.request.metadata.uid != uid:
+        entry = self.record(request, uid)
+        if entry is None:
             return False
         now, known = self._index.clock(), entry.failure
         sentence = error.sentence if isinstance(error, ApiRefused) else error.message
@@ -185,8 +209,8 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
 
     def result_stored(self, request: Key, uid: str) -> None:
         """Forget that the result of a request could not be stored."""
-        entry = self._index.requests.get(request)
-        if entry is not None and entry.request.metadata.uid == uid:
+        entry = self.record(request, uid)
+        if entry is not None:
             entry.failure = None
 
     # What decisions read.
@@ -196,8 +220,9 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
         entry = self._index.requests.get(key)
         if entry is None:
             return None
-        request = entry.request
-        target_key = target_of(request)
+        content = self._index.contents.get(entry.uid)
+        request = entry.packed.unpack(content)
+        target_key = entry.target
         target = self._instances.snapshot(target_key) if target_key else None
         view = self._index.instances[target_key].views.get(request.metadata.uid) if target_key else None
         candidates: Iterable[InstanceSnapshot | None] = ()
@@ -205,6 +230,7 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
             candidates = (self._instances.snapshot(each) for each in self._matching(request))
         return RequestSnapshot(
             request=request,
+            content_bytes=entry.packed.content_bytes if content is None else None,
             config=self._index.config,
             target=target,
             candidates=tuple(each for each in candidates if each is not None),

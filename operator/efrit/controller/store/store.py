@@ -15,6 +15,7 @@ from efrit.controller.model.config import ControllerConfig
 from efrit.controller.model.keys import WorkKey
 from efrit.controller.store.bridge_events import BridgeEvents
 from efrit.controller.store.children import Children
+from efrit.controller.store.expirations import Expirations
 from efrit.controller.store.handovers import Handovers
 from efrit.controller.store.index import Index
 from efrit.controller.store.instances import Instances
@@ -48,6 +49,7 @@ class Store:
         }
         self.children = Children(self._index)
         self.bridges = BridgeEvents(self._index)
+        self.expirations = Expirations()
 
     def of(self, kind: str) -> WatchedObjects[Any, Any]:
         """Return the objects of a kind."""

@@ -22,7 +22,7 @@ from efrit.controller.store.records import Record, in_scope, older
 log = logging.getLogger(__name__)
 
 T = TypeVar("T", bound=Resource)
-R = TypeVar("R", bound=Record[Any])
+R = TypeVar("R", bound=Record)
 
 
 class WatchedObjects(ABC, Generic[T, R]):
@@ -44,7 +44,7 @@ class WatchedObjects(ABC, Generic[T, R]):
         if self._index.tombstones.is_late(new.metadata.uid, final=final):
             return
         record = self._records.get(new.key)
-        if record is None or record.object is None or not older(new, record.object):
+        if record is None or record.uid is None or not older(new.metadata.resource_version, record.version):
             self._observed(new, record)
 
     def left(self, obj: Mapping[str, Any]) -> None:
@@ -60,7 +60,7 @@ class WatchedObjects(ABC, Generic[T, R]):
         record = self._records.get(key)
         if record is None or not record.left or self.is_over(record):
             return None
-        return str(record.object.metadata.uid)
+        return record.uid
 
     def verification_begins(self, key: Key, uid: str) -> None:
         """Record that the API server is being asked about an object that left the selection."""
@@ -114,16 +114,14 @@ class WatchedObjects(ABC, Generic[T, R]):
     def record(self, key: Key, uid: str) -> R | None:
         """Return the record of the object with this key and UID."""
         record = self._records.get(key)
-        if record is None or record.object is None or record.object.metadata.uid != uid:
-            return None
-        return record
+        return record if record is not None and record.uid == uid else None
 
     def open_uids(self, scope: str | None = None) -> dict[Key, str]:
         """Return key and UID of every object of a namespace that is not over."""
         return {
-            key: record.object.metadata.uid
+            key: uid
             for key, record in self._records.items()
-            if record.object is not None and not self.is_over(record) and in_scope(key, scope)
+            if (uid := record.uid) is not None and not self.is_over(record) and in_scope(key, scope)
         }
 
     def requeue(self, key: Key) -> None:

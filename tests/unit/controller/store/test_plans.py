@@ -166,13 +166,6 @@ async def test_a_plan_that_left_is_verified_unless_it_is_known_to_be_final() -> 
 
 
 @on_virtual_time
-async def test_a_final_plan_with_a_time_to_live_is_kept_in_mind() -> None:
-    world = known(status={"phase": "Succeeded"}, ttlSecondsAfterFinished=5)
-
-    assert not world.store.plans.finished_with(APP)
-
-
-@on_virtual_time
 async def test_a_plan_that_cannot_be_read_is_left_alone() -> None:
     world = World()
     world.store.plans.observe({"metadata": {"name": "app", "namespace": NAMESPACE}, "spec": {}})

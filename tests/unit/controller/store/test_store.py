@@ -368,13 +368,13 @@ async def test_a_final_request_that_left_needs_no_verification_and_is_finished_w
 
 
 @on_virtual_time
-async def test_a_final_request_with_a_time_to_live_is_kept() -> None:
+async def test_a_final_request_with_a_time_to_live_is_not_kept_either() -> None:
     world = World()
     world.store.requests.observe(request_json(status=final_status(), ttlSecondsAfterFinished=60))
 
     world.store.requests.left(request_json())
 
-    assert not world.store.requests.finished_with(WORK)
+    assert world.store.requests.finished_with(WORK)
 
 
 @on_virtual_time

@@ -303,7 +303,7 @@ def test_the_network_policy_lets_out_dns_the_api_server_and_bridges() -> None:
     policy = only(render(), "NetworkPolicy")["spec"]
     assert policy["policyTypes"] == ["Ingress", "Egress"]
     assert policy["podSelector"]["matchLabels"].items() <= template_labels(render()).items()
-    assert policy["ingress"] == [{"ports": [{"port": "http", "protocol": "TCP"}]}]
+    assert policy["ingress"] == []
     dns, api_server, bridges = policy["egress"]
     assert dns == {"ports": [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]}
     assert api_server == {"ports": [{"port": 443, "protocol": "TCP"}, {"port": 6443, "protocol": "TCP"}]}
@@ -370,6 +370,18 @@ def test_alerts_without_their_scrapes_are_refused_with_the_reason() -> None:
     done = run_template("--set", "metrics.prometheusRule.enabled=true")
     assert done.returncode != 0
     assert "metrics.prometheusRule.enabled needs metrics.serviceMonitor.enabled" in done.stderr
+
+
+def test_scrapes_that_the_network_policy_would_stop_are_refused_with_the_reason() -> None:
+    done = run_template("--set", "metrics.serviceMonitor.enabled=true")
+    assert done.returncode != 0
+    assert "needs networkPolicy.metricsFrom" in done.stderr
+    assert (
+        run_template(
+            "--set", "metrics.serviceMonitor.enabled=true", "--set", "networkPolicy.enabled=false"
+        ).returncode
+        == 0
+    )
 
 
 @pytest.mark.parametrize(

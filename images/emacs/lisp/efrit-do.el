@@ -8,9 +8,9 @@
 ;; the same sessions that requests get, shown in a buffer as they go.
 ;;
 ;;   M-x efrit-do        have the model work with tools
-;;   M-x efrit-chat      talk to it
+;;   M-x efrit-chat      talk to it, without tools; C-u begins another conversation
 ;;   M-x efrit-continue  go on with the last session, or answer its question
-;;   M-x efrit-cancel    stop what is under way
+;;   M-x efrit-cancel    stop what is under way, and go on with what waits
 ;;   M-x efrit-status    say how far it is
 ;;
 ;; `efrit-command-map' has them all; bind it to a prefix key of your own.
@@ -41,6 +41,12 @@
 
 (defvar efrit-do--last nil
   "The id of the session begun by hand last, or nil.")
+
+(defvar efrit-do--last-type nil
+  "What that session is: \"command\" or \"chat\".")
+
+(defvar efrit-do--chat nil
+  "The id of the conversation that `efrit-chat' continues, or nil.")
 
 (defvar efrit-do--waiting nil
   "What waits for the session under way, the oldest first: (TYPE TEXT ID).")
@@ -76,27 +82,32 @@
   (efrit-do--ask "command" command nil))
 
 ;;;###autoload
-(defun efrit-chat (text)
-  "Say TEXT to the model, in a new session without tools."
-  (interactive "sSay: ")
-  (efrit-do--ask "chat" text nil))
+(defun efrit-chat (text &optional new)
+  "Say TEXT to the model in the conversation under way, which has no tools.
+With a prefix argument, or NEW, begin another conversation."
+  (interactive "sSay: \nP")
+  (when new (setq efrit-do--chat nil))
+  (efrit-do--ask "chat" text (if new nil 'conversation)))
 
 ;;;###autoload
 (defun efrit-continue (text)
   "Go on with the last session by saying TEXT; that is how a question is answered."
   (interactive (list (read-string "Say (default continue): " nil nil "continue")))
   (unless efrit-do--last (user-error "No Efrit session yet"))
-  (efrit-do--ask "command" text efrit-do--last))
+  (efrit-do--ask efrit-do--last-type text efrit-do--last))
 
 ;;;###autoload
 (defun efrit-cancel ()
-  "Stop the work begun by hand; what it has done is not undone."
+  "Ask, then stop the work begun by hand and go on with what waits.
+What the work has done is not undone."
   (interactive)
-  (setq efrit-do--waiting nil)
-  (if (null efrit-do--session)
-      (message "Efrit does nothing")
-    (efrit-session-ordered-to-end efrit-do--session "Cancelled")
-    (funcall efrit-session-wake-function)))
+  (cond ((null efrit-do--session) (message "Efrit does nothing"))
+        ((or (not (called-interactively-p 'any))
+             (y-or-n-p "Cancel the Efrit session under way? "))
+         ;; It may have ended while the question was open.
+         (when efrit-do--session
+           (efrit-session-ordered-to-end efrit-do--session "Cancelled")
+           (funcall efrit-session-wake-function)))))
 
 ;;;###autoload
 (defun efrit-status ()
@@ -128,14 +139,18 @@ It waits while another is under way."
     (efrit-do--begin type text id)))
 
 (defun efrit-do--begin (type text id)
-  "Begin a request of TYPE that says TEXT, in the session ID or a new one."
+  "Begin a request of TYPE that says TEXT, in the session ID or a new one.
+The ID `conversation' is that of the chat under way, where there is one."
+  (when (eq id 'conversation) (setq id efrit-do--chat))
   (unless efrit-claim-boot (efrit-claim-new-boot))
   (efrit-files-make-directories)
   (setq efrit-do--number (1+ efrit-do--number))
   (let ((name (format "hand-%s-%d" efrit-claim-boot efrit-do--number)))
     (efrit-do--show (format "\n%s %s\n" (if (equal type "chat") ">" "$") text))
     (setq efrit-do--last (or id name)
-          efrit-do--session
+          efrit-do--last-type type)
+    (when (equal type "chat") (setq efrit-do--chat efrit-do--last))
+    (setq efrit-do--session
           (efrit-session-start
            (efrit-request-make :id name :type type :content text :session id
                                :timeout efrit-do-timeout)
@@ -215,8 +230,15 @@ It waits while another is under way."
       ("result" (efrit-do--show (format "<- %s\n%s\n" .status
                                         (efrit-print-head .content 2000))))
       ("retry" (efrit-do--show (format "\n[%s: again in %.0f s]\n" .kind .delay)))
-      ("progress" (efrit-do--tell-mode-line
-                   (format "turn %d, %d calls" .step .tool_calls))))))
+      ("progress"
+       (let ((text (format "turn %d, %d calls" .step .tool_calls)))
+         (efrit-do--tell-mode-line text)
+         (efrit-do--tell-minibuffer text))))))
+
+(defun efrit-do--tell-minibuffer (text)
+  "Say TEXT in the minibuffer, unless somebody writes there."
+  (unless (active-minibuffer-window)
+    (message "Efrit: %s" text)))
 
 (defun efrit-do--tell-mode-line (text)
   "Have the mode line say TEXT; nothing with nil."

@@ -60,6 +60,44 @@
     (should (string-match-p "1 wait" (efrit-do-test--value "(efrit-status)")))
     (efrit-do-test--until-shown "I am a model that reads from a script")))
 
+(ert-deftest efrit-do-a-chat-is-one-conversation-and-goes-on-as-a-chat ()
+  (efrit-test-with-model-daemon nil
+    (efrit-do-test--value "(progn (efrit-chat \"Good day, who are you? (scenario=chat)\") t)")
+    (efrit-do-test--until-shown "reads from a script")
+    (let ((session (efrit-do-test--value "efrit-do--last")))
+      (efrit-do-test--value "(progn (efrit-chat \"What did I just learn?\") t)")
+      (efrit-do-test--until-shown "Succeeded\\(.\\|\n\\)*just learn\\(.\\|\n\\)*Succeeded")
+      (should (equal (efrit-do-test--value "efrit-do--last") session))
+      ;; What `efrit-continue' says in a chat is a chat: no tool is called.
+      (efrit-do-test--value "(progn (efrit-continue \"And now?\") t)")
+      (should (equal (efrit-do-test--value "(list efrit-do--last-type efrit-do--last)")
+                     (format "(\"chat\" %s)" session)))
+      (efrit-test-wait (equal (efrit-do-test--value "efrit-do--session") "nil"))
+      (efrit-do-test--value "(progn (efrit-chat \"Good day, who are you? (scenario=chat)\" t) t)")
+      (should-not (equal (efrit-do-test--value "efrit-do--last") session)))))
+
+(ert-deftest efrit-do-a-cancel-asks-and-goes-on-with-what-waits ()
+  (efrit-test-with-model-daemon nil
+    (efrit-do-test--value
+     "(progn (efrit-do \"Number one. (scenario=slow)\")
+             (efrit-chat \"Good day, who are you? (scenario=chat)\" t) t)")
+    (efrit-do-test--value
+     "(cl-letf (((symbol-function 'y-or-n-p) #'ignore)) (call-interactively #'efrit-cancel) t)")
+    (should (string-match-p "1 wait" (efrit-do-test--value "(efrit-status)")))
+    (efrit-do-test--value
+     "(cl-letf (((symbol-function 'y-or-n-p) (lambda (_) t))) (call-interactively #'efrit-cancel) t)")
+    (efrit-do-test--until-shown "\\[Cancelled")
+    (efrit-do-test--until-shown "I am a model that reads from a script")))
+
+(ert-deftest efrit-do-the-minibuffer-says-how-far-it-is ()
+  (efrit-test-with-model-daemon nil
+    (efrit-do-test--value "(progn (efrit-do \"Do twelve steps. (scenario=twelve-steps)\") t)")
+    (efrit-do-test--until-shown "\\[Succeeded\\]")
+    (should (equal (efrit-do-test--value
+                    "(with-current-buffer \"*Messages*\"
+                       (and (string-match-p \"^Efrit: turn [0-9]+, [0-9]+ calls\" (buffer-string)) t))")
+                   "t"))))
+
 (defmacro efrit-do-test--with-buffer (size &rest body)
   "Run BODY with a new buffer that shows the work and keeps SIZE characters."
   (declare (indent 1) (debug t))

@@ -95,6 +95,13 @@ class PlannedTask(ApiModel):
     )
     type: TaskType = Field(default=TaskType.ATOMIC, description="atomic is work for one command, parent has parts.")
     description: Sentence = Field(description="What is to be done.")
+    failure_threshold: float | None = Field(
+        default=None,
+        ge=0,
+        le=0.9,
+        description="Where its failure threshold begins; it grows by 0.2 with each failure, and at 1.0 the parent is "
+        "asked. Default: 0, five tries.",
+    )
     rules: ClassVar = (
         Rule("self.name != 'root'", "the root is there already: choose another name."),
         Rule("!has(self.parent) || self.parent != self.name", "a task cannot be a part of itself."),

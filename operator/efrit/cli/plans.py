@@ -20,6 +20,7 @@ from efrit.cli.terminal_text import harmless
 from efrit.client.errors import WrongSettings
 from efrit.client.interface import Backend
 from efrit.client.plans import Change, Intent, NewPlan, PlanState
+from efrit.errors import InvalidTree
 
 
 async def run_run(backend: Backend, args: Namespace) -> Exit:
@@ -190,8 +191,13 @@ def _intent(args: Namespace, spec: dict[str, Any]) -> Intent | None:
 
 
 def from_file(path: str) -> tuple[str | None, dict[str, Any]]:
-    """Return name (None without one) and spec of the plan in a YAML or JSON file: a whole EfritPlan, or its spec."""
+    """Return name (None without one) and spec of the plan in a YAML or JSON file.
+
+    It holds a whole EfritPlan, its spec, or a tree of tasks (`efrit.plan.tree_file`).
+    """
     import yaml
+
+    from efrit.plan.tree_file import is_tree, spec_of_tree
 
     try:
         text = read_text(path)
@@ -201,6 +207,11 @@ def from_file(path: str) -> tuple[str | None, dict[str, Any]]:
         raise WrongSettings(f"cannot read the plan in {path}: {error}") from error
     if not isinstance(document, dict):
         raise WrongSettings(f"there is no plan in {path}", "it holds an EfritPlan, or the spec of one")
+    if is_tree(document):
+        try:
+            return None, spec_of_tree(document)
+        except InvalidTree as error:
+            raise WrongSettings(f"the tree in {path}: {error.message}", "correct it") from error
     if not {"kind", "apiVersion", "metadata"} & set(document):
         return None, document
     meta, spec = document.get("metadata") or {}, document.get("spec")

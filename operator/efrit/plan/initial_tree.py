@@ -32,6 +32,7 @@ def _tasks_below(parent: str, children: dict[str, list[PlannedTask]], ancestors:
             id=planned.name,
             type=planned.type,
             description=planned.description,
+            failure_threshold=planned.failure_threshold or 0.0,
             children=_tasks_below(planned.name, children, (*ancestors, parent)),
         )
         for planned in children.get(parent, ())

@@ -126,13 +126,20 @@ Killing the current one would call the `buffer-predicate' of the frame."
          (unwind-protect (progn ,@body)
            (when (buffer-live-p ,outer) (set-buffer ,outer)))))))
 
+(defconst efrit-files--insert (symbol-function 'insert-file-contents)
+  "What reads a file into a buffer, whatever its name has come to mean.
+With advice of a request, every later request would be another one, or none.")
+
+(defconst efrit-files--text (symbol-function 'buffer-string)
+  "What returns the text of a buffer, whatever its name has come to mean.")
+
 (defun efrit-files-read (path)
   "Return the text of the file at PATH; bytes that are no UTF-8 stay raw."
   ;; A new buffer each time: code makes what it likes of one that lasts.
   (efrit-files-with-buffer
     (set-buffer-multibyte t)
-    (insert-file-contents path)
-    (buffer-string)))
+    (funcall efrit-files--insert path)  ; gate: read-by-function
+    (funcall efrit-files--text)))
 
 ;;;; Writing
 

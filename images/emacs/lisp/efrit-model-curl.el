@@ -34,7 +34,7 @@ unibyte strings.  ON-END is called with an `efrit-curl-end'; nothing comes
 after that."
   on-head on-body on-end
   process unsent timer
-  ;; When it was first seen that the process had ended, seconds since the epoch.
+  ;; When it was first and last seen that the process had ended, seconds since the epoch.
   ended
   inbox busy
   ;; PHASE is head, body, report or over; TEXT is what of the head or the report
@@ -201,14 +201,26 @@ the timer, or the process."
 Emacs reads what is left of the output first; looked after by a timer, that may
 not have been its turn yet.")
 
+(defconst efrit-curl--look-seconds 0.1
+  "Time from one look at a process that has ended to the next.")
+
+(defconst efrit-curl--busy-seconds 0.5
+  "Time between two such looks after which Emacs was busy, and has read nothing.")
+
 (defun efrit-curl--take-end (curl)
   "Tell that the process of CURL has ended, if its sentinel does not."
   (unless (or (efrit-curl--over-p curl) (efrit-curl-busy curl)
               (process-live-p (efrit-curl-process curl)))
-    (let ((since (efrit-curl-ended curl)) (now (float-time)))
-      (cond ((or (null since) (< now since)) (setf (efrit-curl-ended curl) now))
-            ((>= (- now since) efrit-curl--sentinel-seconds)
-             (efrit-curl--arrive curl 'exit))))))
+    (let* ((now (float-time))
+           (first (car (efrit-curl-ended curl)))
+           (last (cdr (efrit-curl-ended curl))))
+      ;; gate: curl-busy
+      (unless (and last (<= 0 (- now last) efrit-curl--busy-seconds))
+        (setq first now))
+      (setf (efrit-curl-ended curl) (cons first now))
+      (if (>= (- now first) efrit-curl--sentinel-seconds)
+          (efrit-curl--arrive curl 'exit)
+        (efrit-curl--wake curl efrit-curl--look-seconds)))))
 
 (defun efrit-curl-stop (curl)
   "End CURL at once; nothing is told of it any more."

@@ -5,8 +5,8 @@
 ;;; Commentary:
 
 ;; Whatever requests have left behind, the next answer must be right.  Between requests
-;; a known form is read, evaluated, printed and made into the bytes of an answer by the
-;; functions that do so for a request; the bytes are compared with those of the start.
+;; a known request is read, evaluated, printed and made into the bytes of an answer by the
+;; functions that do so for others; the bytes are compared with those of the start.
 ;; The comparison is a closure over function objects, which no redefinition reaches.
 ;;
 ;; After a first failure nothing is claimed; after a second one the heartbeat says so,
@@ -40,6 +40,11 @@ A request has one before the next request is claimed.")
   "(progn (prin1 'printed) (list (+ 1 2) \"caf\u00e9\" 'symbol))"
   "What is evaluated.")
 
+(defconst efrit-self-check--request
+  (format "{\"id\":\"self-check\",\"type\":\"eval\",\"content\":%S}"
+          efrit-self-check--content)
+  "A request for it, as in a file.")
+
 (defconst efrit-self-check--members
   '("\"status\":\"success\""
     "\"result\":\"(3 \\\"caf\303\251\\\" symbol)\""
@@ -72,11 +77,12 @@ A request has one before the next request is claimed.")
          ;; Settings that may be changed change nothing here.
          (efrit-inline-result-bytes 4096)
          (efrit-captured-bytes 4096)
+         (request (efrit-request-parse efrit-self-check--request "self-check.json"))
          (result (efrit-eval-run
                   efrit-self-check--id
                   (+ (float-time) efrit-self-check--time-limit)
                   (lambda ()
-                    (efrit-eval-printed-value efrit-self-check--content
+                    (efrit-eval-printed-value (efrit-self-check--content-of request)
                                               efrit-inline-result-bytes)))))
     ;; Advice may say something each time, and is right all the same.
     (setf (efrit-result-seconds result) 0.0
@@ -86,6 +92,12 @@ A request has one before the next request is claimed.")
       (efrit-answer-make
        (efrit-claim-make :request (efrit-request-make :id efrit-self-check--id) :attempt 1)
        result)))))
+
+(defun efrit-self-check--content-of (request)
+  "Return the content of REQUEST, of which nothing is wrong."
+  (when (efrit-request-problem request)
+    (error "A known request is refused: %s" (efrit-request-problem request)))
+  (efrit-request-content request))  ; gate: check-reading
 
 (defun efrit-self-check--closure ()
   "Return a function that returns nil, or what is wrong with this Emacs as text."

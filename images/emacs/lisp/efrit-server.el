@@ -86,6 +86,9 @@ The binding of `efrit-server--busy' is that thread's own.")
 (defvar efrit-server--ticking nil
   "Non-nil while a tick looks around.")
 
+(defvar efrit-server--overdue nil
+  "Non-nil when a signal has found the ticks overdue and none has come since.")
+
 (defvar efrit-server--tick-function #'ignore
   "What a tick calls: `efrit-server--on-tick', guarded.")
 
@@ -467,6 +470,7 @@ Sessions take turns with requests: a step, a request, a step."
 (defun efrit-server--on-tick ()
   "Beat, and have the queue scanned in case an event was lost."
   (unless (efrit-server--busy-p) (efrit-guard-restore))
+  (setq efrit-server--overdue nil)
   ;; Whatever happens in this tick, the next two are set.
   (efrit-server--set-ticks)  ; gate: next-tick
   (efrit-server--end-if-unwound)
@@ -569,7 +573,19 @@ An answer that is held back is one of our own, though of no session any more."
   (interactive)
   (if efrit-server--busy
       (efrit-interrupt-now-if-ordered)
-    (efrit-server--on-tick)))
+    (let ((before efrit-server--overdue) (now (efrit-server--ticks-overdue-p)))
+      ;; gate: timers-rest
+      (when (and before now (not (efrit-background-attended-p)))
+        (efrit-server--give-up "timers no longer go off"))
+      (efrit-server--on-tick)
+      (setq efrit-server--overdue (or before now)))))
+
+(defun efrit-server--ticks-overdue-p ()
+  "Return non-nil when both ticks should have come a while ago.
+Emacs looks at its timers before it takes a signal as an event."
+  (and (timerp efrit-server--spare-tick)
+       (< (* 0.5 efrit-heartbeat-seconds)
+          (float-time (time-subtract nil (timer--time efrit-server--spare-tick))))))
 
 ;;;; Staying awake
 

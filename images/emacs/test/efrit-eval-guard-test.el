@@ -243,6 +243,18 @@ Return the answers of a new one to it and to the next request."
     (should (equal (alist-get 'result (efrit-test-answer "runs")) "3"))
     (should (equal (efrit-test-value "next" "(+ 1 2)") "3"))))
 
+;; Signals kept the heartbeat going, and nothing else.
+(ert-deftest efrit-guard-an-emacs-whose-timers-no-longer-go-off-ends ()
+  (efrit-test-with-daemon ("EFRIT_HEARTBEAT_SECONDS=0.2")
+    (efrit-test-submit "left" :content "(progn (advice-add 'timer-event-handler :override #'ignore)
+                                               (advice-add 'file-notify-handle-event :override #'ignore))")
+    (let ((deadline (+ (float-time) efrit-test-timeout)))
+      (while (and (process-live-p efrit-test-daemon) (< (float-time) deadline))
+        ;; As seldom as a supervisor, in periods of the heartbeat.
+        (accept-process-output nil 0.6)
+        (efrit-test-interrupt "nobody")))
+    (should-not (process-live-p efrit-test-daemon))))
+
 (ert-deftest efrit-guard-a-tick-puts-back-what-was-redefined-between-requests ()
   (efrit-test-with-daemon nil
     (let ((pid (process-id efrit-test-daemon)))

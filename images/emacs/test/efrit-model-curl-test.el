@@ -334,5 +334,18 @@ With KIND, only the first thing told of that kind, or nil."
       (efrit-curl-tend curl)
       (should (= 1 (length (efrit-curl-test--told)))))))
 
+(ert-deftest efrit-curl-output-that-a-busy-emacs-has-not-read-comes-before-the-end ()
+  (let* ((efrit-test-http-url (efrit-test-with-http nil efrit-test-http-url))
+         (curl (efrit-curl-test--post))
+         (now (float-time)))
+    ;; Emacs reads nothing meanwhile, as while the code of a request runs.
+    (while (process-live-p (efrit-curl-process curl)))
+    (cl-letf (((symbol-function 'float-time) (lambda (&rest _) now)))
+      (dolist (seconds '(0 1.5 20 0.1))
+        (setq now (+ now seconds))
+        (efrit-curl-tend curl)
+        (should-not (efrit-curl-test--told))))
+    (should (equal (efrit-curl-end-code (efrit-curl-test--wait)) 7))))
+
 (provide 'efrit-model-curl-test)
 ;;; efrit-model-curl-test.el ends here

@@ -179,5 +179,22 @@
     (should-not (equal (digest "{\"type\":\"eval\",\"content\":\"1\"}")
                        (digest "{\"type\":\"eval\",\"content\":\"2\"}")))))
 
+;; Each later request was refused as no JSON object, and the self-check passed.
+(ert-deftest efrit-queue-requests-are-read-though-code-has-advised-what-reads ()
+  (efrit-test-with-queue
+    (cl-progv '(comp-enable-subr-trampolines native-comp-enable-subr-trampolines) '(nil nil)
+      (dolist (function '(json-parse-string insert-file-contents buffer-string))
+        (unwind-protect
+            (progn
+              (efrit-test-submit "a" :content "(+ 1 2)")
+              (advice-add function :filter-return #'ignore)
+              (should (equal (efrit-request-content
+                              (efrit-request-parse
+                               (efrit-files-read (efrit-files-path "requests" "req_a.json"))
+                               "req_a.json"))
+                             "(+ 1 2)")))
+          (advice-remove function #'ignore))
+        (efrit-files-delete (efrit-files-path "requests" "req_a.json"))))))
+
 (provide 'efrit-queue-request-test)
 ;;; efrit-queue-request-test.el ends here

@@ -143,6 +143,12 @@ MUTANTS = (
         ("ert:efrit-background-an-overflow-of-the-c-stack-ends-emacs-and-no-more",),
     ),
     Mutant(
+        "the end of an Emacs whose timers no longer go off",
+        "timers-rest",
+        Never(),
+        ("ert:efrit-guard-an-emacs-whose-timers-no-longer-go-off-ends",),
+    ),
+    Mutant(
         "the end of an Emacs in which stopped code comes back",
         "comes-back",
         Never(),
@@ -272,6 +278,18 @@ MUTANTS = (
         ("ert:efrit-guard-an-emacs-that-cannot-answer-ends-and-the-next-one-answers",),
     ),
     Mutant(
+        "the reading of a known request by the self-check",
+        "check-reading",
+        Value("efrit-self-check--content"),
+        ("ert:efrit-self-check-finds-functions-that-make-answers-wrong",),
+    ),
+    Mutant(
+        "the function that reads a request's file, whatever advice its name has",
+        "read-by-function",
+        Instead("(insert-file-contents path)"),
+        ("ert:efrit-queue-requests-are-read-though-code-has-advised-what-reads",),
+    ),
+    Mutant(
         "the refusal to claim anything after a self-check that failed",
         "draining",
         Without(2),
@@ -300,5 +318,11 @@ MUTANTS = (
         "one-thread",
         Instead("nil"),
         ("ert:efrit-background-a-thread-that-a-request-waits-for-runs-no-other-request",),
+    ),
+    Mutant(
+        "the patience with an Emacs that was busy when curl had ended",
+        "curl-busy",
+        Never(at=(0,)),
+        ("ert:efrit-curl-output-that-a-busy-emacs-has-not-read-comes-before-the-end",),
     ),
 )

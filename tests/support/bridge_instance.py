@@ -53,6 +53,8 @@ class Instance:
         self.secrets = make_secrets(self.place / "secrets")
         self.port = free_port()
         self.runs = 0
+        #: What run-emacs was started as, one group each time.
+        self._groups: list[subprocess.Popen[bytes]] = []
         # Sockets of daemons live in TMPDIR: each instance has its own.
         self.environment = {
             "PATH": os.environ["PATH"],
@@ -140,6 +142,7 @@ class Instance:
                 stderr=log,
                 start_new_session=True,
             )
+        self._groups.append(self.emacs)
 
     def kill_bridge(self) -> None:
         assert self.bridge is not None
@@ -151,7 +154,7 @@ class Instance:
         return until(lambda: self.stats().emacs.pid)  # type: ignore[return-value]
 
     def stop(self) -> None:
-        for process in (self.emacs, self.bridge):
+        for process in (*self._groups, self.bridge):
             if process is None or process.poll() is not None:
                 continue
             process.send_signal(signal.SIGTERM)
@@ -159,10 +162,10 @@ class Instance:
                 process.wait(10)
             process.kill()
             process.wait()
-        if self.emacs is not None:
+        for process in self._groups:
             # The Emacs that run-emacs started does not end with it.
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.emacs.pid, signal.SIGKILL)
+                os.killpg(process.pid, signal.SIGKILL)
         self.client.close()
 
     # Requests

@@ -16,6 +16,9 @@ from pathlib import Path
 from tests.support.kube import Json
 from tests.support.processes import Process, free_port
 
+EMACS_PROGRAM = Path(__file__).parent / "bin"
+"""Has an `emacs` that ends with run-emacs however that ends, so that none outlives a test run that is killed."""
+
 
 class Pod:
     """Made from a StatefulSet's template; `claims` outlive it. provision: called with the place of each volume."""
@@ -136,7 +139,7 @@ class Pod:
         mounts = {each["mountPath"]: self._mounted(each) for each in container["volumeMounts"]}
         env = {each["name"]: _moved(each["value"], mounts) for each in container["env"]}
         env |= {
-            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "PATH": f"{EMACS_PROGRAM}:{Path(sys.executable).parent}:{os.environ['PATH']}",
             "TMPDIR": str(mounts["/tmp"]),
             "EFRIT_BRIDGE_HOST": "127.0.0.1",
             "EFRIT_BRIDGE_PORT": str(self.port),

@@ -92,7 +92,12 @@ Whoever asks should call this now and then."
           (when (and key (efrit-settings-in-the-clear-p efrit-model-base-url))
             (signal 'efrit-error
                     (list "The key of the model is not sent over http, where anybody on the way reads it: \
-use https in the base URL")))
+use https in the base URL, or for a Service of the cluster its name with .svc")))
+          (when (and efrit-model-proxy (string-search "@" efrit-model-proxy)
+                     (efrit-settings-in-the-clear-p efrit-model-proxy))
+            (signal 'efrit-error
+                    (list "The password of the proxy is not sent over http, where anybody on the way reads it: \
+use https in its URL")))
           (setf (efrit-model-call-key-hash call) (efrit-files-sha256 (or key "")))
           (efrit-model--post call key)))
     (error

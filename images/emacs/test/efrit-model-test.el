@@ -324,6 +324,7 @@
   (pcase-dolist (`(,kind ,variable ,value)
                  '(("no-key" efrit-model-api-key-file "/nonexistent")
                    ("no-key" efrit-model-base-url "http://api.example.invalid")
+                   ("no-key" efrit-model-proxy "http://user:5ecret@proxy.example.invalid")
                    ("no-curl" efrit-curl-program "/nonexistent/curl")
                    ("protocol" efrit-model-base-url nil)
                    ("connect" efrit-model-base-url "file:///etc")))

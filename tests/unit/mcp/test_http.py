@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from starlette.types import Message
 
 from efrit.client.errors import NoCluster
 from efrit.client.interface import Backend
+from efrit.mcp import door
 from efrit.mcp.access import Access
 from efrit.mcp.access_review import Caller, Permission
 from efrit.mcp.admission import MAX_MESSAGE_BYTES
@@ -477,3 +479,25 @@ async def test_nothing_of_a_message_is_read_before_its_caller_is_known(site: Sit
     await site.app(scope, receive, send)
     assert (sent[0]["status"], read) == (401, [])
     assert (b"connection", b"close") in sent[0]["headers"]
+
+
+async def test_a_caller_who_takes_nothing_of_an_answer_is_not_waited_for(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(door, "SEND_SECONDS", 0.05)
+    body = json.dumps(INITIALIZE).encode()
+    headers = {"host": HOST, "authorization": "Bearer ann", "content-type": "application/json", **ACCEPT}
+    scope = {"type": "http", "method": "POST", "path": "/mcp", "query_string": b"", "scheme": "https"}
+    scope |= {"headers": [(k.lower().encode(), v.encode()) for k, v in headers.items()], "server": (HOST, 443)}
+    messages: list[Message] = [{"type": "http.request", "body": body}]
+
+    async def receive() -> Message:
+        if not messages:
+            await anyio.sleep_forever()
+        return messages.pop()
+
+    async def send(_: Message) -> None:
+        await anyio.sleep_forever()
+
+    with anyio.fail_after(TIMEOUT):
+        await site.app(scope, receive, send)

@@ -35,7 +35,7 @@ demo: ## a cluster, the operator, an Emacs instance, two answers (CLUSTER=kind|b
 # Two lanes side by side, each of tiers one after the other: about as long as each other, and about one processor's worth.
 # What only computes is nice to the cluster, whose programs have leases to renew.
 LANES := $(foreach tier,lisp integration,'$(MAKE) test-$(tier)') 'nice -n 5 $(MAKE) GATE=--tested test-mutants' -- \
-  $(foreach tier,unit chaos-plans chaos-seeds fuzz e2e,'$(MAKE) test-$(tier)')
+  $(foreach tier,unit tenancy chaos-plans chaos-seeds fuzz e2e,'$(MAKE) test-$(tier)')
 
 .PHONY: test
 test: .venv/ready tools-test ## every tier, in two lanes side by side
@@ -62,6 +62,10 @@ test-lisp-trixie:
 .PHONY: test-integration
 test-integration: .venv/ready tools-test ## real API server, etcd, bridge and Emacs, as plain processes
 	$(ON_CLUSTER) $(BIN)/pytest tests/integration $(SIDE_BY_SIDE) $(PYTEST_FLAGS)
+
+.PHONY: test-tenancy
+test-tenancy: .venv/ready tools-test ## two tenants of one controller, one of which misbehaves; simulated bridges
+	$(ON_CLUSTER) $(BIN)/pytest tests/tenancy $(PYTEST_FLAGS)
 
 .PHONY: test-chaos
 test-chaos: test-chaos-plans test-chaos-seeds ## faults on real processes: each deterministic test, then the fixed seeds

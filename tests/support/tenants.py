@@ -1,0 +1,116 @@
+"""Two tenants of one controller: `loud` misbehaves, `quiet` must not notice. All is real but their bridges."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from tests.cluster.control_plane import ControlPlane
+from tests.support.custom_resources import new_namespace
+from tests.support.kube import Json, Kube, until
+from tests.support.operator import Operator
+from tests.support.simulated_bridge import SimulatedBridge, SimulatedNode
+from tests.support.site import FINAL, Site
+
+
+@dataclass
+class Tenant:
+    """A namespace with its instances; `bridge` is that of the first."""
+
+    kube: Kube
+    namespace: str
+    bridges: list[SimulatedBridge]
+
+    @property
+    def bridge(self) -> SimulatedBridge:
+        return self.bridges[0]
+
+    def ask(self, name: str) -> None:
+        """Create an eval for the first instance."""
+        spec = {"type": "eval", "content": "(+ 1 2)", "instanceRef": {"name": "one"}, "timeoutSeconds": 600}
+        self.kube.create("efritrequests", self.namespace, {"metadata": {"name": name}, "spec": spec})
+
+    def status(self, name: str) -> Json:
+        found: Json = self.kube.get("efritrequests", self.namespace, name).get("status", {})
+        return found
+
+    def ready(self, name: str = "one") -> Json:
+        """Return the condition Ready of an instance."""
+        status = self.kube.get("efritinstances", self.namespace, name).get("status", {})
+        return next((each for each in status.get("conditions", ()) if each["type"] == "Ready"), {})
+
+    def finished(self) -> int:
+        """Return how many requests are final."""
+        found = self.kube.list("efritrequests", self.namespace)
+        return sum(each.get("status", {}).get("phase") in FINAL for each in found)
+
+
+class Tenants:
+    """Leave it in every case: it has processes."""
+
+    def __init__(
+        self,
+        plane: ControlPlane,
+        kube: Kube,
+        audit_log: Path,
+        lisp: Path,
+        *,
+        instances: Sequence[str] = ("one",),
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        self.kube = kube
+        self._names = itertools.count(1)
+        self._open = ExitStack()
+        loud, quiet = new_namespace(kube), new_namespace(kube)
+        # The controller ends before the bridges that it is connected to.
+        self.node = self._open.enter_context(SimulatedNode(kube))
+        self.site = Site(plane, kube, audit_log, lisp, others=[loud, quiet])
+        self._open.callback(self.site.close)
+        self.operator: Operator = self.site.operator()
+        self.operator.configure(**(env or {}))
+        try:
+            self._start(loud, quiet, instances)
+        except BaseException:
+            self._open.close()
+            raise
+
+    def _start(self, loud: str, quiet: str, instances: Sequence[str]) -> None:
+        kube = self.kube
+        self.operator.start()
+        self.quiet = Tenant(kube, quiet, self.node.serve(quiet, ["one"]))
+        self.loud = Tenant(kube, loud, self.node.serve(loud, instances))
+        for tenant, names in ((self.quiet, ["one"]), (self.loud, instances)):
+            for name in names:
+                self.until_ready(tenant, name, status="True")
+
+    def __enter__(self) -> Tenants:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._open.close()
+
+    def until_ready(self, tenant: Tenant, name: str = "one", **wanted: str) -> Json:
+        """Wait for a status or a reason of the condition Ready, and return the condition."""
+
+        def reached() -> Json | None:
+            found = tenant.ready(name)
+            return found if wanted.items() <= found.items() else None
+
+        return until(reached, lambda: f"{name} is not {wanted}: {tenant.ready(name)}\n{self.operator.story()}")
+
+    def answer(self, tenant: Tenant, name: str = "") -> Json:
+        """Create an eval, wait for its end and return its status."""
+        name = name or f"q{next(self._names)}"
+        tenant.ask(name)
+
+        def reached() -> Json | None:
+            found = tenant.status(name)
+            return found if found.get("phase") in FINAL else None
+
+        return until(reached, lambda: f"{name} has no end: {tenant.status(name)}\n{self.operator.story()}")

@@ -3,35 +3,30 @@
 Nothing here does I/O or knows how a resource is acted on.
 """
 
-from typing import TYPE_CHECKING
-
-from efrit.lazily import attributes_of
-
-if TYPE_CHECKING:
-    from efrit.api.conditions import Condition, ConditionStatus, condition_of, with_condition
-    from efrit.api.group import API_VERSION, GROUP, VERSION
-    from efrit.api.instance import EfritInstance, InstanceSpec, InstanceStatus, OperatingMode
-    from efrit.api.meta import ObjectMeta
-    from efrit.api.plan import EfritPlan, PlanSpec, PlanStatus
-    from efrit.api.reasons import (
-        FINAL_PHASES,
-        InstanceReason,
-        ModelReason,
-        PlanPhase,
-        PlanReason,
-        QueueReason,
-        RequestPhase,
-        RequestReason,
-        SelfCheckReason,
-        UpdateReason,
-    )
-    from efrit.api.request import (
-        EfritRequest,
-        RequestSpec,
-        RequestStatus,
-        RetryPolicy,
-    )
-    from efrit.protocol.enums import Outcome, RequestType
+from efrit.api.conditions import Condition, ConditionStatus, condition_of, with_condition
+from efrit.api.instance import EfritInstance, InstanceSpec, InstanceStatus, OperatingMode
+from efrit.api.meta import ObjectMeta
+from efrit.api.plan import EfritPlan, PlanSpec, PlanStatus
+from efrit.api.reasons import (
+    FINAL_PHASES,
+    InstanceReason,
+    ModelReason,
+    PlanPhase,
+    PlanReason,
+    QueueReason,
+    RequestPhase,
+    RequestReason,
+    SelfCheckReason,
+    UpdateReason,
+)
+from efrit.api.request import (
+    EfritRequest,
+    RequestSpec,
+    RequestStatus,
+    RetryPolicy,
+)
+from efrit.api_group import API_VERSION, GROUP, VERSION
+from efrit.protocol.enums import Outcome, RequestType
 
 __all__ = [
     "API_VERSION",
@@ -66,17 +61,3 @@ __all__ = [
     "condition_of",
     "with_condition",
 ]
-
-__getattr__ = attributes_of(
-    __name__,
-    {
-        "conditions": "Condition ConditionStatus condition_of with_condition",
-        "instance": "EfritInstance InstanceSpec InstanceStatus OperatingMode",
-        "group": "API_VERSION GROUP VERSION",
-        "meta": "ObjectMeta",
-        "plan": "EfritPlan PlanSpec PlanStatus",
-        "reasons": "FINAL_PHASES InstanceReason ModelReason PlanPhase PlanReason QueueReason RequestPhase "
-        "RequestReason SelfCheckReason UpdateReason",
-        "request": "EfritRequest Outcome RequestSpec RequestStatus RequestType RetryPolicy",
-    },
-)

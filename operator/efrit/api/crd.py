@@ -14,13 +14,13 @@ from typing import Any, TypeGuard
 import yaml
 from pydantic import BaseModel
 
-from efrit.api.group import GROUP, VERSION
 from efrit.api.instance import EfritInstance
 from efrit.api.kubernetes import kubernetes_schema
 from efrit.api.meta import ApiModel, Resource
 from efrit.api.plan import EfritPlan
 from efrit.api.pod_template import KUBERNETES_TYPE
 from efrit.api.request import EfritRequest
+from efrit.api_group import GROUP, VERSION
 
 RESOURCES: tuple[type[Resource], ...] = (EfritInstance, EfritRequest, EfritPlan)
 DROPPED_KEYWORDS = ("title", "const", "discriminator", "exclusiveMinimum", "exclusiveMaximum")

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from efrit.api.crd import RESOURCES, definition
-from efrit.api.group import GROUP, VERSION
 from efrit.api.meta import Resource
+from efrit.api_group import GROUP, VERSION
 
 INTRODUCTION = f"""# The resources
 

@@ -7,20 +7,20 @@ from argparse import Namespace
 
 from efrit.cli.exit_codes import Exit, Terminated
 from efrit.cli.place import notice, say_it_goes_on
-from efrit.cli.results import completed_blocking
-from efrit.cli.run import print_result, work_of
-from efrit.client.backends import Place
+from efrit.cli.results import completed_blocking, print_result
+from efrit.cli.work import work_of
 from efrit.client.interface import RequestType
-from efrit.client.local.backend import LocalBackend, WaitInterrupted
+from efrit.client.local.queues import LocalQueues, WaitInterrupted
+from efrit.client.place import Place
 
 _BLOCKING_SECONDS = 0.6
 
 
 def run_eval(place: Place, args: Namespace) -> Exit | None:
     """Run `efrit eval`; return None if it is not finished yet, and `args.submitted` is to be waited for."""
-    backend = LocalBackend.configured(place.config, lambda text: notice(args.invocation.in_text(text)))
+    queues = LocalQueues.configured(place.config, lambda text: notice(args.invocation.in_text(text)))
     try:
-        args.submitted, state = backend.run_blocking(work_of(RequestType.EVAL, args, args.form), _BLOCKING_SECONDS)
+        args.submitted, state = queues.run(work_of(RequestType.EVAL, args, args.form), _BLOCKING_SECONDS)
     except WaitInterrupted as interrupted:
         if isinstance(interrupted.__cause__, Terminated):
             say_it_goes_on(interrupted.handle, args.invocation)
@@ -29,7 +29,7 @@ def run_eval(place: Place, args: Namespace) -> Exit | None:
         return None
     if state is None:
         return None
-    exit_code = print_result(*completed_blocking(state, lambda: backend.result_blocking(state.handle)), args)
+    exit_code = print_result(*completed_blocking(state, lambda: queues.result(state.handle)), args)
     sys.stdout.flush()
-    backend.close_blocking()
+    queues.close()
     return exit_code

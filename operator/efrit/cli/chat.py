@@ -12,9 +12,10 @@ from msgspec.structs import replace
 
 from efrit.cli.exit_codes import Exit, Terminated
 from efrit.cli.results import completed
-from efrit.cli.run import tell, work_of
+from efrit.cli.run import tell
 from efrit.cli.streams import interruptible, is_terminal, shown
 from efrit.cli.wait import Left, hand_over, show_for, wait
+from efrit.cli.work import work_of
 from efrit.client.interface import Backend, Reason, RequestState, RequestType, Work
 
 _HELP = "/command TEXT has the model work with tools, /session tells the session, /quit (or Ctrl-D) ends this"

@@ -17,8 +17,9 @@ from efrit.cli.commands import COMMANDS, Command, build
 from efrit.cli.exit_codes import Exit
 from efrit.cli.parser import Parser
 from efrit.cli.place import place_of
-from efrit.client.backends import backend_of, open_backend
+from efrit.client.backends import open_backend
 from efrit.client.interface import Backend
+from efrit.client.place import backend_of
 
 SECONDS = 3.0
 """How long the names of a cluster may take: a person waits at the prompt."""

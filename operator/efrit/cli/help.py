@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 
+from efrit.cli.commands import build
 from efrit.cli.exit_codes import Exit
 
 
@@ -19,8 +20,6 @@ def run_words(args: Namespace) -> Exit:
 
 
 def _print(program: str, words: list[str]) -> Exit:
-    from efrit.cli.commands import build
-
     # Ends the program, with 2 and a suggestion where there is no such command.
     build(program, words).parse_args([*words, "--help"])
     return Exit.DONE

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import termios
+import tty
 from collections.abc import AsyncIterator
 from typing import TextIO
 
@@ -24,9 +26,6 @@ async def pressed_keys(stream: TextIO) -> AsyncIterator[asyncio.Queue[str]]:
     if not is_terminal(stream):
         yield keys
         return
-    import termios
-    import tty
-
     fd, loop = stream.fileno(), asyncio.get_running_loop()
     before = termios.tcgetattr(fd)
 

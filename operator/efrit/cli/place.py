@@ -11,8 +11,8 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from efrit.client.backends import BACKEND_VARIABLE, Place
 from efrit.client.interface import Backend, Handle
+from efrit.client.place import BACKEND_VARIABLE, Place
 
 _OPTIONS = ("backend", "config", "kubeconfig", "context", "namespace")
 _COMMAND = r"\befrit (?=(?:eval|submit|wait|logs|result|requests|instances|start|stop|restart|doctor)\b)"

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+import yaml
+
 from efrit.cli.color import wanted
 from efrit.cli.exit_codes import Exit, exit_of_plan
 from efrit.cli.output import ago, short, table, write
@@ -21,6 +23,7 @@ from efrit.client.errors import WrongSettings
 from efrit.client.interface import Backend
 from efrit.client.plans import Change, Intent, NewPlan, PlanState
 from efrit.errors import InvalidTree
+from efrit.plan.tree_file import is_tree, spec_of_tree
 
 
 async def run_run(backend: Backend, args: Namespace) -> Exit:
@@ -195,10 +198,6 @@ def from_file(path: str) -> tuple[str | None, dict[str, Any]]:
 
     It holds a whole EfritPlan, its spec, or a tree of tasks (`efrit.plan.tree_file`).
     """
-    import yaml
-
-    from efrit.plan.tree_file import is_tree, spec_of_tree
-
     try:
         text = read_text(path)
         # A spec goes over the wire as JSON: dates and the like, which only YAML has, are not of it.

@@ -5,22 +5,23 @@ Whatever happens ends in an exit code and at most a line or two on standard erro
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import signal
 import sys
 import traceback
 from argparse import Namespace
-from typing import Any, NoReturn, cast
+from typing import NoReturn
 
 from efrit.cli import streams
 from efrit.cli.color import error_prefix
 from efrit.cli.commands import build
 from efrit.cli.exit_codes import Exit, Terminated, exit_of_error
-from efrit.cli.place import Invocation, notice, place_of, say_it_goes_on
+from efrit.cli.place import Invocation, place_of, say_it_goes_on
 from efrit.cli.terminal_text import harmless
-from efrit.client.backends import backend_of, open_backend
 from efrit.client.errors import ClientError
+from efrit.client.place import backend_of
 from efrit.errors import EfritError
 
 DEBUG_VARIABLE = "EFRIT_DEBUG"
@@ -79,10 +80,16 @@ def _guarded(program: str, arguments: list[str]) -> int:
 
 
 def _command(args: Namespace) -> int:
+    code = _try_blocking_eval(args)
+    if code is not None:
+        return code
+    from efrit.cli.event_loop import run_in_loop
+
     module, _, function = args.run.partition(":")
     run = getattr(importlib.import_module(f"efrit.cli.{module}"), function)
-    code = _try_blocking_eval(args)
-    return int(_run(run, args) if code is None else code)
+    # This may go on for hours; `app` has switched it off for the start.
+    gc.enable()
+    return run_in_loop(run, args, debug=bool(os.environ.get(DEBUG_VARIABLE)))
 
 
 def _try_blocking_eval(args: Namespace) -> Exit | None:
@@ -92,37 +99,6 @@ def _try_blocking_eval(args: Namespace) -> Exit | None:
 
         return run_eval(place_of(args), args)
     return None
-
-
-def _run(run: Any, args: Namespace) -> Exit:
-    import asyncio
-    import gc
-    import logging
-
-    # This may go on for hours; `app` has switched it off for the start.
-    gc.enable()
-
-    if not asyncio.iscoroutinefunction(run):
-        # What needs no backend is an ordinary function.
-        return cast("Exit", run(args))
-    if not os.environ.get(DEBUG_VARIABLE):
-        # What a task leaves behind when it is cut short is of no use to a person.
-        logging.getLogger("asyncio").setLevel(logging.CRITICAL + 1)
-    return asyncio.run(_with_backend(run, args))
-
-
-async def _with_backend(run: Any, args: Namespace) -> Exit:
-    backend = await open_backend(place_of(args), lambda text: notice(args.invocation.in_text(text)))
-    try:
-        args.invocation.tell_choice(args, backend)
-        code: Exit = await run(backend, args)
-        # Only what was really handed over may be archived.
-        streams.flush()
-    except BaseException:
-        await backend.close(handed_over=False)
-        raise
-    await backend.close()
-    return code
 
 
 def _say(error: ClientError, invocation: Invocation) -> Exit:

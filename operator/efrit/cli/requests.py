@@ -12,9 +12,10 @@ from efrit.cli.color import wanted
 from efrit.cli.exit_codes import Exit, worst
 from efrit.cli.output import ago, lasted, short, table, unquoted, write
 from efrit.cli.results import completed, exit_of_printed, warn
-from efrit.cli.run import tell, work_of
+from efrit.cli.run import tell
 from efrit.cli.streams import shown
 from efrit.cli.wait import Left, show_for, wait
+from efrit.cli.work import work_of
 from efrit.client.errors import ResultTruncated
 from efrit.client.interface import MOST_LISTED, Backend, Handle, RequestState, RequestType
 

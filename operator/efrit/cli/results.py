@@ -1,22 +1,25 @@
 """The result of a request as it is printed: the whole, or its beginning with a warning and an exit code of its own.
 
-Asks the backend for what a state leaves out; prints only the warning.
+The result goes to standard output, everything else to standard error.
 """
 
 from __future__ import annotations
 
 import sys
+from argparse import Namespace
 from collections.abc import Callable
 
 from msgspec.structs import replace
 
 from efrit.cli.exit_codes import Exit, exit_of
+from efrit.cli.output import unquoted, write
 from efrit.cli.streams import shown
+from efrit.cli.terminal_text import harmless_lines
 from efrit.client.errors import ClientError
-from efrit.client.interface import RequestState
+from efrit.client.interface import Reason, RequestState
 from efrit.client.whole_result import completed, is_partial, with_beginning
 
-__all__ = ["completed", "completed_blocking", "exit_of_printed", "is_partial", "warn"]
+__all__ = ["completed", "completed_blocking", "exit_of_printed", "is_partial", "print_result", "warn"]
 
 
 def completed_blocking(state: RequestState, fetch: Callable[[], str]) -> tuple[RequestState, ClientError | None]:
@@ -41,3 +44,38 @@ def exit_of_printed(state: RequestState, error: ClientError | None) -> Exit:
     """Return the exit code of a request whose result was printed; `error` is what kept it from being whole."""
     code = exit_of(state)
     return Exit.TRUNCATED if code is Exit.DONE and error is not None else code
+
+
+def print_result(state: RequestState, missing: ClientError | None, args: Namespace) -> Exit:
+    """Print the result to standard output, everything else to standard error; return the exit code.
+
+    `missing` is why `state` has only the beginning of its result, None where it has all.
+    """
+    if args.output:
+        write(args.output, state)
+        if args.output == "name":
+            # JSON and YAML hold the error; a name alone does not.
+            _print_failure(state)
+    else:
+        _print_for_people(state, args)
+    if missing is not None:
+        warn(missing)
+    return exit_of_printed(state, missing)
+
+
+def _print_for_people(state: RequestState, args: Namespace) -> None:
+    result = state.result
+    if state.output:
+        sys.stderr.write(shown(state.output.removesuffix("\n"), sys.stderr) + "\n")
+    if result is not None:
+        print(shown(unquoted(result) if args.raw else result))
+    if state.session is not None and state.session.question:
+        print(harmless_lines(state.session.question), file=sys.stderr)
+        again = args.invocation.command(str(state.type or "command"), "-s", state.session.id or "")
+        print(f"efrit: answer with `{again} …`", file=sys.stderr)
+    _print_failure(state)
+
+
+def _print_failure(state: RequestState) -> None:
+    if state.reason is not Reason.SUCCEEDED:
+        print(f"efrit: {state.handle.id} ended {state.reason}: {harmless_lines(state.message)}", file=sys.stderr)

@@ -14,6 +14,8 @@ from argparse import Namespace
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+import aiofiles
+
 from efrit.cli.exit_codes import Exit
 from efrit.cli.output import short
 from efrit.cli.place import Invocation, notice, say_it_goes_on
@@ -187,8 +189,6 @@ def _where_taken() -> contextlib.suppress:
 
 async def _typed_line() -> str:
     """Return the line that the person types, without the space around it; what is under way goes on meanwhile."""
-    import aiofiles  # No work without a question waits for this import.
-
     return (await aiofiles.stdin.readline()).strip()
 
 

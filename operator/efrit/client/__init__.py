@@ -5,14 +5,13 @@ machine (the same queue, a local Emacs); `efrit.client.backends` opens one. Noth
 command line pays for every module.
 """
 
-from typing import TYPE_CHECKING
-
-from efrit.lazily import attributes_of
+import importlib
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from efrit.client.async_client import AsyncClient, AsyncSession, PlaceOptions, WorkOptions, connect_async
     from efrit.client.async_plans import AsyncPlans, PlanOptions
-    from efrit.client.backends import Place, open_backend
+    from efrit.client.backends import open_backend
     from efrit.client.errors import (
         ClientError,
         Conflict,
@@ -70,6 +69,7 @@ if TYPE_CHECKING:
         RequestRejected,
         RequestTimedOut,
     )
+    from efrit.client.place import Place
     from efrit.client.plans import Change, Intent, NewPlan, PlanPhase, PlanReason, PlanState, Task
     from efrit.client.sync_client import Client, Plans, Session, connect
 
@@ -147,27 +147,36 @@ __all__ = [
     "open_backend",
 ]
 
-__getattr__ = attributes_of(
-    __name__,
-    {
-        "async_client": "AsyncClient AsyncSession PlaceOptions WorkOptions connect_async",
-        "async_plans": "AsyncPlans PlanOptions",
-        "backends": "Place open_backend",
-        "errors": (
-            "ClientError Conflict Forbidden InstanceNotFound NoCluster NoEmacs NoInstance NotFinished NotFound "
-            "NotReady PlanNotFound Refused RequestNotFound RestartNeeded ResultGone ResultTruncated WaitTimeout "
-            "WrongSettings"
-        ),
-        "interface": (
-            "ANY_INSTANCE Backend Budget Error Finding Handle Instance InstanceStats InstanceStatus Outcome Phase "
-            "Progress Reason Removed RequestState RequestType SessionStatus Setup Started Stopped Update Usage "
-            "Work"
-        ),
-        "outcomes": (
-            "InputRequired LispError ModelFailed PartlyDone PlanFailed RequestCancelled RequestFailed "
-            "RequestInterrupted RequestRejected RequestTimedOut"
-        ),
-        "plans": "Change Intent NewPlan PlanPhase PlanReason PlanState Task",
-        "sync_client": "Client Plans Session connect",
-    },
-)
+_HOMES = {
+    "async_client": "AsyncClient AsyncSession PlaceOptions WorkOptions connect_async",
+    "async_plans": "AsyncPlans PlanOptions",
+    "backends": "open_backend",
+    "errors": (
+        "ClientError Conflict Forbidden InstanceNotFound NoCluster NoEmacs NoInstance NotFinished NotFound "
+        "NotReady PlanNotFound Refused RequestNotFound RestartNeeded ResultGone ResultTruncated WaitTimeout "
+        "WrongSettings"
+    ),
+    "interface": (
+        "ANY_INSTANCE Backend Budget Error Finding Handle Instance InstanceStats InstanceStatus Outcome Phase "
+        "Progress Reason Removed RequestState RequestType SessionStatus Setup Started Stopped Update Usage "
+        "Work"
+    ),
+    "outcomes": (
+        "InputRequired LispError ModelFailed PartlyDone PlanFailed RequestCancelled RequestFailed "
+        "RequestInterrupted RequestRejected RequestTimedOut"
+    ),
+    "place": "Place",
+    "plans": "Change Intent NewPlan PlanPhase PlanReason PlanState Task",
+    "sync_client": "Client Plans Session connect",
+}
+"""By module, the names it defines."""
+
+_HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # The next look finds it without this function.
+    value = globals()[name] = getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+    return value

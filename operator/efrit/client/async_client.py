@@ -12,9 +12,10 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack, cast
+from typing import Any, Self, TypedDict, Unpack, cast
 
-from efrit.client.backends import Place, open_backend
+from efrit.client.async_plans import AsyncPlans
+from efrit.client.backends import open_backend
 from efrit.client.errors import Refused, WaitTimeout
 from efrit.client.interface import (
     MOST_LISTED,
@@ -35,10 +36,8 @@ from efrit.client.interface import (
     Work,
 )
 from efrit.client.outcomes import raise_for_outcome
+from efrit.client.place import Place
 from efrit.client.whole_result import completed
-
-if TYPE_CHECKING:
-    from efrit.client.async_plans import AsyncPlans
 
 _log = logging.getLogger("efrit.client")
 
@@ -298,8 +297,6 @@ class AsyncClient:
     @property
     def plans(self) -> AsyncPlans:
         """Return what can be done with plans. Its methods raise `Refused` on this machine: plans need a cluster."""
-        from efrit.client.async_plans import AsyncPlans
-
         return AsyncPlans(self)
 
 

@@ -11,6 +11,7 @@ from efrit.client.errors import ClientError, NotReady, PlanNotFound, Refused
 from efrit.client.interface import Backend, Outcome, Reason, RequestState, RequestType, Work
 from efrit.client.plans import PlanState
 from efrit.errors import EfritError
+from efrit.plan.lisp_calls import form, unpacked, value_of
 
 HISTORY_SECONDS = 120.0
 """How long an instance may gather it."""
@@ -37,8 +38,6 @@ async def history_of(backend: Backend, plan: PlanState, limit: int | None = None
 
 
 def _work(plan: PlanState, instance: str, limit: int | None) -> Work:
-    from efrit.plan.lisp_calls import form
-
     asked = {"plan": plan.name, "uid": plan.uid} | ({} if limit is None else {"limit": limit})
     return Work(
         RequestType.EVAL,
@@ -53,8 +52,6 @@ def _work(plan: PlanState, instance: str, limit: int | None) -> Work:
 
 
 def _history_in(plan: PlanState, result: str) -> dict[str, Any]:
-    from efrit.plan.lisp_calls import unpacked, value_of
-
     try:
         answer = value_of(result)
         history = None if answer.get("missing") else unpacked(answer)

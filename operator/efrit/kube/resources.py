@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from efrit.api.group import API_VERSION
+from efrit.api_group import API_VERSION
 
 
 class Resource(NamedTuple):

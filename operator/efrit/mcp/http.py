@@ -29,11 +29,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from efrit.client.backends import Place, open_backend
-from efrit.client.backends import backend_of as kind_of_backend
+from efrit.client.backends import open_backend
 from efrit.client.cluster.api import Api, load_connection
 from efrit.client.errors import NotReady
 from efrit.client.interface import Backend
+from efrit.client.place import Place
+from efrit.client.place import backend_of as kind_of_backend
 from efrit.errors import ConfigurationError, Unauthorized
 from efrit.mcp.access import Access
 from efrit.mcp.access_review import ApiServerReviewer, Caller, Reviewer

@@ -11,7 +11,8 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
-from efrit.client.backends import Place, open_backend
+from efrit.client.backends import open_backend
+from efrit.client.place import Place
 from efrit.client.plans import Change, Intent, NewPlan
 from efrit.kube.resources import PLANS
 from tests.model.running import Model

@@ -20,7 +20,7 @@ from efrit.cli.keys import pressed_keys, split
 from efrit.cli.output import table
 from efrit.cli.place import Invocation
 from efrit.cli.requests import TABLE_ROWS, run_logs, run_requests, run_wait
-from efrit.cli.run import print_result
+from efrit.cli.results import print_result
 from efrit.cli.top import View, after_key, screen
 from efrit.client.interface import (
     MOST_LISTED,
@@ -34,6 +34,7 @@ from efrit.client.interface import (
     Update,
 )
 from efrit.client.local.backend import LocalBackend
+from efrit.client.local.queues import LocalQueues
 from efrit.client.local.settings import load
 from tests.support.timeout import TIMEOUT
 
@@ -137,7 +138,7 @@ def test_all_requests_of_this_machine_are_listed(
         (queue / f"archive/resp_r{number}.json").write_text(json.dumps(answer))
     settings = tmp_path / "config.json"
     settings.write_text(json.dumps({"instances": {"default": {"queue_dir": str(queue)}}}))
-    assert run(run_requests, LocalBackend(load(settings)), limit=limit, output="name") is Exit.DONE
+    assert run(run_requests, LocalBackend(LocalQueues(load(settings))), limit=limit, output="name") is Exit.DONE
     told = capsys.readouterr()
     assert (len(told.out.splitlines()), told.err) == (250, "")
 

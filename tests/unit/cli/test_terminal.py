@@ -15,7 +15,7 @@ import pytest
 from efrit.cli import chat, doctor, instances, program, requests, results
 from efrit.cli.output import write
 from efrit.cli.place import Invocation
-from efrit.cli.run import print_result
+from efrit.cli.results import print_result
 from efrit.client.errors import NotReady
 from efrit.client.interface import (
     Backend,

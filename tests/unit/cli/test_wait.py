@@ -16,7 +16,8 @@ from msgspec.structs import replace
 from efrit.cli import wait
 from efrit.cli.exit_codes import Exit
 from efrit.cli.place import Invocation
-from efrit.cli.run import ask, print_result
+from efrit.cli.results import print_result
+from efrit.cli.run import ask
 from efrit.cli.wait import Show
 from efrit.client.errors import RestartNeeded
 from efrit.client.interface import (

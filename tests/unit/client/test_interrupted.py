@@ -8,20 +8,20 @@ from typing import Any
 import pytest
 
 from efrit.client.interface import RequestType, Work
-from efrit.client.local.backend import LocalBackend, WaitInterrupted
 from efrit.client.local.daemon import Daemon
 from efrit.client.local.files import QueueFiles
+from efrit.client.local.queues import LocalQueues, WaitInterrupted
 
 SUBMIT = QueueFiles.submit
 
 
 @pytest.fixture
-def backend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalBackend:
+def queues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalQueues:
     """One instance whose Emacs is played by nobody."""
     for name in ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR"):
         monkeypatch.setenv(name, str(tmp_path))
     monkeypatch.setattr(Daemon, "serves", lambda _: True)
-    return LocalBackend.configured(None, lambda _: None)
+    return LocalQueues.configured(None, lambda _: None)
 
 
 def _interrupt(monkeypatch: pytest.MonkeyPatch, *, stored: bool) -> None:
@@ -34,17 +34,17 @@ def _interrupt(monkeypatch: pytest.MonkeyPatch, *, stored: bool) -> None:
 
 
 def test_work_that_was_stored_as_ctrl_c_came_is_named(
-    backend: LocalBackend, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    queues: LocalQueues, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     _interrupt(monkeypatch, stored=True)
     with pytest.raises(WaitInterrupted) as stopped:
-        backend.run_blocking(Work(RequestType.EVAL, "1"), 0)
+        queues.run(Work(RequestType.EVAL, "1"), 0)
     assert [each.name for each in tmp_path.rglob("req_*.json")] == [f"req_{stopped.value.handle.id}.json"]
 
 
 def test_work_that_was_never_stored_is_not_said_to_go_on(
-    backend: LocalBackend, monkeypatch: pytest.MonkeyPatch
+    queues: LocalQueues, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _interrupt(monkeypatch, stored=False)
     with pytest.raises(KeyboardInterrupt):
-        backend.run_blocking(Work(RequestType.EVAL, "1"), 0)
+        queues.run(Work(RequestType.EVAL, "1"), 0)

@@ -9,6 +9,7 @@ import pytest
 
 from efrit.client.errors import ResultTruncated
 from efrit.client.local.files import QueueFiles
+from efrit.client.local.work_log import lines_from
 
 
 @pytest.fixture
@@ -39,8 +40,8 @@ def test_a_whole_result_is_given(files: QueueFiles) -> None:
 def log_of(files: QueueFiles, *lines: str) -> list[str]:
     assert files.disk
     (files.root / "progress/r.ndjson").write_text("".join(f"{line}\n" for line in lines))
-    read, offset = files.log_from("r", 0)
-    assert files.log_from("r", offset) == ([], offset)
+    read, offset = lines_from(files, "r", 0)
+    assert lines_from(files, "r", offset) == ([], offset)
     files.close()
     return read
 
@@ -58,9 +59,9 @@ def test_a_long_work_log_is_read_in_parts(files: QueueFiles) -> None:
     assert files.disk
     lines = [f"{number} {'x' * 50_000}" for number in range(50)]
     (files.root / "progress/r.ndjson").write_text("".join(f"{line}\n" for line in lines))
-    first, offset = files.log_from("r", 0)
+    first, offset = lines_from(files, "r", 0)
     assert 1 << 20 <= sum(map(len, first)) < 2 << 20
-    rest, offset = files.log_from("r", offset)
-    last, _ = files.log_from("r", offset)
+    rest, offset = lines_from(files, "r", offset)
+    last, _ = lines_from(files, "r", offset)
     assert first + rest + last == lines
     files.close()

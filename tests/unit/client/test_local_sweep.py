@@ -11,6 +11,7 @@ from efrit.client.errors import NotReady
 from efrit.client.interface import RequestType, Work
 from efrit.client.local.backend import LocalBackend
 from efrit.client.local.files import QueueFiles
+from efrit.client.local.queues import LocalQueues
 from efrit.client.local.settings import LocalInstance, LocalSettings
 
 
@@ -23,7 +24,7 @@ async def test_old_answers_go_while_the_backend_stays_open(tmp_path: Path) -> No
     swept.touch()
     os.utime(swept, (1, 1))
     instance = LocalInstance("default", tmp_path / "queue", "efrit-test", tmp_path, auto_start=False)
-    backend = LocalBackend(LocalSettings(tmp_path / "config.json", {"default": instance}))
+    backend = LocalBackend(LocalQueues(LocalSettings(tmp_path / "config.json", {"default": instance})))
     with pytest.raises(NotReady):
         await backend.submit(Work(RequestType.EVAL, "1"))
     assert swept.stat().st_mtime > 1

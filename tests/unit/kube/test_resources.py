@@ -66,7 +66,7 @@ def test_the_version_of_the_custom_resources_is_spelled_once_in_python() -> None
         for line in path.read_text(encoding="utf-8").splitlines()
         if "v1alpha1" in line
     ]
-    assert spelled == ['api/group.py: VERSION = "v1alpha1"']
+    assert spelled == ['api_group.py: VERSION = "v1alpha1"']
 
 
 def test_the_table_loads_nothing_heavy() -> None:

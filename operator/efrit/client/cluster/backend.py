@@ -9,11 +9,13 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from efrit.client import eval_log
 from efrit.client.cluster import convert
 from efrit.client.cluster.api import Api, Json, decoded, load_connection
+from efrit.client.cluster.doctor import examine
+from efrit.client.cluster.plans import ClusterPlans
 from efrit.client.cluster.watch_object import states_of
 from efrit.client.cluster.work_log import WorkLog, pod_of
 from efrit.client.cluster.work_log import follow as followed
@@ -50,9 +52,6 @@ from efrit.client.placement import least_loaded, unnamed
 from efrit.client.work_log import entry, model_text
 from efrit.kube.resources import INSTANCES, REQUESTS, SECRETS
 from efrit.protocol.enums import UNSTORED_RESULT
-
-if TYPE_CHECKING:
-    from efrit.client.plans import Plans
 
 START_SECONDS = 300.0
 STOP_SECONDS = 120.0
@@ -213,14 +212,10 @@ class ClusterBackend:
 
     async def examine(self) -> Sequence[Finding]:
         """Examine the API server, the operator's resources, your permissions and each instance."""
-        from efrit.client.cluster.doctor import examine
-
         return await examine(self.api, self.namespace, self._place)
 
-    def planning(self) -> Plans:
+    def planning(self) -> ClusterPlans:
         """Return the plans of the namespace."""
-        from efrit.client.cluster.plans import ClusterPlans
-
         return ClusterPlans(self.api, self.namespace, self)
 
     # Work

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import yaml
+
 from efrit.client.cluster.api import Api, load_connection
 from efrit.kube.resources import NAMESPACES
 
 
 def contexts(kubeconfig: Path | None) -> list[str]:
     """Return the contexts of the kubeconfig, by name. Raises OSError, ValueError."""
-    import yaml
-
     named = (
         [kubeconfig] if kubeconfig else [Path(part) for part in os.environ.get("KUBECONFIG", "").split(":") if part]
     )

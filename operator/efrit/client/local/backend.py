@@ -1,33 +1,23 @@
 """The backend of this machine: requests into a queue directory, an Emacs started when there is work for it.
 
-An answer is archived only after it was handed over: with the next call, or at `close`. Whoever waits looks after the
-time limits that Emacs cannot keep itself, and starts Emacs again if it dies. asyncio is imported where it is needed:
-what is answered at once (`run_blocking`) does without, for it would take longer to import than to answer.
+The interface of all backends around `LocalQueues`, which does all that needs no event loop. Whoever waits looks after
+the time limits that Emacs cannot keep itself, and starts Emacs again if it dies.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NoReturn, TypeVar
+from typing import NoReturn
 
 from msgspec.structs import replace
 
 from efrit.client import eval_log
-from efrit.client.errors import (
-    InstanceNotFound,
-    NoInstance,
-    NotFinished,
-    NotReady,
-    Refused,
-    RequestNotFound,
-    RestartNeeded,
-)
+from efrit.client.errors import Refused, RestartNeeded
 from efrit.client.interface import (
-    ANY_INSTANCE,
     Finding,
     Handle,
     Instance,
@@ -44,39 +34,26 @@ from efrit.client.interface import (
     Work,
 )
 from efrit.client.local.daemon import Daemon
-from efrit.client.local.files import QueueFiles
+from efrit.client.local.doctor import examine
 from efrit.client.local.instances import instance_of, stats_of
-from efrit.client.local.legacy import adopt
 from efrit.client.local.model import NAME, differences, settings_in
+from efrit.client.local.model_probe import key_problem
 from efrit.client.local.poll_interval import PollInterval
-from efrit.client.local.request_file import check, id_of, request_for
+from efrit.client.local.queues import LocalQueues
+from efrit.client.local.removal import remove
 from efrit.client.local.settings import (
     LocalInstance,
-    LocalSettings,
     add_instance,
     check_queue_is_unique,
-    config_path,
     daemon_name,
-    load,
-    load_named,
     new_instance,
 )
-from efrit.client.placement import least_loaded, unnamed
-from efrit.protocol.ids import is_request_id
+from efrit.client.local.stop_now import stop_now
+from efrit.client.local.supervise import end, follow
+from efrit.client.local.work_log import lines_from
 
-T = TypeVar("T")
-
-ARCHIVE_SECONDS = 86400.0
 STOP_SECONDS = 30.0
 _MOST_LISTED = 200
-
-
-class WaitInterrupted(Exception):  # noqa: N818 - it is what happened
-    """Ctrl-C, while `run_blocking` waited for `handle`."""
-
-    def __init__(self, handle: Handle) -> None:
-        super().__init__(handle.id)
-        self.handle = handle
 
 
 class LocalBackend:
@@ -84,93 +61,55 @@ class LocalBackend:
 
     kind = "local"
 
-    def __init__(self, settings: LocalSettings, notify: Callable[[str], None] = lambda text: None) -> None:
-        """Take `settings`; `notify` is called with messages for the user that no response contains."""
-        self.settings = settings
-        self._notify = notify
-        self._daemons: dict[str, Daemon] = {}
-        self._handed_over: dict[str, QueueFiles] = {}
+    def __init__(self, queues: LocalQueues) -> None:
+        self._queues = queues
 
     @classmethod
     def configured(cls, path: Path | None = None, notify: Callable[[str], None] = lambda text: None) -> LocalBackend:
         """Return a backend with the settings in `path`, or in the usual file. Raises `WrongSettings`."""
-        settings, notices = adopt(load_named(path) if path else load(config_path(os.environ)))
-        for notice in notices:
-            notify(notice)
-        return cls(settings, notify)
+        return cls(LocalQueues.configured(path, notify))
 
     @property
     def place(self) -> str:
         """The configuration file."""
-        return str(self.settings.path)
+        return str(self._queues.settings.path)
 
     async def close(self, *, handed_over: bool = True) -> None:
         """Archive the responses that were handed over, and clean up where that is due."""
-        if handed_over:
-            self._archive()
-        self._tidy()
-
-    def _tidy(self) -> None:
-        for daemon in self._daemons.values():
-            self._sweep(daemon)
-            daemon.files.close()
-        self._daemons.clear()
-
-    def _sweep(self, daemon: Daemon) -> None:
-        if daemon.instance.queue_dir.is_dir():
-            daemon.files.sweep_if_due(self.settings.cleanup_interval, ARCHIVE_SECONDS)
-
-    def _archive(self) -> None:
-        while self._handed_over:
-            rid, files = self._handed_over.popitem()
-            files.acknowledge(rid)
-
-    def _daemon(self, name: str) -> Daemon:
-        daemon = self._daemons.get(name)
-        if daemon is None:
-            instance = self.settings.instance(name)
-            daemon = self._daemons[name] = Daemon(instance, QueueFiles(instance.queue_dir))
-        return daemon
+        self._queues.close(handed_over=handed_over)
 
     # Instances
 
     async def instances(self) -> Sequence[Instance]:
         """Return the instances in the configuration, by id."""
-        return self._instances()
-
-    def _instances(self) -> list[Instance]:
-        return [instance_of(self._daemon(name)) for name in sorted(self.settings.known())]
+        return self._queues.instances()
 
     async def instance(self, name: str) -> Instance:
         """Return one instance. Raises `InstanceNotFound`."""
-        return instance_of(self._daemon(name))
+        return instance_of(self._queues.daemon(name))
 
     async def start(self, name: str, setup: Setup | None = None) -> Started:
         """Start the instance's Emacs. An instance that is not in the configuration is added to it."""
-        from efrit.client.local.model_probe import key_problem
-
         setup = setup or Setup()
         if setup.image is not None:
             raise Refused("an instance on this machine has no image", "leave the image out, or name a cluster")
-        existing = self.settings.instances.get(name)
+        settings = self._queues.settings
+        existing = settings.instances.get(name)
         instance = _with(setup, existing or new_instance(name))
-        check_queue_is_unique(self.settings.path, self.settings.instances, instance)
-        if existing is not None and instance != existing and self._daemon(name).running() is not None:
+        check_queue_is_unique(settings.path, settings.instances, instance)
+        if existing is not None and instance != existing and self._queues.daemon(name).running() is not None:
             raise Refused(
                 f"{name} runs already, with other directories, another daemon name or another choice of init file",
                 f"stop it first: efrit stop {name}",
             )
-        before = self._daemons.pop(name, None)
-        daemon = self._daemons[name] = Daemon(instance, QueueFiles(instance.queue_dir))
-        if before is not None:
-            before.files.close()
+        daemon = self._queues.use(instance)
         if daemon.running() is None and (problem := key_problem(os.environ)) is not None:
             # Told before the start: Emacs may refuse to, and evals need no key.
-            self._notify(f"{name} cannot ask a model: {problem}")
-        started = await _in_a_thread(lambda: self._start(daemon))
+            self._queues.notify(f"{name} cannot ask a model: {problem}")
+        started = await asyncio.to_thread(self._queues.start, daemon)
         # Only what has started is remembered: a slip in a name or a directory leaves nothing behind.
         if instance != existing:
-            self.settings = add_instance(self.settings, instance)
+            self._queues.settings = add_instance(self._queues.settings, instance)
         return Started(
             StartStatus.STARTED if started else StartStatus.ALREADY_RUNNING,
             f"{name} takes work" if started else f"{name} was running",
@@ -184,49 +123,38 @@ class LocalBackend:
         Pending requests stay pending. With `now`, the running request is cancelled, and an Emacs that does not
         respond is killed after a few seconds.
         """
-        daemon = self._daemon(name)
+        daemon = self._queues.daemon(name)
         if daemon.running() is None:
             stopped = False
         elif now:
-            from efrit.client.local.stop_now import stop_now
-
             stopped = await stop_now(daemon)
         else:
-            stopped = await _in_a_thread(lambda: daemon.stop(STOP_SECONDS))
+            stopped = await asyncio.to_thread(daemon.stop, STOP_SECONDS)
         if not stopped:
             return Stopped(StopStatus.NOT_RUNNING, f"{name} does not run")
         return Stopped(StopStatus.STOPPED, f"{name} is stopped")
 
-    def _start(self, daemon: Daemon) -> bool:
-        started = daemon.start()
-        if started and (problem := daemon.init_problem()) is not None:
-            self._notify(f"the init file of {daemon.instance.id} failed: {problem}; see {daemon.log}")
-        return started
-
     async def remove(self, name: str, *, files: bool = False) -> Removed:
         """Take it out of the configuration, and delete its directories where they are at their usual places."""
-        from efrit.client.local.removal import remove
-
-        daemon = self._daemon(name)
-        removed = await _in_a_thread(lambda: remove(self.settings, daemon, files=files))
-        self._daemons.pop(name).files.close()
-        self.settings = removed[0]
-        return removed[1]
+        settings, removed = await asyncio.to_thread(
+            remove, self._queues.settings, self._queues.daemon(name), files=files
+        )
+        self._queues.forget(name)
+        self._queues.settings = settings
+        return removed
 
     async def stats(self, name: str) -> InstanceStats:
         """Return the figures of the instance's queue; responses are counted since Emacs was started."""
-        return stats_of(self._daemon(name))
+        return stats_of(self._queues.daemon(name))
 
     def attach_command(self, name: str) -> Sequence[str]:
         """Return the command that runs `emacsclient` in this terminal."""
-        instance = self.settings.instance(name)
+        instance = self._queues.settings.instance(name)
         return ["emacsclient", "--tty", f"--socket-name={instance.daemon_name}"]
 
     async def examine(self) -> Sequence[Finding]:
         """Examine Emacs, the Lisp, the configuration, each queue and its daemon."""
-        from efrit.client.local.doctor import examine
-
-        return await _in_a_thread(lambda: examine(self.settings))
+        return await asyncio.to_thread(examine, self._queues.settings)
 
     def planning(self) -> NoReturn:
         """Never: the operator of a cluster carries plans out."""
@@ -236,14 +164,14 @@ class LocalBackend:
 
     async def submit(self, work: Work) -> Handle:
         """Store the request in the queue of its instance; start Emacs where that is allowed."""
-        daemon, rid = self._chosen(work)
+        daemon, rid = self._queues.chosen(work)
         # A server is not closed for weeks: what is due cannot wait for that.
-        await _in_a_thread(lambda: self._sweep(daemon))
+        await asyncio.to_thread(self._queues.sweep, daemon)
         if not daemon.serves():
-            await _in_a_thread(lambda: self._wake(daemon))
+            await asyncio.to_thread(self._queues.wake, daemon)
         elif work.type is not RequestType.EVAL:
             self._compare_models(daemon)
-        return self._store(daemon, rid, work)
+        return self._queues.store(daemon, rid, work)
 
     def _compare_models(self, daemon: Daemon) -> None:
         """Tell a caller whose environment names another model than the daemon has. Raises `RestartNeeded`."""
@@ -256,154 +184,49 @@ class LocalBackend:
             raise RestartNeeded(
                 f"{name} was started without a model ({difference})", f"restart it: efrit restart {name}", name
             )
-        self._notify(
+        self._queues.notify(
             f"{name} was started with other settings of the model: {difference}; "
             f"to change that, restart it: efrit restart {name}"
         )
 
-    def run_blocking(self, work: Work, seconds: float) -> tuple[Handle, RequestState | None]:
-        """Submit the work and wait without an event loop; the state is None if `seconds` were not enough."""
-        daemon, rid = self._chosen(work)
-        if not daemon.serves():
-            self._wake(daemon)
-        handle = Handle(rid, daemon.instance.id)
-        interval, began = PollInterval(self.settings.polling_interval), time.monotonic()
-        try:
-            self._store(daemon, rid, work)
-            while not daemon.files.answered(rid):
-                waited = time.monotonic() - began
-                if waited > seconds:
-                    return handle, None
-                time.sleep(interval.pause(waited))
-        except KeyboardInterrupt as pressed:
-            if not daemon.files.knows(rid):
-                raise
-            raise WaitInterrupted(handle) from pressed
-        return handle, self._state(daemon, handle)
-
-    def result_blocking(self, handle: Handle) -> str:
-        """Return the whole result of a finished request; empty if it has none. Raises `ResultGone`."""
-        return self._find(handle)[0].files.result(handle.id) or ""
-
-    def close_blocking(self) -> None:
-        """Do what `close` does, without an event loop."""
-        self._archive()
-        self._tidy()
-
-    def _chosen(self, work: Work) -> tuple[Daemon, str]:
-        self._archive()
-        rid = id_of(work)
-        return self._choose(work, rid), rid
-
-    def _wake(self, daemon: Daemon) -> None:
-        if not daemon.instance.auto_start:
-            name = daemon.instance.id
-            raise NotReady(f"{name} does not run", f"start it with `efrit start {name}`")
-        self._start(daemon)
-
-    def _store(self, daemon: Daemon, rid: str, work: Work) -> Handle:
-        name, files = daemon.instance.id, daemon.files
-        pending, processing, _ = files.counts()
-        if pending + processing >= self.settings.max_concurrent_requests and not files.knows(rid):
-            raise NotReady(
-                f"{pending + processing} requests wait or run on {name}, max_concurrent_requests allows no more",
-                "wait for one of them, or raise the number in the configuration",
-            )
-        files.submit(request_for(rid, work))
-        return Handle(rid, name)
-
-    def _choose(self, work: Work, rid: str) -> Daemon:
-        if work.pool is not None or work.selector is not None:
-            raise Refused("only a cluster has pools and labels", "leave them out, or name a cluster")
-        check(work)
-        if work.instance not in (None, ANY_INSTANCE):
-            return self._daemon(str(work.instance))
-        if work.key is not None and (daemon := self._holder(Handle(rid))) is not None:
-            return daemon
-        if work.session is not None and len(self.settings.known()) > 1:
-            for name in self.settings.known():
-                if (self.settings.known()[name].queue_dir / "sessions" / f"{work.session}.ndjson").exists():
-                    return self._daemon(name)
-            raise NoInstance(f"no instance has the session {work.session}", "begin a new one")
-        if work.instance is None:
-            return self._daemon(unnamed(self.settings.known()))
-        return self._daemon(least_loaded(self._instances()).id)
-
-    def _holder(self, handle: Handle) -> Daemon | None:
-        if not is_request_id(handle.id):
-            return None
-        first = [handle.instance] if handle.instance in self.settings.known() else []
-        for name in (*first, *self.settings.known()):
-            daemon = self._daemon(str(name))
-            if daemon.instance.queue_dir.is_dir() and daemon.files.knows(handle.id):
-                return daemon
-        return None
-
-    def _find(self, handle: Handle) -> tuple[Daemon, Handle]:
-        if handle.instance is not None and handle.instance not in self.settings.known():
-            raise InstanceNotFound(f"there is no instance {handle.instance!r}", "see `efrit instances`")
-        daemon = self._holder(handle)
-        if daemon is None:
-            raise RequestNotFound(
-                f"there is no request {handle.id}", "finished ones are kept for a day: see `efrit requests`"
-            )
-        return daemon, Handle(handle.id, daemon.instance.id)
-
     async def get(self, handle: Handle) -> RequestState:
         """Return the present state. Raises `RequestNotFound`."""
-        daemon, handle = self._find(handle)
-        return self._state(daemon, handle)
-
-    def _state(self, daemon: Daemon, handle: Handle) -> RequestState:
-        state = daemon.files.state(handle)
-        if state is None:
-            raise RequestNotFound(f"the request {handle.id} is no longer there")
-        if state.final:
-            self._handed_over[handle.id] = daemon.files
-        return state
+        daemon, handle = self._queues.find(handle)
+        return self._queues.state(daemon, handle)
 
     async def watch(self, handle: Handle, *, words: bool = False) -> AsyncIterator[Update]:
         """Yield the request's states as they change, and the model's text in between."""
-        from efrit.client.local.supervise import follow
-
-        daemon, handle = self._find(handle)
-        async for update in follow(daemon, handle, PollInterval(self.settings.polling_interval)):
+        daemon, handle = self._queues.find(handle)
+        async for update in follow(daemon, handle, PollInterval(self._queues.settings.polling_interval)):
             if update.state is not None and update.state.final:
-                self._handed_over[handle.id] = daemon.files
+                self._queues.handed_over(daemon, handle)
             yield update
 
     async def cancel(self, handle: Handle) -> RequestState:
         """Withdraw a pending request; have Emacs stop a running one, or stop Emacs."""
-        from efrit.client.local.supervise import end
-
-        daemon, handle = self._find(handle)
+        daemon, handle = self._queues.find(handle)
         if not daemon.files.answered(handle.id) and not daemon.files.withdraw(handle.id):
             await end(daemon, handle)
-        return self._state(daemon, handle)
+        return self._queues.state(daemon, handle)
 
     async def result(self, handle: Handle, *, before_rest: Callable[[], Awaitable[None]] | None = None) -> str:
         """Return the whole result; empty if there is none."""
-        daemon, handle = self._find(handle)
-        state = self._state(daemon, handle)
-        if not state.final:
-            raise NotFinished(f"{handle.id} is {state.reason}: it has no result yet", f"efrit wait {handle.id}")
+        daemon, handle = self._queues.finished(handle)
         if before_rest is not None:
             await before_rest()
         return daemon.files.result(handle.id) or ""
 
     async def log(self, handle: Handle, *, follow: bool = False) -> AsyncIterator[str]:
         """Yield the lines of the request's work log."""
-        import asyncio
-
-        daemon, handle = self._find(handle)
-        if eval_log.is_eval(self._state(daemon, handle)):
+        daemon, handle = self._queues.find(handle)
+        if eval_log.is_eval(self._queues.state(daemon, handle)):
             async for line in self._log_of_eval(handle, follow):
                 yield line
             return
         offset = 0
         while True:
             over = not follow or daemon.files.answered(handle.id)
-            lines, offset = daemon.files.log_from(handle.id, offset)
+            lines, offset = lines_from(daemon.files, handle.id, offset)
             for line in lines:
                 yield line
             if over and not lines:
@@ -421,22 +244,16 @@ class LocalBackend:
 
     async def requests(self, instance: str | None = None, *, limit: int | None = None) -> Sequence[RequestState]:
         """Return the newest `limit`, or the newest 200 of each instance, for callers that list them repeatedly."""
-        names = [instance] if instance is not None else list(self.settings.known())
+        names = [instance] if instance is not None else list(self._queues.settings.known())
         states: list[RequestState] = []
         most = limit or _MOST_LISTED
         for name in names:
-            daemon = self._daemon(name)
+            daemon = self._queues.daemon(name)
             if daemon.instance.queue_dir.is_dir():
                 handles = [Handle(rid, name) for rid in daemon.files.ids()[-most:]]
                 states += [state for handle in handles if (state := daemon.files.state(handle)) is not None]
         ordered = sorted(states, key=lambda state: state.created or datetime.fromtimestamp(0, UTC))
         return ordered if limit is None else ordered[-limit:]
-
-
-async def _in_a_thread(work: Callable[[], T]) -> T:
-    import asyncio
-
-    return await asyncio.to_thread(work)
 
 
 def _with(setup: Setup, instance: LocalInstance) -> LocalInstance:

@@ -33,7 +33,6 @@ from efrit.queue.submit import IdTaken, Submission, commit
 
 _LONGEST_REQUEST = 16 << 20
 _LONGEST_RESULT = 256 << 20
-_LOG_PART = 1 << 20
 _SWEPT = "swept"
 _LITTER_SECONDS = 3600.0
 
@@ -182,26 +181,6 @@ class QueueFiles:
                 kept,
             )
         return result
-
-    # Work logs
-
-    def log_from(self, rid: str, offset: int) -> tuple[list[str], int]:
-        """Return whole lines of the work log from `offset` on, about a MiB of them, and the offset behind them.
-
-        A line longer than a MiB is left out. No lines: there are no more yet.
-        """
-        from efrit.queue.work_log import read_lines
-
-        lines: list[str] = []
-        size = 0
-        while size < _LOG_PART:
-            part, behind = read_lines(self.disk, RequestId(rid), offset)
-            if behind == offset:
-                break
-            offset = behind
-            size += sum(len(line.text) for line in part)
-            lines += [line.text.decode(errors="replace") for line in part]
-        return lines, offset
 
     # Ending
 

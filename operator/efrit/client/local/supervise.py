@@ -18,6 +18,7 @@ from efrit.client.interface import Handle, Progress, RequestState, Update
 from efrit.client.local.daemon import Daemon
 from efrit.client.local.health import Health
 from efrit.client.local.poll_interval import PollInterval
+from efrit.client.local.work_log import lines_from
 from efrit.client.work_log import entry, model_text
 from efrit.protocol.enums import Reason, RequestType
 from efrit.protocol.enums import RequestPhase as Phase
@@ -85,7 +86,7 @@ class _LogReader:
         if state.type not in (RequestType.CHAT, RequestType.COMMAND):
             return []
         texts = []
-        lines, self._offset = self._files.log_from(self._id, self._offset)
+        lines, self._offset = lines_from(self._files, self._id, self._offset)
         for line in lines:
             self.any = True
             if text := model_text(entry(line)):

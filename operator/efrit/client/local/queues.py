@@ -1,0 +1,214 @@
+"""The queues of this machine without an event loop: choose an instance, start its Emacs, store work, read its state.
+
+`LocalBackend` puts the interface of all backends on it. `efrit eval` uses it as it is: an answer is usually there
+before asyncio would be imported. An answer is archived only after it was handed over: with the next work, or at
+`close`.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from efrit.client.errors import InstanceNotFound, NoInstance, NotFinished, NotReady, Refused, RequestNotFound
+from efrit.client.interface import ANY_INSTANCE, Handle, Instance, RequestState, Work
+from efrit.client.local.daemon import Daemon
+from efrit.client.local.files import QueueFiles
+from efrit.client.local.instances import instance_of
+from efrit.client.local.legacy import adopt
+from efrit.client.local.poll_interval import PollInterval
+from efrit.client.local.request_file import check, id_of, request_for
+from efrit.client.local.settings import LocalInstance, LocalSettings, config_path, load, load_named
+from efrit.client.placement import least_loaded, unnamed
+from efrit.protocol.ids import is_request_id
+
+ARCHIVE_SECONDS = 86400.0
+
+
+class WaitInterrupted(Exception):  # noqa: N818 - it is what happened
+    """Ctrl-C, while `LocalQueues.run` waited for `handle`."""
+
+    def __init__(self, handle: Handle) -> None:
+        super().__init__(handle.id)
+        self.handle = handle
+
+
+class LocalQueues:
+    """The instances of one configuration with their queues."""
+
+    def __init__(self, settings: LocalSettings, notify: Callable[[str], None] = lambda text: None) -> None:
+        """Take `settings`; `notify` is called with messages for the user that no response contains."""
+        self.settings = settings
+        self.notify = notify
+        self._daemons: dict[str, Daemon] = {}
+        self._handed_over: dict[str, QueueFiles] = {}
+
+    @classmethod
+    def configured(cls, path: Path | None = None, notify: Callable[[str], None] = lambda text: None) -> LocalQueues:
+        """Return those with the settings in `path`, or in the usual file. Raises `WrongSettings`."""
+        settings, notices = adopt(load_named(path) if path else load(config_path(os.environ)))
+        for text in notices:
+            notify(text)
+        return cls(settings, notify)
+
+    def close(self, *, handed_over: bool = True) -> None:
+        """Archive the responses that were handed over, and clean up where that is due."""
+        if handed_over:
+            self._archive()
+        for daemon in self._daemons.values():
+            self.sweep(daemon)
+            daemon.files.close()
+        self._daemons.clear()
+
+    def sweep(self, daemon: Daemon) -> None:
+        """Clean up the queue of an instance where that is due."""
+        if daemon.instance.queue_dir.is_dir():
+            daemon.files.sweep_if_due(self.settings.cleanup_interval, ARCHIVE_SECONDS)
+
+    def _archive(self) -> None:
+        while self._handed_over:
+            rid, files = self._handed_over.popitem()
+            files.acknowledge(rid)
+
+    # Instances
+
+    def daemon(self, name: str) -> Daemon:
+        """Return the daemon of an instance. Raises `InstanceNotFound`."""
+        daemon = self._daemons.get(name)
+        return daemon if daemon is not None else self.use(self.settings.instance(name))
+
+    def use(self, instance: LocalInstance) -> Daemon:
+        """Take the instance as it is described here; return its daemon."""
+        self.forget(instance.id)
+        daemon = self._daemons[instance.id] = Daemon(instance, QueueFiles(instance.queue_dir))
+        return daemon
+
+    def forget(self, name: str) -> None:
+        """Close the files of an instance."""
+        before = self._daemons.pop(name, None)
+        if before is not None:
+            before.files.close()
+
+    def instances(self) -> list[Instance]:
+        """Return the instances in the configuration, by id."""
+        return [instance_of(self.daemon(name)) for name in sorted(self.settings.known())]
+
+    def start(self, daemon: Daemon) -> bool:
+        """Start Emacs where it does not run; return whether that was needed."""
+        started = daemon.start()
+        if started and (problem := daemon.init_problem()) is not None:
+            self.notify(f"the init file of {daemon.instance.id} failed: {problem}; see {daemon.log}")
+        return started
+
+    def wake(self, daemon: Daemon) -> None:
+        """Start Emacs for work, where the configuration allows that. Raises `NotReady`."""
+        if not daemon.instance.auto_start:
+            name = daemon.instance.id
+            raise NotReady(f"{name} does not run", f"start it with `efrit start {name}`")
+        self.start(daemon)
+
+    # Work
+
+    def run(self, work: Work, seconds: float) -> tuple[Handle, RequestState | None]:
+        """Submit the work and wait; the state is None if `seconds` were not enough. Raises `WaitInterrupted`."""
+        daemon, rid = self.chosen(work)
+        if not daemon.serves():
+            self.wake(daemon)
+        handle = Handle(rid, daemon.instance.id)
+        interval, began = PollInterval(self.settings.polling_interval), time.monotonic()
+        try:
+            self.store(daemon, rid, work)
+            while not daemon.files.answered(rid):
+                waited = time.monotonic() - began
+                if waited > seconds:
+                    return handle, None
+                time.sleep(interval.pause(waited))
+        except KeyboardInterrupt as pressed:
+            if not daemon.files.knows(rid):
+                raise
+            raise WaitInterrupted(handle) from pressed
+        return handle, self.state(daemon, handle)
+
+    def chosen(self, work: Work) -> tuple[Daemon, str]:
+        """Return the instance for the work, and the id that the request has there."""
+        self._archive()
+        rid = id_of(work)
+        return self._choose(work, rid), rid
+
+    def store(self, daemon: Daemon, rid: str, work: Work) -> Handle:
+        """Store the request in the queue. Raises `NotReady` where the queue has no room."""
+        name, files = daemon.instance.id, daemon.files
+        pending, processing, _ = files.counts()
+        if pending + processing >= self.settings.max_concurrent_requests and not files.knows(rid):
+            raise NotReady(
+                f"{pending + processing} requests wait or run on {name}, max_concurrent_requests allows no more",
+                "wait for one of them, or raise the number in the configuration",
+            )
+        files.submit(request_for(rid, work))
+        return Handle(rid, name)
+
+    def find(self, handle: Handle) -> tuple[Daemon, Handle]:
+        """Return the instance that has the request. Raises `InstanceNotFound`, `RequestNotFound`."""
+        if handle.instance is not None and handle.instance not in self.settings.known():
+            raise InstanceNotFound(f"there is no instance {handle.instance!r}", "see `efrit instances`")
+        daemon = self._holder(handle)
+        if daemon is None:
+            raise RequestNotFound(
+                f"there is no request {handle.id}", "finished ones are kept for a day: see `efrit requests`"
+            )
+        return daemon, Handle(handle.id, daemon.instance.id)
+
+    def state(self, daemon: Daemon, handle: Handle) -> RequestState:
+        """Return the present state; a final one counts as handed over. Raises `RequestNotFound`."""
+        state = daemon.files.state(handle)
+        if state is None:
+            raise RequestNotFound(f"the request {handle.id} is no longer there")
+        if state.final:
+            self.handed_over(daemon, handle)
+        return state
+
+    def handed_over(self, daemon: Daemon, handle: Handle) -> None:
+        """Have the answer archived with the next work, or at `close`."""
+        self._handed_over[handle.id] = daemon.files
+
+    def result(self, handle: Handle) -> str:
+        """Return the whole result; empty if there is none. Raises `NotFinished`, `ResultGone`."""
+        daemon, handle = self.finished(handle)
+        return daemon.files.result(handle.id) or ""
+
+    def finished(self, handle: Handle) -> tuple[Daemon, Handle]:
+        """Return the instance that has the request. Raises `NotFinished`."""
+        daemon, handle = self.find(handle)
+        state = self.state(daemon, handle)
+        if not state.final:
+            raise NotFinished(f"{handle.id} is {state.reason}: it has no result yet", f"efrit wait {handle.id}")
+        return daemon, handle
+
+    def _choose(self, work: Work, rid: str) -> Daemon:
+        if work.pool is not None or work.selector is not None:
+            raise Refused("only a cluster has pools and labels", "leave them out, or name a cluster")
+        check(work)
+        if work.instance not in (None, ANY_INSTANCE):
+            return self.daemon(str(work.instance))
+        if work.key is not None and (daemon := self._holder(Handle(rid))) is not None:
+            return daemon
+        if work.session is not None and len(self.settings.known()) > 1:
+            for name in self.settings.known():
+                if (self.settings.known()[name].queue_dir / "sessions" / f"{work.session}.ndjson").exists():
+                    return self.daemon(name)
+            raise NoInstance(f"no instance has the session {work.session}", "begin a new one")
+        if work.instance is None:
+            return self.daemon(unnamed(self.settings.known()))
+        return self.daemon(least_loaded(self.instances()).id)
+
+    def _holder(self, handle: Handle) -> Daemon | None:
+        if not is_request_id(handle.id):
+            return None
+        first = [handle.instance] if handle.instance in self.settings.known() else []
+        for name in (*first, *self.settings.known()):
+            daemon = self.daemon(str(name))
+            if daemon.instance.queue_dir.is_dir() and daemon.files.knows(handle.id):
+                return daemon
+        return None

@@ -13,7 +13,7 @@ class OneLineFormatter(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name of logging
         """Return the line without a traceback."""
-        return escaped(super().formatMessage(record))
+        return escaped(super().formatMessage(record).rstrip())
 
     def formatException(self, ei: Any) -> str:  # noqa: N802 - the name of logging
         """Return a traceback, none of whose lines can be taken for a record."""

@@ -21,20 +21,28 @@ def logged_defects(log: str, since: str) -> list[str]:
 
 
 def _parts(lines: list[str]) -> Iterator[list[str]]:
-    """Yield each traceback with its exception as one part, and each other line by itself."""
+    """Yield each traceback with its exception as one part, and each other line by itself.
+
+    In a record of ours all lines of a traceback are indented (`efrit.log_format`); what Python prints at the end of a
+    process is not, and the exception is the first line that is none of a frame.
+    """
     traceback: list[str] = []
+    indented = False
     for line in lines:
         message = line.partition(" F ")[2]
-        if message.startswith(_TRACEBACK):
+        if message.startswith(_TRACEBACK) or (not traceback and message.lstrip().startswith(_TRACEBACK)):
             if traceback:
                 yield traceback
-            traceback = [line]
-        elif traceback:
+            traceback, indented = [line], message.startswith(" ")
+        elif traceback and message.startswith(" "):
             traceback.append(line)
-            if not message.startswith(" "):
+        elif traceback and not indented:
+            yield [*traceback, line]
+            traceback = []
+        else:
+            if traceback:
                 yield traceback
                 traceback = []
-        else:
             yield [line]
     if traceback:
         yield traceback

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import os
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
@@ -17,6 +18,7 @@ from efrit.cli.commands import COMMANDS, Command, build
 from efrit.cli.exit_codes import Exit
 from efrit.cli.parser import Parser
 from efrit.cli.place import place_of
+from efrit.cli.terminal_text import harmless
 from efrit.client.backends import open_backend
 from efrit.client.interface import Backend
 from efrit.client.place import backend_of
@@ -39,9 +41,10 @@ def run_completion(args: Namespace) -> Exit:
 def run_complete(program: str, words: Sequence[str]) -> Exit:
     """Run `efrit __complete`: print the completions of the last of `words`."""
     line = Line.read(program, list(words) or [""])
-    candidates = [candidate for candidate in line.candidates() if candidate[0].startswith(line.prefix)][:_MOST]
-    for value, description in candidates:
-        print(line.before + value + (f"\t{description}" if description else ""))
+    # The shell prints them: what controls its terminal is not offered.
+    fitting = (each for each in line.candidates() if each[0].startswith(line.prefix) and each[0].isprintable())
+    for value, description in itertools.islice(fitting, _MOST):
+        print(line.before + value + (f"\t{harmless(description)}" if description else ""))
     print(_FILES if line.wants_files() else _NO_FILES)
     return Exit.DONE
 

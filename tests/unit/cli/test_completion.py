@@ -26,7 +26,7 @@ class Known:
     async def requests(self, instance: str | None = None, *, limit: int | None = None) -> list[RequestState]:
         found = [
             RequestState(Handle("old", "default"), Phase.SUCCEEDED, Reason.SUCCEEDED, session=Session("s1")),
-            RequestState(Handle("new", "build"), Phase.RUNNING, Reason.RUNNING),
+            RequestState(Handle("new", "build"), Phase.RUNNING, Reason.RUNNING, session=Session("s\x1b[2J\n:0")),
         ]
         return [each for each in found if instance in (None, each.handle.instance)]
 

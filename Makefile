@@ -157,6 +157,11 @@ check-lisp: tools-test ## byte-compile without warnings, checkdoc, package-lint,
 check-chart: tools-check ## helm lint, kubeconform, kube-score, values docs
 	$(ON_CLUSTER) charts/check
 
+.PHONY: scan
+scan: .venv/ready tools-check ## checkov, a bill of materials, known vulnerabilities (needs a package index)
+	@test -x .scan/bin/checkov || { $(PYTHON) -m venv .scan && .scan/bin/pip install --quiet -r requirements/scan.in; }
+	SCANNERS=.scan/bin PYTHON=$(BIN)/python charts/scan
+
 .PHONY: format
 format: .venv/ready ## format the Python code
 	$(BIN)/ruff format operator tests samples charts

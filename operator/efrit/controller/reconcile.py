@@ -101,7 +101,8 @@ class Reconciler:
         snapshot = plans.snapshot(key)
         if snapshot is not None:
             await self._actor.carry_out_all(work, decide_plan(snapshot, self._clock()))
-        if plans.finished_with(key):
+        # Of one that has just become final nobody has decided yet when it is to be deleted: it comes again.
+        if plans.finished_with(key) and (snapshot is None or snapshot.plan.final):
             plans.drop(key)
 
     async def _confirm_left(self, kind: ResourceKind, key: Key, work: WorkKey) -> None:

@@ -456,6 +456,16 @@ async def test_a_final_plan_past_its_time_to_live_is_deleted_and_forgotten(stage
     assert stage.store.plans.snapshot(APP) is None
 
 
+async def test_a_plan_that_is_cancelled_is_deleted_when_its_time_to_live_is_over(stage: Stage) -> None:
+    stage.store.plans.observe(stage.api.put(PLAN, plan_json(ttlSecondsAfterFinished=5, cancel=True)))
+
+    for _ in range(4):
+        await stage.reconciler.reconcile(LOOK_AT_PLAN)
+
+    assert stage.store.plans.snapshot(APP) is None
+    assert len(stage.store.expirations) == 1
+
+
 async def test_a_plan_nobody_knows_needs_nothing(stage: Stage) -> None:
     await stage.reconciler.reconcile(LOOK_AT_PLAN)
 

@@ -45,7 +45,11 @@ test: .venv/ready tools-test ## every tier, in two lanes side by side
 
 .PHONY: test-unit
 test-unit: .venv/ready tools-test ## Python without a cluster
-	$(ON_CLUSTER) $(BIN)/pytest tests/unit $(SIDE_BY_SIDE) $(PYTEST_FLAGS)
+	$(PYTHON) -m tests.lanes '$(MAKE) test-unit-1' -- '$(MAKE) test-unit-2'
+
+.PHONY: test-unit-1 test-unit-2
+test-unit-1 test-unit-2: test-unit-%:
+	$(ON_CLUSTER) $(BIN)/pytest tests/unit --part $*/2 $(PYTEST_FLAGS)
 
 .PHONY: test-lisp
 test-lisp: tools-test ## Emacs Lisp in real daemons: the installed Emacs (28 or newer) and Debian trixie's Emacs 30

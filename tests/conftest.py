@@ -14,6 +14,8 @@ import tempfile
 import pytest
 from hypothesis import HealthCheck, settings
 
+pytest_plugins = ("tests.parts",)
+
 # A busy machine fails no test: pytest's own time limit ends what hangs.
 settings.register_profile(
     "fixed", derandomize=True, database=None, deadline=None, suppress_health_check=[HealthCheck.too_slow]

@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -22,13 +23,19 @@ from tests.mutation.sources.markers import marker_of, markers
 LISP_TESTS = "".join(path.read_text() for path in (REPOSITORY / "images/emacs/test").glob("*-test.el"))
 
 
+@cache
+def written_out(file: str) -> str:
+    """Return a Python file as the operations write it."""
+    return ast.unparse(ast.parse((REPOSITORY / file).read_text())) + "\n"
+
+
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.gate)
 def test_a_mutant_changes_what_its_marker_marks(mutant: Mutant) -> None:
     marker = marker_of(mutant.gate)
     text = (REPOSITORY / marker.file).read_text()
     changed = marker.mutate(text, mutant.operation)
     if marker.file.endswith(".py"):
-        assert changed != ast.unparse(ast.parse(text)) + "\n"
+        assert changed != written_out(marker.file)
         unknown = python.unknown_names(text, mutant.operation)
         assert not unknown, f"the mutant of {marker.file}:{marker.line} would fail for a name that is not there"
     assert changed != text

@@ -117,20 +117,22 @@ def test_permanent_work_with_a_request_always_open_keeps_the_journal_under_its_b
     (root / "processing/req_session.json").write_text("{}")
     append(root, "session 1 0123456789abcdef\n")
     largest = kept = compactions = 0
-    for number in range(10_000):
-        name = f"{number:08}-aaaa-bbbb-cccc-dddddddddddd"
-        (root / f"processing/req_{name}.json").touch()
-        append(root, f"{name} 1 0123456789abcdef\n")
-        if number:
-            last = f"{number - 1:08}-aaaa-bbbb-cccc-dddddddddddd"
-            (root / f"processing/req_{last}.json").unlink()
-        if number % 100 == 0:
-            journal.read_new()
-            if journal.due(2):
-                journal.compact({})
-                compactions += 1
-            largest = max(largest, (root / "claims.log").stat().st_size)
-            kept = max(kept, len(journal))
+    before: Path | None = None
+    for first in range(0, 10_000, 100):
+        names = [f"{number:08}-aaaa-bbbb-cccc-dddddddddddd" for number in range(first, first + 100)]
+        append(root, "".join(f"{name} 1 0123456789abcdef\n" for name in names))
+        # As upkeep finds it: all but the last one are done.
+        running = root / f"processing/req_{names[-1]}.json"
+        running.touch()
+        if before is not None:
+            before.unlink()
+        before = running
+        journal.read_new()
+        if journal.due(2):
+            journal.compact({})
+            compactions += 1
+        largest = max(largest, (root / "claims.log").stat().st_size)
+        kept = max(kept, len(journal))
     assert compactions
     # What one round of upkeep may find more than the bound, here 100 claims.
     bound = COMPACT_ABOVE_BYTES + 2 * 2 * MAX_LINE_BYTES + 100 * 60

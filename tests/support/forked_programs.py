@@ -13,6 +13,7 @@ import json
 import os
 import re
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -35,7 +36,7 @@ _server: _Server | None = None
 
 def can_be_forked(command: Sequence[str], env: Mapping[str, str]) -> bool:
     """Return whether a fork would behave as the program does that is started the usual way."""
-    program = Path(command[0])
+    program = Path(shutil.which(command[0], path=env.get("PATH")) or command[0])
     return (
         program.name in PROGRAMS
         and program.parent == Path(sys.executable).parent

@@ -66,6 +66,8 @@ def test_a_killed_fork_tells_the_signal(tmp_path: Path) -> None:
         ([EFRIT, "eval", "1" * 200_000], {}, False),
         (["/somewhere/else/efrit", "--version"], {}, False),
         (["strace", EFRIT], {}, False),
+        (["efrit-bridge"], {"PATH": str(Path(EFRIT).parent)}, True),
+        (["efrit-bridge"], {"PATH": "/somewhere/else"}, False),
     ],
 )
 def test_what_only_a_new_interpreter_can_do_is_left_to_one(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -59,11 +59,16 @@ KEY = (NAMESPACE, "work")
 UID = "uid-work"
 EPHEMERAL = {"queue": {"ephemeral": True}}
 SUSPENDED = {"operatingMode": "Suspended"}
+T = TypeVar("T")
 ASLEEP = {"suspendedIdle": True}
 
 
 def decide(given: RequestSnapshot, now: datetime = NOW) -> list[Any]:
     return decide_request(given, now)
+
+
+def running(attempt: int = 1, started: datetime | None = NOW) -> RequestView:
+    return view(state=RequestState.RUNNING, attempt=attempt, started_time=started)
 
 
 # Handing over.
@@ -137,16 +142,10 @@ def test_a_request_the_bridge_knows_is_not_handed_over_again(state: RequestState
     assert of_kind(actions, Submit) == []
 
 
-def test_running_is_written_only_after_it_has_run_for_a_second() -> None:
-    running = view(state=RequestState.RUNNING, attempt=1, started_time=NOW)
-
-    assert decide(snapshot(target=ready(), bridge_view=running), NOW + seconds(0.25)) == [RequeueAfter(seconds(0.75))]
-
-
 def test_a_request_that_has_run_for_a_second_is_said_to_run() -> None:
-    running = view(state=RequestState.RUNNING, attempt=1, started_time=NOW, queued_time=NOW - seconds(1))
+    runs = view(state=RequestState.RUNNING, attempt=1, started_time=NOW, queued_time=NOW - seconds(1))
 
-    status = written(decide(snapshot(target=ready(), bridge_view=running), NOW + seconds(1)))
+    status = written(decide(snapshot(target=ready(), bridge_view=runs), NOW + seconds(1)))
 
     assert (status["phase"], status["reason"], status["attempt"]) == ("Running", "Running", 1)
     assert status["startTime"] == "2026-03-01T12:00:00.000000Z"
@@ -155,24 +154,11 @@ def test_a_request_that_has_run_for_a_second_is_said_to_run() -> None:
     assert condition(status, "Succeeded")[:2] == ("Unknown", "Running")
 
 
-def test_running_is_not_written_twice() -> None:
-    given = request(status={"phase": "Running", "reason": "Running", "attempt": 1})
-    running = view(state=RequestState.RUNNING, attempt=1, started_time=NOW)
-
-    assert decide(snapshot(given, ready(), bridge_view=running), LATER) == []
-
-
 def test_a_further_attempt_is_written() -> None:
     given = request(status={"phase": "Running", "reason": "Running", "attempt": 1})
-    running = view(state=RequestState.RUNNING, attempt=2, started_time=NOW)
+    runs = running(2)
 
-    assert written(decide(snapshot(given, ready(), bridge_view=running), LATER))["attempt"] == 2
-
-
-def test_running_without_a_start_time_is_counted_from_now() -> None:
-    running = view(state=RequestState.RUNNING, attempt=1)
-
-    assert decide(snapshot(target=ready(), bridge_view=running)) == [RequeueAfter(seconds(1))]
+    assert written(decide(snapshot(given, ready(), bridge_view=runs), LATER))["attempt"] == 2
 
 
 def test_queued_is_written_only_after_five_seconds_on_the_queue() -> None:
@@ -180,14 +166,6 @@ def test_queued_is_written_only_after_five_seconds_on_the_queue() -> None:
 
     assert decide(snapshot(target=ready(), bridge_view=queued), NOW + seconds(2)) == [RequeueAfter(seconds(3))]
     assert written(decide(snapshot(target=ready(), bridge_view=queued), NOW + seconds(5)))["phase"] == "Queued"
-
-
-def test_a_queued_request_looks_again_when_its_queue_timeout_ends() -> None:
-    given = request(queueTimeoutSeconds=60, status={"phase": "Queued", "reason": "Queued", "attempt": 0})
-
-    actions = decide(snapshot(given, ready(), bridge_view=view(queued_time=NOW)), NOW + seconds(20))
-
-    assert actions == [RequeueAfter(seconds(40))]
 
 
 # Answers.
@@ -212,102 +190,6 @@ def test_an_answer_for_an_object_without_room_says_less() -> None:
 
     assert (len(full["output"]), len(reduced["output"])) == (5000, 256)
     assert full["result"] == reduced["result"] == "2"
-
-
-def test_an_answer_too_large_for_the_stream_is_fetched() -> None:
-    bare = view(state=RequestState.ANSWERED, response_bytes=100_000)
-
-    assert decide(snapshot(target=ready(), bridge_view=bare)) == [FetchAnswer(TARGET, KEY, UID)]
-
-
-def test_an_answer_counts_though_the_instance_is_away_by_now() -> None:
-    actions = decide(snapshot(target=away(), bridge_view=answered(result="2")))
-
-    assert written(actions)["phase"] == "Succeeded"
-
-
-def test_an_answer_of_a_deleted_request_is_only_acknowledged() -> None:
-    actions = decide(snapshot(target=ready(), bridge_view=answered(result="2"), gone=True))
-
-    assert actions == [Acknowledge(TARGET, UID)]
-
-
-def test_an_answer_that_came_before_the_cancel_stands() -> None:
-    actions = decide(snapshot(request(cancel=True), ready(), bridge_view=answered(result="2")))
-
-    assert written(actions)["reason"] == "Succeeded"
-
-
-def test_an_answer_wins_over_a_replaced_queue() -> None:
-    given = request(status={"queueID": "queue-0", "instanceName": "alpha"})
-
-    assert written(decide(snapshot(given, ready(), bridge_view=answered(result="2"))))["phase"] == "Succeeded"
-
-
-# Final requests.
-
-
-def test_a_final_request_acknowledges_its_answer() -> None:
-    given = request(status=final_status())
-
-    assert decide(snapshot(given, ready(), bridge_view=answered())) == [Acknowledge(TARGET, UID)]
-
-
-def test_a_final_request_whose_answer_is_acknowledged_needs_nothing() -> None:
-    given = request(status=final_status())
-
-    assert decide(snapshot(given, ready(), bridge_view=view(state=RequestState.ACKNOWLEDGED))) == []
-
-
-@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-def test_a_final_request_is_never_cancelled_or_handed_over(phase: str) -> None:
-    assert decide(snapshot(request(status=final_status(phase), cancel=True), ready())) == []
-
-
-def test_a_time_to_live_that_has_not_run_out_is_waited_for() -> None:
-    given = request(status=final_status(ended=NOW), ttlSecondsAfterFinished=60)
-
-    due = NOW + seconds(60)
-    assert decide(snapshot(given, ready()), NOW + seconds(45)) == [DeleteLater("EfritRequest", KEY, UID, due)]
-
-
-def test_a_request_past_its_time_to_live_is_deleted() -> None:
-    given = request(status=final_status(ended=NOW), ttlSecondsAfterFinished=60)
-
-    assert decide(snapshot(given, ready()), NOW + seconds(60)) == [Delete("EfritRequest", KEY, UID)]
-
-
-def test_an_answer_is_acknowledged_before_the_request_is_deleted() -> None:
-    given = request(status=final_status(ended=NOW), ttlSecondsAfterFinished=0)
-
-    actions = decide(snapshot(given, ready(), bridge_view=answered()))
-
-    assert [type(each) for each in actions] == [Acknowledge, Delete]
-
-
-# Deleted requests.
-
-
-def test_a_deleted_request_without_a_target_needs_nothing() -> None:
-    assert decide(snapshot(gone=True)) == []
-
-
-def test_the_work_of_a_deleted_request_is_cancelled_and_looked_at_again() -> None:
-    actions = decide(snapshot(target=ready(), bridge_view=view(state=RequestState.RUNNING), gone=True))
-
-    assert actions == [CancelWork(TARGET, KEY, UID), RequeueAfter(RETRY_CANCEL)]
-
-
-def test_a_deleted_request_that_was_never_handed_over_needs_nothing() -> None:
-    assert decide(snapshot(target=ready(), gone=True)) == []
-
-
-def test_a_deleted_request_whose_queue_does_not_know_it_needs_nothing() -> None:
-    assert decide(snapshot(target=ready(), handover=Handover(QUEUE_ID, absent=True), gone=True)) == []
-
-
-def test_the_work_of_a_deleted_request_is_left_alone_while_its_bridge_is_away() -> None:
-    assert decide(snapshot(target=away(), handover=Handover(QUEUE_ID), gone=True)) == []
 
 
 # Lost queues.
@@ -380,35 +262,16 @@ def test_what_the_second_queue_tells_does_not_undo_the_count_of_what_the_first_m
     target = ready(instance(spec=EPHEMERAL))
     handed_over_again = {"phase": "Queued", "reason": "Queued", "queueID": QUEUE_ID, "attempt": 2}
     given = request(retryPolicy="IfInterrupted", maxAttempts=2, status=handed_over_again)
-    running = view(state=RequestState.RUNNING, attempt=1, started_time=NOW)
+    runs = running()
 
-    status = written(decide(snapshot(given, target, bridge_view=running), LATER))
+    status = written(decide(snapshot(given, target, bridge_view=runs), LATER))
     assert (status["phase"], status["attempt"]) == ("Running", 2)
 
     lost_as_well = request(retryPolicy="IfInterrupted", maxAttempts=2, status={**status, "queueID": "queue-0"})
     assert written(decide(snapshot(lost_as_well, target)))["reason"] == "Interrupted"
 
 
-def test_retryable_work_is_not_begun_anew_when_a_claim_is_lost_that_had_all_attempts() -> None:
-    given = request(retryPolicy="IfInterrupted", maxAttempts=2, status={"queueID": "queue-0", "attempt": 1})
-
-    assert written(decide(snapshot(given, ready())))["reason"] == "Interrupted"
-
-
-def test_retryable_work_whose_attempts_are_used_up_ends_interrupted_with_its_queue() -> None:
-    given = request(retryPolicy="IfInterrupted", maxAttempts=2, status={"queueID": "queue-0", "attempt": 2})
-
-    assert written(decide(snapshot(given, ready(instance(spec=EPHEMERAL)))))["reason"] == "Interrupted"
-
-
 # Cancelling and waiting too long.
-
-
-@pytest.mark.parametrize("state", [RequestState.QUEUED, RequestState.RUNNING])
-def test_a_cancelled_request_is_stopped_at_its_bridge(state: RequestState) -> None:
-    actions = decide(snapshot(request(cancel=True), ready(), bridge_view=view(state=state)))
-
-    assert actions == [CancelWork(TARGET, KEY, UID), RequeueAfter(RETRY_CANCEL)]
 
 
 def test_a_cancelled_request_is_refused_at_its_bridge_before_it_is_said_to_have_never_run() -> None:
@@ -424,79 +287,16 @@ def test_a_cancelled_request_that_was_never_handed_over_ends_cancelled() -> None
     assert status["error"] == {"code": "Cancelled", "message": "It was cancelled before it ran."}
 
 
-def test_a_cancelled_request_its_queue_does_not_know_ends_cancelled() -> None:
-    given = snapshot(request(cancel=True), ready(), handover=Handover(QUEUE_ID, absent=True))
-
-    assert written(decide(given))["reason"] == "Cancelled"
-
-
 def test_a_request_older_than_the_controller_may_have_been_handed_over() -> None:
     given = snapshot(request(cancel=True), ready(), listed_at_start=True)
 
     assert the(decide(given), CancelWork).uid == UID
 
 
-def test_a_request_that_was_never_bound_cannot_have_been_handed_over() -> None:
-    free = request(target=None, selector={"matchLabels": {"a": "b"}}, cancel=True)
-    given = snapshot(free, listed_at_start=True)
-
-    assert written(decide(given))["reason"] == "Cancelled"
-
-
-def test_a_request_that_was_never_bound_times_out_whoever_started_later() -> None:
-    free = request(target=None, selector={"matchLabels": {"a": "b"}}, queueTimeoutSeconds=5)
-    given = snapshot(free, listed_at_start=True)
-
-    assert written(decide(given, NOW + seconds(5)))["reason"] == "TimedOut"
-
-
-def test_an_ephemeral_queue_that_is_not_recorded_was_not_handed_anything() -> None:
-    sleeping = away(instance(spec={**EPHEMERAL, **SUSPENDED}))
-    given = snapshot(request(cancel=True), sleeping, listed_at_start=True)
-
-    assert written(decide(given))["reason"] == "Cancelled"
-
-
-def test_a_cancelled_request_that_may_lie_on_an_unreachable_volume_stays_open() -> None:
-    given = snapshot(request(cancel=True), away(), handover=Handover(QUEUE_ID))
-
-    assert written(decide(given, LATER))["phase"] == "Pending"
-
-
-@pytest.mark.parametrize(
-    "known",
-    [
-        {"handover": Handover(QUEUE_ID)},
-        {"given": request(cancel=True, status={"queueID": QUEUE_ID, "instanceName": "alpha"})},
-    ],
-    ids=["remembered", "recorded"],
-)
-def test_cancelled_work_of_a_deleted_instance_is_not_said_to_have_never_run(known: Any) -> None:
-    status = written(decide(snapshot(**{"given": request(cancel=True), **known})))
-
-    assert status["reason"] == "Interrupted"
-
-
-def test_a_queued_request_past_its_queue_timeout_is_withdrawn() -> None:
-    given = snapshot(request(queueTimeoutSeconds=5), ready(), bridge_view=view())
-
-    # Whether Emacs has begun it by now, only the queue knows: then it goes on.
-    assert decide(given, NOW + seconds(5)) == [
-        CancelWork(TARGET, KEY, UID, running=False),
-        RequeueAfter(RETRY_CANCEL),
-    ]
-
-
-def test_a_queued_request_that_its_user_cancels_is_stopped_though_it_may_run_by_now() -> None:
-    given = snapshot(request(queueTimeoutSeconds=5, cancel=True), ready(), bridge_view=view())
-
-    assert decide(given, NOW + seconds(5)) == [CancelWork(TARGET, KEY, UID), RequeueAfter(RETRY_CANCEL)]
-
-
 @pytest.mark.parametrize(
     "begun",
     [
-        {"bridge_view": view(state=RequestState.RUNNING, attempt=1, started_time=NOW)},
+        {"bridge_view": running()},
         # It was interrupted, and waits to be run again.
         {"bridge_view": view(state=RequestState.QUEUED, attempt=1)},
         {"status": {"startTime": NOW, "attempt": 1}},
@@ -514,22 +314,6 @@ def test_a_request_that_waited_too_long_for_its_instance_ends_timed_out() -> Non
 
     assert (status["reason"], status["phase"]) == ("TimedOut", "Failed")
     assert "5 s" in status["error"]["message"]
-
-
-def test_work_withdrawn_for_its_queue_timeout_ends_timed_out() -> None:
-    withdrawn = answered(reason=Reason.CANCELLED, started=None, attempt=0)
-    given = snapshot(request(queueTimeoutSeconds=5), ready(), bridge_view=withdrawn)
-
-    assert written(decide(given, NOW + seconds(6)))["reason"] == "TimedOut"
-    # The clock of the controller was set back after it had withdrawn the work.
-    assert written(decide(given, NOW - seconds(3600)))["reason"] == "TimedOut"
-
-
-def test_work_its_user_cancelled_ends_cancelled_though_the_queue_timeout_has_passed() -> None:
-    withdrawn = answered(reason=Reason.CANCELLED, started=None, attempt=0)
-    given = snapshot(request(queueTimeoutSeconds=5, cancel=True), ready(), bridge_view=withdrawn)
-
-    assert written(decide(given, NOW + seconds(6)))["reason"] == "Cancelled"
 
 
 # Missing targets and placement.
@@ -599,17 +383,6 @@ def test_a_request_older_than_the_controller_for_an_instance_that_is_gone_has_an
 
     assert written(decide(soon, NOW + seconds(29)))["reason"] == "InstanceNotReady"
     assert written(decide(late, NOW + seconds(30)))["reason"] == "Interrupted"
-
-
-@pytest.mark.parametrize(
-    ("status", "handover"),
-    [({"queueID": QUEUE_ID, "instanceName": "alpha"}, None), ({}, Handover(QUEUE_ID))],
-    ids=["recorded in the status", "remembered by this process"],
-)
-def test_a_request_whose_instance_was_deleted_under_it_ends_interrupted(
-    status: Any, handover: Handover | None
-) -> None:
-    assert written(decide(snapshot(request(status=status), handover=handover)))["reason"] == "Interrupted"
 
 
 def test_a_request_by_selector_is_bound_to_the_least_loaded_ready_instance() -> None:
@@ -732,13 +505,6 @@ def test_work_already_on_the_queue_is_not_rejected_for_a_limit_lowered_since() -
     assert of_kind(decide(snapshot(target=target, bridge_view=view(queued_time=NOW))), PatchStatus) == []
 
 
-def test_work_that_may_be_on_the_queue_is_not_rejected_before_the_queue_is_heard_of() -> None:
-    target = away(instance(spec={"limits": {"maxRequestBytes": 1}}))
-    given = snapshot(target=target, listed_at_start=True)
-
-    assert written(decide(given, LATER))["reason"] == "InstanceNotReady"
-
-
 # Targets that are away.
 
 
@@ -805,6 +571,12 @@ def test_a_request_is_handed_to_the_updated_pod_and_while_a_change_is_held(targe
     assert of_kind(decide(snapshot(target=target), LATER), Submit)
 
 
+def test_a_request_on_the_queue_of_an_instance_that_drains_goes_on() -> None:
+    given = snapshot(target=_updating("UpdateDraining"), bridge_view=running())
+
+    assert written(decide(given, LATER))["reason"] == "Running"
+
+
 @pytest.mark.parametrize(
     ("pod_template", "queue", "submitted"),
     [("new", QUEUE_ID, True), ("old", QUEUE_ID, False), ("new", "an earlier queue", False), ("new", None, False)],
@@ -819,27 +591,6 @@ def test_a_request_recorded_on_an_ephemeral_queue_before_the_update_is_still_han
     actions = decide(snapshot(given, target), LATER)
 
     assert bool(of_kind(actions, Submit)) == submitted
-
-
-def test_a_request_on_the_queue_of_an_instance_that_drains_goes_on() -> None:
-    target = _updating("UpdateDraining")
-    running = view(state=RequestState.RUNNING, started_time=NOW, attempt=1)
-
-    assert written(decide(snapshot(target=target, bridge_view=running), LATER))["reason"] == "Running"
-
-
-def test_work_on_the_queue_of_an_instance_that_went_away_waits_for_it() -> None:
-    queued = view(queued_time=NOW - seconds(60))
-
-    status = written(decide(snapshot(target=away(instance(spec=SUSPENDED)), bridge_view=queued), LATER))
-
-    assert status["reason"] == "InstanceSuspended"
-
-
-def test_a_wait_that_is_written_already_is_not_written_again() -> None:
-    given = request(status={"phase": "Pending", "reason": "InstanceNotReady"})
-
-    assert decide(snapshot(given, away()), LATER) == []
 
 
 def test_a_wait_for_another_cause_of_the_same_reason_is_written() -> None:
@@ -857,17 +608,11 @@ def test_an_answer_is_stored_though_its_instance_is_gone() -> None:
     assert (status["phase"], status["result"], status["instanceName"]) == ("Succeeded", "2", "alpha")
 
 
-def test_a_partial_answer_is_called_partial() -> None:
-    status = written(decide(snapshot(target=ready(), bridge_view=answered(result="2", outcome="Partial"))))
-
-    assert (status["phase"], status["reason"], status["outcome"]) == ("Failed", "Partial", "Partial")
-
-
 def test_the_queue_that_has_a_request_is_recorded_with_its_first_open_status() -> None:
     target = ready()
-    running = view(state=RequestState.RUNNING, attempt=1, started_time=NOW)
+    runs = running()
 
-    status = written(decide(snapshot(target=target, bridge_view=running), NOW + seconds(5)))
+    status = written(decide(snapshot(target=target, bridge_view=runs), NOW + seconds(5)))
 
     assert status["queueID"] == target.bridge.queue_id
 
@@ -880,9 +625,9 @@ def test_a_stopping_pod_gets_no_new_request() -> None:
 
 def test_a_request_that_runs_in_a_stopping_pod_is_still_running_and_marked() -> None:
     target = ready(pod=pod(deleting=True))
-    running = view(state=RequestState.RUNNING, started_time=NOW, attempt=1)
+    runs = running()
 
-    status = written(decide(snapshot(target=target, bridge_view=running), LATER))
+    status = written(decide(snapshot(target=target, bridge_view=runs), LATER))
 
     assert (status["phase"], status["reason"], status["handover"]) == ("Running", "Running", "Possible")
     assert "Its pod is being stopped" in condition(status, "Complete")[2]
@@ -890,8 +635,8 @@ def test_a_request_that_runs_in_a_stopping_pod_is_still_running_and_marked() -> 
 
 def test_a_cancel_stops_what_runs_in_a_stopping_pod() -> None:
     given = request(cancel=True)
-    running = view(state=RequestState.RUNNING, started_time=NOW, attempt=1)
-    actions = decide(snapshot(given, ready(pod=pod(deleting=True)), bridge_view=running), LATER)
+    runs = running()
+    actions = decide(snapshot(given, ready(pod=pod(deleting=True)), bridge_view=runs), LATER)
 
     (asked,) = of_kind(actions, CancelWork)
     assert (asked.uid, asked.request, asked.running) == (given.metadata.uid, None, True)
@@ -909,34 +654,13 @@ def test_a_stopping_pod_is_not_asked_to_stop_what_nobody_cancelled(state: Reques
 
 def test_a_cancel_that_a_stopping_pod_does_not_get_is_told() -> None:
     given = request(cancel=True)
-    running = view(state=RequestState.RUNNING, started_time=NOW, attempt=1)
+    runs = running()
     silent = replace(connected(), connected=False)
     target = ready(pod=pod(deleting=True), bridge=silent)
-    actions = decide(snapshot(given, target, bridge_view=running), LATER)
+    actions = decide(snapshot(given, target, bridge_view=runs), LATER)
 
     assert of_kind(actions, CancelWork) == []
     assert "The cancel takes effect when the instance runs again" in condition(written(actions), "Complete")[2]
-
-
-@pytest.mark.parametrize(
-    "target",
-    [ready(pod=pod("new", deleting=True)), ready(pod=None)],
-    ids=["it ran in an earlier pod", "the pod is gone"],
-)
-def test_a_request_of_a_pod_that_has_ended_is_not_running(target: InstanceSnapshot) -> None:
-    running = view(state=RequestState.RUNNING, started_time=NOW, attempt=1)
-
-    status = written(decide(snapshot(target=target, bridge_view=running), LATER))
-
-    assert (status["phase"], status["reason"]) == ("Pending", "InstanceNotReady")
-
-
-def test_a_request_on_the_queue_of_a_stopping_pod_waits_for_the_next() -> None:
-    queued = view(queued_time=NOW)
-
-    status = written(decide(snapshot(target=ready(pod=pod(deleting=True)), bridge_view=queued), LATER))
-
-    assert (status["phase"], status["reason"]) == ("Pending", "InstanceNotReady")
 
 
 def test_the_bridge_of_an_earlier_pod_gets_no_new_request() -> None:
@@ -959,15 +683,6 @@ def test_a_request_is_held_back_while_the_queue_is_full() -> None:
     assert the(actions, RequeueAfter).after == seconds(30)
 
 
-def test_what_runs_takes_room_on_the_queue_too() -> None:
-    target = ready(
-        instance(spec={"queue": {"ephemeral": True, "maxPending": 3}}),
-        bridge=connected(told=stats(pending=2, processing=1)),
-    )
-
-    assert written(decide(snapshot(target=target), LATER))["reason"] == "Backpressure"
-
-
 @pytest.mark.parametrize(("ahead", "handed_over"), [(0, True), (1, True), (2, False)])
 def test_only_as_many_requests_as_there_is_room_for_are_handed_over(ahead: int, handed_over: bool) -> None:
     target = ready(instance(spec={"queue": {"existingClaim": "c", "maxPending": 3}}))
@@ -987,24 +702,6 @@ def test_a_large_answer_is_stored_before_the_status_that_names_it() -> None:
     actions = decide(snapshot(target=ready(), bridge_view=large))
 
     assert [type(each) for each in actions] == [StoreResult, PatchStatus]
-
-
-def test_a_cancelled_request_for_an_instance_that_does_not_exist_ends_cancelled_at_once() -> None:
-    assert written(decide(snapshot(request(cancel=True))))["reason"] == "Cancelled"
-
-
-def test_a_deleted_final_request_acknowledges_rather_than_deletes() -> None:
-    given = request(status=final_status(), ttlSecondsAfterFinished=0)
-
-    assert decide(snapshot(given, ready(), bridge_view=answered(), gone=True)) == [Acknowledge(TARGET, UID)]
-
-
-def test_a_cancel_goes_before_a_rejection() -> None:
-    target = ready(instance(spec={"limits": {"maxRequestBytes": 1}}))
-
-    refused = Handover("", absent=True, refused="too large")
-
-    assert written(decide(snapshot(request(cancel=True), target, handover=refused)))["reason"] == "Cancelled"
 
 
 def test_every_patch_is_bound_to_the_version_decided_about() -> None:
@@ -1039,9 +736,7 @@ def test_every_open_reason_has_its_phase(reason: RequestReason, phase: str) -> N
     )
     cases = {
         RequestReason.QUEUED: snapshot(target=ready(), bridge_view=view(queued_time=NOW - seconds(60))),
-        RequestReason.RUNNING: snapshot(
-            target=ready(), bridge_view=view(state=RequestState.RUNNING, started_time=NOW, attempt=1)
-        ),
+        RequestReason.RUNNING: snapshot(target=ready(), bridge_view=running()),
         RequestReason.INSTANCE_NOT_READY: snapshot(target=away()),
         RequestReason.INSTANCE_SUSPENDED: snapshot(target=away(instance(spec=SUSPENDED))),
         RequestReason.INSTANCE_UPDATING: snapshot(target=_updating("UpdateDraining")),
@@ -1054,3 +749,210 @@ def test_every_open_reason_has_its_phase(reason: RequestReason, phase: str) -> N
     status = written(decide(cases[reason], LATER))
 
     assert (status["reason"], status["phase"]) == (reason.value, phase)
+
+
+# What is done, exactly.
+
+
+def row(given: RequestSnapshot, after: float, expected: T) -> tuple[RequestSnapshot, float, T]:
+    return given, after, expected
+
+
+STOP = [CancelWork(TARGET, KEY, UID), RequeueAfter(RETRY_CANCEL)]
+SAID_TO_RUN = {"phase": "Running", "reason": "Running", "attempt": 1}
+SHORT_LIVED = request(status=final_status(ended=NOW), ttlSecondsAfterFinished=60)
+ENDED = request(status=final_status(), ttlSecondsAfterFinished=0)
+HURRIED = request(queueTimeoutSeconds=60, status={"phase": "Queued", "reason": "Queued", "attempt": 0})
+LARGE = view(state=RequestState.ANSWERED, response_bytes=100_000)
+ARCHIVED = view(state=RequestState.ACKNOWLEDGED)
+FINAL = request(status=final_status())
+ACKNOWLEDGE = Acknowledge(TARGET, UID)
+
+DONE: dict[str, tuple[RequestSnapshot, float, list[Any]]] = {
+    "running is written only after it has run for a second": row(
+        snapshot(target=ready(), bridge_view=running()), 0.25, [RequeueAfter(seconds(0.75))]
+    ),
+    "running without a start time is counted from now": row(
+        snapshot(target=ready(), bridge_view=running(started=None)), 0, [RequeueAfter(seconds(1))]
+    ),
+    "running is not written twice": row(snapshot(request(status=SAID_TO_RUN), ready(), bridge_view=running()), 3, []),
+    "a wait that is written already is not written again": row(
+        snapshot(request(status={"phase": "Pending", "reason": "InstanceNotReady"}), away()), 3, []
+    ),
+    "a queued request looks again when its queue timeout ends": row(
+        snapshot(HURRIED, ready(), bridge_view=view(queued_time=NOW)), 20, [RequeueAfter(seconds(40))]
+    ),
+    # Whether Emacs has begun it by now, only the queue knows: then it goes on.
+    "a queued request past its queue timeout is withdrawn": row(
+        snapshot(request(queueTimeoutSeconds=5), ready(), bridge_view=view()),
+        5,
+        [CancelWork(TARGET, KEY, UID, running=False), RequeueAfter(RETRY_CANCEL)],
+    ),
+    "a queued request that its user cancels is stopped though it may run by now": row(
+        snapshot(request(queueTimeoutSeconds=5, cancel=True), ready(), bridge_view=view()), 5, STOP
+    ),
+    "a cancelled request that waits is stopped at its bridge": row(
+        snapshot(request(cancel=True), ready(), bridge_view=view(state=RequestState.QUEUED)), 0, STOP
+    ),
+    "a cancelled request that runs is stopped at its bridge": row(
+        snapshot(request(cancel=True), ready(), bridge_view=view(state=RequestState.RUNNING)), 0, STOP
+    ),
+    "an answer too large for the stream is fetched": row(
+        snapshot(target=ready(), bridge_view=LARGE), 0, [FetchAnswer(TARGET, KEY, UID)]
+    ),
+    "a final request acknowledges its answer": row(
+        snapshot(FINAL, ready(), bridge_view=answered()), 0, [ACKNOWLEDGE]
+    ),
+    "a final request whose answer is acknowledged needs nothing": row(
+        snapshot(FINAL, ready(), bridge_view=ARCHIVED), 0, []
+    ),
+    "a request that succeeded is never cancelled or handed over": row(
+        snapshot(request(status=final_status("Succeeded"), cancel=True), ready()), 0, []
+    ),
+    "a request that failed is never cancelled or handed over": row(
+        snapshot(request(status=final_status("Failed"), cancel=True), ready()), 0, []
+    ),
+    "a time to live that has not run out is waited for": row(
+        snapshot(SHORT_LIVED, ready()), 45, [DeleteLater("EfritRequest", KEY, UID, NOW + seconds(60))]
+    ),
+    "a request past its time to live is deleted": row(
+        snapshot(SHORT_LIVED, ready()), 60, [Delete("EfritRequest", KEY, UID)]
+    ),
+    "an answer is acknowledged before the request is deleted": row(
+        snapshot(ENDED, ready(), bridge_view=answered()), 0, [ACKNOWLEDGE, Delete("EfritRequest", KEY, UID)]
+    ),
+    "a deleted final request acknowledges rather than deletes": row(
+        snapshot(ENDED, ready(), bridge_view=answered(), gone=True), 0, [ACKNOWLEDGE]
+    ),
+    "an answer of a deleted request is only acknowledged": row(
+        snapshot(target=ready(), bridge_view=answered(result="2"), gone=True), 0, [ACKNOWLEDGE]
+    ),
+    "the work of a deleted request is cancelled and looked at again": row(
+        snapshot(target=ready(), bridge_view=view(state=RequestState.RUNNING), gone=True), 0, STOP
+    ),
+    "a deleted request without a target needs nothing": row(snapshot(gone=True), 0, []),
+    "a deleted request that was never handed over needs nothing": row(snapshot(target=ready(), gone=True), 0, []),
+    "a deleted request whose queue does not know it needs nothing": row(
+        snapshot(target=ready(), handover=Handover(QUEUE_ID, absent=True), gone=True), 0, []
+    ),
+    "the work of a deleted request is left alone while its bridge is away": row(
+        snapshot(target=away(), handover=Handover(QUEUE_ID), gone=True), 0, []
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "after", "actions"), DONE.values(), ids=DONE)
+def test_what_is_done(given: RequestSnapshot, after: float, actions: list[Any]) -> None:
+    assert decide(given, NOW + seconds(after)) == actions
+
+
+# What is written.
+
+FREE: dict[str, Any] = {"target": None, "selector": {"matchLabels": {"a": "b"}}}
+TWICE: dict[str, Any] = {"retryPolicy": "IfInterrupted", "maxAttempts": 2}
+RECORDED = {"queueID": QUEUE_ID, "instanceName": "alpha"}
+SMALL = {"limits": {"maxRequestBytes": 1}}
+CANCELLED = request(cancel=True)
+STOPPING = ready(pod=pod(deleting=True))
+WITHDRAWN = answered(reason=Reason.CANCELLED, started=None, attempt=0)
+CROWDED = ready(
+    instance(spec={"queue": {"ephemeral": True, "maxPending": 3}}),
+    bridge=connected(told=stats(pending=2, processing=1)),
+)
+
+WRITTEN: dict[str, tuple[RequestSnapshot, float, str]] = {
+    "an answer counts though the instance is away by now": row(
+        snapshot(target=away(), bridge_view=answered(result="2")), 0, "Succeeded"
+    ),
+    "an answer that came before the cancel stands": row(
+        snapshot(CANCELLED, ready(), bridge_view=answered(result="2")), 0, "Succeeded"
+    ),
+    "an answer wins over a replaced queue": row(
+        snapshot(request(status={**RECORDED, "queueID": "queue-0"}), ready(), bridge_view=answered(result="2")),
+        0,
+        "Succeeded",
+    ),
+    "a partial answer is called partial": row(
+        snapshot(target=ready(), bridge_view=answered(result="2", outcome="Partial")), 0, "Partial"
+    ),
+    "retryable work is not begun anew when a claim is lost that had all attempts": row(
+        snapshot(request(**TWICE, status={"queueID": "queue-0", "attempt": 1}), ready()), 0, "Interrupted"
+    ),
+    "retryable work whose attempts are used up ends interrupted with its queue": row(
+        snapshot(request(**TWICE, status={"queueID": "queue-0", "attempt": 2}), ready(instance(spec=EPHEMERAL))),
+        0,
+        "Interrupted",
+    ),
+    "a cancelled request its queue does not know ends cancelled": row(
+        snapshot(CANCELLED, ready(), handover=Handover(QUEUE_ID, absent=True)), 0, "Cancelled"
+    ),
+    "a request that was never bound cannot have been handed over": row(
+        snapshot(request(**FREE, cancel=True), listed_at_start=True), 0, "Cancelled"
+    ),
+    "a request that was never bound times out whoever started later": row(
+        snapshot(request(**FREE, queueTimeoutSeconds=5), listed_at_start=True), 5, "TimedOut"
+    ),
+    "an ephemeral queue that is not recorded was not handed anything": row(
+        snapshot(CANCELLED, away(instance(spec={**EPHEMERAL, **SUSPENDED})), listed_at_start=True), 0, "Cancelled"
+    ),
+    "a cancelled request that may lie on an unreachable volume stays open": row(
+        snapshot(CANCELLED, away(), handover=Handover(QUEUE_ID)), 3, "InstanceNotReady"
+    ),
+    "cancelled work that was remembered is not said to have never run where its instance was deleted": row(
+        snapshot(CANCELLED, handover=Handover(QUEUE_ID)), 0, "Interrupted"
+    ),
+    "cancelled work that was recorded is not said to have never run where its instance was deleted": row(
+        snapshot(request(cancel=True, status=RECORDED)), 0, "Interrupted"
+    ),
+    "a remembered request whose instance was deleted under it ends interrupted": row(
+        snapshot(request(), handover=Handover(QUEUE_ID)), 0, "Interrupted"
+    ),
+    "a recorded request whose instance was deleted under it ends interrupted": row(
+        snapshot(request(status=RECORDED)), 0, "Interrupted"
+    ),
+    "a cancelled request for an instance that does not exist ends cancelled at once": row(
+        snapshot(CANCELLED), 0, "Cancelled"
+    ),
+    "a cancel goes before a rejection": row(
+        snapshot(CANCELLED, ready(instance(spec=SMALL)), handover=Handover("", absent=True, refused="too large")),
+        0,
+        "Cancelled",
+    ),
+    "work withdrawn for its queue timeout ends timed out": row(
+        snapshot(request(queueTimeoutSeconds=5), ready(), bridge_view=WITHDRAWN), 6, "TimedOut"
+    ),
+    "work withdrawn before the clock was set back ends timed out": row(
+        snapshot(request(queueTimeoutSeconds=5), ready(), bridge_view=WITHDRAWN), -3600, "TimedOut"
+    ),
+    "work its user cancelled ends cancelled though the queue timeout has passed": row(
+        snapshot(request(queueTimeoutSeconds=5, cancel=True), ready(), bridge_view=WITHDRAWN), 6, "Cancelled"
+    ),
+    "work that may be on the queue is not rejected before the queue is heard of": row(
+        snapshot(target=away(instance(spec=SMALL)), listed_at_start=True), 3, "InstanceNotReady"
+    ),
+    "work on the queue of an instance that went away waits for it": row(
+        snapshot(target=away(instance(spec=SUSPENDED)), bridge_view=view(queued_time=NOW - seconds(60))),
+        3,
+        "InstanceSuspended",
+    ),
+    "a request that ran in an earlier pod is not running": row(
+        snapshot(target=ready(pod=pod("new", deleting=True)), bridge_view=running()), 3, "InstanceNotReady"
+    ),
+    "a request of a pod that is gone is not running": row(
+        snapshot(target=ready(pod=None), bridge_view=running()), 3, "InstanceNotReady"
+    ),
+    "a request on the queue of a stopping pod waits for the next": row(
+        snapshot(target=STOPPING, bridge_view=view(queued_time=NOW)), 3, "InstanceNotReady"
+    ),
+    "what runs takes room on the queue too": row(snapshot(target=CROWDED), 3, "Backpressure"),
+}
+
+PHASES = {"InstanceNotReady": "Pending", "InstanceSuspended": "Pending", "Backpressure": "Pending"}
+
+
+@pytest.mark.parametrize(("given", "after", "reason"), WRITTEN.values(), ids=WRITTEN)
+def test_what_is_written(given: RequestSnapshot, after: float, reason: str) -> None:
+    status = written(decide(given, NOW + seconds(after)))
+
+    phase = reason if reason == "Succeeded" else PHASES.get(reason, "Failed")
+    assert (status["reason"], status["phase"]) == (reason, phase)

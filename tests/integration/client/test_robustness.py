@@ -139,7 +139,7 @@ sys.meta_path.insert(0, Finder())
         ("eval 1", "argparse"),
         ("eval 1", "efrit.client.interface"),
         ("eval 1", "efrit.cli.blocking_eval"),
-        ("eval 1", "efrit.client.local.backend"),
+        ("eval 1", "efrit.client.local.queues"),
         ("eval 1", "efrit.cli.results"),
         ("instances", "asyncio"),
         ("instances", "efrit.client.local.backend"),

@@ -36,6 +36,8 @@
   value: {{ .Values.bridge.resources | toJson | quote }}
 - name: EFRIT_EMACS_RESOURCES
   value: {{ .Values.emacs.resources | toJson | quote }}
+- name: EFRIT_QUEUE_TIMEOUT_SECONDS
+  value: {{ .Values.requests.queueTimeoutSeconds | quote }}
 - name: EFRIT_ROLLOUT_MAX_CONCURRENT
   value: {{ .Values.rollout.maxConcurrent | quote }}
 - name: EFRIT_ROLLOUT_MAX_CONCURRENT_PER_NAMESPACE

@@ -124,7 +124,7 @@ class RequestSpec(ApiModel):
         ge=1,
         le=30 * MAX_TIMEOUT_SECONDS,
         description="Longest wait in seconds before the work starts; it then ends TimedOut without having run. "
-        "Default: waits for ever.",
+        "Default: that of the installation, a week if its administrator sets no other.",
     )
     budget: Budget | None = Field(default=None, description="Upper bounds of a command.")
     session: SessionRef | None = Field(default=None, description="The session to continue.")

@@ -195,6 +195,10 @@ async def _measure(queue: WorkQueue, store: Store, bridges: Bridges) -> None:
         metrics.OPEN_REQUESTS.set(requests)
         metrics.OPEN_PLANS.set(len(store.plans.open_uids()))
         metrics.BRIDGES.set(len(bridges))
+        for held, size in store.held_bytes().items():
+            metrics.HELD_BYTES.labels(held).set(size)
+        for kind, count in store.records().items():
+            metrics.RECORDS.labels(kind).set(count)
         metrics.WORK_QUEUE_DEPTH.labels("ready").set(queue.ready)
         metrics.WORK_QUEUE_DEPTH.labels("background").set(queue.background)
         metrics.WORK_QUEUE_DEPTH.labels("parked").set(bridges.parked)

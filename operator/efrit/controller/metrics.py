@@ -50,3 +50,14 @@ NAMESPACE_SERVED = Gauge(
     ["watched_namespace"],
 )
 LEADER = Gauge("efrit_leader", "1 while this process holds the lease.")
+HELD_BYTES = Gauge(
+    "efrit_held_bytes",
+    "Bytes that the controller keeps in memory, by what they are: contents of requests, answers, requests of plans.",
+    ["kind"],
+)
+RECORDS = Gauge("efrit_records", "Objects that the controller keeps a record of, by what they are.", ["kind"])
+BUDGET_WAITS = Counter(
+    "efrit_memory_budget_waits_total",
+    "How often something waited, or was dropped to be read again, because a memory budget was used up.",
+    ["budget"],
+)

@@ -49,6 +49,9 @@ class Settings(FromEnvironment, frozen=True, kw_only=True):
     #: How long a request waits for an instance that does not exist.
     target_grace_seconds: Annotated[float, Meta(ge=0)] = 30
 
+    #: How long a request waits for its start that does not say so itself (spec.queueTimeoutSeconds).
+    queue_timeout_seconds: Annotated[float, Meta(ge=60, le=30 * 86_400)] = 7 * 86_400
+
     #: Instances that get a new release of the operator at a time.
     rollout_max_concurrent: Annotated[int, Meta(ge=1, le=10_000)] = 5
     #: Instances of one namespace whose pods are replaced at a time.
@@ -67,6 +70,7 @@ class Settings(FromEnvironment, frozen=True, kw_only=True):
             image_pull_secrets=self.image_pull_secrets,
             operator_namespace=self.operator_namespace,
             target_grace=timedelta(seconds=self.target_grace_seconds),
+            queue_timeout=timedelta(seconds=self.queue_timeout_seconds),
             rollout=RolloutLimits(
                 max_concurrent=self.rollout_max_concurrent,
                 max_concurrent_per_namespace=self.rollout_max_concurrent_per_namespace,

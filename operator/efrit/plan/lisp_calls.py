@@ -14,11 +14,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from efrit.errors import InvalidPlanRecord
+from efrit.protocol.json_limits import too_heavy
 
 LONGEST_PLAIN = 20_000
 """Characters of a JSON text beyond which it is packed."""
 
-_MOST_UNPACKED = 64 * 1024 * 1024
+_MOST_UNPACKED = 8 * 1024 * 1024
+"""Bytes of a value that is packed: as many tasks as a tree may have, with the longest descriptions."""
 _STRING = re.compile(r'"([^"\\]*+(?:\\.[^"\\]*+)*+)"', re.DOTALL)
 _FORM = re.compile(rf"\(efrit-plan-[a-z-]+ ({_STRING.pattern})\)", re.DOTALL)
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
@@ -80,7 +82,9 @@ def _unzipped(data: str) -> str:
         stream = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
         text = stream.decompress(base64.b64decode(data, validate=True), _MOST_UNPACKED)
         if not stream.eof:
-            raise InvalidPlanRecord("A packed value is truncated, or larger than 64 MiB.")
+            raise InvalidPlanRecord("A packed value is truncated, or larger than 8 MiB.")
+        if too_heavy(text):
+            raise InvalidPlanRecord("A packed value has more parts than a plan.")
         return text.decode()
     except (ValueError, zlib.error) as error:
         raise InvalidPlanRecord(f"A packed value cannot be read: {error}.") from None

@@ -13,7 +13,7 @@ from efrit.protocol import Reason, RequestId, Response, failure, from_epoch, res
 from efrit.queue.durable import Disk, publish
 from efrit.queue.layout import Area
 
-MAX_RESPONSE_BYTES = 16 * 1024 * 1024
+MAX_RESPONSE_BYTES = 8 * 1024 * 1024
 """What we read of an answer file: the largest result, escaped and with its context, and room to spare."""
 
 

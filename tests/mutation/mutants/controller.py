@@ -201,6 +201,24 @@ MUTANTS = (
         (f"{UNIT}/test_rollout.py::test_a_change_is_held_unless_figures_of_this_pod_prove_it_idle",),
     ),
     Mutant(
+        "the turn that a large body of a bridge waits for",
+        "large-bodies",
+        Drop(),
+        (f"{UNIT}/act/test_bridge_transport.py::test_one_body_that_is_large_is_read_at_a_time",),
+    ),
+    Mutant(
+        "the answers that are dropped where a bridge gives more than fit into memory",
+        "held-answers",
+        Never(),
+        (f"{UNIT}/store/test_held_answers.py",),
+    ),
+    Mutant(
+        "the end of the wait of a request that names none",
+        "default-queue-timeout",
+        Instead("return timedelta.max"),
+        (f"{UNIT}/test_requests.py::test_no_request_waits_for_ever_and_its_end_says_for_how_long_it_may",),
+    ),
+    Mutant(
         "the hold on new requests once an update has begun",
         "update-hold",
         Always(),

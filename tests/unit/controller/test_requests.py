@@ -956,3 +956,21 @@ def test_what_is_written(given: RequestSnapshot, after: float, reason: str) -> N
 
     phase = reason if reason == "Succeeded" else PHASES.get(reason, "Failed")
     assert (status["reason"], status["phase"]) == (reason, phase)
+
+
+@pytest.mark.parametrize(
+    ("spec", "waited", "source"),
+    [
+        ({"queueTimeoutSeconds": 60}, timedelta(minutes=1), "spec.queueTimeoutSeconds (60 s)"),
+        ({}, timedelta(days=7), "the default of spec.queueTimeoutSeconds (604800 s)"),
+    ],
+)
+def test_no_request_waits_for_ever_and_its_end_says_for_how_long_it_may(
+    spec: dict[str, Any], waited: timedelta, source: str
+) -> None:
+    given = snapshot(request(**spec), away())
+
+    assert written(decide(given, NOW + waited - seconds(1)))["phase"] == "Pending"
+    status = written(decide(given, NOW + waited))
+    assert (status["phase"], status["reason"]) == ("Failed", "TimedOut")
+    assert status["error"]["message"] == f"It waited longer than {source} and never ran."

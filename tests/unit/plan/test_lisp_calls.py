@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import base64
 import contextlib
+import gzip
 import json
 import re
 from typing import Any
@@ -64,6 +66,24 @@ def test_long_values_travel_packed_and_always_alike() -> None:
 def test_a_payload_of_another_shape_is_an_error_in_words(payload: object) -> None:
     with pytest.raises(InvalidPlanRecord):
         unpacked(payload)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (b'"' + b"x" * (8 << 20) + b'"', "larger than 8 MiB"),
+        (b"[" + b"[]," * 200_000 + b"1]", "more parts than a plan"),
+    ],
+    ids=["long", "many parts"],
+)
+def test_a_small_packed_value_that_becomes_a_large_one_is_refused_before_it_is_parsed(
+    text: bytes, reason: str
+) -> None:
+    small = base64.b64encode(gzip.compress(text)).decode()
+    assert len(small) < 30_000
+
+    with pytest.raises(InvalidPlanRecord, match=reason):
+        unpacked({"packed": small})
 
 
 @given(st.dictionaries(st.sampled_from(["step", "kind", "tree", "amendments", "commits", "totals"]), VALUES))

@@ -14,11 +14,16 @@ from typing import Any
 import httpx
 from httpx_sse import EventSource
 
+from efrit.controller import metrics
 from efrit.controller.act.stream_rate import StreamRate
 from efrit.protocol import Event, EventId, parse_event
 
-MAX_BODY_BYTES = 24 * 1024 * 1024
-"""The largest answer file a bridge reads (16 MiB), told as a view, and room to spare."""
+MAX_BODY_BYTES = 12 * 1024 * 1024
+"""The largest answer file a bridge reads (8 MiB), told as a view, and room to spare."""
+SMALL_BODY_BYTES = 256 * 1024
+"""Bodies up to this size are read side by side; of larger ones one at a time, over all bridges."""
+LARGE_BODY_SECONDS = 10.0
+"""How long a large body may take, from its turn on: whoever sends it drop by drop keeps others waiting."""
 MAX_EVENT_BYTES = 256 * 1024
 """An answer within an event has at most 64 KiB; what else is in an event is small."""
 SLICE_BYTES = 8 * 1024
@@ -33,9 +38,11 @@ class TooLong(httpx.RemoteProtocolError):
 class BridgeTransport(httpx.AsyncHTTPTransport):
     """httpx' own transport, within limits."""
 
-    def __init__(self, rate: StreamRate, **options: Any) -> None:
+    def __init__(self, rate: StreamRate, large_bodies: asyncio.Semaphore, **options: Any) -> None:
+        """Read within `rate`; large_bodies: how many bridges may send a large body at the same time."""
         super().__init__(**options)
         self._rate = rate
+        self._large_bodies = large_bodies
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send `request`. Raises `httpx.TransportError`, later too, while the body is read."""
@@ -45,33 +52,61 @@ class BridgeTransport(httpx.AsyncHTTPTransport):
         return httpx.Response(
             answer.status_code,
             headers={"content-type": kind} if kind.isascii() else {},
-            stream=_Events(answer.stream, self._rate) if kind == _EVENTS else _Body(answer.stream),
+            stream=_Events(answer.stream, self._rate)
+            if kind == _EVENTS
+            else _Body(answer.stream, self._large_bodies),
             extensions=answer.extensions,
         )
 
 
-class _Body(httpx.AsyncByteStream):
-    """A body that may not grow beyond its limit."""
+class _Stream(httpx.AsyncByteStream):
+    """What a bridge sends after the head of its answer."""
 
     def __init__(self, stream: httpx.AsyncByteStream) -> None:
         self._stream = stream
         self._size = 0
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        async for part in self._stream:
-            self._count(part)
-            yield part
-
     async def aclose(self) -> None:
         await self._stream.aclose()
 
-    def _count(self, part: bytes) -> None:
-        self._size += len(part)
-        if self._size > MAX_BODY_BYTES:
-            raise TooLong(f"the bridge's answer is longer than {MAX_BODY_BYTES} bytes")
+
+class _Body(_Stream):
+    """A body that may not grow beyond its limit, and grows large only in its turn."""
+
+    def __init__(self, stream: httpx.AsyncByteStream, large_bodies: asyncio.Semaphore) -> None:
+        super().__init__(stream)
+        self._large_bodies = large_bodies
+        self._deadline: float | None = None
+        """When its turn ends, on the loop's clock; None while it is small."""
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        parts = aiter(self._stream)
+        while True:
+            async with asyncio.timeout_at(self._deadline):
+                part = await anext(parts, None)
+            if part is None:
+                return
+            self._size += len(part)
+            if self._size > MAX_BODY_BYTES:
+                raise TooLong(f"the bridge's answer is longer than {MAX_BODY_BYTES} bytes")
+            if self._size > SMALL_BODY_BYTES and self._deadline is None:
+                await self._take_turn()  # gate: large-bodies
+            yield part
+
+    async def _take_turn(self) -> None:
+        if self._large_bodies.locked():
+            metrics.BUDGET_WAITS.labels("large_bodies").inc()
+        await self._large_bodies.acquire()
+        self._deadline = asyncio.get_running_loop().time() + LARGE_BODY_SECONDS
+
+    async def aclose(self) -> None:
+        if self._deadline is not None:
+            self._deadline = None
+            self._large_bodies.release()
+        await super().aclose()
 
 
-class _Events(_Body):
+class _Events(_Stream):
     """A stream that may be endless, but for its single events: an empty line ends one."""
 
     _last = b""

@@ -110,6 +110,7 @@ class Bridges:
         self._links: dict[Key, _Link] = {}
         self._invited: dict[WorkKey, list[Bulkhead]] = {}
         self._rates = Shared()
+        self._large_bodies = asyncio.Semaphore()
         self._tls = ssl.create_default_context(cadata=identity.ca_certificate.decode())
 
     def __len__(self) -> int:
@@ -126,7 +127,7 @@ class Bridges:
         rate = StreamRate(self._rates, asyncio.get_running_loop().time)
         client = httpx.AsyncClient(
             base_url=f"https://{host}:{wanted.port}",
-            transport=BridgeTransport(rate, verify=self._tls, limits=LIMITS, trust_env=False),
+            transport=BridgeTransport(rate, self._large_bodies, verify=self._tls, limits=LIMITS, trust_env=False),
             timeout=CALL_TIMEOUT,
             trust_env=False,
         )

@@ -109,22 +109,19 @@ def answered(
     *,
     pod_uid: str | None,
     instance_name: str,
-    queue_timeout: bool,
+    queue_timeout: str | None,
     limits: StatusLimits = FULL,
     unstored: str | None = None,
 ) -> list[Action]:
     """Return what stores an answer: a Secret for a result too large for its limits, then the final status.
 
-    `queue_timeout` says that the work was withdrawn because it waited too long, which is not the user's cancel.
+    `queue_timeout` says how long it waited where nobody has cancelled it: it was withdrawn for that.
     `unstored` says why the Secret is not created: the status then has only the beginning of the result.
     """
     reason = response.reason
     message = _question(response) or response.error or NO_REASON_TEXT.get(reason, reason.value)
     if queue_timeout and reason == RequestReason.CANCELLED and response.started is None:
-        reason = RequestReason.TIMED_OUT
-        message = (
-            f"It waited longer than spec.queueTimeoutSeconds ({request.spec.queue_timeout_seconds} s) and never ran."
-        )
+        reason, message = RequestReason.TIMED_OUT, queue_timeout
     outcome = response.outcome
     if outcome == Outcome.PARTIAL and reason == RequestReason.SUCCEEDED:
         reason = RequestReason.PARTIAL

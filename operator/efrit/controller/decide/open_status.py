@@ -29,6 +29,8 @@ LONGEST_SILENCE = timedelta(minutes=5)
 LOADED_AGAIN = timedelta(seconds=5)
 """When it is looked again whether the controller is still loaded."""
 
+FAR = timedelta(hours=6)
+"""Sweeps reconcile each open request every minute or so."""
 PHASES = {RequestReason.QUEUED: RequestPhase.QUEUED, RequestReason.RUNNING: RequestPhase.RUNNING}
 
 
@@ -124,8 +126,8 @@ def _silence(context: RequestContext) -> timedelta:
 
 
 def queue_deadline(context: RequestContext) -> list[Action]:
-    """Return a requeue for the moment when the wait for a start ends, if it has an end."""
-    limit = context.snapshot.request.spec.queue_timeout_seconds
-    if limit is None or context.queue_deadline_passed:
+    """Return a requeue for the moment when the wait for a start ends; the sweeps do for one that is far."""
+    left = context.queue_timeout - context.waited
+    if context.queue_deadline_passed or left > FAR:
         return []
-    return [RequeueAfter(timedelta(seconds=limit) - context.waited)]
+    return [RequeueAfter(left)]

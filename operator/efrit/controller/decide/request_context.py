@@ -26,11 +26,26 @@ class RequestContext:
         created = self.snapshot.request.metadata.creation_timestamp
         return max(self.now - created if created else timedelta(0), self.snapshot.seen_for)
 
+    @property
+    def queue_timeout(self) -> timedelta:
+        """How long it may wait for its start: as it says itself, or as the installation does."""
+        seconds = self.snapshot.request.spec.queue_timeout_seconds
+        if seconds is None:
+            return self.snapshot.config.queue_timeout  # gate: default-queue-timeout
+        return timedelta(seconds=seconds)
+
+    @property
+    def queue_timeout_message(self) -> str:
+        """What its status says once it has waited that long."""
+        source = "spec.queueTimeoutSeconds"
+        if self.snapshot.request.spec.queue_timeout_seconds is None:
+            source = "the default of spec.queueTimeoutSeconds"
+        return f"It waited longer than {source} ({self.queue_timeout.total_seconds():.0f} s) and never ran."
+
     @cached_property
     def queue_deadline_passed(self) -> bool:
         """Whether it has waited as long as it may."""
-        limit = self.snapshot.request.spec.queue_timeout_seconds
-        return limit is not None and self.waited >= timedelta(seconds=limit)
+        return self.waited >= self.queue_timeout
 
     @cached_property
     def may_be_handed_over(self) -> bool:

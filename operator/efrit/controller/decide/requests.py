@@ -123,7 +123,7 @@ def _answered(context: RequestContext) -> list[Action] | None:
         pod_uid=snapshot.target.bridge.pod_uid if snapshot.target else None,
         instance_name=request.status.instance_name or named or "",
         # Nothing else withdraws what nobody cancelled. The clock may have been set back since.
-        queue_timeout=request.spec.queue_timeout_seconds is not None and not request.spec.cancel,
+        queue_timeout=None if request.spec.cancel else context.queue_timeout_message,
         limits=context.limits,
         unstored=failed_actions.unstored_result(context, truncated=view.response.truncated),
     )
@@ -189,7 +189,7 @@ def _stop(context: RequestContext) -> list[Action] | None:
     return final_status.never_ran(
         request,
         RequestReason.TIMED_OUT,
-        f"It waited longer than spec.queueTimeoutSeconds ({request.spec.queue_timeout_seconds} s) and never ran.",
+        context.queue_timeout_message,
         context.now,
     )
 
@@ -199,7 +199,7 @@ def _being_stopped(context: RequestContext) -> list[Action]:
     if failed_actions.failure_of(context, "CancelWork") is not None:
         return failed_actions.report(context, "CancelWork")
     request, config = context.snapshot.request, context.snapshot.config
-    late_after = timedelta(0) if request.spec.cancel else timedelta(seconds=request.spec.queue_timeout_seconds or 0)
+    late_after = timedelta(0) if request.spec.cancel else context.queue_timeout
     # Whoever is asked answers at once, most of the time: a write of its own is for what lasts.
     if request.status.reason is not None or context.waited - late_after <= config.queued_after:
         return []

@@ -40,6 +40,8 @@ class ControllerConfig:
     """Of Emacs in instances that name none."""
     operator_namespace: str = "efrit-system"
     target_grace: timedelta = timedelta(seconds=30)
+    queue_timeout: timedelta = timedelta(days=7)
+    """How long a request that does not say so itself waits for its start."""
     running_after: timedelta = timedelta(seconds=1)
     queued_after: timedelta = timedelta(seconds=5)
     progress_every: timedelta = timedelta(seconds=1)

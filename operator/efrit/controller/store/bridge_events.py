@@ -10,9 +10,11 @@ from datetime import timedelta
 from msgspec import structs
 
 from efrit.api import EfritInstance, EfritRequest
+from efrit.controller import metrics
 from efrit.controller.model.keys import Key, WorkKey
 from efrit.controller.model.snapshots import Handover
 from efrit.controller.model.views import BridgeView
+from efrit.controller.store.held_answers import HeldAnswer
 from efrit.controller.store.index import Index, Orphan
 from efrit.controller.store.records import InstanceRecord, RequestRecord, outdated
 from efrit.protocol import DiskProblem, Event, RequestView, Reset, Stats
@@ -43,6 +45,8 @@ class BridgeEvents:
             case Reset(queue_id=queue_id):
                 stats = entry.bridge.stats if entry.bridge.pod_uid == pod_uid else None
                 self._index.forget_orphans(instance)
+                for uid in entry.views:
+                    self._index.answers.discard(HeldAnswer(instance, uid))
                 entry.views.clear()
                 for key in entry.open_requests:
                     self._index.place(entry, key)
@@ -130,7 +134,10 @@ class BridgeEvents:
         if not record.may_be_on(instance):
             log.debug("%s/%s tells of %s/%s, which is none of its requests", *instance, *key)
             return
-        views[view.id] = view
+        # Whose it is, is known: what else a bridge says about that could be of any size.
+        origin = {"name": key[1], "namespace": key[0]} if view.metadata is not None else None
+        views[view.id] = structs.replace(view, metadata=origin)
+        self._hold_answer(HeldAnswer(instance, view.id), view)
         self._index.contents.discard(view.id)
         _clear_failure(record, view)
         # Outlives the views, which go when the bridge starts over: a replaced queue is then noticed.
@@ -139,9 +146,21 @@ class BridgeEvents:
             self._index.place(self._index.instances[instance], key)
         self._index.requeue_request(key)
 
+    def _hold_answer(self, answer: HeldAnswer, view: RequestView) -> None:
+        """Count an answer, and drop older ones that have no room beside it: they are read again."""
+        if view.response is None:
+            self._index.answers.discard(answer)
+            return
+        for dropped in self._index.answers.hold(answer, view.response):
+            views = self._index.instances[dropped.instance].views
+            if dropped.uid in views:
+                views[dropped.uid] = structs.replace(views[dropped.uid], response=None)
+            metrics.BUDGET_WAITS.labels("answers").inc()
+
     def acknowledged(self, instance: Key, uid: str) -> None:
         """Forget an answer that is stored."""
         view = self._index.instances[instance].views.pop(uid, None)
+        self._index.answers.discard(HeldAnswer(instance, uid))
         key = self._index.request_keys.get(uid)
         if key is not None:
             self._index.requeue_request(key)

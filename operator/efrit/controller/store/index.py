@@ -21,6 +21,7 @@ from efrit.controller.model import names
 from efrit.controller.model.config import ControllerConfig
 from efrit.controller.model.keys import Key, WorkKey, target_of
 from efrit.controller.store.contents import Contents
+from efrit.controller.store.held_answers import HeldAnswer, HeldAnswers
 from efrit.controller.store.label_index import LabelIndex
 from efrit.controller.store.plan_homes import Home, PlanCount, PlanHomes
 from efrit.controller.store.records import InstanceRecord, PlanRecord, RequestRecord, Work
@@ -61,6 +62,7 @@ class Index:
         self.orphans: dict[Key, dict[Orphan, None]] = {}
         """By the key of the request, of which there may have been several."""
         self.contents = Contents()
+        self.answers = HeldAnswers()
         self.tombstones = Tombstones()
         self.labels = LabelIndex()
         """Of the instances that exist."""
@@ -157,6 +159,7 @@ class Index:
         if request.final and uid in entry.views:
             # The answer is stored; that it is acknowledged is all that is left to do.
             entry.views[uid] = structs.replace(entry.views[uid], response=None)
+            self.answers.discard(HeldAnswer(target, uid))
         if self.requests[request.key].open:
             entry.open_requests.add(request.key)
             if request.status.queue_id is not None:

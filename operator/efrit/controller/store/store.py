@@ -83,3 +83,17 @@ class Store:
     def counts(self) -> tuple[int, int]:
         """Return how many instances and open requests are known."""
         return len(self.instances.open_uids()), len(self.requests.open_uids())
+
+    def held_bytes(self) -> dict[str, int]:
+        """Return how many bytes are held of what is bounded by a budget."""
+        return {"contents": self._index.contents.held_bytes, "answers": self._index.answers.held_bytes}
+
+    def records(self) -> dict[str, int]:
+        """Return how many objects of each sort something is kept of."""
+        index = self._index
+        return {
+            "instances": len(index.instances),
+            "requests": len(index.requests),
+            "plans": len(index.plans),
+            "expirations": len(self.expirations),
+        }

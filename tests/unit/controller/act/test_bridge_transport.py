@@ -16,14 +16,18 @@ from efrit.controller.act import bridge_transport
 from efrit.controller.act.bridge_transport import BridgeTransport, read_events
 from efrit.controller.act.stream_rate import Shared, StreamRate
 from efrit.errors import ProtocolError
+from tests.support.timeout import TIMEOUT
 
 EVENTS = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
 RESET = b'id: abc-1\nevent: reset\ndata: {"queue_id":"q","epoch":"abc"}\n\n'
 
 
 @contextlib.asynccontextmanager
-async def answering(*parts: bytes, then: bytes = b"") -> AsyncIterator[httpx.AsyncClient]:
-    """A client of a server that says `parts`, and `then` over and over; nothing more if that is empty."""
+async def answering(*parts: bytes, then: bytes = b"", stays: bool = False) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of a server that says `parts`, and `then` over and over; nothing more if that is empty.
+
+    With `stays` it keeps the connection open until the client has left.
+    """
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(ConnectionError):
@@ -33,17 +37,20 @@ async def answering(*parts: bytes, then: bytes = b"") -> AsyncIterator[httpx.Asy
             while then:
                 writer.write(then)
                 await writer.drain()
+            if stays:
+                await reader.read()
         writer.close()
+        left.set()
 
+    left = asyncio.Event()
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    async with (
-        server,
-        httpx.AsyncClient(
-            transport=BridgeTransport(StreamRate(Shared(), time.monotonic)), base_url=f"http://127.0.0.1:{port}"
-        ) as client,
-    ):
-        yield client
+    transport = BridgeTransport(StreamRate(Shared(), time.monotonic), asyncio.Semaphore())
+    async with server:
+        async with httpx.AsyncClient(transport=transport, base_url=f"http://127.0.0.1:{port}") as client:
+            yield client
+        if stays:
+            await left.wait()
 
 
 async def events(client: httpx.AsyncClient) -> list[str]:
@@ -74,6 +81,31 @@ async def test_an_answer_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch
     async with answering(b"HTTP/1.1 200 OK\r\n\r\n", then=b"x" * 4096) as client:
         with pytest.raises(httpx.RemoteProtocolError, match="longer than"):
             await client.get("/")
+
+
+BODY = b"HTTP/1.1 200 OK\r\n\r\n"
+LARGE = b"x" * (2 * bridge_transport.SMALL_BODY_BYTES)
+
+
+@pytest.mark.parametrize(("size", "waits"), [(1000, False), (len(LARGE), True)])
+async def test_one_body_that_is_large_is_read_at_a_time(size: int, waits: bool) -> None:
+    async with answering(BODY + LARGE[:size]) as client:
+        turns: asyncio.Semaphore = client._transport._large_bodies  # type: ignore[attr-defined]
+        async with turns:
+            reading = asyncio.create_task(client.get("/"))
+            done, _ = await asyncio.wait({reading}, timeout=0.5 if waits else TIMEOUT)
+            assert bool(done) != waits
+        assert len((await reading).content) == size
+        assert not turns.locked()
+
+
+async def test_a_large_body_that_is_sent_drop_by_drop_gives_its_turn_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bridge_transport, "LARGE_BODY_SECONDS", 0.1)
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n"
+    async with answering(head + LARGE, stays=True) as client:
+        with pytest.raises(TimeoutError):
+            await client.get("/")
+        assert not client._transport._large_bodies.locked()  # type: ignore[attr-defined]
 
 
 async def test_nothing_is_unpacked_decoded_kept_or_followed_because_a_bridge_says_so() -> None:

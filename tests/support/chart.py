@@ -17,6 +17,7 @@ PLACEHOLDER = "namespace-of-the-test"
 OTHER = "other-namespace-of-the-test"
 RELEASE = "efrit"
 IMAGES = "image.repository=efrit/operator,emacsImage.repository=efrit/emacs"
+POLICIES = "validatingadmissionpolicies"
 INSTALLED = ("ServiceAccount", "Role", "RoleBinding")
 
 
@@ -53,6 +54,14 @@ def install(kube: Kube, namespace: str, others: Sequence[str] = ()) -> Installed
     pod = deployment["spec"]["template"]["spec"]
     env = {each["name"]: each["value"] for each in pod["containers"][0]["env"] if "value" in each}
     return Installed(pod["serviceAccountName"], {**env, "EFRIT_OPERATOR_NAMESPACE": namespace})
+
+
+def install_policies(kube: Kube, namespace: str) -> None:
+    """Make the admission policies for a controller that lives in, and serves, one namespace."""
+    for each in yaml_documents.load_all(_rendered(0).replace(PLACEHOLDER, namespace)):
+        if each is not None and each["kind"].startswith("ValidatingAdmissionPolicy"):
+            plural = POLICIES if each["kind"].endswith("Policy") else f"{POLICIES[:-3]}ybindings"
+            kube.call("POST", f"/apis/admissionregistration.k8s.io/v1/{plural}", each, fieldValidation="Strict")
 
 
 def serve(kube: Kube, home: str, namespace: str) -> None:

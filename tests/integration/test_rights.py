@@ -1,0 +1,129 @@
+"""The chart's rights against the audit log: each verb used is granted, and each verb granted is used."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.control_plane import ControlPlane
+from tests.support import chart, plans
+from tests.support.custom_resources import install_crds
+from tests.support.kube import Kube, until
+from tests.support.site import Site
+
+Right = tuple[str, str]
+"""A verb, and a resource with its subresource."""
+
+AUDIT_POLICY = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [{"level": "Metadata", "userGroups": ["system:serviceaccounts"]}],
+}
+
+
+@pytest.fixture(scope="module")
+def day(lisp: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Site, Path]]:
+    """A namespace on an API server of its own, which writes down every call of an account."""
+    directory = tmp_path_factory.mktemp("audit")
+    (directory / "policy.json").write_text(json.dumps(AUDIT_POLICY))
+    log = directory / "audit.log"
+    flags = (
+        f"--audit-policy-file={directory / 'policy.json'}",
+        f"--audit-log-path={log}",
+        "--audit-log-mode=blocking",
+    )
+    with ControlPlane(flags=flags) as plane, closing(Kube(plane)) as kube:
+        install_crds(kube)
+        site = Site(plane, kube, log, lisp)
+        chart.install_policies(kube, site.namespace)
+        try:
+            yield site, log
+        finally:
+            site.close()
+
+
+def granted(site: Site) -> set[Right]:
+    """Return what the roles of the controller's account grant."""
+    return {
+        (verb, resource)
+        for role in site.kube.list("roles", site.namespace)
+        for rule in role["rules"]
+        for verb in rule["verbs"]
+        for resource in rule["resources"]
+    }
+
+
+def used(log: Path, *, allowed: bool) -> set[Right]:
+    """Return what the controller has asked for, of what it was allowed or of what it was not."""
+    found = set()
+    for line in log.read_text().splitlines():
+        event = json.loads(line)
+        target = event.get("objectRef", {})
+        if (event["annotations"].get("authorization.k8s.io/decision") == "allow") is allowed and "resource" in target:
+            sub = target.get("subresource")
+            found.add((event["verb"], f"{target['resource']}/{sub}" if sub else target["resource"]))
+    return found
+
+
+def test_each_verb_used_is_granted_and_each_verb_granted_is_used(day: tuple[Site, Path]) -> None:
+    site, log = day
+    site.operator().start()
+    _instances(site)
+    _requests(site)
+    _plans(site)
+    rights = granted(site)
+    until(
+        lambda: not rights - used(log, allowed=True), lambda: f"not used: {sorted(rights - used(log, allowed=True))}"
+    )
+    assert used(log, allowed=False) == set()
+    assert used(log, allowed=True) <= granted(site)
+
+
+def _instances(site: Site) -> None:
+    site.instance()
+    # Twice the same events, so that one is counted; and the second start asks for the claims.
+    for _ in range(2):
+        _switch(site, "Suspended")
+        site.until_condition("one", "Ready", reason="Suspended")
+        _switch(site, "Running")
+        site.until_condition("one", "Ready", status="True")
+    # What keeps a pod from starting is looked up in its events.
+    site.node.broken_images.add("nowhere:1")
+    site.instance("broken", ready=False, emacs={"image": "nowhere:1"})
+    site.instance("short", idle={"deleteAfterSeconds": 10})
+    until(lambda: site.kube.find("efritinstances", site.namespace, "short") is None, "it is not deleted for idleness")
+
+
+def _switch(site: Site, mode: str) -> None:
+    site.kube.patch("efritinstances", site.namespace, "one", {"spec": {"operatingMode": mode}})
+
+
+def _requests(site: Site) -> None:
+    large = site.ask("(make-string 50000 ?x)", ttlSecondsAfterFinished=1)
+    until(lambda: site.kube.find("efritrequests", site.namespace, large) is None, "it outlives its time")
+    # Before a request fails for want of its instance, the API server is asked for that.
+    assert site.answer(site.ask("1", to="nowhere"))["reason"] == "Rejected"
+    running = site.ask("(while t)")
+    site.until_status(running, phase="Running")
+    site.kube.delete("efritrequests", site.namespace, running)
+
+
+def _plans(site: Site) -> None:
+    # While Emacs is busy the first request of a plan waits, and is cancelled with the plan.
+    busy = site.ask("(while t)")
+    site.until_status(busy, phase="Running")
+    plans.begin(site, "cancelled", {"description": "Nothing."}, "first", ttlSecondsAfterFinished=1)
+    until(lambda: plans.parts(site, "cancelled"), lambda: plans.told(site, "cancelled"))
+    plans.change(site, "cancelled", cancel=True)
+
+    def is_gone() -> bool:
+        return site.kube.find("efritplans", site.namespace, "cancelled") is None
+
+    until(is_gone, lambda: plans.told(site, "cancelled"))
+    site.cancel(busy)
+    site.answer(busy)

@@ -11,8 +11,11 @@
 
 (require 'cl-lib)
 (require 'seq)
+(require 'thingatpt)
+(require 'add-log)
 (require 'efrit-eval-context)
 (require 'efrit-json)
+(require 'efrit-text)
 (require 'efrit-tool-context)
 (require 'efrit-tool)
 (require 'efrit-tools-text)
@@ -105,6 +108,62 @@ window its mode, file, point, mark and directory."
        (region_active . ,(if (region-active-p) t :false))
        (line . ,(line-number-at-pos))
        (workspace . ,(efrit-json-clean (efrit-tool-path ".")))))))
+
+(efrit-define-tool function_at_point (input _context)
+  "Return the function around point in a buffer as JSON: its name, text and first \
+line; null when point is in none."
+  :kind query
+  :input ((buffer string "The name of the buffer" :required t)
+          (line integer "Look around the beginning of this line instead" :minimum 1))
+  (with-current-buffer (efrit-tools-buffers--buffer (alist-get 'buffer input))
+    (save-excursion
+      (save-restriction
+        (widen)
+        (when (alist-get 'line input)
+          (goto-char (point-min))
+          (forward-line (1- (alist-get 'line input))))
+        (let ((bounds (bounds-of-thing-at-point 'defun)))
+          (efrit-tool-json
+           `((function
+              . ,(if (null bounds) :null
+                   `((name . ,(efrit-tools-buffers--function-name))
+                     (line . ,(line-number-at-pos (car bounds)))
+                     (text . ,(efrit-tools-buffers--text (car bounds) (cdr bounds)))))))))))))
+
+(defun efrit-tools-buffers--function-name ()
+  "Return the name of the function around point, or :null."
+  (let ((name (ignore-errors (add-log-current-defun))))
+    (if name (efrit-json-clean name) :null)))
+
+(defun efrit-tools-buffers--text (start end)
+  "Return the text from START to END, fit for JSON and cut where it is too long."
+  (efrit-text-cut (efrit-json-clean (buffer-substring-no-properties start end))
+                  (/ efrit-tool-result-bytes 2)))
+
+(defconst efrit-tools-buffers--most-changes 50
+  "How many changes of a buffer are told.")
+
+(efrit-define-tool recent_changes (input _context)
+  "Return the last changes of a buffer that can be undone, the newest first, as JSON: \
+where text was inserted, and which text was deleted."
+  :kind query
+  :input ((buffer string "The name of the buffer" :required t))
+  (with-current-buffer (efrit-tools-buffers--buffer (alist-get 'buffer input))
+    (let ((changes (delq nil (mapcar #'efrit-tools-buffers--change
+                                     (and (listp buffer-undo-list) buffer-undo-list)))))
+      (efrit-tool-json
+       `((modified . ,(if (buffer-modified-p) t :false))
+         (changes . ,(vconcat (seq-take changes efrit-tools-buffers--most-changes)))
+         (left_out . ,(max 0 (- (length changes) efrit-tools-buffers--most-changes))))))))
+
+(defun efrit-tools-buffers--change (entry)
+  "Return what ENTRY of `buffer-undo-list' says of a text, for JSON, or nil."
+  (pcase entry
+    (`(,(and start (pred integerp)) . ,(and end (pred integerp)))
+     `((inserted_at . ,start) (characters . ,(- end start))))
+    (`(,(and text (pred stringp)) . ,(and position (pred integerp)))
+     `((deleted_at . ,(abs position))
+       (text . ,(efrit-text-cut (efrit-json-clean text) 256))))))
 
 (provide 'efrit-tools-buffers)
 ;;; efrit-tools-buffers.el ends here

@@ -171,5 +171,34 @@
                              (efrit-test-failure "error" "buffer_edit" :buffer "edited"
                                                  :old "2" :new "x"))))))
 
+(ert-deftest efrit-tools-buffers-the-function-around-point-is-told ()
+  (efrit-test-with-queue
+    (efrit-tools-buffers-test-with-buffer "code" "(defun one () 1)\n\n(defun two ()\n  2)\n"
+      (emacs-lisp-mode)
+      (let-alist (efrit-test-parsed
+                  (efrit-test-content "function_at_point" :buffer "code" :line 4))
+        (should (equal .function.name "two"))
+        (should (equal .function.line 3))
+        (should (string-match-p "\\`(defun two ()\n  2)" .function.text))))
+    (efrit-tools-buffers-test-with-buffer "prose" "no function here"
+      (should (string-match-p "\"function\":null"
+                              (efrit-test-content "function_at_point" :buffer "prose"))))
+    (should (equal (efrit-test-status "function_at_point" :buffer "gone") "error"))))
+
+(ert-deftest efrit-tools-buffers-the-last-changes-are-told ()
+  (efrit-test-with-queue
+    (efrit-tools-buffers-test-with-buffer "notes" "one two"
+      (undo-boundary)
+      (goto-char (point-min))
+      (delete-char 4)
+      (let-alist (efrit-test-parsed (efrit-test-content "recent_changes" :buffer "notes"))
+        (should (equal (alist-get 'text (elt .changes 0)) "one "))
+        (should (equal (alist-get 'deleted_at (elt .changes 0)) 1))
+        (should (equal (alist-get 'characters (elt .changes 1)) 7)))
+      (dotimes (_ 200) (insert "x") (undo-boundary) (delete-char -1) (undo-boundary))
+      (let-alist (efrit-test-parsed (efrit-test-content "recent_changes" :buffer "notes"))
+        (should (= (length .changes) 50))
+        (should (> .left_out 0))))))
+
 (provide 'efrit-tools-buffers-test)
 ;;; efrit-tools-buffers-test.el ends here

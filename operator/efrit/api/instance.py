@@ -377,6 +377,8 @@ TOOL_NAMES = (
     "buffer_edit",
     "warnings_buffer",
     "current_context",
+    "function_at_point",
+    "recent_changes",
 )
 """The tools of the model, in the order in which they are offered; those that end a request cannot be denied."""
 

@@ -1,0 +1,99 @@
+"""`python -m tests.bench.controller_memory [CASE …]`: what the controller takes of memory, at full size.
+
+A real API server and the real controller, restarted under a limit of 256 MiB that the kernel enforces; pods and
+bridges are simulated. Prints, for each case, the highest resident size after the restart, the one it settles at, the
+seconds from leading to the first answer, and whether the kernel killed the process. Needs the rights of root.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.support.crowd import objects
+from tests.support.crowd.cgroup import memory_group, memory_of
+from tests.support.crowd.crowd import Crowd, crowd
+
+LIMIT = 256 << 20
+SETTLE_SECONDS = 30.0
+LISTED_SECONDS = 600.0
+HOLDING = [f"holds{number}" for number in range(10)]
+
+
+class Case(NamedTuple):
+    """What there is when the controller starts again."""
+
+    instances: int = 10
+    open: int = 0
+    size: int = 100
+    finished: int = 0
+
+
+CASES = {
+    "idle": Case(),
+    "open": Case(open=10_000, size=65_536),
+    "small": Case(open=10_000),
+    "largest": Case(open=60, size=240_000),
+    "finished": Case(finished=50_000),
+    "instances": Case(instances=1000),
+}
+
+
+def _requests(case: Case, namespace: str) -> Iterator[objects.Json]:
+    for number in range(case.open):
+        yield objects.request(f"r{number:05}", namespace, HOLDING[number % 10], case.size)
+    for number in range(case.finished):
+        yield objects.finished(f"done{number:05}", namespace, HOLDING[number % 10], ttl=86_400)
+
+
+async def _measured(case: Case, directory: Path) -> str:
+    async with crowd(directory) as made:
+        names = [*HOLDING, *(f"more{number}" for number in range(case.instances - len(HOLDING)))]
+        await made.add_instances(names, holds=True)
+        await made.add_instances(["answers"], holds=False)
+        await made.launch()
+        await made.until_connected(len(names) + 1, seconds=600)
+        made.operator.stop()
+        objects.store(made.plane.ports.etcd, _requests(case, made.namespace))
+        # Among the others, as chance has it.
+        asked = {f"r{number * 1000:05}-answers" for number in range(10)}
+        objects.store(
+            made.plane.ports.etcd, (objects.request(name, made.namespace, "answers", 100) for name in asked)
+        )
+        made.operator.process.log.unlink()
+        return await _restarted(made, asked, len(names) + 1, case.open)
+
+
+async def _restarted(made: Crowd, asked: set[str], connected: int, open_requests: int) -> str:
+    with memory_group(LIMIT) as group:
+        await made.launch(group)
+        leading = await made.until_leading()
+        answered = await made.until_answered(asked, seconds=300)
+        await made.until_connected(connected, seconds=300)
+        await made.until_metric("efrit_open_requests", lambda value: value >= open_requests, LISTED_SECONDS)
+        ends = time.monotonic() + SETTLE_SECONDS
+        while time.monotonic() < ends:
+            made.check()
+            await asyncio.sleep(1)
+        memory = memory_of(made.operator.process.pid)
+        figures = [f"{memory.peak:7.1f} {memory.settled:8.1f} {memory.own:7.1f} {answered - leading:7.2f}"]
+        figures.append(f"{await made.metric('efrit_open_requests'):8.0f} {group.killed:6}")
+        made.operator.close()
+        return " ".join(figures)
+
+
+def main(chosen: list[str]) -> None:
+    """Measure the cases that are named, all of them where none is."""
+    print(f"{'case':<10} {'peak MB':>7} {'settled':>8} {'own':>7} {'answer':>7} {'open':>8} {'killed':>6}")
+    for name in chosen or CASES:
+        with tempfile.TemporaryDirectory() as directory:
+            print(f"{name:<10} {asyncio.run(_measured(CASES[name], Path(directory)))}", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,67 @@
+"""Writes thousands of requests into etcd, as the API server would have stored them, many in one transaction."""
+
+from __future__ import annotations
+
+import base64
+import json
+import uuid
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx
+
+from efrit.api.meta import rfc3339
+from efrit.kube.resources import REQUESTS
+
+Json = dict[str, Any]
+TRANSACTION_BYTES = 1_000_000
+"""etcd takes a megabyte and a half."""
+MOST_OPERATIONS = 100
+
+
+def request(name: str, namespace: str, target: str, size: int, **spec: Any) -> Json:
+    """Return an open eval with a content of so many bytes."""
+    content = f'"{"x" * (size - 2)}"'
+    return _stored(name, namespace, {"instanceRef": {"name": target}, "type": "eval", "content": content, **spec})
+
+
+def finished(name: str, namespace: str, target: str, ttl: int) -> Json:
+    """Return a small eval that has just succeeded and is to be deleted after `ttl` seconds."""
+    spec = {"instanceRef": {"name": target}, "type": "eval", "content": "(+ 1 2)", "ttlSecondsAfterFinished": ttl}
+    now = rfc3339(datetime.now(UTC))
+    status = {"phase": "Succeeded", "reason": "Succeeded", "result": "3", "completionTime": now}
+    return {**_stored(name, namespace, spec), "status": {**status, "instanceName": target}}
+
+
+def _stored(name: str, namespace: str, spec: Json) -> Json:
+    meta = {"name": name, "namespace": namespace, "uid": str(uuid.uuid4()), "generation": 1}
+    meta["creationTimestamp"] = rfc3339(datetime.now(UTC))
+    return {"apiVersion": REQUESTS.api_version, "kind": REQUESTS.kind, "metadata": meta, "spec": spec}
+
+
+def store(etcd_port: int, objects: Iterable[Json]) -> int:
+    """Store requests; return how many they were."""
+    count = 0
+    with httpx.Client(base_url=f"http://127.0.0.1:{etcd_port}", timeout=60, trust_env=False) as client:
+        for operations in _transactions(objects):
+            client.post("/v3/kv/txn", json={"success": operations}).raise_for_status()
+            count += len(operations)
+    return count
+
+
+def _transactions(objects: Iterable[Json]) -> Iterator[list[Json]]:
+    operations: list[Json] = []
+    size = 0
+    for obj in objects:
+        value = json.dumps(obj).encode()
+        if operations and (size + len(value) > TRANSACTION_BYTES or len(operations) == MOST_OPERATIONS):
+            yield operations
+            operations, size = [], 0
+        meta = obj["metadata"]
+        key = f"/registry/{REQUESTS.group}/{REQUESTS.plural}/{meta['namespace']}/{meta['name']}"
+        put = {"key": base64.b64encode(key.encode()).decode(), "value": base64.b64encode(value).decode()}
+        operations.append({"requestPut": put})
+        size += len(value)
+    if operations:
+        yield operations

@@ -92,21 +92,31 @@ def create(url: str, tls: tuple[str, str, str], path: str, names: list[str]) -> 
             client.post(path, json=REQUESTS.manifest({"name": name}, spec=SPEC)).raise_for_status()
 
 
-def _burst(tenants: Tenants, prefix: str, count: int) -> Callable[[], None]:
-    """Begin to create requests of the loud tenant; return what waits for the last create."""
-    plane, names = tenants.site.plane, [f"{prefix}{number}" for number in range(count)]
-    pki = plane.authority
-    tls = (str(pki.ca), str(pki.certificate("admin")), str(pki.key("admin")))
-    pool = ProcessPoolExecutor(CREATORS, mp_context=multiprocessing.get_context("spawn"))
-    path = REQUESTS.path(tenants.loud.namespace)
-    creates = [pool.submit(create, plane.url, tls, path, names[first::CREATORS]) for first in range(CREATORS)]
+class Creators:
+    """Processes that create requests of the loud tenant: they are there before anything is measured."""
 
-    def wait() -> None:
-        for each in creates:
-            each.result()
-        pool.shutdown()
+    def __init__(self, tenants: Tenants) -> None:
+        plane = tenants.site.plane
+        pki = plane.authority
+        tls = (str(pki.ca), str(pki.certificate("admin")), str(pki.key("admin")))
+        self._pool = ProcessPoolExecutor(CREATORS, mp_context=multiprocessing.get_context("spawn"))
+        self._where = (plane.url, tls, REQUESTS.path(tenants.loud.namespace))
+        self.begin("warm", CREATORS)()
 
-    return wait
+    def begin(self, prefix: str, count: int) -> Callable[[], None]:
+        """Begin to create requests; return what waits for the last create."""
+        names = [f"{prefix}{number}" for number in range(count)]
+        creates = [self._pool.submit(create, *self._where, names[first::CREATORS]) for first in range(CREATORS)]
+
+        def wait() -> None:
+            for each in creates:
+                each.result()
+
+        return wait
+
+    def close(self) -> None:
+        """End the processes."""
+        self._pool.shutdown()
 
 
 def _settle(tenants: Tenants) -> None:
@@ -120,11 +130,11 @@ def _settle(tenants: Tenants) -> None:
 
 
 def _measure(tenants: Tenants) -> list[tuple[str, list[float]]]:
-    loud, node, trickle = tenants.loud.bridge, tenants.node, Trickle(tenants)
+    loud, node, trickle, creators = tenants.loud.bridge, tenants.node, Trickle(tenants), Creators(tenants)
     trickle.measure(5)
     rows = [("idle", trickle.measure())]
 
-    wait = _burst(tenants, "b", BURST)
+    wait = creators.begin("b", BURST)
     rows.append((f"a burst of {BURST}", trickle.measure()))
     wait()
     _settle(tenants)
@@ -135,11 +145,12 @@ def _measure(tenants: Tenants) -> list[tuple[str, list[float]]]:
 
     for mode, prefix, title in ((Mode.HANGS, "h", "a disk that hangs"), (Mode.FULL, "f", "a disk without space")):
         node.do(lambda mode=mode: loud.set(mode))  # type: ignore[misc]
-        wait = _burst(tenants, prefix, 130)
+        wait = creators.begin(prefix, 130)
         rows.append((f"{title}, 130 requests", trickle.measure()))
         node.do(lambda: loud.set(Mode.ANSWERS))
         wait()
         _settle(tenants)
+    creators.close()
     rows.append(("idle again", trickle.measure()))
     return rows
 

@@ -30,8 +30,12 @@ LONGEST_RETRY_AFTER_SECONDS = 120.0
 """A server that asks for a longer pause is asked again after this one."""
 LONGEST_WORK_SECONDS = 300.0
 """Work on one key that takes longer has lost its way: it is cancelled, and comes back as a failure."""
-FREE_SHARE = 0.5
-"""A namespace may hold as many workers as this share of those that are free: some are left for each that comes."""
+FREE_SHARE = 1 / 4
+"""A namespace may hold as many workers as this share of those that are free: seven of 32 if it is alone.
+
+More than the calls to one bridge, so that an instance that hangs leaves some to the others of its namespace; few, as
+all take turns on one loop.
+"""
 BACKGROUND_SHARE = 8
 """One worker in so many may work in the background, one at least."""
 BACKGROUND_PAUSE_SECONDS = 5.0

@@ -104,7 +104,7 @@ async def test_a_key_that_is_worked_on_does_not_keep_others_waiting() -> None:
         if key == KEY:
             await elapse(1000)
 
-    async with running(queue, work, workers=4):
+    async with running(queue, work, workers=16):
         queue.add(KEY)
         queue.add(OTHER)
         await elapse(1)

@@ -26,7 +26,7 @@ LARGE_BODY_SECONDS = 10.0
 """How long a large body may take, from its turn on: whoever sends it drop by drop keeps others waiting."""
 MAX_EVENT_BYTES = 256 * 1024
 """An answer within an event has at most 64 KiB; what else is in an event is small."""
-SLICE_BYTES = 8 * 1024
+SLICE_BYTES = 4 * 1024
 """So much of an event stream is parsed before others have their turn."""
 _EVENTS = "text/event-stream"
 

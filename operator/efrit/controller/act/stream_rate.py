@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 LINE_COST = 512
 """Bytes that a line counts for, beside its own: a stream of empty lines is as dear as one of long ones."""
-RATE = 2 * 1024 * 1024
-"""Bytes a second: some 800 events of a usual size."""
+RATE = 1024 * 1024
+"""Bytes a second: some 400 events of a usual size, four times what the answers of a busy instance take."""
 BURST = 8 * 1024 * 1024
 """What a stream may take at once: some 3,000 events, as a bridge tells of after a connection."""
 BUSY_SHARE = 0.1

@@ -80,6 +80,16 @@ The binding of `efrit-server--busy' is that thread's own.")
 (defconst efrit-server--stuck-seconds 3.0
   "How long work that is the server's own may wait before this Emacs ends.")
 
+(defvar efrit-server--unclaimed nil
+  "The file of a request that nothing keeps from being claimed, or nil.
+It is (NAME . TIME), where TIME is when that was first seen.")
+
+(defconst efrit-server--unclaimed-seconds 4.0
+  "How long such a request may wait where functions have changed.")
+
+(defconst efrit-server--list-files (symbol-function 'directory-files)
+  "What lists files, whatever its name has come to mean.")
+
 (defvar efrit-server--loading nil
   "Non-nil while the init file is loaded, which may wait.")
 
@@ -475,6 +485,7 @@ Sessions take turns with requests: a step, a request, a step."
   (efrit-server--set-ticks)  ; gate: next-tick
   (efrit-server--end-if-unwound)
   (efrit-server--end-if-stuck)
+  (efrit-server--entry (efrit-server--end-if-blind))
   (let ((efrit-server--ticking t)) (efrit-server--look-around))
   ;; A signal that came while a callback ran, this one included, was not heard.
   (when efrit-server--busy (efrit-interrupt-now-if-ordered)))
@@ -508,6 +519,24 @@ request itself waits for is its own affair until its time is over."
           ;; gate: stuck
           ((>= (- (float-time) (cdr efrit-server--stuck)) efrit-server--stuck-seconds)
            (efrit-server--give-up "code that waits keeps it from its work")))))
+
+(defun efrit-server--end-if-blind ()
+  "End Emacs when a request waits with nothing in its way, and code has advised us.
+That may have made a step of the way to a claim do nothing, and no error tells."
+  (let ((name (and efrit-server--up
+                   (not (or (efrit-server--busy-p) efrit-server--held efrit-sessions
+                            (efrit-background-attended-p) (efrit-server--draining-p)))
+                   (efrit-files-isolated
+                     (car (funcall efrit-server--list-files (efrit-files-path "requests")
+                                   nil "\\`[^.].*\\.json\\'"))))))
+    (cond ((null name) (setq efrit-server--unclaimed nil))
+          ((not (equal name (car efrit-server--unclaimed)))
+           (setq efrit-server--unclaimed (cons name (float-time))))
+          ;; gate: blind
+          ((and (>= (- (float-time) (cdr efrit-server--unclaimed))
+                    efrit-server--unclaimed-seconds)
+                (efrit-guard-altered-p))
+           (efrit-server--give-up "requests are not claimed with the functions as they are now")))))
 
 (defun efrit-server--set-ticks ()
   "Set the timers of the next tick and of the one that goes off in its stead.

@@ -208,6 +208,16 @@ Return the answers of a new one to it and to the next request."
       (should (equal (efrit-test-value (concat id "-last") "(+ 1 2)") "3"))
       (should (equal (alist-get 'result (efrit-test-answer (concat id "-next"))) "3")))))
 
+;; The heartbeat said idle, and the self-check passed.
+(ert-deftest efrit-guard-an-emacs-that-silently-claims-nothing-ends-and-the-next-one-answers ()
+  (dolist (function '(efrit-claim-take efrit-server--work file-attributes))
+    (efrit-test-with-daemon nil
+      (efrit-test-eval "left" (format "(advice-add '%s :override #'ignore)" function))
+      (efrit-test-submit "next")
+      (efrit-test-wait (not (process-live-p efrit-test-daemon)))
+      (efrit-test-daemon-start)
+      (should (equal (alist-get 'result (efrit-test-answer "next")) "3")))))
+
 ;;;; Between requests
 
 (defun efrit-guard-test--later (code)

@@ -143,6 +143,12 @@ MUTANTS = (
         ("ert:efrit-background-an-overflow-of-the-c-stack-ends-emacs-and-no-more",),
     ),
     Mutant(
+        "the end of an Emacs that claims nothing, though nothing is in the way",
+        "blind",
+        Never(at=(0,)),
+        ("ert:efrit-guard-an-emacs-that-silently-claims-nothing-ends-and-the-next-one-answers",),
+    ),
+    Mutant(
         "the end of an Emacs whose timers no longer go off",
         "timers-rest",
         Never(),

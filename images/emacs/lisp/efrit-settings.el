@@ -248,8 +248,10 @@ The server collects while it is idle, so that a request seldom waits for it."
 
 (defun efrit-settings-in-the-clear-p (url)
   "Return non-nil if what is sent to URL can be read outside a private network."
-  (and (string-match "\\`http://\\(?:[^/@]*@\\)?\\(\\[[^]/]*\\]\\|[^][:/]*\\)" url)
-       (not (string-match-p efrit-settings--private-hosts (downcase (match-string 1 url))))))
+  (save-match-data
+    (and (string-match "\\`http://\\(?:[^/@]*@\\)?\\(\\[[^]/]*\\]\\|[^][:/]*\\)" url)
+         (not (string-match-p efrit-settings--private-hosts
+                              (downcase (match-string 1 url)))))))
 
 (defun efrit-settings-model-p ()
   "Return non-nil when there is a model to ask."

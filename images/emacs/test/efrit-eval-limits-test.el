@@ -39,8 +39,8 @@ Max realtime timeout      unlimited            unlimited            us
     (should-not (efrit-limits-lowered))
     (efrit-limits-start)
     (should-not (efrit-limits-lowered))
-    (cl-letf (((symbol-function 'insert-file-contents)
-               (lambda (&rest _) (signal 'file-error '("Opening input file" "Too many open files")))))
+    (let ((efrit-files--insert
+           (lambda (&rest _) (signal 'file-error '("Opening input file" "Too many open files")))))
       (should (string-match-p "Too many open files" (efrit-limits-lowered))))))
 
 (ert-deftest efrit-limits-are-told-from-faults-of-the-disk-and-of-the-system ()

@@ -146,9 +146,9 @@
 (ert-deftest efrit-model-a-proxy-is-asked-when-it-is-set ()
   (efrit-model-test--with-model (list (efrit-test-http-reply "x"))
     (let ((efrit-model-proxy efrit-test-http-url)
-          (efrit-model-base-url "http://model.invalid"))
+          (efrit-model-base-url "http://model.svc"))
       (efrit-model-test--outcome)
-      (should (string-prefix-p "POST http://model.invalid/v1/messages "
+      (should (string-prefix-p "POST http://model.svc/v1/messages "
                                (caar efrit-test-http-requests))))))
 
 (ert-deftest efrit-model-two-calls-at-once-do-not-mix ()

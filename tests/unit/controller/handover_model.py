@@ -50,6 +50,9 @@ class _NoQueue:
 
     def forget(self, key: object) -> None: ...
 
+    def is_loaded(self, namespace: str) -> bool:
+        return False
+
 
 def _now() -> datetime:
     return NOW

@@ -114,6 +114,8 @@ The server's own functions do not count."
            (unless (efrit-background--own-p (timer--function timer))
              (list "timer" timer (timer--function timer))))
           ((efrit-background--own-p (car frame)) nil)
+          ;; The first that an idle Emacs calls at a signal, of its own accord.
+          ((eq (car frame) 'clear-minibuffer-message) nil)
           ((and (consp arguments) (processp (car arguments)))
            (list "process" (car arguments) (car frame)))
           (t (list "code" nil (car frame))))))
@@ -192,8 +194,10 @@ With QUIT, what goes on when that thread has ended quits as well."
   ;; gate: stop-if-silent
   (let ((running (and (efrit-background--silent-p) (efrit-background--running))))
     (when running
+      ;; Other code may be what Emacs itself calls at a signal, if it was only late.
       ;; gate: comes-back
-      (when (efrit-background--comes-back-p running)
+      (when (and (not (equal (car running) "code"))
+                 (efrit-background--comes-back-p running))
         (efrit-background--log running)
         (efrit-background-end-emacs))
       (efrit-background--stop running))))

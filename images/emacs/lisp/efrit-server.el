@@ -97,7 +97,7 @@ It is (NAME . TIME), where TIME is when that was first seen.")
   "Non-nil while a tick looks around.")
 
 (defvar efrit-server--overdue nil
-  "Non-nil when a signal has found the ticks overdue and none has come since.")
+  "When a signal has found the ticks overdue, if none has come since, or nil.")
 
 (defvar efrit-server--tick-function #'ignore
   "What a tick calls: `efrit-server--on-tick', guarded.")
@@ -595,6 +595,7 @@ An answer that is held back is one of our own, though of no session any more."
 
 (defun efrit-server--look-soon ()
   "Have everything looked at, as soon as what runs is over."
+  (efrit-server--note-overdue)
   (run-with-timer 0 nil #'efrit-server--on-tick))
 
 (defun efrit-server-poke ()
@@ -602,12 +603,19 @@ An answer that is held back is one of our own, though of no session any more."
   (interactive)
   (if efrit-server--busy
       (efrit-interrupt-now-if-ordered)
-    (let ((before efrit-server--overdue) (now (efrit-server--ticks-overdue-p)))
+    (efrit-server--note-overdue)
+    (efrit-server--on-tick)))
+
+(defun efrit-server--note-overdue ()
+  "End Emacs when a second signal finds the ticks overdue: its timers rest.
+After the first one, an Emacs that was only late has looked at them."
+  (when (efrit-server--ticks-overdue-p)
+    (let ((since (or efrit-server--overdue (float-time))))
       ;; gate: timers-rest
-      (when (and before now (not (efrit-background-attended-p)))
+      (when (and (< efrit-heartbeat-seconds (- (float-time) since))
+                 (not (efrit-background-attended-p)))
         (efrit-server--give-up "timers no longer go off"))
-      (efrit-server--on-tick)
-      (setq efrit-server--overdue (or before now)))))
+      (setq efrit-server--overdue since))))
 
 (defun efrit-server--ticks-overdue-p ()
   "Return non-nil when both ticks should have come a while ago.

@@ -263,7 +263,9 @@ Return the answers of a new one to it and to the next request."
         ;; As seldom as a supervisor, in periods of the heartbeat.
         (accept-process-output nil 0.6)
         (efrit-test-interrupt "nobody")))
-    (should-not (process-live-p efrit-test-daemon))))
+    (should-not (process-live-p efrit-test-daemon))
+    (should (string-match-p "This Emacs ends: timers no longer go off"
+                            (with-current-buffer "*efrit-test-daemon*" (buffer-string))))))
 
 (ert-deftest efrit-guard-a-tick-puts-back-what-was-redefined-between-requests ()
   (efrit-test-with-daemon nil

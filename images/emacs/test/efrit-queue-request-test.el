@@ -187,7 +187,7 @@
         (unwind-protect
             (progn
               (efrit-test-submit "a" :content "(+ 1 2)")
-              (advice-add function :filter-return #'ignore)
+              (advice-add function :override #'ignore)
               (should (equal (efrit-request-content
                               (efrit-request-parse
                                (efrit-files-read (efrit-files-path "requests" "req_a.json"))

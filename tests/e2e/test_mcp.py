@@ -156,7 +156,7 @@ async def test_who_may_not_and_who_is_of_another_namespace_is_refused(door: Door
         async with door.client(token, where) as client:
             result = await client.call_tool("efrit_submit", work)
             assert result.is_error
-            assert "may not" in str(result.content)
+            assert "is forbidden: User" in str(result.content)
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def test_a_busy_instance_is_replaced_when_its_work_has_ended(instance: Instance)
 
 def test_a_change_that_is_not_of_the_pod_replaces_nothing(instance: Instance) -> None:
     old = instance.wait_ready().pod_uid()
-    instance.patch(tools={"deny": ["shell"]})
+    instance.patch(tools={"deny": ["shell_exec"]})
     instance.wait_ready()
     assert instance.value("'still") == "still"
     assert instance.pod_uid() == old

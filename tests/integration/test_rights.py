@@ -92,9 +92,9 @@ def _instances(site: Site) -> None:
         site.until_condition("one", "Ready", reason="Suspended")
         _switch(site, "Running")
         site.until_condition("one", "Ready", status="True")
-    # What keeps a pod from starting is looked up in its events.
-    site.node.broken_images.add("nowhere:1")
-    site.instance("broken", ready=False, emacs={"image": "nowhere:1"})
+    # What keeps a pod from starting, and does not stand in its status, is looked up in its events.
+    volume = {"name": "data", "secret": {"secretName": "absent"}}
+    site.instance("waiting", ready=False, podTemplate={"volumes": [volume]})
     site.instance("short", idle={"deleteAfterSeconds": 10})
     until(lambda: site.kube.find("efritinstances", site.namespace, "short") is None, "it is not deleted for idleness")
 
@@ -125,5 +125,9 @@ def _plans(site: Site) -> None:
         return site.kube.find("efritplans", site.namespace, "cancelled") is None
 
     until(is_gone, lambda: plans.told(site, "cancelled"))
+    # One that leaves the selection of the watch without having ended for us is looked up.
+    plans.begin(site, "deleted", {"description": "Nothing."}, "first")
+    until(lambda: plans.parts(site, "deleted"), lambda: plans.told(site, "deleted"))
+    site.kube.delete("efritplans", site.namespace, "deleted")
     site.cancel(busy)
     site.answer(busy)

@@ -25,6 +25,7 @@ PAGES = {
     "docs/mcp.md": "laptop",
     "docs/plans.md": "cluster",
     "docs/sdk.md": "laptop",
+    "docs/shared-cluster.md": "install",
     "docs/using.md": "cluster",
     "charts/efrit-operator/README.md": "install",
 }

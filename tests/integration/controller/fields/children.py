@@ -1,6 +1,7 @@
 """What an instance leaves in the cluster, as flat data: every field of every child under one name, ready to compare.
 
-Left out is what differs between two equal worlds: versions, times, UIDs, the hashes that the controller keeps.
+Left out is what differs between two equal worlds: versions, times, UIDs, the hashes that the controller keeps, and
+the policies that are a pod's own, which here outlive it: no garbage collector runs.
 """
 
 from __future__ import annotations
@@ -60,6 +61,8 @@ def children(kube: Kube, namespace: str, instance: str) -> Flat:
     found: Flat = {}
     for plural in PLURALS:
         for each in kube.list(plural, namespace, labelSelector=f"efrit.dev/instance={instance}"):
+            if plural == "networkpolicies" and any(owner["kind"] == "Pod" for owner in _owners(each)):
+                continue
             found |= flat(_lasting(each), _title(resource_named(plural).kind, each["metadata"]["name"], instance))
     return found
 
@@ -72,7 +75,7 @@ def _title(kind: str, name: str, instance: str) -> str:
 def _lasting(obj: Json) -> Json:
     meta = obj["metadata"]
     annotations = {key: value for key, value in meta.get("annotations", {}).items() if key not in HASHES}
-    kept = {"labels": meta.get("labels", {}), "annotations": annotations, "owners": meta.get("ownerReferences", [])}
+    kept = {"labels": meta.get("labels", {}), "annotations": annotations, "owners": _owners(obj)}
     # A port of this machine stands in for the container's own, another one with every pod.
     body = {key: value for key, value in obj.items() if key not in ("metadata", "status", "apiVersion", "kind")}
     found: Json = {**body, "metadata": kept}
@@ -83,6 +86,11 @@ def _lasting(obj: Json) -> Json:
         for each in kept["owners"]:
             each.pop("uid", None)
     return found
+
+
+def _owners(obj: Json) -> list[Json]:
+    owners: list[Json] = obj["metadata"].get("ownerReferences", [])
+    return owners
 
 
 def _without_hashes(spec: Json) -> Json:

@@ -104,8 +104,6 @@ def _network() -> Iterator[Mistake]:
     yield out("egress to no port", "port", "no port", to=[{"podSelector": {}}], ports=[{"port": "no port"}])
     peers = [{"ipBlock": {"cidr": "192.0.2.0/24", "except": ["198.51.100.0/24"]}}]
     yield Mistake("ingress from outside of its network", {"network": {"allowIngressFrom": peers}}, ("except",))
-    nowhere = {"model": {**MODEL, "baseURL": "http://[fe80::1%25eth0]/"}}
-    yield Mistake("model at an address of a link", nowhere, ("cidr", "fe80::1"))
     odd = {"model": {**MODEL, "baseURL": "http://model.(odd).svc"}}
     yield Mistake("model in no namespace", odd, ("namespaceSelector", "(odd)"))
 

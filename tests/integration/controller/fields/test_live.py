@@ -16,7 +16,7 @@ CHANGED: Json = {
     "emacs": {"daemonName": "renamed", "imagePullPolicy": "Always", "resources": {"limits": {"memory": "1Gi"}}},
     "queue": {"maxPending": 1, "archiveSeconds": 61, "archiveRequests": 0, "archiveBytes": 0},
     "limits": {"requestTimeoutSeconds": 1, "maxRequestBytes": 64, "maxResultBytes": 1024},
-    "network": {"egress": [{"ports": [{"port": 99}]}]},
+    "network": {"egress": [{"to": [{"podSelector": {}}], "ports": [{"port": 99}]}]},
     "podTemplate": {
         "labels": {"team": "blue"},
         "annotations": {"note": "a"},

@@ -59,7 +59,7 @@ def test_nothing_of_any_depth_gets_in(shared: Site, strict: str) -> None:
     body = '{"apiVersion":"%s","kind":"EfritInstance","metadata":{"name":"deep-%s"},"spec":{%s}}' % (  # noqa: UP031
         INSTANCES.api_version,
         strict.lower(),
-        f'"operatingMode":"Suspended","podTemplate":{place},"network":{{"egress":[{deep}]}}',
+        f'"operatingMode":"Suspended","podTemplate":{place},"network":{{"egress":[{{"to":[{{"podSelector":{deep}}}]}}]}}',
     )
     path = INSTANCES.path(shared.namespace)
     if strict == "Strict":
@@ -75,7 +75,12 @@ def test_an_instance_with_a_mistake_goes_on_as_it_was_and_its_pod_stays(shared: 
     pod, stage = shared.node.pod("one"), Stage.of(shared, "one")
     before = stage.seen()
     # The policy is refused after nothing, the StatefulSet after the policy: both leave what runs alone.
-    stage.becomes({"network": {"egress": [{"ports": [{"port": 99}]}]}, "podTemplate": {"labels": {"a": "b c"}}})
+    stage.becomes(
+        {
+            "network": {"egress": [{"to": [{"podSelector": {}}], "ports": [{"port": 99}]}]},
+            "podTemplate": {"labels": {"a": "b c"}},
+        }
+    )
     shared.until_condition("one", "Ready", reason="ChildRefused")
     assert shared.answer(shared.ask("'still"))["result"] == "still"
     stage.becomes({})
@@ -89,7 +94,12 @@ def test_a_mistake_is_forgotten_though_its_controller_is(site: Site) -> None:
     site.instance()
     stage = Stage.of(site, "one")
     before = stage.seen()
-    stage.becomes({"network": {"egress": [{"ports": [{"port": 99}]}]}, "podTemplate": {"labels": {"a": "b c"}}})
+    stage.becomes(
+        {
+            "network": {"egress": [{"to": [{"podSelector": {}}], "ports": [{"port": 99}]}]},
+            "podTemplate": {"labels": {"a": "b c"}},
+        }
+    )
     site.until_condition("one", "Ready", reason="ChildRefused")
     assert differences(before, stage.seen())["NetworkPolicy.spec.egress[1].ports[0].port"] == 99
     site.operators[0].kill()

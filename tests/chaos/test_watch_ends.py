@@ -1,4 +1,7 @@
-"""A watch that ends for good ends the controller: with a status that says so, at once, whatever hangs meanwhile."""
+"""A watch that ends for good ends the controller: with a status that says so, at once, whatever hangs meanwhile.
+
+That of the requests is the controller's own, and lists again.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,9 @@ from collections.abc import Callable
 import pytest
 
 from tests.chaos.proxied_cluster import ONE, WATCHED, ProxiedCluster
-from tests.support.faults.api_proxy.proxy import Effect, Fault
+from tests.support.faults.api_proxy.proxy import FOR_EVER, Effect, Fault
+
+OF_KOPF = tuple(resource for resource in WATCHED if resource != "efritrequests")
 
 PROMPT_SECONDS = 45.0
 """Less than anything that hangs here does so; no more is said by it, on a busy machine."""
@@ -47,10 +52,12 @@ def test_the_controller_ends_and_says_that_it_failed(
     process = cluster.operator.process
     log_start = len(process.log.read_text())
     # kopf lists again when its stream has expired, and gives up when the list is refused with 410.
-    cluster.proxy.arm(Fault(Effect.GONE_410, "list", "efritrequests"))
-    cluster.proxy.arm(Fault(Effect.STREAM_EXPIRED, resource="efritrequests", name=name))
+    # Sweeps list as well, so every list is refused until then.
+    cluster.proxy.arm(Fault(Effect.GONE_410, "list", "efritinstances", times=FOR_EVER))
+    cluster.proxy.arm(Fault(Effect.STREAM_EXPIRED, resource="efritinstances", name=ONE))
     meanwhile(cluster)
     submitted = cluster.submit(name)
+    cluster.site.kube.patch("efritinstances", cluster.namespace, ONE, {"metadata": {"labels": {"changed": name}}})
     try:
         cluster.wait(lambda: process.status is not None, "the controller goes on", PROMPT_SECONDS)
     finally:
@@ -65,7 +72,19 @@ def test_the_controller_ends_and_says_that_it_failed(
     cluster.check_history()
 
 
-@pytest.mark.parametrize("resource", WATCHED)
+def test_an_expired_watch_of_requests_is_begun_anew_though_its_list_expires_too(cluster: ProxiedCluster) -> None:
+    process = cluster.operator.process
+    listed = cluster.proxy.arm(Fault(Effect.GONE_410, "list", "efritrequests", times=2))
+    cluster.proxy.arm(Fault(Effect.STREAM_EXPIRED, resource="efritrequests", name="anew"))
+    submitted = cluster.submit("anew")
+    assert cluster.wait_final(submitted)["result"] == '"anew"'
+    cluster.wait(lambda: listed.hits == 2, "it does not list again", PROMPT_SECONDS)
+    assert cluster.wait_final(cluster.submit("later"))["result"] == '"later"'
+    assert process.status is None
+    cluster.check_history()
+
+
+@pytest.mark.parametrize("resource", OF_KOPF)
 def test_it_ends_while_its_watches_begin(new_cluster: ProxiedCluster, resource: str) -> None:
     # The janitor lists every kind once before the watches begin.
     armed = new_cluster.proxy.arm(Fault(Effect.GONE_410, "list", resource, skip=1))

@@ -19,7 +19,7 @@ from efrit.kube.errors import api_error
 from efrit.kube.exec import exec_stream, with_headers
 from efrit.kube.listing import Listing
 from efrit.kube.resources import Resource, resource_of
-from efrit.kube.watch import follow_events, read_events
+from efrit.kube.watch import abandon, follow_events, read_events
 
 Json = dict[str, Any]
 
@@ -282,6 +282,6 @@ async def _read(response: aiohttp.ClientResponse, most: int) -> bytes | bytearra
     async for part in response.content.iter_any():
         data += part
         if len(data) > most:
-            response.close()
+            abandon(response)
             return None
     return data

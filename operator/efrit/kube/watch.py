@@ -27,8 +27,7 @@ async def read_events(response: aiohttp.ClientResponse) -> AsyncGenerator[tuple[
     except (aiohttp.ClientError, TimeoutError, OSError, ValueError):
         return
     finally:
-        # Closed, not given back: an unread stream is of no use to the next call.
-        response.close()
+        abandon(response)
 
 
 async def follow_events(response: aiohttp.ClientResponse) -> AsyncGenerator[tuple[str, dict[str, Any]], None]:
@@ -48,4 +47,14 @@ async def follow_events(response: aiohttp.ClientResponse) -> AsyncGenerator[tupl
     except ValueError as error:
         raise ApiExpired(f"an event of the watch cannot be read: {error!r}") from error
     finally:
-        response.close()
+        abandon(response)
+
+
+def abandon(response: aiohttp.ClientResponse) -> None:
+    """Close the connection of an answer that was not read to its end: an unread stream is of no use to the next call.
+
+    At once, not after a farewell of TLS, for which nobody would wait: the program may end first.
+    """
+    if response.connection is not None and response.connection.transport is not None:
+        response.connection.transport.abort()
+    response.close()

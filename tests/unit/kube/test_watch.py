@@ -20,6 +20,8 @@ SEEN = [(event["type"], event["object"]) for event in EVENTS]
 class Response:
     """An answer whose body has these bytes, and then ends with `error` if there is one."""
 
+    connection = None
+
     def __init__(self, body: bytes, error: Exception | None = None) -> None:
         self.content = self._lines(body, error)
         self.closed = False

@@ -24,9 +24,7 @@
   (let ((json (json-serialize value :null-object :null :false-object :false)))
     (if (multibyte-string-p json) json (decode-coding-string json 'efrit-utf-8 t))))
 
-(defun efrit-json-clean (text)
-  "Return TEXT without what JSON cannot hold, or Emacs 28 not read from it."
-  (string-replace "\0" "\\000" (efrit-print-clean text)))
+(defalias 'efrit-json-clean #'efrit-print-clean)
 
 (defun efrit-json-object (members)
   "Return the object that has MEMBERS, a plist."

@@ -167,14 +167,15 @@ Otherwise `deep' or `unknown'."
   (concat "[" (mapconcat (lambda (range)
                            (string (car range) ?- (cdr range)))
                          ;; A range may not join raw bytes to what is below.
-                         '((#xd800 . #xdfff) (#x110000 . #x3fff7f)
+                         '((0 . 0) (#xd800 . #xdfff) (#x110000 . #x3fff7f)
                            (#x3fff80 . #x3fffff))
                          "")
           "]")
-  "Characters that UTF-8 has no place for: surrogates, raw bytes and beyond.")
+  "What UTF-8 has no place for, surrogates, raw bytes and beyond, and NUL.
+Emacs 28 reads no JSON that has one, and byte code that is printed has many.")
 
 (defun efrit-print-clean (text)
-  "Return TEXT without properties, its raw bytes and surrogates escaped."
+  "Return TEXT without properties, its NULs, raw bytes and surrogates escaped."
   (let ((text (if (multibyte-string-p text) text (string-to-multibyte text)))
         (case-fold-search nil))
     (if (string-match-p efrit-print--unclean-regexp text)
@@ -182,7 +183,8 @@ Otherwise `deep' or `unknown'."
          efrit-print--unclean-regexp
          (lambda (match)
            (let ((char (aref match 0)))
-             (cond ((>= char #x3fff80) (format "\\%03o" (- char #x3fff00)))
+             (cond ((= char 0) "\\000")
+                   ((>= char #x3fff80) (format "\\%03o" (- char #x3fff00)))
                    ((>= char #x110000) (format "\\x%x" char))
                    (t (format "\\u%04x" char)))))
          (substring-no-properties text) t t)

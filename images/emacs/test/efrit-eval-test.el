@@ -28,6 +28,18 @@
                      ("bytes" "\"\\377\"" "\"\\377\"")))
       (should (equal (efrit-test-value id content) value)))))
 
+(ert-deftest efrit-eval-an-answer-with-a-nul-is-read-by-every-emacs ()
+  (efrit-test-with-daemon ()
+    (let ((answer (efrit-test-eval "text" "(princ \"p\\0\") (message \"m\\0\") \"\\0001\"")))
+      (should (equal (alist-get 'result answer) "\"\\0001\""))
+      (should (equal (alist-get 'output answer) "p\\000"))
+      (should (equal (alist-get 'messages answer) "m\\000\n")))
+    (should (equal (alist-get 'error (efrit-test-eval "error" "(error \"e\\0\")")) "e\\000"))
+    ;; A jump in byte code has one.
+    (let ((function (read (efrit-test-value "code" "(byte-compile (lambda (x) (if x (car x) (list x))))"))))
+      (should (equal (funcall function '(1)) 1))
+      (should (equal (funcall function nil) '(nil))))))
+
 (ert-deftest efrit-eval-nothing-runs-unless-all-can-be-read ()
   (efrit-test-with-daemon ()
     (let ((answer (efrit-test-eval "torn" "(setq torn-var 1) (setq torn-var")))

@@ -115,6 +115,7 @@
 (ert-deftest efrit-print-what-json-cannot-hold-is-escaped ()
   (dolist (case (list (cons "\377" "\\377")
                       (cons (string-to-multibyte "a\200b") "a\\200b")
+                      (cons "a\0001" "a\\0001")
                       (cons (string #xd800) "\\ud800")
                       (cons (string #x110000) "\\x110000")
                       (cons "plain é" "plain é")))

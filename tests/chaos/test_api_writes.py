@@ -6,7 +6,7 @@ import pytest
 
 from tests.chaos.effort import EVERYTHING
 from tests.chaos.proxied_cluster import CLAIMLESS, ProxiedCluster
-from tests.chaos.write_faults import PLANNED, SCENARIOS, chosen, kind_of
+from tests.chaos.write_faults import ASKED, PLANNED, SCENARIOS, chosen, kind_of
 from tests.support.faults.api_proxy.proxy import Effect
 
 HELD_SECONDS = 0.7
@@ -26,6 +26,8 @@ def test_every_write_a_controller_makes_has_a_scenario(new_cluster: ProxiedClust
     idle = {"deleteAfterSeconds": 10}
     new_cluster.site.instance("idle", ready=False, operatingMode="Suspended", idle=idle, **CLAIMLESS)
     for name, scenario in SCENARIOS.items():
+        if scenario.write.facet == ASKED:
+            continue
         # Held for no time at all: a fault that does nothing but record that its write was made.
         scenario.run(
             new_cluster, f"tour-{name}", new_cluster.proxy.arm, scenario.write.fault(Effect.DELAYED, seconds=0)
@@ -37,4 +39,5 @@ def test_every_write_a_controller_makes_has_a_scenario(new_cluster: ProxiedClust
     new_cluster.check_history()
     new_cluster.operator.stop()
     seen = {kind_of(call) for call in new_cluster.proxy.calls if call.target.writes and (call.status or 500) < 300}
-    assert seen == PLANNED
+    # What only asks succeeds where a controller has forgotten that a child is there, as the cases above make it do.
+    assert {each for each in seen if each.facet != ASKED} == {each for each in PLANNED if each.facet != ASKED}

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from tests.chaos.proxied_cluster import CLAIMLESS, EPHEMERAL, ONE, SUSPENDED, ProxiedCluster, never_ran
-from tests.support.faults.api_proxy.calls import Call, Json
+from tests.support.faults.api_proxy.calls import OPERATIONS, Call, Json
 from tests.support.faults.api_proxy.proxy import ArmedFault, Effect, Fault
 from tests.support.faults.api_proxy.rules import FINAL, WRITE_EFFECTS
 from tests.support.faults.history import Digest, ExpectedEnd
@@ -58,12 +58,41 @@ def _of_instance(body: Json) -> str:
 
 
 def _of_secret(body: Json) -> str:
-    return "result" if body.get("type") == "efrit.dev/result" else "identity"
+    if body.get("type") == "efrit.dev/result":
+        return "result"
+    return CHILD if _owner_of(body) == "EfritInstance" else "identity"
+
+
+def _of_network_policy(body: Json) -> str:
+    return "pod" if _owner_of(body) == "Pod" else CHILD
+
+
+def _owner_of(body: Json) -> str:
+    owners = body.get("metadata", {}).get("ownerReferences") or [{}]
+    return str(owners[0].get("kind", ""))
+
+
+def _of_json_patch(body: Json) -> str:
+    return ASKED if all(each["op"] == "test" for each in body.get(OPERATIONS, ())) else RECORDED
 
 
 def _of_lease(body: Json) -> str:
     holder = body.get("spec", {}).get("holderIdentity")
     return "held" if holder else "given back"
+
+
+CHILDREN = {
+    "serviceaccounts": "efrit-{}",
+    "secrets": "efrit-{}-bridge",
+    "networkpolicies": "efrit-{}",
+    "persistentvolumeclaims": "efrit-{}-queue",
+    "statefulsets": "efrit-{}",
+}
+CHILD = "child"
+ASKED = "asked"
+"""A JSON patch that only tests whether a child is there and its instance's: it changes nothing."""
+RECORDED = "recorded"
+"""A JSON patch by which a child that was created counts as applied."""
 
 
 def facet_of(verb: str, resource: str, body: Json) -> str:
@@ -76,7 +105,9 @@ FACETS: Mapping[tuple[str, str], Callable[[Json], str]] = {
     ("patch", "efritrequests/status"): _of_request,
     ("patch", "efritinstances/status"): _of_instance,
     ("create", "secrets"): _of_secret,
+    ("create", "networkpolicies"): _of_network_policy,
     ("patch", "leases"): _of_lease,
+    **{("patch", plural): _of_json_patch for plural in CHILDREN},
 }
 
 
@@ -92,6 +123,8 @@ class WriteScenario:
     run: Callable[[ProxiedCluster, str, Callable[[Fault], ArmedFault], Fault], None]
     """Gets the cluster, a name of its own, what arms, and the fault for its write."""
     vital: bool = False
+    effects: tuple[Effect, ...] = ()
+    """Those to test it under each time, where it is neither vital nor like the others."""
 
 
 Arm = Callable[[Fault], ArmedFault]
@@ -168,24 +201,78 @@ def _expired(cluster: ProxiedCluster, name: str, arm: Arm, fault: Fault) -> None
     cluster.until(lambda: cluster.kube.find("efritrequests", cluster.namespace, name) is None, f"{name} stays")
 
 
-CHILDREN = {
-    "serviceaccounts": "efrit-{}",
-    "secrets": "efrit-{}-bridge",
-    "networkpolicies": "efrit-{}",
-    "persistentvolumeclaims": "efrit-{}-queue",
-    "statefulsets": "efrit-{}",
-}
+def _child(plural: str, *, later: bool = False) -> Callable[[ProxiedCluster, str, Arm, Fault], None]:
+    """Return what makes the children of an instance, spoils them all, and has them applied once more.
+
+    The fault is for the child of this kind: of its first write, or with `later` of that of the child that is there.
+    """
+
+    def run(cluster: ProxiedCluster, name: str, arm: Arm, fault: Fault) -> None:
+        fault = _named(fault, CHILDREN[plural].format(name))
+        armed = None if later else arm(fault)
+        cluster.site.instance(name, ready=False, operatingMode="Suspended", network={"egress": [ANYWHERE]})
+        if armed is not None:
+            cluster.wait_injected(armed)
+        cluster.until(
+            lambda: cluster.site.condition(name, "Suspended").get("status") == "True", f"{name} is not suspended"
+        )
+        cluster.until(
+            lambda: len(_children(cluster, name)) == len(CHILDREN), lambda: f"only {_children(cluster, name)}"
+        )
+        for each, child in _children(cluster, name):
+            cluster.kube.patch(each, cluster.namespace, child, {"metadata": {"labels": {SPOILT: "somebody"}}})
+        if later:
+            armed = arm(fault)
+        cluster.kube.patch("efritinstances", cluster.namespace, name, {"spec": {"network": {"egress": []}}})
+        if later and armed is not None:
+            cluster.wait_injected(armed)
+        cluster.until(lambda: not _outdated(cluster, name), lambda: f"not as applied: {_outdated(cluster, name)}")
+        remove(cluster, name)
+
+    return run
 
 
-def _applied(cluster: ProxiedCluster, name: str, arm: Arm, fault: Fault) -> None:
-    armed = arm(fault)
-    cluster.site.instance(name, ready=False, operatingMode="Suspended")
+SPOILT = "app.kubernetes.io/name"
+ANYWHERE: Json = {"to": [{"ipBlock": {"cidr": "198.51.100.7/32"}}]}
+
+
+def _outdated(cluster: ProxiedCluster, name: str) -> list[str]:
+    """Return which children are not as applied last: a field is foreign or left over, or would be left over."""
+    found = []
+    for plural, pattern in CHILDREN.items():
+        obj = cluster.kube.get(plural, cluster.namespace, pattern.format(name))
+        meta = obj["metadata"]
+        ours = [
+            each["operation"]
+            for each in meta["managedFields"]
+            if each["manager"] == "efrit-operator" and not each.get("subresource")
+        ]
+        left_over = plural == "networkpolicies" and ANYWHERE in obj["spec"]["egress"]
+        if meta["labels"].get(SPOILT) != "efrit-instance" or ours != ["Apply"] or left_over:
+            found.append(f"{plural}: {meta['labels']}, {ours}{', left over' if left_over else ''}")
+    return found
+
+
+def _isolated(cluster: ProxiedCluster, name: str, arm: Arm, fault: Fault) -> None:
+    """Start a pod: it gets a NetworkPolicy of its own."""
+
+    def is_it(body: Json) -> bool:
+        its_name = str(body["metadata"]["name"])
+        return its_name.startswith(f"efrit-{name}-0-") and (fault.when is None or fault.when(body))
+
+    armed = arm(replace(fault, when=is_it))
+    cluster.site.instance(name, ready=False, **CLAIMLESS)
     cluster.wait_injected(armed)
-    cluster.until(
-        lambda: cluster.site.condition(name, "Suspended").get("status") == "True", f"{name} is not suspended"
+    cluster.until(lambda: phase_of(cluster, name) == "Ready", f"{name} is not ready")
+    pod = cluster.site.node.pod(name)
+    policy = f"{pod.name}-{pod.uid}"
+    found = cluster.until(
+        lambda: cluster.kube.find("networkpolicies", cluster.namespace, policy),
+        f"{pod.name} has no policy of its own",
     )
-    cluster.until(lambda: len(_children(cluster, name)) == len(CHILDREN), lambda: f"only {_children(cluster, name)}")
+    assert [each["uid"] for each in found["metadata"]["ownerReferences"]] == [pod.uid]
     remove(cluster, name)
+    cluster.kube.delete("networkpolicies", cluster.namespace, policy)
 
 
 def remove(cluster: ProxiedCluster, name: str) -> None:
@@ -269,6 +356,29 @@ def _switch(cluster: ProxiedCluster, name: str, mode: str) -> None:
     cluster.kube.patch("efritinstances", cluster.namespace, name, {"spec": {"operatingMode": mode}})
 
 
+UNCERTAIN = (Effect.KILL_AFTER_COMMIT, Effect.LOST_REPLY, Effect.CONFLICT_409)
+DISTINCT = tuple(each for each in WRITE_EFFECTS if each is not Effect.KILL_AFTER_REPLY)
+"""To be killed after the reply leaves what being killed after the commit leaves: a write that took effect."""
+ONE_EACH = (*UNCERTAIN, Effect.KILL_BEFORE_SEND, Effect.ERROR_500)
+
+
+def _short(plural: str) -> str:
+    """Return a kind's name that leaves room for an effect in the name of an instance."""
+    return plural.removeprefix("persistentvolume")
+
+
+def _of_each_child(
+    step: str, verb: str, facet: str, effects: tuple[Effect, ...], *, later: bool = False
+) -> dict[str, WriteScenario]:
+    """Return a scenario for each kind of child, among which the effects are dealt out: they share their code."""
+    return {
+        f"{_short(plural)}-{step}": WriteScenario(
+            Write(verb, plural, facet), _child(plural, later=later), effects=effects[number :: len(CHILDREN)]
+        )
+        for number, plural in enumerate(CHILDREN)
+    }
+
+
 STATUS = "efritrequests/status"
 SCENARIOS: Mapping[str, WriteScenario] = {
     "bound": WriteScenario(Write("patch", STATUS, "bound"), _bound, vital=True),
@@ -279,7 +389,16 @@ SCENARIOS: Mapping[str, WriteScenario] = {
     "never-ran": WriteScenario(Write("patch", STATUS, "never ran"), _failed, vital=True),
     "result": WriteScenario(Write("create", "secrets", "result"), _result, vital=True),
     "expired": WriteScenario(Write("delete", "efritrequests"), _expired, vital=True),
-    **{plural: WriteScenario(Write("apply", plural), _applied) for plural in CHILDREN},
+    **{
+        f"{_short(plural)}-created": WriteScenario(
+            Write("create", plural, CHILD if plural in ("secrets", "networkpolicies") else ""), _child(plural)
+        )
+        for plural in CHILDREN
+    },
+    **_of_each_child("asked", "patch", ASKED, ONE_EACH),
+    **_of_each_child("recorded", "patch", RECORDED, ONE_EACH),
+    **_of_each_child("applied", "apply", "", DISTINCT, later=True),
+    "pod-isolated": WriteScenario(Write("create", "networkpolicies", "pod"), _isolated),
     **{
         f"instance-{phase.lower()}": WriteScenario(Write("patch", "efritinstances/status", phase), _of_phase(phase))
         for phase in ("Pending", "Ready", "Suspended", "NotReady")
@@ -301,19 +420,13 @@ ELSEWHERE = {
 PLANNED = {*(scenario.write for scenario in SCENARIOS.values()), *AT_STARTUP.values(), *ELSEWHERE}
 """Every kind of write; a tour through all that a controller does must show these, and no others."""
 
-UNCERTAIN = (Effect.KILL_AFTER_COMMIT, Effect.LOST_REPLY, Effect.CONFLICT_409)
-
-
-DISTINCT = tuple(each for each in WRITE_EFFECTS if each is not Effect.KILL_AFTER_REPLY)
-"""To be killed after the reply leaves what being killed after the commit leaves: a write that took effect."""
-
 
 def chosen(everything: bool) -> list[tuple[str, Effect]]:
     """Return which scenario runs under which fault."""
     others = [each for each in DISTINCT if each not in UNCERTAIN]
     found = []
     for number, (name, scenario) in enumerate(SCENARIOS.items()):
-        some = (*UNCERTAIN, others[number % len(others)])
+        some = scenario.effects or (*UNCERTAIN, others[number % len(others)])
         found += [
             (name, effect) for effect in (WRITE_EFFECTS if everything else DISTINCT if scenario.vital else some)
         ]

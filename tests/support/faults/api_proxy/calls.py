@@ -14,6 +14,8 @@ Json = dict[str, Any]
 
 READS = ("get", "list", "watch")
 APPLY = "application/apply-patch+yaml"
+OPERATIONS = "operations"
+"""Where the body of a call has the list that a JSON patch is."""
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ import aiohttp
 from aiohttp import web
 
 from tests.cluster.control_plane import ControlPlane
-from tests.support.faults.api_proxy.calls import Call, CallLog, Json, Target, parse_target
+from tests.support.faults.api_proxy.calls import OPERATIONS, Call, CallLog, Json, Target, parse_target
 from tests.support.faults.api_proxy.rules import FOR_EVER, KILLING_EFFECTS, ArmedFault, Effect, Fault, FaultRules
 from tests.support.faults.api_proxy.streams import Cut, Holds, Stream
 
@@ -311,6 +311,8 @@ def _parsed(data: bytes) -> Json | None:
         found: Any = json.loads(data) if data else None
     except ValueError:
         return None
+    if isinstance(found, list):
+        return {OPERATIONS: found}
     return found if isinstance(found, dict) else None
 
 

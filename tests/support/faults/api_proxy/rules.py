@@ -153,11 +153,6 @@ def final_status(body: Json) -> bool:
     return body.get("status", {}).get("phase") in FINAL
 
 
-def status_reason(reason: str) -> Predicate:
-    """Return a predicate: whether the status has this reason."""
-    return lambda body: body.get("status", {}).get("reason") == reason
-
-
 class ArmedFault:
     """A fault that waits for what it matches, and its hits. Safe to read from any thread."""
 

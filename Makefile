@@ -163,9 +163,13 @@ check-chart: tools-check ## helm lint, kubeconform, kube-score, values docs
 	$(ON_CLUSTER) charts/check
 
 .PHONY: scan
-scan: .venv/ready tools-check ## checkov, a bill of materials, known vulnerabilities (needs a package index)
-	@test -x .scan/bin/checkov || { $(PYTHON) -m venv .scan && .scan/bin/pip install --quiet -r requirements/scan.in; }
+scan: .venv/ready .scan/ready tools-check ## checkov, bills of materials, known vulnerabilities (needs a package index)
 	SCANNERS=.scan/bin PYTHON=$(BIN)/python charts/scan
+
+.scan/ready: requirements/scan.txt
+	$(PYTHON) -m venv --clear .scan
+	.scan/bin/pip install --quiet --require-hashes -r requirements/scan.txt
+	@touch $@
 
 .PHONY: format
 format: .venv/ready ## format the Python code
@@ -191,7 +195,8 @@ lock: .venv/ready ## pin the newest versions the ranges allow
 	$(BIN)/pip install --quiet uv; \
 	$(BIN)/uv pip compile pyproject.toml -o requirements/operator.txt $$common --python-version 3.13 --python-platform linux; \
 	$(BIN)/uv pip compile requirements/build.in -o requirements/build.txt $$common --python-version 3.13 --python-platform linux; \
-	$(BIN)/uv pip compile pyproject.toml --group dev -o requirements/dev.txt $$common --python-version 3.11 --universal
+	$(BIN)/uv pip compile pyproject.toml --group dev -o requirements/dev.txt $$common --python-version 3.11 --universal; \
+	$(BIN)/uv pip compile requirements/scan.in -o requirements/scan.txt $$common --python-version 3.11 --universal
 
 ## The cluster
 

@@ -129,6 +129,7 @@ def test_the_controller_gets_its_whole_configuration_by_environment() -> None:
         "EFRIT_ROLLOUT_MAX_HOLD_SECONDS": "3600",
         "EFRIT_ROLLOUT_PROGRESS_DEADLINE_SECONDS": "600",
         "EFRIT_QUEUE_TIMEOUT_SECONDS": "604800",
+        "EFRIT_REQUEST_TTL_SECONDS": "2592000",
     }
     assert resources == {"requests": {"cpu": "10m", "memory": "64Mi"}, "limits": {"memory": "128Mi"}}
     assert emacs == {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "2Gi"}}

@@ -38,6 +38,8 @@
   value: {{ .Values.emacs.resources | toJson | quote }}
 - name: EFRIT_QUEUE_TIMEOUT_SECONDS
   value: {{ .Values.requests.queueTimeoutSeconds | quote }}
+- name: EFRIT_REQUEST_TTL_SECONDS
+  value: {{ .Values.requests.ttlSecondsAfterFinished | int64 | quote }}
 - name: EFRIT_ROLLOUT_MAX_CONCURRENT
   value: {{ .Values.rollout.maxConcurrent | quote }}
 - name: EFRIT_ROLLOUT_MAX_CONCURRENT_PER_NAMESPACE

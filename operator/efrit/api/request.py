@@ -154,7 +154,8 @@ class RequestSpec(ApiModel):
         default=None,
         ge=0,
         le=10 * 365 * 86_400,
-        description="Delete the request this many seconds after it is final; default: keep it.",
+        description="Delete the request this many seconds after it is final. Default: that of the installation, 30 "
+        "days if its administrator sets no other.",
     )
 
     rules: ClassVar = (

@@ -162,7 +162,15 @@ class _Process:
 
         turns = asyncio.Semaphore(LISTS_AT_A_TIME)
         lists = {
-            scope: Resync(self._kube, store, scope, settings.sweep_seconds, settings.resync_seconds, turns)
+            scope: Resync(
+                self._kube,
+                store,
+                scope,
+                settings.sweep_seconds,
+                settings.resync_seconds,
+                turns,
+                settings.request_ttl_seconds or None,
+            )
             for scope in scopes
         }
 

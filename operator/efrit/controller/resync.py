@@ -47,14 +47,19 @@ class Resync:
         every: float,
         resync: float,
         turns: asyncio.Semaphore | None = None,
+        request_ttl: int | None = None,
     ) -> None:
-        """Sweep `scope` once in `every` seconds. turns: how many namespaces are listed for the first time at once."""
+        """Sweep `scope` once in `every` seconds. turns: how many namespaces are listed for the first time at once.
+
+        request_ttl: seconds that a finished request is kept which does not say so itself; None: for ever.
+        """
         self._kube = kube
         self._store = store
         self._scope = scope
         self._every = every
         self._sweeps_per_resync = max(1, round(resync / every))
         self._turns = turns or asyncio.Semaphore()
+        self._default_ttl: dict[ResourceKind, int | None] = {"EfritRequest": request_ttl}
 
     async def list_all(self) -> None:
         """List what requests refer to, before anything of the namespace is decided. Raises ApiError.
@@ -181,12 +186,12 @@ class Resync:
         plans.requeue_open(self._every, self._scope)
 
     async def sweep_final(self) -> None:
-        """Find final requests and plans with a time to live: nobody watches them, and no more than that is kept."""
+        """Find final requests and plans with a time to live, their own or the default: nobody watches them."""
         kinds: tuple[tuple[Resource, ResourceKind], ...] = ((REQUESTS, "EfritRequest"), (PLANS, "EfritPlan"))
         for resource, kind in kinds:
             for phase in ("Succeeded", "Failed"):
                 async for obj in self._list(resource, fieldSelector=f"status.phase={phase}"):
-                    due, meta = due_of(obj), obj["metadata"]
+                    due, meta = due_of(obj, self._default_ttl.get(kind)), obj["metadata"]
                     if due is not None:
                         key = meta["namespace"], meta["name"]
                         self._store.expirations.add(Expiration(due, kind, key, meta["uid"]))

@@ -52,6 +52,9 @@ class Settings(FromEnvironment, frozen=True, kw_only=True):
     #: How long a request waits for its start that does not say so itself (spec.queueTimeoutSeconds).
     queue_timeout_seconds: Annotated[float, Meta(ge=60, le=30 * 86_400)] = 7 * 86_400
 
+    #: How long a finished request is kept that does not say so itself (spec.ttlSecondsAfterFinished); 0: for ever.
+    request_ttl_seconds: Annotated[int, Meta(ge=0, le=10 * 365 * 86_400)] = 30 * 86_400
+
     #: Instances that get a new release of the operator at a time.
     rollout_max_concurrent: Annotated[int, Meta(ge=1, le=10_000)] = 5
     #: Instances of one namespace whose pods are replaced at a time.

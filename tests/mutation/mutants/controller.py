@@ -213,6 +213,14 @@ MUTANTS = (
         (f"{UNIT}/store/test_held_answers.py",),
     ),
     Mutant(
+        "the requests of a plan, which it reads, as long as the plan",
+        "plan-keeps-requests",
+        Instead("return False"),
+        (
+            f"{UNIT}/test_expiry.py::test_a_request_without_a_time_to_live_has_the_default_unless_it_is_part_of_a_plan",
+        ),
+    ),
+    Mutant(
         "the end of the wait of a request that names none",
         "default-queue-timeout",
         Instead("return timedelta.max"),

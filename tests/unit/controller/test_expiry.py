@@ -46,6 +46,24 @@ def test_of_very_many_those_that_are_due_first_are_kept_and_the_others_are_looke
     assert (expirations.wants_more(), expirations.wants_more()) == (True, False)
 
 
+@pytest.mark.parametrize(
+    ("owner", "spec", "default", "due"),
+    [
+        (None, {}, 60, NOW + seconds(60)),
+        (None, {"ttlSecondsAfterFinished": 5}, 60, NOW + seconds(5)),
+        (None, {}, None, None),
+        ("Workflow", {}, 60, NOW + seconds(60)),
+        ("EfritPlan", {}, 60, None),
+    ],
+)
+def test_a_request_without_a_time_to_live_has_the_default_unless_it_is_part_of_a_plan(
+    owner: str | None, spec: dict[str, Any], default: int | None, due: datetime | None
+) -> None:
+    obj = request_json(status=final_status(), **spec)
+    obj["metadata"]["ownerReferences"] = [{"kind": owner, "name": "a"}] if owner else []
+    assert due_of(obj, default) == due
+
+
 def test_what_is_kept_of_a_finished_object_is_small() -> None:
     assert len(pickle.dumps(expiration(1))) < 400
     assert MAX_EXPIRATIONS * 2 * 500 <= 10_000_000

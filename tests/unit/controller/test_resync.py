@@ -101,6 +101,17 @@ async def test_final_plans_with_a_time_to_live_are_found(stage: Stage) -> None:
     assert stage.expiring() == {"brief"}
 
 
+async def test_the_default_time_to_live_is_for_requests_alone(kube: Kube, api: FakeApi) -> None:
+    store = Store(WorkQueue(), CONFIG, lambda: NOW)
+    stage = Stage(Resync(kube, store, None, 60, 600, request_ttl=60), store, api)
+    api.put(f"{ROOT}/efritrequests/work", request_json(status=final_status()))
+    api.put(f"{ROOT}/efritplans/app", plan_json(status=final_status()))
+
+    await stage.janitor.sweep_final()
+
+    assert stage.expiring() == {"work"}
+
+
 async def test_only_open_requests_are_asked_for(stage: Stage) -> None:
     stage.api.put(f"{ROOT}/efritrequests/work", request_json(status=final_status()))
 

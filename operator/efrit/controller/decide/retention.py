@@ -21,12 +21,22 @@ def retention(kind: ResourceKind, final: EfritRequest | EfritPlan, now: datetime
     return [DeleteLater(kind, final.key, uid, due)]
 
 
-def due_of(obj: Mapping[str, Any]) -> datetime | None:
-    """Return when an object, as the API server lists it, is to be deleted; None where it is not, or not yet known."""
+def due_of(obj: Mapping[str, Any], default_ttl: int | None = None) -> datetime | None:
+    """Return when an object, as the API server lists it, is to be deleted; None where it is not, or not yet known.
+
+    default_ttl: for one that names no time to live and is not part of a plan: a plan reads its requests to go on.
+    """
     status, ttl = obj.get("status", {}), obj["spec"].get("ttlSecondsAfterFinished")
+    if ttl is None and not _is_part_of_plan(obj):
+        ttl = default_ttl
     if ttl is None or status.get("phase") not in FINAL_PHASES or status.get("completionTime") is None:
         return None
     try:
         return datetime.fromisoformat(status["completionTime"]).astimezone(UTC) + timedelta(seconds=ttl)
     except (ValueError, OverflowError):
         return None
+
+
+def _is_part_of_plan(obj: Mapping[str, Any]) -> bool:
+    owners = obj["metadata"].get("ownerReferences", [])
+    return any(each["kind"] == EfritPlan.kind for each in owners)  # gate: plan-keeps-requests

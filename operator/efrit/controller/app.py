@@ -7,6 +7,7 @@ and on the queues.
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import logging
 import os
@@ -34,7 +35,7 @@ from efrit.controller.retry import retry_while_unavailable
 from efrit.controller.settings import Settings
 from efrit.controller.store.store import Store
 from efrit.controller.watch import kopf_watch
-from efrit.controller.watch.request_watch import RequestWatch
+from efrit.controller.watch.object_watch import ObjectWatch, watched_kinds
 from efrit.controller.work_queue import WorkQueue
 from efrit.errors import ConfigurationError, EfritError, first_leaf
 from efrit.log_format import LAYOUT, OneLineFormatter
@@ -177,7 +178,9 @@ class _Process:
         async def watch(scope: str | None) -> None:
             async with asyncio.TaskGroup() as group:
                 group.create_task(kopf_watch.watch(store, scope, lambda: _stop_on_signals(self._stop)))
-                group.create_task(RequestWatch(self._kube, store, scope, lists[scope].list_requests).run())
+                for watched in watched_kinds(store):
+                    list_objects = functools.partial(lists[scope].list_watched, watched.resource)
+                    group.create_task(ObjectWatch(self._kube, watched, scope, list_objects).run())
 
         async def check(scope: str | None) -> None:
             await ChildCheck(self._kube, store, scope, len(scopes), settings.secret_check_seconds).run()

@@ -60,6 +60,8 @@ class Resync:
         self._sweeps_per_resync = max(1, round(resync / every))
         self._turns = turns or asyncio.Semaphore()
         self._default_ttl: dict[ResourceKind, int | None] = {"EfritRequest": request_ttl}
+        self._child_versions: dict[Resource, str] = {}
+        """Of the last list of each kind of children, until a watch goes on from it."""
 
     async def list_all(self) -> None:
         """List what requests refer to, before anything of the namespace is decided. Raises ApiError.
@@ -80,6 +82,17 @@ class Resync:
                 self._store.instances.observe(obj)
             async for obj in self._list(PLANS, fieldSelector=names.OPEN_SELECTOR):
                 self._store.plans.observe(obj)
+
+    async def list_watched(self, resource: Resource) -> str:
+        """List what is watched of a kind, unless that was just done; return the version to watch from.
+
+        A version that turns out to be too old is asked for again, and is then of a new list. Raises ApiError.
+        """
+        if resource == REQUESTS:
+            return await self.list_requests()
+        if resource not in self._child_versions:
+            await self.sweep_children()
+        return self._child_versions.pop(resource)
 
     async def list_requests(self) -> str:
         """List every open request and return the version to watch from. Raises ApiError.
@@ -162,7 +175,7 @@ class Resync:
     async def sweep_instances(self) -> None:
         """Find instances and children that appeared, changed or went without an event."""
         # Taken before the lists: what appears meanwhile is in neither.
-        known, children = self._store.instances.uids(self._scope), self._store.children.uids(self._scope)
+        known = self._store.instances.uids(self._scope)
         listed = set()
         async for obj in self._list(INSTANCES):
             listed.add(obj["metadata"]["uid"])
@@ -170,7 +183,12 @@ class Resync:
         for key, uid in known.items():
             if uid not in listed:
                 self._store.instances.gone(key, uid)
-        self._store.children.forget(children - await self._take_in_children())  # gate: sweep-children
+        await self.sweep_children()
+
+    async def sweep_children(self) -> None:
+        """Find pods, StatefulSets and claims that appeared, changed or went without an event."""
+        known = self._store.children.uids(self._scope)
+        self._store.children.forget(known - await self._take_in_children())  # gate: sweep-children
 
     async def sweep_plans(self) -> None:
         """Find open plans that no event reported, those that are gone without one, and requeue all others."""
@@ -203,9 +221,11 @@ class Resync:
             (CLAIMS, self._store.children.observe_claim),
             (PODS, self._store.children.observe_pod),
         ):
-            async for obj in self._kube.pages(resource, self._scope, labelSelector=names.CHILD_SELECTOR):
+            pages = self._list(resource, labelSelector=names.CHILD_SELECTOR)
+            async for obj in pages:
                 uids.add(obj["metadata"]["uid"])
                 observe(obj)
+            self._child_versions[resource] = pages.version
         return uids
 
     def _list(self, resource: Resource, *, accept: str = JSON, **selectors: str) -> Listing:

@@ -67,7 +67,7 @@ def test_a_watch_of_which_one_kind_is_refused_leaves_no_task_behind(
     monkeypatch.setenv("KUBECONFIG", str(site.operator().kubeconfig))
     for role in site.kube.list("roles", site.namespace):
         rules = [
-            {**rule, "resources": [each for each in rule["resources"] if each != "persistentvolumeclaims"]}
+            {**rule, "resources": [each for each in rule["resources"] if each != "efritplans"]}
             for rule in role["rules"]
         ]
         rules = [rule for rule in rules if rule["resources"]]

@@ -61,15 +61,21 @@ class Crowd:
     async def play(self) -> None:
         """Be the StatefulSet controller, the volume binder and the kubelet, until cancelled."""
         done: set[str] = set()
-        while True:
-            async for claim in self.api.pages(CLAIMS, self.namespace):
-                if claim.get("status", {}).get("phase") != "Bound":
-                    name = claim["metadata"]["name"]
+        turns = asyncio.Semaphore(AT_A_TIME)
+
+        async def serve(resource: Resource, name: str) -> None:
+            async with turns:
+                if resource is CLAIMS:
                     await self.api.patch_status(CLAIMS, self.namespace, name, {"status": {"phase": "Bound"}})
-            async for statefulset in self.api.pages(STATEFULSETS, self.namespace):
-                if statefulset["metadata"]["uid"] not in done:
-                    await self._start_pod(statefulset)
-                    done.add(statefulset["metadata"]["uid"])
+                else:
+                    await self._start_pod(await self.api.get(STATEFULSETS, self.namespace, name))
+
+        while True:
+            for resource in (CLAIMS, STATEFULSETS):
+                listing = self.api.pages(resource, self.namespace, accept=METADATA_LIST)
+                new = [meta for obj in [obj async for obj in listing] if (meta := obj["metadata"])["uid"] not in done]
+                await asyncio.gather(*(serve(resource, meta["name"]) for meta in new))
+                done.update(meta["uid"] for meta in new)
             await asyncio.sleep(0.2)
 
     async def _start_pod(self, statefulset: Json) -> None:

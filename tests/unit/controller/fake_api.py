@@ -150,7 +150,7 @@ class FakeApi:
         first = int(query.get("continue") or 0)
         size = min(int(query.get("limit", self.page_size)), self.page_size)
         rest = first + size
-        meta = {"continue": str(rest)} if rest < len(items) else {}
+        meta = {"resourceVersion": str(self.version), **({"continue": str(rest)} if rest < len(items) else {})}
         return {"metadata": meta, "items": items[first:rest]}
 
 

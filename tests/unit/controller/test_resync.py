@@ -15,12 +15,12 @@ from efrit.controller.resync import MOST_READ_ALONE, Resync
 from efrit.controller.store.store import Store
 from efrit.controller.work_queue import WorkQueue
 from efrit.errors import ApiForbidden, ApiNotFound, ApiUnavailable
-from efrit.kube.resources import PLANS
+from efrit.kube.resources import PLANS, PODS
 from tests.unit.controller.factory import CONFIG, NOW, final_status, instance_json, plan_json, request_json
 from tests.unit.controller.fake_api import FakeApi
 
 ROOT = "/apis/efrit.dev/v1alpha1/namespaces/team"
-PODS = "/api/v1/pods"
+ALL_PODS = "/api/v1/pods"
 KEY = ("team", "work")
 ALPHA = ("team", "alpha")
 POD = {
@@ -229,7 +229,7 @@ async def test_a_pod_that_is_made_while_the_lists_are_read_is_kept(stage: Stage)
     stage.api.put("/apis/apps/v1/namespaces/team/statefulsets/efrit-alpha", STATEFULSET)
 
     sweeping = asyncio.create_task(stage.janitor.sweep_instances())
-    await stage.api.until(lambda: any(call.path == PODS for call in stage.api.calls))
+    await stage.api.until(lambda: any(call.path == ALL_PODS for call in stage.api.calls))
     stage.store.children.observe_pod(POD)
     await sweeping
 
@@ -276,6 +276,21 @@ async def test_all_that_requests_refer_to_is_known_before_the_first_is_looked_at
     assert known.pod is not None
     assert known.statefulset is not None
     assert [each.name for each in known.claims] == ["efrit-alpha-queue"]
+
+
+async def test_a_watch_of_children_goes_on_from_the_first_list_and_after_that_from_a_new_one(stage: Stage) -> None:
+    stage.api.put(f"{ROOT}/efritinstances/alpha", instance_json())
+    stage.api.put("/apis/apps/v1/namespaces/team/statefulsets/efrit-alpha", STATEFULSET)
+    stage.api.put("/api/v1/namespaces/team/pods/efrit-alpha-0", POD)
+    await stage.janitor.list_all()
+    listed, version = len(stage.api.calls), str(stage.api.version)
+
+    assert await stage.janitor.list_watched(PODS) == version
+    assert len(stage.api.calls) == listed
+    del stage.api.objects["/api/v1/namespaces/team/pods/efrit-alpha-0"]
+    stage.api.version += 1
+    assert await stage.janitor.list_watched(PODS) == str(stage.api.version)
+    assert pod_of(stage.store) is None
 
 
 async def test_open_requests_and_plans_are_known_before_anything_is_decided(stage: Stage) -> None:

@@ -1,4 +1,4 @@
-"""kopf's part: watches instances, plans and children and hands every event to the store. Nothing else.
+"""kopf's part: watches instances and plans and hands every event to the store. Nothing else.
 
 Only `on.event` is used: no finalizer, no annotation, no handler state in anybody's object.
 """
@@ -12,7 +12,7 @@ import kopf
 
 from efrit.controller.model import names
 from efrit.controller.store.store import Store
-from efrit.kube.resources import CLAIMS, INSTANCES, PLANS, PODS, STATEFULSETS, Resource
+from efrit.kube.resources import INSTANCES, PLANS, Resource
 
 
 def settings() -> kopf.OperatorSettings:
@@ -33,8 +33,6 @@ def settings() -> kopf.OperatorSettings:
     result.networking.connect_timeout = 10
     result.networking.request_timeout = 60
     result.watching.field_selectors[f"{PLANS.plural}.{PLANS.group}"] = names.OPEN_SELECTOR
-    for resource in (PODS, CLAIMS, STATEFULSETS):
-        result.watching.label_selectors[_selector(resource)] = names.CHILD_SELECTOR
     return result
 
 
@@ -46,9 +44,6 @@ def registry(store: Store) -> kopf.OperatorRegistry:
     kinds: Sequence[tuple[Resource, Callable[[Any], None], Callable[[Any], None]]] = (
         (INSTANCES, store.instances.observe, store.instances.left),
         (PLANS, store.plans.observe, store.plans.left),
-        (PODS, store.children.observe_pod, store.children.forget_pod),
-        (STATEFULSETS, store.children.observe_statefulset, store.children.forget_statefulset),
-        (CLAIMS, store.children.observe_claim, store.children.forget_claim),
     )
     for resource, observe, forget in kinds:
         _watch(result, resource, observe, forget)

@@ -1,4 +1,4 @@
-"""watch/request_watch.py: open requests are listed once, watched from there, and listed again where that is lost."""
+"""watch/object_watch.py: objects are listed once, watched from there, and listed again where that is lost."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from efrit.controller.watch.request_watch import RequestWatch
+from efrit.controller.watch.object_watch import ObjectWatch, watched_kinds
 from efrit.errors import ApiError, ApiExpired, ApiForbidden, ApiUnavailable
 from efrit.kube.client import KubeClient
 from tests.unit.controller.factory import Json, request_json
@@ -25,14 +25,15 @@ class Server:
         self.watches = list(watches)
         self.asked: list[str] = []
         self.lists = 0
+        self.selected: tuple[str, Json] | None = None
 
     async def list(self) -> str:
         self.lists += 1
         return f"{self.lists}00"
 
     async def follow(self, *given: Any, **selectors: str) -> AsyncGenerator[tuple[str, Json], None]:
-        assert selectors["fieldSelector"] == "status.phase!=Succeeded,status.phase!=Failed"
         self.asked.append(given[2])
+        self.selected = given[0].plural, selectors
         for event in self.watches.pop(0):
             if isinstance(event, ApiError):
                 raise event
@@ -41,9 +42,9 @@ class Server:
             await asyncio.Event().wait()
 
 
-async def watched(server: Server) -> World:
-    world = World()
-    watch = RequestWatch(cast("KubeClient", server), world.store, "team", server.list)
+async def watched(server: Server, kind: int = 0, world: World | None = None) -> World:
+    world = world or World()
+    watch = ObjectWatch(cast("KubeClient", server), watched_kinds(world.store)[kind], "team", server.list)
     task = asyncio.create_task(watch.run())
     await elapse(60)
     task.cancel()
@@ -72,6 +73,30 @@ async def test_a_request_that_leaves_the_selection_is_to_be_verified() -> None:
     assert world.store.requests.must_verify(WORK)
 
 
+@on_virtual_time
+async def test_of_the_requests_only_open_ones_are_watched_and_of_children_only_ours() -> None:
+    asked = []
+    for kind in range(4):
+        await watched(server := Server([]), kind)
+        asked.append(server.selected)
+
+    ours = {"labelSelector": "app.kubernetes.io/managed-by=efrit-operator,efrit.dev/instance"}
+    requests = "efritrequests", {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
+    assert asked == [requests, ("pods", ours), ("statefulsets", ours), ("persistentvolumeclaims", ours)]
+
+
+@pytest.mark.parametrize(("kind", "name"), [(1, "efrit-alpha-0"), (2, "efrit-alpha"), (3, "efrit-alpha-queue")])
+@on_virtual_time
+async def test_a_child_is_known_from_its_event_on_until_the_one_of_its_end(kind: int, name: str) -> None:
+    meta = {"name": name, "namespace": "team", "uid": "u", "labels": {"efrit.dev/instance": "alpha"}}
+    world = World()
+
+    await watched(Server([("ADDED", {"metadata": {**meta, "resourceVersion": "120"}})]), kind, world)
+    assert world.store.children.uids() == {"u"}
+    await watched(Server([("DELETED", {"metadata": {**meta, "resourceVersion": "130"}})]), kind, world)
+    assert world.store.children.uids() == set()
+
+
 @pytest.mark.parametrize(
     ("end", "lists", "asked"),
     [
@@ -87,11 +112,12 @@ async def test_only_a_version_that_is_too_old_costs_another_list(end: ApiError, 
     assert (server.lists, server.asked) == (lists, asked)
 
 
-def test_a_refusal_ends_the_watch() -> None:
+@on_virtual_time
+async def test_a_refusal_ends_the_watch() -> None:
     server = Server([ApiForbidden("403")])
 
     with pytest.raises(ApiForbidden):
-        asyncio.run(RequestWatch(cast("KubeClient", server), cast("Any", None), "team", server.list).run())
+        await ObjectWatch(cast("KubeClient", server), watched_kinds(World().store)[0], "team", server.list).run()
 
 
 @on_virtual_time

@@ -1,0 +1,97 @@
+"""Watches the objects of one kind in one namespace, one event in memory at a time.
+
+kopf keeps a task and a queue for each object, and the whole objects in them: thousands of open requests, or the
+children of a thousand instances, would take hundreds of megabytes at each start. What it does beside that, a
+controller that is level-triggered does not need.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import Any, NamedTuple, NoReturn
+
+from efrit.controller.model import names
+from efrit.controller.retry import retry_while_unavailable
+from efrit.controller.store.store import Store
+from efrit.errors import ApiExpired, ApiUnavailable
+from efrit.kube.client import KubeClient
+from efrit.kube.resources import CLAIMS, PODS, REQUESTS, STATEFULSETS, Resource
+
+log = logging.getLogger(__name__)
+
+PAUSE_SECONDS = 0.1
+"""Between two watches: one that ends at once must not be begun without end."""
+LONGEST_PAUSE_SECONDS = 10.0
+
+
+class Watched(NamedTuple):
+    """A kind of objects, which of them are watched, and who is told of them."""
+
+    resource: Resource
+    selectors: dict[str, str]
+    observe: Callable[[dict[str, Any]], None]
+    left: Callable[[dict[str, Any]], None]
+    """Told of an object that was deleted, or is not selected any more."""
+
+
+def watched_kinds(store: Store) -> tuple[Watched, ...]:
+    """Return what is watched without kopf: what there may be thousands of."""
+    child = {"labelSelector": names.CHILD_SELECTOR}
+    children = store.children
+    return (
+        Watched(REQUESTS, {"fieldSelector": names.OPEN_SELECTOR}, store.requests.observe, store.requests.left),
+        Watched(PODS, child, children.observe_pod, children.forget_pod),
+        Watched(STATEFULSETS, child, children.observe_statefulset, children.forget_statefulset),
+        Watched(CLAIMS, child, children.observe_claim, children.forget_claim),
+    )
+
+
+class ObjectWatch:
+    """The watch of one kind in one namespace, in the whole cluster where `scope` is None."""
+
+    def __init__(
+        self, kube: KubeClient, watched: Watched, scope: str | None, list_objects: Callable[[], Awaitable[str]]
+    ) -> None:
+        """Watch `scope`; list_objects tells the store of all these objects and returns the version to watch from."""
+        self._kube = kube
+        self._watched = watched
+        self._scope = scope
+        self._list = list_objects
+
+    async def run(self) -> NoReturn:
+        """List, and watch from there, until cancelled. Raises what the API server refuses it with."""
+        while True:
+            version = await retry_while_unavailable(self._list)
+            with contextlib.suppress(ApiExpired):
+                await self._follow(version)
+
+    async def _follow(self, version: str) -> NoReturn:
+        """Hand every event from `version` on to the store. Raises ApiExpired where one has to list again."""
+        loop = asyncio.get_running_loop()
+        pause = PAUSE_SECONDS
+        while True:
+            began = loop.time()
+            try:
+                async with contextlib.aclosing(self._events(version)) as events:
+                    async for kind, obj in events:
+                        version = obj["metadata"]["resourceVersion"]
+                        if kind == "DELETED":
+                            self._watched.left(obj)
+                        elif kind != "BOOKMARK":
+                            self._watched.observe(obj)
+            except ApiExpired:
+                raise
+            except ApiUnavailable as error:
+                log.debug("%s cannot be watched yet: %s", self._watched.resource.plural, error)
+                pause = max(pause, min(error.retry_after or 0.0, LONGEST_PAUSE_SECONDS))
+            if loop.time() - began > LONGEST_PAUSE_SECONDS:
+                pause = PAUSE_SECONDS
+            await asyncio.sleep(pause * random.uniform(1, 1.25))  # noqa: S311
+            pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+
+    def _events(self, version: str) -> AsyncGenerator[tuple[str, dict[str, Any]], None]:
+        return self._kube.follow(self._watched.resource, self._scope, version, **self._watched.selectors)

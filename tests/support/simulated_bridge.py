@@ -23,7 +23,19 @@ from typing import Any, TypeVar
 
 from aiohttp import web
 
-from efrit.protocol import EmacsStats, Outcome, Reason, RequestState, RequestView, Reset, Response, Stats, request_id
+from efrit.protocol import (
+    DiskProblem,
+    DiskStats,
+    EmacsStats,
+    Outcome,
+    Reason,
+    RequestState,
+    RequestView,
+    Reset,
+    Response,
+    Stats,
+    request_id,
+)
 from tests.support.kube import Json, Kube, until
 
 T = TypeVar("T")
@@ -38,7 +50,7 @@ class Mode(Enum):
     HANGS = "hangs"
     """Calls get no answer until the mode is another one, as where a sync to the disk does not return."""
     FULL = "full"
-    """Requests are refused, as where the volume's quota is used up."""
+    """Requests are refused, as where the volume's quota is used up; the figures say so."""
 
 
 @dataclass
@@ -63,12 +75,16 @@ class SimulatedBridge:
             self.mode = mode
         if flooding is not None:
             self.flooding = flooding
+        for stream in self.streams:
+            stream.put_nowait(_event("stats", self.stats().to_json()))
         self.changed.set()
         self.changed = asyncio.Event()
 
     def stats(self) -> Stats:
         emacs = EmacsStats(alive=True, responsive=True, version="30.1")
-        return Stats(queue_id=f"queue-{self.name}", emacs=emacs, processed=self.processed)
+        full = DiskProblem.FULL if self.mode is Mode.FULL else None
+        disk = DiskStats(total_bytes=1 << 30, free_bytes=0 if full else 1 << 29, problem=full)
+        return Stats(queue_id=f"queue-{self.name}", emacs=emacs, processed=self.processed, disk=disk)
 
     async def call(self, http: web.Request) -> web.StreamResponse:
         self.in_flight += 1

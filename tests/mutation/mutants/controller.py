@@ -26,6 +26,12 @@ MUTANTS = (
         (f"{BULKHEAD}::test_a_place_that_nobody_uses_goes_to_the_next",),
     ),
     Mutant(
+        "the proof that a call is, of what needs as much of the bridge",
+        "as-deep",
+        Value("list(Depth)"),
+        (f"{BULKHEAD}::test_where_writes_hang_and_reads_do_not_the_condition_changes_once_until_a_write_succeeds",),
+    ),
+    Mutant(
         "the pause of an event stream that floods",
         "stream-rate",
         Instead("await asyncio.sleep(0)"),

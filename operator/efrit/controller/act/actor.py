@@ -15,6 +15,7 @@ from typing import Any
 from efrit.api import FINAL_PHASES
 from efrit.controller import metrics
 from efrit.controller.act.bridges import Bridges
+from efrit.controller.act.bulkhead import Depth
 from efrit.controller.act.confirm import Confirmations
 from efrit.controller.act.event_recorder import EventRecorder
 from efrit.controller.act.kube import Kube
@@ -75,6 +76,7 @@ from efrit.errors import (
     BridgeUnresponsive,
     EfritError,
     InvalidRequest,
+    NoSpace,
     NotAnswered,
     NotLeading,
     RequestConflict,
@@ -227,12 +229,14 @@ class Actor:
     async def _have_called(self, key: WorkKey, action: Submit | CancelWork | FetchAnswer | Acknowledge) -> None:
         """Call the bridge. Raises Parked where too many calls to it are under way, or none are made at all."""
         try:
-            with self._bridges.call(action.instance, key):
+            with self._bridges.call(action.instance, key, _depth(action)):
                 await self._call_bridge(action)
         except Parked as parked:
             if parked.problem is not None and not isinstance(action, Acknowledge):
                 uid = str(action.request.id) if isinstance(action, Submit) else action.uid
-                error = BridgeUnresponsive(f"{action.instance[0]}/{action.instance[1]}: {parked.problem}")
+                told = parked.problem
+                where = f"{action.instance[0]}/{action.instance[1]}"
+                error = NoSpace(told) if parked.no_room else BridgeUnresponsive(f"{where}: {told}")
                 if self._store.requests.action_failed(action.request_key, uid, type(action).__name__, error):
                     self._store.requeue_after(key, SAY_UNRESPONSIVE)
             raise
@@ -467,6 +471,16 @@ class Actor:
         except ApiNotFound:
             return None
         return obj if obj["metadata"]["uid"] == action.uid else None
+
+
+def _depth(action: Submit | CancelWork | FetchAnswer | Acknowledge) -> Depth:
+    match action:
+        case Submit():
+            return Depth.SUBMIT
+        case FetchAnswer():
+            return Depth.READ
+        case _:
+            return Depth.WRITE
 
 
 def _merge(new: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:

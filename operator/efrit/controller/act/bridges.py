@@ -18,7 +18,7 @@ import httpx
 from httpx_sse import SSEError, aconnect_sse
 
 from efrit.controller.act.bridge_transport import BridgeTransport, TooLong, read_events
-from efrit.controller.act.bulkhead import MOST_CALLS, Bulkhead
+from efrit.controller.act.bulkhead import MOST_CALLS, Bulkhead, Depth
 from efrit.controller.act.stream_rate import Shared, StreamRate
 from efrit.controller.model.actions import ConnectBridge, Parked
 from efrit.controller.model.credentials import Identity, server_name, token
@@ -31,10 +31,11 @@ from efrit.errors import (
     EfritError,
     ProtocolError,
     RequestNotFound,
+    StorageError,
     Unauthorized,
     error_for_code,
 )
-from efrit.protocol import ErrorBody, Request, RequestView
+from efrit.protocol import ErrorBody, Event, Request, RequestView, Stats
 
 log = logging.getLogger(__name__)
 
@@ -70,6 +71,8 @@ class _Link:
     task: asyncio.Task[None] = field(init=False)
     bulkhead: Bulkhead = field(init=False)
     probe: asyncio.Task[None] | None = None
+    full: bool = False
+    """Whether its last figures said that the volume takes no work."""
 
     def headers(self) -> dict[str, str]:
         """Return the header that says who we are."""
@@ -94,8 +97,8 @@ class _Surroundings:
     def invite(self, key: WorkKey) -> None:
         self._bridges.invite(key, self._link.bulkhead)
 
-    def probe(self) -> None:
-        self._bridges.probe(self._link)
+    def probe(self, depth: Depth) -> None:
+        self._bridges.probe(self._link, depth)
 
     def changed(self, problem: str | None) -> None:
         self._bridges.changed(self._link, problem)
@@ -157,10 +160,10 @@ class Bridges:
         """How many bridges do not answer."""
         return sum(link.bulkhead.problem is not None for link in self._links.values())
 
-    def call(self, instance: Key, key: WorkKey) -> AbstractContextManager[None]:
+    def call(self, instance: Key, key: WorkKey, depth: Depth) -> AbstractContextManager[None]:
         """Make the call of a key in this block. Raises Parked where it has to wait: the key comes back by itself."""
         link = self._links.get(instance)
-        return link.bulkhead.call(key) if link is not None else nullcontext()
+        return link.bulkhead.call(key, depth) if link is not None else nullcontext()
 
     def settled(self, key: WorkKey) -> None:
         """Take in that the reconciliation of a key is over: a place it was given and did not use goes to others."""
@@ -176,16 +179,20 @@ class Bridges:
         self._invited.setdefault(key, []).append(bulkhead)
         self.requeue(key)
 
-    def probe(self, link: _Link) -> None:
+    def probe(self, link: _Link, depth: Depth) -> None:
         """See whether a bridge answers that nobody waits for."""
         instance = link.wanted.instance
         if self._links.get(instance) is link and (link.probe is None or link.probe.done()):
-            link.probe = asyncio.create_task(self._probe(link), name=f"probe {'/'.join(instance)}")
+            link.probe = asyncio.create_task(self._probe(link, depth), name=f"probe {'/'.join(instance)}")
 
-    async def _probe(self, link: _Link) -> None:
+    async def _probe(self, link: _Link, depth: Depth) -> None:
+        """Read what is not there, or acknowledge it, for which its disk has to answer."""
         try:
-            with link.bulkhead.call(None):
-                await self._call("GET", link.wanted.instance, PROBE)
+            with link.bulkhead.call(None, depth):
+                if depth is Depth.READ:
+                    await self._call("GET", link.wanted.instance, PROBE)
+                else:
+                    await self.acknowledge(link.wanted.instance, PROBE)
         except (EfritError, Parked) as error:
             log.debug("%s/%s: probe: %s", *link.wanted.instance, error)
 
@@ -201,7 +208,7 @@ class Bridges:
     async def submit(self, instance: Key, request: Request) -> RequestView:
         """PUT a request. Raises the QueueError the bridge names, or BridgeUnreachable."""
         body = await self._call("PUT", instance, request.id, content=request.to_json().encode(), json=True)
-        return self._view(instance, body, request.id)
+        return self._view(instance, body, request.id, Depth.SUBMIT)
 
     async def read(self, instance: Key, uid: str) -> RequestView:
         """GET a request with its answer. Raises RequestNotFound, BridgeUnreachable."""
@@ -217,15 +224,15 @@ class Bridges:
         content = request.to_json().encode() if request is not None else None
         where = f"{uid}/cancel" if running else f"{uid}/cancel?only=waiting"
         body = await self._call("POST", instance, where, content=content, json=bool(content))
-        return self._view(instance, body, uid)
+        return self._view(instance, body, uid, Depth.WRITE)
 
     async def acknowledge(self, instance: Key, uid: str) -> None:
         """Say that the answer is stored. A request that is unknown was acknowledged long ago."""
         try:
             await self._call("DELETE", instance, uid)
-            self._answered(instance)
         except RequestNotFound:
             log.debug("%s/%s: acknowledged request %s is gone from its queue", *instance, uid)
+        self._answered(instance, Depth.WRITE)
 
     def _tokens(self, instance_uid: str) -> tuple[str, ...]:
         keys = (self._identity.hmac_key, self._identity.previous_hmac_key)
@@ -257,6 +264,7 @@ class Bridges:
         link = self._links.get(instance)
         if link is None:
             raise BridgeUnreachable(f"{instance[0]}/{instance[1]}: not connected to its bridge")
+        depth = Depth.READ if method == "GET" else Depth.WRITE
         try:
             async with asyncio.timeout(CALL_SECONDS):
                 response = await link.client.request(
@@ -268,38 +276,51 @@ class Bridges:
                 )
         except (httpx.TransportError, httpx.InvalidURL, RuntimeError, TimeoutError) as error:
             # RuntimeError: the client was closed under us because the pod was replaced.
-            link.bulkhead.failed(_sentence(error))
+            link.bulkhead.failed(_sentence(error), depth)
             kind = BridgeUnreachable if link.bulkhead.problem is None else BridgeUnresponsive
             raise kind(f"{instance[0]}/{instance[1]}: its bridge does not answer: {error!r}") from error
         if response.is_success:
             return response.content
         refusal = _error(response)
         if type(refusal) is BridgeError:
-            link.bulkhead.failed(f"{refusal.message[:MAX_PROBLEM_CHARS]}.")
+            link.bulkhead.failed(f"{refusal.message[:MAX_PROBLEM_CHARS]}.", depth)
+        elif isinstance(refusal, StorageError):
+            link.bulkhead.succeeded(depth)
+            if method == "PUT":
+                link.bulkhead.no_room(refusal.message[:MAX_PROBLEM_CHARS])
         else:
+            # What is refused need not have been tried.
             link.bulkhead.succeeded()
         if isinstance(refusal, Unauthorized):
             link.next_token()
         raise refusal
 
-    def _answered(self, instance: Key, problem: str | None = None) -> None:
+    def _answered(self, instance: Key, depth: Depth, problem: str | None = None) -> None:
         """Count the answer to a call, one that cannot be used as none."""
         link = self._links.get(instance)
         if link is None:
             return
         if problem is None:
-            link.bulkhead.succeeded()
+            link.bulkhead.succeeded(depth)
         else:
-            link.bulkhead.failed(f"{problem[:MAX_PROBLEM_CHARS]}.")
+            link.bulkhead.failed(f"{problem[:MAX_PROBLEM_CHARS]}.", min(depth, Depth.WRITE))
 
-    def _view(self, instance: Key, body: bytes, uid: str) -> RequestView:
+    def _view(self, instance: Key, body: bytes, uid: str, depth: Depth = Depth.READ) -> RequestView:
         try:
             view = _view(body, uid)
         except EfritError as error:
-            self._answered(instance, error.message)
+            self._answered(instance, depth, error.message)
             raise
-        self._answered(instance)
+        self._answered(instance, depth)
         return view
+
+    def _note_room(self, link: _Link, event: Event) -> None:
+        """Have requests tried again once the figures do not say any more that the volume takes none."""
+        if isinstance(event, Stats):
+            full = event.disk is not None and event.disk.problem is not None
+            if link.full and not full:
+                link.bulkhead.room()
+            link.full = full
 
     async def _follow(self, link: _Link) -> None:
         """Read the stream for ever, coming back after each break."""
@@ -328,6 +349,7 @@ class Bridges:
                             link.bulkhead.stream_opened()
                         if event is not None:
                             busy_since = loop.time()
+                            self._note_room(link, event)
                             self._store.bridges.event(instance, pod_uid, event)
                             link.rate.worked(loop.time() - busy_since)
                         last_id = event_id or last_id

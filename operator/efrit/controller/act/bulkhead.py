@@ -1,10 +1,13 @@
-"""The calls to one bridge: few at a time, and none while it does not answer. Makes no call itself.
+"""The calls to one bridge: few at a time, and none of a kind that does not get through. Makes no call itself.
 
 A key that would have to wait for its call is parked instead, without a worker: when a call ends, the key that has
 waited longest is invited, which is to say reconciled again. An invitation that is not used, as its request is gone by
-now, goes to the next. What fails time and again opens the circuit breaker: closed -> open -> one probe -> closed, or
-open for longer. The probe is the call of a key that waits, as that is what has to work, or one of our own where none
-waits.
+now, goes to the next.
+
+Calls have a `Depth`: what is read from memory gets through where a sync to the disk hangs, and an answer can be
+acknowledged where there is no room for another request. What fails time and again opens the circuit breaker for calls
+of its depth and beyond; only a call as deep closes it. closed -> open -> one probe -> closed, or open for longer. The
+probe is the call of a key that waits, as that is what has to work, or one of our own where none waits.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import random
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import IntEnum
 from typing import Protocol
 
 from efrit.controller.model.actions import Parked
@@ -28,6 +32,16 @@ LAST_PAUSE_SECONDS = 60.0
 """How long the circuit breaker stays open: at first, and after many probes that failed."""
 
 
+class Depth(IntEnum):
+    """How much of a bridge a call needs; one that succeeds proves that all above it works."""
+
+    READ = 0
+    WRITE = 1
+    """Its disk."""
+    SUBMIT = 2
+    """Room on its disk."""
+
+
 class Surroundings(Protocol):
     """Where keys and news go to."""
 
@@ -37,8 +51,8 @@ class Surroundings(Protocol):
     def invite(self, key: WorkKey) -> None:
         """Have a parked key reconciled and its end told to `Bulkhead.settled`."""
 
-    def probe(self) -> None:
-        """Make a call, for nobody waits to make one."""
+    def probe(self, depth: Depth) -> None:
+        """Make a call of this depth, for nobody waits to make one."""
 
     def changed(self, problem: str | None) -> None:
         """Say that the bridge does not answer, and why; None: that it does."""
@@ -50,12 +64,14 @@ class Bulkhead:
     def __init__(self, surroundings: Surroundings) -> None:
         self._around = surroundings
         self._in_flight = 0
-        self._parked: OrderedDict[WorkKey, None] = OrderedDict()
+        self._parked: dict[Depth, OrderedDict[WorkKey, None]] = {depth: OrderedDict() for depth in Depth}
         self._invited: set[WorkKey] = set()
-        self._failures = 0
+        self._failures = dict.fromkeys(Depth, 0)
         self._unreadable = 0
-        self._problem: str | None = None
-        """Why the breaker is open, None while it is closed."""
+        self._broken: dict[Depth, str] = {}
+        """Why the breaker is open, by the depth of what has failed."""
+        self._told = False
+        """Whether it was said that the bridge does not answer."""
         self._probing = False
         self._opened = 0
         """How often it was opened in a row."""
@@ -66,7 +82,7 @@ class Bulkhead:
     @property
     def parked(self) -> int:
         """How many keys wait."""
-        return len(self._parked)
+        return sum(map(len, self._parked.values()))
 
     @property
     def in_flight(self) -> int:
@@ -75,13 +91,13 @@ class Bulkhead:
 
     @property
     def problem(self) -> str | None:
-        """Why no calls are made, None while they are."""
-        return self._problem
+        """Why the bridge counts as not answering, None while it does. That it has no room is no such reason."""
+        return next((self._broken[depth] for depth in (Depth.READ, Depth.WRITE) if depth in self._broken), None)
 
     @contextmanager
-    def call(self, key: WorkKey | None) -> Iterator[None]:
+    def call(self, key: WorkKey | None, depth: Depth = Depth.READ) -> Iterator[None]:
         """Make a call in this block, for `key` or as a probe. Raises Parked once the key has its place."""
-        probing = self._enter(key)
+        probing = self._enter(key, depth)
         self._in_flight += 1
         try:
             yield
@@ -91,52 +107,78 @@ class Bulkhead:
                 self._probing = False
             self._advance()
 
-    def _enter(self, key: WorkKey | None) -> bool:
+    def _enter(self, key: WorkKey | None, depth: Depth) -> bool:
         others = len(self._invited) - (key in self._invited)
-        if self._problem is not None:
+        probing = self._blocks(depth)
+        if probing:
             if _now() < self._retry_at or self._probing or others:
-                self._park(key)
+                self._park(key, depth)
             self._probing = True
         elif self._in_flight + others >= MOST_CALLS:  # gate: few-calls
-            self._park(key)
+            self._park(key, depth)
         if key is not None:
-            self._parked.pop(key, None)
+            self._unpark(key)
             self._invited.discard(key)
-        return self._problem is not None
+        return probing
 
-    def _park(self, key: WorkKey | None) -> None:
-        if key is not None:
-            self._parked.setdefault(key)
-        raise Parked("too many calls to its bridge are under way", self._problem)
+    def _blocks(self, depth: Depth) -> bool:
+        return any(each <= depth for each in self._broken)
+
+    def _park(self, key: WorkKey | None, depth: Depth) -> None:
+        if key is not None and key not in self._parked[depth]:
+            self._unpark(key)
+            self._parked[depth][key] = None
+        problem = min(((each, why) for each, why in self._broken.items() if each <= depth), default=None)
+        if problem is None:
+            raise Parked("too many calls to its bridge are under way", None)
+        raise Parked("calls to its bridge do not get through", problem[1], no_room=problem[0] is Depth.SUBMIT)
+
+    def _unpark(self, key: WorkKey) -> None:
+        for keys in self._parked.values():
+            keys.pop(key, None)
 
     def settled(self, key: WorkKey) -> None:
         """Take in that an invited key was reconciled, whether or not it has made a call."""
         self._invited.discard(key)
         self._advance()  # gate: unused-invitation
 
-    def succeeded(self) -> None:
-        """Take in that the bridge has answered a call."""
-        self._failures = 0
-        if self._problem is not None:
-            self._close()
+    def succeeded(self, depth: Depth = Depth.READ) -> None:
+        """Take in that the bridge has answered a call of this depth."""
+        proved = [each for each in Depth if each <= depth]  # gate: as-deep
+        for each in proved:
+            self._failures[each] = 0
+        if self._broken.keys() & proved:
+            self._broken = {each: why for each, why in self._broken.items() if each not in proved}
+            self._mended()
 
-    def failed(self, problem: str) -> None:
+    def failed(self, problem: str, depth: Depth = Depth.READ) -> None:
         """Take in that the bridge did not answer a call, or not the one that was made."""
-        self._failures += 1
-        if self._probing or self._failures >= FAILURES:
-            self._open(problem)
+        self._failures[depth] += 1
+        if (self._probing and self._blocks(depth)) or self._failures[depth] >= FAILURES:
+            self._open(problem, depth)
+
+    def no_room(self, problem: str) -> None:
+        """Take in that there is no room for a request, which once is enough to know."""
+        self._open(problem, Depth.SUBMIT)
+
+    def room(self) -> None:
+        """Take in that there may be room again: the next request finds out."""
+        if self._broken.keys() == {Depth.SUBMIT}:
+            self._due()
 
     def unreadable(self, problem: str) -> None:
         """Take in that the bridge's event stream was given up because of what it said."""
         self._unreadable += 1
         if self._unreadable >= FAILURES:
-            self._open(problem)
+            self._open(problem, Depth.READ)
 
     def stream_opened(self) -> None:
         """Take in that its event stream has begun anew: perhaps another process, which the next calls will show."""
-        if self._problem is not None and self._unreadable < FAILURES:
-            self._close()
-            self._failures = FAILURES - 1
+        if self._broken and self._unreadable < FAILURES:
+            for depth in self._broken:
+                self._failures[depth] = FAILURES - 1
+            self._broken.clear()
+            self._mended()
 
     def stream_lasted(self) -> None:
         """Take in that its event stream was readable for a while."""
@@ -146,57 +188,72 @@ class Bulkhead:
         """Let go of all keys: the connection is closed."""
         if self._timer is not None:
             self._timer.cancel()
-        if self._problem is not None:
-            self._problem = None
-            self._around.changed(None)
-        waiting = [*self._parked, *self._invited]
-        self._parked.clear()
+        self._broken.clear()
+        self._tell()
+        waiting = [*(key for keys in self._parked.values() for key in keys), *self._invited]
+        for keys in self._parked.values():
+            keys.clear()
         self._invited.clear()
         for key in waiting:
             self._around.requeue(key)
 
-    def _open(self, problem: str) -> None:
-        if self._problem is not None and not self._probing:
+    def _open(self, problem: str, depth: Depth) -> None:
+        if self._blocks(depth) and not self._probing:
             return
-        newly = self._problem is None
-        if newly and _now() - self._closed_at > LAST_PAUSE_SECONDS:
+        if not self._broken and _now() - self._closed_at > LAST_PAUSE_SECONDS:
             self._opened = 0
         self._opened += 1
         pause = min(FIRST_PAUSE_SECONDS * 2 ** min(self._opened - 1, 30), LAST_PAUSE_SECONDS)
         pause *= random.uniform(0.75, 1.25)  # noqa: S311
         self._retry_at = _now() + pause
+        self._stop_timer()
         self._timer = asyncio.get_running_loop().call_later(pause, self._due)
-        if newly:
-            self._problem = problem
-            self._around.changed(problem)
-            for key in list(self._parked):
-                self._around.requeue(key)
+        newly = [each for each in Depth if each >= depth and not self._blocks(each)]
+        self._broken.setdefault(depth, problem)
+        self._tell()
+        for key in [key for each in newly for key in self._parked[each]]:
+            self._around.requeue(key)
 
     def _due(self) -> None:
         self._retry_at = 0.0
         self._advance()
 
-    def _close(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._problem, self._failures, self._closed_at = None, 0, _now()
-        self._unreadable = 0
-        self._around.changed(None)
+    def _mended(self) -> None:
+        """Take in that less is broken than before, or nothing."""
+        if not self._broken:
+            self._stop_timer()
+            self._closed_at = _now()
+            self._unreadable = 0
+        self._tell()
         self._advance()
 
-    def _advance(self) -> None:
-        """Invite whoever may call now."""
-        if self._problem is None:
-            while self._parked and self._in_flight + len(self._invited) < MOST_CALLS:
-                self._invite()
-        elif _now() >= self._retry_at and not self._probing and not self._invited:
-            if self._parked:
-                self._invite()
-            else:
-                self._around.probe()
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
-    def _invite(self) -> None:
-        key, _ = self._parked.popitem(last=False)
+    def _tell(self) -> None:
+        problem = self.problem
+        if self._told != (problem is not None):
+            self._told = problem is not None
+            self._around.changed(problem)
+
+    def _advance(self) -> None:
+        """Invite whoever may call now: first what ends work, as it makes room."""
+        for depth, keys in self._parked.items():
+            while keys and not self._blocks(depth) and self._in_flight + len(self._invited) < MOST_CALLS:
+                self._invite(keys)
+        if not self._broken or _now() < self._retry_at or self._probing or self._invited:
+            return
+        waiting = next((keys for depth, keys in self._parked.items() if keys and self._blocks(depth)), None)
+        silent = [depth for depth in self._broken if depth is not Depth.SUBMIT]
+        if waiting is not None:
+            self._invite(waiting)
+        elif silent:
+            self._around.probe(max(silent))
+
+    def _invite(self, keys: OrderedDict[WorkKey, None]) -> None:
+        key, _ = keys.popitem(last=False)
         self._invited.add(key)
         self._around.invite(key)
 

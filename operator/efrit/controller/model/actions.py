@@ -22,12 +22,14 @@ class Superseded(Exception):  # noqa: N818 - reads as what happened
 class Parked(Superseded):
     """A call to a bridge has to wait for its turn: its key comes back by itself. Timers that were decided on stand.
 
-    problem: why no call to that bridge is made at all, None where others are under way.
+    problem: why no such call to that bridge is made at all, None where others are under way; no_room: it answers, but
+    has no room for a request.
     """
 
-    def __init__(self, message: str, problem: str | None) -> None:
+    def __init__(self, message: str, problem: str | None, *, no_room: bool = False) -> None:
         super().__init__(message)
         self.problem = problem
+        self.no_room = no_room
 
 
 ResourceKind = Literal["EfritInstance", "EfritRequest", "EfritPlan"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import pytest
 from efrit.controller.act import bridges as bridges_module
 from efrit.controller.act import bulkhead, stream_rate
 from efrit.controller.act.bridges import Bridges
-from efrit.controller.act.bulkhead import FAILURES
+from efrit.controller.act.bulkhead import FAILURES, Depth
 from efrit.controller.act.identity import new_identity
 from efrit.controller.decide.queue_request import wire_request
 from efrit.controller.model.actions import Parked
@@ -34,7 +34,7 @@ from efrit.errors import (
     RequestTooLarge,
     Unauthorized,
 )
-from efrit.protocol import Request, RequestState, Reset
+from efrit.protocol import DiskProblem, DiskStats, Request, RequestState, Reset
 from tests.unit.controller.factory import POD_UID, answered, instance, request, stats, view
 from tests.unit.controller.fake_bridge import INSTANCE, FakeBridge, fake_bridge
 from tests.unit.controller.listener import Listener
@@ -308,11 +308,11 @@ async def test_a_bridge_that_answers_no_calls_is_called_no_more_and_told_of_once
     keys = [WorkKey("EfritRequest", "team", str(number)) for number in range(10)]
     kinds = []
     for key in keys[:FAILURES]:
-        with pytest.raises(BridgeUnreachable) as caught, connected.bridges.call(INSTANCE, key):
+        with pytest.raises(BridgeUnreachable) as caught, connected.bridges.call(INSTANCE, key, Depth.SUBMIT):
             await connected.bridges.submit(INSTANCE, work())
         kinds.append(type(caught.value))
     for key in keys[FAILURES:]:
-        with pytest.raises(Parked), connected.bridges.call(INSTANCE, key):
+        with pytest.raises(Parked), connected.bridges.call(INSTANCE, key, Depth.SUBMIT):
             pass
 
     assert kinds == [BridgeUnreachable] * (FAILURES - 1) + [BridgeUnresponsive]
@@ -343,7 +343,29 @@ async def test_a_probe_finds_out_that_a_bridge_answers_again(
     instance_key, problem = await connected.heard.hears("bridges.answering", 2)
 
     assert (instance_key, problem) == (INSTANCE, None)
-    assert connected.bridge.calls[-1][:2] == ("GET", "/v1/requests/efrit-probe")
+    assert connected.bridge.calls[-1][:2] == ("DELETE", "/v1/requests/efrit-probe")
+
+
+async def test_a_bridge_without_room_is_offered_no_more_requests_until_its_figures_say_otherwise(
+    connected: Line,
+) -> None:
+    full = (507, '{"error": {"code": "NoSpace", "message": "the volume is full"}}')
+    connected.bridge.answers["PUT", ONE] = full
+    key = WorkKey("EfritRequest", "team", "one")
+    with pytest.raises(NoSpace), connected.bridges.call(INSTANCE, key, Depth.SUBMIT):
+        await connected.bridges.submit(INSTANCE, work())
+
+    with pytest.raises(Parked) as caught, connected.bridges.call(INSTANCE, key, Depth.SUBMIT):
+        pass
+    with connected.bridges.call(INSTANCE, key._replace(name="other"), Depth.WRITE):
+        await connected.bridges.acknowledge(INSTANCE, "uid-unknown")
+
+    assert (caught.value.problem, caught.value.no_room) == ("the volume is full", True)
+    assert connected.bridges.unresponsive == 0, "its condition is what the figures say of the volume"
+    stream = await connected.bridge.reader()
+    await stream.tell(stats(disk=DiskStats(problem=DiskProblem.FULL)), "epoch-1")
+    await stream.tell(stats(disk=DiskStats()), "epoch-2")
+    assert await connected.heard.hears("requeue_after") == (key, timedelta(0))
 
 
 async def test_a_bridge_whose_stream_is_garbage_is_not_called(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efrit.controller.act.bulkhead import FAILURES, FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS, MOST_CALLS, Bulkhead
+from efrit.controller.act.bulkhead import (
+    FAILURES,
+    FIRST_PAUSE_SECONDS,
+    LAST_PAUSE_SECONDS,
+    MOST_CALLS,
+    Bulkhead,
+    Depth,
+)
 from efrit.controller.model.actions import Parked
 from efrit.controller.model.keys import WorkKey
 from tests.unit.controller.virtual_time import elapse, now, on_virtual_time
@@ -26,6 +33,7 @@ class Around:
     invited: list[WorkKey] = field(default_factory=list)
     requeued: list[WorkKey] = field(default_factory=list)
     probes: list[float] = field(default_factory=list)
+    depths: list[Depth] = field(default_factory=list)
     problems: list[str | None] = field(default_factory=list)
 
     def requeue(self, key: WorkKey) -> None:
@@ -34,8 +42,9 @@ class Around:
     def invite(self, key: WorkKey) -> None:
         self.invited.append(key)
 
-    def probe(self) -> None:
+    def probe(self, depth: Depth) -> None:
         self.probes.append(now())
+        self.depths.append(depth)
 
     def changed(self, problem: str | None) -> None:
         self.problems.append(problem)
@@ -216,6 +225,89 @@ async def test_a_connection_that_is_closed_keeps_no_key_and_no_problem() -> None
     assert around.requeued == [key("a")]
     assert around.problems == ["no answer.", None]
     assert (bulkhead.parked, around.probes) == (0, [])
+
+
+def breaks(bulkhead: Bulkhead, depth: Depth) -> None:
+    for number in range(FAILURES):
+        with bulkhead.call(key(number), depth):
+            bulkhead.failed("hangs.", depth)
+
+
+@pytest.mark.parametrize(
+    ("broken", "blocked"),
+    [(Depth.READ, list(Depth)), (Depth.WRITE, [Depth.WRITE, Depth.SUBMIT]), (Depth.SUBMIT, [Depth.SUBMIT])],
+)
+@on_virtual_time
+async def test_what_fails_blocks_what_needs_as_much_of_the_bridge_and_no_other_calls(
+    broken: Depth, blocked: list[Depth]
+) -> None:
+    bulkhead, _ = made()
+    breaks(bulkhead, broken)
+
+    refused = []
+    for depth in Depth:
+        try:
+            with bulkhead.call(key("a"), depth):
+                bulkhead.succeeded(Depth.READ)
+        except Parked:
+            refused.append(depth)
+
+    assert refused == blocked
+
+
+@on_virtual_time
+async def test_where_writes_hang_and_reads_do_not_the_condition_changes_once_until_a_write_succeeds() -> None:
+    bulkhead, around = made()
+    breaks(bulkhead, Depth.WRITE)
+    for _ in range(20):
+        with bulkhead.call(key("reads")):
+            bulkhead.succeeded()
+        await elapse(2 * LAST_PAUSE_SECONDS)
+        with bulkhead.call(key("writes"), Depth.WRITE):
+            bulkhead.failed("hangs.", Depth.WRITE)
+    assert around.problems == ["hangs."]
+    assert set(around.depths) == {Depth.WRITE}, "a probe that reads would prove nothing"
+
+    await elapse(2 * LAST_PAUSE_SECONDS)
+    with bulkhead.call(None, Depth.WRITE):
+        bulkhead.succeeded(Depth.WRITE)
+
+    assert around.problems == ["hangs.", None]
+
+
+@on_virtual_time
+async def test_without_room_requests_wait_one_tries_again_and_none_is_asked_for_where_none_waits() -> None:
+    bulkhead, around = made()
+    with bulkhead.call(key("first"), Depth.SUBMIT):
+        bulkhead.no_room("full.")
+    await elapse(2 * FIRST_PAUSE_SECONDS)
+    assert (around.probes, around.problems, bulkhead.problem) == ([], [], None)
+    with bulkhead.call(key("second"), Depth.SUBMIT):
+        bulkhead.no_room("full.")
+
+    for number in range(10):
+        with pytest.raises(Parked) as caught, bulkhead.call(key(number), Depth.SUBMIT):
+            pass
+        assert (caught.value.problem, caught.value.no_room) == ("full.", True)
+    await elapse(4 * LAST_PAUSE_SECONDS)
+    assert around.invited == [key(0)], "one finds out for all"
+
+    with bulkhead.call(key(0), Depth.SUBMIT):
+        bulkhead.succeeded(Depth.SUBMIT)
+    assert around.invited == [key(number) for number in range(MOST_CALLS + 1)]
+
+
+@on_virtual_time
+async def test_figures_that_tell_of_room_have_the_next_request_tried_at_once() -> None:
+    bulkhead, around = made()
+    with bulkhead.call(key("first"), Depth.SUBMIT):
+        bulkhead.no_room("full.")
+    with pytest.raises(Parked), bulkhead.call(key("second"), Depth.SUBMIT):
+        pass
+
+    bulkhead.room()
+
+    assert around.invited == [key("second")]
 
 
 @given(st.lists(st.tuples(st.sampled_from(["call", "ok", "fail", "none", "settle", "wait"]), st.integers(0, 9))))

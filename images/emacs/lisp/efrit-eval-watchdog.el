@@ -45,7 +45,11 @@ order() {
 }
 watch() {
   left=$1 grace=$2 file=$3 nap=50 signals=0
+  id=${3##*/processing/req_}
+  cancel=${3%/processing/*}/control/cancel_${id%.json}
   while [ -e \"$file\" ]; do
+    # A client of another host can write the order, and cannot signal.
+    [ ! -e \"$cancel\" ] || [ \"$left\" -le 0 ] || tell USR2
     if [ \"$left\" -le 0 ]; then
       if [ \"$grace\" -gt 0 ] && [ \"$signals\" -ge \"$grace\" ]; then
         echo \"efrit: killing Emacs $emacs: it did not hear $signals signals\" >&2

@@ -11,13 +11,18 @@
 ;; the older one.  The newest looks at processing/ only after it has said so here:
 ;; what it finds there may have begun, what comes later never runs.
 ;;
-;; An Emacs that has no generation, as one that somebody started by hand, has the
-;; queue to itself.
+;; Without a bridge an Emacs chooses its number when it starts.  A file of that name
+;; in control/, linked there, keeps two from having the same one; of several the
+;; highest has the queue, and each other one ends.
+;;
+;; A host remembers for a while what a file server has said of a name.  It asks again
+;; when a file is opened: on a remote file system, generation is opened at each look.
 
 ;;; Code:
 
 (require 'efrit-settings)
 (require 'efrit-files)
+(require 'efrit-queue-host)
 
 (defvar efrit-fence-generation
   (let ((number (efrit-settings-env-number "EFRIT_GENERATION" nil)))
@@ -33,28 +38,60 @@ What a crash or the code of a request has done to the file is put right."
   (or (null efrit-fence-generation)
       (efrit-files-isolated
         (let ((newest (efrit-fence--newest)))
-          (when (< newest efrit-fence-generation) (efrit-fence--take))
-          (<= newest efrit-fence-generation)))))
+          (when (and newest (< newest efrit-fence-generation)) (efrit-fence--take))
+          (and newest (<= newest efrit-fence-generation))))))
+
+(defun efrit-fence-superseded-p ()
+  "Return non-nil when a newer run has taken the queue."
+  (and efrit-fence-generation
+       (efrit-files-isolated
+         (> (or (efrit-fence--newest) 0) efrit-fence-generation))))
 
 (defun efrit-fence--newest ()
-  "Return the number of the newest run, 0 where the file does not say."
+  "Return the number of the newest run, 0 where the file does not say.
+Return nil where it cannot be read now."
   (let* ((path (efrit-files-path "generation"))
          (attributes (file-attributes path 'integer))
          (stamp (and attributes (efrit-files-stamp attributes))))
-    (cond ((null stamp) 0)
+    (cond ((efrit-host-remote-p) (efrit-fence--read path attributes))  ; gate: fence-open
+          ((null stamp) 0)
           ((equal stamp (car efrit-fence--seen)) (cdr efrit-fence--seen))
           (t (let ((number (efrit-fence--read path attributes)))
-               (setq efrit-fence--seen (cons stamp number))
+               (when number (setq efrit-fence--seen (cons stamp number)))
                number)))))
 
 (defun efrit-fence--read (path attributes)
-  "Return the number in the file at PATH, which has ATTRIBUTES, or 0."
+  "Return the number in the file at PATH, 0 where there is none.
+ATTRIBUTES are those of the file as far as known.
+Return nil where it cannot be read."
   (condition-case nil
-      (if (and (efrit-files-regular-p attributes)
-               (< (file-attribute-size attributes) 32))
+      (if (or (null attributes)
+              (and (efrit-files-regular-p attributes)
+                   (< (file-attribute-size attributes) 32)))
           (string-to-number (efrit-files-read path))
         0)
-    (file-error 0)))
+    (file-missing 0)
+    ;; What another host has just replaced may be gone under the old name.
+    (file-error (if (efrit-host-remote-p) nil 0))))
+
+(defconst efrit-fence--kept 8
+  "How many earlier numbers stay taken.")
+
+(defun efrit-fence-claim (boot)
+  "Take the queue for this Emacs, whose start is called BOOT, with a new number."
+  (efrit-files-isolated
+    (let ((number (1+ (or (efrit-fence--newest) 0))))
+      (while (not (efrit-files-publish
+                   (efrit-files-path "control" (format "generation_%d" number))
+                   (format "%s %d\n" (system-name) (emacs-pid)) boot))
+        (setq number (1+ number)))
+      (setq efrit-fence-generation number)
+      (efrit-fence--take)
+      (dolist (name (directory-files (efrit-files-path "control") nil
+                                     "\\`generation_[0-9]+\\'" t))
+        (when (< (string-to-number (substring name (length "generation_")))
+                 (- number efrit-fence--kept))
+          (efrit-files-delete (efrit-files-path "control" name)))))))
 
 (defun efrit-fence--take ()
   "Say that the queue belongs to this run.

@@ -18,6 +18,7 @@
 (require 'efrit-queue-answer)
 (require 'efrit-session-scheduler)
 (require 'efrit-queue-fence)
+(require 'efrit-queue-host)
 (require 'efrit-eval-limits)
 (require 'efrit-eval-background)
 (require 'efrit-secret)
@@ -49,6 +50,9 @@
 
 (defvar efrit-health--limited 0
   "How many heartbeats in a row a limit of this process has prevented.")
+
+(defvar efrit-health-serving "serving"
+  "What this Emacs says that it does: starting, serving or ended.")
 
 (defconst efrit-health--pause 0.25
   "Seconds between two heartbeats at least, but for the regular ones.")
@@ -92,6 +96,7 @@
          (request (and claim (efrit-claim-request claim))))
     `((boot . ,efrit-claim-boot)
       (pid . ,(emacs-pid))
+      (server . ,(efrit-health--server))
       (time . ,(efrit-answer-time))
       (emacs_version . ,emacs-version)
       (state . ,(cond (efrit-health--problem "degraded")
@@ -117,6 +122,12 @@
       (failed . ,(plist-get efrit-health--counts :failed))
       (interrupted . ,(plist-get efrit-health--counts :interrupted))
       (total_processing_seconds . ,(plist-get efrit-health--counts :seconds)))))
+
+(defun efrit-health--server ()
+  "Return where this Emacs runs and which run of the queue it is, as a JSON alist."
+  `(,@efrit-host-identity
+    (generation . ,(or efrit-fence-generation :null))
+    (state . ,efrit-health-serving)))
 
 (defun efrit-health-stats ()
   "Return the stats that answer a `status' request, as JSON text."
@@ -201,18 +212,25 @@ On a full disk it can still be written over the last one, of the same size.")
 
 (defun efrit-health-check-alone ()
   "Signal `efrit-queue-taken' when another live Emacs serves the queue.
-One that has a generation takes it from an older one."
-  (let* ((text (efrit-files-isolated
-                 (condition-case nil
-                     (efrit-files-read (efrit-files-path "heartbeat"))
-                   (file-error ""))))
-         (beat (condition-case nil (json-parse-string text) (error nil)))
-         (pid (and (hash-table-p beat) (gethash "pid" beat)))
-         (time (and pid (efrit-request-time (gethash "time" beat)))))
-    (when (and (null efrit-fence-generation)
-               (natnump pid) time (/= pid (emacs-pid))
-               (efrit-health--emacs-since-p pid (/ time 1e9)))
-      (signal 'efrit-queue-taken (list (efrit-files-path "") pid)))))
+Return non-nil when the last one was one of another host.
+In a pod, whoever starts Emacs decides: it takes the queue from an older run."
+  (unless efrit-fence-generation
+    (let* ((text (efrit-files-isolated
+                   (condition-case nil
+                       (efrit-files-read (efrit-files-path "heartbeat"))
+                     (file-error ""))))
+           (beat (condition-case nil (json-parse-string text) (error nil)))
+           (beat (and (hash-table-p beat) beat))
+           (pid (and beat (gethash "pid" beat)))
+           (time (and pid (efrit-request-time (gethash "time" beat)))))
+      (pcase (efrit-host-verdict beat #'efrit-host-silence)
+        ('taken
+         (signal 'efrit-queue-taken  ; gate: taken-elsewhere
+                 (list (efrit-files-path "") (gethash "host" (gethash "server" beat)))))
+        ('free t)
+        (_ (when (and (natnump pid) time (/= pid (emacs-pid))
+                      (efrit-health--emacs-since-p pid (/ time 1e9)))
+             (signal 'efrit-queue-taken (list (efrit-files-path "") pid))))))))
 
 (defun efrit-health--emacs-since-p (pid time)
   "Return non-nil when PID is an Emacs that already ran at TIME."

@@ -33,6 +33,7 @@
 (require 'efrit)
 (require 'efrit-settings)
 (require 'efrit-files)
+(require 'efrit-queue-host)
 (require 'efrit-queue-fence)
 (require 'efrit-eval-limits)
 (require 'efrit-queue-request)
@@ -162,7 +163,7 @@ Timers and events come in any thread that waits, those of a request included."
     (when claim
       (unwind-protect
           (let (result)
-            (efrit-health-begin claim)
+            (efrit-health-begin claim (efrit-server--long-p claim))
             (efrit-background-record nil)
             (setq result (efrit-server--result claim))
             (if (efrit-session-p result)
@@ -172,6 +173,13 @@ Timers and events come in any thread that waits, those of a request included."
         ;; An answer that is made and could not be stored yet is held back.
         (unless (or settled efrit-server--held)
           (efrit-server--give-up "a request could not be answered"))))))
+
+(defun efrit-server--long-p (claim)
+  "Return non-nil when the request of CLAIM may keep the heartbeat back for long.
+Other hosts then have to know it, and its time, beforehand."
+  (and (not efrit-bridge-p)
+       (> (or (efrit-request-timeout (efrit-claim-request claim)) 0)
+          (/ efrit-takeover-seconds 3.0))))
 
 (defun efrit-server--finish (claim result)
   "Answer the request of CLAIM with RESULT."
@@ -483,6 +491,7 @@ Sessions take turns with requests: a step, a request, a step."
   (setq efrit-server--overdue nil)
   ;; Whatever happens in this tick, the next two are set.
   (efrit-server--set-ticks)  ; gate: next-tick
+  (efrit-server--entry (efrit-server--end-if-superseded))
   (efrit-server--end-if-unwound)
   (efrit-server--end-if-stuck)
   (efrit-server--entry (efrit-server--end-if-blind))
@@ -710,7 +719,7 @@ What code has put into `file-name-handler-alist' has no say about our own."
   (efrit-queue-forget-all)
   (efrit-files-make-directories)
   (efrit-results-reset)
-  (efrit-health-check-alone)
+  (efrit-server--take-queue)
   (efrit-eval-install)
   ;; An Emacs that was killed leaves its locks, whose process numbers others get: asking
   ;; whether to steal them would be an error, and nobody else edits here.
@@ -745,6 +754,33 @@ What code has put into `file-name-handler-alist' has no say about our own."
   (efrit-server--log "serving %s" efrit-queue-directory)
   (efrit-server--go-on-in 0))
 
+(defconst efrit-server--settle-seconds 3.0
+  "How long an Emacs that shares its queue waits before it begins.
+Of several that took it at once, all but the newest have seen that by then.")
+
+(defun efrit-server--take-queue ()
+  "Take the queue, where this Emacs decides that.
+Signal `efrit-queue-taken' when it is another one's."
+  (let ((shared (or (efrit-health-check-alone) (efrit-host-remote-p))))
+    (unless efrit-bridge-p
+      (efrit-fence-claim efrit-claim-boot)
+      (when shared
+        (setq efrit-health-serving "starting")
+        (let ((limit (+ (float-time) efrit-server--settle-seconds)))
+          (while (< (float-time) limit)
+            (efrit-health-beat)
+            (sleep-for 0.2)
+            (when (efrit-fence-superseded-p)
+              (signal 'efrit-queue-taken (list efrit-queue-directory
+                                               "a newer one has taken it")))))))
+    (setq efrit-health-serving "serving")))
+
+(defun efrit-server--end-if-superseded ()
+  "End Emacs when another one has taken its queue: it was silent for too long.
+In a pod, whoever has started both ends the older one."
+  (when (and (not efrit-bridge-p) (efrit-fence-superseded-p))  ; gate: end-superseded
+    (efrit-server--give-up "another Emacs has taken the queue")))
+
 (defun efrit-server--load-init-file ()
   "Load `efrit-init-file'."
   (when efrit-init-file
@@ -762,7 +798,10 @@ What code has put into `file-name-handler-alist' has no say about our own."
   (efrit-health-beat))
 
 (defun efrit-server--on-exit ()
-  "Log which request the end of Emacs interrupts."
+  "Log which request the end of Emacs interrupts, and tell other hosts of that end."
+  (unless efrit-bridge-p
+    (setq efrit-health-serving "ended")
+    (efrit-health-beat))
   (when (and efrit-server--busy efrit-health-current)
     (efrit-server--log "Emacs ends while request %s runs"
                        (efrit-request-id

@@ -112,6 +112,15 @@ With nil, the name in a request does not matter."
   :group 'efrit-queue
   :type 'boolean)
 
+;;;; Several hosts
+
+(defcustom efrit-takeover-seconds
+  (efrit-settings-env-number "EFRIT_TAKEOVER_SECONDS" 90)
+  "Seconds an Emacs of another host is silent before its queue may be taken.
+Longer than any host may remember what a file server has said before."
+  :group 'efrit-queue
+  :type 'number)
+
 ;;;; Limits
 
 (defcustom efrit-request-timeout

@@ -287,6 +287,33 @@ class Disk:
         except FileNotFoundError:
             return None
 
+    def modified(self, area: Area, name: str) -> float | None:
+        """Return when the regular file `name` was modified, as its file server says now; None if there is none.
+
+        It is opened: NFS asks the server then, whatever it remembers of the file.
+        """
+        try:
+            fd = os.open(name, _READ, dir_fd=self._fd(area))
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.ELOOP, errno.ENXIO, errno.ESTALE):
+                return None
+            raise
+        try:
+            info = os.fstat(fd)
+        finally:
+            os.close(fd)
+        return info.st_mtime if stat.S_ISREG(info.st_mode) else None
+
+    def touch(self, area: Area, name: str) -> float:
+        """Return the time of the file server, by touching the file `name`, which is created if it is missing."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+        fd = os.open(name, flags, 0o600, dir_fd=self._fd(area))
+        try:
+            os.utime(fd)
+            return os.fstat(fd).st_mtime
+        finally:
+            os.close(fd)
+
     def space(self) -> Space:
         """Return the free space of the volume."""
         volume = os.fstatvfs(self._fd(Area.ROOT))

@@ -26,6 +26,8 @@ CLAIMS = "claims.log"
 CLAIMS_OLD = "claims.old"
 CLAIMS_NEW = "claims.new"
 HEARTBEAT = "heartbeat"
+CLOCK = "clock"
+"""Touched to learn what the file server's clock says."""
 IDENTITY = "identity"
 TOTALS = "totals"
 

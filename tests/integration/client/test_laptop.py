@@ -63,7 +63,8 @@ def test_the_first_eval_starts_emacs_and_the_next_one_finds_it(fresh: Program) -
 def test_an_emacs_started_from_within_a_pod_knows_nothing_of_the_pods_queue(fresh: Program) -> None:
     fresh.env |= {"EFRIT_BRIDGE": "1", "EFRIT_GENERATION": "7"}
     assert fresh.ok("eval", '(list (getenv "EFRIT_BRIDGE") (getenv "EFRIT_GENERATION"))') == "(nil nil)\n"
-    assert not (queue(fresh) / "generation").exists()
+    # Its own number, and none that follows the pod's.
+    assert (queue(fresh) / "generation").read_text() == "1\n"
 
 
 def test_without_a_configuration_file_there_is_one_instance_called_default(fresh: Program) -> None:
@@ -141,10 +142,11 @@ def test_a_queue_on_shared_storage_is_served_by_an_emacs_of_another_machine(fres
     fresh.ok("start", "one")
     configure(fresh, instances={"one": {"auto_start": False}})
     # As another machine's heartbeat looks from here: alive, with a number that is nobody's.
-    pid = heartbeat(fresh)["pid"]
-    text = (queue(fresh) / "heartbeat").read_text().replace(f'"pid":{pid}', f'"pid":{2**22 - 1}')
+    beat = heartbeat(fresh)
+    pid = beat["pid"]
+    beat |= {"pid": 2**22 - 1, "server": {**beat["server"], "pid_namespace": "pid:[1]"}}
     os.kill(pid, signal.SIGSTOP)
-    (queue(fresh) / "heartbeat").write_text(text)
+    (queue(fresh) / "heartbeat").write_text(json.dumps(beat))
     name = fresh.ok("submit", "(* 6 7)").strip()
     os.kill(pid, signal.SIGCONT)
     assert fresh.ok("wait", name) == "42\n"

@@ -89,6 +89,24 @@ MUTANTS = (
         ("ert:efrit-fence-what-ends-after-the-queue-was-taken-has-no-answer",),
     ),
     Mutant(
+        "the look into the number of the newest run, whatever a file server's client remembers of it",
+        "fence-open",
+        Never(),
+        ("ert:efrit-host-a-newer-run-is-seen-behind-attributes-that-are-remembered",),
+    ),
+    Mutant(
+        "the start that gives way to an Emacs of another host",
+        "taken-elsewhere",
+        Instead("t"),
+        ("ert:efrit-host-no-emacs-starts-beside-that-of-another-host",),
+    ),
+    Mutant(
+        "the end of an Emacs whose queue another host has taken",
+        "end-superseded",
+        Never(),
+        ("ert:efrit-host-an-emacs-ends-once-the-queue-is-taken",),
+    ),
+    Mutant(
         "the restraint of an Emacs that the queue was taken from",
         "draining",
         Without(1),

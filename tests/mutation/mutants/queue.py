@@ -7,6 +7,12 @@ UNIT = "tests/unit/queue"
 
 MUTANTS = (
     Mutant(
+        "the process number of another host, which is none of this one",
+        "foreign-pid",
+        Never(),
+        ("tests/unit/client/test_shared_queue.py::test_every_command_says_which_host_serves_the_queue",),
+    ),
+    Mutant(
         "the look whether Emacs kept the whole result, before it is given for that",
         "truncated-result",
         Never(),

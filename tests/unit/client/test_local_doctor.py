@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -42,21 +39,6 @@ def test_a_key_that_emacs_refuses_for_its_length_is_found(
 def test_a_key_of_eight_characters_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # With it the model is asked, which nobody answers for here.
     assert "does not answer" in model_finding(tmp_path, monkeypatch, b"sk-12345\n").detail
-
-
-@pytest.fixture
-def look_alike() -> Iterator[int]:
-    """The id of a process that is called emacs."""
-    process = subprocess.Popen(
-        ["emacs-look-alike", "-S", "-c", "import sys; print(flush=True); sys.stdin.read()"],
-        executable=sys.executable,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    assert process.stdout is not None
-    process.stdout.readline()
-    yield process.pid
-    process.communicate()
 
 
 def instance_finding(tmp_path: Path, pid: int, silent: float = 0.0, **told: object) -> Finding:

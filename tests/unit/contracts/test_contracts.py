@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from efrit.client.local.hosts import Place
+from efrit.client.local.mounts import REMOTE_TYPES
 from efrit.client.local.settings import new_instance
 from efrit.errors import InvalidRequest
 from efrit.protocol import Request
@@ -157,8 +159,18 @@ def test_the_page_about_the_queue_describes_every_key_of_an_answer() -> None:
 
 
 def test_the_bridge_reads_nothing_of_a_heartbeat_that_emacs_does_not_write() -> None:
-    # Of a user's init file, only a laptop's client tells.
-    assert set(fields_of("Heartbeat")) == set(MEMBERS["heartbeat"]) - {"init_problem"}
+    # Of a user's init file, and of the host, only a laptop's client tells.
+    assert set(fields_of("Heartbeat")) == set(MEMBERS["heartbeat"]) - {"init_problem", "server"}
+
+
+def test_emacs_writes_of_its_host_what_the_table_says_and_the_client_reads_nothing_else() -> None:
+    written = [elisp.alist_keys(elisp.definition(name)) for name in ("efrit-host-identity", "efrit-health--server")]
+    assert [name for names in written for name in names] == MEMBERS["server"]
+    assert {*Place.__struct_fields__, "state"} <= set(MEMBERS["server"])
+
+
+def test_a_file_system_is_remote_on_both_sides_or_on_neither() -> None:
+    assert elisp.definition("efrit-host--remote-types")[2] == REMOTE_TYPES
 
 
 def fields_of(model: str) -> list[str]:

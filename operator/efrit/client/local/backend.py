@@ -97,13 +97,13 @@ class LocalBackend:
         existing = settings.instances.get(name)
         instance = _with(setup, existing or new_instance(name))
         check_queue_is_unique(settings.path, settings.instances, instance)
-        if existing is not None and instance != existing and self._queues.daemon(name).running() is not None:
+        if existing is not None and instance != existing and self._queues.daemon(name).serves():
             raise Refused(
                 f"{name} runs already, with other directories, another daemon name or another choice of init file",
                 f"stop it first: efrit stop {name}",
             )
         daemon = self._queues.use(instance)
-        if daemon.running() is None and (problem := key_problem(os.environ)) is not None:
+        if not daemon.serves() and (problem := key_problem(os.environ)) is not None:
             # Told before the start: Emacs may refuse to, and evals need no key.
             self._queues.notify(f"{name} cannot ask a model: {problem}")
         started = await asyncio.to_thread(self._queues.start, daemon)
@@ -112,7 +112,7 @@ class LocalBackend:
             self._queues.settings = add_instance(self._queues.settings, instance)
         return Started(
             StartStatus.STARTED if started else StartStatus.ALREADY_RUNNING,
-            f"{name} takes work" if started else f"{name} was running",
+            f"{name} takes work" if started else f"{name} {self._serving(daemon) or 'was running'}",
             str(daemon.instance.queue_dir),
             daemon.instance.daemon_name,
         )
@@ -124,6 +124,8 @@ class LocalBackend:
         respond is killed after a few seconds.
         """
         daemon = self._queues.daemon(name)
+        if (serving := self._serving(daemon)) is not None:
+            raise Refused(f"{name} {serving}: no signal reaches it from here", f"on that host: efrit stop {name}")
         if daemon.running() is None:
             stopped = False
         elif now:
@@ -133,6 +135,11 @@ class LocalBackend:
         if not stopped:
             return Stopped(StopStatus.NOT_RUNNING, f"{name} does not run")
         return Stopped(StopStatus.STOPPED, f"{name} is stopped")
+
+    def _serving(self, daemon: Daemon) -> str | None:
+        """Return who serves the queue where that is another host, in a phrase."""
+        other = daemon.elsewhere()
+        return f"is {other}" if other is not None and other.serves else None
 
     async def remove(self, name: str, *, files: bool = False) -> Removed:
         """Take it out of the configuration, and delete its directories where they are at their usual places."""
@@ -145,7 +152,10 @@ class LocalBackend:
 
     async def stats(self, name: str) -> InstanceStats:
         """Return the figures of the instance's queue; responses are counted since Emacs was started."""
-        return stats_of(self._queues.daemon(name))
+        daemon = self._queues.daemon(name)
+        if (serving := self._serving(daemon)) is not None:
+            self._queues.notify(f"{name} {serving}")
+        return stats_of(daemon)
 
     def attach_command(self, name: str) -> Sequence[str]:
         """Return the command that runs `emacsclient` in this terminal."""
@@ -207,7 +217,11 @@ class LocalBackend:
         daemon, handle = self._queues.find(handle)
         if not daemon.files.answered(handle.id) and not daemon.files.withdraw(handle.id):
             await end(daemon, handle)
-        return self._queues.state(daemon, handle)
+        state = self._queues.state(daemon, handle)
+        if not state.final and (serving := self._serving(daemon)) is not None:
+            name = daemon.instance.id
+            self._queues.notify(f"{handle.id} is to stop, and runs on: {name} {serving}, which has not answered yet")
+        return state
 
     async def result(self, handle: Handle, *, before_rest: Callable[[], Awaitable[None]] | None = None) -> str:
         """Return the whole result; empty if there is none."""

@@ -1,6 +1,7 @@
 """The Emacs daemon of one instance: starting it when it is wanted, stopping it, making it listen.
 
-Blocking. The queue decides what runs: whoever starts second finds the first one's Emacs and uses it.
+Blocking. The queue decides what runs: whoever starts second finds the first one's Emacs and uses it. That of another
+host is used, too, and never signalled.
 """
 
 from __future__ import annotations
@@ -20,10 +21,12 @@ from msgspec import Struct
 import efrit
 from efrit.client.errors import NoEmacs, NotReady
 from efrit.client.local.files import QueueFiles, storage_problem
+from efrit.client.local.hosts import Elsewhere, Place, elsewhere, here
 from efrit.client.local.model import settings_in
+from efrit.client.local.mounts import TAKEOVER_VARIABLE, Mount, mount_of, takeover_seconds
 from efrit.client.local.process import Emacs, emacs_of
 from efrit.client.local.settings import LocalInstance, data_directory
-from efrit.queue.layout import HEARTBEAT, Area
+from efrit.queue.layout import Area
 
 EMACS_VARIABLE = "EFRIT_EMACS"
 LOG = "daemon.log"
@@ -35,7 +38,6 @@ _OF_A_POD = ("EFRIT_BRIDGE", "EFRIT_GENERATION")
 """What run-emacs tells an Emacs, and whatever that starts, of the queue of their own pod."""
 _LONGEST_LOG = 1 << 20
 _LOOK_SECONDS = 0.02
-_FRESH_SECONDS = 10.0
 
 MAX_RESULT_BYTES = 8 << 20
 """The longest result Emacs keeps unless EFRIT_MAX_RESULT_BYTES is set; printing a list this long takes seconds."""
@@ -96,29 +98,54 @@ class Daemon(Struct, frozen=True):
     files: QueueFiles
 
     def running(self) -> Emacs | None:
-        """Return the Emacs that serves the queue, if there is one."""
+        """Return the Emacs of this host that serves the queue, if there is one."""
         if not self.instance.queue_dir.is_dir():
             return None
-        return emacs_of(self.files.heartbeat())
+        heartbeat = self.files.heartbeat()
+        server = heartbeat.get("server")
+        # Elsewhere the same number is somebody else.
+        if isinstance(server, dict) and not here().same(Place.of(server)):  # gate: foreign-pid
+            return None
+        return emacs_of(heartbeat)
+
+    def elsewhere(self) -> Elsewhere | None:
+        """Return the Emacs of another host that wrote the last heartbeat, also if it is silent; None without one."""
+        if not self.instance.queue_dir.is_dir():
+            return None
+        heartbeat = self.files.heartbeat()
+        if not isinstance(heartbeat.get("server"), dict):
+            return None
+        mount = self.mount()
+        return elsewhere(
+            heartbeat,
+            self.files.silence,
+            takeover_seconds(mount, os.environ),
+            remote=mount.remote,
+            place=here(),
+        )
+
+    def mount(self) -> Mount:
+        """Return the file system of the queue."""
+        return mount_of(self.instance.queue_dir)
 
     def serves(self) -> bool:
-        """Return whether the queue is served: by an Emacs here, or, on shared storage, by one on another machine.
-
-        Only an instance that may not be started here can be served elsewhere; its heartbeat is all that can be seen.
-        """
+        """Return whether the queue is served, by an Emacs here or by one of another host."""
         if self.running() is not None:
             return True
-        if self.instance.auto_start or not self.instance.queue_dir.is_dir():
-            return False
-        stat = self.files.disk.stat(Area.ROOT, HEARTBEAT)
-        return stat is not None and time.time() - stat.st_mtime < _FRESH_SECONDS
+        other = self.elsewhere()
+        return other is not None and other.serves
 
     def start(self) -> bool:
-        """Start Emacs and wait until it serves; return False if one did already. Raises `NoEmacs`, `NotReady`."""
+        """Start Emacs and wait until it serves; return False if one did already. Raises `NoEmacs`, `NotReady`.
+
+        An Emacs of another host that has been silent for too long loses the queue to the new one.
+        """
         program, lisp = emacs_program(), lisp_directory()
+        if (refusal := self.mount().refusal) is not None:
+            raise NotReady(refusal, "put queue_dir on a local disk, NFS or another file system of shared files")
         self.files.ensure_journal()
         with self._alone():
-            if self.running() is not None:
+            if self.serves():
                 return False
             self.files.disk.remove(Area.CONTROL, _PAUSE)
             try:
@@ -130,7 +157,14 @@ class Daemon(Struct, frozen=True):
                 raise NotReady(
                     f"could not start {program}: {error}", "look at the directories of the instance"
                 ) from error
-            self._await(pid)
+            try:
+                self._await(pid)
+            except NotReady:
+                # It gives way where another host has taken the queue meanwhile.
+                other = self.elsewhere()
+                if other is None or not other.serves:
+                    raise
+                return False
         return True
 
     @property
@@ -188,6 +222,7 @@ class Daemon(Struct, frozen=True):
             if "XDG_CONFIG_HOME" in environment:
                 environment["EFRIT_XDG_CONFIG_HOME"] = environment["XDG_CONFIG_HOME"]
             environment["XDG_CONFIG_HOME"] = str(own.parent)
+        environment[TAKEOVER_VARIABLE] = f"{takeover_seconds(self.mount(), os.environ):g}"
         environment.setdefault("EFRIT_MAX_RESULT_BYTES", str(MAX_RESULT_BYTES))
         # The shell ends at once: Emacs is nobody's child, and outlives who started it.
         completed = subprocess.run(
@@ -206,7 +241,7 @@ class Daemon(Struct, frozen=True):
         limit = time.monotonic() + seconds
         while True:
             emacs = self.running()
-            if emacs is not None and emacs.pid == pid:
+            if emacs is not None and emacs.pid == pid and not self._settling():
                 return
             if not _exists(pid):
                 raise NotReady(f"Emacs ended right after its start: {self._last_words()}", self._where_to_look())
@@ -215,6 +250,11 @@ class Daemon(Struct, frozen=True):
                     os.kill(pid, signal.SIGKILL)
                 raise NotReady(f"Emacs did not come up within {seconds:g} s", self._where_to_look())
             time.sleep(_LOOK_SECONDS)
+
+    def _settling(self) -> bool:
+        """Return whether Emacs still makes sure that no other host has taken the queue."""
+        server = self.files.heartbeat().get("server")
+        return isinstance(server, dict) and server.get("state") == "starting"
 
     def _last_words(self) -> str:
         with contextlib.suppress(OSError):
@@ -268,7 +308,12 @@ class Daemon(Struct, frozen=True):
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
         with (self.instance.queue_dir / _LOCK).open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            except OSError as error:
+                # A file server may have no locks. They only save a start in vain: Emacs takes the queue by a link.
+                if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS):
+                    raise
             yield
 
 

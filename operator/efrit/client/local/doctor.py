@@ -17,6 +17,7 @@ from efrit.client.local.daemon import LOG, Daemon, emacs_program, lisp_directory
 from efrit.client.local.files import QueueFiles
 from efrit.client.local.model import differences, settings_in
 from efrit.client.local.model_probe import probe_here
+from efrit.client.local.mounts import mount_of
 from efrit.client.local.settings import LocalInstance, LocalSettings, unknown_keys
 
 _OLDEST_EMACS = 28
@@ -91,6 +92,9 @@ def _instance(instance: LocalInstance) -> Iterator[Finding]:
         yield Finding(subject, False, f"the disk of {queue} is full", "free some space on it")
     elif free < _LITTLE_SPACE:
         yield Finding(subject, False, f"{free >> 20} MiB are free for {queue}", "free some space")
+    mount = mount_of(queue)
+    if (problem := mount.refusal or (mount.warning if mount.remote else None)) is not None:
+        yield Finding(subject, mount.refusal is None, problem, "see docs/shared-queues.md")
     files = QueueFiles(queue)
     try:
         yield _daemon(subject, Daemon(instance, files))
@@ -104,6 +108,12 @@ def _daemon(subject: str, daemon: Daemon) -> Finding:
     name = daemon.instance.id
     pending, processing, oldest = daemon.files.counts()
     emacs = daemon.running()
+    other = daemon.elsewhere() if emacs is None else None
+    if other is not None and other.serves:
+        return Finding(subject, True, f"{other}: {pending} wait, {processing} run")
+    if other is not None and (pending or processing):
+        detail = f"{other} and silent since: {pending + processing} requests wait"
+        return Finding(subject, False, detail, f"efrit start {name} takes it over")
     if emacs is None:
         if pending or processing:
             detail = f"not running, and {pending + processing} requests wait for it"

@@ -27,13 +27,14 @@ from efrit.queue.answers import read_answer
 from efrit.queue.archive import Sessions, acknowledge, sweep
 from efrit.queue.cancel import order_stop, withdraw
 from efrit.queue.durable import Disk, publish
-from efrit.queue.layout import CLAIMS, HEARTBEAT, Area, id_of_withdrawn_file, withdrawn_file
+from efrit.queue.layout import CLAIMS, CLOCK, HEARTBEAT, Area, id_of_withdrawn_file, withdrawn_file
 from efrit.queue.recover import finish_withdrawal
 from efrit.queue.submit import IdTaken, Submission, commit
 
 _LONGEST_REQUEST = 16 << 20
 _LONGEST_RESULT = 256 << 20
 _SWEPT = "swept"
+_READS = 5
 _LITTER_SECONDS = 3600.0
 
 
@@ -161,7 +162,22 @@ class QueueFiles:
 
     def heartbeat(self) -> dict[str, Any]:
         """Return the last heartbeat of Emacs; empty if there is none."""
-        return answers.loaded(self.disk.read(Area.ROOT, HEARTBEAT, limit=65536))
+        for _ in range(_READS):
+            try:
+                return answers.loaded(self.disk.read(Area.ROOT, HEARTBEAT, limit=65536))
+            except OSError as error:
+                # NFS: another host has replaced it since it was opened.
+                if error.errno != errno.ESTALE:
+                    raise
+        raise NotReady(f"the heartbeat in {self.root} cannot be read", "try again")
+
+    def silence(self) -> float:
+        """Return how many seconds ago the heartbeat was written, by the clock of the file server."""
+        with _as_client_errors(self.root):
+            now = self.disk.touch(Area.ROOT, CLOCK)
+            written = self.disk.modified(Area.ROOT, HEARTBEAT)
+        # One that is being replaced at this moment is new.
+        return max(0.0, now - written) if written is not None else 0.0
 
     def result(self, rid: str) -> str | None:
         """Return the whole result; None if there is none. Raises `ResultGone`, `ResultTruncated`."""

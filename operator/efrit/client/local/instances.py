@@ -9,6 +9,7 @@ from typing import Any
 
 from efrit.client.interface import Instance, InstanceStats, InstanceStatus
 from efrit.client.local.daemon import Daemon
+from efrit.client.local.hosts import Elsewhere
 
 
 def instance_of(daemon: Daemon) -> Instance:
@@ -16,7 +17,8 @@ def instance_of(daemon: Daemon) -> Instance:
     instance = daemon.instance
     emacs = daemon.running()
     pending, processing, _ = daemon.files.counts() if instance.queue_dir.is_dir() else (0, 0, 0.0)
-    active = daemon.serves()
+    other = daemon.elsewhere() if emacs is None else None
+    active = emacs is not None or (other is not None and other.serves)
     beat = daemon.files.heartbeat() if active else {}
     broken = beat.get("state") == "degraded"
     status = InstanceStatus.ERROR if broken else InstanceStatus.ACTIVE if active else InstanceStatus.INACTIVE
@@ -24,6 +26,8 @@ def instance_of(daemon: Daemon) -> Instance:
     message = str(beat.get("problem")) if broken else "" if active else "Work sent to it starts it."
     if not active and not instance.auto_start:
         message = f"Start it with `efrit start {instance.id}`."
+    if other is not None:
+        message = f"{_was(other)}. {message}".rstrip()
     return Instance(
         instance.id,
         status,
@@ -33,7 +37,7 @@ def instance_of(daemon: Daemon) -> Instance:
         queue_dir=str(instance.queue_dir),
         daemon_name=instance.daemon_name,
         workspace_dir=str(instance.workspace_dir),
-        emacs_version=emacs.version if emacs is not None else None,
+        emacs_version=_version(beat),
         pending=pending,
         processing=processing,
         processed=_whole(beat, "processed"),
@@ -50,7 +54,7 @@ def stats_of(daemon: Daemon) -> InstanceStats:
         return InstanceStats(name)
     pending, processing, oldest = daemon.files.counts()
     emacs = daemon.running()
-    beat: dict[str, Any] = daemon.files.heartbeat() if emacs is not None else {}
+    beat: dict[str, Any] = daemon.files.heartbeat() if emacs is not None or daemon.serves() else {}
     processed = _whole(beat, "processed")
     seconds = beat.get("total_processing_seconds", 0.0)
     return InstanceStats(
@@ -65,6 +69,17 @@ def stats_of(daemon: Daemon) -> InstanceStats:
         oldest_pending_seconds=oldest,
         uptime_seconds=_uptime(emacs.started if emacs is not None else None) or 0.0,
     )
+
+
+def _was(other: Elsewhere) -> str:
+    """Return who serves a queue, or did so until it was silent for too long, as a sentence without its end."""
+    phrase = str(other)
+    return f"S{phrase[1:]}" if other.serves else f"Was {phrase}; whoever starts it takes it over"
+
+
+def _version(beat: dict[str, Any]) -> str | None:
+    version = beat.get("emacs_version")
+    return version if isinstance(version, str) else None
 
 
 def _last_activity(queue: Path) -> datetime | None:

@@ -34,6 +34,9 @@ _MOST_STARTS = 5
 OVERRUN_SECONDS = 5.0
 """How long after its time an eval may go on: Emacs' own watchdog comes first."""
 
+ELSEWHERE_SECONDS = 15.0
+"""How long a cancel waits for an Emacs of another host, which is not ended from here."""
+
 GRACE_SECONDS = 5.0
 """From the first interrupt until Emacs is ended."""
 
@@ -159,12 +162,14 @@ async def end(daemon: Daemon, handle: Handle, reason: Reason = Reason.CANCELLED)
     """Have Emacs stop the request; kill an Emacs that does not respond, and the next one answers the request."""
     files = daemon.files
     files.order_stop(handle.id, reason)
-    limit = time.monotonic() + GRACE_SECONDS
+    # Of an Emacs of another host the watchdog there looks at the order, which that host may see late.
+    far = not daemon.running() and daemon.serves()
+    limit = time.monotonic() + (ELSEWHERE_SECONDS if far else GRACE_SECONDS)
     nudged = 0.0
     while not files.answered(handle.id) and files.area_of(handle.id) is not None:
         now = time.monotonic()
         if now > limit:
-            if files.area_of(handle.id) is Area.PROCESSING and not _is_session(daemon, handle):
+            if not far and files.area_of(handle.id) is Area.PROCESSING and not _is_session(daemon, handle):
                 await asyncio.to_thread(daemon.kill)
                 with contextlib.suppress(NotReady):
                     await asyncio.to_thread(daemon.start)

@@ -1,0 +1,90 @@
+"""Which host serves a queue that several may share, by the heartbeat and by the clock of the file server.
+
+A process number means something only in the PID namespace that gave it. Of an Emacs elsewhere nothing can be known
+but how old its heartbeat is; the clocks of two hosts differ, so a file is touched and its time compared. The rule is
+that of efrit-queue-host.el.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+from msgspec import Struct
+
+Verdict = Literal["pid", "free", "taken"]
+
+
+class Place(Struct, frozen=True):
+    """Where process numbers mean the same. What a system does not tell is None."""
+
+    host: str | None
+    boot_id: str | None
+    pid_namespace: str | None
+
+    @classmethod
+    def of(cls, server: Mapping[str, Any]) -> Place:
+        """Return the place that a heartbeat names."""
+        texts = [server.get(name) for name in ("host", "boot_id", "pid_namespace")]
+        return cls(*(text if isinstance(text, str) else None for text in texts))
+
+    def same(self, other: Place) -> bool:
+        """Return whether `other` is the same place, whatever its host is called by now."""
+        if None not in (self.boot_id, self.pid_namespace, other.boot_id, other.pid_namespace):
+            return (self.boot_id, self.pid_namespace) == (other.boot_id, other.pid_namespace)
+        return self.host == other.host
+
+
+@lru_cache(maxsize=1)
+def here() -> Place:
+    """Return where this process is."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        namespace = os.readlink("/proc/self/ns/pid")  # noqa: PTH115 - the text is wanted
+    except OSError:
+        return Place(socket.gethostname(), None, None)
+    return Place(socket.gethostname(), boot, namespace)
+
+
+class Elsewhere(Struct, frozen=True):
+    """The Emacs of another host: seconds since its last heartbeat, and how many it may be silent."""
+
+    host: str
+    silent: float
+    patience: float
+
+    @property
+    def serves(self) -> bool:
+        """Whether the queue is still its own."""
+        return self.silent < self.patience
+
+    def __str__(self) -> str:
+        """Return a phrase for people."""
+        return f"served by {self.host}, last heard {self.silent:.0f} s ago"
+
+
+def elsewhere(
+    heartbeat: Mapping[str, Any], silence: Callable[[], float], takeover: float, *, remote: bool, place: Place
+) -> Elsewhere | None:
+    """Return the Emacs that wrote `heartbeat` if it is not at `place` and has not ended in order, else None.
+
+    `silence` returns the age of the heartbeat in seconds; `remote`: other hosts mount the queue's file system.
+    """
+    server = heartbeat.get("server")
+    if not isinstance(server, dict):
+        return None
+    theirs = Place.of(server)
+    if theirs.same(place) or server.get("state") == "ended":
+        return None
+    # What is mounted here alone was served by an earlier start of this host.
+    if not remote and None not in (theirs.boot_id, place.boot_id) and theirs.boot_id != place.boot_id:
+        return None
+    timeout = heartbeat.get("timeout")
+    # An Emacs that evaluates writes no heartbeat until its request is over.
+    busy = isinstance(heartbeat.get("current"), str) and isinstance(timeout, int | float)
+    patience = takeover + (float(timeout) if busy and timeout is not None else 0.0)
+    return Elsewhere(theirs.host or "another host", silence(), patience)

@@ -23,10 +23,9 @@ from efrit.api.request import (
     EfritRequest,
     RequestSpec,
     RequestStatus,
-    RetryPolicy,
 )
 from efrit.api_group import API_VERSION, GROUP, VERSION
-from efrit.protocol.enums import Outcome, RequestType
+from efrit.protocol.enums import Outcome, RequestType, RetryPolicy
 
 __all__ = [
     "API_VERSION",

@@ -10,7 +10,8 @@ from pydantic import Field
 from efrit.api.conditions import Condition
 from efrit.api.meta import ApiModel, MicroTime, PrinterColumn, Resource, Rule
 from efrit.api.reasons import RequestPhase
-from efrit.protocol.enums import Outcome, RequestType, SessionStatus
+from efrit.api.wire_types import RetryPolicyField, UsageField, resource_word
+from efrit.protocol.enums import Outcome, RequestType, RetryPolicy, SessionStatus
 
 # A character may take six bytes in etcd, an object 1.5 MiB: what is left is for the metadata and the status.
 MAX_CONTENT_CHARS = 245_760
@@ -24,13 +25,6 @@ ObjectName = Annotated[
     str,
     Field(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"),
 ]
-
-
-class RetryPolicy(StrEnum):
-    """Whether work whose end is unknown may be run again."""
-
-    NEVER = "Never"
-    IF_INTERRUPTED = "IfInterrupted"
 
 
 class LocalReference(ApiModel):
@@ -134,8 +128,9 @@ class RequestSpec(ApiModel):
         le=1000,
         description="Higher runs earlier. Each point is worth 60 seconds of waiting, so that none starves.",
     )
-    retry_policy: RetryPolicy = Field(
+    retry_policy: RetryPolicyField = Field(
         default=RetryPolicy.NEVER,
+        json_schema_extra={"default": resource_word(RetryPolicy.NEVER)},
         description="IfInterrupted runs the work again when Emacs died in the middle of it: only for work that is "
         "safe to run twice.",
     )
@@ -256,19 +251,6 @@ class Progress(ApiModel):
     tokens: int | None = Field(default=None, ge=0, description="Tokens so far, in and out.")
 
 
-class Usage(ApiModel):
-    """What a chat or command used of the model."""
-
-    input_tokens: int = Field(default=0, ge=0, description="Tokens sent, those from the cache not included.")
-    output_tokens: int = Field(default=0, ge=0, description="Tokens received.")
-    cache_read_tokens: int = Field(default=0, ge=0, description="Tokens sent that the model had in its cache.")
-    cache_write_tokens: int = Field(default=0, ge=0, description="Tokens the model wrote into its cache.")
-    model_calls: int = Field(default=0, ge=0, description="Turns of the model.")
-    model_errors: dict[str, Annotated[int, Field(ge=0)]] = Field(
-        default_factory=dict, max_length=64, description="Calls to the model that failed, by HTTP status or kind."
-    )
-
-
 class RequestHandover(StrEnum):
     """What is known of the hand-over of an open request whose instance is away."""
 
@@ -302,7 +284,7 @@ class RequestStatus(ApiModel):
     context: EmacsContext | None = Field(default=None, description="Emacs' context, with spec.returnContext.")
     session: SessionState | None = Field(default=None, description="The session of a chat or command.")
     progress: Progress | None = Field(default=None, description=Progress.__doc__)
-    usage: Usage | None = Field(default=None, description=Usage.__doc__)
+    usage: UsageField | None = Field(default=None, description="What a chat or command used of the model.")
     instance_name: str | None = Field(default=None, max_length=253, description="The instance that does the work.")
     pod_uid: str | None = Field(
         default=None, max_length=64, alias="podUID", description="UID of the pod that did the work."

@@ -1,4 +1,4 @@
-"""`eval` on this machine without an event loop, for as long as a quick eval takes; then `run` waits on."""
+"""`eval` on this machine without an event loop, for as long as a quick eval takes; then `run` goes on."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from argparse import Namespace
 
 from efrit.cli.exit_codes import Exit, Terminated
 from efrit.cli.place import notice, say_it_goes_on
-from efrit.cli.results import completed_blocking, print_result
+from efrit.cli.results import is_partial, print_result
 from efrit.cli.work import work_of
 from efrit.client.interface import RequestType
 from efrit.client.local.queues import LocalQueues, WaitInterrupted
@@ -17,7 +17,7 @@ _BLOCKING_SECONDS = 0.6
 
 
 def run_eval(place: Place, args: Namespace) -> Exit | None:
-    """Run `efrit eval`; return None if it is not finished yet, and `args.submitted` is to be waited for."""
+    """Run `efrit eval`; return None where `args.submitted` is to be waited for, or its long result to be read."""
     queues = LocalQueues.configured(place.config, lambda text: notice(args.invocation.in_text(text)))
     try:
         args.submitted, state = queues.run(work_of(RequestType.EVAL, args, args.form), _BLOCKING_SECONDS)
@@ -27,9 +27,9 @@ def run_eval(place: Place, args: Namespace) -> Exit | None:
             return Exit.TERMINATED
         args.submitted, args.left = interrupted.handle, Exit.LEFT
         return None
-    if state is None:
+    if state is None or is_partial(state):
         return None
-    exit_code = print_result(*completed_blocking(state, lambda: queues.result(state.handle)), args)
+    exit_code = print_result(state, None, args)
     sys.stdout.flush()
     queues.close()
     return exit_code

@@ -7,9 +7,6 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from collections.abc import Callable
-
-from msgspec.structs import replace
 
 from efrit.cli.exit_codes import Exit, exit_of
 from efrit.cli.output import unquoted, write
@@ -17,20 +14,9 @@ from efrit.cli.streams import shown
 from efrit.cli.terminal_text import harmless_lines
 from efrit.client.errors import ClientError
 from efrit.client.interface import Reason, RequestState
-from efrit.client.whole_result import completed, is_partial, with_beginning
+from efrit.client.whole_result import completed, is_partial
 
-__all__ = ["completed", "completed_blocking", "exit_of_printed", "is_partial", "print_result", "warn"]
-
-
-def completed_blocking(state: RequestState, fetch: Callable[[], str]) -> tuple[RequestState, ClientError | None]:
-    """Do what `completed` does, without an event loop: `fetch` returns the whole result."""
-    if not is_partial(state):
-        return state, None
-    try:
-        result = fetch()
-    except ClientError as error:
-        return with_beginning(state, error), error
-    return replace(state, result=result, truncated=False), None
+__all__ = ["completed", "exit_of_printed", "is_partial", "print_result", "warn"]
 
 
 def warn(error: ClientError) -> None:

@@ -15,9 +15,7 @@ from efrit.client.place import backend_of
 
 def work_of(kind: RequestType, args: Namespace, words: list[str]) -> Work:
     """Return the work that the command line describes. Raises `WrongSettings`."""
-    budget = None
-    if any(getattr(args, name, None) for name in ("max_tool_calls", "max_iterations", "max_tokens")):
-        budget = Budget(args.max_tool_calls, args.max_iterations, args.max_tokens)
+    bounds = {name: bound for name in Budget.__struct_fields__ if (bound := getattr(args, name, None)) is not None}
     return Work(
         kind,
         _content(args, words),
@@ -27,7 +25,7 @@ def work_of(kind: RequestType, args: Namespace, words: list[str]) -> Work:
         timeout=args.timeout,
         queue_timeout=args.queue_timeout,
         return_context=args.return_context,
-        budget=budget,
+        budget=Budget(**bounds) if bounds else None,
         session=getattr(args, "session", None),
         priority=args.priority,
         retry=args.retry,

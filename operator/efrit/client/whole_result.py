@@ -15,15 +15,10 @@ async def completed(backend: Backend, state: RequestState) -> tuple[RequestState
     try:
         result = await backend.result(state.handle)
     except ClientError as error:
-        return with_beginning(state, error), error
+        return replace(state, result=error.kept) if isinstance(error, ResultTruncated) else state, error
     return replace(state, result=result, truncated=False), None
 
 
 def is_partial(state: RequestState) -> bool:
     """Return whether `state` holds only the beginning of its result."""
     return state.final and state.truncated and state.result is not None
-
-
-def with_beginning(state: RequestState, error: ClientError) -> RequestState:
-    """Return `state` with as much of its result as `error`, which kept the rest, has."""
-    return replace(state, result=error.kept) if isinstance(error, ResultTruncated) else state

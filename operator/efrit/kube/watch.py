@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import AsyncGenerator
 from typing import Any
@@ -17,17 +18,11 @@ async def read_events(response: aiohttp.ClientResponse) -> AsyncGenerator[tuple[
     It ends when its time is over, by an error event, by a broken connection or by a line that is too long (4 MiB, the
     transport's own limit; an object has 1.5 MiB in etcd at most): to go on, list again.
     """
-    try:
-        async for line in response.content:
-            event = json.loads(line)
-            if event.get("type") == "ERROR":
-                return
-            if event.get("type") != "BOOKMARK":
-                yield event["type"], event["object"]
-    except (aiohttp.ClientError, TimeoutError, OSError, ValueError):
-        return
-    finally:
-        abandon(response)
+    with contextlib.suppress(ApiExpired):
+        async with contextlib.aclosing(follow_events(response)) as events:
+            async for kind, item in events:
+                if kind != "BOOKMARK":
+                    yield kind, item
 
 
 async def follow_events(response: aiohttp.ClientResponse) -> AsyncGenerator[tuple[str, dict[str, Any]], None]:

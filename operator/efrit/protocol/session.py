@@ -1,6 +1,7 @@
 """What a chat or a command tells of itself: how far it has come, where its session stands, what the model cost.
 
-In answers and in the lines of a work log. Texts have no bounds here: whoever tells them to people cuts them.
+In answers and in the lines of a work log; `Usage` in the status of a request too. Texts have no bounds here: whoever
+tells them to people cuts them.
 """
 
 from typing import Annotated
@@ -43,11 +44,14 @@ class Progress(WireModel, frozen=True):
 
 
 class Usage(PassThroughModel, frozen=True):
-    """What was used of the model; `model_errors` counts failed calls by kind."""
+    """What a chat or command used of the model."""
 
-    input_tokens: Count = 0
-    output_tokens: Count = 0
-    cache_read_tokens: Count = 0
-    cache_write_tokens: Count = 0
-    model_calls: Count = 0
-    model_errors: Annotated[dict[ErrorKind, Count], Meta(max_length=64)] = field(default_factory=dict)
+    input_tokens: Annotated[Count, Meta(description="Tokens sent, those from the cache not included.")] = 0
+    output_tokens: Annotated[Count, Meta(description="Tokens received.")] = 0
+    cache_read_tokens: Annotated[Count, Meta(description="Tokens sent that the model had in its cache.")] = 0
+    cache_write_tokens: Annotated[Count, Meta(description="Tokens the model wrote into its cache.")] = 0
+    model_calls: Annotated[Count, Meta(description="Turns of the model.")] = 0
+    model_errors: Annotated[
+        dict[ErrorKind, Count],
+        Meta(max_length=64, description="Calls to the model that failed, by HTTP status or kind."),
+    ] = field(default_factory=dict)

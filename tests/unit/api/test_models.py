@@ -24,7 +24,7 @@ from efrit.api import (
     with_condition,
 )
 from efrit.api.meta import Rule, rfc3339, rfc3339_micro
-from efrit.protocol import RetryPolicy as WireRetryPolicy
+from efrit.protocol import Usage
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
 LATER = NOW + timedelta(seconds=60)
@@ -206,8 +206,36 @@ def test_a_request_is_of_no_type_that_the_queue_alone_has() -> None:
         EfritRequest.model_validate({**REQUEST, "spec": {**REQUEST["spec"], "type": "status"}})
 
 
-def test_the_policies_of_resource_and_wire_have_the_same_words() -> None:
-    assert {each.name for each in RetryPolicy} == {each.name for each in WireRetryPolicy}
+@pytest.mark.parametrize(("word", "policy"), [("Never", RetryPolicy.NEVER), ("IfInterrupted", "if-interrupted")])
+def test_a_retry_policy_is_that_of_the_wire_in_the_case_of_a_resource(word: str, policy: str) -> None:
+    request = EfritRequest.model_validate({**REQUEST, "spec": {**REQUEST["spec"], "retryPolicy": word}})
+
+    assert request.spec.retry_policy == policy
+    assert request.spec.to_wire()["retryPolicy"] == word
+
+
+@pytest.mark.parametrize(
+    ("part", "wrong"),
+    [
+        ("spec", {"retryPolicy": "if-interrupted"}),
+        ("status", {"usage": 3}),
+        ("status", {"usage": {"modelCalls": -1}}),
+    ],
+)
+def test_what_a_type_of_the_wire_refuses_is_named_in_the_resource(part: str, wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match=f"{part}.{next(iter(wrong))}"):
+        EfritRequest.model_validate({**REQUEST, part: {**REQUEST.get(part, {}), **wrong}})
+
+
+def test_the_usage_of_a_resource_is_that_of_the_wire_without_what_a_later_version_adds() -> None:
+    usage = {"inputTokens": 3, "modelErrors": {"529": 1}, "later": 1}
+    status = EfritRequest.model_validate({**REQUEST, "status": {"usage": usage}}).status
+
+    assert status.usage == Usage(input_tokens=3, model_errors={"529": 1})
+    assert {key: value for key, value in status.to_wire()["usage"].items() if value} == {
+        "inputTokens": 3,
+        "modelErrors": {"529": 1},
+    }
 
 
 @pytest.mark.parametrize("reasons", [RequestReason, InstanceReason, QueueReason, ModelReason, SelfCheckReason])

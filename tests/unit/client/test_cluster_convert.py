@@ -9,6 +9,7 @@ from efrit.api import EfritRequest
 from efrit.client.cluster.convert import DIGEST, instance_of, manifest, request_name, request_of, stats_of
 from efrit.client.errors import Refused
 from efrit.client.interface import Budget, Handle, InstanceStatus, Phase, Reason, RequestType, SessionStatus, Work
+from efrit.protocol import RetryPolicy
 
 NOW = datetime(2026, 1, 31, 9, 30, tzinfo=UTC)
 TARGET = {"instanceRef": {"name": "one"}}
@@ -109,7 +110,7 @@ def test_work_becomes_a_request_the_api_takes() -> None:
     assert spec.budget is not None
     assert (spec.budget.max_tool_calls, spec.budget.iteration_timeout_seconds) == (5, 3)
     assert spec.session is not None
-    assert (spec.session.id, spec.retry_policy.value, spec.return_context) == ("s", "IfInterrupted", True)
+    assert (spec.session.id, spec.retry_policy, spec.return_context) == ("s", RetryPolicy.IF_INTERRUPTED, True)
 
 
 def test_a_key_gives_the_same_name_and_tells_other_work_apart() -> None:

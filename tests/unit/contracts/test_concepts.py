@@ -1,7 +1,5 @@
 """A concept that a resource and the wire both describe has the same fields in both."""
 
-from enum import StrEnum
-
 import pytest
 from msgspec import Struct
 from pydantic import BaseModel
@@ -13,7 +11,7 @@ from efrit.mcp.outputs import plans as mcp_plans
 from efrit.mcp.outputs import requests as mcp
 from efrit.mcp.tools.requests import BudgetArgument
 from efrit.plan.model_output import Observation
-from efrit.protocol import enums, request, session
+from efrit.protocol import request, session
 from efrit.protocol.model import WireModel
 
 
@@ -27,7 +25,6 @@ def names(kind: type[BaseModel | Struct]) -> set[str]:
 @pytest.mark.parametrize(
     ("resource", "wire", "only_on_the_wire"),
     [
-        (api.Usage, session.Usage, set()),
         # A status has the session beside the progress.
         (api.Progress, session.Progress, {"session"}),
         (api.SessionState, session.Session, set()),
@@ -64,11 +61,3 @@ def test_a_budget_of_a_resource_names_the_unit_of_its_time() -> None:
 )
 def test_what_a_plan_tells_has_the_fields_of_its_resource(resource: type[BaseModel], value: type[Struct]) -> None:
     assert names(resource) == names(value)
-
-
-def spelled(kind: type[StrEnum], separator: str) -> set[str]:
-    return {word.value.replace(separator, "").lower() for word in kind}
-
-
-def test_the_retry_policy_of_a_resource_is_that_of_the_wire_in_its_own_case() -> None:
-    assert spelled(api.RetryPolicy, "") == spelled(enums.RetryPolicy, "-")

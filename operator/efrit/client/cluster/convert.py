@@ -171,12 +171,16 @@ def _wire(kind: type[T], value: Json | None) -> T | None:
     """Return the structure of the wire that a part of a status is: the same fields, in camelCase."""
     if not value:
         return None
-    keys = {name: re.sub("_(.)", lambda each: each[1].upper(), name) for name in kind.__struct_fields__}
+    keys = {name: _camel(name) for name in kind.__struct_fields__}
     try:
         return kind.from_dict({name: value[key] for name, key in keys.items() if value.get(key) is not None})
     except ValueError:
         # A later operator's word, in what only accompanies an answer.
         return None
+
+
+def _camel(name: str) -> str:
+    return re.sub("_(.)", lambda each: each[1].upper(), name)
 
 
 def moment(text: str | None) -> datetime | None:
@@ -215,14 +219,9 @@ def manifest(work: Work, name: str, target: Json) -> dict[str, Any]:
         spec["retryPolicy"] = "IfInterrupted"
         spec |= {} if work.max_attempts is None else {"maxAttempts": work.max_attempts}
     if work.budget is not None:
-        seconds = work.budget.iteration_timeout
-        bounds = {
-            "maxToolCalls": work.budget.max_tool_calls,
-            "maxIterations": work.budget.max_iterations,
-            "maxTokens": work.budget.max_tokens,
-            "iterationTimeoutSeconds": None if seconds is None else math.ceil(seconds),
-        }
-        spec["budget"] = {key: value for key, value in bounds.items() if value is not None}
+        # A resource has whole seconds and says so in the name.
+        bounds = {name.replace("timeout", "timeout_seconds"): bound for name, bound in work.budget.to_dict().items()}
+        spec["budget"] = {_camel(name): math.ceil(bound) for name, bound in bounds.items()}
     if work.session is not None:
         spec["session"] = {"id": work.session}
     metadata: dict[str, Any] = {"name": name}

@@ -173,11 +173,6 @@ class LocalQueues:
         """Have the answer archived with the next work, or at `close`."""
         self._handed_over[handle.id] = daemon.files
 
-    def result(self, handle: Handle) -> str:
-        """Return the whole result; empty if there is none. Raises `NotFinished`, `ResultGone`."""
-        daemon, handle = self.finished(handle)
-        return daemon.files.result(handle.id) or ""
-
     def finished(self, handle: Handle) -> tuple[Daemon, Handle]:
         """Return the instance that has the request. Raises `NotFinished`."""
         daemon, handle = self.find(handle)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from efrit.api.request import Progress, SessionState, Usage
+from efrit.api.request import Progress, SessionState
 from efrit.controller.decide.status_limits import StatusLimits, cut
 from efrit.protocol import Progress as WireProgress
 from efrit.protocol import RequestView, Response, SessionStatus
@@ -40,7 +40,7 @@ def last_words(view: RequestView, response: Response, limits: StatusLimits) -> d
             question=cut(session.question, limits.error) if session.question is not None else None,
         )
     if response.usage is not None:
-        fields["usage"] = Usage(**{name: getattr(response.usage, name) for name in Usage.model_fields})
+        fields["usage"] = response.usage
     return fields
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pydantic.alias_generators import to_camel
 
-from efrit.api import EfritInstance, EfritRequest, RetryPolicy
+from efrit.api import EfritInstance, EfritRequest
 from efrit.controller.model import names
-from efrit.protocol import Budget, Request, RequestOptions, SessionOption, request_id
-from efrit.protocol import RetryPolicy as WireRetryPolicy
+from efrit.protocol import Budget, Request, RequestOptions, RetryPolicy, SessionOption, request_id
 
 
 def attempts_on_queue(request: EfritRequest, instance: EfritInstance) -> int:
@@ -28,25 +27,18 @@ def _budget(request: EfritRequest) -> Budget | None:
     given = request.spec.budget
     if given is None:
         return None
-    return Budget(
-        max_tool_calls=given.max_tool_calls,
-        max_iterations=given.max_iterations,
-        max_tokens=given.max_tokens,
-        iteration_timeout=given.iteration_timeout_seconds,
-    )
-
-
-_BOUNDS = ("max_tool_calls", "max_iterations", "max_tokens", "iteration_timeout_seconds")
-"""The parts of a budget; the limits of an instance have the same names."""
+    # The wire has the same fields, without the unit of a time in the name.
+    return Budget(**{name.removesuffix("_seconds"): value for name, value in given})
 
 
 def excess(request: EfritRequest, instance: EfritInstance) -> str | None:
     """Return the sentence about the first value of the request that exceeds a limit of the instance, or None."""
     spec, limits = request.spec, instance.spec.limits
     wanted = [("timeoutSeconds", spec.timeout_seconds, "maxTimeoutSeconds", limits.max_timeout_seconds)]
-    for name in _BOUNDS if spec.budget is not None else ():
+    # The limits of an instance have the names of a budget's parts.
+    for name, value in spec.budget or ():
         field = to_camel(name)
-        wanted.append((f"budget.{field}", getattr(spec.budget, name), field, getattr(limits, name)))
+        wanted.append((f"budget.{field}", value, field, getattr(limits, name)))
     for field, value, limit, most in wanted:
         if value is not None and most is not None and value > most:
             return (
@@ -61,7 +53,6 @@ def wire_request(request: EfritRequest, instance: EfritInstance) -> Request:
     spec, limits = request.spec, instance.spec.limits
     kind = spec.type
     default_timeout = limits.command_timeout_seconds if kind.is_session else limits.request_timeout_seconds
-    retry = spec.retry_policy == RetryPolicy.IF_INTERRUPTED
     return Request(
         id=request_id(request.metadata.uid),
         type=kind,
@@ -70,7 +61,7 @@ def wire_request(request: EfritRequest, instance: EfritInstance) -> Request:
             timeout=spec.timeout_seconds or min(default_timeout, limits.max_timeout_seconds),
             return_context=spec.return_context,
             priority=spec.priority,
-            retry=WireRetryPolicy.IF_INTERRUPTED if retry else WireRetryPolicy.NEVER,
+            retry=spec.retry_policy,
             max_attempts=attempts_on_queue(request, instance),
             max_result_bytes=limits.max_result_bytes,
             budget=_budget(request),

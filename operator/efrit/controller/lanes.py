@@ -116,10 +116,12 @@ class Lanes:
         if not indebted:
             return None
         # All of them owe: as many rounds pass as the first needs that is out of its debt.
-        rounds = ceil(min(self._lanes[namespace].debt for namespace in indebted) / TURN_SECONDS)
+        first = min(indebted, key=lambda namespace: ceil(self._lanes[namespace].debt / TURN_SECONDS))
+        rounds = ceil(self._lanes[first].debt / TURN_SECONDS)
         for namespace in indebted:
             self._lanes[namespace].pay(rounds)
-        first = next(namespace for namespace in indebted if self._lanes[namespace].debt <= 0)
+        # Something may be left of it by the rounding of the division.
+        self._lanes[first].debt = 0.0
         return self._serve(first, self._lanes[first], [])
 
     def _serve(self, namespace: str, lane: _Lane, passed: list[str]) -> Waiting:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import nextafter
 
 import pytest
 from hypothesis import given
@@ -96,6 +97,14 @@ def test_a_debt_has_an_end_and_keeps_nobody_waiting_who_is_alone() -> None:
     for number in range(1, 2 * turns):
         lanes.put(key("cheap", number), 0)
     assert "dear" in order(lanes, turns + 2)
+
+
+@pytest.mark.parametrize("turns", range(1, 100))
+def test_a_debt_that_is_no_whole_number_of_turns_by_a_rounding_is_paid(turns: int) -> None:
+    lanes = filled(("team", 1))
+    lanes.charge("team", nextafter(turns * TURN_SECONDS, 9) + TURN_SECONDS)
+
+    assert lanes.take(anyone) is not None
 
 
 def test_a_lane_that_is_empty_is_gone_with_its_debt() -> None:

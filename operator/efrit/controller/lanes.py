@@ -2,7 +2,8 @@
 
 Deficit round robin (Shreedhar and Varghese, 1995), where the cost of a key is known once it is done: a lane whose
 keys took longer than a turn has a debt, and passes as many turns. Within a lane the kinds take turns, so that no
-number of requests keeps an instance waiting, nor the other way round.
+number of requests keeps an instance waiting, nor the other way round. Keys that go first are one kind more: what is
+nearly done does not wait for all that is to be begun, and keeps nothing else from its turn.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ TURN_SECONDS = 0.02
 """What one turn of a lane pays for: a usual reconciliation."""
 MOST_DEBT_SECONDS = 2.0
 """A lane passes no more turns than this, whatever its keys have taken."""
+FIRST = "first"
+"""The kind of keys that go first."""
 
 
 class Waiting(NamedTuple):
@@ -69,27 +72,40 @@ class Lanes:
         lane = self._lanes.get(namespace)
         return sum(map(len, lane.kinds.values())) if lane is not None else 0
 
-    def put(self, key: WorkKey, since: float) -> None:
-        """Put a key that does not wait yet at the end of its lane."""
+    def put(self, key: WorkKey, since: float, *, first: bool = False) -> None:
+        """Put a key that does not wait yet at the end of its lane, or of those in it that go first."""
         lane = self._lanes.get(key.namespace)
         if lane is None:
             lane = self._lanes[key.namespace] = _Lane()
-        keys = lane.kinds.get(key.kind)
+        kind = FIRST if first else key.kind
+        keys = lane.kinds.get(kind)
         if keys is None:
-            keys = lane.kinds[key.kind] = OrderedDict()
+            keys = lane.kinds[kind] = OrderedDict()
         keys[key] = since
         self._size += 1
 
-    def discard(self, key: WorkKey) -> None:
-        """Take a key out, if it waits."""
+    def promote(self, key: WorkKey) -> None:
+        """Have a key that waits go first from now on, behind those that do already."""
         lane = self._lanes.get(key.namespace)
         keys = lane.kinds.get(key.kind) if lane is not None else None
+        if keys is not None and key in keys:
+            self.put(key, keys[key], first=True)
+            self._discard(key, key.kind)
+
+    def discard(self, key: WorkKey) -> None:
+        """Take a key out, if it waits."""
+        for kind in (key.kind, FIRST):
+            self._discard(key, kind)
+
+    def _discard(self, key: WorkKey, kind: str) -> None:
+        lane = self._lanes.get(key.namespace)
+        keys = lane.kinds.get(kind) if lane is not None else None
         if lane is None or keys is None or key not in keys:
             return
         del keys[key]
         self._size -= 1
         if not keys:
-            del lane.kinds[key.kind]
+            del lane.kinds[kind]
         if not lane.kinds:
             del self._lanes[key.namespace]
 

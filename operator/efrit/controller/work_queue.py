@@ -58,6 +58,8 @@ class WorkQueue:
         """Keys that wait for a worker, or for the end of the work that is done on them."""
         self._deferred: set[WorkKey] = set()
         """Those that wait in the background, or will."""
+        self._first: set[WorkKey] = set()
+        """Those that go before others of their namespace."""
         self._active: dict[WorkKey, float] = {}
         """Since when each is worked on."""
         self._holding: Counter[str] = Counter()
@@ -123,16 +125,20 @@ class WorkQueue:
             self._load(namespace)
         return self._loaded.get(namespace, _now()) > _now()
 
-    def add(self, key: WorkKey) -> None:
-        """Have `key` reconciled as soon as possible."""
+    def add(self, key: WorkKey, *, first: bool = False) -> None:
+        """Have `key` reconciled as soon as possible; first: in turns with all else of its namespace that waits."""
+        if first:
+            self._first.add(key)
         if key in self._dirty and key not in self._deferred:
+            if first:
+                self._ready.promote(key)
             return
         self._note_first()
         self._deferred.discard(key)
         self._background.discard(key)
         self._dirty.add(key)
         if key not in self._active:
-            self._ready.put(key, _now())
+            self._ready.put(key, _now(), first=key in self._first)
             self._wake()
 
     def add_background(self, key: WorkKey) -> None:
@@ -240,6 +246,7 @@ class WorkQueue:
         (key, since), background = taken
         self._dirty.discard(key)
         self._deferred.discard(key)
+        self._first.discard(key)
         if not background and _now() - since >= LOADED_WAIT_SECONDS:
             self._load(key.namespace)
         return key, background
@@ -277,7 +284,7 @@ class WorkQueue:
         if key in self._deferred:
             self._background.put(key, now)
         elif key in self._dirty:
-            self._ready.put(key, now)
+            self._ready.put(key, now, first=key in self._first)
         self._ready.charge(key.namespace, now - began)
         self._wake()
 

@@ -67,6 +67,26 @@ async def test_a_trickle_among_a_burst_is_served_at_its_next_turn() -> None:
 
 
 @on_virtual_time
+async def test_a_key_that_goes_first_does_so_whether_it_waits_already_or_is_worked_on() -> None:
+    queue, work = WorkQueue(), Work()
+    async with running(queue, work, 1):
+        for number in range(3000):
+            queue.add(key("team", number))
+        await elapse(0.005)
+        queue.add(key("team", 0), first=True)
+        queue.add(key("team", 2999), first=True)
+        queue.add(key("team", "new"), first=True)
+        await elapse(0.1)
+        began = [each.name for each in work.began]
+        assert began[:7] == ["0", "1", "2999", "2", "new", "3", "0"]
+        # That once it went first does not make it do so again.
+        queue.add(key("team", 0))
+        await elapse(HOUR)
+
+    assert work.began[-1] == key("team", 0)
+
+
+@on_virtual_time
 async def test_calls_that_hang_hold_a_share_of_the_workers_and_nobody_else_waits() -> None:
     queue, work = WorkQueue(), Work(takes={"hung": 200.0})
     async with running(queue, work, WORKERS):

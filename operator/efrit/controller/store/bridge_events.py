@@ -77,7 +77,8 @@ class BridgeEvents:
                     lost_since=None,
                 )
                 if changed:
-                    self._index.requeue_instance(instance)
+                    # All that waits for an instance waits for what it writes then.
+                    self._index.requeue_instance(instance, first=True)
                     self._index.requeue_waiting(instance)
                     self._index.requeue_unbound(instance[0])
                 else:
@@ -144,7 +145,8 @@ class BridgeEvents:
         record.handover = Handover(self._index.instances[instance].bridge.queue_id or "")
         if key in self._index.instances[instance].open_requests:
             self._index.place(self._index.instances[instance], key)
-        self._index.requeue_request(key)
+        # Somebody waits for an answer; after a start, thousands that are not begun may be ahead of it.
+        self._index.requeue_request(key, first=view.state.final)
 
     def _hold_answer(self, answer: HeldAnswer, view: RequestView) -> None:
         """Count an answer, and drop older ones that have no room beside it: they are read again."""

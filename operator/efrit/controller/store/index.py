@@ -224,13 +224,13 @@ class Index:
             for each in self.rollouts.next_waiting(self.config.rollout.max_concurrent_per_namespace):
                 self.requeue_instance(each)
 
-    def requeue_instance(self, key: Key) -> None:
+    def requeue_instance(self, key: Key, *, first: bool = False) -> None:
         """Have an instance reconciled."""
-        self.queue.add(WorkKey(EfritInstance.kind, *key))
+        self.queue.add(WorkKey(EfritInstance.kind, *key), first=first)
 
-    def requeue_request(self, key: Key) -> None:
+    def requeue_request(self, key: Key, *, first: bool = False) -> None:
         """Have a request reconciled."""
-        self.queue.add(WorkKey(EfritRequest.kind, *key))
+        self.queue.add(WorkKey(EfritRequest.kind, *key), first=first)
 
     def requeue_within(self, key: WorkKey, seconds: float) -> None:
         """Have an object reconciled within so many seconds, after all that somebody waits for."""

@@ -179,6 +179,7 @@ With QUIT, what goes on when that thread has ended quits as well."
   (unless (equal (car running) "thread")
     (let ((inhibit-quit t) (debug-on-event nil))
       (efrit-background--log running)))
+  (efrit-guard-unhook)
   (setq quit-flag nil
         debug-on-next-call nil
         debug-on-quit nil

@@ -148,6 +148,35 @@ See `efrit-guard--make-checker'.")
   (funcall efrit-guard--tidier)
   (funcall efrit-guard-restorer))
 
+;;;; What Emacs calls in whatever runs
+
+(defun efrit-guard-hooked ()
+  "Return a new list of what Emacs calls after a garbage collection."
+  (cond ((functionp post-gc-hook) (list post-gc-hook))
+        ((proper-list-p post-gc-hook) (copy-sequence post-gc-hook))))
+
+(defun efrit-guard-hooked-since-p (earlier)
+  "Return non-nil when `efrit-guard-hooked' is not what it was, EARLIER."
+  (let ((now (efrit-guard-hooked)))
+    (while (and now (eq (car now) (car earlier)))
+      (setq now (cdr now)
+            earlier (cdr earlier)))
+    (or now earlier)))
+
+(defun efrit-guard-unhook ()
+  "Hook what is being called, and is about to be stopped, to no garbage collection.
+It would hold up whatever runs when there is one."
+  (let ((hooked (efrit-guard-hooked)) called)
+    (when hooked
+      ;; Nothing of it is to run meanwhile, and no signal to come in between.
+      (let ((post-gc-hook nil) (signal-hook-function nil) (debug-on-signal nil)
+            (debug-on-event nil) (inhibit-quit t))
+        (mapbacktrace (lambda (_evaluated function _arguments _flags)
+                        (when (memq function hooked) (push function called)))))
+      (when called
+        (setq post-gc-hook (seq-remove (lambda (function) (memq function called)) hooked)
+              efrit-guard--restored (cons 'post-gc-hook efrit-guard--restored))))))
+
 ;;;; What puts things back
 
 ;; Compiled, these closures call nothing by its name: whatever a request does to names,

@@ -101,6 +101,7 @@ current and matched stays."
   "Leave the request that runs when it is to be stopped; else return nil."
   (let ((reason (efrit-interrupt-reason)))
     (when reason
+      (efrit-guard-unhook)  ; gate: unhook
       (setq quit-flag nil
             debug-on-next-call nil
             debug-on-quit nil

@@ -57,6 +57,8 @@ watch() {
         tell KILL
       else
         tell USR2
+        # Code may have set `debug-on-event' to the other signal that it can be.
+        [ \"$signals\" -lt 2 ] || tell USR1
       fi
       signals=$((signals + 1)) nap=1000
     elif [ \"$nap\" -gt \"$left\" ]; then

@@ -73,6 +73,8 @@ Nothing is evaluated unless all of it can be read."
         ;; Their names may mean something else by the time they are called.
         (restore efrit-guard-restorer)
         (put-back (funcall efrit-guard-recorder))
+        (collect (symbol-function 'garbage-collect))
+        (hooked (efrit-guard-hooked))
         (evaluate (symbol-function 'efrit-backtrace-evaluate))
         value)
     (unwind-protect
@@ -81,7 +83,9 @@ Nothing is evaluated unless all of it can be read."
           (setq value (funcall evaluate form))
           (funcall restore))
       (funcall put-back)
-      (funcall restore))
+      (funcall restore)
+      ;; Where that takes too long, it takes the time of the request that is to blame.
+      (when (efrit-guard-hooked-since-p hooked) (funcall collect)))
     (setq efrit-eval--position nil)
     value))
 

@@ -77,6 +77,22 @@
     (should (string-match-p "timer again left behind by request leaves\n"
                             (efrit-background-test--log)))))
 
+;; The one that installed it may have been answered, so that nobody is to blame for its time.
+(ert-deftest efrit-background-a-loop-after-garbage-collections-holds-up-one-request-only ()
+  (efrit-test-with-daemon nil
+    (efrit-test-eval "left" (format "(defvar loops nil)
+                                     (add-hook 'post-gc-hook
+                                               (lambda ()
+                                                 (when loops
+                                                   (write-region \"\" nil %S)
+                                                   (while t))))"
+                                    (concat efrit-workspace-directory "begun")))
+    (efrit-test-submit "first" :content "(setq loops t) (garbage-collect)")
+    (efrit-test-wait (file-exists-p (concat efrit-workspace-directory "begun")))
+    (should (equal (alist-get 'reason (efrit-test-stop "first" "TimedOut")) "TimedOut"))
+    (efrit-test-submit "next" :content "(garbage-collect) (list post-gc-hook loops)")
+    (should (equal (alist-get 'result (efrit-test-answer-signalling "next")) "(nil t)"))))
+
 (ert-deftest efrit-background-what-was-made-between-requests-is-no-request-s ()
   (efrit-test-with-daemon ("EFRIT_HEARTBEAT_SECONDS=0.2")
     (efrit-test-eval "leaves" "(progn (defun loops () (while t))

@@ -20,6 +20,8 @@ from efrit.queue.process_sample import HUNG_SECONDS, WAKE_SECONDS
 from efrit.queue.self_check import RestartCause
 
 INTERRUPT_EVERY_SECONDS = 1.0
+SECOND_SIGNAL_SECONDS = 2.0
+"""Seconds after which SIGUSR1 is sent as well: code may have set `debug-on-event` to that."""
 
 
 @dataclass(frozen=True)
@@ -78,14 +80,20 @@ class Order:
 
 @dataclass(frozen=True)
 class Interrupt:
-    """Send SIGUSR2: Emacs quits the form if there is an order for it."""
+    """Send SIGUSR2: Emacs quits the form if there is an order for it. `insist`: send SIGUSR1 as well."""
 
     id: RequestId
+    insist: bool = False
 
 
 @dataclass(frozen=True)
 class Wake:
-    """Send SIGUSR2 to an Emacs that nothing occupies: it looks at everything again and sets its timers anew."""
+    """Send SIGUSR2 to an Emacs that nothing occupies: it looks at everything again and sets its timers anew.
+
+    `insist`: send SIGUSR1 as well.
+    """
+
+    insist: bool = False
 
 
 @dataclass(frozen=True)
@@ -136,7 +144,8 @@ def decide(
             if order is not None and now >= _last_moment(run, emacs, order, patience, runs, now):
                 return [Kill(run.id)]
             if order is None or now - order.last >= INTERRUPT_EVERY_SECONDS:
-                steps.append(Interrupt(run.id))
+                unheard = 0.0 if order is None else now - order.first
+                steps.append(Interrupt(run.id, insist=unheard >= SECOND_SIGNAL_SECONDS))
     if any(not run.session or run.id == emacs.current for run in runs):  # gate: self-check-busy
         return steps
     if emacs.cause is not None:  # gate: self-check-kill
@@ -146,7 +155,8 @@ def decide(
     if silence >= patience.stall or _is_hung(emacs, patience):
         return [Kill(None)]
     if not steps and silence >= WAKE_SECONDS:
-        return [Wake()]
+        # Whoever works in it may have bound that signal.
+        return [Wake(insist=not emacs.attended and silence >= WAKE_SECONDS + INTERRUPT_EVERY_SECONDS)]
     return steps
 
 

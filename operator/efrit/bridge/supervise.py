@@ -158,11 +158,11 @@ class Supervisor:
         elif self._process is None:
             return
         elif isinstance(step, Wake):
-            self._process.send(signal.SIGUSR2)
+            self._interrupt(self._process, step.insist)
         elif isinstance(step, Interrupt):
             order = self._asked.get(step.id)
             self._asked[step.id] = Asked(now if order is None else order.first, now)
-            if self._process.send(signal.SIGUSR2):
+            if self._interrupt(self._process, step.insist):
                 self._on_signal("SIGUSR2")
         elif self._killed_boot != self._process.boot and not self._may_have_ended(step.id):  # gate: may-have-ended
             log.warning("killing Emacs (pid %d): %s", self._process.pid, self._why(step, now))
@@ -171,6 +171,11 @@ class Supervisor:
                 self._on_signal("SIGKILL")
                 if step.cause is not None:
                     self._note_restart(step.cause, now)
+
+    def _interrupt(self, process: EmacsProcess, insist: bool) -> bool:
+        if insist:
+            process.send(signal.SIGUSR1)
+        return process.send(signal.SIGUSR2)
 
     def _note_restart(self, cause: RestartCause, now: float) -> None:
         self._self_check.ended(now)

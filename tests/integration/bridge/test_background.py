@@ -13,6 +13,7 @@ LEFT = (
     '(make-process :name "l" :command \'("/bin/echo" "x") :filter (lambda (&rest _) (begun) (while t)))',
     '(make-process :name "l" :command \'("/bin/true") :sentinel (lambda (&rest _) (begun) (while t)))',
     "(make-thread (lambda () (begun) (while t)))",
+    "(run-with-timer 0.05 nil (lambda () (setq debug-on-event 'sigusr1) (begun) (while t)))",
 )
 DEAF = "(let ((debug-on-event nil) (inhibit-quit t)) (while t))"
 

@@ -185,6 +185,12 @@ MUTANTS = (
         ("ert:efrit-background-code-that-is-soon-over-is-not-stopped",),
     ),
     Mutant(
+        "the end of what loops after a garbage collection, once it is stopped",
+        "unhook",
+        Drop(),
+        ("ert:efrit-background-a-loop-after-garbage-collections-holds-up-one-request-only",),
+    ),
+    Mutant(
         "the question whether Emacs is still the parent, before the watchdog signals it",
         "watchdog-parent",
         Always(),

@@ -35,6 +35,9 @@ TIMED_OUT = Order(A, Reason.TIMED_OUT)
         pytest.param(Run(A, 100, 30, 130), {}, 130, [Interrupt(A)], id="order written"),
         pytest.param(Run(A, 100, 30, 130), {A: 130}, 130.9, [], id="interrupted a moment ago"),
         pytest.param(Run(A, 100, 30, 130), {A: 130}, 131, [Interrupt(A)], id="interrupted a second ago"),
+        pytest.param(
+            Run(A, 100, 30, 130), {A: 132}, 134, [Interrupt(A, insist=True)], id="not heard for two seconds"
+        ),
         pytest.param(Run(A, 100, 30, 130), {A: 134}, 135, [Kill(A)], id="grace is over"),
         pytest.param(Run(A, 100, 30, 110), {}, 110, [Interrupt(A)], id="cancelled before its time"),
         pytest.param(Run(A, 100, 30, 50), {}, 110, [Interrupt(A)], id="never killed before it was asked"),
@@ -53,14 +56,16 @@ def test_without_emacs_nothing_is_done() -> None:
 def test_a_new_emacs_gets_the_whole_time_again() -> None:
     young = EmacsAlive(since=200, heard=200)
     assert decide([Run(A, 100, 30)], young, {}, PATIENCE, 229) == []
-    assert decide([Run(A, 100, 30, 130)], young, {A: Asked(201, 201)}, PATIENCE, 204.9) == [Interrupt(A)]
+    assert decide([Run(A, 100, 30, 130)], young, {A: Asked(201, 201)}, PATIENCE, 204.9) == [Interrupt(A, insist=True)]
     assert decide([Run(A, 100, 30, 130)], young, {A: Asked(204, 204)}, PATIENCE, 205) == [Kill(A)]
 
 
 def test_silence_is_believed_only_while_nothing_runs() -> None:
     assert decide([], EMACS, {}, PATIENCE, 102.9) == []
     assert decide([], EMACS, {}, PATIENCE, 103) == [Wake()]
-    assert decide([], EMACS, {}, PATIENCE, 219) == [Wake()]
+    assert decide([], EMACS, {}, PATIENCE, 103.9) == [Wake()]
+    assert decide([], EMACS, {}, PATIENCE, 104) == [Wake(insist=True)]
+    assert decide([], EMACS, {}, PATIENCE, 219) == [Wake(insist=True)]
     assert decide([], EMACS, {}, PATIENCE, 220) == [Kill(None)]
     assert decide([Run(A, 100, 500)], EMACS, {}, PATIENCE, 300) == []
 
@@ -137,7 +142,7 @@ def test_an_emacs_that_lives_is_not_killed_for_a_session_that_only_waits() -> No
 def test_a_silent_emacs_is_killed_for_a_session_after_the_grace_unless_others_would_be_lost_with_it() -> None:
     told = {S: Asked(130, 134.5)}
     assert decide([STOPPED], at(129), told, PATIENCE, 135) == [Kill(S)]
-    assert decide([STOPPED, OTHER], at(129), told, PATIENCE, 135) == [Wake()]
+    assert decide([STOPPED, OTHER], at(129), told, PATIENCE, 135) == [Wake(insist=True)]
     assert decide([STOPPED, OTHER], at(129), {S: Asked(130, 248.9)}, PATIENCE, 249) == [Kill(None)]
 
 
@@ -161,9 +166,11 @@ def test_each_session_has_its_own_time() -> None:
 @pytest.mark.parametrize(
     ("emacs", "expected"),
     [
-        pytest.param(EmacsAlive(0, 100, unresponsive=5.9), [Wake()], id="its grace time is not over"),
+        pytest.param(EmacsAlive(0, 100, unresponsive=5.9), [Wake(insist=True)], id="its grace time is not over"),
         pytest.param(EmacsAlive(0, 100, unresponsive=6), [Kill(None)], id="it could run and heard nothing"),
-        pytest.param(EmacsAlive(0, 100, unresponsive=0), [Wake()], id="it is stopped, or waits for its disk"),
+        pytest.param(
+            EmacsAlive(0, 100, unresponsive=0), [Wake(insist=True)], id="it is stopped, or waits for its disk"
+        ),
         pytest.param(EmacsAlive(0, 100, unresponsive=9, attended=True), [Wake()], id="a person works in it"),
         pytest.param(EmacsAlive(0, 100, request_id("s"), unresponsive=9), [], id="a tool occupies it"),
     ],

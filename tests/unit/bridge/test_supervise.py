@@ -23,13 +23,14 @@ from efrit.queue.queue import DurableQueue
 from tests.support.queue_hands import EmacsHand, a_request
 from tests.support.timeout import TIMEOUT
 
-# Notes each SIGUSR2 and lives on, as an Emacs whose form cannot be interrupted.
+# Notes each SIGUSR2 and SIGUSR1 and lives on, as an Emacs whose form cannot be interrupted.
 STUBBORN = """
 import os, signal, sys
 def note(number, frame):
     with open(sys.argv[1], "a") as log:
-        log.write("USR2\\n")
+        log.write(signal.Signals(number).name + "\\n")
 signal.signal(signal.SIGUSR2, note)
+signal.signal(signal.SIGUSR1, note)
 print("up", flush=True)
 while True:
     signal.pause()
@@ -48,7 +49,10 @@ class LookAlike:
         return self.process.pid
 
     def interrupts(self) -> int:
-        return len(self.log.read_text().splitlines()) if self.log.exists() else 0
+        return self.signals().count("SIGUSR2")
+
+    def signals(self) -> list[str]:
+        return self.log.read_text().splitlines() if self.log.exists() else []
 
 
 @pytest.fixture
@@ -156,6 +160,8 @@ async def test_an_overrunning_request_is_ordered_interrupted_each_second_and_kil
     *interrupts, last = supervised.signals
     assert (set(interrupts), last) == ({"SIGUSR2"}, "SIGKILL")
     assert len(interrupts) >= 2
+    assert emacs.signals()[0] == "SIGUSR2"
+    assert "SIGUSR1" in emacs.signals(), "code may have set debug-on-event"
     await supervised.until(lambda: supervised.stats()["alive"] is False)
 
 

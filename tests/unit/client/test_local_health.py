@@ -106,6 +106,7 @@ def test_a_hung_emacs_is_ended_early_enough_for_the_next_to_answer_within_ten_se
     machine = Machine()
     ended = silent(machine, 1.0, pause)
     assert machine.emacs.signals.count(signal.SIGUSR2) >= 3
+    assert signal.SIGUSR1 in machine.emacs.signals[1:], "code may have set debug-on-event"
     # Whoever waits looks first after a quarter of a second; another Emacs serves within two.
     assert 0.25 + ended + 2 < 10
 

@@ -62,6 +62,9 @@ class Health:
             self._daemon.kill()
         elif now - self._since >= WAKE_SECONDS:
             emacs.send(signal.SIGUSR2)
+            if heartbeat.get("attended") is not True and now - self._since >= WAKE_SECONDS + 1.0:
+                # Code may have set `debug-on-event` to the other signal that it can be.
+                emacs.send(signal.SIGUSR1)
 
     def _note(self, sample: Sample | None, now: float) -> None:
         if self._sample is not None and sample is not None:

@@ -67,8 +67,10 @@ FAILURES counts how often writing that file has failed."
 (defun efrit-answer--text (claim result id large)
   "Return the text of the answer that gives RESULT to CLAIM, whose request is ID.
 LARGE is as returned by `efrit-answer--place-result'."
-  (concat (efrit-secret-json (efrit-answer--json claim result id large) #'json-serialize)
-          "\n"))
+  (let ((session (efrit-request-session (efrit-claim-request claim))))
+    (concat (efrit-secret-json (efrit-answer--json claim result id large) #'json-serialize
+                               id session (car (plist-get large :file)))
+            "\n")))
 
 (defun efrit-answer--place-result (result id)
   "Decide where the value of RESULT, for the request ID, goes.

@@ -101,25 +101,44 @@ Code that has run may have read one that came after the last call of the model."
 
 ;;;; In JSON
 
-(defun efrit-secret-json (value function)
+(defconst efrit-secret--words
+  '("BudgetExhausted" "Cancelled" "CircuitBroken" "EvalError" "InputRequired" "Interrupted"
+    "ModelError" "ModelNotConfigured" "Rejected" "Succeeded" "TimedOut" "assistant" "complete"
+    "continue" "end_turn" "max_tokens" "need-input" "pause_turn" "progress" "redacted_thinking"
+    "server_tool_use" "snapshot" "stop_sequence" "text_delta" "thinking" "tool_result" "tool_use")
+  "Values that say something to a reader by being exactly these, and are no secret.")
+
+(defun efrit-secret-json (value function &rest ids)
   "Return VALUE as the JSON that FUNCTION makes of it, without any key.
 VALUE consists of alists with symbols for names, vectors, strings and atoms.
-Keys are replaced in its strings: what JSON itself consists of stays."
+Keys are replaced in its strings: what JSON itself consists of stays, and what
+is one of IDS, which clients have chosen and files are named by."
   (let ((text (funcall function value)))
     (if (seq-some (lambda (shape) (string-search shape text)) efrit-secret--shapes)
-        (funcall function (efrit-secret--redact-value value))
+        (funcall function (efrit-secret--redact-value
+                           value (append ids efrit-secret--words)))
       text)))
 
-(defun efrit-secret--redact-value (value)
-  "Return VALUE, as in `efrit-secret-json', with the keys in it replaced."
-  (cond ((stringp value) (efrit-secret-redact value))
-        ((vectorp value) (vconcat (mapcar #'efrit-secret--redact-value value)))
+(defun efrit-secret--redact-value (value kept)
+  "Return VALUE, as in `efrit-secret-json', with the keys in it replaced.
+Strings that are one of KEPT stay."
+  (cond ((stringp value)
+         (if (or (member value kept) (efrit-secret--time-p value))
+             value
+           (efrit-secret-redact value)))
+        ((vectorp value)
+         (vconcat (mapcar (lambda (element) (efrit-secret--redact-value element kept)) value)))
         ((consp value)
          (mapcar (pcase-lambda (`(,name . ,member))
                    (cons (efrit-secret--redact-name name)
-                         (efrit-secret--redact-value member)))
+                         (efrit-secret--redact-value member kept)))
                  value))
         (t value)))
+
+(defun efrit-secret--time-p (text)
+  "Return non-nil when TEXT is a time as answers and records tell it."
+  (let ((case-fold-search nil))
+    (string-match-p "\\`[0-9]\\{4\\}-[0-9][0-9]-[0-9][0-9]T[0-9:.]+Z\\'" text)))
 
 (defun efrit-secret--redact-name (name)
   "Return the symbol NAME, of a member, with the keys in it replaced.

@@ -40,9 +40,25 @@ record.  TORN: the last line may lack its end."
   "Return the path of the session ID."
   (efrit-files-path "sessions" (concat id ".ndjson")))
 
+(defconst efrit-history--most-bytes 134217728
+  "Size beyond which the file of a session is not read.")
+
 (defun efrit-history-known-p (id)
   "Return non-nil when there is a session ID."
   (efrit-files-isolated (file-exists-p (efrit-history-path id))))
+
+(defun efrit-history-problem (id)
+  "Return why the session ID cannot be gone on with, or nil.
+To open a pipe would keep this Emacs until somebody writes to it."
+  (let ((attributes (efrit-files-isolated
+                      (file-attributes (efrit-history-path id) 'integer))))
+    (cond ((null attributes) nil)
+          ((not (efrit-files-regular-p attributes))  ; gate: session-file
+           (format "The history of the session %s is no ordinary file: remove %s"
+                   id (efrit-history-path id)))
+          ((> (file-attribute-size attributes) efrit-history--most-bytes)
+           (format "The history of the session %s has %d bytes, of at most %d: begin another session"
+                   id (file-attribute-size attributes) efrit-history--most-bytes)))))
 
 ;;;; Reading
 
@@ -168,7 +184,9 @@ then, and what is recorded next takes its place."
                    (n . ,(1+ (efrit-history-number history)))
                    ,@(efrit-json-object members)))
          ;; What a reader would see: the same after a restart as before.
-         (line (efrit-secret-json record #'efrit-json-text))
+         (line (efrit-secret-json record #'efrit-json-text
+                                  (efrit-history-id history) (plist-get members :request)
+                                  (efrit-history-request history)))
          (torn (efrit-history-torn history)))
     (setf (efrit-history-torn history) t)
     (condition-case err

@@ -40,7 +40,8 @@ A line that cannot be written is left out: no work may end for its log."
                 (append `((time . ,(format-time-string "%FT%T.%3NZ" nil t))
                           (type . ,type))
                         (efrit-json-object members))
-                #'efrit-json-text)
+                #'efrit-json-text
+                (efrit-progress-id progress) (efrit-progress-session progress))
                "\n"))
     (error nil)))
 

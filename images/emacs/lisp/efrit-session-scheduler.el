@@ -76,6 +76,7 @@ Return the `efrit-session'."
     (cond ((and session (not (efrit-history-known-p session)))
            (format "There is no session %s on this instance: leave the session out to begin one"
                    session))
+          ((efrit-history-problem (or session (efrit-request-id request))))
           ((> bytes efrit-conversation-question-bytes)
            (format "The content has %d bytes as JSON, of which a model is sent at most %d: \
 put it into a file of the workspace and name that file"

@@ -63,6 +63,19 @@
         (should (equal (symbol-name (caar (aref (alist-get 'list read) 3)))
                        "K-[API key]"))))))
 
+(ert-deftest efrit-secret-ids-and-the-words-of-the-protocol-are-no-key ()
+  (dolist (key '("assistant" "Succeeded" "the-name" "name-of-" "2026-01-03"))
+    (efrit-secret-test--with-file key
+      (efrit-secret-key)
+      (let ((value '((id . "the-name-of-it") (role . "assistant") (reason . "Succeeded")
+                     (time . "2026-01-03T18:30:00.000Z")
+                     (text . "assistant: the-name-of-it Succeeded, 2026-01-03"))))
+        (should (equal (json-parse-string
+                        (efrit-secret-json value #'json-serialize nil "the-name-of-it")
+                        :object-type 'alist)
+                       `(,@(seq-take value 4)
+                         (text . ,(string-replace key "[API key]" (alist-get 'text value))))))))))
+
 (ert-deftest efrit-secret-the-state-of-the-key-is-told-in-a-word ()
   (pcase-dolist (`(,text . ,state)
                  '(("sk-test-1" . "Usable") ("sk-test-1\n" . "Usable") ("sk-1234\n" . "TooShort")

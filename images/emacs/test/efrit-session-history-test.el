@@ -69,6 +69,20 @@
         (efrit-history-test--say read "assistant" (efrit-history-text "two"))
         (should (= (length (efrit-history-messages (efrit-history-open "s"))) 2))))))
 
+(ert-deftest efrit-history-only-an-ordinary-file-of-some-length-is-read ()
+  (efrit-test-with-queue
+    (pcase-dolist (`(,name ,command ,problem)
+                   '(("pipe" "mkfifo" "no ordinary file") ("directory" "mkdir" "no ordinary file")
+                     ("link" "ln -s /dev/zero" "no ordinary file")
+                     ("long" "truncate --size=134217729" "134217729 bytes")
+                     ("short" "truncate --size=134217728" nil) ("none" "true" nil)))
+      (ert-info (name)
+        (should (eq 0 (call-process-shell-command
+                       (concat command " " (shell-quote-argument (efrit-history-path name))))))
+        (if problem
+            (should (string-search problem (efrit-history-problem name)))
+          (should-not (efrit-history-problem name)))))))
+
 (ert-deftest efrit-history-what-could-not-be-written-does-not-count ()
   (efrit-test-with-queue
     (let ((history (efrit-history-open "s")))

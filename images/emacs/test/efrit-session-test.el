@@ -54,6 +54,15 @@
       (should (equal (alist-get 'reason answer) "Rejected"))
       (should (string-match-p "no session nowhere" (alist-get 'error answer))))))
 
+(ert-deftest efrit-session-a-history-that-is-no-ordinary-file-is-refused-and-named ()
+  (efrit-test-with-model-daemon nil
+    (make-directory (efrit-files-path "sessions" "c.ndjson"))
+    (dolist (session '(nil (:session (:id "c"))))
+      (let ((answer (apply #'efrit-session-test--answer (if session "c2" "c") "chat"
+                           efrit-session-test--hello session)))
+        (should (equal (alist-get 'reason answer) "Rejected"))
+        (should (string-search "/sessions/c.ndjson" (alist-get 'error answer)))))))
+
 (ert-deftest efrit-session-a-command-works-with-tools-until-it-is-done ()
   (efrit-test-with-model-daemon nil
     (let ((answer (efrit-session-test--answer "k" "command" "scenario=twelve-steps go")))
@@ -401,6 +410,19 @@ input = {message = \"Done.\"}
       (dolist (part '("responses" "progress" "sessions"))
         (dolist (name (efrit-test-names part))
           (should-not (string-search "sk-rotated" (efrit-test-read part name))))))))
+
+(ert-deftest efrit-session-a-name-that-has-the-key-in-it-stays-the-name-of-its-answer ()
+  (efrit-test-with-model-daemon nil
+    (let ((id (concat (efrit-test-model-key) "-1")) (pid (process-id efrit-test-daemon)))
+      (should (equal (efrit-session-test--get
+                      (efrit-session-test--answer id "chat" efrit-session-test--hello)
+                      'session 'id)
+                     id))
+      (let ((second (efrit-session-test--answer (concat (efrit-test-model-key) "-2") "chat"
+                                                "What did I just learn?" :session (list :id id))))
+        (should (equal (alist-get 'reason second) "Succeeded"))
+        (should (equal (efrit-session-test--get second 'session 'id) id)))
+      (should (equal (efrit-test-value "pid" "(emacs-pid)") (number-to-string pid))))))
 
 (ert-deftest efrit-session-a-key-too-short-to-be-one-is-refused-and-changes-no-answer ()
   (dolist (key '("x" "1" "test" "result"))

@@ -197,6 +197,12 @@ MUTANTS = (
         ("ert:efrit-interrupt-the-watchdog-signals-nobody-who-has-the-number-of-its-emacs",),
     ),
     Mutant(
+        "the refusal of a session whose history is no ordinary file",
+        "session-file",
+        Never(),
+        ("ert:efrit-history-only-an-ordinary-file-of-some-length-is-read",),
+    ),
+    Mutant(
         "the refusal of a key that text has by chance",
         "short-key",
         Never(),

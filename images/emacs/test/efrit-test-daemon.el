@@ -19,6 +19,11 @@
   (file-name-directory (locate-library "efrit-server"))
   "Where the server's Lisp is.")
 
+(defconst efrit-test-daemon--end-with-us
+  (and (executable-find "setpriv") '("setpriv" "--pdeathsig" "KILL"))
+  "What a daemon is started through, so that a run that is killed leaves none.
+It becomes the program.")
+
 (defun efrit-test-daemon-start (&rest environment)
   "Start a daemon on the test's queue; ENVIRONMENT is a list of NAME=VALUE.
 Return when it serves."
@@ -34,10 +39,12 @@ Return when it serves."
           (make-process
            :name "efrit-test-daemon"
            :buffer (get-buffer-create "*efrit-test-daemon*")
-           :command (list (expand-file-name invocation-name invocation-directory)
-                          (format "--fg-daemon=efrit-test-%d" (emacs-pid))
-                          "-Q" "-L" efrit-test-daemon--lisp
-                          "-l" "efrit-server" "-f" "efrit-server-start")
+           :command (append
+                     efrit-test-daemon--end-with-us
+                     (list (expand-file-name invocation-name invocation-directory)
+                           (format "--fg-daemon=efrit-test-%d" (emacs-pid))
+                           "-Q" "-L" efrit-test-daemon--lisp
+                           "-l" "efrit-server" "-f" "efrit-server-start"))
            :connection-type 'pipe
            :noquery t
            :sentinel #'ignore))

@@ -34,7 +34,7 @@ class World:
     def __init__(self, instances: int, unbound: int) -> None:
         self.queue = WorkQueue()
         self.store = Store(self.queue, CONFIG, _now)
-        self.identity = new_identity(_now())
+        self.identity = new_identity()
         self.looks = 0
         self.version = 1000
         self.names = [f"i{number}" for number in range(instances)]

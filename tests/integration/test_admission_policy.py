@@ -148,7 +148,7 @@ def example(spec: str = "", namespace: str = TEAM, name: str = "one") -> EfritIn
 def children(spec: str = "", namespace: str = TEAM, name: str = "one") -> tuple[Json, ...]:
     now = datetime(2026, 2, 1, tzinfo=UTC)
     return tuple(
-        dict(each) for each in build(example(spec, namespace, name), CONFIG, new_identity(now), 1, now).manifests
+        dict(each) for each in build(example(spec, namespace, name), CONFIG, new_identity(), 1, now).manifests
     )
 
 

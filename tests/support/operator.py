@@ -58,6 +58,11 @@ class Operator:
         """The file with the controller's account."""
         return self._kubeconfig
 
+    @property
+    def identity_secret(self) -> str:
+        """The name of the Secret with its key."""
+        return self._env["EFRIT_IDENTITY_SECRET"]
+
     def launch(self, **env: str) -> None:
         """Start it and return at once."""
         self._port = free_port()

@@ -114,8 +114,12 @@ class Pod:
         """Write the files of a Secret; those of a user's may have other names than its keys."""
         source = next(each["secret"] for each in self._spec["volumes"] if each["name"] == volume)
         paths = {each["key"]: each["path"] for each in source.get("items", ())}
-        for name, value in secret["data"].items():
-            (self._volumes[volume] / paths.get(name, name)).write_bytes(base64.b64decode(value))
+        files = {paths.get(name, name): base64.b64decode(value) for name, value in secret["data"].items()}
+        for name, content in files.items():
+            (self._volumes[volume] / name).write_bytes(content)
+        for path in self._volumes[volume].iterdir():
+            if path.name not in files:
+                path.unlink()
 
     def start(self) -> None:
         """Start what does not run: the bridge first, as a sidecar does."""

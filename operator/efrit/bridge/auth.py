@@ -1,6 +1,6 @@
 """Who may talk to the bridge: bearer tokens from the Secret, re-read when it changes.
 
-During a rotation the token and the previous one are both accepted.
+The token of this week and of the next are accepted, and during a rotation the one of the former key.
 """
 
 import hmac
@@ -16,10 +16,10 @@ _SCHEME = "bearer "
 
 
 class Tokens:
-    """The accepted tokens of one directory with the files `token` and, perhaps, `token-previous`."""
+    """The accepted tokens of one directory with the files `token` and, perhaps, `token-next` and `token-previous`."""
 
     def __init__(self, directory: Path) -> None:
-        self._files = (directory / "token", directory / "token-previous")
+        self._files = tuple(directory / name for name in ("token", "token-next", "token-previous"))
         self._stamps = FileStamps(*self._files)
         self._tokens: tuple[bytes, ...] = ()
         self.refresh()

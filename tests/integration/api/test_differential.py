@@ -34,7 +34,7 @@ from tests.unit.controller import factory
 from tests.unit.controller.factory import CONFIG, NOW, seconds
 
 EXAMPLES = int(os.environ.get("EFRIT_FUZZ_EXAMPLES", "0"))
-IDENTITY = new_identity(NOW)
+IDENTITY = new_identity()
 APPLY = "application/apply-patch+yaml"
 TOLD = (400, 403, 409, 413, 422)
 """Answers that the controller tells as a condition."""

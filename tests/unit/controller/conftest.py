@@ -9,14 +9,13 @@ import pytest
 from efrit.controller.act.identity import new_identity
 from efrit.controller.act.kube import Kube
 from efrit.controller.manifests import Identity
-from tests.unit.controller.factory import NOW
 from tests.unit.controller.fake_api import FakeApi, fake_api
 
 
 @pytest.fixture(scope="session")
 def identity() -> Identity:
     """Keys and a CA as a first start makes them."""
-    return new_identity(NOW)
+    return new_identity()
 
 
 @pytest.fixture

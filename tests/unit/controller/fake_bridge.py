@@ -13,7 +13,7 @@ from pathlib import Path
 from aiohttp import web
 
 from efrit.controller.model.actions import ConnectBridge
-from efrit.controller.model.credentials import Identity, credentials, token
+from efrit.controller.model.credentials import Identity, credentials
 from efrit.controller.model.keys import Key
 from efrit.protocol import Event, RequestView, Reset
 from tests.support.timeout import TIMEOUT
@@ -122,7 +122,7 @@ async def fake_bridge(
     pair.write_bytes(given.private_key + given.certificate)
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(pair)
-    bridge = FakeBridge(token=token(identity.hmac_key, instance_uid))
+    bridge = FakeBridge(token=given.token)
     app = web.Application()
     app.router.add_get("/v1/events", bridge.events)
     app.router.add_route("*", "/v1/requests/{tail:.*}", bridge.request)

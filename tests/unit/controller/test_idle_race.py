@@ -105,7 +105,7 @@ async def stage(served: tuple[FakeApi, Kube], tmp_path: Path) -> AsyncIterator[S
     def clock() -> datetime:
         return datetime.now(UTC)
 
-    identity, queue = new_identity(clock()), WorkQueue()
+    identity, queue = new_identity(), WorkQueue()
     store = Store(queue, CONFIG, clock)
     async with fake_bridge(identity, tmp_path) as bridge:
         bridges = Bridges(identity, store)

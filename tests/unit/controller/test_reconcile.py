@@ -140,7 +140,7 @@ class Stage:
 @pytest.fixture
 async def stage(api: FakeApi, kube: Kube, tmp_path: Path) -> AsyncIterator[Stage]:
     clock = Clock()
-    identity, queue = new_identity(clock()), WorkQueue()
+    identity, queue = new_identity(), WorkQueue()
     store = Store(queue, CONFIG, clock, clock.monotonic)
     async with fake_bridge(identity, tmp_path) as bridge:
         bridges = Bridges(identity, store)
@@ -558,7 +558,7 @@ async def test_a_key_of_a_namespace_that_is_not_served_is_not_looked_at(stage: S
 
 
 async def test_two_instances_decided_about_at_once_do_not_take_the_same_place(api: FakeApi, kube: Kube) -> None:
-    identity, queue = new_identity(NOW), WorkQueue()
+    identity, queue = new_identity(), WorkQueue()
     limits = RolloutLimits(max_concurrent=1, max_concurrent_per_namespace=5)
     store = Store(queue, replace(CONFIG, rollout=limits), lambda: NOW)
     bridges = Bridges(identity, store)

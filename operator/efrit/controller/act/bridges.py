@@ -10,9 +10,10 @@ import asyncio
 import logging
 import random
 import ssl
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import httpx
 from httpx_sse import SSEError, aconnect_sse
@@ -21,7 +22,7 @@ from efrit.controller.act.bridge_transport import BridgeTransport, TooLong, read
 from efrit.controller.act.bulkhead import MOST_CALLS, Bulkhead, Depth
 from efrit.controller.act.stream_rate import Shared, StreamRate
 from efrit.controller.model.actions import ConnectBridge, Parked
-from efrit.controller.model.credentials import Identity, server_name, token
+from efrit.controller.model.credentials import Identity, generation_of, server_name, token, trusted
 from efrit.controller.model.keys import Key, WorkKey
 from efrit.controller.store.store import Store
 from efrit.errors import (
@@ -65,9 +66,13 @@ class _Link:
 
     wanted: ConnectBridge
     client: httpx.AsyncClient
-    tokens: tuple[str, ...]
-    """The bearer tokens to try; the first is the one that worked last."""
+    tokens: Callable[[], tuple[str, ...]]
+    """The bearer tokens of this moment: of the controller's key, and during a rotation of the former one."""
+    generation: int
+    """Of the CAs that it trusts."""
     rate: StreamRate
+    turn: int = 0
+    """Which token is tried: the one that worked last."""
     task: asyncio.Task[None] = field(init=False)
     bulkhead: Bulkhead = field(init=False)
     probe: asyncio.Task[None] | None = None
@@ -76,12 +81,13 @@ class _Link:
 
     def headers(self) -> dict[str, str]:
         """Return the header that says who we are."""
-        return {"Authorization": f"Bearer {self.tokens[0]}"}
+        tokens = self.tokens()
+        return {"Authorization": f"Bearer {tokens[self.turn % len(tokens)]}"}
 
     def next_token(self) -> bool:
         """Go on to the other token while a rotation is under way; whether there is one."""
-        self.tokens = (*self.tokens[1:], self.tokens[0])
-        return len(self.tokens) > 1
+        self.turn += 1
+        return len(self.tokens()) > 1
 
 
 class _Surroundings:
@@ -107,14 +113,15 @@ class _Surroundings:
 class Bridges:
     """All connections. `connect` and `disconnect` say what is wanted; the rest keeps it so."""
 
-    def __init__(self, identity: Identity, store: Store) -> None:
+    def __init__(self, identity: Identity, store: Store, clock: Callable[[], datetime] | None = None) -> None:
         self._identity = identity
+        self._clock = clock or (lambda: datetime.now(UTC))
         self._store = store
         self._links: dict[Key, _Link] = {}
         self._invited: dict[WorkKey, list[Bulkhead]] = {}
         self._rates = Shared()
         self._large_bodies = asyncio.Semaphore()
-        self._tls = ssl.create_default_context(cadata=identity.ca_certificate.decode())
+        self._trust: tuple[int, ssl.SSLContext] | None = None
 
     def __len__(self) -> int:
         return len(self._links)
@@ -122,19 +129,20 @@ class Bridges:
     async def connect(self, wanted: ConnectBridge) -> None:
         """Keep a stream open to this pod; nothing happens where one is."""
         known = self._links.get(wanted.instance)
+        generation, tls = self._trusted()
         if known is not None:
-            if known.wanted == wanted and not known.task.done():
+            if known.wanted == wanted and known.generation == generation and not known.task.done():
                 return
             await self._close(wanted.instance)
         host = f"[{wanted.host}]" if ":" in wanted.host else wanted.host
         rate = StreamRate(self._rates, asyncio.get_running_loop().time)
         client = httpx.AsyncClient(
             base_url=f"https://{host}:{wanted.port}",
-            transport=BridgeTransport(rate, self._large_bodies, verify=self._tls, limits=LIMITS, trust_env=False),
+            transport=BridgeTransport(rate, self._large_bodies, verify=tls, limits=LIMITS, trust_env=False),
             timeout=CALL_TIMEOUT,
             trust_env=False,
         )
-        link = _Link(wanted, client, self._tokens(wanted.instance_uid), rate)
+        link = _Link(wanted, client, lambda: self._tokens(wanted.instance_uid), generation, rate)
         link.bulkhead = Bulkhead(_Surroundings(self, link))
         self._links[wanted.instance] = link
         link.task = asyncio.create_task(self._follow(link), name=f"bridge {'/'.join(wanted.instance)}")
@@ -235,8 +243,16 @@ class Bridges:
         self._answered(instance, Depth.WRITE)
 
     def _tokens(self, instance_uid: str) -> tuple[str, ...]:
-        keys = (self._identity.hmac_key, self._identity.previous_hmac_key)
-        return tuple(token(key, instance_uid) for key in keys if key is not None)
+        now = self._clock()
+        return tuple(token(key, instance_uid, now) for key in self._identity.keys)
+
+    def _trusted(self) -> tuple[int, ssl.SSLContext]:
+        """Return which CA signs at this time, and a context that trusts it: one for all links."""
+        now = self._clock()
+        if self._trust is None or self._trust[0] != generation_of(now):
+            context = ssl.create_default_context(cadata=trusted(self._identity, now).decode())
+            self._trust = generation_of(now), context
+        return self._trust
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         """Log a stream that ended without being cancelled: a defect."""

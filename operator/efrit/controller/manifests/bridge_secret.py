@@ -12,7 +12,12 @@ from efrit.controller.model.names import child_metadata, secret_name
 
 def build_secret(instance: EfritInstance, given: Credentials) -> dict[str, Any]:
     """Return the Secret; `token-previous` is there while a rotation of the controller's key is under way."""
-    files = {"tls.crt": given.certificate, "tls.key": given.private_key, "token": given.token.encode()}
+    files = {
+        "tls.crt": given.certificate,
+        "tls.key": given.private_key,
+        "token": given.token.encode(),
+        "token-next": given.next_token.encode(),
+    }
     if given.previous_token is not None:
         files["token-previous"] = given.previous_token.encode()
     return {

@@ -1,12 +1,18 @@
-"""Token and certificate of a bridge, derived from the controller's key so that nothing need be read back.
+"""Token, certificate and CA of a bridge, derived from the controller's key so that nothing need be read back.
 
-Everything is a function of (key, instance UID, period): Ed25519 keys come from an HMAC and Ed25519 signs without
-randomness, so two controllers, or one after a restart, write the same bytes. A certificate is valid for two
-periods and replaced at the start of the next one.
+Everything is a function of (key, instance UID, time): Ed25519 keys come from an HMAC and Ed25519 signs without
+randomness, so two controllers, or one after a restart, write the same bytes. All of it ends, and is replaced before:
+
+- A token is used for a week. The bridge is given it the week before: when the controller begins to use it, the bridge
+  knows it, however late the kubelet is.
+- A certificate is valid for two periods of 90 days and replaced at the start of the second.
+- A CA signs for a generation of four such periods and is valid for two. The controller alone verifies what it has
+  signed, and trusts the CAs of the generation before and after as well.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import hmac
 from dataclasses import dataclass
@@ -14,27 +20,29 @@ from datetime import UTC, datetime, timedelta
 
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    load_pem_private_key,
-)
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+TOKEN_PERIOD = timedelta(days=7)
 PERIOD = timedelta(days=90)
+GENERATION = 4 * PERIOD
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+SKEW = timedelta(days=1)
+"""By how much a certificate is valid early: clocks of nodes differ."""
 HOST_SUFFIX = "instances.efrit.dev"
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The controller's own secrets: the HMAC key, its CA (PEM), and during a rotation the former HMAC key."""
+    """The controller's own secret: the key that all is derived from, and during a rotation the former one."""
 
     hmac_key: bytes
-    ca_certificate: bytes
-    ca_key: bytes
     previous_hmac_key: bytes | None = None
+
+    @property
+    def keys(self) -> tuple[bytes, ...]:
+        """The key, and the former one where there is one."""
+        return (self.hmac_key, self.previous_hmac_key) if self.previous_hmac_key is not None else (self.hmac_key,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +52,9 @@ class Credentials:
     certificate: bytes
     private_key: bytes
     token: str
+    next_token: str
     previous_token: str | None
+    """The one under the former key, during a rotation."""
 
 
 def server_name(instance_uid: str) -> str:
@@ -52,9 +62,10 @@ def server_name(instance_uid: str) -> str:
     return f"{instance_uid}.{HOST_SUFFIX}"
 
 
-def token(key: bytes, instance_uid: str) -> str:
-    """Return the bearer token of an instance: HMAC-SHA256 of its UID, in hexadecimal."""
-    return hmac.new(key, b"token:" + instance_uid.encode(), hashlib.sha256).hexdigest()
+def token(key: bytes, instance_uid: str, now: datetime) -> str:
+    """Return the bearer token of an instance for the week that `now` is in: an HMAC-SHA256, in hexadecimal."""
+    week = (now - EPOCH) // TOKEN_PERIOD
+    return _derive(key, f"token:{instance_uid}:{week}").hex()
 
 
 def period_of(now: datetime) -> int:
@@ -62,25 +73,35 @@ def period_of(now: datetime) -> int:
     return (now - EPOCH) // PERIOD
 
 
+def generation_of(now: datetime) -> int:
+    """Return the number of the CA that signs at this time."""
+    return (now - EPOCH) // GENERATION
+
+
+def trusted(identity: Identity, now: datetime) -> bytes:
+    """Return the certificates (PEM) of the CAs that a bridge's certificate may be signed by at this time."""
+    generation = generation_of(now)
+    return b"".join(
+        _authority(key, each)[0].public_bytes(Encoding.PEM)
+        for key in identity.keys
+        for each in (generation - 1, generation, generation + 1)
+    )
+
+
 def credentials(identity: Identity, instance_uid: str, now: datetime) -> Credentials:
-    """Return the bridge's credentials for the period that `now` is in."""
+    """Return the bridge's credentials for the time `now`."""
     period = period_of(now)
-    seed = hmac.new(identity.hmac_key, f"key:{instance_uid}:{period}".encode(), hashlib.sha256).digest()
+    seed = _derive(identity.hmac_key, f"key:{instance_uid}:{period}")
     key = Ed25519PrivateKey.from_private_bytes(seed)
-    serial = int.from_bytes(hashlib.sha256(b"serial" + seed).digest()[:16]) | 1
-    ca_key = load_pem_private_key(identity.ca_key, None)
-    if not isinstance(ca_key, Ed25519PrivateKey):
-        raise TypeError("the identity's ca.key must be an Ed25519 key: delete the identity Secret to make a new one")
-    ca = x509.load_pem_x509_certificate(identity.ca_certificate)
+    ca, ca_key = _authority(identity.hmac_key, generation_of(now))
     start = EPOCH + period * PERIOD
     certificate = (
         x509.CertificateBuilder()
-        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "efrit-bridge")]))
+        .subject_name(_name("efrit-bridge"))
         .issuer_name(ca.subject)
         .public_key(key.public_key())
-        .serial_number(serial)
-        # A day early: clocks of nodes differ.
-        .not_valid_before(start - timedelta(days=1))
+        .serial_number(_serial(seed))
+        .not_valid_before(start - SKEW)
         .not_valid_after(start + 2 * PERIOD)
         .add_extension(x509.SubjectAlternativeName([x509.DNSName(server_name(instance_uid))]), critical=False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
@@ -92,6 +113,58 @@ def credentials(identity: Identity, instance_uid: str, now: datetime) -> Credent
     return Credentials(
         certificate=certificate.public_bytes(Encoding.PEM),
         private_key=key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()),
-        token=token(identity.hmac_key, instance_uid),
-        previous_token=token(previous, instance_uid) if previous is not None else None,
+        token=token(identity.hmac_key, instance_uid, now),
+        next_token=token(identity.hmac_key, instance_uid, now + TOKEN_PERIOD),
+        previous_token=token(previous, instance_uid, now) if previous is not None else None,
     )
+
+
+@functools.lru_cache(maxsize=16)
+def _authority(key: bytes, generation: int) -> tuple[x509.Certificate, Ed25519PrivateKey]:
+    """Return a CA and its key. It is never stored."""
+    seed = _derive(key, f"ca:{generation}")
+    private = Ed25519PrivateKey.from_private_bytes(seed)
+    public = private.public_key()
+    # Of its own for each CA: OpenSSL looks for an issuer by the name first.
+    fingerprint = hashlib.sha256(public.public_bytes(Encoding.Raw, PublicFormat.Raw)).hexdigest()[:16]
+    name = _name(f"efrit-operator {fingerprint}")
+    start = EPOCH + generation * GENERATION
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(public)
+        .serial_number(_serial(seed))
+        .not_valid_before(start - SKEW)
+        .not_valid_after(start + 2 * GENERATION)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
+        .add_extension(
+            x509.KeyUsage(
+                digital_signature=False,
+                key_cert_sign=True,
+                crl_sign=False,
+                content_commitment=False,
+                key_encipherment=False,
+                data_encipherment=False,
+                key_agreement=False,
+                encipher_only=False,
+                decipher_only=False,
+            ),
+            critical=True,
+        )
+        .sign(private, None)
+    )
+    return certificate, private
+
+
+def _derive(key: bytes, purpose: str) -> bytes:
+    return hmac.new(key, purpose.encode(), hashlib.sha256).digest()
+
+
+def _serial(seed: bytes) -> int:
+    return int.from_bytes(hashlib.sha256(b"serial" + seed).digest()[:16]) | 1
+
+
+def _name(common: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])

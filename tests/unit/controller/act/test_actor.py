@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +102,7 @@ class Stage:
 
 @pytest.fixture
 async def stage(api: FakeApi, kube: Kube, tmp_path: Path) -> AsyncIterator[Stage]:
-    identity, heard, lost = new_identity(datetime.now(UTC)), Listener(), asyncio.Event()
+    identity, heard, lost = new_identity(), Listener(), asyncio.Event()
     async with fake_bridge(identity, tmp_path) as bridge:
         bridges = Bridges(identity, heard.store)
         await bridges.connect(bridge.wanted())

@@ -17,7 +17,7 @@ from efrit.controller.act.bulkhead import FAILURES, Depth
 from efrit.controller.act.identity import new_identity
 from efrit.controller.decide.queue_request import wire_request
 from efrit.controller.model.actions import Parked
-from efrit.controller.model.credentials import Identity
+from efrit.controller.model.credentials import GENERATION, TOKEN_PERIOD, Identity, credentials
 from efrit.controller.model.keys import WorkKey
 from efrit.errors import (
     BridgeError,
@@ -36,7 +36,7 @@ from efrit.errors import (
 )
 from efrit.protocol import DiskProblem, DiskStats, Request, RequestState, Reset
 from tests.unit.controller.factory import POD_UID, answered, instance, request, stats, view
-from tests.unit.controller.fake_bridge import INSTANCE, FakeBridge, fake_bridge
+from tests.unit.controller.fake_bridge import INSTANCE, INSTANCE_UID, FakeBridge, fake_bridge
 from tests.unit.controller.listener import Listener
 
 UID = "uid-work"
@@ -46,7 +46,7 @@ ONE = f"/v1/requests/{UID}"
 @pytest.fixture(scope="module")
 def identity() -> Identity:
     """Keys whose CA is valid today: TLS reads the real clock."""
-    return new_identity(datetime.now(UTC))
+    return new_identity()
 
 
 @dataclass
@@ -205,7 +205,7 @@ async def test_a_bridge_with_another_instances_certificate_is_refused(
 
 
 async def test_a_bridge_with_a_certificate_of_another_ca_is_refused(tmp_path: Path, line: Line) -> None:
-    async with fake_bridge(new_identity(datetime.now(UTC)), tmp_path) as impostor:
+    async with fake_bridge(new_identity(), tmp_path) as impostor:
         await line.bridges.connect(impostor.wanted())
         _, _, problem = await line.heard.hears("bridges.lost")
 
@@ -238,6 +238,42 @@ async def test_during_a_rotation_a_bridge_that_still_has_the_former_token_is_rea
             await bridges.close()
 
     assert event == stats()
+
+
+async def test_a_token_of_the_next_week_is_used_on_the_same_connection_when_the_week_begins(
+    identity: Identity, tmp_path: Path
+) -> None:
+    now = datetime.now(UTC)
+    async with fake_bridge(identity, tmp_path) as bridge:
+        bridges = Bridges(identity, Listener().store, lambda: now)
+        try:
+            await bridges.connect(bridge.wanted())
+            await bridge.streams.get()
+            # What it was given ahead, in `token-next`.
+            bridge.token = credentials(identity, INSTANCE_UID, now).next_token
+            now += TOKEN_PERIOD
+            await bridges.connect(bridge.wanted())
+            await bridges.acknowledge(INSTANCE, UID)
+        finally:
+            await bridges.close()
+
+    assert [method for method, *_ in bridge.calls] == ["DELETE"]
+    assert bridge.streams.empty()
+
+
+async def test_a_stream_is_opened_anew_when_another_ca_signs(identity: Identity, tmp_path: Path) -> None:
+    now = datetime.now(UTC)
+    async with fake_bridge(identity, tmp_path) as bridge:
+        bridges = Bridges(identity, Listener().store, lambda: now)
+        try:
+            for moment in (now, now + GENERATION):
+                now = moment
+                bridge.token = credentials(identity, INSTANCE_UID, now).token
+                await bridges.connect(bridge.wanted())
+                # Its certificate is of the CA before.
+                await bridge.streams.get()
+        finally:
+            await bridges.close()
 
 
 async def test_an_address_of_version_six_is_bracketed(line: Line) -> None:

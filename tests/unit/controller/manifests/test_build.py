@@ -70,7 +70,7 @@ def test_the_account_of_an_instance_has_no_token(children: Any) -> None:
 def test_the_secret_holds_what_the_bridge_reads(children: Any) -> None:
     (secret,) = of(children(), "Secret")
 
-    assert set(secret["data"]) == {"tls.crt", "tls.key", "token"}
+    assert set(secret["data"]) == {"tls.crt", "tls.key", "token", "token-next"}
     assert base64.b64decode(secret["data"]["tls.crt"]).startswith(b"-----BEGIN CERTIFICATE-----")
 
 

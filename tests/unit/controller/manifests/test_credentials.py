@@ -5,29 +5,37 @@ from __future__ import annotations
 import ssl
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
+from typing import cast
 
 import pytest
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from efrit.controller.act.identity import new_identity
 from efrit.controller.model.credentials import (
     EPOCH,
+    GENERATION,
     PERIOD,
+    TOKEN_PERIOD,
     Credentials,
     Identity,
     credentials,
     period_of,
     server_name,
     token,
+    trusted,
 )
 from tests.unit.controller.factory import NOW
 
 UID = "0b5a7f4e-1111-2222-3333-444455556666"
 STEP = timedelta(microseconds=1)
+
+
+def authorities(identity: Identity, now: datetime) -> list[x509.Certificate]:
+    return x509.load_pem_x509_certificates(trusted(identity, now))
 
 
 def certificate(given: Credentials) -> x509.Certificate:
@@ -39,25 +47,35 @@ def test_the_same_arguments_give_the_same_bytes(identity: Identity) -> None:
 
 
 def test_a_controller_that_read_the_identity_anew_gives_the_same_bytes(identity: Identity) -> None:
-    other = Identity(identity.hmac_key, identity.ca_certificate, identity.ca_key)
+    other = Identity(identity.hmac_key)
 
     assert credentials(other, UID, NOW) == credentials(identity, UID, NOW)
+    assert trusted(other, NOW) == trusted(identity, NOW)
 
 
-def test_nothing_changes_within_a_period(identity: Identity) -> None:
-    start = EPOCH + 3 * PERIOD
+def test_nothing_changes_within_a_week(identity: Identity) -> None:
+    start = EPOCH + 3 * TOKEN_PERIOD
 
-    assert credentials(identity, UID, start) == credentials(identity, UID, start + PERIOD - STEP)
+    assert credentials(identity, UID, start) == credentials(identity, UID, start + TOKEN_PERIOD - STEP)
 
 
-def test_certificate_and_key_change_at_the_start_of_a_period_and_the_token_stays(identity: Identity) -> None:
+def test_certificate_and_key_change_at_the_start_of_a_period(identity: Identity) -> None:
     boundary = EPOCH + 3 * PERIOD
 
     before, after = credentials(identity, UID, boundary - STEP), credentials(identity, UID, boundary)
 
     assert before.certificate != after.certificate
     assert before.private_key != after.private_key
-    assert before.token == after.token
+
+
+def test_a_bridge_knows_the_token_of_a_week_before_it_begins_and_forgets_it_when_it_is_over(
+    identity: Identity,
+) -> None:
+    weeks = [credentials(identity, UID, EPOCH + week * TOKEN_PERIOD) for week in range(4)]
+
+    for before, after in pairwise(weeks):
+        assert before.next_token == after.token
+    assert len({each.token for each in weeks}) == 4
 
 
 @pytest.mark.parametrize(
@@ -76,31 +94,48 @@ def test_a_certificate_outlives_its_period_by_one_so_that_it_can_be_replaced_in_
     assert made.not_valid_after_utc == start + 2 * PERIOD
 
 
-@pytest.mark.parametrize("moment", [NOW, EPOCH + 2 * PERIOD, EPOCH + 3 * PERIOD - STEP])
-def test_the_certificate_is_the_cas_for_the_server_name_at_its_moment(identity: Identity, moment: datetime) -> None:
+@pytest.mark.parametrize(
+    "moment", [NOW, EPOCH + 2 * PERIOD, EPOCH + 3 * PERIOD - STEP, EPOCH + GENERATION, EPOCH + 7 * GENERATION - STEP]
+)
+def test_a_certificate_is_valid_and_signed_by_a_ca_that_is_trusted_as_long_as_it_may_be_served(
+    identity: Identity, moment: datetime
+) -> None:
     made = certificate(credentials(identity, UID, moment))
 
-    made.verify_directly_issued_by(x509.load_pem_x509_certificate(identity.ca_certificate))
     names = made.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert names.get_values_for_type(x509.DNSName) == [server_name(UID)]
-    assert made.not_valid_before_utc <= moment < made.not_valid_after_utc
+    # From a controller whose clock is behind, to the end of the certificate.
+    for now in (moment - timedelta(days=1), moment, made.not_valid_after_utc - STEP):
+        assert made.not_valid_before_utc <= now < made.not_valid_after_utc
+        (ca,) = [each for each in authorities(identity, now) if each.subject == made.issuer]
+        made.verify_directly_issued_by(ca)
+        assert ca.not_valid_before_utc <= now < ca.not_valid_after_utc
 
 
-def test_the_certificate_does_not_verify_against_another_ca(identity: Identity) -> None:
+def test_the_ca_of_another_key_is_not_trusted(identity: Identity) -> None:
     made = certificate(credentials(identity, UID, NOW))
 
-    with pytest.raises(InvalidSignature):
-        made.verify_directly_issued_by(x509.load_pem_x509_certificate(new_identity(NOW).ca_certificate))
+    for ca in authorities(new_identity(), NOW):
+        assert ca.subject != made.issuer
+        with pytest.raises(InvalidSignature):
+            cast(Ed25519PublicKey, ca.public_key()).verify(made.signature, made.tbs_certificate_bytes)
+
+
+def test_a_ca_lives_two_years_and_signs_certificates_of_servers_alone(identity: Identity) -> None:
+    for ca in authorities(identity, NOW):
+        assert ca.not_valid_after_utc - ca.not_valid_before_utc == 2 * GENERATION + timedelta(days=1)
+        constraints = ca.extensions.get_extension_for_class(x509.BasicConstraints)
+        assert (constraints.critical, constraints.value.ca, constraints.value.path_length) == (True, True, 0)
 
 
 def test_openssl_in_strict_mode_accepts_the_certificate(tmp_path: Path) -> None:
-    identity = new_identity(datetime.now(UTC))
+    identity = new_identity()
     made = credentials(identity, UID, datetime.now(UTC))
     pair = tmp_path / "pair.pem"
     pair.write_bytes(made.private_key + made.certificate)
     server_side = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server_side.load_cert_chain(pair)
-    client_side = ssl.create_default_context(cadata=identity.ca_certificate.decode())
+    client_side = ssl.create_default_context(cadata=trusted(identity, datetime.now(UTC)).decode())
     client_side.verify_flags |= ssl.VERIFY_X509_STRICT
     to_server, to_client = (ssl.MemoryBIO() for _ in range(2))
     client = client_side.wrap_bio(to_client, to_server, server_hostname=server_name(UID))
@@ -130,9 +165,13 @@ def test_no_two_instances_share_anything(identity: Identity) -> None:
     assert certificate(one).serial_number != certificate(other).serial_number
 
 
-def test_the_token_depends_on_key_and_instance_alone() -> None:
-    assert token(b"key", "a") == token(b"key", "a")
-    assert len({token(b"key", "a"), token(b"key", "b"), token(b"other", "a")}) == 3
+def test_the_token_depends_on_key_instance_and_week_alone() -> None:
+    assert token(b"key", "a", NOW) == token(b"key", "a", NOW + STEP)
+    later = NOW + TOKEN_PERIOD
+    assert (
+        len({token(b"key", "a", NOW), token(b"key", "b", NOW), token(b"other", "a", NOW), token(b"key", "a", later)})
+        == 4
+    )
 
 
 def test_without_a_rotation_there_is_no_previous_token(identity: Identity) -> None:
@@ -146,10 +185,4 @@ def test_during_a_rotation_the_former_token_comes_along(identity: Identity) -> N
 
     assert made.previous_token == credentials(identity, UID, NOW).token
     assert made.token != made.previous_token
-
-
-def test_a_ca_key_of_another_kind_is_refused_with_what_to_do(identity: Identity) -> None:
-    foreign = ec.generate_private_key(ec.SECP256R1()).private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-
-    with pytest.raises(TypeError, match="Ed25519 key: delete the identity Secret"):
-        credentials(replace(identity, ca_key=foreign), UID, NOW)
+    assert set(authorities(rotated, NOW)) > set(authorities(identity, NOW))

@@ -280,13 +280,13 @@ MUTANTS = (
         "the instance a deletion is about",
         "deleted-uid",
         Without(1),
-        (f"{UNIT}/store/test_store.py::test_news_of_an_earlier_instance_of_the_name_are_ignored",),
+        (f"{UNIT}/store/test_objects.py::test_news_of_an_earlier_instance_of_the_name_are_ignored",),
     ),
     Mutant(
         "the versions of children",
         "child-version",
         Never(),
-        (f"{UNIT}/store/test_store.py::test_late_news_of_a_child_change_nothing",),
+        (f"{UNIT}/store/test_children.py::test_late_news_of_a_child_change_nothing",),
     ),
     Mutant(
         "the sweep of children that no event told of",

@@ -1,4 +1,4 @@
-"""Fixtures of the controller's tests: the keys that credentials are derived from, a fake API server."""
+"""Fixtures of the controller's tests: the keys that credentials are derived from, a fake API server, a store."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from efrit.controller.act.identity import new_identity
 from efrit.controller.act.kube import Kube
 from efrit.controller.manifests import Identity
 from tests.unit.controller.fake_api import FakeApi, fake_api
+from tests.unit.controller.store.world import World
 
 
 @pytest.fixture(scope="session")
@@ -33,3 +34,9 @@ def api(served: tuple[FakeApi, Kube]) -> FakeApi:
 @pytest.fixture
 def kube(served: tuple[FakeApi, Kube]) -> Kube:
     return served[1]
+
+
+@pytest.fixture
+def world() -> World:
+    """A store over a queue, for a test on virtual time."""
+    return World()

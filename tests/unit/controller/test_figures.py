@@ -29,7 +29,7 @@ from tests.unit.controller.factory import (
     statefulset_json,
     stats,
 )
-from tests.unit.controller.store.test_store import ALPHA, World, child
+from tests.unit.controller.store.world import ALPHA, World, child
 from tests.unit.controller.virtual_time import elapse, on_virtual_time
 
 WRITTEN = NOW - seconds(4)

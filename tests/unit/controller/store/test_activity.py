@@ -9,7 +9,7 @@ import pytest
 from efrit.controller.store.store import Store
 from efrit.protocol import Reset
 from tests.unit.controller.factory import NOW, POD_UID, QUEUE_ID, Json, instance_json, seconds, stats, wire_time
-from tests.unit.controller.store.test_store import ALPHA, World
+from tests.unit.controller.store.world import ALPHA, World
 from tests.unit.controller.virtual_time import elapse, on_virtual_time
 
 
@@ -87,13 +87,9 @@ def seen(ready: str, since: int, *, pod_started: int | None, version: int, uid: 
 
 
 @on_virtual_time
-async def test_the_first_time_that_the_pod_is_ready_is_remembered_while_ready_comes_and_goes() -> None:
-    world = World()
-
+async def test_the_first_time_that_the_pod_is_ready_is_remembered_while_ready_comes_and_goes(world: World) -> None:
     def first_ready() -> datetime | None:
-        snapshot = world.store.instances.snapshot(ALPHA)
-        assert snapshot is not None
-        return snapshot.facts.first_ready
+        return world.instance().facts.first_ready
 
     told: list[datetime | None] = []
     for version, (ready, since, pod_started) in enumerate(

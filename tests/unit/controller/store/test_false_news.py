@@ -20,7 +20,7 @@ from tests.unit.controller.factory import (
     stats,
     view,
 )
-from tests.unit.controller.store.test_store import ALPHA, UID, WORK, World
+from tests.unit.controller.store.world import ALPHA, UID, WORK, World
 from tests.unit.controller.virtual_time import on_virtual_time
 
 LIAR = ("elsewhere", "liar")

@@ -7,7 +7,7 @@ import pytest
 from efrit.controller.store import bridge_events
 from efrit.protocol import RequestState, RequestView, Reset
 from tests.unit.controller.factory import NAMESPACE, POD_UID, QUEUE_ID, instance_json, request_json, stats, view
-from tests.unit.controller.store.test_store import ALPHA, UID, WORK, World, child
+from tests.unit.controller.store.world import ALPHA, UID, WORK, World, child
 from tests.unit.controller.virtual_time import on_virtual_time
 
 LOST = (NAMESPACE, "lost")
@@ -18,8 +18,7 @@ def made_up(name: str) -> RequestView:
 
 
 @on_virtual_time
-async def test_work_without_a_request_is_forgotten_with_its_instance() -> None:
-    world = World()
+async def test_work_without_a_request_is_forgotten_with_its_instance(world: World) -> None:
     world.store.instances.observe(instance_json())
     world.open_bridge(made_up("lost"))
     assert world.store.bridges.orphans(LOST) == [(ALPHA, "uid-lost")]
@@ -51,8 +50,7 @@ async def test_a_bridge_that_starts_over_again_and_again_leaves_no_work_behind(
 
 
 @on_virtual_time
-async def test_work_that_another_instance_tells_of_survives_when_a_bridge_starts_over() -> None:
-    world = World()
+async def test_work_that_another_instance_tells_of_survives_when_a_bridge_starts_over(world: World) -> None:
     world.store.instances.observe(instance_json())
     world.store.instances.observe(instance_json("beta"))
     world.open_bridge(made_up("lost"))
@@ -64,8 +62,7 @@ async def test_work_that_another_instance_tells_of_survives_when_a_bridge_starts
 
 
 @on_virtual_time
-async def test_work_that_a_bridge_calls_by_another_name_again_and_again_is_kept_once() -> None:
-    world = World()
+async def test_work_that_a_bridge_calls_by_another_name_again_and_again_is_kept_once(world: World) -> None:
     world.store.instances.observe(instance_json())
     world.open_bridge()
     for name in ("one", "two", "three"):
@@ -77,8 +74,7 @@ async def test_work_that_a_bridge_calls_by_another_name_again_and_again_is_kept_
 
 
 @on_virtual_time
-async def test_work_on_a_bridge_that_cannot_be_reached_is_looked_into_last() -> None:
-    world = World()
+async def test_work_on_a_bridge_that_cannot_be_reached_is_looked_into_last(world: World) -> None:
     world.store.instances.observe(instance_json())
     world.store.instances.observe(instance_json("beta"))
     world.open_bridge(made_up("lost"))
@@ -95,8 +91,7 @@ async def test_work_on_a_bridge_that_cannot_be_reached_is_looked_into_last() -> 
 
 
 @on_virtual_time
-async def test_a_deleted_request_is_forgotten_when_the_instance_that_ran_it_is_gone() -> None:
-    world = World()
+async def test_a_deleted_request_is_forgotten_when_the_instance_that_ran_it_is_gone(world: World) -> None:
     world.store.instances.observe(instance_json())
     world.store.requests.observe(request_json())
     world.open_bridge(view(state=RequestState.RUNNING, attempt=1))
@@ -117,11 +112,9 @@ async def test_a_deleted_request_is_forgotten_when_the_instance_that_ran_it_is_g
 
 
 @on_virtual_time
-async def test_an_instance_that_is_gone_is_forgotten_once_its_last_hand_over_has_ended() -> None:
-    world = World()
+async def test_an_instance_that_is_gone_is_forgotten_once_its_last_hand_over_has_ended(world: World) -> None:
     world.store.instances.observe(instance_json())
-    known = world.store.instances.snapshot(ALPHA)
-    assert known is not None
+    known = world.instance()
     opened = {"handover": {"state": "Open", "id": known.facts.handover_id}}
     world.store.instances.observe(instance_json(version="11", status=opened))
     world.store.requests.observe(request_json())
@@ -139,8 +132,7 @@ async def test_an_instance_that_is_gone_is_forgotten_once_its_last_hand_over_has
 
 
 @on_virtual_time
-async def test_an_open_request_keeps_what_a_bridge_said_of_it_when_its_instance_is_gone() -> None:
-    world = World()
+async def test_an_open_request_keeps_what_a_bridge_said_of_it_when_its_instance_is_gone(world: World) -> None:
     world.store.instances.observe(instance_json())
     world.store.requests.observe(request_json())
     world.open_bridge(view(state=RequestState.RUNNING, attempt=1))
@@ -148,14 +140,11 @@ async def test_an_open_request_keeps_what_a_bridge_said_of_it_when_its_instance_
     world.store.instances.gone(ALPHA, "uid-alpha")
     world.store.instances.drop(ALPHA)
 
-    snapshot = world.store.requests.snapshot(WORK)
-    assert snapshot is not None
-    assert snapshot.bridge_view is not None
+    assert world.request().bridge_view is not None
 
 
 @on_virtual_time
-async def test_nothing_is_kept_of_a_namespace_whose_last_request_without_an_instance_is_gone() -> None:
-    world = World()
+async def test_nothing_is_kept_of_a_namespace_whose_last_request_without_an_instance_is_gone(world: World) -> None:
     world.store.requests.observe(request_json(target=None, poolRef={"name": "many"}))
     assert world.store._index.unbound == {NAMESPACE: {WORK}}
 
@@ -166,8 +155,7 @@ async def test_nothing_is_kept_of_a_namespace_whose_last_request_without_an_inst
 
 
 @on_virtual_time
-async def test_claims_that_only_carry_the_label_of_an_instance_are_not_kept() -> None:
-    world = World()
+async def test_claims_that_only_carry_the_label_of_an_instance_are_not_kept(world: World) -> None:
     world.store.instances.observe(instance_json())
     record = world.store._index.instances[ALPHA]
     for number in range(50):
@@ -180,7 +168,5 @@ async def test_claims_that_only_carry_the_label_of_an_instance_are_not_kept() ->
     )
     await world.settle()
 
-    snapshot = world.store.instances.snapshot(ALPHA)
-    assert snapshot is not None
-    assert [claim.name for claim in snapshot.claims] == ["efrit-alpha-queue"]
+    assert [claim.name for claim in world.instance().claims] == ["efrit-alpha-queue"]
     assert len(record.children_seen) == 1

@@ -20,7 +20,7 @@ from tests.unit.controller.factory import (
     request_json,
     seconds,
 )
-from tests.unit.controller.store.test_store import World
+from tests.unit.controller.store.world import World
 from tests.unit.controller.virtual_time import elapse, on_virtual_time
 
 ALPHA = (NAMESPACE, "alpha")
@@ -51,9 +51,7 @@ def test_it_agrees_with_counting(steps: list[tuple[tuple[str, str], Home | None,
 
 
 def snapshot(world: World, key: tuple[str, str] = ALPHA) -> InstanceSnapshot:
-    found = world.store.instances.snapshot(key)
-    assert found is not None
-    return found
+    return world.instance(key)
 
 
 def counts(world: World, key: tuple[str, str] = ALPHA) -> tuple[int, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.unit.controller.factory import NAMESPACE, final_status, instance_json, part, part_json, plan_json
-from tests.unit.controller.store.test_store import World
+from tests.unit.controller.store.world import World
 from tests.unit.controller.virtual_time import on_virtual_time
 
 APP = (NAMESPACE, "app")
@@ -27,8 +27,7 @@ def names(world: World) -> set[str] | None:
 
 
 @on_virtual_time
-async def test_a_plan_is_looked_at_and_nobody_has_asked_for_its_requests_yet() -> None:
-    world = World()
+async def test_a_plan_is_looked_at_and_nobody_has_asked_for_its_requests_yet(world: World) -> None:
     world.store.plans.observe(plan_json())
 
     assert await world.looks() == {LOOK}
@@ -166,8 +165,7 @@ async def test_a_plan_that_left_is_verified_unless_it_is_known_to_be_final() -> 
 
 
 @on_virtual_time
-async def test_a_plan_that_cannot_be_read_is_left_alone() -> None:
-    world = World()
+async def test_a_plan_that_cannot_be_read_is_left_alone(world: World) -> None:
     world.store.plans.observe({"metadata": {"name": "app", "namespace": NAMESPACE}, "spec": {}})
 
     assert world.store.plans.snapshot(APP) is None

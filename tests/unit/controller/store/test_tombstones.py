@@ -8,7 +8,7 @@ import pytest
 
 from efrit.controller.store import tombstones
 from tests.unit.controller.factory import NAMESPACE, Json, final_status, part_json, plan_json, request_json
-from tests.unit.controller.store.test_store import UID, WORK, World
+from tests.unit.controller.store.world import UID, WORK, World
 from tests.unit.controller.virtual_time import on_virtual_time
 
 APP = (NAMESPACE, "app")
@@ -61,8 +61,7 @@ async def test_a_final_request_or_plan_is_known_again_once_it_has_a_time_to_live
 
 
 @on_virtual_time
-async def test_a_deleted_request_does_not_come_back_even_by_a_version_that_nobody_has_seen() -> None:
-    world = World()
+async def test_a_deleted_request_does_not_come_back_even_by_a_version_that_nobody_has_seen(world: World) -> None:
     world.store.requests.observe(request_json(version="20"))
     world.store.requests.gone(WORK, UID)
     world.store.requests.drop(WORK)
@@ -73,8 +72,7 @@ async def test_a_deleted_request_does_not_come_back_even_by_a_version_that_nobod
 
 
 @on_virtual_time
-async def test_a_deleted_plan_does_not_come_back() -> None:
-    world = World()
+async def test_a_deleted_plan_does_not_come_back(world: World) -> None:
     world.store.plans.observe(plan_json(version="30"))
     world.store.plans.gone(APP, "uid-app")
 
@@ -84,8 +82,7 @@ async def test_a_deleted_plan_does_not_come_back() -> None:
 
 
 @on_virtual_time
-async def test_the_deleted_request_of_a_plan_does_not_come_back_to_the_plan() -> None:
-    world = World()
+async def test_the_deleted_request_of_a_plan_does_not_come_back_to_the_plan(world: World) -> None:
     world.store.plans.observe(plan_json())
     world.store.plans.listed(APP, "uid-app", [part_json("one")])
     world.store.requests.gone((NAMESPACE, "one"), "uid-one")
@@ -98,8 +95,7 @@ async def test_the_deleted_request_of_a_plan_does_not_come_back_to_the_plan() ->
 
 
 @on_virtual_time
-async def test_a_request_that_is_deleted_while_its_plan_lists_its_requests_is_not_the_plans() -> None:
-    world = World()
+async def test_a_request_that_is_deleted_while_its_plan_lists_its_requests_is_not_the_plans(world: World) -> None:
     world.store.plans.observe(plan_json())
     world.store.requests.gone((NAMESPACE, "one"), "uid-one")
 

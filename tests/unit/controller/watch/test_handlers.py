@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from efrit.controller.watch import handlers
-from tests.unit.controller.store.test_store import World
+from tests.unit.controller.store.world import World
 from tests.unit.controller.virtual_time import on_virtual_time
 
 

@@ -25,7 +25,7 @@ from efrit.controller.watch.kopf_watch import (
 )
 from efrit.errors import ApiForbidden, ApiNotFound, WatchEnded
 from tests.unit.controller.fake_api import FakeApi
-from tests.unit.controller.store.test_store import World
+from tests.unit.controller.store.world import World
 
 
 class RefusalError(Exception):

@@ -12,7 +12,7 @@ from efrit.controller.watch.object_watch import ObjectWatch, watched_kinds
 from efrit.errors import ApiError, ApiExpired, ApiForbidden, ApiUnavailable
 from efrit.kube.client import KubeClient
 from tests.unit.controller.factory import Json, request_json
-from tests.unit.controller.store.test_store import WORK, World
+from tests.unit.controller.store.world import WORK, World
 from tests.unit.controller.virtual_time import elapse, on_virtual_time
 
 Event = tuple[str, Json] | ApiError

@@ -1,0 +1,288 @@
+"""store/: what a bridge tells, which queue has a request, and work whose request is not known."""
+
+from __future__ import annotations
+
+import pytest
+
+from efrit.controller.model.snapshots import Handover
+from efrit.controller.store.bridge_events import ORPHAN_GRACE
+from efrit.protocol import RequestState, RequestView, Reset
+from tests.unit.controller.factory import (
+    NAMESPACE,
+    POD_UID,
+    QUEUE_ID,
+    answered,
+    instance_json,
+    request_json,
+    stats,
+    view,
+)
+from tests.unit.controller.store.world import ALPHA, UID, WORK, World, child
+from tests.unit.controller.virtual_time import on_virtual_time
+
+
+@on_virtual_time
+async def test_a_bridge_counts_as_connected_only_when_its_whole_picture_is_there(world: World) -> None:
+    world.store.instances.observe(instance_json())
+
+    world.store.bridges.event(ALPHA, POD_UID, Reset(queue_id=QUEUE_ID, epoch="e"))
+    assert not world.instance().bridge.connected
+    world.store.bridges.event(ALPHA, POD_UID, stats())
+
+    assert world.instance().bridge.connected
+    assert (world.instance().bridge.queue_id, world.instance().bridge.pod_uid) == (QUEUE_ID, POD_UID)
+
+
+@on_virtual_time
+async def test_a_connected_bridge_looks_at_everything_that_waits_for_it(world: World) -> None:
+    world.store.instances.observe(instance_json())
+    world.store.requests.observe(request_json())
+    world.store.requests.observe(request_json("free", target=None, selector={"matchLabels": {"a": "b"}}))
+    await world.settle()
+
+    world.open_bridge()
+
+    assert await world.looks() == {("Instance", "alpha"), ("Request", "work"), ("Request", "free")}
+
+
+@on_virtual_time
+async def test_a_reset_forgets_what_the_bridge_told_before(world: World) -> None:
+    world.store.requests.observe(request_json())
+    world.open_bridge(view())
+
+    world.open_bridge()
+
+    assert world.request().bridge_view is None
+
+
+@on_virtual_time
+async def test_what_a_resumed_stream_does_not_repeat_is_still_known(world: World) -> None:
+    world.store.instances.observe(instance_json())
+    world.store.requests.observe(request_json())
+    world.open_bridge(view())
+    world.store.bridges.lost(ALPHA, POD_UID, "reset by peer")
+    assert not world.instance().bridge.connected
+
+    world.store.bridges.event(ALPHA, POD_UID, stats(pending=1))
+
+    assert world.instance().bridge.connected
+    assert world.instance().bridge.problem is None
+    assert world.request().bridge_view == view()
+
+
+@on_virtual_time
+async def test_a_view_looks_at_its_request(world: World) -> None:
+    world.store.requests.observe(request_json())
+    await world.settle()
+
+    world.store.bridges.event(ALPHA, POD_UID, view(state=RequestState.RUNNING))
+
+    assert await world.looks() == {("Request", "work")}
+
+
+@on_virtual_time
+async def test_an_answer_is_not_replaced_by_one_without_its_text(world: World) -> None:
+    world.store.requests.observe(request_json())
+    world.open_bridge(answered(result="2"))
+
+    world.store.bridges.view(ALPHA, view(state=RequestState.ANSWERED, response_bytes=70_000))
+
+    assert world.request().bridge_view == answered(result="2")
+
+
+@pytest.mark.parametrize(
+    ("known", "late"),
+    [
+        (view(state=RequestState.ANSWERED, attempt=1, response_bytes=70_000), view()),
+        (
+            view(state=RequestState.ANSWERED, attempt=1, response_bytes=70_000),
+            view(state=RequestState.RUNNING, attempt=1),
+        ),
+        (view(state=RequestState.RUNNING, attempt=1), view()),
+    ],
+    ids=["queued after answered", "running after answered", "queued after running"],
+)
+@on_virtual_time
+async def test_the_late_reply_to_a_submission_does_not_undo_what_the_stream_told(
+    world: World, known: RequestView, late: RequestView
+) -> None:
+    world.store.requests.observe(request_json())
+    world.open_bridge(known)
+    world.store.bridges.view(ALPHA, late)
+    assert world.request().bridge_view == known
+
+
+@on_virtual_time
+async def test_work_that_goes_back_to_the_queue_for_another_attempt_is_queued(world: World) -> None:
+    world.store.requests.observe(request_json())
+    world.open_bridge(view(state=RequestState.RUNNING, attempt=1))
+
+    world.store.bridges.event(ALPHA, POD_UID, view(attempt=1))
+
+    assert world.request().bridge_view == view(attempt=1)
+
+
+@on_virtual_time
+async def test_a_lost_bridge_is_told_once_and_with_its_problem(world: World) -> None:
+    world.store.instances.observe(instance_json())
+    world.open_bridge()
+    await world.settle()
+
+    world.store.bridges.lost(ALPHA, POD_UID, "refused")
+    assert await world.looks() == {("Instance", "alpha")}
+    world.store.bridges.lost(ALPHA, POD_UID, "refused")
+
+    assert await world.looks() == set()
+    assert (world.instance().bridge.connected, world.instance().bridge.problem) == (False, "refused")
+
+
+@on_virtual_time
+async def test_the_loss_of_an_earlier_pods_bridge_does_not_touch_that_of_the_present_one(world: World) -> None:
+    world.store.instances.observe(instance_json())
+    world.store.children.observe_pod(child(uid="new"))
+    world.open_bridge(pod_uid="new")
+
+    world.store.bridges.lost(ALPHA, "old", "refused")
+
+    assert world.instance().bridge.connected
+
+
+@on_virtual_time
+async def test_the_bridge_of_a_new_pod_that_cannot_be_reached_is_told(world: World) -> None:
+    world.store.instances.observe(instance_json())
+    world.open_bridge(pod_uid="old")
+    world.store.children.observe_statefulset(child(name="efrit-alpha", uid="ss"))
+    world.store.children.observe_pod(child(uid="new"))
+
+    world.store.bridges.lost(ALPHA, "new", "certificate verify failed")
+
+    assert (world.instance().bridge.pod_uid, world.instance().bridge.problem) == ("new", "certificate verify failed")
+
+
+@on_virtual_time
+async def test_a_connection_closed_on_purpose_is_no_problem(world: World) -> None:
+    world.store.instances.observe(instance_json())
+    world.open_bridge()
+    await world.settle()
+
+    world.store.bridges.closed(ALPHA)
+    world.store.bridges.closed(ALPHA)
+    world.store.bridges.closed((NAMESPACE, "unknown"))
+
+    assert await world.looks() == {("Instance", "alpha")}
+    assert (world.instance().bridge.connected, world.instance().bridge.problem, world.instance().bridge.pod_uid) == (
+        False,
+        None,
+        None,
+    )
+
+
+@on_virtual_time
+async def test_the_queue_a_request_was_handed_to_is_remembered(world: World) -> None:
+    world.open_bridge()
+    world.store.requests.observe(request_json())
+
+    world.store.handovers.handed_over(ALPHA, WORK, UID)
+
+    assert world.request().handover == Handover(QUEUE_ID)
+
+
+@on_virtual_time
+async def test_a_queue_that_tells_of_a_request_has_it(world: World) -> None:
+    world.store.requests.observe(request_json())
+
+    world.open_bridge(view())
+
+    assert world.request().handover == Handover(QUEUE_ID)
+
+
+@on_virtual_time
+async def test_a_queue_that_told_of_a_request_before_it_was_known_has_it(world: World) -> None:
+    world.open_bridge(view())
+
+    world.store.requests.observe(request_json())
+
+    assert world.request().handover == Handover(QUEUE_ID)
+
+
+@on_virtual_time
+async def test_a_replaced_volume_does_not_make_forget_which_queue_had_the_request(world: World) -> None:
+    world.store.requests.observe(request_json())
+    world.open_bridge(view())
+
+    world.open_bridge(queue_id="queue-2")
+
+    assert world.request().handover == Handover(QUEUE_ID)
+
+
+@on_virtual_time
+async def test_a_queue_that_does_not_know_a_request_looks_at_it(world: World) -> None:
+    world.store.requests.observe(request_json())
+    await world.settle()
+
+    world.store.handovers.absent(WORK, UID, QUEUE_ID)
+
+    assert world.request().handover == Handover(QUEUE_ID, absent=True)
+    assert await world.looks() == {("Request", "work")}
+
+
+@on_virtual_time
+async def test_a_request_a_bridge_will_never_take_is_looked_at_with_the_bridges_words(world: World) -> None:
+    world.store.requests.observe(request_json())
+    await world.settle()
+
+    world.store.handovers.turned_away(WORK, UID, "too large")
+
+    assert world.request().handover == Handover("", absent=True, refused="too large")
+    assert await world.looks() == {("Request", "work")}
+
+
+def foreign(name: object = "lost", namespace: str = NAMESPACE, uid: str = "uid-lost") -> RequestView:
+    return view(uid, metadata={"name": name, "namespace": namespace})
+
+
+@on_virtual_time
+async def test_work_without_a_request_is_looked_into_after_a_while(world: World) -> None:
+    world.open_bridge(foreign())
+
+    assert ("Request", "lost") not in await world.looks(ORPHAN_GRACE.total_seconds() - 1)
+    assert ("Request", "lost") in await world.looks(2)
+    assert world.store.bridges.orphans((NAMESPACE, "lost")) == [(ALPHA, "uid-lost")]
+
+
+@on_virtual_time
+async def test_work_is_claimed_by_its_request_when_it_is_seen(world: World) -> None:
+    world.open_bridge(foreign())
+
+    world.store.requests.observe(request_json("lost"))
+
+    assert world.store.bridges.orphans((NAMESPACE, "lost")) == []
+
+
+@pytest.mark.parametrize(
+    "told",
+    [view("uid-lost"), foreign(namespace="other"), foreign(name=7), view("uid-lost", metadata={"name": "lost"})],
+    ids=["no metadata", "another namespace", "no name", "no namespace"],
+)
+@on_virtual_time
+async def test_work_of_somebody_else_is_left_alone(world: World, told: RequestView) -> None:
+    world.open_bridge(told)
+    assert await world.looks(60) == {("Instance", "alpha")}
+
+
+@on_virtual_time
+async def test_work_that_was_looked_into_is_forgotten(world: World) -> None:
+    world.open_bridge(foreign())
+
+    world.store.bridges.orphan_settled((NAMESPACE, "lost"), ALPHA, "uid-lost")
+
+    assert world.store.bridges.orphans((NAMESPACE, "lost")) == []
+
+
+@on_virtual_time
+async def test_work_whose_answer_is_acknowledged_is_not_looked_into_any_more(world: World) -> None:
+    world.open_bridge(foreign())
+
+    world.store.bridges.acknowledged(ALPHA, "uid-lost")
+
+    assert world.store.bridges.orphans((NAMESPACE, "lost")) == []

@@ -1,0 +1,210 @@
+"""store/: the pod, the StatefulSet and the claims of an instance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.unit.controller.factory import NAMESPACE, instance_json, request_json
+from tests.unit.controller.store.world import ALPHA, World, child
+from tests.unit.controller.virtual_time import on_virtual_time
+
+
+@on_virtual_time
+async def test_a_pod_a_statefulset_and_a_claim_each_look_at_their_instance(world: World) -> None:
+    world.store.instances.observe(instance_json())
+    await world.settle()
+
+    for observe, obj in (
+        (world.store.children.observe_pod, child(phase="Running", podIP="10.0.0.1")),
+        (world.store.children.observe_statefulset, child("StatefulSet", name="efrit-alpha", uid="ss")),
+        (world.store.children.observe_claim, child("PersistentVolumeClaim", name="efrit-alpha-queue", phase="Bound")),
+    ):
+        observe(obj)
+        assert await world.looks() == {("Instance", "alpha")}
+
+    snapshot = world.instance()
+    assert snapshot.pod is not None
+    assert snapshot.pod.ip == "10.0.0.1"
+    assert snapshot.statefulset is not None
+    assert [each.phase for each in snapshot.claims] == ["Bound"]
+
+
+@on_virtual_time
+async def test_children_that_are_gone_are_forgotten(world: World) -> None:
+    world.store.instances.observe(instance_json())
+    pod, claim = child(), child(name="efrit-alpha-queue", phase="Bound")
+    world.store.children.observe_pod(pod)
+    world.store.children.observe_statefulset(child(name="efrit-alpha"))
+    world.store.children.observe_claim(claim)
+
+    world.store.children.forget_pod(pod)
+    world.store.children.forget_statefulset(child(name="efrit-alpha"))
+    world.store.children.forget_claim(claim)
+
+    snapshot = world.instance()
+    assert (snapshot.pod, snapshot.statefulset, snapshot.claims) == (None, None, ())
+
+
+@on_virtual_time
+async def test_the_end_of_an_earlier_pod_does_not_forget_the_present_one(world: World) -> None:
+    world.store.instances.observe(instance_json())
+    world.store.children.observe_statefulset(child(name="efrit-alpha", uid="ss"))
+    world.store.children.observe_pod(child(uid="new"))
+
+    world.store.children.forget_pod(child(uid="old"))
+
+    assert world.instance().pod is not None
+
+
+@on_virtual_time
+async def test_only_the_pod_that_the_statefulset_of_the_instance_owns_is_believed(world: World) -> None:
+    world.store.instances.observe(instance_json())
+    world.store.children.observe_statefulset(child(name="efrit-alpha", uid="ss"))
+
+    world.store.children.observe_pod(child(uid="stranger", owner="another set"))
+    assert world.pod_uid() is None
+    world.store.children.observe_pod(child(uid="ours"))
+    assert world.pod_uid() == "ours"
+    world.store.children.observe_pod(child(uid="another name", name="impostor-0"))
+    world.store.children.forget_pod(child(uid="ours", name="impostor-0"))
+    assert world.pod_uid() == "ours"
+
+
+@on_virtual_time
+async def test_a_statefulset_that_the_instance_does_not_own_is_not_its_statefulset(world: World) -> None:
+    world.store.instances.observe(instance_json())
+    world.store.children.observe_statefulset(child(name="efrit-alpha", uid="ss", owner="a tenant's"))
+    world.store.children.observe_pod(child(uid="stranger"))
+
+    snapshot = world.instance()
+    assert (snapshot.statefulset, snapshot.pod) == (None, None)
+    world.store.children.observe_statefulset(child(name="efrit-impostor", uid="ss"))
+    assert world.pod_uid() is None
+
+
+@on_virtual_time
+async def test_a_pod_that_stops_is_believed_after_its_statefulset_is_gone(world: World) -> None:
+    world.store.children.observe_pod(child(uid="ours"))
+    world.store.children.observe_statefulset(child(name="efrit-alpha", uid="ss"))
+    world.store.instances.observe(instance_json())
+
+    world.store.children.forget_statefulset(child(name="efrit-alpha", uid="ss"))
+    assert world.pod_uid() == "ours"
+    for number in range(10):
+        world.store.children.observe_statefulset(child(name="efrit-alpha", uid=f"ss{number}"))
+    assert world.pod_uid() is None
+
+
+@on_virtual_time
+async def test_late_news_of_a_child_change_nothing(world: World) -> None:
+    world.store.instances.observe(instance_json())
+    claim = "efrit-alpha-queue"
+    world.store.children.observe_pod(child(uid="new", version="12", owner="new", podIP="10.0.0.2"))
+    world.store.children.observe_statefulset(child(uid="new", name="efrit-alpha", version="12"))
+    world.store.children.observe_claim(child(uid="new", name=claim, version="12", phase="Bound"))
+    await world.settle()
+
+    # Each object has a stream of events of its own: those of the earlier ones may come later.
+    world.store.children.observe_pod(child(uid="old", version="9", podIP="10.0.0.1"))
+    world.store.children.forget_pod(child(uid="old", version="10"))
+    world.store.children.observe_pod(child(uid="new", version="11"))
+    for take_in in (world.store.children.observe_statefulset, world.store.children.forget_statefulset):
+        take_in(child(uid="old", name="efrit-alpha", version="9"))
+    for take_in in (world.store.children.observe_claim, world.store.children.forget_claim):
+        take_in(child(uid="old", name=claim, version="9", phase="Pending"))
+
+    assert await world.looks() == set()
+    snapshot = world.instance()
+    assert snapshot.pod is not None
+    assert (snapshot.pod.uid, snapshot.pod.ip) == ("new", "10.0.0.2")
+    assert snapshot.statefulset is not None
+    assert snapshot.statefulset.uid == "new"
+    assert [(each.uid, each.phase) for each in snapshot.claims] == [("new", "Bound")]
+
+
+@on_virtual_time
+async def test_a_child_that_is_gone_does_not_come_back_by_late_news(world: World) -> None:
+    world.store.instances.observe(instance_json())
+    world.store.children.observe_pod(child(version="11"))
+    world.store.children.forget_pod(child(version="13"))
+
+    world.store.children.observe_pod(child(version="12"))
+
+    assert world.instance().pod is None
+
+
+@on_virtual_time
+async def test_children_of_nobody_are_ignored(world: World) -> None:
+    stray = {"metadata": {"name": "x", "namespace": NAMESPACE, "uid": "u"}}
+
+    for take_in in (
+        world.store.children.observe_pod,
+        world.store.children.forget_pod,
+        world.store.children.observe_statefulset,
+        world.store.children.forget_statefulset,
+        world.store.children.observe_claim,
+        world.store.children.forget_claim,
+    ):
+        take_in(stray)
+
+    assert await world.looks() == set()
+
+
+@on_virtual_time
+async def test_a_claim_that_only_repeats_itself_looks_at_nothing(world: World) -> None:
+    claim = child(name="efrit-alpha-queue", phase="Bound")
+    world.store.children.observe_claim(claim)
+    await world.settle()
+
+    world.store.children.observe_claim(claim)
+
+    assert await world.looks() == set()
+
+
+@on_virtual_time
+async def test_a_stopping_pod_looks_at_the_requests_that_wait_for_it(world: World) -> None:
+    world.store.instances.observe(instance_json())
+    world.store.requests.observe(request_json())
+    await world.settle()
+    stopping: Any = child()
+    stopping["metadata"]["deletionTimestamp"] = "2026-03-01T12:00:00Z"
+
+    world.store.children.observe_pod(stopping)
+
+    assert await world.looks() == {("Instance", "alpha"), ("Request", "work")}
+
+
+@on_virtual_time
+async def test_the_explanation_of_an_earlier_pod_is_not_that_of_the_next(world: World) -> None:
+    world.store.instances.observe(instance_json())
+    world.store.children.observe_pod(child(uid="old"))
+    world.store.instances.explained(ALPHA, "no such image")
+
+    world.store.children.observe_pod(child(uid="new"))
+
+    assert world.instance().facts.problem is None
+
+
+@on_virtual_time
+async def test_children_a_list_did_not_have_are_forgotten(world: World) -> None:
+    world.store.instances.observe(instance_json())
+    world.store.children.observe_pod(child(uid="ghost"))
+    world.store.children.observe_statefulset(child(name="efrit-alpha", uid="set"))
+    await world.settle()
+
+    world.store.children.forget({"ghost"})
+
+    snapshot = world.instance()
+    assert snapshot.pod is None
+    assert snapshot.statefulset is not None
+    assert await world.looks() == {("Instance", "alpha")}
+    world.store.children.forget({"set"})
+    assert world.instance().statefulset is None
+
+
+@on_virtual_time
+async def test_the_children_that_are_known_can_be_told_apart_from_later_ones(world: World) -> None:
+    world.store.children.observe_pod(child(uid="pod"))
+    world.store.children.observe_statefulset(child(name="efrit-alpha", uid="set"))
+
+    assert world.store.children.uids() == {"pod", "set"}

@@ -1,0 +1,147 @@
+"""store/: what actions report: what was applied, refused and written, and how far requests have come."""
+
+from __future__ import annotations
+
+import pytest
+
+from efrit.controller.store.instances import FAILURES_TOLD
+from tests.unit.controller.factory import NOW, instance_json, request_json, seconds
+from tests.unit.controller.store.world import ALPHA, UID, WORK, World, child
+from tests.unit.controller.virtual_time import elapse, on_virtual_time
+
+
+@on_virtual_time
+async def test_a_refusal_is_kept_with_its_time_until_an_apply_succeeds(world: World) -> None:
+    world.store.instances.observe(instance_json())
+    await elapse(5)
+    world.store.instances.refused(ALPHA, "uid-alpha", 1, "exceeded quota")
+    assert ("Instance", "alpha") in await world.looks()
+    snapshot = world.instance()
+    assert (snapshot.facts.refused, snapshot.facts.refused_generation, snapshot.facts.refused_time) == (
+        "exceeded quota",
+        1,
+        NOW + seconds(5),
+    )
+
+    world.store.instances.applied(ALPHA, "uid-alpha", 1)
+
+    snapshot = world.instance()
+    assert (snapshot.facts.refused, snapshot.facts.applied_generation) == (None, 1)
+    assert await world.looks() == {("Instance", "alpha")}
+
+
+@on_virtual_time
+async def test_what_was_accepted_before_a_refusal_or_of_an_earlier_instance_says_nothing(world: World) -> None:
+    world.store.instances.observe(instance_json())
+    world.store.instances.applied(ALPHA, "uid-alpha", 1)
+    world.store.instances.refused(ALPHA, "uid-alpha", 2, "no")
+    assert world.instance().facts.applied_generation == 0
+    world.store.instances.applied(ALPHA, "uid-alpha", 3)
+    assert world.instance().facts.applied_generation == 3
+    world.store.instances.observe(instance_json(uid="another"))
+    assert world.instance().facts.applied_generation == 0
+
+
+@on_virtual_time
+async def test_a_refusal_that_repeats_itself_is_looked_at_so_that_it_is_tried_again(world: World) -> None:
+    world.store.instances.observe(instance_json())
+    world.store.instances.refused(ALPHA, "uid-alpha", 1, "exceeded quota")
+    await world.settle()
+
+    world.store.instances.refused(ALPHA, "uid-alpha", 1, "exceeded quota")
+
+    assert await world.looks() == {("Instance", "alpha")}
+
+
+@on_virtual_time
+async def test_failures_in_a_row_are_taken_for_a_refusal_and_a_success_between_starts_the_count_anew(
+    world: World,
+) -> None:
+    world.store.instances.observe(instance_json())
+    almost = [world.store.instances.failed(ALPHA, "uid-alpha", 1, "a webhook") for _ in range(FAILURES_TOLD - 1)]
+    world.store.instances.applied(ALPHA, "uid-alpha", 1)
+    again = [world.store.instances.failed(ALPHA, "uid-alpha", 1, "a webhook") for _ in range(FAILURES_TOLD)]
+
+    assert almost + again == [False] * (2 * FAILURES_TOLD - 2) + [True]
+    snapshot = world.instance()
+    assert (snapshot.facts.refused, snapshot.facts.applied_generation) == ("a webhook", 0)
+
+
+@pytest.mark.parametrize("end", ["applied", "refused"])
+@on_virtual_time
+async def test_a_resync_lasts_until_the_children_were_applied_or_refused(world: World, end: str) -> None:
+    world.store.instances.observe(instance_json())
+    world.store.instances.resync(ALPHA)
+    assert world.instance().facts.resync
+    if end == "applied":
+        world.store.instances.applied(ALPHA, "uid-alpha", 1)
+    else:
+        world.store.instances.refused(ALPHA, "uid-alpha", 1, "no")
+    assert not world.instance().facts.resync
+
+
+@on_virtual_time
+async def test_the_time_of_the_last_status_write_is_remembered(world: World) -> None:
+    world.store.instances.observe(instance_json())
+    await elapse(7)
+
+    world.store.instances.status_written(ALPHA)
+
+    assert world.instance().facts.stats_written == NOW + seconds(7)
+
+
+@on_virtual_time
+async def test_an_explanation_that_only_repeats_itself_looks_at_nothing(world: World) -> None:
+    world.store.instances.observe(instance_json())
+    world.store.instances.explained(ALPHA, "no such image")
+    await world.settle()
+
+    world.store.instances.explained(ALPHA, "no such image")
+
+    assert await world.looks() == set()
+
+
+@on_virtual_time
+async def test_asking_about_an_unknown_request_makes_nothing_up(world: World) -> None:
+    assert world.store.requests.snapshot(WORK) is None
+    assert not world.store.requests.must_verify(WORK)
+    world.store.requests.found(WORK, UID, None)
+    assert world.store.bridges.orphans(WORK) == []
+    assert world.store.instances.keys() == []
+
+
+@on_virtual_time
+async def test_the_keys_of_instances_include_those_of_which_only_children_are_left(world: World) -> None:
+    world.store.children.observe_pod(child())
+
+    assert world.store.instances.keys() == [ALPHA]
+    assert world.store.counts() == (0, 0)
+
+
+@on_virtual_time
+async def test_when_a_status_last_told_progress_is_remembered(world: World) -> None:
+    world.store.requests.observe(request_json(status={"phase": "Running"}))
+    assert world.request().progress_written is None
+    world.store.requests.observe(request_json(version="21", status={"phase": "Running", "progress": {"step": 1}}))
+    first = world.request().progress_written
+    assert first == world.now()
+    await elapse(5)
+    world.store.requests.observe(request_json(version="22", status={"phase": "Running", "progress": {"step": 1}}))
+    assert world.request().progress_written == first, "nothing new was told"
+    world.store.requests.progress_dropped(WORK, "another")
+    assert world.request().progress_written == first
+    world.store.requests.progress_dropped(WORK, UID)
+    assert world.request().progress_written == world.now()
+
+
+@on_virtual_time
+async def test_the_instance_of_a_session_is_remembered_and_its_request_looked_at(world: World) -> None:
+    world.store.requests.observe(request_json(target=None, selector={"matchLabels": {"a": "b"}}))
+    await world.settle()
+
+    world.store.requests.session_found(WORK, "another", "beta")
+    assert await world.looks() == set()
+    world.store.requests.session_found(WORK, UID, "alpha")
+
+    assert world.request().session_home == "alpha"
+    assert await world.looks() == {("Request", "work")}

@@ -1,0 +1,99 @@
+"""A store over a real queue, and the objects that tests have it observe."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import Any
+
+from efrit.controller.model.keys import WorkKey
+from efrit.controller.model.snapshots import InstanceSnapshot, RequestSnapshot
+from efrit.controller.store.store import Store
+from efrit.controller.work_queue import WorkQueue
+from efrit.protocol import RequestView, Reset
+from tests.unit.controller.factory import CONFIG, NAMESPACE, NOW, POD_UID, QUEUE_ID, Json, stats
+from tests.unit.controller.virtual_time import elapse
+
+ALPHA = (NAMESPACE, "alpha")
+WORK = (NAMESPACE, "work")
+UID = "uid-work"
+SOON = 0.001
+
+
+class World:
+    """A store over a real queue, made in the loop that first asks for it; the wall clock follows the loop's."""
+
+    @cached_property
+    def queue(self) -> WorkQueue:
+        return WorkQueue()
+
+    @cached_property
+    def store(self) -> Store:
+        return Store(self.queue, CONFIG, self.now, asyncio.get_running_loop().time)
+
+    def now(self) -> datetime:
+        return NOW + timedelta(seconds=asyncio.get_running_loop().time())
+
+    async def looks(self, within: float = SOON) -> set[tuple[str, str]]:
+        """Kind and name of everything that is looked at within this time."""
+        seen: set[WorkKey] = set()
+
+        async def look(key: WorkKey) -> None:
+            seen.add(key)
+
+        task = asyncio.create_task(self.queue.run(look, 1))
+        await elapse(within)
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+        assert {key.namespace for key in seen} <= {NAMESPACE, "other"}
+        return {(key.kind.removeprefix("Efrit"), key.name) for key in seen}
+
+    def request(self, key: tuple[str, str] = WORK) -> RequestSnapshot:
+        """The snapshot of a request that is known."""
+        snapshot = self.store.requests.snapshot(key)
+        assert snapshot is not None
+        return snapshot
+
+    def instance(self, key: tuple[str, str] = ALPHA) -> InstanceSnapshot:
+        """The snapshot of an instance that is known."""
+        snapshot = self.store.instances.snapshot(key)
+        assert snapshot is not None
+        return snapshot
+
+    def pod_uid(self) -> str | None:
+        pod = self.instance().pod
+        return pod.uid if pod else None
+
+    async def settle(self) -> None:
+        await self.looks()
+
+    def open_bridge(
+        self, *views: RequestView, queue_id: str = QUEUE_ID, pod_uid: str = POD_UID, **figures: Any
+    ) -> None:
+        """Tell what a bridge tells at the start of its stream."""
+        self.store.bridges.event(ALPHA, pod_uid, Reset(queue_id=queue_id, epoch="e"))
+        for each in views:
+            self.store.bridges.event(ALPHA, pod_uid, each)
+        self.store.bridges.event(ALPHA, pod_uid, stats(queue_id=queue_id, **figures))
+
+
+def child(
+    kind: str = "pod",
+    *,
+    uid: str = POD_UID,
+    name: str = "efrit-alpha-0",
+    of: str = "alpha",
+    version: str | None = None,
+    owner: str | None = None,
+    **status: Any,
+) -> Json:
+    """A child of an instance; pods belong to the StatefulSet `ss`, if not to `owner`."""
+    meta: Json = {"name": name, "namespace": NAMESPACE, "uid": uid, "labels": {"efrit.dev/instance": of}}
+    by_default = "ss" if name.endswith("-0") else f"uid-{of}"
+    meta["ownerReferences"] = [{"uid": owner or by_default, "controller": True}]
+    if version is not None:
+        meta["resourceVersion"] = version
+    return {"kind": kind, "metadata": meta, "spec": {}, "status": status}

@@ -127,6 +127,10 @@ bench: .venv/ready ## figures on a cluster whose etcd syncs to disk
 	$(MAKE) install CLUSTER_FLAGS=--fsync
 	$(ON_CLUSTER) $(BIN)/python -m tests.bench
 
+.PHONY: shared-queue
+shared-queue: .venv/ready tools-test ## requests of three hosts at one queue, one is frozen, one killed (REQUESTS=1000, MEMORY=3 s of caches; root, FUSE, Go)
+	$(BIN)/python -m tests.support.shared $(or $(REQUESTS),1000) $(or $(MEMORY),3)
+
 .PHONY: record
 record: .venv/ready ## stand before the real model's API and write what passes as a test scenario (NAME=, PORT=8100)
 	$(BIN)/python -m tests.model.record --name $(or $(NAME),recorded) --port $(or $(PORT),8100)

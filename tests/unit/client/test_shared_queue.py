@@ -8,17 +8,18 @@ import os
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from efrit.client.errors import NotReady, Refused
-from efrit.client.interface import Handle, InstanceStatus, Phase, StartStatus, StopStatus, Work
+from efrit.client.errors import NotReady, Refused, RequestNotFound
+from efrit.client.interface import Handle, InstanceStatus, Phase, Reason, RequestState, StartStatus, StopStatus, Work
 from efrit.client.local import mounts, supervise
 from efrit.client.local.backend import LocalBackend
+from efrit.client.local.daemon import Daemon
 from efrit.client.local.doctor import examine
 from efrit.client.local.hosts import Elsewhere, Place, elsewhere, here
-from efrit.client.local.mounts import mount_of, takeover_seconds
+from efrit.client.local.mounts import Mount, mount_of, takeover_seconds
 from efrit.client.local.queues import LocalQueues
 from efrit.client.local.settings import LocalInstance, LocalSettings
 from efrit.protocol import from_epoch, rfc3339
@@ -207,6 +208,40 @@ def test_a_cancel_asks_the_other_host_and_starts_no_emacs(site: Site, monkeypatc
         assert not (site.queue / "daemon.log").exists()
 
     asyncio.run(play())
+
+
+@dataclass
+class Blind:
+    """A daemon whose request is seen again after some looks. The edge: what the file system shows."""
+
+    seen: Mount
+    looks: int
+
+    @property
+    def files(self) -> Blind:
+        return self
+
+    def mount(self) -> Mount:
+        return self.seen
+
+    def state(self, handle: Handle) -> RequestState | None:
+        self.looks -= 1
+        return None if self.looks >= 0 else RequestState(handle, Phase.RUNNING, Reason.RUNNING, "")
+
+
+@pytest.mark.parametrize(
+    ("kind", "looks", "found"), [("nfs4", 0, True), ("nfs4", 3, True), ("ext4", 0, True), ("ext4", 1, False)]
+)
+def test_a_request_that_another_host_has_moved_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, kind: str, looks: int, found: bool
+) -> None:
+    monkeypatch.setattr(supervise, "_BLIND_PAUSE", 0.0)
+    daemon = cast(Daemon, Blind(Mount("/", kind, "x"), looks))
+    if found:
+        assert asyncio.run(supervise.visible_state(daemon, Handle("one"))).phase is Phase.RUNNING
+    else:
+        with pytest.raises(RequestNotFound):
+            asyncio.run(supervise.visible_state(daemon, Handle("one")))
 
 
 def test_no_queue_is_started_in_an_object_store(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

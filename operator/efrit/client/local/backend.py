@@ -49,7 +49,7 @@ from efrit.client.local.settings import (
     new_instance,
 )
 from efrit.client.local.stop_now import stop_now
-from efrit.client.local.supervise import end, follow
+from efrit.client.local.supervise import end, follow, visible_state
 from efrit.client.local.work_log import lines_from
 
 STOP_SECONDS = 30.0
@@ -217,8 +217,10 @@ class LocalBackend:
         daemon, handle = self._queues.find(handle)
         if not daemon.files.answered(handle.id) and not daemon.files.withdraw(handle.id):
             await end(daemon, handle)
-        state = self._queues.state(daemon, handle)
-        if not state.final and (serving := self._serving(daemon)) is not None:
+        state = await visible_state(daemon, handle)
+        if state.final:
+            self._queues.handed_over(daemon, handle)
+        elif (serving := self._serving(daemon)) is not None:
             name = daemon.instance.id
             self._queues.notify(f"{handle.id} is to stop, and runs on: {name} {serving}, which has not answered yet")
         return state

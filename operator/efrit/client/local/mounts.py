@@ -86,6 +86,11 @@ class Mount(Struct, frozen=True):
         ]
         return max(named, default=CACHE_SECONDS)
 
+    @property
+    def blind_seconds(self) -> float:
+        """How long a file that another host has moved may be seen nowhere from here."""
+        return 2 * self.cache_seconds if self.remote else 0.0
+
 
 LOCAL = Mount("/", "unknown", "none")
 

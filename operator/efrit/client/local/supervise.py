@@ -26,6 +26,7 @@ from efrit.queue.layout import Area
 from efrit.queue.work_log import progress_in
 
 _LOG_PAUSE = 0.05
+_BLIND_PAUSE = 0.2
 _SUPERVISE_SECONDS = 1.0
 _FIRST_SUPERVISION_SECONDS = 0.25
 """Most evals are answered by then, and cost no look at Emacs."""
@@ -46,9 +47,7 @@ async def follow(daemon: Daemon, handle: Handle, interval: PollInterval) -> Asyn
     files, began = daemon.files, time.monotonic()
     supervisor = _Supervisor(daemon, handle)
     log = _LogReader(daemon, handle)
-    state = files.state(handle)
-    if state is None:
-        raise RequestNotFound(f"the request {handle.id} is no longer there")
+    state = await visible_state(daemon, handle)
     yield Update(state)
     while not state.final:
         waited = time.monotonic() - began
@@ -59,15 +58,27 @@ async def follow(daemon: Daemon, handle: Handle, interval: PollInterval) -> Asyn
             moved = files.area_of(handle.id) is Area.PROCESSING
             if moved is (state.phase is Phase.RUNNING) and not log.due(state):
                 continue
-        new_state = files.state(handle)
-        if new_state is None:
-            raise RequestNotFound(f"the request {handle.id} is no longer there", "somebody has removed its files")
+        new_state = await visible_state(daemon, handle)
         for text in log.read(new_state):
             yield Update(text=text)
         new_state = log.with_progress(new_state)
         if new_state != state:
             state = new_state
             yield Update(state)
+
+
+async def visible_state(daemon: Daemon, handle: Handle) -> RequestState:
+    """Return the state of a request that is known to be there. Raises `RequestNotFound`.
+
+    On a remote file system it may be nowhere for a while: where it was it is no longer, and that there was nothing
+    where it is now is still remembered.
+    """
+    limit = time.monotonic() + daemon.mount().blind_seconds
+    while (state := daemon.files.state(handle)) is None:
+        if time.monotonic() >= limit:
+            raise RequestNotFound(f"the request {handle.id} is no longer there", "somebody has removed its files")
+        await asyncio.sleep(_BLIND_PAUSE)
+    return state
 
 
 class _LogReader:

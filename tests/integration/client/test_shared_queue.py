@@ -1,0 +1,37 @@
+"""Three hosts at one queue, whose file system remembers what it has seen. See docs/shared-queues.md."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.shared.hosts import Site, play, violations
+from tests.support.shared.program import available
+
+pytestmark = pytest.mark.skipif(not available(), reason="a host takes root, /dev/fuse and Go")
+
+REQUESTS = 30
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    # Sockets of Emacs have short names.
+    directory = Path(tempfile.mkdtemp(prefix="efrit-hosts-"))
+    made = Site(directory, memory=1.0, takeover=5.0)
+    try:
+        yield made
+    finally:
+        made.close()
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def test_each_request_of_three_hosts_runs_once_and_one_emacs_serves(site: Site) -> None:
+    answers = play(site, REQUESTS)
+    assert violations(site, answers) == []
+    assert len(answers) == REQUESTS
+    # It was served by the first host, by the one after it, and by the one after that.
+    assert site.generation() >= 3

@@ -20,6 +20,7 @@ from collections.abc import Awaitable, Callable
 from efrit.controller.delays import Delays
 from efrit.controller.lanes import Lanes, Waiting
 from efrit.controller.model.keys import WorkKey
+from efrit.controller.pace import Pace
 from efrit.errors import ApiNamespaceTerminating, ApiUnavailable, EfritError
 
 log = logging.getLogger(__name__)
@@ -36,6 +37,11 @@ FREE_SHARE = 1 / 4
 More than the calls to one bridge, so that an instance that hangs leaves some to the others of its namespace; few, as
 all take turns on one loop.
 """
+MOST_ASIDE = 16
+ASIDE_OF_ONE = 8
+"""Keys that are set aside at a time, and those of one namespace: the calls to two bridges that hang."""
+YOUNG_SECONDS = 1.0
+"""What is worked on for longer waits for somebody else, and does not need the loop."""
 BACKGROUND_SHARE = 8
 """One worker in so many may work in the background, one at least."""
 BACKGROUND_PAUSE_SECONDS = 5.0
@@ -64,15 +70,19 @@ class WorkQueue:
         """Since when each is worked on."""
         self._holding: Counter[str] = Counter()
         """Workers by namespace."""
+        self._aside: set[WorkKey] = set()
+        """Keys that are worked on and have given their worker to others."""
         self._in_background = 0
         self._background_taken = _now()
         """When a key of the background was taken last, or the first came after there was none."""
         self._workers = 1
+        self._pace = Pace()
         self._delayed = Delays()
         self._delayed_background = Delays()
         self._failures: dict[WorkKey, int] = {}
         self._loaded: dict[str, float] = {}
         self._idle: deque[asyncio.Future[None]] = deque()
+        self._nudge: asyncio.TimerHandle | None = None
         self._heap_changed = asyncio.Event()
         self._progress = _now()
         """When a key was finished last, or the first came after there was none."""
@@ -174,12 +184,22 @@ class WorkQueue:
         self._delayed_background.forget(key)
         self._failures.pop(key, None)
 
+    def set_aside(self, key: WorkKey) -> None:
+        """Give the worker of a key to others while it waits for what is slow; it stays the only one for its key."""
+        if key not in self._active or key in self._aside or len(self._aside) >= MOST_ASIDE:
+            return
+        if sum(each.namespace == key.namespace for each in self._aside) < ASIDE_OF_ONE:  # gate: aside-of-one
+            self._aside.add(key)
+            self._let_go(key.namespace)
+            self._wake()
+
     async def run(self, work: Callable[[WorkKey], Awaitable[None]], workers: int) -> None:
         """Work for ever with this many workers."""
         self._workers = workers
+        self._pace = Pace(workers * FREE_SHARE)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._tick(), name="work-queue-clock")
-            for number in range(workers):
+            for number in range(workers + MOST_ASIDE):
                 group.create_task(self._work(work), name=f"work-queue-{number}")
 
     async def _tick(self) -> None:
@@ -202,11 +222,25 @@ class WorkQueue:
 
     @property
     def _free(self) -> int:
-        return self._workers - len(self._active)
+        return self._workers - len(self._active) + len(self._aside)
 
     def _may_begin(self, namespace: str) -> bool:
         free = self._free
+        if self._holding[namespace] >= self._pace.limit and self._young(namespace) >= self._pace.limit:  # gate: pace
+            return False
         return free > 0 and self._holding[namespace] < max(1.0, free * FREE_SHARE)  # gate: worker-share
+
+    def _young(self, namespace: str) -> int:
+        """Return how many keys of a namespace are worked on since a moment ago."""
+        since = _now() - YOUNG_SECONDS
+        return sum(each.namespace == namespace and began > since for each, began in self._active.items())
+
+    def _measure_pace(self) -> None:
+        """Measure how long a turn of the loop takes, while there is work."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        if self._pace.is_due(began):
+            loop.call_soon(lambda: self._pace.observe(loop.time() - began))
 
     def _background_is_due(self) -> bool:
         most = max(1, self._workers // BACKGROUND_SHARE)
@@ -238,9 +272,17 @@ class WorkQueue:
                 waiter.set_result(None)
                 return
 
+    def _nudged(self) -> None:
+        self._nudge = None
+        self._wake()
+
     async def _next(self) -> tuple[WorkKey, bool]:
         while (taken := self._take()) is None:
-            waiter = asyncio.get_running_loop().create_future()
+            loop = asyncio.get_running_loop()
+            if self._pace.lowered and self._ready and self._nudge is None:
+                # Those that hold it up grow old, and nothing tells of that.
+                self._nudge = loop.call_later(YOUNG_SECONDS, self._nudged)
+            waiter = loop.create_future()
             self._idle.append(waiter)
             await waiter
         (key, since), background = taken
@@ -278,15 +320,23 @@ class WorkQueue:
         self._progress = now
         del self._active[key]
         self._in_background -= background
-        self._holding[key.namespace] -= 1
-        if not self._holding[key.namespace]:
-            del self._holding[key.namespace]
+        if key in self._aside:
+            self._aside.discard(key)
+        else:
+            self._let_go(key.namespace)
+        self._measure_pace()
         if key in self._deferred:
             self._background.put(key, now)
         elif key in self._dirty:
             self._ready.put(key, now, first=key in self._first)
         self._ready.charge(key.namespace, now - began)
         self._wake()
+
+    def _let_go(self, namespace: str) -> None:
+        """Take in that a namespace holds one worker less."""
+        self._holding[namespace] -= 1
+        if not self._holding[namespace]:
+            del self._holding[namespace]
 
     def _note_first(self) -> None:
         if not self._dirty and not self._active:

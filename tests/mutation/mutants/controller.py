@@ -49,6 +49,8 @@ MUTANTS = (
         Value("True"),
         (f"{UNIT}/test_lease_thread.py::test_a_loop_that_stands_still_loses_its_lease_and_the_process_ends",),
     ),
+    Mutant("the limit of keys under way while the loop is late", "pace", Never(), (FAIR,)),
+    Mutant("the bound of what a namespace has set aside", "aside-of-one", Always(), (FAIR,)),
     Mutant("the share of the workers that a namespace may hold", "worker-share", Without(1), (FAIR,)),
     Mutant(
         "the first list of requests and plans before an instance counts as idle",

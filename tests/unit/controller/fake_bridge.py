@@ -72,6 +72,8 @@ class FakeBridge:
     calls: list[tuple[str, str, str]] = field(default_factory=list)
     streams: asyncio.Queue[Stream] = field(default_factory=asyncio.Queue)
     refuse_streams: int = 0
+    held: asyncio.Event | None = None
+    """Calls are answered once it is set."""
 
     def wanted(self, pod_uid: str = POD_UID, instance_uid: str = INSTANCE_UID) -> ConnectBridge:
         """What connects to this server."""
@@ -85,6 +87,8 @@ class FakeBridge:
         if http.headers.get("Authorization") != f"Bearer {self.token}":
             return _error(401, "Unauthorized", "a valid bearer token is required")
         self.calls.append((http.method, http.path, await http.text()))
+        if self.held is not None:
+            await self.held.wait()
         status, body = self.answers.get((http.method, http.path), (404, ""))
         if status == 404 and not body:
             return _error(404, "NotFound", "no such request")

@@ -69,6 +69,9 @@ class Listener:
     def requeue_after(self, *arguments: Any) -> None:
         self.call("requeue_after")(*arguments)
 
+    def set_aside(self, *arguments: Any) -> None:
+        self.call("set_aside")(*arguments)
+
     def calls_of(self, name: str) -> list[tuple[Any, ...]]:
         """The arguments of every call of this name."""
         return [arguments for called, arguments in self.told if called == name]

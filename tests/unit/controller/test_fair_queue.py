@@ -7,15 +7,17 @@ from dataclasses import dataclass, field
 from efrit.controller.act.bulkhead import MOST_CALLS
 from efrit.controller.model.keys import WorkKey
 from efrit.controller.work_queue import (
+    ASIDE_OF_ONE,
     BACKGROUND_PAUSE_SECONDS,
     LOADED_FOR_SECONDS,
     LOADED_LENGTH,
     LOADED_WAIT_SECONDS,
     LONGEST_WORK_SECONDS,
+    MOST_ASIDE,
     WorkQueue,
 )
 from tests.unit.controller.test_work_queue import running
-from tests.unit.controller.virtual_time import elapse, on_virtual_time
+from tests.unit.controller.virtual_time import burn, elapse, on_virtual_time
 
 WORKERS = 32
 HOUR = 3600.0
@@ -102,6 +104,71 @@ async def test_calls_that_hang_hold_a_share_of_the_workers_and_nobody_else_waits
         assert queue.stalled_seconds() == 0
         await elapse(150)
         assert queue.stalled_seconds() == 0, "a namespace that hangs proves nothing of the queue"
+
+
+@on_virtual_time
+async def test_what_is_set_aside_gives_its_worker_to_others_of_its_namespace() -> None:
+    queue, work = WorkQueue(), Work(takes={"team": 200.0})
+    async with running(queue, work, WORKERS):
+        for number in range(3 * ASIDE_OF_ONE):
+            queue.add(key("team", number))
+        await elapse(1)
+        assert len(work.began) == 7
+        for one in list(work.began):
+            queue.set_aside(one)
+        await elapse(1)
+        assert len(work.began) == 14
+        queue.add(work.began[0])
+        for one in list(work.began):
+            queue.set_aside(one)
+        await elapse(1)
+        assert len(work.began) == 7 + ASIDE_OF_ONE, "no more than for two bridges, and none twice at a time"
+
+        await elapse(HOUR)
+        assert len(work.ended) == 3 * ASIDE_OF_ONE + 1
+        queue.set_aside(work.began[0])
+        work.takes.clear()
+        for number in range(100):
+            queue.add(key("team", number))
+        await elapse(HOUR)
+        assert (queue.active, work.active["team"], work.most["team"]) == (0, 0, 7 + ASIDE_OF_ONE)
+
+
+@on_virtual_time
+async def test_many_that_are_set_aside_hold_the_workers_again() -> None:
+    hung = {f"hung-{number}": 200.0 for number in range(10)}
+    queue, work = WorkQueue(), Work(takes=hung)
+    async with running(queue, work, WORKERS):
+        for namespace in hung:
+            for name in range(10):
+                queue.add(key(namespace, name))
+        for _ in range(10):
+            await elapse(1)
+            for one in list(work.began):
+                queue.set_aside(one)
+
+        assert queue.active <= WORKERS + MOST_ASIDE
+
+
+@on_virtual_time
+async def test_where_the_loop_is_late_a_burst_has_few_keys_under_way_and_more_where_it_is_not() -> None:
+    queue, busy, began = WorkQueue(), [0.02], list[int]()
+
+    async def work(one: WorkKey) -> None:
+        began.append(queue.active)
+        burn(busy[0])
+        await elapse(0.1)
+
+    async with running(queue, work, WORKERS):
+        for number in range(400):
+            queue.add(key("burst", number))
+        await elapse(3)
+        assert max(began[:10]) == 7
+        assert set(began[-10:]) <= {1, 2, 3}
+
+        busy[0] = 0.0
+        await elapse(5)
+        assert max(began[-10:]) == 7
 
 
 @on_virtual_time

@@ -42,6 +42,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         return self._jumping.now
 
+    def burn(self, seconds: float) -> None:
+        self._jumping.now += seconds
+
 
 def on_virtual_time(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
     """Run an async test on a `VirtualLoop`."""
@@ -57,6 +60,13 @@ def on_virtual_time(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P,
 async def elapse(seconds: float) -> None:
     """Let virtual time pass, and with it everything that is due."""
     await asyncio.sleep(seconds)
+
+
+def burn(seconds: float) -> None:
+    """Let virtual time pass while the loop does nothing else, as where a processor is busy."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop)
+    loop.burn(seconds)
 
 
 def now() -> float:

@@ -95,6 +95,8 @@ USED = {
 }
 """Directions of tokens, and their names in a status."""
 RETRY_CONFLICT = timedelta(seconds=1)
+SLOW_CALL_SECONDS = 1.0
+"""A call to a bridge that takes longer holds no worker: its disk may hang."""
 SAY_UNRESPONSIVE = timedelta(seconds=1)
 """When a request is decided about again that is not handed over: until then its status says nothing."""
 
@@ -229,7 +231,7 @@ class Actor:
     async def _have_called(self, key: WorkKey, action: Submit | CancelWork | FetchAnswer | Acknowledge) -> None:
         """Call the bridge. Raises Parked where too many calls to it are under way, or none are made at all."""
         try:
-            with self._bridges.call(action.instance, key, _depth(action)):
+            with self._bridges.call(action.instance, key, _depth(action)), self._aside_if_slow(key):
                 await self._call_bridge(action)
         except Parked as parked:
             if parked.problem is not None and not isinstance(action, Acknowledge):
@@ -240,6 +242,15 @@ class Actor:
                 if self._store.requests.action_failed(action.request_key, uid, type(action).__name__, error):
                     self._store.requeue_after(key, SAY_UNRESPONSIVE)
             raise
+
+    @contextlib.contextmanager
+    def _aside_if_slow(self, key: WorkKey) -> Iterator[None]:
+        """Have others worked on meanwhile, where what is done in this block takes long."""
+        timer = asyncio.get_running_loop().call_later(SLOW_CALL_SECONDS, self._store.set_aside, key)
+        try:
+            yield
+        finally:
+            timer.cancel()
 
     async def _call_bridge(self, action: Submit | CancelWork | FetchAnswer | Acknowledge) -> None:
         match action:

@@ -59,6 +59,10 @@ class Store:
         """Have an object reconciled again after this time."""
         self._index.queue.add_after(key, after.total_seconds())
 
+    def set_aside(self, key: WorkKey) -> None:
+        """Let others be worked on beside an object whose reconciliation waits for what is slow."""
+        self._index.queue.set_aside(key)
+
     def first_list_complete(self, namespace: str | None) -> None:
         """Record that every object of a namespace was listed once; None for the whole cluster."""
         self._index.first_list_complete(namespace)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from efrit.controller import metrics
+from efrit.controller.act import actor
 from efrit.controller.act.actor import RETRY_CONFLICT, SAY_UNRESPONSIVE, Actor
 from efrit.controller.act.bridges import Bridges
 from efrit.controller.act.bulkhead import FAILURES
@@ -202,6 +203,31 @@ async def test_a_request_that_is_parked_says_why_and_keeps_its_timers(stage: Sta
     assert stage.heard.calls_of("requests.action_failed")[-1][3].code == "Unresponsive"
     assert [after for _, after in stage.heard.calls_of("requeue_after")] == [SAY_UNRESPONSIVE, LATER]
     assert len(stage.heard.calls_of("handovers.submit_ended")) == FAILURES, "nothing was sent"
+
+
+async def test_a_call_that_takes_long_gives_its_worker_to_others(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(actor, "SLOW_CALL_SECONDS", 0.0)
+    stage.bridge.held = asyncio.Event()
+
+    doing = asyncio.create_task(stage.does(CancelWork(INSTANCE, REQUEST, UID)))
+
+    assert await stage.heard.hears("set_aside") == (RECONCILED,)
+    stage.bridge.held.set()
+    assert await doing
+
+
+async def test_requests_that_wait_for_room_say_so_and_are_not_sent(stage: Stage) -> None:
+    stage.bridge.answers["PUT", ONE] = (507, '{"error": {"code": "NoSpace", "message": "the volume is full"}}')
+    with pytest.raises(NoSpace):
+        await stage.does(SUBMIT)
+
+    assert not await stage.does(SUBMIT)
+
+    failures = [error for *_, error in stage.heard.calls_of("requests.action_failed")]
+    assert [(error.code, error.message) for error in failures] == [("NoSpace", "the volume is full")] * 2
+    assert len(stage.bridge.calls) == 1
 
 
 async def test_a_cancel_tells_what_the_bridge_said(stage: Stage) -> None:

@@ -10,6 +10,7 @@ import os
 import shutil
 import signal
 import tempfile
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -61,6 +62,25 @@ class OwnDirectory:
             shutil.rmtree(self._directory, ignore_errors=True)
 
 
+class NoDaemons:
+    """Fails the run if it leaves an Emacs behind, and ends that."""
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+
+    # After the end of the fixtures.
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        from tests.support.local_daemons import HOMES, end_daemons, serving
+
+        places = [Path(self._directory), *HOMES]
+        if left := [" ".join(process.cmdline()[:2]) for process in serving(places)]:
+            for place in places:
+                end_daemons(place)
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+            print(f"\n!! the run has left daemons behind: {left}")
+
+
 # Before pytest's own, which makes the factory of temporary directories.
 @pytest.hookimpl(tryfirst=True, specname="pytest_configure")
 def pytest_configure_directory(config: pytest.Config) -> None:
@@ -71,6 +91,7 @@ def pytest_configure_directory(config: pytest.Config) -> None:
     if config.option.basetemp is None and not hasattr(config, "workerinput"):
         config.option.basetemp = tempfile.mkdtemp(prefix="efrit-pytest-")
         config.pluginmanager.register(OwnDirectory(config.option.basetemp))
+        config.pluginmanager.register(NoDaemons(config.option.basetemp))
 
 
 # After pytest's own, which makes the terminal.

@@ -21,8 +21,9 @@ from urllib.request import urlopen
 
 import yaml
 
-from tests.conformance.programs import CONFORMANCE, INSPECTOR, SECONDS, Programs
+from tests.conformance.programs import CONFORMANCE, INSPECTOR, Programs
 from tests.conformance.verdicts import reasons_of, surprises, table
+from tests.support.local_daemons import end_daemons
 
 EXPECTATIONS = Path(__file__).parent / "expectations.yaml"
 SERVERS = {"efrit-mcp": "efrit.mcp.app", "fixtures": "tests.conformance.fixtures"}
@@ -85,8 +86,7 @@ def laptop(place: Path) -> Iterator[dict[str, str]]:
     try:
         yield env
     finally:
-        stop = [sys.executable, "-c", "from efrit.cli.app import main; main()", "stop", "default"]
-        subprocess.run(stop, env=env, check=False, stdout=subprocess.DEVNULL, timeout=SECONDS)
+        end_daemons(place)
 
 
 def passed_on(env: dict[str, str]) -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ import pytest
 
 from tests.model.running import KEY, Model, running
 from tests.support.efrit_program import Program
+from tests.support.local_daemons import HOMES, end_daemons
 from tests.support.model_access import secret, with_model
 from tests.support.site import Site
 
@@ -32,6 +32,7 @@ def laptop(instances: dict[str, dict[str, object]], **env: str) -> Iterator[Prog
     """A machine with Emacs and nothing else: a home of its own, all daemons ended at the end."""
     # Sockets have short names: the temporary directories of the test run are too deep.
     home = Path(tempfile.mkdtemp(prefix="efrit-home-"))
+    HOMES.append(home)
     config = home / "config.json"
     config.write_text(json.dumps({"instances": instances, "polling_interval_ms": 100}))
     whole = {name: os.environ[name] for name in WORLD if name in os.environ}
@@ -41,20 +42,8 @@ def laptop(instances: dict[str, dict[str, object]], **env: str) -> Iterator[Prog
     try:
         yield made
     finally:
-        for heartbeat in home.rglob("heartbeat"):
-            end(heartbeat)
+        end_daemons(home)
         shutil.rmtree(home, ignore_errors=True)
-
-
-def end(heartbeat: Path) -> None:
-    """End the Emacs that wrote it, if it still runs."""
-    pid = json.loads(heartbeat.read_text())["pid"]
-    try:
-        ours = b"efrit-server-start" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return
-    if ours:
-        os.kill(pid, signal.SIGKILL)
 
 
 def model_environment(model: Model, directory: Path) -> dict[str, str]:

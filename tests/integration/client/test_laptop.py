@@ -21,6 +21,7 @@ from tests.cluster.paths import REPOSITORY
 from tests.integration.client.conftest import laptop
 from tests.support.efrit_program import Program, Terminal
 from tests.support.kube import until
+from tests.support.local_daemons import serving
 from tests.support.timeout import TIMEOUT
 
 
@@ -243,6 +244,16 @@ def test_doctor_says_that_work_waits_for_an_emacs_that_is_gone(fresh: Program) -
     os.kill(heartbeat(fresh)["pid"], signal.SIGKILL)
     until(lambda: fresh.run("doctor").code == 1, "it finds nothing wrong")
     assert "efrit start one" in fresh.run("doctor").out
+
+
+def test_a_machine_of_the_tests_ends_with_its_daemons_whatever_their_heartbeats_say() -> None:
+    with laptop({"one": {}}) as machine:
+        assert machine.cwd is not None
+        machine.ok("start", "one")
+        (emacs,) = serving([machine.cwd])
+        emacs.suspend()
+        (queue(machine) / "heartbeat").unlink()
+    assert serving([machine.cwd]) == []
 
 
 def test_a_heartbeat_of_an_earlier_boot_does_not_pass_for_a_live_emacs(fresh: Program) -> None:

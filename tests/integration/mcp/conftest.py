@@ -11,12 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 from mcp import Client, StdioServerParameters
 
 from tests.model.running import KEY, Model, running
-from tests.support.timeout import TIMEOUT
+from tests.support.local_daemons import end_daemons
 
 NAME = "efrit-mcp-test"
 
@@ -35,19 +34,6 @@ class Laptop:
     @property
     def workspace(self) -> Path:
         return self.home / "workspace"
-
-    def stop(self) -> None:
-        """End the Emacs that was left."""
-        beat = self.queue / "heartbeat"
-        if not beat.exists():
-            return
-        try:
-            emacs = psutil.Process(json.loads(beat.read_text())["pid"])
-            if any(NAME in word for word in emacs.cmdline()):
-                emacs.kill()
-                emacs.wait(TIMEOUT)
-        except psutil.NoSuchProcess:
-            return
 
 
 Serve = Callable[..., AbstractAsyncContextManager[Client]]
@@ -84,7 +70,7 @@ def laptop(tmp_path: Path, model: Model) -> Iterator[Laptop]:
     (tmp_path / "config.json").write_text(json.dumps({"instances": {"default": instance}}))
     made.workspace.mkdir()
     yield made
-    made.stop()
+    end_daemons(tmp_path)
 
 
 @pytest.fixture

@@ -69,6 +69,8 @@ class SimulatedBridge:
     streams: set[asyncio.Queue[bytes]] = field(default_factory=set)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     processed: int = 0
+    order: list[str] = field(default_factory=list)
+    """The names of bridges by the hand-overs to them, shared by those of a node. Any thread may read it."""
 
     def set(self, mode: Mode | None = None, flooding: bool | None = None) -> None:
         if mode is not None:
@@ -103,6 +105,7 @@ class SimulatedBridge:
         if http.method == "PUT":
             if uid not in self.views:
                 self.handed_over.append(uid)
+                self.order.append(self.name)
                 self._finish(uid)
             return _json(RequestView(id=request_id(uid), state=RequestState.QUEUED, queued_time=datetime.now(UTC)))
         if uid not in self.views:
@@ -177,6 +180,8 @@ class SimulatedNode:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="simulated-node", daemon=True)
         self._runners: list[web.AppRunner] = []
+        self.order: list[str] = []
+        """The names of bridges, one for each hand-over to any of them."""
 
     def __enter__(self) -> SimulatedNode:
         self._thread.start()
@@ -217,7 +222,7 @@ class SimulatedNode:
         volumes = template["spec"]["volumes"]
         secret_name = next(each["secret"]["secretName"] for each in volumes if each["name"] == "bridge")
         secret = self._kube.get("secrets", namespace, secret_name)["data"]
-        bridge = SimulatedBridge(f"{namespace}-{name}")
+        bridge = SimulatedBridge(f"{namespace}-{name}", order=self.order)
         port = self._wait_for(self._listen(bridge, secret))
         pod = _pod(statefulset, port)
         self._kube.create("pods", namespace, pod)

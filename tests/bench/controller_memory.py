@@ -2,12 +2,14 @@
 
 A real API server and the real controller, restarted under a limit of 256 MiB that the kernel enforces; pods and
 bridges are simulated. Prints, for each case, the highest resident size after the restart, the one it settles at, the
-seconds from leading to the first answer, and whether the kernel killed the process. Needs the rights of root.
+seconds from leading to the first answer with those of a processor that the controller took for it, whether the kernel
+killed the process, and the load of the machine. Needs the rights of root.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import tempfile
 import time
@@ -15,6 +17,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import psutil
+
+from efrit.kube.client import METADATA_LIST
+from efrit.kube.resources import REQUESTS
 from tests.support.crowd import objects
 from tests.support.crowd.cgroup import memory_group, memory_of
 from tests.support.crowd.crowd import Crowd, crowd
@@ -22,6 +28,7 @@ from tests.support.crowd.crowd import Crowd, crowd
 LIMIT = 256 << 20
 SETTLE_SECONDS = 30.0
 LISTED_SECONDS = 600.0
+CONNECTED_SECONDS = 1800.0
 HOLDING = [f"holds{number}" for number in range(10)]
 
 
@@ -57,7 +64,7 @@ async def _measured(case: Case, directory: Path) -> str:
         await made.add_instances(names, holds=True)
         await made.add_instances(["answers"], holds=False)
         await made.launch()
-        await made.until_connected(len(names) + 1, seconds=600)
+        await made.until_connected(len(names) + 1, CONNECTED_SECONDS)
         made.operator.stop()
         objects.store(made.plane.ports.etcd, _requests(case, made.namespace))
         # Among the others, as chance has it.
@@ -65,6 +72,9 @@ async def _measured(case: Case, directory: Path) -> str:
         objects.store(
             made.plane.ports.etcd, (objects.request(name, made.namespace, "answers", 100) for name in asked)
         )
+        # What is written behind its back the API server takes in later, and keeps every list waiting meanwhile.
+        there = made.api.pages(REQUESTS, made.namespace, accept=METADATA_LIST)
+        assert len([obj async for obj in there]) == case.open + case.finished + len(asked)
         made.operator.process.log.unlink()
         return await _restarted(made, asked, len(names) + 1, case.open)
 
@@ -72,24 +82,33 @@ async def _measured(case: Case, directory: Path) -> str:
 async def _restarted(made: Crowd, asked: set[str], connected: int, open_requests: int) -> str:
     with memory_group(LIMIT) as group:
         await made.launch(group)
-        leading = await made.until_leading()
+        leading, began = await made.until_leading(), _processor_seconds(made)
         answered = await made.until_answered(asked, seconds=300)
-        await made.until_connected(connected, seconds=300)
+        took = _processor_seconds(made) - began
+        await made.until_connected(connected, CONNECTED_SECONDS)
         await made.until_metric("efrit_open_requests", lambda value: value >= open_requests, LISTED_SECONDS)
         ends = time.monotonic() + SETTLE_SECONDS
         while time.monotonic() < ends:
             made.check()
             await asyncio.sleep(1)
         memory = memory_of(made.operator.process.pid)
-        figures = [f"{memory.peak:7.1f} {memory.settled:8.1f} {memory.own:7.1f} {answered - leading:7.2f}"]
-        figures.append(f"{await made.metric('efrit_open_requests'):8.0f} {group.killed:6}")
+        figures = [
+            f"{memory.peak:7.1f} {memory.settled:8.1f} {memory.own:7.1f} {answered - leading:7.2f} {took:9.2f}"
+        ]
+        figures.append(f"{await made.metric('efrit_open_requests'):8.0f} {group.killed:6} {os.getloadavg()[1]:5.1f}")
         made.operator.close()
         return " ".join(figures)
 
 
+def _processor_seconds(made: Crowd) -> float:
+    times = psutil.Process(made.operator.process.pid).cpu_times()
+    return times.user + times.system
+
+
 def main(chosen: list[str]) -> None:
     """Measure the cases that are named, all of them where none is."""
-    print(f"{'case':<10} {'peak MB':>7} {'settled':>8} {'own':>7} {'answer':>7} {'open':>8} {'killed':>6}")
+    heads = ("case", "peak MB", "settled", "own", "answer", "processor", "open", "killed", "load")
+    print("{:<10} {:>7} {:>8} {:>7} {:>7} {:>9} {:>8} {:>6} {:>5}".format(*heads))
     for name in chosen or CASES:
         with tempfile.TemporaryDirectory() as directory:
             print(f"{name:<10} {asyncio.run(_measured(CASES[name], Path(directory)))}", flush=True)

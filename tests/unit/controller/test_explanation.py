@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -41,6 +42,14 @@ def test_the_longer_it_lasts_the_less_often_is_asked_however_often_it_is_looked_
     assert pauses[-1] >= LONGEST_PAUSE
     assert len([age for age in asked if age < timedelta(minutes=1)]) <= 8
     assert len(asked) < 75
+
+
+def test_a_controller_that_starts_beside_an_old_pod_gives_its_bridge_time_to_be_heard_of() -> None:
+    started = NOW + timedelta(hours=1)
+    snapshot = replace(starting(), controller_started=started)
+
+    assert explanation(snapshot, started) == [RequeueAfter(CONFIG.explain_after)]
+    assert ReadWarningEvents(snapshot.instance.key) in explanation(snapshot, started + CONFIG.explain_after)
 
 
 def test_it_is_looked_at_again_when_the_next_question_is_due() -> None:

@@ -14,9 +14,10 @@ LONGEST_PAUSE = timedelta(seconds=60)
 def explanation(snapshot: InstanceSnapshot, now: datetime) -> list[Action]:
     """Return the question why an instance that is starting does not become ready, when it is due."""
     began = (snapshot.pod.created if snapshot.pod else snapshot.instance.metadata.creation_timestamp) or now
-    age = now - began
+    # A controller that has just started has not heard of its bridge yet, however old the pod is.
+    age = now - max(began, snapshot.controller_started or began)
     if age < snapshot.config.explain_after:
-        return [RequeueAfter(snapshot.config.explain_after - age)]
+        return [RequeueAfter(snapshot.config.explain_after - max(age, timedelta()))]
     asked = snapshot.facts.explained_time
     if asked is None:
         return [ReadWarningEvents(snapshot.instance.key), RequeueAfter(SHORTEST_PAUSE)]

@@ -9,7 +9,7 @@ import pytest
 from efrit.controller.model.keys import WorkKey
 from efrit.protocol import RequestState
 from tests.unit.controller.factory import instance_json, request_json, view
-from tests.unit.controller.store.test_store import SOON, World
+from tests.unit.controller.store.world import SOON, World
 from tests.unit.controller.virtual_time import elapse, on_virtual_time
 
 

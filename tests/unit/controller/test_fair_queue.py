@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from efrit.controller.act.bulkhead import MOST_CALLS
-from efrit.controller.model.keys import WorkKey
+from efrit.controller.model.keys import RESYNC, WorkKey
+from efrit.controller.store.store import Store
 from efrit.controller.work_queue import (
     ASIDE_OF_ONE,
     BACKGROUND_PAUSE_SECONDS,
@@ -16,8 +17,9 @@ from efrit.controller.work_queue import (
     MOST_ASIDE,
     WorkQueue,
 )
+from tests.unit.controller.factory import CONFIG, NOW, instance_json
 from tests.unit.controller.test_work_queue import running
-from tests.unit.controller.virtual_time import burn, elapse, on_virtual_time
+from tests.unit.controller.virtual_time import burn, elapse, now, on_virtual_time
 
 WORKERS = 32
 HOUR = 3600.0
@@ -247,6 +249,39 @@ async def test_the_background_goes_on_slowly_while_others_never_cease_to_wait() 
         await elapse(4.5 * BACKGROUND_PAUSE_SECONDS)
 
     assert [each.kind for each in work.ended].count("Resync") == 4
+
+
+@on_virtual_time
+async def test_requests_overtake_the_resync_of_two_hundred_instances() -> None:
+    queue, applied, before = WorkQueue(), list[str](), list[int]()
+    store = Store(queue, CONFIG, lambda: NOW, now)
+
+    async def work(one: WorkKey) -> None:
+        if one.kind == RESYNC:
+            store.instances.resync((one.namespace, one.name))
+        elif one.kind == "EfritInstance":
+            await elapse(0.1)
+            applied.append(one.name)
+        else:
+            await elapse(0.01)
+            before.append(len(applied))
+
+    for number in range(200):
+        store.instances.observe(instance_json(f"i{number}"))
+    async with running(queue, work, WORKERS):
+        await elapse(60)
+        applied.clear()
+        store.instances.resync_all(0.0)
+        for number in range(10):
+            for namespace in ("quiet", "team"):
+                queue.add(key(namespace, number))
+            await elapse(0.05)
+        await elapse(0.5)
+        assert len(before) == 20
+        assert max(before) < 100, "each waits for what is under way, not for what is due"
+        await elapse(HOUR)
+
+    assert len(applied) == 200
 
 
 @on_virtual_time

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.kube import until
 from tests.support.shared.hosts import Site, play, violations
 from tests.support.shared.program import available
 
@@ -35,3 +37,21 @@ def test_each_request_of_three_hosts_runs_once_and_one_emacs_serves(site: Site) 
     assert len(answers) == REQUESTS
     # It was served by the first host, by the one after it, and by the one after that.
     assert site.generation() >= 3
+
+
+def test_a_start_a_stop_and_a_cancel_on_another_host_begin_no_second_emacs(site: Site) -> None:
+    # No heartbeat is that late here.
+    site.takeover = 90.0
+    server, other = site.host("server", 1), site.host("other", 0)
+    until(lambda: server.done and other.done, "both hosts are up, and one of them serves")
+    started, stopped = other.efrit("start", "team"), other.efrit("stop", "team")
+    assert "team is served by server, last heard " in started.out
+    assert (stopped.code != 0, "team is served by server, last heard " in stopped.err) == (True, True)
+    for words in (("instances", "team", "-o", "json"), ("stats", "team"), ("doctor",)):
+        done = other.efrit(*words)
+        assert "erved by server, last heard " in done.out + done.err
+    name = other.efrit("submit", "--timeout", "600", "(while t)").out.strip()
+    until(lambda: site.heartbeat().get("current") == name, "it runs")
+    other.efrit("cancel", name)
+    assert json.loads(other.efrit("wait", name, "-o", "json").out)["reason"] == "Cancelled"
+    assert (len(server.emacs()), other.emacs(), site.generation()) == (1, [], 1)

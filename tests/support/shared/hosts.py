@@ -18,8 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.cluster.paths import REPOSITORY
+from tests.support.efrit_program import PROGRAM, Done
 from tests.support.kube import until
 from tests.support.shared.program import delayed_mount
+from tests.support.timeout import TIMEOUT
 
 NAMESPACES = ("unshare", "--pid", "--mount", "--uts", "--fork", "--mount-proc", "--kill-child=SIGKILL")
 
@@ -43,6 +45,7 @@ class Host:
         }
         command = [*NAMESPACES, sys.executable, "-m", "tests.support.shared.inside"]
         command += [name, str(memory), str(site / "store"), str(self.directory), str(requests), str(at_once)]
+        self._environment = environment
         self._process = subprocess.Popen(
             command, cwd=REPOSITORY, env=environment, stdin=subprocess.PIPE, start_new_session=True
         )
@@ -57,9 +60,20 @@ class Host:
         answers: list[dict[str, Any]] = json.loads((self.directory / "results.json").read_text())
         return answers
 
+    def efrit(self, *words: str) -> Done:
+        """Run the command line there."""
+        (init,) = self._init()
+        command = ["nsenter", "--target", init, "--pid", "--mount", "--uts", "--", str(PROGRAM), *words]
+        environment = {**self._environment, "EFRIT_CONFIG": str(self.directory / "config.json")}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    def _init(self) -> list[str]:
+        return Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()
+
     def _processes(self) -> dict[int, str]:
         """Return the processes inside, by their number outside, with their names."""
-        inits = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()
+        inits = self._init()
         if not inits:
             return {}
         namespace = Path(f"/proc/{inits[0]}/ns/pid").readlink()

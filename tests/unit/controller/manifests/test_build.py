@@ -9,9 +9,14 @@ from typing import Any
 
 import pytest
 
+from efrit.api import EfritInstance
 from efrit.controller.manifests import Children, Identity, build
 from efrit.controller.model.credentials import EPOCH, PERIOD
+from tests.cluster.paths import REPOSITORY
+from tests.support import yaml_documents
 from tests.unit.controller.factory import CONFIG, NOW, Json, instance
+
+SAMPLES = REPOSITORY / "samples"
 
 
 @pytest.fixture
@@ -97,6 +102,17 @@ def test_own_storage_becomes_claims_as_asked_for(children: Any) -> None:
         "resources": {"requests": {"storage": "2Gi"}},
         "storageClassName": "fast",
     }
+
+
+def test_the_sample_of_a_shared_queue_has_one_pod_and_a_volume_that_others_may_mount(children: Any) -> None:
+    document = yaml_documents.load((SAMPLES / "shared-queue/instance.yaml").read_text())
+    assert EfritInstance.model_validate(document).metadata.name == "shared"
+
+    made = children(document["spec"])
+    queue = next(claim for claim in of(made, "PersistentVolumeClaim") if claim["metadata"]["name"].endswith("-queue"))
+
+    assert queue["spec"]["accessModes"] == ["ReadWriteMany"]
+    assert [pods["spec"]["replicas"] for pods in of(made, "StatefulSet")] == [1]
 
 
 def test_a_queue_that_names_no_storage_gets_a_claim_of_its_own(children: Any) -> None:

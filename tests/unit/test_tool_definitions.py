@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from efrit.api.instance import TOOL_NAMES
+from efrit.api.instance_limits import TOOL_NAMES
 from tests.unit.tool_definitions import EMACS, Definition, definitions
 
 DEFINED = definitions()

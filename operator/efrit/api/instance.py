@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 from pydantic import Field
 
 from efrit.api.conditions import Condition
+from efrit.api.instance_limits import Limits, Tools
+from efrit.api.instance_model import METADATA_ADDRESSES, Model
+from efrit.api.instance_volumes import Queue, StorageClaim, Workspace
 from efrit.api.meta import ApiModel, PrinterColumn, Resource, Rule, Time
 from efrit.api.pod_template import (
     NetworkPolicyEgressRule,
     NetworkPolicyPeer,
     PodTemplate,
-    Quantity,
     ResourceRequirements,
 )
-from efrit.api.request import MAX_TIMEOUT_SECONDS, LocalReference, ObjectName
+from efrit.api.request import LocalReference
 
 READY = "Ready"
 QUEUE_HEALTHY = "QueueHealthy"
@@ -40,14 +42,6 @@ class PullPolicy(StrEnum):
     ALWAYS = "Always"
     IF_NOT_PRESENT = "IfNotPresent"
     NEVER = "Never"
-
-
-class AccessMode(StrEnum):
-    """How a volume may be mounted."""
-
-    READ_WRITE_ONCE = "ReadWriteOnce"
-    READ_WRITE_ONCE_POD = "ReadWriteOncePod"
-    READ_WRITE_MANY = "ReadWriteMany"
 
 
 class Emacs(ApiModel):
@@ -74,326 +68,6 @@ class Emacs(ApiModel):
     resources: ResourceRequirements | None = Field(
         default=None, description="Requests and limits of the Emacs container."
     )
-
-
-class StorageClaim(ApiModel):
-    """A volume made for the instance; it stays while the instance is suspended."""
-
-    size: Quantity = Field(default="1Gi", description="Size; may grow where the class allows it, never shrink.")
-    storage_class_name: str | None = Field(
-        default=None, max_length=253, description="StorageClass; default: the cluster's. Immutable."
-    )
-    access_modes: tuple[AccessMode, ...] = Field(
-        default=(AccessMode.READ_WRITE_ONCE,),
-        min_length=1,
-        max_length=3,
-        description="Access modes. Immutable.",
-    )
-    rules: ClassVar = (
-        Rule(
-            "quantity(string(self.size)).isGreaterThan(quantity('0'))",
-            "a volume has a size: give one such as 1Gi.",
-        ),
-        Rule("self.accessModes == oldSelf.accessModes", "accessModes is immutable: create a new EfritInstance."),
-        Rule(
-            "has(self.storageClassName) == has(oldSelf.storageClassName) && "
-            "(!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",
-            "storageClassName is immutable: create a new EfritInstance.",
-        ),
-    )
-
-
-class Storage(ApiModel):
-    """Where files live: a volume of its own (the default), a claim that exists, or the pod's life."""
-
-    storage: StorageClaim | None = Field(default=None, description="A volume made for the instance.")
-    existing_claim: ObjectName | None = Field(
-        default=None, description="Name of a PersistentVolumeClaim in the same namespace."
-    )
-    ephemeral: bool | None = Field(
-        default=None, description="true: files live and die with the pod. Only true has a meaning."
-    )
-    size_limit: Quantity | None = Field(
-        default=None,
-        description="With ephemeral: the pod is evicted when its files take more. "
-        "Default: 2Gi for the queue, 10Gi for the workspace.",
-    )
-    rules: ClassVar = (
-        Rule(
-            "[has(self.storage), has(self.existingClaim), has(self.ephemeral) && self.ephemeral]"
-            ".filter(given, given).size() <= 1",
-            "choose one: storage (the default), existingClaim or ephemeral: true.",
-        ),
-        Rule(
-            "!has(self.sizeLimit) || (has(self.ephemeral) && self.ephemeral)",
-            "sizeLimit is for ephemeral: true; a volume's size is storage.size.",
-        ),
-        Rule(
-            "!has(self.sizeLimit) || quantity(string(self.sizeLimit)).isGreaterThan(quantity('0'))",
-            "sizeLimit must be greater than 0: give one such as 5Gi.",
-        ),
-        Rule(
-            "(has(self.ephemeral) && self.ephemeral) == (has(oldSelf.ephemeral) && oldSelf.ephemeral) "
-            "&& has(self.existingClaim) == has(oldSelf.existingClaim) "
-            "&& (!has(self.existingClaim) || self.existingClaim == oldSelf.existingClaim)",
-            "the kind of storage is immutable, the files would be left behind: create a new EfritInstance.",
-        ),
-    )
-
-    @property
-    def claim(self) -> StorageClaim | None:
-        """The volume to make, or None where none is to be made."""
-        if self.existing_claim is not None or self.ephemeral:
-            return None
-        return self.storage or StorageClaim()
-
-
-class Workspace(Storage):
-    """The volume mounted at /workspace: Emacs' default directory."""
-
-
-class Queue(Storage):
-    """The volume of the request queue, and how much may wait on it."""
-
-    max_pending: int = Field(
-        default=1000,
-        ge=1,
-        le=5000,
-        description="Requests the instance takes on, the running one included; more are held back in the cluster.",
-    )
-    concurrency: int = Field(
-        default=4,
-        ge=1,
-        le=100,
-        description="Sessions that may wait for the model at a time. Evals always run one after the other.",
-    )
-    archive_seconds: int = Field(
-        default=86_400, ge=60, le=365 * 86_400, description="How long answered requests stay on the volume at most."
-    )
-    archive_requests: int = Field(
-        default=10_000,
-        ge=0,
-        le=50_000,
-        description="Answered requests that stay on the volume at most; the oldest are deleted first.",
-    )
-    archive_bytes: int = Field(
-        default=512 << 20,
-        ge=0,
-        le=1 << 40,
-        description="Bytes of answered requests that stay on the volume at most; the oldest are deleted first.",
-    )
-    stalled_after_seconds: int = Field(
-        default=15,
-        ge=1,
-        le=86_400,
-        description="QueueHealthy turns False with reason Stalled when a request has waited this long and none runs.",
-    )
-    backlogged_after_seconds: int = Field(
-        default=60,
-        ge=1,
-        le=365 * 86_400,
-        description="QueueHealthy turns False with reason Backlogged when a request has waited this long.",
-    )
-    backlogged_percent: int = Field(
-        default=80,
-        ge=1,
-        le=100,
-        description="QueueHealthy turns False with reason Backlogged when this much of maxPending waits, in percent.",
-    )
-
-
-class SecretKeyRef(ApiModel):
-    """One key of a Secret in the same namespace."""
-
-    name: ObjectName = Field(description="Name of the Secret.")
-    key: str = Field(min_length=1, max_length=253, pattern=r"^[-._a-zA-Z0-9]+$", description="Key in the Secret.")
-
-
-METADATA_HOSTS = (
-    r"169[.]254[.][0-9.]*|[[](fe[89ab][0-9a-f]:|fd00:ec2:|::ffff:(169[.]254[.]|a9fe:))[^/]*|"
-    r"metadata([.]google[.]internal)?"
-)
-"""Regular expression of hosts where a node's own credentials are served, in CEL."""
-SYSTEM_HOSTS = r"[^/.:]+[.]kube-[^/.:]+([.]svc([.][^/:]*)?)?"
-"""Of Services in the namespaces of Kubernetes."""
-METADATA_ADDRESSES = ("169.254.169.254", "fd00:ec2::254")
-
-
-class ModelProvider(StrEnum):
-    """Whose protocol the model speaks."""
-
-    ANTHROPIC = "anthropic"
-
-
-class ModelProtocol(StrEnum):
-    """How the model acts in a command."""
-
-    TOOLS = "tools"
-    ELISP = "elisp"
-
-
-class Model(ApiModel):
-    """The model that chats and commands ask. Absent: the instance does evals only."""
-
-    provider: ModelProvider = Field(default=ModelProvider.ANTHROPIC, description="Protocol of the model's API.")
-    base_url: str = Field(
-        alias="baseURL",
-        default="https://api.anthropic.com",
-        max_length=2048,
-        # Spelled out: what else counts as white space, the API server and Python see differently.
-        pattern=r"^https?://[!\"$-.0->@-~]+(/[!\"$->@-~]*)?$",
-        description="Base URL of the API.",
-    )
-    name: str = Field(min_length=1, max_length=256, description="Name of the model.")
-    protocol: ModelProtocol = Field(
-        default=ModelProtocol.TOOLS,
-        description="tools: a command's model calls tools. elisp: each of its answers is one Lisp expression to run "
-        "and says whether the session goes on.",
-    )
-    proxy_url: str | None = Field(
-        default=None,
-        alias="proxyURL",
-        max_length=2048,
-        pattern=r"^(https?|socks5h?)://[!\"$-.0->A-~]+/?$",
-        description="Proxy on the way to the API, without user and password; without a port it is 1080, or 443 with "
-        "https. Default: none.",
-    )
-    api_key_secret_ref: SecretKeyRef = Field(description="Where the API key lies.")
-    max_tokens: int = Field(default=8192, ge=1, le=1_000_000, description="Longest answer of one turn, in tokens.")
-    rules: ClassVar = tuple(
-        Rule(
-            # Not by the functions for URLs: what they return has no bound, and so no cost that would be accepted.
-            f"!has(self.{field}) || "
-            f"!self.{field}.matches('(?i)^[a-z0-9]+://([^/]*@)?({pattern})[.]?(:[0-9]*)?(/.*)?$')",
-            f"{field} {message}",
-        )
-        for field in ("baseURL", "proxyURL")
-        for pattern, message in (
-            (
-                METADATA_HOSTS,
-                "is a link-local address or a metadata service, from which a pod gets the credentials of its node: "
-                "name the host of the model.",
-            ),
-            (SYSTEM_HOSTS, "is in a namespace of Kubernetes (kube-…): name the host of the model."),
-        )
-    )
-
-
-class Limits(ApiModel):
-    """Upper bounds of every request on this instance. A budget or timeout that asks for more is Rejected.
-
-    What a session may use is counted over all its requests: continuing it begins no new count.
-    """
-
-    max_tool_calls: int = Field(
-        default=30,
-        ge=1,
-        le=10_000,
-        description="Tool calls of one session, all its commands together; one more breaks the circuit.",
-    )
-    max_repeated_calls: int = Field(
-        default=3,
-        ge=1,
-        le=1000,
-        description="Identical tool calls in a row in one session before the circuit breaks.",
-    )
-    max_iterations: int | None = Field(
-        default=None,
-        ge=1,
-        le=10_000,
-        description="Turns of the model in one session, all its requests together; one more breaks the circuit. "
-        "Default: no bound.",
-    )
-    max_tokens: int | None = Field(
-        default=None,
-        ge=1,
-        le=100_000_000,
-        description="Tokens in and out of one session, all its requests together; no turn begins beyond them. "
-        "Default: no bound.",
-    )
-    iteration_timeout_seconds: int | None = Field(
-        default=None,
-        ge=1,
-        le=MAX_TIMEOUT_SECONDS,
-        description="Longest time in seconds of one turn of a command or chat. Default: no bound.",
-    )
-    max_timeout_seconds: int = Field(
-        default=MAX_TIMEOUT_SECONDS,
-        ge=1,
-        le=MAX_TIMEOUT_SECONDS,
-        description="Longest spec.timeoutSeconds of a request in seconds; a longer one is Rejected. It "
-        "bounds the two defaults below as well.",
-    )
-    max_request_bytes: int = Field(
-        default=65_536,
-        ge=1,
-        le=1_048_576,
-        description="Largest spec.content in bytes; a larger one is Rejected.",
-    )
-    max_result_bytes: int = Field(
-        default=1_048_576,
-        ge=1024,
-        le=104_857_600,
-        description="Largest result in bytes; a larger one is cut and says so.",
-    )
-    request_timeout_seconds: int = Field(
-        default=30,
-        ge=1,
-        le=MAX_TIMEOUT_SECONDS,
-        description="Longest running time in seconds of an eval that names none.",
-    )
-    command_timeout_seconds: int = Field(
-        default=600,
-        ge=1,
-        le=MAX_TIMEOUT_SECONDS,
-        description="Longest running time in seconds of a chat or command that names none.",
-    )
-
-    drain_seconds: int = Field(
-        default=300,
-        ge=10,
-        le=MAX_TIMEOUT_SECONDS,
-        description="Longest time in seconds that running work may go on when the pod is stopped (suspension, "
-        "eviction, deletion). The pod gets the longest default timeout above and 10 s, at most this.",
-    )
-
-
-TOOL_NAMES = (
-    "todo_add",
-    "todo_update",
-    "todo_status",
-    "todo_next",
-    "todo_get_instructions",
-    "eval_sexp",
-    "shell_exec",
-    "file_read",
-    "file_write",
-    "file_edit",
-    "file_search",
-    "glob_files",
-    "directory_files",
-    "buffer_contents",
-    "buffer_create",
-    "buffer_edit",
-    "warnings_buffer",
-    "current_context",
-    "function_at_point",
-    "recent_changes",
-)
-"""The tools of the model, in the order in which they are offered; those that end a request cannot be denied."""
-
-# Not a type of its own: an object that was stored with a name that a later version has not must still be read.
-ToolName = Annotated[str, Field(max_length=128, json_schema_extra={"enum": list(TOOL_NAMES)})]
-
-
-class Tools(ApiModel):
-    """Which tools a command may use.
-
-    Denying shell_exec while eval_sexp stays is no barrier: Lisp starts programs as well.
-    """
-
-    allow: tuple[ToolName, ...] = Field(default=(), max_length=100, description="Only these tools; empty: all.")
-    deny: tuple[ToolName, ...] = Field(default=(), max_length=100, description="Never these tools.")
 
 
 class Idle(ApiModel):

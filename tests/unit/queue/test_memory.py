@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from efrit.api.instance import Queue
+from efrit.api.instance_volumes import Queue
 from efrit.errors import QueueFull
 from efrit.protocol import RequestId, RequestState, canonical_json, request_file
 from efrit.queue.durable import Disk

@@ -6,7 +6,7 @@ Emacs alone reads the key. What it tells is one of a few fixed words.
 from __future__ import annotations
 
 from efrit.api import ConditionStatus, EfritInstance, ModelReason
-from efrit.api.instance import Model
+from efrit.api.instance_model import Model
 from efrit.controller.decide.condition_state import ConditionState
 from efrit.protocol import ModelKey, Stats
 from efrit.protocol.enums import FEWEST_KEY_CHARACTERS

@@ -23,7 +23,7 @@ from efrit.api import (
     condition_of,
     with_condition,
 )
-from efrit.api.instance import Limits
+from efrit.api.instance_limits import Limits
 from efrit.api.request import COMPLETE, SUCCEEDED
 from efrit.controller.decide.retention import retention
 from efrit.controller.manifests.plan_request import plan_request

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from efrit.api import EfritInstance
-from efrit.api.instance import StorageClaim
+from efrit.api.instance_volumes import StorageClaim
 from efrit.controller.model.names import child_metadata, claim_name
 
 

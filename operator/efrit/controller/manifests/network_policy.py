@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from efrit.api import EfritInstance
-from efrit.api.instance import METADATA_ADDRESSES
+from efrit.api.instance_model import METADATA_ADDRESSES
 from efrit.controller.model.config import ControllerConfig
 from efrit.controller.model.names import BRIDGE_PORT, child_metadata, child_name, selector_labels
 

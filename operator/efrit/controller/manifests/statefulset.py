@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from efrit.api import EfritInstance
-from efrit.api.instance import InstanceSpec, Model, Storage
+from efrit.api.instance import InstanceSpec
+from efrit.api.instance_model import Model
+from efrit.api.instance_volumes import Storage
 from efrit.controller.model import names
 from efrit.controller.model.config import ControllerConfig
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from functools import cache
 from typing import Annotated, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -60,6 +61,7 @@ def parse_answer(text: str) -> Answer | Malformed:
     return _parsed(Answer, text)
 
 
+@cache  # Of the two models of answers.
 def schema_text(model: type[BaseModel]) -> str:
     """Return the JSON schema of a model as text for a prompt."""
     return json.dumps(model.model_json_schema(), separators=(",", ":"))

@@ -15,6 +15,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.scratch import use_memory
+
+use_memory()
+
 pytest_plugins = ("tests.parts",)
 
 # A busy machine fails no test: pytest's own time limit ends what hangs.

@@ -17,33 +17,28 @@ def existing(kube: Kube) -> Json:
     return {plural: kube.create(plural, "default", dict(base)) for plural, base in BASES.items()}
 
 
-@pytest.mark.parametrize("bound", bounds("spec"), ids=str)
-def test_a_bound_of_spec_holds_on_both_sides(kube: Kube, bound: Bound) -> None:
-    manifest = holding(bound.node, bound.value)
-    manifest["metadata"] = {"name": "bounds"}
-
-    def write() -> None:
+# One test for all of them: a thousand tests of a millisecond each would take longer to collect than to run.
+def test_a_bound_of_spec_holds_on_both_sides(kube: Kube) -> None:
+    def write(bound: Bound) -> None:
+        manifest = {**holding(bound.node, bound.value), "metadata": {"name": "bounds"}}
         kube.create(bound.node.plural, "default", manifest, dryRun="All", fieldValidation="Strict")
 
-    _expect(bound, write)
+    assert [wrong for bound in bounds("spec") if (wrong := _wrong(bound, write))] == []
 
 
-@pytest.mark.parametrize("bound", bounds("status"), ids=str)
-def test_a_bound_of_status_holds_on_both_sides(kube: Kube, existing: Json, bound: Bound) -> None:
-    status = holding(bound.node, bound.value)["status"]
-    manifest = {**existing[bound.node.plural], "status": status}
-
-    def write() -> None:
+def test_a_bound_of_status_holds_on_both_sides(kube: Kube, existing: Json) -> None:
+    def write(bound: Bound) -> None:
+        manifest = {**existing[bound.node.plural], "status": holding(bound.node, bound.value)["status"]}
         kube.replace(bound.node.plural, "default", manifest, "status", dryRun="All", fieldValidation="Strict")
 
-    _expect(bound, write)
+    assert [wrong for bound in bounds("status") if (wrong := _wrong(bound, write))] == []
 
 
-def _expect(bound: Bound, write: Callable[[], None]) -> None:
-    if bound.refused is None:
-        write()
-        return
-    with pytest.raises(Refused) as refusal:
-        write()
-    assert bound.refused in refusal.value.message
-    assert bound.node.dotted in refusal.value.message
+def _wrong(bound: Bound, write: Callable[[Bound], None]) -> str:
+    """Return what the API server did where it should have done otherwise."""
+    try:
+        write(bound)
+    except Refused as refusal:
+        expected = bound.refused is not None and bound.refused in refusal.message
+        return "" if expected and bound.node.dotted in refusal.message else f"{bound}: {refusal.message}"
+    return "" if bound.refused is None else f"{bound}: accepted"

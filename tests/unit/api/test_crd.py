@@ -35,32 +35,27 @@ def nodes(schema: Schema, path: str = "") -> Iterator[tuple[str, Schema]]:
             yield from nodes(schema[key], f"{path}[]")
 
 
-EVERYWHERE = [
-    pytest.param(node, id=f"{resource.kind}{path}")
-    for resource in RESOURCES
-    for path, node in nodes(schema_of(resource))
-]
+@pytest.mark.parametrize("resource", RESOURCES)
+def test_every_node_is_structural(resource: type[Resource]) -> None:
+    for path, node in nodes(schema_of(resource)):
+        assert not {"$ref", "$defs", "anyOf", "allOf", "oneOf", "const", "title", "nullable"} & node.keys(), path
+        assert "type" in node or "x-kubernetes-int-or-string" in node, path
+        assert node.get("type") in {None, "object", "array", "string", "integer", "number", "boolean"}, path
+        if node.get("type") == "array":
+            assert isinstance(node["items"], dict), path
+        assert not ("properties" in node and "additionalProperties" in node), path
+        assert None not in node.values(), path
 
 
-@pytest.mark.parametrize("node", EVERYWHERE)
-def test_every_node_is_structural(node: Schema) -> None:
-    assert not {"$ref", "$defs", "anyOf", "allOf", "oneOf", "const", "title", "nullable"} & node.keys()
-    assert "type" in node or "x-kubernetes-int-or-string" in node
-    assert node.get("type") in {None, "object", "array", "string", "integer", "number", "boolean"}
-    if node.get("type") == "array":
-        assert isinstance(node["items"], dict)
-    assert not ("properties" in node and "additionalProperties" in node)
-    assert None not in node.values()
-
-
-@pytest.mark.parametrize("node", EVERYWHERE)
-def test_every_default_says_something_an_absent_field_does_not(node: Schema) -> None:
+@pytest.mark.parametrize("resource", RESOURCES)
+def test_every_default_says_something_an_absent_field_does_not(resource: type[Resource]) -> None:
     def empty(value: Any) -> bool:
         return value in (None, [], {}) or (isinstance(value, dict) and any(empty(each) for each in value.values()))
 
-    default = node.get("default", "absent")
-    # An empty object lets the API server fill in the defaults below it.
-    assert default == {} or not empty(default)
+    for path, node in nodes(schema_of(resource)):
+        default = node.get("default", "absent")
+        # An empty object lets the API server fill in the defaults below it.
+        assert default == {} or not empty(default), path
 
 
 POD = ".spec.podTemplate"

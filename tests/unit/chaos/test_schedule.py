@@ -47,13 +47,12 @@ def test_every_kind_of_request_comes_up(kind: Kind) -> None:
     assert any(request.kind is kind for schedule in SCHEDULES for request in schedule.requests)
 
 
-@pytest.mark.parametrize(
-    "schedule", [*EVERY, generate(400_082)], ids=lambda schedule: f"{schedule.theme}-{schedule.seed}"
-)
-def test_what_a_user_suspends_a_user_resumes(schedule: Schedule) -> None:
-    user_steps = [(step.target, step.op) for step in schedule.steps if step.op in (Op.SUSPEND, Op.RESUME)]
-    for target in {target for target, _ in user_steps}:
-        assert [op for name, op in user_steps if name == target] == [Op.SUSPEND, Op.RESUME]
+def test_what_a_user_suspends_a_user_resumes() -> None:
+    for schedule in [*EVERY, generate(400_082)]:
+        user_steps = [(step.target, step.op) for step in schedule.steps if step.op in (Op.SUSPEND, Op.RESUME)]
+        for target in {target for target, _ in user_steps}:
+            ops = [op for name, op in user_steps if name == target]
+            assert ops == [Op.SUSPEND, Op.RESUME], f"{schedule.theme}-{schedule.seed}"
 
 
 def test_seeds_that_take_minutes_are_rare_and_known() -> None:

@@ -9,14 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.control_plane import ControlPlane
 from tests.support import chart, plans
 from tests.support.custom_resources import install_crds
+from tests.support.fixtures import audited
 from tests.support.kube import Kube, until
 from tests.support.site import Site
 
 Right = tuple[str, str]
 """A verb, and a resource with its subresource."""
+
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+CHART = "helm.sh/chart"
 
 AUDIT_POLICY = {
     "apiVersion": "audit.k8s.io/v1",
@@ -26,20 +29,17 @@ AUDIT_POLICY = {
 }
 
 
-@pytest.fixture(scope="module")
-def day(lisp: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Site, Path]]:
+@pytest.fixture(scope="module", params=[False, True], ids=["one namespace", "the whole cluster"])
+def day(
+    lisp: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[tuple[Site, Path]]:
     """A namespace on an API server of its own, which writes down every call of an account."""
     directory = tmp_path_factory.mktemp("audit")
     (directory / "policy.json").write_text(json.dumps(AUDIT_POLICY))
     log = directory / "audit.log"
-    flags = (
-        f"--audit-policy-file={directory / 'policy.json'}",
-        f"--audit-log-path={log}",
-        "--audit-log-mode=blocking",
-    )
-    with ControlPlane(flags=flags) as plane, closing(Kube(plane)) as kube:
+    with audited(log) as plane, closing(Kube(plane)) as kube:
         install_crds(kube)
-        site = Site(plane, kube, log, lisp)
+        site = Site(plane, kube, log, lisp, everywhere=request.param)
         chart.install_policies(kube, site.namespace)
         try:
             yield site, log
@@ -49,9 +49,11 @@ def day(lisp: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[
 
 def granted(site: Site) -> set[Right]:
     """Return what the roles of the controller's account grant."""
+    roles = site.kube.list("roles", site.namespace)
+    whole = site.kube.call("GET", f"{RBAC}/clusterroles", None)["items"]
     return {
         (verb, resource)
-        for role in site.kube.list("roles", site.namespace)
+        for role in [*roles, *(each for each in whole if CHART in each["metadata"].get("labels", {}))]
         for rule in role["rules"]
         for verb in rule["verbs"]
         for resource in rule["resources"]

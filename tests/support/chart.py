@@ -19,6 +19,7 @@ RELEASE = "efrit"
 IMAGES = "image.repository=efrit/operator,emacsImage.repository=efrit/emacs"
 POLICIES = "validatingadmissionpolicies"
 INSTALLED = ("ServiceAccount", "Role", "RoleBinding")
+CLUSTER_WIDE = ("ClusterRole", "ClusterRoleBinding")
 
 
 @dataclass(frozen=True)
@@ -30,19 +31,23 @@ class Installed:
 
 
 @functools.cache
-def _rendered(others: int) -> str:
+def _rendered(others: int, *, everywhere: bool = False) -> str:
     programs.ensure_go_programs(["helm"])
     watched = ",".join([PLACEHOLDER, *(f"{number}-{OTHER}" for number in range(others))])
-    settings = f"watchNamespaces={{{watched}}},crds.install=false,rbac.userRoles=false"
+    served = "" if everywhere else f"watchNamespaces={{{watched}}},"
+    settings = f"{served}crds.install=false,rbac.userRoles=false"
     chart = REPOSITORY / "charts" / "efrit-operator"
     return run(
         [programs.program("helm"), "template", RELEASE, chart, "-n", PLACEHOLDER, "--set", settings, "--set", IMAGES]
     )
 
 
-def install(kube: Kube, namespace: str, others: Sequence[str] = ()) -> Installed:
-    """Make the account and the roles for a controller that lives in, and serves, one namespace, and serves others."""
-    text = _rendered(len(others))
+def install(kube: Kube, namespace: str, others: Sequence[str] = (), *, everywhere: bool = False) -> Installed:
+    """Make the account and the roles for a controller that lives in, and serves, one namespace, and serves others.
+
+    everywhere: it serves the whole cluster, by a ClusterRole.
+    """
+    text = _rendered(len(others), everywhere=everywhere)
     for number, name in enumerate(others):
         text = text.replace(f"{number}-{OTHER}", name)
     text = text.replace(PLACEHOLDER, namespace)
@@ -50,6 +55,8 @@ def install(kube: Kube, namespace: str, others: Sequence[str] = ()) -> Installed
     for each in documents:
         if each["kind"] in INSTALLED:
             kube.create(resource_named(each["kind"]).plural, each["metadata"].get("namespace", namespace), each)
+        elif each["kind"] in CLUSTER_WIDE:
+            kube.call("POST", f"/apis/rbac.authorization.k8s.io/v1/{each['kind'].lower()}s", each)
     deployment = next(each for each in documents if each["kind"] == "Deployment")
     pod = deployment["spec"]["template"]["spec"]
     env = {each["name"]: each["value"] for each in pod["containers"][0]["env"] if "value" in each}

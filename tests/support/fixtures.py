@@ -37,15 +37,16 @@ def audit_log() -> Iterator[Path]:
         yield Path(directory) / "audit.log"
 
 
+def audited(log: Path) -> ControlPlane:
+    """Return a control plane that writes down, in `log`, what the policy beside it asks for."""
+    policy = f"--audit-policy-file={log.parent / 'policy.json'}"
+    return ControlPlane(flags=(policy, f"--audit-log-path={log}", "--audit-log-mode=blocking"))
+
+
 @pytest.fixture(scope="session")
 def plane(audit_log: Path) -> Iterator[ControlPlane]:
     """etcd and kube-apiserver; builds or installs what is missing, and says so when it cannot."""
-    flags = (
-        f"--audit-policy-file={audit_log.parent / 'policy.json'}",
-        f"--audit-log-path={audit_log}",
-        "--audit-log-mode=blocking",
-    )
-    with ControlPlane(flags=flags) as running:
+    with audited(audit_log) as running:
         yield running
 
 

@@ -24,17 +24,27 @@ FINAL = ("Succeeded", "Failed")
 
 
 class Site:
-    """Close it in every case: it has processes. others: further namespaces that its controllers serve."""
+    """Close it in every case: it has processes. others: further namespaces that its controllers serve.
+
+    everywhere: they serve the whole cluster instead.
+    """
 
     def __init__(
-        self, plane: ControlPlane, kube: Kube, audit_log: Path, lisp: Path, *, others: Sequence[str] = ()
+        self,
+        plane: ControlPlane,
+        kube: Kube,
+        audit_log: Path,
+        lisp: Path,
+        *,
+        others: Sequence[str] = (),
+        everywhere: bool = False,
     ) -> None:
         self.plane = plane
         self.kube = kube
         self.namespace = new_namespace(kube)
         self.directory = Path(tempfile.mkdtemp(prefix="efrit-site-"))
         self._audit_log = audit_log
-        self._installed = chart.install(kube, self.namespace, others)
+        self._installed = chart.install(kube, self.namespace, others, everywhere=everywhere)
         self._names = itertools.count(1)
         self.operators: list[Operator] = []
         self.node = Node(plane, self.namespace, lisp, self.directory)

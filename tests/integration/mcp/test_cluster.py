@@ -9,7 +9,7 @@ import ssl
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,8 @@ from tests.integration.mcp.test_stdio import QUESTION, RENAME, known
 from tests.model.running import Model
 from tests.plans.script import Script
 from tests.support.chart import token
-from tests.support.custom_resources import new_namespace
+from tests.support.custom_resources import install_crds, new_namespace
+from tests.support.fixtures import AUDIT_POLICY, audited
 from tests.support.kube import Kube, until
 from tests.support.model_access import secret, with_model
 from tests.support.site import Site
@@ -94,6 +95,8 @@ def give_rights(kube: Kube, namespace: str) -> str:
     return str(next(each["metadata"]["name"] for each in made if each["kind"] == "ServiceAccount"))
 
 
+MODE = "impersonate-on:serviceaccount:"
+"""Beginning of what may be done in the name of a service account, as all callers here are."""
 PART = "app.kubernetes.io/component"
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 
@@ -105,6 +108,29 @@ def kubeconfig(plane: ControlPlane, namespace: str, bearer: str, path: Path) -> 
     loaded["contexts"][0]["context"].update(user="mcp", namespace=namespace)
     path.write_text(yaml.safe_dump(loaded))
     return path
+
+
+@pytest.fixture(scope="module")
+def audit_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The log of an API server of its own, which also writes down what is read."""
+    directory = tmp_path_factory.mktemp("audit")
+    reads = {"level": "Metadata", "resources": [{"group": "efrit.dev"}]}
+    policy = {**AUDIT_POLICY, "rules": [reads, {"level": "None"}]}
+    (directory / "policy.json").write_text(json.dumps(policy))
+    return directory / "audit.log"
+
+
+@pytest.fixture(scope="module")
+def plane(audit_log: Path) -> Iterator[ControlPlane]:
+    with audited(audit_log) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def kube(plane: ControlPlane) -> Iterator[Kube]:
+    with closing(Kube(plane)) as client:
+        install_crds(client)
+        yield client
 
 
 @pytest.fixture(scope="module")
@@ -206,6 +232,7 @@ async def test_one_key_is_one_request_in_the_cluster_too(served: Served) -> None
         again = known(await client.call_tool("efrit_submit", work))
         other = await client.call_tool("efrit_submit", work | {"content": "(+ 3 3)"})
         ended = known(await client.call_tool("efrit_wait", {"request_id": first["request_id"]}))
+        assert not (await client.call_tool("efrit_cancel", {"request_id": first["request_id"]})).is_error
     assert again["request_id"] == first["request_id"]
     assert other.is_error
     assert (ended["result"], ended["attempt"]) == ("5", 1)
@@ -336,7 +363,7 @@ async def test_admission_and_the_audit_log_see_the_caller(served: Served, audit_
                     refused = "plans are closed" in str((await client.call_tool("efrit_run_plan", plan)).content)
     finally:
         kube.call("DELETE", f"{ADMISSION}/validatingadmissionpolicybindings/{meta['name']}")
-    events = [json.loads(line) for line in lines(audit_log)]
+    events = [event for event in map(json.loads, lines(audit_log)) if event["verb"] not in ("get", "list", "watch")]
     server = f"system:serviceaccount:{namespace}:{namespace}-efrit-operator-mcp"
     names = [(event["user"]["username"], event.get("impersonatedUser", {}).get("username")) for event in events]
     assert (server, name) in names
@@ -404,3 +431,26 @@ async def test_strangers_do_not_get_through_the_door(served: Served, headers: di
             f"{served.url}/mcp", content=json.dumps(body), headers={"Content-Type": "application/json"}
         )
     assert answer.status_code == status
+
+
+async def test_each_verb_that_the_server_uses_in_a_callers_name_is_granted_and_each_granted_is_used(
+    served: Served, audit_log: Path
+) -> None:
+    """Comes last: what the tests above have done is a server's day."""
+    namespace = served.site.namespace
+    server = f"system:serviceaccount:{namespace}:{namespace}-efrit-operator-mcp"
+    used = {
+        (event["verb"], event["objectRef"]["resource"])
+        for event in map(json.loads, lines(audit_log))
+        if event["user"].get("username") == server
+        and event.get("annotations", {}).get("authorization.k8s.io/decision") == "allow"
+    }
+    role = served.site.kube.get("roles", namespace, f"{namespace}-efrit-operator-mcp")
+    granted = {
+        (verb.removeprefix(MODE), resource)
+        for rule in role["rules"]
+        for verb in rule["verbs"]
+        for resource in rule["resources"]
+        if verb.startswith(MODE)
+    }
+    assert (sorted(used - granted), sorted(granted - used)) == ([], [])

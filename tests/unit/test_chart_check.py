@@ -1,4 +1,7 @@
-"""`charts/check` lets a good chart through and names what is wrong with a bad one: run on a copy with one change."""
+"""`charts/check` names what is wrong with a chart: run on a copy with one change.
+
+`make check` runs it on the chart as it is.
+"""
 
 from __future__ import annotations
 
@@ -32,12 +35,6 @@ def change(file: Path, old: str, new: str) -> None:
     text = file.read_text()
     assert text.count(old) >= 1, f"{file} has no {old!r}: this test is out of date"
     file.write_text(text.replace(old, new, 1))
-
-
-def test_the_chart_as_it_is_passes(copy: Path) -> None:
-    done = check(copy)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.endswith("charts/check: all well\n")
 
 
 @pytest.mark.parametrize(

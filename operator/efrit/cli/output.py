@@ -55,7 +55,7 @@ def write(kind: str, value: Any) -> None:
     """Print `value`, or each item of a list, in the format of -o."""
     if kind == "name":
         for item in value if isinstance(value, list | tuple) else [value]:
-            print(name_of(item))
+            print(shown(name_of(item)))
     elif kind == "json":
         # What the locale cannot show must stay JSON.
         unicode = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"

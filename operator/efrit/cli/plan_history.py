@@ -8,6 +8,7 @@ from argparse import Namespace
 from efrit.cli.exit_codes import Exit
 from efrit.cli.output import write
 from efrit.cli.plan_watch import printable
+from efrit.cli.streams import shown
 from efrit.cli.terminal_text import harmless, without_controls
 from efrit.client.errors import Refused
 from efrit.client.interface import Backend
@@ -19,7 +20,7 @@ async def run_log(backend: Backend, args: Namespace) -> Exit:
     history = await backend.planning().plan_history(args.name, args.last)
     commits = history.get("commits") or []
     if args.output == "name":
-        print("\n".join(str(commit.get("hash")) for commit in commits))
+        print(shown("\n".join(str(commit.get("hash")) for commit in commits)))
     elif args.output:
         write(args.output, commits)
     else:

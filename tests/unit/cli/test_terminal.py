@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 
-from efrit.cli import chat, doctor, instances, program, requests, results
+from efrit.cli import chat, doctor, instances, plan_history, program, requests, results
 from efrit.cli.output import write
 from efrit.cli.place import Invocation
 from efrit.cli.results import print_result
@@ -45,6 +45,9 @@ ARGS = Namespace(
 )
 
 
+HASHES = Namespace(output="name", name="made", last=None)
+
+
 class Others:
     """A backend all of whose texts somebody else wrote."""
 
@@ -68,6 +71,12 @@ class Others:
 
     async def examine(self) -> list[Finding]:
         return [Finding(EVIL, False, EVIL, EVIL)]
+
+    def planning(self) -> Others:
+        return self
+
+    async def plan_history(self, name: str, limit: int | None = None) -> dict[str, Any]:
+        return {"commits": [{"hash": EVIL}]}
 
     async def remove(self, name: str, *, files: bool = False) -> Removed:
         return Removed(EVIL)
@@ -93,6 +102,8 @@ PRINTS: dict[str, Callable[[], object]] = {
     "a warning": lambda: results.warn(NotReady(EVIL, EVIL)),
     "JSON": lambda: write("json", STATE),
     "YAML": lambda: write("yaml", STATE),
+    "names": lambda: write("name", [Finding(EVIL, False, EVIL, EVIL)]),
+    "the commits of a plan": lambda: asyncio.run(plan_history.run_log(cast("Backend", Others()), HASHES)),
 }
 
 

@@ -26,6 +26,8 @@ from tests.support.operator import Operator
 from tests.support.timeout import TIMEOUT
 
 AT_A_TIME = 16
+LARGEST_REQUEST = 262_144
+"""Bytes of a content that the instances take: more than any request has."""
 
 
 class Crowd:
@@ -52,7 +54,8 @@ class Crowd:
 
         async def add(name: str) -> None:
             async with turns:
-                manifest = INSTANCES.manifest({"name": name, "namespace": self.namespace}, spec={})
+                spec = {"limits": {"maxRequestBytes": LARGEST_REQUEST}}
+                manifest = INSTANCES.manifest({"name": name, "namespace": self.namespace}, spec=spec)
                 made = await self.api.create(manifest)
                 self.bridges.add(made["metadata"]["uid"], holds=holds)
 

@@ -5,10 +5,10 @@
 ;;; Commentary:
 
 ;; For every function that commits, an Emacs of its own is killed before and
-;; after each call of git, and before each file it writes; then the same is asked
-;; for again.  There must be one commit of the step, what it holds must be what it
-;; would have held, and nothing of the work may be lost.  The same with a disk
-;; that takes no more, at each call of git.
+;; after each call of git that may change something, and before each file it
+;; writes; then the same is asked for again.  There must be one commit of the step,
+;; what it holds must be what it would have held, and nothing of the work may be
+;; lost.  The same with a disk that takes no more, at each such call of git.
 
 ;;; Code:
 
@@ -18,8 +18,11 @@
 ;;;; An Emacs that dies
 
 (defconst efrit-plan-crash-test--git "
-[ \"$1\" != version ] || exec \"$GIT\" version
-count=$(( $(cat \"$EFRIT_TEST_COUNT\" 2>/dev/null || echo 0) + 1 ))
+# What only reads leaves all as it is: to be killed there is to be killed before the next.
+case $1 in version|log|cat-file|rev-parse) exec \"$GIT\" \"$@\" ;; esac
+count=0
+[ ! -e \"$EFRIT_TEST_COUNT\" ] || read -r count < \"$EFRIT_TEST_COUNT\"
+count=$(( count + 1 ))
 echo $count > \"$EFRIT_TEST_COUNT\"
 [ $count = \"$EFRIT_TEST_AT\" ] || exec \"$GIT\" \"$@\"
 case $EFRIT_TEST_HOW in
@@ -77,44 +80,55 @@ Return (STATUS . OUTPUT)."
                           "--eval" (prin1-to-string form))
             (buffer-string)))))
 
-(defun efrit-plan-crash-test--once (name members prepare check how at)
+(defun efrit-plan-crash-test--once (name members check how at)
   "Kill an Emacs HOW at AT while it does NAME with MEMBERS; return whether it died.
-PREPARE and CHECK are as in `efrit-plan-crash-test--every'."
-  (efrit-test-with-plan
-    (funcall prepare)
-    (when (functionp members) (setq members (funcall members)))
-    (efrit-test-plan-stand-in (concat top "bin/") efrit-plan-crash-test--git)
-    (efrit-plan-crash-test--stand-in (if (eq how 'write) -1 at) (format "%s" how))
-    (pcase-let ((`(,status . ,output)
-                 (efrit-plan-crash-test--child name members (and (eq how 'write) at))))
-      (ert-info ((format "%s, killed %s number %d" name how at))
-        (unless (stringp status) (should (equal (cons status output) (cons 0 output))))
-        (efrit-plan-crash-test--stand-in -1 "")
-        (funcall check (apply #'efrit-test-plan name members))
-        (should (equal (efrit-test-plan-git "status" "--porcelain" "user_intent" "working_plan")
-                       ""))
-        (should-not (directory-files-recursively (concat efrit-test-plan-root ".git") "\\.lock\\'"))
-        (efrit-test-plan-git "fsck" "--strict"))
-      (stringp status))))
+CHECK is as in `efrit-plan-crash-test--every'."
+  (efrit-plan-crash-test--stand-in (if (eq how 'write) -1 at) (format "%s" how))
+  (pcase-let ((`(,status . ,output)
+               (efrit-plan-crash-test--child name members (and (eq how 'write) at))))
+    (ert-info ((format "%s, killed %s number %d" name how at))
+      (unless (stringp status) (should (equal (cons status output) (cons 0 output))))
+      (efrit-plan-crash-test--stand-in -1 "")
+      (funcall check (apply #'efrit-test-plan name members))
+      (should (equal (efrit-test-plan-git "status" "--porcelain" "user_intent" "working_plan")
+                     ""))
+      (should-not (directory-files-recursively (concat efrit-test-plan-root ".git") "\\.lock\\'"))
+      (efrit-test-plan-git "fsck" "--strict"))
+    (stringp status)))
+
+(defun efrit-plan-crash-test--shell (directory script)
+  "Run the shell SCRIPT in DIRECTORY."
+  (let ((default-directory directory))
+    (should (equal 0 (call-process "sh" nil nil nil "-ec" script)))))
 
 (defvar efrit-plan-crash-test--stride 1
   "From a call of git that is hit, how many on the next is that is hit.")
 
 (defun efrit-plan-crash-test--every (name members prepare check)
   "Kill an Emacs at every point of the function NAME of plans called with MEMBERS.
-PREPARE makes what is there before; CHECK is called when the same was asked for
-again, with the answer.  MEMBERS may be a function that returns them."
-  ;; What is after a call of git is before the next, but for the last.
-  (let ((at 1))
-    (while (efrit-plan-crash-test--once name members prepare check 'before at)
-      (setq at (+ at efrit-plan-crash-test--stride)))
-    (should (> at 4))
-    (when (= efrit-plan-crash-test--stride 1)
-      (should (efrit-plan-crash-test--once name members prepare check 'after (1- at)))))
-  (let ((at 1))
-    (while (efrit-plan-crash-test--once name members prepare check 'write at)
-      (setq at (1+ at)))
-    (should (> at (if (eq name 'commit-act) 0 1)))))
+PREPARE makes what is there before, once: each Emacs finds it as it was.
+CHECK is called when the same was asked for again, with the answer.
+MEMBERS may be a function that returns them."
+  (efrit-test-with-plan
+    (funcall prepare)
+    (when (functionp members) (setq members (funcall members)))
+    (efrit-plan-crash-test--shell top "set -- *; mkdir kept; cp -a \"$@\" kept")
+    (efrit-test-plan-stand-in (concat top "bin/") efrit-plan-crash-test--git)
+    (cl-flet ((once (how at)
+                (efrit-plan-crash-test--shell
+                 top "for each in kept/*; do rm -rf \"${each#kept/}\"; done; cp -a kept/. .")
+                (efrit-plan-crash-test--once name members check how at)))
+      ;; What is after a call of git is before the next, but for the last.
+      (let ((at 1))
+        (while (once 'before at)
+          (setq at (+ at efrit-plan-crash-test--stride)))
+        (should (> at 4))
+        (when (= efrit-plan-crash-test--stride 1)
+          (should (once 'after (1- at)))))
+      (let ((at 1))
+        (while (once 'write at)
+          (setq at (1+ at)))
+        (should (> at (if (eq name 'commit-act) 0 1)))))))
 
 ;;;; Killed at each point
 

@@ -2,6 +2,8 @@
 
 No cluster: a real API server and controller, simulated bridges. Each figure is measured beside the idle system of the
 same run: the seconds from the create to the sight of the end, p50 and p95, and p95 as a multiple of that when idle.
+The floor, measured at the same time, is what the API server alone takes for as much: a client that follows a watch
+ends each request by a patch of its status as soon as it is seen, in a namespace that the controller does not serve.
 """
 
 from __future__ import annotations
@@ -13,16 +15,17 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import httpx
 
 from efrit.kube.resources import REQUESTS
 from tests.bench.quantile import quantile
 from tests.cluster.control_plane import ControlPlane
-from tests.support.custom_resources import install_crds
+from tests.support.custom_resources import install_crds, new_namespace
 from tests.support.kube import Kube
 from tests.support.simulated_bridge import Mode
 from tests.support.site import FINAL
@@ -35,6 +38,7 @@ RESYNC_SECONDS = 30
 CREATORS = 2
 SPEC = {"type": "eval", "content": "(+ 1 2)", "instanceRef": {"name": "one"}, "timeoutSeconds": 600}
 TIMEOUT_SECONDS = 120.0
+ENDED = {"phase": "Succeeded", "reason": "Succeeded", "result": "3"}
 
 
 class Trickle:
@@ -83,6 +87,84 @@ class Trickle:
         return [seen.get(name, float("inf")) - began for name, began in created.items()]
 
 
+class Floor:
+    """Requests that no controller has a part in, half a second after those of the trickle."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self._plane = plane
+        with closing(Kube(plane)) as kube:
+            self._namespace = new_namespace(kube)
+        self._number = 0
+
+    def measure(self, count: int = SECONDS) -> list[float]:
+        """Return the seconds until the end of each of `count` requests is seen, one a second."""
+        created: dict[str, float] = {}
+        seen: dict[str, float] = {}
+        over = threading.Event()
+        watching = threading.Barrier(3, timeout=TIMEOUT_SECONDS)
+
+        def follow(ends: bool) -> None:
+            with (
+                suppress(httpx.TransportError),
+                closing(Kube(self._plane)) as kube,
+                kube.watch("efritrequests", self._namespace, seconds=count + round(TIMEOUT_SECONDS)) as events,
+            ):
+                watching.wait()
+                for event in events:
+                    meta, status = event["object"]["metadata"], event["object"].get("status", {})
+                    if over.is_set():
+                        return
+                    if ends and "phase" not in status:
+                        known = {name: meta[name] for name in ("uid", "resourceVersion")}
+                        body = {"metadata": known, "status": ENDED}
+                        kube.patch("efritrequests", self._namespace, meta["name"], body, "status")
+                    elif "phase" in status:
+                        seen.setdefault(meta["name"], time.perf_counter())
+
+        for ends in (True, False):
+            threading.Thread(target=follow, args=(ends,), daemon=True).start()
+        watching.wait()
+        time.sleep(0.5)
+        with closing(Kube(self._plane)) as kube:
+            for _ in range(count):
+                began = time.perf_counter()
+                self._number += 1
+                name = f"f{self._number}"
+                created[name] = began
+                kube.create("efritrequests", self._namespace, {"metadata": {"name": name}, "spec": SPEC})
+                time.sleep(max(0.0, began + 1 - time.perf_counter()))
+            deadline = time.perf_counter() + TIMEOUT_SECONDS
+            while not created.keys() <= seen.keys() and time.perf_counter() < deadline:
+                time.sleep(0.05)
+            over.set()
+            # What ends the watches.
+            kube.create("efritrequests", self._namespace, {"metadata": {"name": f"over{self._number}"}, "spec": SPEC})
+        return [seen.get(name, float("inf")) - began for name, began in created.items()]
+
+
+class Row(NamedTuple):
+    """One measurement: what the other tenant does, the trickle's seconds and those of the floor."""
+
+    title: str
+    trickle: list[float]
+    floor: list[float]
+
+
+class Pair:
+    """The trickle and its floor."""
+
+    def __init__(self, tenants: Tenants) -> None:
+        self._trickle = Trickle(tenants)
+        self._floor = Floor(tenants.site.plane)
+        self.row("warm", 5)
+
+    def row(self, title: str, count: int = SECONDS) -> Row:
+        """Measure both at the same time."""
+        with ThreadPoolExecutor(1) as beside:
+            floor = beside.submit(self._floor.measure, count)
+            return Row(title, self._trickle.measure(count), floor.result())
+
+
 def create(url: str, tls: tuple[str, str, str], path: str, names: list[str]) -> None:
     """Create requests, one after the other: in a process of its own, as what measures must not wait for it."""
     verify = ssl.create_default_context(cafile=tls[0])
@@ -129,38 +211,44 @@ def _settle(tenants: Tenants) -> None:
         time.sleep(1)
 
 
-def _measure(tenants: Tenants) -> list[tuple[str, list[float]]]:
-    loud, node, trickle, creators = tenants.loud.bridge, tenants.node, Trickle(tenants), Creators(tenants)
-    trickle.measure(5)
-    rows = [("idle", trickle.measure())]
+def _measure(tenants: Tenants) -> list[Row]:
+    loud, node, creators = tenants.loud.bridge, tenants.node, Creators(tenants)
+    pair = Pair(tenants)
+    rows = [pair.row("idle")]
 
     wait = creators.begin("b", BURST)
-    rows.append((f"a burst of {BURST}", trickle.measure()))
+    began = time.perf_counter()
+    rows.append(pair.row(f"a burst of {BURST}"))
     wait()
     _settle(tenants)
+    print(f"the burst of {BURST} took {time.perf_counter() - began:.0f} s, its creates included")
 
     node.do(lambda: loud.set(flooding=True))
-    rows.append(("a flood of events", trickle.measure()))
+    rows.append(pair.row("a flood of events"))
     node.do(lambda: loud.set(flooding=False))
 
     for mode, prefix, title in ((Mode.HANGS, "h", "a disk that hangs"), (Mode.FULL, "f", "a disk without space")):
         node.do(lambda mode=mode: loud.set(mode))  # type: ignore[misc]
         wait = creators.begin(prefix, 130)
-        rows.append((f"{title}, 130 requests", trickle.measure()))
+        rows.append(pair.row(f"{title}, 130 requests"))
         node.do(lambda: loud.set(Mode.ANSWERS))
         wait()
         _settle(tenants)
     creators.close()
-    rows.append(("idle again", trickle.measure()))
+    rows.append(pair.row("idle again"))
     return rows
 
 
-def _print(rows: list[tuple[str, list[float]]]) -> None:
-    idle = quantile(rows[0][1], 0.95)
-    print(f"{'while the other tenant has':<34} {'p50':>9} {'p95':>9} {'of idle':>8}")
-    for title, values in rows:
-        p50, p95 = quantile(values, 0.5), quantile(values, 0.95)
-        print(f"{title:<34} {p50 * 1000:>6.0f} ms {p95 * 1000:>6.0f} ms {p95 / idle:>7.1f}x", flush=True)
+def _print(rows: list[Row]) -> None:
+    idle, floor = quantile(rows[0].trickle, 0.95), quantile(rows[0].floor, 0.95)
+    print(f"load of the machine {os.getloadavg()[0]:.0f}, {len(rows[0].trickle)} requests each")
+    print(f"{'while the other tenant has':<34} {'p50':>9} {'p95':>9} {'of idle':>8}   floor: p50, p95, of idle")
+    for row in rows:
+        cells = []
+        for values, of in ((row.trickle, idle), (row.floor, floor)):
+            p50, p95 = quantile(values, 0.5), quantile(values, 0.95)
+            cells.append(f"{p50 * 1000:>6.0f} ms {p95 * 1000:>6.0f} ms {p95 / of:>7.1f}x")
+        print(f"{row.title:<34} {'  '.join(cells)}", flush=True)
 
 
 def main() -> None:
@@ -179,9 +267,7 @@ def main() -> None:
             env = {"EFRIT_RESYNC_SECONDS": every, "EFRIT_SWEEP_SECONDS": "10"}
             with Tenants(plane, kube, log, Path(folder), instances=names, env=env) as tenants:
                 time.sleep(before)
-                trickle = Trickle(tenants)
-                trickle.measure(5)
-                rows.append((title, trickle.measure()))
+                rows.append(Pair(tenants).row(title))
         _print(rows)
 
 

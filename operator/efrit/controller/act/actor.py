@@ -234,6 +234,8 @@ class Actor:
             with self._bridges.call(action.instance, key, _depth(action)), self._aside_if_slow(key):
                 await self._call_bridge(action)
         except Parked as parked:
+            if isinstance(action, Submit):
+                self._store.requests.parked(action.request_key, str(action.request.id))
             if parked.problem is not None and not isinstance(action, Acknowledge):
                 uid = str(action.request.id) if isinstance(action, Submit) else action.uid
                 told = parked.problem

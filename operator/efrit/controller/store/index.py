@@ -247,7 +247,8 @@ class Index:
         if entry.instance is None:
             return
         for key in entry.backlog.first(entry.instance.spec.queue.max_pending - stats.pending - stats.processing):
-            self.requeue_request(key)
+            if not self.requests[key].parked:
+                self.requeue_request(key)
 
     def requeue_unbound(self, namespace: str) -> None:
         """Have all open requests of a namespace that have no instance reconciled."""

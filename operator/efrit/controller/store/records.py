@@ -180,6 +180,8 @@ class RequestRecord(Record):
     failure: ActionFailure | None = None
     submitting: bool = False
     """Whether a call that hands it over is under way."""
+    parked: bool = False
+    """Whether its hand-over waits for its bridge since it was last decided about: it comes back by itself."""
     first_seen: float = 0.0
     """When it was first seen, on the monotonic clock."""
     listed_at_start: bool = False

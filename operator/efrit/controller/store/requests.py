@@ -207,6 +207,12 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
             self._index.requeue_request(request)
         return failure.first == now
 
+    def parked(self, request: Key, uid: str) -> None:
+        """Remember that a request comes back by itself when its bridge may be called: figures are no reason to."""
+        entry = self.record(request, uid)
+        if entry is not None:
+            entry.parked = True
+
     def result_stored(self, request: Key, uid: str) -> None:
         """Forget that the result of a request could not be stored."""
         entry = self.record(request, uid)
@@ -220,6 +226,7 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
         entry = self._index.requests.get(key)
         if entry is None:
             return None
+        entry.parked = False
         content = self._index.contents.get(entry.uid)
         request = entry.packed.unpack(content)
         target_key = entry.target

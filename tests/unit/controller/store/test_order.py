@@ -108,3 +108,20 @@ async def test_figures_look_at_no_request_where_none_is_held_back(world: World) 
     world.store.bridges.event(ALPHA, POD_UID, stats(pending=1, processed=7))
 
     assert await world.looks() == {("Instance", "alpha")}
+
+
+@on_virtual_time
+async def test_figures_look_at_no_request_that_is_parked_until_it_was_decided_about_again(world: World) -> None:
+    world.store.instances.observe(instance_json())
+    for name in ("parked", "other"):
+        world.store.requests.observe(request_json(name))
+    world.open_bridge(pending=1)
+    await world.settle()
+    world.store.requests.parked((NAMESPACE, "parked"), "uid-parked")
+
+    world.store.bridges.event(ALPHA, POD_UID, stats(pending=2))
+    assert await world.looks() == {("Instance", "alpha"), ("Request", "other")}
+
+    world.request((NAMESPACE, "parked"))
+    world.store.bridges.event(ALPHA, POD_UID, stats(pending=3))
+    assert ("Request", "parked") in await world.looks()

@@ -6,7 +6,8 @@
 
 ;; What a model says, what it is told and what is kept of both: objects are
 ;; alists with symbols for keys, arrays vectors, {} is nil.  A value that was read
-;; is written again as it was.
+;; is written again as it was.  What one of the versions of Emacs cannot read is
+;; replaced first, the same in all of them, so that each reads what another wrote.
 
 ;;; Code:
 
@@ -14,9 +15,35 @@
 (require 'subr-x)
 (require 'efrit-print)
 
+(defconst efrit-json--suspect-regexp "\\\\u\\(?:0000\\|[dD][89a-fA-F]\\)"
+  "What text has that may have an escape to replace.")
+
+(defconst efrit-json--escape-regexp
+  (let ((digit "[0-9a-fA-F]"))
+    (concat "\\\\\\(?:u[dD][89abAB]" digit digit "\\\\u[dD][c-fC-F]" digit digit
+            "\\|\\(u[dD][89a-fA-F]" digit digit "\\)\\|\\(u0000\\)\\|[^u]\\)"))
+  "An escape: a pair of surrogates, one alone (group 1), NUL (group 2), another.
+Of two backslashes the second begins none.")
+
+(defun efrit-json--readable (text)
+  "Return the JSON TEXT without escapes that some Emacs refuses.
+Emacs 28 takes no NUL, which becomes \\000 as in answers; none takes a surrogate
+alone, which becomes U+FFFD."
+  (let ((case-fold-search nil))
+    (if (not (string-match-p efrit-json--suspect-regexp text))
+        text
+      (replace-regexp-in-string
+       efrit-json--escape-regexp
+       (lambda (escape)
+         (cond ((match-beginning 1) "\\ufffd")
+               ((match-beginning 2) "\\\\000")
+               (t escape)))
+       text t t))))
+
 (defun efrit-json-parse (text)
-  "Return the value of the JSON TEXT."
-  (json-parse-string text :object-type 'alist :array-type 'array
+  "Return the value of the JSON TEXT.
+A NUL in it is read as \\000, a surrogate alone as U+FFFD."
+  (json-parse-string (efrit-json--readable text) :object-type 'alist :array-type 'array
                      :null-object :null :false-object :false))
 
 (defun efrit-json-text (value)

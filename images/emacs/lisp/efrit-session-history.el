@@ -68,7 +68,8 @@ To open a pipe would keep this Emacs until somebody writes to it."
       (efrit-history--read id)))
 
 (defun efrit-history--read (id)
-  "Return what the file of the session ID says."
+  "Return what the file of the session ID says.
+Signal `efrit-history-damaged' when that is not what was written to it."
   (let ((history (efrit-history--make :id id))
         (text (efrit-files-isolated
                 (condition-case nil
@@ -76,22 +77,69 @@ To open a pipe would keep this Emacs until somebody writes to it."
                   (file-missing "")))))
     (setf (efrit-history-torn history)
           (not (or (string-empty-p text) (string-suffix-p "\n" text))))
-    (dolist (record (efrit-history--records text))
+    (dolist (record (efrit-history--records id text))
       (efrit-history--apply history record))
     history))
 
-(defun efrit-history--records (text)
-  "Return the records in TEXT, the content of a session's file, that count."
-  (let (records)
-    (dolist (line (split-string text "\n" t))
+(defun efrit-history--records (id text)
+  "Return the records in TEXT, the content of the file of session ID, that count."
+  (let ((line-number 0) records)
+    (dolist (line (split-string text "\n"))
+      (cl-incf line-number)
       ;; A line that a crash cut short says nothing.
       (let* ((record (condition-case nil (efrit-json-parse line) (error nil)))
              (number (and (consp record) (alist-get 'n record))))
+        (unless (if (consp record)
+                    (efrit-history--sound-p record)
+                  (efrit-history--cut-short-p line))
+          (signal 'efrit-history-damaged
+                  (list (efrit-history--damage id line-number))))
         (cond ((not (consp record)))
               ((and number (equal number (alist-get 'n (car records))))
                (setcar records record))  ; gate: record-number
               (t (push record records)))))
     (nreverse records)))
+
+(defun efrit-history--damage (id line)
+  "Return what to say of the session ID when LINE of its file is no record."
+  (format "The history of the session %s is damaged: line %d of %s is no record of a session. \
+Begin another session, or put a sound copy of that file back"
+          id line (efrit-history-path id)))
+
+(defconst efrit-history--beginning "{\"type\":\""
+  "What each record begins with, as it is written.")
+
+(defun efrit-history--cut-short-p (line)
+  "Return non-nil when LINE may be a record that a crash cut short, or nothing.
+Where power is lost, a disk may have zeros for what was not on it yet."
+  (let ((head (or (car (split-string line "\0+" t)) "")))
+    (or (string-prefix-p efrit-history--beginning head)
+        (string-prefix-p head efrit-history--beginning))))
+
+(defun efrit-history--sound-p (record)
+  "Return non-nil when RECORD, an alist, has members of the kinds that are written."
+  (let-alist record
+    (and (stringp .type)
+         (or (null .n) (natnump .n))
+         (or (null .tokens) (natnump .tokens))
+         (or (not (or (equal .type "message") .message))
+             (efrit-history--sound-message-p .message))
+         (pcase .type
+           ("request" (stringp .request))
+           ("result" (and (stringp .call) (consp .block) (listp .world)
+                          (efrit-history--objects-p (alist-get 'todos .world []))
+                          (natnump (alist-get 'last_todo_number .world 0))))
+           (_ t)))))
+
+(defun efrit-history--sound-message-p (message)
+  "Return non-nil when MESSAGE has a role and blocks."
+  (and (consp message)
+       (stringp (alist-get 'role message))
+       (efrit-history--objects-p (alist-get 'content message))))
+
+(defun efrit-history--objects-p (value)
+  "Return non-nil when VALUE is a vector of objects that are not empty."
+  (and (vectorp value) (cl-every #'consp value)))
 
 (defun efrit-history--apply (history record)
   "Add RECORD to what HISTORY knows."

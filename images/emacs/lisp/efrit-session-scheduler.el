@@ -77,6 +77,7 @@ Return the `efrit-session'."
            (format "There is no session %s on this instance: leave the session out to begin one"
                    session))
           ((efrit-history-problem (or session (efrit-request-id request))))
+          ((efrit-session--damage (or session (efrit-request-id request))))
           ((> bytes efrit-conversation-question-bytes)
            (format "The content has %d bytes as JSON, of which a model is sent at most %d: \
 put it into a file of the workspace and name that file"
@@ -84,6 +85,12 @@ put it into a file of the workspace and name that file"
           ((and (equal (efrit-request-type request) "command")
                 (efrit-tools-problem)))
           (session (efrit-session--exhausted session request)))))
+
+(defun efrit-session--damage (id)
+  "Return what is wrong with the history of the session ID, or nil."
+  (condition-case err
+      (progn (efrit-history-keep (efrit-history-open id)) nil)
+    (efrit-history-damaged (cadr err))))
 
 (defun efrit-session--exhausted (session request)
   "Return why no limit of the instance lets REQUEST continue SESSION, or nil."

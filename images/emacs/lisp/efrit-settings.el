@@ -333,6 +333,7 @@ The server collects while it is idle, so that a request seldom waits for it."
 (define-error 'efrit-claim-failed "The claim could not be recorded" 'efrit-queue-trouble)
 (define-error 'efrit-answer-failed "The answer could not be stored" 'efrit-queue-trouble)
 (define-error 'efrit-record-failed "The session could not be recorded" 'efrit-error)
+(define-error 'efrit-history-damaged "The session cannot be read" 'efrit-error)
 (define-error 'efrit-sync-failed "Directories could not be synced" '(efrit-error file-error))
 (define-error 'efrit-bad-request "Not a usable request" 'efrit-error)
 (define-error 'efrit-unreadable-request "Not a JSON object" 'efrit-bad-request)

@@ -69,6 +69,45 @@
         (efrit-history-test--say read "assistant" (efrit-history-text "two"))
         (should (= (length (efrit-history-messages (efrit-history-open "s"))) 2))))))
 
+(ert-deftest efrit-history-a-damaged-file-is-named-with-its-line ()
+  (efrit-test-with-queue
+    (pcase-dolist (`(,text ,line)
+                   '(("garbage\n" 1) ("\377\376\0x\n" 1) ("[1]\n" 1) ("{\"a\":1}\n" 1) ("{\"type\":5}\n" 1)
+                     ("{\"type\":\"end\",\"n\":1}\n\n{\"type\":\"end\",\"n\":\"x\"}\n" 3)
+                     ("{\"type\":\"message\"}\n" 1) ("{\"type\":\"message\",\"message\":5}\n" 1)
+                     ("{\"type\":\"message\",\"message\":{\"role\":\"user\",\"content\":[7]}}\n" 1)
+                     ("{\"type\":\"request\",\"request\":[]}\n" 1)
+                     ("{\"type\":\"result\",\"call\":\"a\",\"block\":{\"a\":1},\"world\":[]}\n" 1)
+                     ;; What a crash leaves behind is no damage.
+                     ("" nil) ("{\"ty" nil) ("{\"ty\n{\"type\":\"mess\n" nil) ("\0\0\n" nil)
+                     ("{\"type\":\"end\"}\n{\"t\0\0{\"type\":\"end\"}\n" nil)))
+      (ert-info (text)
+        (efrit-test-write "sessions" "s.ndjson" text)
+        (let ((said (condition-case err (progn (efrit-history-open "s") nil)
+                      (efrit-history-damaged (cadr err)))))
+          (if line
+              (should (string-search (format "line %d of %s" line (efrit-history-path "s")) said))
+            (should-not said)))))))
+
+(ert-deftest efrit-history-what-no-emacs-can-read-is-replaced ()
+  (pcase-dolist (`(,json . ,value)
+                 '(("a\\u0000b" . "a\\000b") ("\\u00001" . "\\0001") ("\\\\u0000" . "\\u0000")
+                   ("\\\\\\u0000" . "\\\\000") ("\\\\\\\\ud800" . "\\\\ud800")
+                   ("\\ud800" . "\ufffd") ("\\uDFFFx" . "\ufffdx") ("\\ud800\\n" . "\ufffd\n")
+                   ("\\uD83D\\uDE00" . "😀") ("\\ud800\\ud83d\\ude00" . "\ufffd😀")
+                   ("\\ude00\\ud83d" . "\ufffd\ufffd") ("\\\\ud83d\\ude00" . "\\ud83d\ufffd")
+                   ("\\ud83d\\u0000é" . "\ufffd\\000é") ("\\ud7ff\\ue000" . "\ud7ff\ue000")
+                   ("\\u0001\\\"u0000" . "\1\"u0000") ("\\u00e9 é" . "é é")))
+    (ert-info (json)
+      (let ((read (efrit-json-parse (format "{\"%s\":[\"%s\"]}" json json))))
+        (should (equal read `((,(intern value) . [,value]))))
+        (should (equal (efrit-json-parse (efrit-json-text read)) read)))))
+  (dolist (json '("\"\\U0000\"" "\"\\u000\"" "\"\\ud8zz\"" "\"\\ud800"))
+    (should-error (efrit-json-parse json)))
+  ;; Text without such an escape is not even copied.
+  (let ((text "\"\\n\\\\ \\u00e9\""))
+    (should (eq (efrit-json--readable text) text))))
+
 (ert-deftest efrit-history-only-an-ordinary-file-of-some-length-is-read ()
   (efrit-test-with-queue
     (pcase-dolist (`(,name ,command ,problem)

@@ -63,6 +63,44 @@
         (should (equal (alist-get 'reason answer) "Rejected"))
         (should (string-search "/sessions/c.ndjson" (alist-get 'error answer)))))))
 
+(ert-deftest efrit-session-a-damaged-history-is-refused-and-named ()
+  (efrit-test-with-model-daemon nil
+    (efrit-test-write "sessions" "c.ndjson" "{\"type\":\"message\",\"message\":5}\n")
+    (dolist (session '(nil (:session (:id "c"))))
+      (let ((answer (apply #'efrit-session-test--answer (if session "c2" "c") "chat"
+                           efrit-session-test--hello session)))
+        (should (equal (alist-get 'reason answer) "Rejected"))
+        (should (string-search "/sessions/c.ndjson is no record" (alist-get 'error answer)))))))
+
+(ert-deftest efrit-session-a-nul-that-the-model-says-ends-nothing-and-is-kept ()
+  (efrit-test-with-model-daemon nil
+    (efrit-test-model-play "nul" "
+[[turn]]
+[[turn.reply]]
+tool = \"todo_add\"
+input = {content = \"Count\\u0000\"}
+[[turn]]
+[[turn.reply]]
+tool = \"eval_sexp\"
+input = {expr = \"(list \\\"a\\u0000b\\\" (length \\\"a\\u0000b\\\"))\"}
+[[turn]]
+[[turn.reply]]
+tool = \"session_complete\"
+input = {message = \"x\\u0000y {{last_result}}\"}
+[[turn]]
+[[turn.reply]]
+text = \"z\\u0000\"
+")
+    (let ((answer (efrit-session-test--answer "n" "command" "Count (scenario=nul)")))
+      (should (equal (alist-get 'reason answer) "Succeeded"))
+      (should (string-search "x\\000y" (alist-get 'result answer)))
+      (should (string-search "(\"a\\000b\" 3)" (alist-get 'result answer))))
+    (let ((answer (efrit-session-test--answer "n2" "chat" "And?" :session '(:id "n"))))
+      (should (equal (alist-get 'reason answer) "Succeeded"))
+      (should (equal (alist-get 'result answer) "z\\000")))
+    (should (equal (alist-get 'content (car (efrit-history-messages (efrit-history-open "n"))))
+                   [((type . "text") (text . "z\\000"))]))))
+
 (ert-deftest efrit-session-a-command-works-with-tools-until-it-is-done ()
   (efrit-test-with-model-daemon nil
     (let ((answer (efrit-session-test--answer "k" "command" "scenario=twelve-steps go")))

@@ -216,7 +216,8 @@ class PlanSpec(ApiModel):
         default=None, description="The EfritInstance on whose workspace the plan lives."
     )
     pool_ref: LocalReference | None = Field(
-        default=None, description="The EfritPool of which one member takes the plan, and keeps it."
+        default=None,
+        description="One of the instances whose label efrit.dev/pool has this name takes the plan, and keeps it.",
     )
     environment: Environment | None = Field(default=None, description=Environment.__doc__)
     act: Act | None = Field(default=None, description=Act.__doc__)

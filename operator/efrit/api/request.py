@@ -88,7 +88,8 @@ class RequestSpec(ApiModel):
 
     instance_ref: LocalReference | None = Field(default=None, description="The EfritInstance that does the work.")
     pool_ref: LocalReference | None = Field(
-        default=None, description="The EfritPool whose least loaded ready member does the work."
+        default=None,
+        description="The least loaded ready instance whose label efrit.dev/pool has this name does the work.",
     )
     selector: InstanceSelector | None = Field(
         default=None, description="The least loaded ready instance with these labels does the work."

@@ -40,3 +40,8 @@ def test_the_command_writes_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyP
     main()
 
     assert (tmp_path / "api.md").read_text() == render()
+
+
+def test_the_page_names_no_kind_that_is_not_there() -> None:
+    kinds = {resource.kind for resource in RESOURCES}
+    assert set(re.findall(r"\bEfrit[A-Z][a-z]+", render())) == kinds

@@ -46,7 +46,6 @@ class InstanceReason(StrEnum):
     RESPONDING = "Responding"
     NOT_RESPONDING = "NotResponding"
     SELF_CHECK_FAILED = "SelfCheckFailed"
-    TERMINATING = "Terminating"
 
 
 class UpdateReason(StrEnum):

@@ -86,7 +86,7 @@ def test_an_expired_watch_of_requests_is_begun_anew_though_its_list_expires_too(
 
 @pytest.mark.parametrize("resource", OF_KOPF)
 def test_it_ends_while_its_watches_begin(new_cluster: ProxiedCluster, resource: str) -> None:
-    # The janitor lists every kind once before the watches begin.
+    # The resync lists every kind once before the watches begin.
     armed = new_cluster.proxy.arm(Fault(Effect.GONE_410, "list", resource, skip=1))
     new_cluster.launch()
     process = new_cluster.operator.process

@@ -1,4 +1,4 @@
-"""janitor.py: lists find what events did not tell."""
+"""resync.py: lists find what events did not tell."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ STATEFULSET = {
 
 @dataclass
 class Stage:
-    janitor: Resync
+    resync: Resync
     store: Store
     api: FakeApi
 
@@ -56,13 +56,13 @@ class Stage:
         return {found.key[1] for found in iter(lambda: self.store.expirations.pop_due(later), None)}
 
     async def list_all(self) -> None:
-        await listed(self.janitor)
+        await listed(self.resync)
 
 
-async def listed(janitor: Resync) -> None:
+async def listed(resync: Resync) -> None:
     """List everything for the first time, or again."""
-    await janitor.list_all()
-    await janitor.list_requests()
+    await resync.list_all()
+    await resync.list_requests()
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ async def stage(api: FakeApi, kube: Kube) -> Stage:
 async def test_an_open_request_no_event_told_of_is_found(stage: Stage) -> None:
     stage.api.put(f"{ROOT}/efritrequests/work", request_json())
 
-    await stage.janitor.sweep_requests()
+    await stage.resync.sweep_requests()
 
     assert stage.store.requests.open_uids() == {KEY: "uid-work"}
 
@@ -84,7 +84,7 @@ async def test_an_open_plan_no_event_told_of_is_found_and_one_that_is_gone_is_ve
     stage.api.put(f"{ROOT}/efritplans/app", plan_json())
     plans.observe(plan_json("lost"))
 
-    await stage.janitor.sweep_plans()
+    await stage.resync.sweep_plans()
 
     assert plans.open_uids() == {("team", "app"): "uid-app", ("team", "lost"): "uid-lost"}
     assert plans.must_verify(("team", "lost")) == "uid-lost"
@@ -96,7 +96,7 @@ async def test_final_plans_with_a_time_to_live_are_found(stage: Stage) -> None:
     for name, spec in specs:
         stage.api.put(f"{ROOT}/efritplans/{name}", plan_json(name, status=final_status(), **spec))
 
-    await stage.janitor.sweep_final()
+    await stage.resync.sweep_final()
 
     assert stage.expiring() == {"brief"}
 
@@ -107,7 +107,7 @@ async def test_the_default_time_to_live_is_for_requests_alone(kube: Kube, api: F
     api.put(f"{ROOT}/efritrequests/work", request_json(status=final_status()))
     api.put(f"{ROOT}/efritplans/app", plan_json(status=final_status()))
 
-    await stage.janitor.sweep_final()
+    await stage.resync.sweep_final()
 
     assert stage.expiring() == {"work"}
 
@@ -115,7 +115,7 @@ async def test_the_default_time_to_live_is_for_requests_alone(kube: Kube, api: F
 async def test_only_open_requests_are_asked_for(stage: Stage) -> None:
     stage.api.put(f"{ROOT}/efritrequests/work", request_json(status=final_status()))
 
-    await stage.janitor.sweep_requests()
+    await stage.resync.sweep_requests()
 
     assert stage.store.requests.snapshot(KEY) is None
 
@@ -123,7 +123,7 @@ async def test_only_open_requests_are_asked_for(stage: Stage) -> None:
 async def test_a_request_that_is_gone_without_an_event_must_be_verified(stage: Stage) -> None:
     stage.store.requests.observe(request_json())
 
-    await stage.janitor.sweep_requests()
+    await stage.resync.sweep_requests()
 
     assert stage.store.requests.must_verify(KEY)
 
@@ -131,7 +131,7 @@ async def test_a_request_that_is_gone_without_an_event_must_be_verified(stage: S
 async def test_a_request_that_is_there_need_not_be_verified(stage: Stage) -> None:
     stage.store.requests.observe(stage.api.put(f"{ROOT}/efritrequests/work", request_json()))
 
-    await stage.janitor.sweep_requests()
+    await stage.resync.sweep_requests()
 
     assert not stage.store.requests.must_verify(KEY)
 
@@ -140,7 +140,7 @@ async def test_a_request_made_anew_under_its_name_is_taken_in(stage: Stage) -> N
     stage.store.requests.observe(request_json(uid="old"))
     stage.api.put(f"{ROOT}/efritrequests/work", request_json(uid="new"))
 
-    await stage.janitor.sweep_requests()
+    await stage.resync.sweep_requests()
 
     assert stage.store.requests.open_uids() == {KEY: "new"}
 
@@ -148,7 +148,7 @@ async def test_a_request_made_anew_under_its_name_is_taken_in(stage: Stage) -> N
 async def test_a_final_request_is_finished_with_at_the_next_sweep(stage: Stage) -> None:
     stage.store.requests.observe(request_json(status=final_status()))
 
-    await stage.janitor.sweep_requests()
+    await stage.resync.sweep_requests()
 
     assert stage.store.requests.finished_with(KEY)
 
@@ -172,7 +172,7 @@ async def test_a_sweep_looks_again_at_every_open_request(api: FakeApi, kube: Kub
 async def test_an_instance_that_is_gone_without_an_event_is_forgotten(stage: Stage) -> None:
     stage.store.instances.observe(instance_json())
 
-    await stage.janitor.sweep_instances()
+    await stage.resync.sweep_instances()
 
     assert stage.store.instances.snapshot(ALPHA) is None
 
@@ -180,7 +180,7 @@ async def test_an_instance_that_is_gone_without_an_event_is_forgotten(stage: Sta
 async def test_an_instance_no_event_told_of_is_found(stage: Stage) -> None:
     stage.api.put(f"{ROOT}/efritinstances/alpha", instance_json())
 
-    await stage.janitor.sweep_instances()
+    await stage.resync.sweep_instances()
 
     assert stage.store.instances.snapshot(ALPHA) is not None
 
@@ -195,7 +195,7 @@ async def test_a_pod_that_is_gone_without_an_event_is_forgotten(stage: Stage) ->
     stage.store.instances.observe(stage.api.put(f"{ROOT}/efritinstances/alpha", instance_json()))
     stage.store.children.observe_pod(POD)
 
-    await stage.janitor.sweep_instances()
+    await stage.resync.sweep_instances()
 
     assert pod_of(stage.store) is None
 
@@ -205,7 +205,7 @@ async def test_a_pod_no_event_told_of_is_found(stage: Stage) -> None:
     stage.api.put("/apis/apps/v1/namespaces/team/statefulsets/efrit-alpha", STATEFULSET)
     stage.api.put("/api/v1/namespaces/team/pods/efrit-alpha-0", {**POD, "status": {"podIP": "10.0.0.1"}})
 
-    await stage.janitor.sweep_instances()
+    await stage.resync.sweep_instances()
 
     assert pod_of(stage.store).ip == "10.0.0.1"
 
@@ -214,7 +214,7 @@ async def test_an_instance_made_anew_while_the_lists_are_read_is_kept(stage: Sta
     stage.store.instances.observe(instance_json(uid="first", version="10"))
     stage.api.put(f"{ROOT}/efritinstances/beta", instance_json("beta"))
 
-    sweeping = asyncio.create_task(stage.janitor.sweep_instances())
+    sweeping = asyncio.create_task(stage.resync.sweep_instances())
     await stage.api.until(lambda: any(call.path.endswith("/efritinstances") for call in stage.api.calls))
     stage.store.instances.observe(instance_json(uid="second", version="11"))
     await sweeping
@@ -228,7 +228,7 @@ async def test_a_pod_that_is_made_while_the_lists_are_read_is_kept(stage: Stage)
     stage.store.instances.observe(stage.api.put(f"{ROOT}/efritinstances/alpha", instance_json()))
     stage.api.put("/apis/apps/v1/namespaces/team/statefulsets/efrit-alpha", STATEFULSET)
 
-    sweeping = asyncio.create_task(stage.janitor.sweep_instances())
+    sweeping = asyncio.create_task(stage.resync.sweep_instances())
     await stage.api.until(lambda: any(call.path == ALL_PODS for call in stage.api.calls))
     stage.store.children.observe_pod(POD)
     await sweeping
@@ -247,16 +247,16 @@ async def test_final_requests_with_a_time_to_live_are_found(stage: Stage) -> Non
         status = final_status(phase) if phase != "Running" else {"phase": phase}
         stage.api.put(f"{ROOT}/efritrequests/{name}", request_json(name, status=status, **spec))
 
-    await stage.janitor.sweep_final()
+    await stage.resync.sweep_final()
 
     assert stage.expiring() == {"old", "failed"}
     assert stage.store.requests.final_uids() == []
 
 
 async def test_only_its_own_namespace_is_swept(api: FakeApi, kube: Kube) -> None:
-    janitor = Resync(kube, Store(WorkQueue(), CONFIG, lambda: NOW), "a", 60, 600)
+    resync = Resync(kube, Store(WorkQueue(), CONFIG, lambda: NOW), "a", 60, 600)
 
-    await janitor.sweep_requests()
+    await resync.sweep_requests()
 
     assert [call.path.split("/")[-2] for call in api.calls] == ["a"]
 
@@ -269,7 +269,7 @@ async def test_all_that_requests_refer_to_is_known_before_the_first_is_looked_at
     stage.api.put("/api/v1/namespaces/team/persistentvolumeclaims/efrit-alpha-queue", claim)
     stage.api.put("/apis/apps/v1/namespaces/team/statefulsets/efrit-alpha", STATEFULSET)
 
-    await stage.janitor.list_all()
+    await stage.resync.list_all()
 
     known = stage.store.instances.snapshot(ALPHA)
     assert known is not None
@@ -282,14 +282,14 @@ async def test_a_watch_of_children_goes_on_from_the_first_list_and_after_that_fr
     stage.api.put(f"{ROOT}/efritinstances/alpha", instance_json())
     stage.api.put("/apis/apps/v1/namespaces/team/statefulsets/efrit-alpha", STATEFULSET)
     stage.api.put("/api/v1/namespaces/team/pods/efrit-alpha-0", POD)
-    await stage.janitor.list_all()
+    await stage.resync.list_all()
     listed, version = len(stage.api.calls), str(stage.api.version)
 
-    assert await stage.janitor.list_watched(PODS) == version
+    assert await stage.resync.list_watched(PODS) == version
     assert len(stage.api.calls) == listed
     del stage.api.objects["/api/v1/namespaces/team/pods/efrit-alpha-0"]
     stage.api.version += 1
-    assert await stage.janitor.list_watched(PODS) == str(stage.api.version)
+    assert await stage.resync.list_watched(PODS) == str(stage.api.version)
     assert pod_of(stage.store) is None
 
 
@@ -309,7 +309,7 @@ async def test_open_requests_and_plans_are_known_before_anything_is_decided(stag
 async def test_what_requests_refer_to_is_served_before_the_last_of_them_is_listed(stage: Stage) -> None:
     stage.api.put(f"{ROOT}/efritinstances/alpha", instance_json())
 
-    await stage.janitor.list_all()
+    await stage.resync.list_all()
 
     known = stage.store.instances.snapshot(ALPHA)
     assert known is not None
@@ -335,7 +335,7 @@ async def test_a_request_that_changed_without_an_event_is_read_and_the_others_ar
         stage.store.requests.observe(stage.api.put(f"{ROOT}/efritrequests/{name}", request_json(name)))
     stage.api.put(f"{ROOT}/efritrequests/changed", request_json("changed", cancel=True, version="99"))
 
-    await stage.janitor.sweep_requests()
+    await stage.resync.sweep_requests()
 
     known = stage.store.requests.snapshot(("team", "changed"))
     assert known is not None
@@ -348,7 +348,7 @@ async def test_a_sweep_that_finds_many_new_requests_lists_them_all(stage: Stage)
     for number in range(MOST_READ_ALONE + 1):
         stage.api.put(f"{ROOT}/efritrequests/r{number}", request_json(f"r{number}"))
 
-    await stage.janitor.sweep_requests()
+    await stage.resync.sweep_requests()
 
     assert len(stage.store.requests.open_uids()) == MOST_READ_ALONE + 1
     assert {call.path for call in stage.api.calls} == {"/apis/efrit.dev/v1alpha1/efritrequests"}
@@ -412,18 +412,18 @@ async def test_a_namespace_listed_again_is_rid_of_what_has_gone_and_leaves_other
     api: FakeApi, kube: Kube
 ) -> None:
     store = Store(WorkQueue(), CONFIG, lambda: NOW)
-    janitor = Resync(kube, store, "team", 60, 600)
+    resync = Resync(kube, store, "team", 60, 600)
     for name in ("kept", "gone"):
         api.put(f"{ROOT}/efritinstances/{name}", instance_json(name))
         api.put(f"{ROOT}/efritrequests/{name}", request_json(name))
-    await listed(janitor)
+    await listed(resync)
     elsewhere = instance_json("other")
     elsewhere["metadata"]["namespace"] = "elsewhere"
     store.instances.observe(elsewhere)
     for plural in ("efritinstances", "efritrequests"):
         del api.objects[f"{ROOT}/{plural}/gone"]
 
-    await listed(janitor)
+    await listed(resync)
 
     assert store.instances.snapshot(("team", "gone")) is None
     assert store.instances.snapshot(("team", "kept")) is not None
@@ -453,7 +453,7 @@ async def test_a_claim_that_is_gone_without_an_event_is_forgotten(stage: Stage) 
         stage.store.children.observe_claim(claim)
     stage.api.put("/api/v1/namespaces/team/persistentvolumeclaims/efrit-alpha-workspace", claim)
 
-    await stage.janitor.sweep_instances()
+    await stage.resync.sweep_instances()
 
     snapshot = stage.store.instances.snapshot(ALPHA)
     assert snapshot is not None

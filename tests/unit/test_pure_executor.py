@@ -22,7 +22,7 @@ MATCHING = re.compile(
 
 # What a file of the conversation's code path matches, and on what.
 KNOWN = {
-    "efrit-session-history.el": (1, "whether the last line of its own file is whole"),
+    "efrit-session-history.el": (3, "whether the lines of its own file are whole"),
     "efrit-session-prompt.el": (1, "the names of Emacs' own buffers begin with a space"),
     "efrit-model-retry.el": (1, "retry-after: a number or a date"),
     "efrit-model.el": (2, "content-type, and whether the URL of a proxy has a password"),

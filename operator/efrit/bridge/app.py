@@ -34,7 +34,7 @@ from efrit.queue.upkeep import DiskTrouble
 log = logging.getLogger("efrit.bridge")
 
 _REFRESH_SECONDS = 1.0
-# The age of the oldest waiting request is news now and then: a queue that stands still shows in it alone.
+# The age of the oldest waiting request is reported in steps: a queue that stands still shows in it alone.
 _AGE_STEP_SECONDS = 10.0
 
 
@@ -45,7 +45,7 @@ def without_clocks(stats: Stats) -> Stats:
         uptime_seconds=0.0,
         oldest_pending_seconds=stats.oldest_pending_seconds // _AGE_STEP_SECONDS,
         emacs=structs.replace(stats.emacs, heartbeat_age_seconds=None),
-        # Of a volume, whether it takes work is news, and not how much each request has left of it.
+        # Of a volume, whether it takes work is a change, and not how much each request has left of it.
         disk=None if stats.disk is None else structs.replace(stats.disk, free_bytes=0, free_inodes=0, message=""),
     )
 

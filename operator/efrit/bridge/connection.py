@@ -1,6 +1,6 @@
 """One connection to the bridge, within limits of number and time: whoever reaches the port may open any.
 
-Answers what is no HTTP with JSON, as the routes do for what is. Knows nothing of what is asked for.
+Non-HTTP input gets a JSON error, like every other error. Knows nothing of routes.
 """
 
 import gc

@@ -47,7 +47,9 @@ class Metrics:
         self._tokens = Counter(
             "efrit_model_tokens", "Tokens of answered chats and commands.", ["direction"], registry=registry
         )
-        self._calls = Counter("efrit_model_calls", "Turns of the model in them.", registry=registry)
+        self._calls = Counter(
+            "efrit_model_calls", "Turns of the model in answered chats and commands.", registry=registry
+        )
         self._errors = Counter("efrit_model_errors", "Calls to the model that failed.", ["kind"], registry=registry)
         for direction in DIRECTIONS:
             self._tokens.labels(direction)

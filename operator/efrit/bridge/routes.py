@@ -341,4 +341,4 @@ async def _on_disconnect(http: HttpRequest, error: Exception) -> HttpResponse:
 
 
 async def _on_bug(http: HttpRequest, error: Exception) -> HttpResponse:
-    return _error("Internal", "the bridge failed at this; its log says why", 500)
+    return _error("Internal", "internal error; see the bridge log", 500)

@@ -46,7 +46,7 @@ MEANINGS = {
     Exit.CANCELLED: "it was cancelled",
     Exit.UNKNOWN: "Interrupted: Emacs died in the middle, what it did is unknown",
     Exit.NOT_FOUND: "there is no such request, plan or instance, or the result is no longer kept",
-    Exit.NOT_READY: "not now: no Emacs, no cluster, no instance that is ready, a full queue, or --for was over",
+    Exit.NOT_READY: "temporarily unavailable: no Emacs, cluster or ready instance, a full queue, or --for elapsed",
     Exit.REJECTED: "the request or plan was rejected: it never ran",
     Exit.TRUNCATED: "done, but only the beginning of the result could be printed; standard error says why",
     Exit.INTERNAL: "an error in efrit itself; `EFRIT_DEBUG=1` shows where",

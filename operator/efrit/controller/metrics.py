@@ -23,13 +23,17 @@ REQUEST_SECONDS = Histogram(
 MODEL_TOKENS = Counter(
     "efrit_request_model_tokens_total", "Tokens of chats and commands that became final.", ["direction"]
 )
-MODEL_CALLS = Counter("efrit_request_model_calls_total", "Turns of the model in them.")
-MODEL_ERRORS = Counter("efrit_request_model_errors_total", "Calls to the model that failed in them.", ["kind"])
+MODEL_CALLS = Counter(
+    "efrit_request_model_calls_total", "Turns of the model in chats and commands that became final."
+)
+MODEL_ERRORS = Counter(
+    "efrit_request_model_errors_total", "Failed calls to the model in chats and commands that became final.", ["kind"]
+)
 PLANS_FINISHED = Counter("efrit_plans_finished_total", "Plans that became final.", ["reason"])
 OPEN_PLANS = Gauge("efrit_open_plans", "Plans known that are not final.")
 OPEN_REQUESTS = Gauge("efrit_open_requests", "Requests known that are not final.")
 INSTANCES = Gauge("efrit_instances", "Instances known.")
-BRIDGES = Gauge("efrit_bridge_connections", "Bridges a stream is open or wanted to.")
+BRIDGES = Gauge("efrit_bridge_connections", "Bridges to which an event stream is open or wanted.")
 BRIDGES_UNRESPONSIVE = Gauge(
     "efrit_bridges_unresponsive", "Connected bridges that do not answer calls, or send what cannot be read."
 )

@@ -87,8 +87,8 @@ def tell_progress(context: RequestContext, update: Mapping[str, object]) -> list
     """Write the progress of a running request where it has changed, at most once in `progress_every`."""
     snapshot = context.snapshot
     status = snapshot.request.status
-    news = {name: update[name] for name in ("progress", "session") if name in update}
-    if all(getattr(status, name) == value for name, value in news.items()):
+    changes = {name: update[name] for name in ("progress", "session") if name in update}
+    if all(getattr(status, name) == value for name, value in changes.items()):
         return []
     if snapshot.loaded:
         return [RequeueAfter(LOADED_AGAIN)]
@@ -98,7 +98,7 @@ def tell_progress(context: RequestContext, update: Mapping[str, object]) -> list
         # A pause that is longer than that comes from a clock that was set back.
         if timedelta(0) < left <= pause:
             return [RequeueAfter(left)]
-    patch = final_status.patch(snapshot.request, status.model_copy(update=news))
+    patch = final_status.patch(snapshot.request, status.model_copy(update=changes))
     return [replace(patch, droppable=True)]
 
 

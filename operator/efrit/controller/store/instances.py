@@ -219,9 +219,9 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
     def explained(self, instance: Key, problem: str | None) -> None:
         """Remember Kubernetes' own sentence on why an instance does not start."""
         entry = self._index.instances[instance]
-        news = entry.facts.problem != problem
+        is_new = entry.facts.problem != problem
         entry.facts = replace(entry.facts, problem=problem, explained_time=self._index.clock())
-        if news:
+        if is_new:
             self._index.requeue_instance(instance)
 
     # What decisions read.

@@ -33,29 +33,29 @@ from tests.unit.controller.factory import (
     written,
 )
 from tests.unit.controller.fake_bridge import INSTANCE
-from tests.unit.controller.test_reconcile import REQUESTS, Stage, stage  # noqa: F401 - a fixture
+from tests.unit.controller.test_reconcile import REQUESTS, Rig, rig  # noqa: F401 - a fixture
 
 COUNT = work_queue.LOADED_LENGTH + 10
 HELD = ready(instance(spec={"queue": {"maxPending": 1}}), bridge=connected(told=stats(pending=1)))
 
 
 async def test_each_request_of_a_burst_is_written_once(
-    stage: Stage,  # noqa: F811
+    rig: Rig,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(work_queue, "LOADED_FOR_SECONDS", 3600)
     names = [f"r{number}" for number in range(COUNT)]
-    stage.ready()
+    rig.ready()
     for name in names:
-        stage.bridge.answers["PUT", f"/v1/requests/uid-{name}"] = (201, view(f"uid-{name}").to_json())
-        stage.bridge.answers["DELETE", f"/v1/requests/uid-{name}"] = (204, "")
-        stage.store.requests.observe(stage.api.put(f"{REQUESTS}/{name}", request_json(name, created=stage.clock())))
+        rig.bridge.answers["PUT", f"/v1/requests/uid-{name}"] = (201, view(f"uid-{name}").to_json())
+        rig.bridge.answers["DELETE", f"/v1/requests/uid-{name}"] = (204, "")
+        rig.store.requests.observe(rig.api.put(f"{REQUESTS}/{name}", request_json(name, created=rig.clock())))
     reconciled: set[str] = set()
     everyone = asyncio.Event()
 
     async def work(key: WorkKey) -> None:
         if key.kind == "EfritRequest":
-            await stage.reconciler.reconcile(key)
+            await rig.reconciler.reconcile(key)
             reconciled.add(key.name)
             if len(reconciled) == COUNT:
                 everyone.set()
@@ -65,23 +65,21 @@ async def test_each_request_of_a_burst_is_written_once(
         everyone.clear()
         await asyncio.wait_for(everyone.wait(), TIMEOUT)
 
-    working = asyncio.create_task(stage.queue.run(work, 8))
+    working = asyncio.create_task(rig.queue.run(work, 8))
     await until_all_are_reconciled()
     # Each has waited on the queue and run for longer than a quiet controller would keep to itself.
-    stage.clock.passed = timedelta(minutes=1)
+    rig.clock.passed = timedelta(minutes=1)
     for name in names:
         running = view(f"uid-{name}", state=RequestState.RUNNING, attempt=1)
-        stage.store.bridges.event(INSTANCE, POD_UID, running)
+        rig.store.bridges.event(INSTANCE, POD_UID, running)
     await until_all_are_reconciled()
     for name in names:
-        stage.store.bridges.event(INSTANCE, POD_UID, answered(f"uid-{name}", result="2"))
-    await stage.api.until(
-        lambda: sum("phase" in each.get("status", {}) for each in stage.api.objects.values()) == COUNT
-    )
+        rig.store.bridges.event(INSTANCE, POD_UID, answered(f"uid-{name}", result="2"))
+    await rig.api.until(lambda: sum("phase" in each.get("status", {}) for each in rig.api.objects.values()) == COUNT)
     working.cancel()
     await asyncio.gather(working, return_exceptions=True)
 
-    patches = Counter(call.path for call in stage.api.made("PATCH"))
+    patches = Counter(call.path for call in rig.api.made("PATCH"))
     assert set(patches.values()) == {1}
     assert len(patches) == COUNT
 

@@ -24,7 +24,7 @@ POLICIES = "/apis/networking.k8s.io/v1/networkpolicies"
 
 
 @dataclass
-class Stage:
+class Rig:
     check: ChildCheck
     store: Store
     api: FakeApi
@@ -42,66 +42,66 @@ class Stage:
 
 
 @pytest.fixture
-async def stage(api: FakeApi, kube: Kube) -> Stage:
+async def rig(api: FakeApi, kube: Kube) -> Rig:
     store = Store(WorkQueue(), CONFIG, lambda: NOW)
     store.instances.observe(instance_json())
     store.children.observe_statefulset(statefulset_json())
-    return Stage(ChildCheck(kube, store, None, 1, 60), store, api)
+    return Rig(ChildCheck(kube, store, None, 1, 60), store, api)
 
 
-async def test_children_that_are_there_are_left_alone(stage: Stage) -> None:
-    stage.place()
+async def test_children_that_are_there_are_left_alone(rig: Rig) -> None:
+    rig.place()
 
-    await stage.check.find_missing()
+    await rig.check.find_missing()
 
-    assert not stage.missing()
+    assert not rig.missing()
 
 
 @pytest.mark.parametrize(
     "plural", ["/api/v1/namespaces/team/serviceaccounts", POLICIES.replace("v1/", "v1/namespaces/team/")]
 )
-async def test_a_child_that_is_gone_is_found(stage: Stage, plural: str) -> None:
-    stage.place()
-    del stage.api.objects[f"{plural}/efrit-alpha"]
+async def test_a_child_that_is_gone_is_found(rig: Rig, plural: str) -> None:
+    rig.place()
+    del rig.api.objects[f"{plural}/efrit-alpha"]
 
-    await stage.check.find_missing()
+    await rig.check.find_missing()
 
-    assert stage.missing()
-    stage.store.instances.applied(ALPHA, "uid-alpha", 1)
-    assert not stage.missing()
+    assert rig.missing()
+    rig.store.instances.applied(ALPHA, "uid-alpha", 1)
+    assert not rig.missing()
 
 
-async def test_only_metadata_of_labelled_children_is_asked_for_page_by_page(stage: Stage) -> None:
-    stage.api.page_size = 1
+async def test_only_metadata_of_labelled_children_is_asked_for_page_by_page(rig: Rig) -> None:
+    rig.api.page_size = 1
     for name in ("alpha", "beta", "gamma"):
-        stage.place(name)
+        rig.place(name)
 
-    await stage.check.find_missing()
+    await rig.check.find_missing()
 
-    assert [call.path for call in stage.api.calls] == [ACCOUNTS] * 3 + [POLICIES] * 3
-    assert {call.accept for call in stage.api.calls} == {METADATA_LIST}
-    assert all("efrit.dev/instance" in call.query["labelSelector"] for call in stage.api.calls)
-    assert not stage.missing()
+    assert [call.path for call in rig.api.calls] == [ACCOUNTS] * 3 + [POLICIES] * 3
+    assert {call.accept for call in rig.api.calls} == {METADATA_LIST}
+    assert all("efrit.dev/instance" in call.query["labelSelector"] for call in rig.api.calls)
+    assert not rig.missing()
 
 
-async def test_an_empty_list_of_metadata_has_no_items_at_all(stage: Stage) -> None:
+async def test_an_empty_list_of_metadata_has_no_items_at_all(rig: Rig) -> None:
     for where in (ACCOUNTS, POLICIES):
-        stage.api.fail("GET", where, 200, {"metadata": {}, "items": None})
+        rig.api.fail("GET", where, 200, {"metadata": {}, "items": None})
 
-    await stage.check.find_missing()
+    await rig.check.find_missing()
 
-    assert stage.missing()
+    assert rig.missing()
 
 
-async def test_an_instance_whose_children_were_not_applied_yet_lacks_none(stage: Stage) -> None:
-    stage.store.instances.observe(instance_json("young"))
-    stage.store.instances.observe(instance_json("ending", deleting=True))
-    stage.store.children.observe_statefulset({**statefulset_json("ending")})
+async def test_an_instance_whose_children_were_not_applied_yet_lacks_none(rig: Rig) -> None:
+    rig.store.instances.observe(instance_json("young"))
+    rig.store.instances.observe(instance_json("ending", deleting=True))
+    rig.store.children.observe_statefulset({**statefulset_json("ending")})
 
-    await stage.check.find_missing()
+    await rig.check.find_missing()
 
-    assert not stage.missing("young")
-    assert not stage.missing("ending")
+    assert not rig.missing("young")
+    assert not rig.missing("ending")
 
 
 async def test_nothing_is_listed_where_nothing_was_applied(api: FakeApi, kube: Kube) -> None:
@@ -111,18 +111,18 @@ async def test_nothing_is_listed_where_nothing_was_applied(api: FakeApi, kube: K
 
 
 async def test_a_kind_that_may_not_be_listed_is_left_out_with_one_line(
-    stage: Stage, caplog: pytest.LogCaptureFixture
+    rig: Rig, caplog: pytest.LogCaptureFixture
 ) -> None:
-    stage.place()
-    stage.api.fail("GET", ACCOUNTS, 403)
+    rig.place()
+    rig.api.fail("GET", ACCOUNTS, 403)
     with caplog.at_level(logging.WARNING, "efrit"):
         for _ in range(3):
-            await stage.check.find_missing()
+            await rig.check.find_missing()
 
-    assert [call.path for call in stage.api.calls] == [ACCOUNTS, POLICIES, POLICIES, POLICIES]
+    assert [call.path for call in rig.api.calls] == [ACCOUNTS, POLICIES, POLICIES, POLICIES]
     (line,) = caplog.messages
     assert "ServiceAccount" in line
-    assert not stage.missing()
+    assert not rig.missing()
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ DELETE = {"deleteAfterSeconds": 10}
 
 
 @dataclass
-class Stage:
+class Rig:
     """A ready instance that has been idle for an hour; looks are made by hand."""
 
     reconciler: Reconciler
@@ -99,7 +99,7 @@ class Stage:
 
 
 @pytest.fixture
-async def stage(served: tuple[FakeApi, Kube], tmp_path: Path) -> AsyncIterator[Stage]:
+async def rig(served: tuple[FakeApi, Kube], tmp_path: Path) -> AsyncIterator[Rig]:
     api, kube = served
 
     def clock() -> datetime:
@@ -113,7 +113,7 @@ async def stage(served: tuple[FakeApi, Kube], tmp_path: Path) -> AsyncIterator[S
         reconciler = Reconciler(store, actor, identity, clock, lambda _: True)
         await bridges.connect(bridge.wanted())
         try:
-            yield Stage(reconciler, store, api, bridge)
+            yield Rig(reconciler, store, api, bridge)
         finally:
             await bridges.close()
 
@@ -121,63 +121,63 @@ async def stage(served: tuple[FakeApi, Kube], tmp_path: Path) -> AsyncIterator[S
 # Suspension.
 
 
-async def test_a_request_that_comes_while_its_instance_is_scaled_down_waits_and_wakes_it(stage: Stage) -> None:
-    stage.idle(SUSPEND)
-    suspending = asyncio.create_task(stage.look())
-    await stage.api.until(lambda: stage.api.made("PATCH"))
-    stage.ask()
-    await stage.look_at_work()
+async def test_a_request_that_comes_while_its_instance_is_scaled_down_waits_and_wakes_it(rig: Rig) -> None:
+    rig.idle(SUSPEND)
+    suspending = asyncio.create_task(rig.look())
+    await rig.api.until(lambda: rig.api.made("PATCH"))
+    rig.ask()
+    await rig.look_at_work()
     await suspending
-    assert not stage.handed_over
-    assert stage.replicas == 0
+    assert not rig.handed_over
+    assert rig.replicas == 0
 
-    await stage.look()
-    assert stage.replicas == 1
-    await stage.look_at_work()
-    assert stage.handed_over
+    await rig.look()
+    assert rig.replicas == 1
+    await rig.look_at_work()
+    assert rig.handed_over
 
 
-async def test_a_request_that_came_before_keeps_its_instance_from_being_scaled_down(stage: Stage) -> None:
-    stage.idle(SUSPEND)
-    stage.ask()
-    await stage.look()
-    assert stage.replicas == 1
-    await stage.look_at_work()
-    assert stage.handed_over
+async def test_a_request_that_came_before_keeps_its_instance_from_being_scaled_down(rig: Rig) -> None:
+    rig.idle(SUSPEND)
+    rig.ask()
+    await rig.look()
+    assert rig.replicas == 1
+    await rig.look_at_work()
+    assert rig.handed_over
 
 
 async def test_a_scale_down_without_an_answer_is_undone_though_nobody_knows_whether_it_took_effect(
-    stage: Stage,
+    rig: Rig,
 ) -> None:
-    stage.idle(SUSPEND)
-    stage.api.fail("PATCH", STATEFULSET, 0)
+    rig.idle(SUSPEND)
+    rig.api.fail("PATCH", STATEFULSET, 0)
     with pytest.raises(ApiUnavailable):
-        await stage.look()
-    stage.ask()
-    await stage.look_at_work()
-    assert not stage.handed_over
+        await rig.look()
+    rig.ask()
+    await rig.look_at_work()
+    assert not rig.handed_over
 
-    await stage.look()
-    assert stage.replicas == 1
-    await stage.look_at_work()
-    assert stage.handed_over
+    await rig.look()
+    assert rig.replicas == 1
+    await rig.look_at_work()
+    assert rig.handed_over
 
 
 # Deletion.
 
 
-async def test_an_idle_instance_is_deleted_and_late_news_of_it_change_nothing(stage: Stage) -> None:
-    stage.idle(DELETE)
-    late = stage.api.objects[ALPHA]
-    await stage.look()
-    assert ALPHA not in stage.api.objects
-    assert [call.body["reason"] for call in stage.api.made("POST")] == ["IdleDeleted"]
+async def test_an_idle_instance_is_deleted_and_late_news_of_it_change_nothing(rig: Rig) -> None:
+    rig.idle(DELETE)
+    late = rig.api.objects[ALPHA]
+    await rig.look()
+    assert ALPHA not in rig.api.objects
+    assert [call.body["reason"] for call in rig.api.made("POST")] == ["IdleDeleted"]
 
-    stage.store.instances.observe({**late, "metadata": {**late["metadata"], "resourceVersion": "9999"}})
-    assert stage.store.instances.snapshot(INSTANCE) is None
-    stage.ask()
-    await stage.look_at_work()
-    assert not stage.handed_over
+    rig.store.instances.observe({**late, "metadata": {**late["metadata"], "resourceVersion": "9999"}})
+    assert rig.store.instances.snapshot(INSTANCE) is None
+    rig.ask()
+    await rig.look_at_work()
+    assert not rig.handed_over
 
 
 @pytest.mark.parametrize(
@@ -192,62 +192,62 @@ async def test_an_idle_instance_is_deleted_and_late_news_of_it_change_nothing(st
     ids=["a request", "a bound request", "a plan", "a suspended plan", "a bound plan"],
 )
 async def test_work_that_the_watch_has_not_told_of_keeps_an_instance_from_being_deleted(
-    stage: Stage, where: str, work: Json
+    rig: Rig, where: str, work: Json
 ) -> None:
-    stage.idle(DELETE)
-    stage.api.put(where, work)
+    rig.idle(DELETE)
+    rig.api.put(where, work)
 
-    await stage.look()
+    await rig.look()
 
-    assert stage.api.made("DELETE") == []
-    assert stage.api.made("POST") == []
-    snapshot = stage.store.instances.snapshot(INSTANCE)
+    assert rig.api.made("DELETE") == []
+    assert rig.api.made("POST") == []
+    snapshot = rig.store.instances.snapshot(INSTANCE)
     assert snapshot is not None
     assert snapshot.open_requests + snapshot.active_plans + snapshot.suspended_plans == 1
-    await stage.look()
-    after = stage.store.instances.snapshot(INSTANCE)
+    await rig.look()
+    after = rig.store.instances.snapshot(INSTANCE)
     assert after is not None
     assert not after.facts.handover_paused
 
 
-async def test_work_of_others_does_not_keep_an_instance_from_being_deleted(stage: Stage) -> None:
-    stage.idle(DELETE)
-    stage.api.put(WORK, request_json(target="beta"))
-    stage.api.put(f"{ROOT}/efritrequests/done", request_json("done", status={"phase": "Succeeded"}))
-    stage.api.put(APP, plan_json(status={"phase": "Failed"}))
+async def test_work_of_others_does_not_keep_an_instance_from_being_deleted(rig: Rig) -> None:
+    rig.idle(DELETE)
+    rig.api.put(WORK, request_json(target="beta"))
+    rig.api.put(f"{ROOT}/efritrequests/done", request_json("done", status={"phase": "Succeeded"}))
+    rig.api.put(APP, plan_json(status={"phase": "Failed"}))
 
-    await stage.look()
+    await rig.look()
 
-    assert ALPHA not in stage.api.objects
+    assert ALPHA not in rig.api.objects
 
 
-async def test_a_request_that_comes_while_its_instance_is_checked_is_not_handed_over(stage: Stage) -> None:
-    stage.idle(DELETE)
-    deleting = asyncio.create_task(stage.look())
-    await stage.api.until(lambda: stage.api.calls)
-    stage.ask()
-    await stage.look_at_work()
+async def test_a_request_that_comes_while_its_instance_is_checked_is_not_handed_over(rig: Rig) -> None:
+    rig.idle(DELETE)
+    deleting = asyncio.create_task(rig.look())
+    await rig.api.until(lambda: rig.api.calls)
+    rig.ask()
+    await rig.look_at_work()
     await deleting
-    assert not stage.handed_over
+    assert not rig.handed_over
 
 
-async def test_an_instance_that_was_changed_since_it_was_decided_about_is_not_deleted(stage: Stage) -> None:
-    stage.idle(DELETE)
-    stage.api.put(ALPHA, {**stage.api.objects[ALPHA], "spec": {}})
+async def test_an_instance_that_was_changed_since_it_was_decided_about_is_not_deleted(rig: Rig) -> None:
+    rig.idle(DELETE)
+    rig.api.put(ALPHA, {**rig.api.objects[ALPHA], "spec": {}})
 
-    await stage.look()
+    await rig.look()
 
-    assert ALPHA in stage.api.objects
-    snapshot = stage.store.instances.snapshot(INSTANCE)
+    assert ALPHA in rig.api.objects
+    snapshot = rig.store.instances.snapshot(INSTANCE)
     assert snapshot is not None
     assert snapshot.instance.spec.idle is None
 
 
-async def test_an_instance_is_not_deleted_while_the_check_cannot_be_made(stage: Stage) -> None:
-    stage.idle(DELETE)
-    stage.api.fail("GET", f"{ROOT}/efritplans", 503)
+async def test_an_instance_is_not_deleted_while_the_check_cannot_be_made(rig: Rig) -> None:
+    rig.idle(DELETE)
+    rig.api.fail("GET", f"{ROOT}/efritplans", 503)
 
     with contextlib.suppress(ApiUnavailable):
-        await stage.look()
+        await rig.look()
 
-    assert stage.api.made("DELETE") == []
+    assert rig.api.made("DELETE") == []

@@ -68,7 +68,7 @@ class Clock:
 
 
 @dataclass
-class Stage:
+class Rig:
     """Everything but kopf: looks are made by hand."""
 
     reconciler: Reconciler
@@ -138,7 +138,7 @@ class Stage:
 
 
 @pytest.fixture
-async def stage(api: FakeApi, kube: Kube, tmp_path: Path) -> AsyncIterator[Stage]:
+async def rig(api: FakeApi, kube: Kube, tmp_path: Path) -> AsyncIterator[Rig]:
     clock = Clock()
     identity, queue = new_identity(), WorkQueue()
     store = Store(queue, CONFIG, clock, clock.monotonic)
@@ -146,7 +146,7 @@ async def stage(api: FakeApi, kube: Kube, tmp_path: Path) -> AsyncIterator[Stage
         bridges = Bridges(identity, store)
         actor = Actor(kube, bridges, store, clock, "pod-1", lambda: True)
         reconciler = Reconciler(store, actor, identity, clock, lambda _: made.served)
-        made = Stage(reconciler, store, queue, api, bridge, bridges, clock)
+        made = Rig(reconciler, store, queue, api, bridge, bridges, clock)
         await bridges.connect(bridge.wanted())
         try:
             yield made
@@ -154,249 +154,247 @@ async def stage(api: FakeApi, kube: Kube, tmp_path: Path) -> AsyncIterator[Stage
             await bridges.close()
 
 
-async def test_a_request_goes_from_hand_over_to_acknowledgement(stage: Stage) -> None:
-    stage.ready()
-    stage.observe()
-    stage.bridge.answers["PUT", ONE] = (201, view().to_json())
-    stage.bridge.answers["DELETE", ONE] = (204, "")
+async def test_a_request_goes_from_hand_over_to_acknowledgement(rig: Rig) -> None:
+    rig.ready()
+    rig.observe()
+    rig.bridge.answers["PUT", ONE] = (201, view().to_json())
+    rig.bridge.answers["DELETE", ONE] = (204, "")
 
-    await stage.look()
-    stage.store.bridges.event(INSTANCE, POD_UID, answered(result="2"))
-    await stage.look()
-    assert (stage.status["phase"], stage.status["result"]) == ("Succeeded", "2")
-    assert ("DELETE", ONE) not in stage.bridge_calls, "acknowledged before the status was confirmed"
-    await stage.look()
+    await rig.look()
+    rig.store.bridges.event(INSTANCE, POD_UID, answered(result="2"))
+    await rig.look()
+    assert (rig.status["phase"], rig.status["result"]) == ("Succeeded", "2")
+    assert ("DELETE", ONE) not in rig.bridge_calls, "acknowledged before the status was confirmed"
+    await rig.look()
 
-    assert stage.bridge_calls == [("PUT", ONE), ("DELETE", ONE)]
-    assert len(stage.api.made("PATCH")) == 1
+    assert rig.bridge_calls == [("PUT", ONE), ("DELETE", ONE)]
+    assert len(rig.api.made("PATCH")) == 1
 
 
-async def test_a_content_that_was_dropped_is_read_again_and_handed_over_at_once(stage: Stage) -> None:
-    stage.ready()
-    stage.observe(content="(whole)" * 1000)
-    stage.crowd_out_contents()
-    stage.bridge.answers["PUT", ONE] = (201, view().to_json())
+async def test_a_content_that_was_dropped_is_read_again_and_handed_over_at_once(rig: Rig) -> None:
+    rig.ready()
+    rig.observe(content="(whole)" * 1000)
+    rig.crowd_out_contents()
+    rig.bridge.answers["PUT", ONE] = (201, view().to_json())
 
-    await stage.look()
+    await rig.look()
 
-    (sent,) = (body for method, _, body in stage.bridge.calls if method == "PUT")
+    (sent,) = (body for method, _, body in rig.bridge.calls if method == "PUT")
     assert json.loads(sent)["content"] == "(whole)" * 1000
-    assert [call.path for call in stage.api.made("GET")] == [WORK]
+    assert [call.path for call in rig.api.made("GET")] == [WORK]
 
 
 @pytest.mark.parametrize("by", [None, "another"])
-async def test_a_request_whose_content_is_gone_when_it_is_read_is_not_handed_over(
-    stage: Stage, by: str | None
-) -> None:
-    stage.store.first_list_complete(None)
-    stage.ready()
-    stage.observe(content="x" * 60_000)
-    stage.crowd_out_contents()
-    del stage.api.objects[WORK]
+async def test_a_request_whose_content_is_gone_when_it_is_read_is_not_handed_over(rig: Rig, by: str | None) -> None:
+    rig.store.first_list_complete(None)
+    rig.ready()
+    rig.observe(content="x" * 60_000)
+    rig.crowd_out_contents()
+    del rig.api.objects[WORK]
     if by is not None:
-        stage.api.put(WORK, request_json(uid=by, content="(other)"))
+        rig.api.put(WORK, request_json(uid=by, content="(other)"))
 
-    await stage.look()
+    await rig.look()
 
-    assert stage.bridge_calls == []
-    assert stage.store.requests.snapshot(KEY) is None
-
-
-async def test_a_request_that_was_cancelled_when_its_content_is_read_is_declined_instead(stage: Stage) -> None:
-    stage.ready()
-    stage.observe(content="x" * 60_000)
-    stage.crowd_out_contents()
-    stage.api.put(WORK, request_json(content="(late)", cancel=True, version="99"))
-    stage.bridge.answers["POST", CANCEL] = (202, view().to_json())
-
-    await stage.look()
-
-    assert stage.bridge_calls == [("POST", CANCEL)]
+    assert rig.bridge_calls == []
+    assert rig.store.requests.snapshot(KEY) is None
 
 
-async def test_a_request_does_not_end_for_an_instance_that_only_the_watch_does_not_know(stage: Stage) -> None:
-    stage.api.put("/apis/efrit.dev/v1alpha1/namespaces/team/efritinstances/alpha", instance_json())
-    stage.observe()
-    stage.clock.passed = timedelta(hours=1)
+async def test_a_request_that_was_cancelled_when_its_content_is_read_is_declined_instead(rig: Rig) -> None:
+    rig.ready()
+    rig.observe(content="x" * 60_000)
+    rig.crowd_out_contents()
+    rig.api.put(WORK, request_json(content="(late)", cancel=True, version="99"))
+    rig.bridge.answers["POST", CANCEL] = (202, view().to_json())
 
-    await stage.look()
+    await rig.look()
 
-    assert stage.status == {}
-    assert stage.store.instances.snapshot(INSTANCE) is not None
-
-
-async def test_a_request_ends_where_its_instance_really_does_not_exist(stage: Stage) -> None:
-    stage.observe()
-    stage.clock.passed = timedelta(hours=1)
-
-    await stage.look()
-
-    assert stage.status["phase"] == "Failed"
+    assert rig.bridge_calls == [("POST", CANCEL)]
 
 
-async def test_a_final_request_that_left_the_selection_is_forgotten_once_acknowledged(stage: Stage) -> None:
-    stage.ready(answered(result="2"))
-    stage.observe(status=final_status())
-    stage.store.requests.left(request_json())
-    stage.bridge.answers["DELETE", ONE] = (204, "")
+async def test_a_request_does_not_end_for_an_instance_that_only_the_watch_does_not_know(rig: Rig) -> None:
+    rig.api.put("/apis/efrit.dev/v1alpha1/namespaces/team/efritinstances/alpha", instance_json())
+    rig.observe()
+    rig.clock.passed = timedelta(hours=1)
 
-    await stage.look()
+    await rig.look()
 
-    assert stage.store.requests.snapshot(KEY) is None
-
-
-async def test_a_request_that_left_and_is_deleted_has_its_work_stopped(stage: Stage) -> None:
-    stage.ready(view(state=RequestState.RUNNING, attempt=1))
-    stored = stage.observe()
-    del stage.api.objects[WORK]
-    stage.store.requests.left(stored)
-    stage.bridge.answers["POST", CANCEL] = (202, view(state=RequestState.RUNNING, attempt=1).to_json())
-
-    await stage.look()
-
-    assert stage.bridge_calls == [("POST", CANCEL)]
+    assert rig.status == {}
+    assert rig.store.instances.snapshot(INSTANCE) is not None
 
 
-async def test_a_request_that_left_and_was_made_anew_counts_as_deleted(stage: Stage) -> None:
-    stage.ready()
-    stored = stage.observe()
-    stage.api.put(WORK, request_json(uid="another"))
-    stage.store.requests.left(stored)
+async def test_a_request_ends_where_its_instance_really_does_not_exist(rig: Rig) -> None:
+    rig.observe()
+    rig.clock.passed = timedelta(hours=1)
 
-    await stage.look()
+    await rig.look()
 
-    assert stage.store.requests.snapshot(KEY) is None
+    assert rig.status["phase"] == "Failed"
 
 
-async def test_a_request_that_left_by_mistake_goes_on(stage: Stage) -> None:
-    stage.ready()
-    stored = stage.observe()
-    stage.store.requests.left(stored)
-    stage.bridge.answers["PUT", ONE] = (201, view().to_json())
+async def test_a_final_request_that_left_the_selection_is_forgotten_once_acknowledged(rig: Rig) -> None:
+    rig.ready(answered(result="2"))
+    rig.observe(status=final_status())
+    rig.store.requests.left(request_json())
+    rig.bridge.answers["DELETE", ONE] = (204, "")
 
-    await stage.look()
+    await rig.look()
 
-    assert stage.bridge_calls == [("PUT", ONE)]
-    assert not stage.store.requests.must_verify(KEY)
+    assert rig.store.requests.snapshot(KEY) is None
 
 
-async def test_a_request_that_left_because_somebody_else_finished_it_is_final(stage: Stage) -> None:
-    stage.ready()
-    stored = stage.observe()
-    stage.api.put(WORK, {**stored, "status": final_status()})
-    stage.store.requests.left(stored)
+async def test_a_request_that_left_and_is_deleted_has_its_work_stopped(rig: Rig) -> None:
+    rig.ready(view(state=RequestState.RUNNING, attempt=1))
+    stored = rig.observe()
+    del rig.api.objects[WORK]
+    rig.store.requests.left(stored)
+    rig.bridge.answers["POST", CANCEL] = (202, view(state=RequestState.RUNNING, attempt=1).to_json())
 
-    await stage.look()
+    await rig.look()
 
-    assert stage.bridge_calls == []
-    assert stage.store.requests.snapshot(KEY) is None
+    assert rig.bridge_calls == [("POST", CANCEL)]
+
+
+async def test_a_request_that_left_and_was_made_anew_counts_as_deleted(rig: Rig) -> None:
+    rig.ready()
+    stored = rig.observe()
+    rig.api.put(WORK, request_json(uid="another"))
+    rig.store.requests.left(stored)
+
+    await rig.look()
+
+    assert rig.store.requests.snapshot(KEY) is None
+
+
+async def test_a_request_that_left_by_mistake_goes_on(rig: Rig) -> None:
+    rig.ready()
+    stored = rig.observe()
+    rig.store.requests.left(stored)
+    rig.bridge.answers["PUT", ONE] = (201, view().to_json())
+
+    await rig.look()
+
+    assert rig.bridge_calls == [("PUT", ONE)]
+    assert not rig.store.requests.must_verify(KEY)
+
+
+async def test_a_request_that_left_because_somebody_else_finished_it_is_final(rig: Rig) -> None:
+    rig.ready()
+    stored = rig.observe()
+    rig.api.put(WORK, {**stored, "status": final_status()})
+    rig.store.requests.left(stored)
+
+    await rig.look()
+
+    assert rig.bridge_calls == []
+    assert rig.store.requests.snapshot(KEY) is None
 
 
 # Work whose request is not known.
 
 
-async def test_work_of_a_request_that_was_missed_is_taken_up(stage: Stage) -> None:
-    stage.ready(LOST)
-    stage.api.put(WORK, request_json())
+async def test_work_of_a_request_that_was_missed_is_taken_up(rig: Rig) -> None:
+    rig.ready(LOST)
+    rig.api.put(WORK, request_json())
 
-    await stage.look()
+    await rig.look()
 
-    snapshot = stage.store.requests.snapshot(KEY)
+    snapshot = rig.store.requests.snapshot(KEY)
     assert snapshot is not None
     assert snapshot.bridge_view == LOST
-    assert stage.bridge_calls == []
+    assert rig.bridge_calls == []
 
 
-async def test_work_of_a_final_request_is_acknowledged(stage: Stage) -> None:
-    stage.ready(LOST)
-    stage.api.put(WORK, request_json(status=final_status()))
-    stage.bridge.answers["DELETE", ONE] = (204, "")
+async def test_work_of_a_final_request_is_acknowledged(rig: Rig) -> None:
+    rig.ready(LOST)
+    rig.api.put(WORK, request_json(status=final_status()))
+    rig.bridge.answers["DELETE", ONE] = (204, "")
 
-    await stage.look()
+    await rig.look()
 
-    assert stage.bridge_calls == [("DELETE", ONE)]
+    assert rig.bridge_calls == [("DELETE", ONE)]
 
 
-async def test_work_of_a_deleted_request_is_stopped_and_acknowledged_once(stage: Stage) -> None:
-    stage.ready(LOST)
+async def test_work_of_a_deleted_request_is_stopped_and_acknowledged_once(rig: Rig) -> None:
+    rig.ready(LOST)
     ended = structs.replace(answered(reason=Reason.CANCELLED), metadata=LOST.metadata)
-    stage.bridge.answers["POST", CANCEL] = (200, ended.to_json())
-    stage.bridge.answers["DELETE", ONE] = (204, "")
+    rig.bridge.answers["POST", CANCEL] = (200, ended.to_json())
+    rig.bridge.answers["DELETE", ONE] = (204, "")
 
-    await stage.look()
-    await stage.look()
+    await rig.look()
+    await rig.look()
 
-    assert stage.bridge_calls == [("POST", CANCEL), ("DELETE", ONE)]
-    assert stage.store.bridges.orphans(KEY) == []
+    assert rig.bridge_calls == [("POST", CANCEL), ("DELETE", ONE)]
+    assert rig.store.bridges.orphans(KEY) == []
 
 
-async def test_work_of_a_request_is_stopped_when_another_has_taken_its_name(stage: Stage) -> None:
-    stage.observe()
-    stage.ready(LOST)
+async def test_work_of_a_request_is_stopped_when_another_has_taken_its_name(rig: Rig) -> None:
+    rig.observe()
+    rig.ready(LOST)
     ended = structs.replace(answered(reason=Reason.CANCELLED), metadata=LOST.metadata)
-    stage.bridge.answers["POST", CANCEL] = (200, ended.to_json())
-    stage.bridge.answers["DELETE", ONE] = (204, "")
+    rig.bridge.answers["POST", CANCEL] = (200, ended.to_json())
+    rig.bridge.answers["DELETE", ONE] = (204, "")
     successor = view("uid-second")
-    stage.bridge.answers["PUT", "/v1/requests/uid-second"] = (201, successor.to_json())
+    rig.bridge.answers["PUT", "/v1/requests/uid-second"] = (201, successor.to_json())
     # The deletion was never told: one watch event of the next request is all that came.
-    stage.observe(uid="uid-second")
+    rig.observe(uid="uid-second")
 
-    await stage.look()
+    await rig.look()
 
-    assert stage.bridge_calls == [
+    assert rig.bridge_calls == [
         ("PUT", "/v1/requests/uid-second"),
         ("POST", CANCEL),
         ("DELETE", ONE),
     ]
-    assert stage.store.bridges.orphans(KEY) == []
+    assert rig.store.bridges.orphans(KEY) == []
 
 
-async def test_work_of_two_deleted_requests_of_one_name_is_stopped(stage: Stage) -> None:
-    stage.ready(LOST, structs.replace(LOST, id=request_id("uid-second")))
+async def test_work_of_two_deleted_requests_of_one_name_is_stopped(rig: Rig) -> None:
+    rig.ready(LOST, structs.replace(LOST, id=request_id("uid-second")))
     for uid in (UID, "uid-second"):
         ended = structs.replace(answered(uid, reason=Reason.CANCELLED), metadata=LOST.metadata)
-        stage.bridge.answers["POST", f"/v1/requests/{uid}/cancel"] = (200, ended.to_json())
-        stage.bridge.answers["DELETE", f"/v1/requests/{uid}"] = (204, "")
+        rig.bridge.answers["POST", f"/v1/requests/{uid}/cancel"] = (200, ended.to_json())
+        rig.bridge.answers["DELETE", f"/v1/requests/{uid}"] = (204, "")
 
-    await stage.look()
+    await rig.look()
 
-    assert {path for method, path in stage.bridge_calls if method == "POST"} == {
+    assert {path for method, path in rig.bridge_calls if method == "POST"} == {
         CANCEL,
         "/v1/requests/uid-second/cancel",
     }
-    assert stage.store.bridges.orphans(KEY) == []
+    assert rig.store.bridges.orphans(KEY) == []
 
 
-async def test_work_of_a_deleted_request_that_still_runs_is_acknowledged_when_it_has_ended(stage: Stage) -> None:
-    stage.ready(LOST)
-    stage.bridge.answers["POST", CANCEL] = (202, LOST.to_json())
-    stage.bridge.answers["DELETE", ONE] = (409, '{"error": {"code": "NotAnswered", "message": "it runs"}}')
+async def test_work_of_a_deleted_request_that_still_runs_is_acknowledged_when_it_has_ended(rig: Rig) -> None:
+    rig.ready(LOST)
+    rig.bridge.answers["POST", CANCEL] = (202, LOST.to_json())
+    rig.bridge.answers["DELETE", ONE] = (409, '{"error": {"code": "NotAnswered", "message": "it runs"}}')
 
-    await stage.look()
+    await rig.look()
     ended = structs.replace(answered(reason=Reason.CANCELLED), metadata=LOST.metadata)
-    stage.store.bridges.event(INSTANCE, POD_UID, ended)
-    stage.bridge.answers["POST", CANCEL] = (200, ended.to_json())
-    stage.bridge.answers["DELETE", ONE] = (204, "")
-    await stage.look()
+    rig.store.bridges.event(INSTANCE, POD_UID, ended)
+    rig.bridge.answers["POST", CANCEL] = (200, ended.to_json())
+    rig.bridge.answers["DELETE", ONE] = (204, "")
+    await rig.look()
 
-    assert stage.bridge_calls[-1] == ("DELETE", ONE)
-    assert stage.store.bridges.orphans(KEY) == []
+    assert rig.bridge_calls[-1] == ("DELETE", ONE)
+    assert rig.store.bridges.orphans(KEY) == []
 
 
-async def test_work_of_a_deleted_request_is_not_forgotten_because_its_bridge_was_away(stage: Stage) -> None:
-    stage.ready(LOST)
-    stage.bridge.answers["POST", CANCEL] = (0, "")
+async def test_work_of_a_deleted_request_is_not_forgotten_because_its_bridge_was_away(rig: Rig) -> None:
+    rig.ready(LOST)
+    rig.bridge.answers["POST", CANCEL] = (0, "")
 
     with pytest.raises(BridgeUnreachable):
-        await stage.look()
+        await rig.look()
 
-    assert stage.store.bridges.orphans(KEY) == [(INSTANCE, UID)]
+    assert rig.store.bridges.orphans(KEY) == [(INSTANCE, UID)]
 
 
-async def test_a_key_nobody_knows_needs_nothing(stage: Stage) -> None:
-    await stage.look()
+async def test_a_key_nobody_knows_needs_nothing(rig: Rig) -> None:
+    await rig.look()
 
-    assert stage.api.calls == []
+    assert rig.api.calls == []
 
 
 # Plans.
@@ -406,155 +404,155 @@ APP = ("team", "app")
 LOOK_AT_PLAN = WorkKey("EfritPlan", *APP)
 
 
-async def test_a_plan_learns_which_requests_it_has_before_it_does_anything(stage: Stage) -> None:
-    stage.api.put(f"{REQUESTS}/one", part_json("one"))
-    stage.store.plans.observe(stage.api.put(PLAN, plan_json()))
+async def test_a_plan_learns_which_requests_it_has_before_it_does_anything(rig: Rig) -> None:
+    rig.api.put(f"{REQUESTS}/one", part_json("one"))
+    rig.store.plans.observe(rig.api.put(PLAN, plan_json()))
 
-    await stage.reconciler.reconcile(LOOK_AT_PLAN)
+    await rig.reconciler.reconcile(LOOK_AT_PLAN)
 
-    snapshot = stage.store.plans.snapshot(APP)
+    snapshot = rig.store.plans.snapshot(APP)
     assert snapshot is not None
     assert set(snapshot.requests or {}) == {"one"}
-    assert {call.method for call in stage.api.calls} == {"GET"}
+    assert {call.method for call in rig.api.calls} == {"GET"}
 
 
-async def test_a_plan_that_left_because_it_is_deleted_is_forgotten(stage: Stage) -> None:
-    stage.store.plans.observe(plan_json())
-    stage.store.plans.left(plan_json())
+async def test_a_plan_that_left_because_it_is_deleted_is_forgotten(rig: Rig) -> None:
+    rig.store.plans.observe(plan_json())
+    rig.store.plans.left(plan_json())
 
-    await stage.reconciler.reconcile(LOOK_AT_PLAN)
+    await rig.reconciler.reconcile(LOOK_AT_PLAN)
 
-    assert stage.store.plans.snapshot(APP) is None
-
-
-async def test_a_plan_that_left_because_somebody_else_finished_it_is_forgotten(stage: Stage) -> None:
-    stage.store.plans.observe(plan_json(version="1"))
-    stage.store.plans.left(stage.api.put(PLAN, plan_json(status=final_status())))
-
-    await stage.reconciler.reconcile(LOOK_AT_PLAN)
-
-    assert stage.store.plans.snapshot(APP) is None
+    assert rig.store.plans.snapshot(APP) is None
 
 
-async def test_a_plan_that_left_by_mistake_goes_on(stage: Stage) -> None:
-    stage.store.plans.observe(plan_json(version="1"))
-    stage.store.plans.left(stage.api.put(PLAN, plan_json()))
+async def test_a_plan_that_left_because_somebody_else_finished_it_is_forgotten(rig: Rig) -> None:
+    rig.store.plans.observe(plan_json(version="1"))
+    rig.store.plans.left(rig.api.put(PLAN, plan_json(status=final_status())))
 
-    await stage.reconciler.reconcile(LOOK_AT_PLAN)
+    await rig.reconciler.reconcile(LOOK_AT_PLAN)
 
-    assert stage.store.plans.must_verify(APP) is None
-    assert stage.store.plans.open_uids() == {APP: "uid-app"}
+    assert rig.store.plans.snapshot(APP) is None
 
 
-async def test_a_final_plan_past_its_time_to_live_is_deleted_and_forgotten(stage: Stage) -> None:
+async def test_a_plan_that_left_by_mistake_goes_on(rig: Rig) -> None:
+    rig.store.plans.observe(plan_json(version="1"))
+    rig.store.plans.left(rig.api.put(PLAN, plan_json()))
+
+    await rig.reconciler.reconcile(LOOK_AT_PLAN)
+
+    assert rig.store.plans.must_verify(APP) is None
+    assert rig.store.plans.open_uids() == {APP: "uid-app"}
+
+
+async def test_a_final_plan_past_its_time_to_live_is_deleted_and_forgotten(rig: Rig) -> None:
     old = final_status(ended=datetime.now(UTC) - timedelta(seconds=10))
-    stage.store.plans.observe(stage.api.put(PLAN, plan_json(status=old, ttlSecondsAfterFinished=5)))
+    rig.store.plans.observe(rig.api.put(PLAN, plan_json(status=old, ttlSecondsAfterFinished=5)))
 
-    await stage.reconciler.reconcile(LOOK_AT_PLAN)
+    await rig.reconciler.reconcile(LOOK_AT_PLAN)
 
-    assert PLAN not in stage.api.objects
-    assert stage.store.plans.snapshot(APP) is None
+    assert PLAN not in rig.api.objects
+    assert rig.store.plans.snapshot(APP) is None
 
 
-async def test_a_plan_that_is_cancelled_is_deleted_when_its_time_to_live_is_over(stage: Stage) -> None:
-    stage.store.plans.observe(stage.api.put(PLAN, plan_json(ttlSecondsAfterFinished=5, cancel=True)))
+async def test_a_plan_that_is_cancelled_is_deleted_when_its_time_to_live_is_over(rig: Rig) -> None:
+    rig.store.plans.observe(rig.api.put(PLAN, plan_json(ttlSecondsAfterFinished=5, cancel=True)))
 
     for _ in range(4):
-        await stage.reconciler.reconcile(LOOK_AT_PLAN)
+        await rig.reconciler.reconcile(LOOK_AT_PLAN)
 
-    assert stage.store.plans.snapshot(APP) is None
-    assert len(stage.store.expirations) == 1
+    assert rig.store.plans.snapshot(APP) is None
+    assert len(rig.store.expirations) == 1
 
 
-async def test_a_plan_nobody_knows_needs_nothing(stage: Stage) -> None:
-    await stage.reconciler.reconcile(LOOK_AT_PLAN)
+async def test_a_plan_nobody_knows_needs_nothing(rig: Rig) -> None:
+    await rig.reconciler.reconcile(LOOK_AT_PLAN)
 
-    assert stage.api.calls == []
+    assert rig.api.calls == []
 
 
 # Instances and the pulse.
 
 
-async def test_a_refusal_is_told_instead_of_the_status_that_was_decided_before_it(stage: Stage) -> None:
+async def test_a_refusal_is_told_instead_of_the_status_that_was_decided_before_it(rig: Rig) -> None:
     look = WorkKey("EfritInstance", *INSTANCE)
     account = "/api/v1/namespaces/team/serviceaccounts/efrit-alpha"
     where = "/apis/efrit.dev/v1alpha1/namespaces/team/efritinstances/alpha"
-    stage.store.instances.observe(stage.api.put(where, instance_json()))
-    stage.api.fail("PATCH", account, 403, {"message": "exceeded quota: accounts"})
+    rig.store.instances.observe(rig.api.put(where, instance_json()))
+    rig.api.fail("PATCH", account, 403, {"message": "exceeded quota: accounts"})
 
-    await stage.reconciler.reconcile(look)
-    assert [call.path for call in stage.api.made("PATCH")] == [account]
-    await stage.reconciler.reconcile(look)
+    await rig.reconciler.reconcile(look)
+    assert [call.path for call in rig.api.made("PATCH")] == [account]
+    await rig.reconciler.reconcile(look)
 
-    ready = stage.api.objects[where]["status"]["conditions"][0]
+    ready = rig.api.objects[where]["status"]["conditions"][0]
     assert (ready["reason"], "exceeded quota: accounts" in ready["message"]) == ("ChildRefused", True)
 
     # Taken back: the status that the refusal still speaks in is not written for the new generation.
-    mended = {**stage.api.objects[where], **instance_json(generation=2, version="999")}
-    stage.store.instances.observe(stage.api.put(where, {**mended, "status": stage.api.objects[where]["status"]}))
-    await stage.reconciler.reconcile(look)
-    assert stage.api.objects[where]["status"]["observedGeneration"] == 1
-    await stage.reconciler.reconcile(look)
-    after = stage.api.objects[where]["status"]
+    mended = {**rig.api.objects[where], **instance_json(generation=2, version="999")}
+    rig.store.instances.observe(rig.api.put(where, {**mended, "status": rig.api.objects[where]["status"]}))
+    await rig.reconciler.reconcile(look)
+    assert rig.api.objects[where]["status"]["observedGeneration"] == 1
+    await rig.reconciler.reconcile(look)
+    after = rig.api.objects[where]["status"]
     assert (after["observedGeneration"], after["conditions"][0]["reason"]) == (2, "Creating")
 
 
-async def test_an_instance_that_is_gone_is_disconnected(stage: Stage) -> None:
-    assert len(stage.bridges) == 1
+async def test_an_instance_that_is_gone_is_disconnected(rig: Rig) -> None:
+    assert len(rig.bridges) == 1
 
-    await stage.reconciler.reconcile(WorkKey("EfritInstance", *INSTANCE))
+    await rig.reconciler.reconcile(WorkKey("EfritInstance", *INSTANCE))
 
-    assert len(stage.bridges) == 0
+    assert len(rig.bridges) == 0
 
 
-async def test_a_sleeping_instance_is_looked_at_when_a_request_comes(stage: Stage) -> None:
+async def test_a_sleeping_instance_is_looked_at_when_a_request_comes(rig: Rig) -> None:
     asleep = instance_json(spec={"idle": {"suspendAfterSeconds": 60}}, status={"suspendedIdle": True})
-    stage.store.instances.observe(asleep)
-    stage.observe()
+    rig.store.instances.observe(asleep)
+    rig.observe()
     seen: list[WorkKey] = []
     looked = asyncio.Event()
 
     async def look(key: WorkKey) -> None:
         seen.append(key)
-        await stage.reconciler.reconcile(key)
-        if stage.api.objects.get("/apis/apps/v1/namespaces/team/statefulsets/efrit-alpha"):
+        await rig.reconciler.reconcile(key)
+        if rig.api.objects.get("/apis/apps/v1/namespaces/team/statefulsets/efrit-alpha"):
             looked.set()
 
-    working = asyncio.create_task(stage.queue.run(look, 1))
+    working = asyncio.create_task(rig.queue.run(look, 1))
     await asyncio.wait_for(looked.wait(), TIMEOUT)
     working.cancel()
     await asyncio.gather(working, return_exceptions=True)
 
-    made = stage.api.objects["/apis/apps/v1/namespaces/team/statefulsets/efrit-alpha"]
+    made = rig.api.objects["/apis/apps/v1/namespaces/team/statefulsets/efrit-alpha"]
     assert made["spec"]["replicas"] == 1
 
 
-async def test_a_resync_key_has_the_children_of_its_instance_applied_again(stage: Stage) -> None:
-    stage.ready()
+async def test_a_resync_key_has_the_children_of_its_instance_applied_again(rig: Rig) -> None:
+    rig.ready()
 
-    await stage.reconciler.reconcile(WorkKey(RESYNC, *INSTANCE))
-    await stage.reconciler.reconcile(WorkKey(RESYNC, "team", "unknown"))
+    await rig.reconciler.reconcile(WorkKey(RESYNC, *INSTANCE))
+    await rig.reconciler.reconcile(WorkKey(RESYNC, "team", "unknown"))
 
-    snapshot = stage.store.instances.snapshot(INSTANCE)
+    snapshot = rig.store.instances.snapshot(INSTANCE)
     assert snapshot is not None
     assert snapshot.facts.resync
-    assert set(stage.store.instances.keys()) == {INSTANCE}
+    assert set(rig.store.instances.keys()) == {INSTANCE}
 
 
-async def test_a_key_of_a_namespace_that_is_not_served_is_not_looked_at(stage: Stage) -> None:
-    stage.ready()
-    stage.observe()
-    stage.bridge.answers["PUT", ONE] = (201, view().to_json())
-    stage.served = False
+async def test_a_key_of_a_namespace_that_is_not_served_is_not_looked_at(rig: Rig) -> None:
+    rig.ready()
+    rig.observe()
+    rig.bridge.answers["PUT", ONE] = (201, view().to_json())
+    rig.served = False
 
-    await stage.look()
+    await rig.look()
 
-    assert stage.bridge_calls == []
-    assert stage.api.calls == []
+    assert rig.bridge_calls == []
+    assert rig.api.calls == []
 
-    stage.served = True
-    await stage.look()
-    assert stage.bridge_calls == [("PUT", ONE)]
+    rig.served = True
+    await rig.look()
+    assert rig.bridge_calls == [("PUT", ONE)]
 
 
 async def test_two_instances_decided_about_at_once_do_not_take_the_same_place(api: FakeApi, kube: Kube) -> None:

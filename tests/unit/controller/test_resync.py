@@ -45,7 +45,7 @@ STATEFULSET = {
 
 
 @dataclass
-class Stage:
+class Rig:
     resync: Resync
     store: Store
     api: FakeApi
@@ -66,91 +66,91 @@ async def listed(resync: Resync) -> None:
 
 
 @pytest.fixture
-async def stage(api: FakeApi, kube: Kube) -> Stage:
+async def rig(api: FakeApi, kube: Kube) -> Rig:
     store = Store(WorkQueue(), CONFIG, lambda: NOW)
-    return Stage(Resync(kube, store, None, 60, 600), store, api)
+    return Rig(Resync(kube, store, None, 60, 600), store, api)
 
 
-async def test_an_open_request_no_event_told_of_is_found(stage: Stage) -> None:
-    stage.api.put(f"{ROOT}/efritrequests/work", request_json())
+async def test_an_open_request_no_event_told_of_is_found(rig: Rig) -> None:
+    rig.api.put(f"{ROOT}/efritrequests/work", request_json())
 
-    await stage.resync.sweep_requests()
+    await rig.resync.sweep_requests()
 
-    assert stage.store.requests.open_uids() == {KEY: "uid-work"}
+    assert rig.store.requests.open_uids() == {KEY: "uid-work"}
 
 
-async def test_an_open_plan_no_event_told_of_is_found_and_one_that_is_gone_is_verified(stage: Stage) -> None:
-    plans = stage.store.plans
-    stage.api.put(f"{ROOT}/efritplans/app", plan_json())
+async def test_an_open_plan_no_event_told_of_is_found_and_one_that_is_gone_is_verified(rig: Rig) -> None:
+    plans = rig.store.plans
+    rig.api.put(f"{ROOT}/efritplans/app", plan_json())
     plans.observe(plan_json("lost"))
 
-    await stage.resync.sweep_plans()
+    await rig.resync.sweep_plans()
 
     assert plans.open_uids() == {("team", "app"): "uid-app", ("team", "lost"): "uid-lost"}
     assert plans.must_verify(("team", "lost")) == "uid-lost"
     assert plans.must_verify(("team", "app")) is None
 
 
-async def test_final_plans_with_a_time_to_live_are_found(stage: Stage) -> None:
+async def test_final_plans_with_a_time_to_live_are_found(rig: Rig) -> None:
     specs: tuple[tuple[str, dict[str, Any]], ...] = (("kept", {}), ("brief", {"ttlSecondsAfterFinished": 5}))
     for name, spec in specs:
-        stage.api.put(f"{ROOT}/efritplans/{name}", plan_json(name, status=final_status(), **spec))
+        rig.api.put(f"{ROOT}/efritplans/{name}", plan_json(name, status=final_status(), **spec))
 
-    await stage.resync.sweep_final()
+    await rig.resync.sweep_final()
 
-    assert stage.expiring() == {"brief"}
+    assert rig.expiring() == {"brief"}
 
 
 async def test_the_default_time_to_live_is_for_requests_alone(kube: Kube, api: FakeApi) -> None:
     store = Store(WorkQueue(), CONFIG, lambda: NOW)
-    stage = Stage(Resync(kube, store, None, 60, 600, request_ttl=60), store, api)
+    rig = Rig(Resync(kube, store, None, 60, 600, request_ttl=60), store, api)
     api.put(f"{ROOT}/efritrequests/work", request_json(status=final_status()))
     api.put(f"{ROOT}/efritplans/app", plan_json(status=final_status()))
 
-    await stage.resync.sweep_final()
+    await rig.resync.sweep_final()
 
-    assert stage.expiring() == {"work"}
-
-
-async def test_only_open_requests_are_asked_for(stage: Stage) -> None:
-    stage.api.put(f"{ROOT}/efritrequests/work", request_json(status=final_status()))
-
-    await stage.resync.sweep_requests()
-
-    assert stage.store.requests.snapshot(KEY) is None
+    assert rig.expiring() == {"work"}
 
 
-async def test_a_request_that_is_gone_without_an_event_must_be_verified(stage: Stage) -> None:
-    stage.store.requests.observe(request_json())
+async def test_only_open_requests_are_asked_for(rig: Rig) -> None:
+    rig.api.put(f"{ROOT}/efritrequests/work", request_json(status=final_status()))
 
-    await stage.resync.sweep_requests()
+    await rig.resync.sweep_requests()
 
-    assert stage.store.requests.must_verify(KEY)
-
-
-async def test_a_request_that_is_there_need_not_be_verified(stage: Stage) -> None:
-    stage.store.requests.observe(stage.api.put(f"{ROOT}/efritrequests/work", request_json()))
-
-    await stage.resync.sweep_requests()
-
-    assert not stage.store.requests.must_verify(KEY)
+    assert rig.store.requests.snapshot(KEY) is None
 
 
-async def test_a_request_made_anew_under_its_name_is_taken_in(stage: Stage) -> None:
-    stage.store.requests.observe(request_json(uid="old"))
-    stage.api.put(f"{ROOT}/efritrequests/work", request_json(uid="new"))
+async def test_a_request_that_is_gone_without_an_event_must_be_verified(rig: Rig) -> None:
+    rig.store.requests.observe(request_json())
 
-    await stage.resync.sweep_requests()
+    await rig.resync.sweep_requests()
 
-    assert stage.store.requests.open_uids() == {KEY: "new"}
+    assert rig.store.requests.must_verify(KEY)
 
 
-async def test_a_final_request_is_finished_with_at_the_next_sweep(stage: Stage) -> None:
-    stage.store.requests.observe(request_json(status=final_status()))
+async def test_a_request_that_is_there_need_not_be_verified(rig: Rig) -> None:
+    rig.store.requests.observe(rig.api.put(f"{ROOT}/efritrequests/work", request_json()))
 
-    await stage.resync.sweep_requests()
+    await rig.resync.sweep_requests()
 
-    assert stage.store.requests.finished_with(KEY)
+    assert not rig.store.requests.must_verify(KEY)
+
+
+async def test_a_request_made_anew_under_its_name_is_taken_in(rig: Rig) -> None:
+    rig.store.requests.observe(request_json(uid="old"))
+    rig.api.put(f"{ROOT}/efritrequests/work", request_json(uid="new"))
+
+    await rig.resync.sweep_requests()
+
+    assert rig.store.requests.open_uids() == {KEY: "new"}
+
+
+async def test_a_final_request_is_finished_with_at_the_next_sweep(rig: Rig) -> None:
+    rig.store.requests.observe(request_json(status=final_status()))
+
+    await rig.resync.sweep_requests()
+
+    assert rig.store.requests.finished_with(KEY)
 
 
 async def test_a_sweep_looks_again_at_every_open_request(api: FakeApi, kube: Kube) -> None:
@@ -169,20 +169,20 @@ async def test_a_sweep_looks_again_at_every_open_request(api: FakeApi, kube: Kub
         await asyncio.gather(work, return_exceptions=True)
 
 
-async def test_an_instance_that_is_gone_without_an_event_is_forgotten(stage: Stage) -> None:
-    stage.store.instances.observe(instance_json())
+async def test_an_instance_that_is_gone_without_an_event_is_forgotten(rig: Rig) -> None:
+    rig.store.instances.observe(instance_json())
 
-    await stage.resync.sweep_instances()
+    await rig.resync.sweep_instances()
 
-    assert stage.store.instances.snapshot(ALPHA) is None
+    assert rig.store.instances.snapshot(ALPHA) is None
 
 
-async def test_an_instance_no_event_told_of_is_found(stage: Stage) -> None:
-    stage.api.put(f"{ROOT}/efritinstances/alpha", instance_json())
+async def test_an_instance_no_event_told_of_is_found(rig: Rig) -> None:
+    rig.api.put(f"{ROOT}/efritinstances/alpha", instance_json())
 
-    await stage.resync.sweep_instances()
+    await rig.resync.sweep_instances()
 
-    assert stage.store.instances.snapshot(ALPHA) is not None
+    assert rig.store.instances.snapshot(ALPHA) is not None
 
 
 def pod_of(store: Store) -> Any:
@@ -191,52 +191,52 @@ def pod_of(store: Store) -> Any:
     return snapshot.pod
 
 
-async def test_a_pod_that_is_gone_without_an_event_is_forgotten(stage: Stage) -> None:
-    stage.store.instances.observe(stage.api.put(f"{ROOT}/efritinstances/alpha", instance_json()))
-    stage.store.children.observe_pod(POD)
+async def test_a_pod_that_is_gone_without_an_event_is_forgotten(rig: Rig) -> None:
+    rig.store.instances.observe(rig.api.put(f"{ROOT}/efritinstances/alpha", instance_json()))
+    rig.store.children.observe_pod(POD)
 
-    await stage.resync.sweep_instances()
+    await rig.resync.sweep_instances()
 
-    assert pod_of(stage.store) is None
-
-
-async def test_a_pod_no_event_told_of_is_found(stage: Stage) -> None:
-    stage.store.instances.observe(stage.api.put(f"{ROOT}/efritinstances/alpha", instance_json()))
-    stage.api.put("/apis/apps/v1/namespaces/team/statefulsets/efrit-alpha", STATEFULSET)
-    stage.api.put("/api/v1/namespaces/team/pods/efrit-alpha-0", {**POD, "status": {"podIP": "10.0.0.1"}})
-
-    await stage.resync.sweep_instances()
-
-    assert pod_of(stage.store).ip == "10.0.0.1"
+    assert pod_of(rig.store) is None
 
 
-async def test_an_instance_made_anew_while_the_lists_are_read_is_kept(stage: Stage) -> None:
-    stage.store.instances.observe(instance_json(uid="first", version="10"))
-    stage.api.put(f"{ROOT}/efritinstances/beta", instance_json("beta"))
+async def test_a_pod_no_event_told_of_is_found(rig: Rig) -> None:
+    rig.store.instances.observe(rig.api.put(f"{ROOT}/efritinstances/alpha", instance_json()))
+    rig.api.put("/apis/apps/v1/namespaces/team/statefulsets/efrit-alpha", STATEFULSET)
+    rig.api.put("/api/v1/namespaces/team/pods/efrit-alpha-0", {**POD, "status": {"podIP": "10.0.0.1"}})
 
-    sweeping = asyncio.create_task(stage.resync.sweep_instances())
-    await stage.api.until(lambda: any(call.path.endswith("/efritinstances") for call in stage.api.calls))
-    stage.store.instances.observe(instance_json(uid="second", version="11"))
+    await rig.resync.sweep_instances()
+
+    assert pod_of(rig.store).ip == "10.0.0.1"
+
+
+async def test_an_instance_made_anew_while_the_lists_are_read_is_kept(rig: Rig) -> None:
+    rig.store.instances.observe(instance_json(uid="first", version="10"))
+    rig.api.put(f"{ROOT}/efritinstances/beta", instance_json("beta"))
+
+    sweeping = asyncio.create_task(rig.resync.sweep_instances())
+    await rig.api.until(lambda: any(call.path.endswith("/efritinstances") for call in rig.api.calls))
+    rig.store.instances.observe(instance_json(uid="second", version="11"))
     await sweeping
 
-    snapshot = stage.store.instances.snapshot(ALPHA)
+    snapshot = rig.store.instances.snapshot(ALPHA)
     assert snapshot is not None
     assert snapshot.instance.metadata.uid == "second"
 
 
-async def test_a_pod_that_is_made_while_the_lists_are_read_is_kept(stage: Stage) -> None:
-    stage.store.instances.observe(stage.api.put(f"{ROOT}/efritinstances/alpha", instance_json()))
-    stage.api.put("/apis/apps/v1/namespaces/team/statefulsets/efrit-alpha", STATEFULSET)
+async def test_a_pod_that_is_made_while_the_lists_are_read_is_kept(rig: Rig) -> None:
+    rig.store.instances.observe(rig.api.put(f"{ROOT}/efritinstances/alpha", instance_json()))
+    rig.api.put("/apis/apps/v1/namespaces/team/statefulsets/efrit-alpha", STATEFULSET)
 
-    sweeping = asyncio.create_task(stage.resync.sweep_instances())
-    await stage.api.until(lambda: any(call.path == ALL_PODS for call in stage.api.calls))
-    stage.store.children.observe_pod(POD)
+    sweeping = asyncio.create_task(rig.resync.sweep_instances())
+    await rig.api.until(lambda: any(call.path == ALL_PODS for call in rig.api.calls))
+    rig.store.children.observe_pod(POD)
     await sweeping
 
-    assert pod_of(stage.store) is not None
+    assert pod_of(rig.store) is not None
 
 
-async def test_final_requests_with_a_time_to_live_are_found(stage: Stage) -> None:
+async def test_final_requests_with_a_time_to_live_are_found(rig: Rig) -> None:
     made: tuple[tuple[str, str, dict[str, Any]], ...] = (
         ("old", "Succeeded", {"ttlSecondsAfterFinished": 60}),
         ("failed", "Failed", {"ttlSecondsAfterFinished": 60}),
@@ -245,12 +245,12 @@ async def test_final_requests_with_a_time_to_live_are_found(stage: Stage) -> Non
     )
     for name, phase, spec in made:
         status = final_status(phase) if phase != "Running" else {"phase": phase}
-        stage.api.put(f"{ROOT}/efritrequests/{name}", request_json(name, status=status, **spec))
+        rig.api.put(f"{ROOT}/efritrequests/{name}", request_json(name, status=status, **spec))
 
-    await stage.resync.sweep_final()
+    await rig.resync.sweep_final()
 
-    assert stage.expiring() == {"old", "failed"}
-    assert stage.store.requests.final_uids() == []
+    assert rig.expiring() == {"old", "failed"}
+    assert rig.store.requests.final_uids() == []
 
 
 async def test_only_its_own_namespace_is_swept(api: FakeApi, kube: Kube) -> None:
@@ -261,57 +261,57 @@ async def test_only_its_own_namespace_is_swept(api: FakeApi, kube: Kube) -> None
     assert [call.path.split("/")[-2] for call in api.calls] == ["a"]
 
 
-async def test_all_that_requests_refer_to_is_known_before_the_first_is_looked_at(stage: Stage) -> None:
+async def test_all_that_requests_refer_to_is_known_before_the_first_is_looked_at(rig: Rig) -> None:
     child = {"labels": POD["metadata"]["labels"], "namespace": "team", "uid": "u"}
-    stage.api.put(f"{ROOT}/efritinstances/alpha", instance_json())
-    stage.api.put("/api/v1/namespaces/team/pods/efrit-alpha-0", POD)
+    rig.api.put(f"{ROOT}/efritinstances/alpha", instance_json())
+    rig.api.put("/api/v1/namespaces/team/pods/efrit-alpha-0", POD)
     claim = {"metadata": {**child, "name": "efrit-alpha-queue"}}
-    stage.api.put("/api/v1/namespaces/team/persistentvolumeclaims/efrit-alpha-queue", claim)
-    stage.api.put("/apis/apps/v1/namespaces/team/statefulsets/efrit-alpha", STATEFULSET)
+    rig.api.put("/api/v1/namespaces/team/persistentvolumeclaims/efrit-alpha-queue", claim)
+    rig.api.put("/apis/apps/v1/namespaces/team/statefulsets/efrit-alpha", STATEFULSET)
 
-    await stage.resync.list_all()
+    await rig.resync.list_all()
 
-    known = stage.store.instances.snapshot(ALPHA)
+    known = rig.store.instances.snapshot(ALPHA)
     assert known is not None
     assert known.pod is not None
     assert known.statefulset is not None
     assert [each.name for each in known.claims] == ["efrit-alpha-queue"]
 
 
-async def test_a_watch_of_children_goes_on_from_the_first_list_and_after_that_from_a_new_one(stage: Stage) -> None:
-    stage.api.put(f"{ROOT}/efritinstances/alpha", instance_json())
-    stage.api.put("/apis/apps/v1/namespaces/team/statefulsets/efrit-alpha", STATEFULSET)
-    stage.api.put("/api/v1/namespaces/team/pods/efrit-alpha-0", POD)
-    await stage.resync.list_all()
-    listed, version = len(stage.api.calls), str(stage.api.version)
+async def test_a_watch_of_children_goes_on_from_the_first_list_and_after_that_from_a_new_one(rig: Rig) -> None:
+    rig.api.put(f"{ROOT}/efritinstances/alpha", instance_json())
+    rig.api.put("/apis/apps/v1/namespaces/team/statefulsets/efrit-alpha", STATEFULSET)
+    rig.api.put("/api/v1/namespaces/team/pods/efrit-alpha-0", POD)
+    await rig.resync.list_all()
+    listed, version = len(rig.api.calls), str(rig.api.version)
 
-    assert await stage.resync.list_watched(PODS) == version
-    assert len(stage.api.calls) == listed
-    del stage.api.objects["/api/v1/namespaces/team/pods/efrit-alpha-0"]
-    stage.api.version += 1
-    assert await stage.resync.list_watched(PODS) == str(stage.api.version)
-    assert pod_of(stage.store) is None
-
-
-async def test_open_requests_and_plans_are_known_before_anything_is_decided(stage: Stage) -> None:
-    stage.api.put(f"{ROOT}/efritinstances/alpha", instance_json())
-    stage.api.put(f"{ROOT}/efritrequests/work", request_json())
-    stage.api.put(f"{ROOT}/efritrequests/done", request_json("done", status=final_status()))
-    stage.api.put(f"{ROOT}/efritplans/app", plan_json())
-
-    await stage.list_all()
-
-    assert stage.store.requests.open_uids() == {KEY: "uid-work"}
-    assert stage.store.plans.open_uids() == {("team", "app"): "uid-app"}
-    assert stage.store.is_listed("team")
+    assert await rig.resync.list_watched(PODS) == version
+    assert len(rig.api.calls) == listed
+    del rig.api.objects["/api/v1/namespaces/team/pods/efrit-alpha-0"]
+    rig.api.version += 1
+    assert await rig.resync.list_watched(PODS) == str(rig.api.version)
+    assert pod_of(rig.store) is None
 
 
-async def test_what_requests_refer_to_is_served_before_the_last_of_them_is_listed(stage: Stage) -> None:
-    stage.api.put(f"{ROOT}/efritinstances/alpha", instance_json())
+async def test_open_requests_and_plans_are_known_before_anything_is_decided(rig: Rig) -> None:
+    rig.api.put(f"{ROOT}/efritinstances/alpha", instance_json())
+    rig.api.put(f"{ROOT}/efritrequests/work", request_json())
+    rig.api.put(f"{ROOT}/efritrequests/done", request_json("done", status=final_status()))
+    rig.api.put(f"{ROOT}/efritplans/app", plan_json())
 
-    await stage.resync.list_all()
+    await rig.list_all()
 
-    known = stage.store.instances.snapshot(ALPHA)
+    assert rig.store.requests.open_uids() == {KEY: "uid-work"}
+    assert rig.store.plans.open_uids() == {("team", "app"): "uid-app"}
+    assert rig.store.is_listed("team")
+
+
+async def test_what_requests_refer_to_is_served_before_the_last_of_them_is_listed(rig: Rig) -> None:
+    rig.api.put(f"{ROOT}/efritinstances/alpha", instance_json())
+
+    await rig.resync.list_all()
+
+    known = rig.store.instances.snapshot(ALPHA)
     assert known is not None
     assert not known.listed, "it might be taken for idle"
 
@@ -330,43 +330,43 @@ async def test_namespaces_take_turns_at_their_first_lists(api: FakeApi, kube: Ku
     assert store.is_listed("a")
 
 
-async def test_a_request_that_changed_without_an_event_is_read_and_the_others_are_not(stage: Stage) -> None:
+async def test_a_request_that_changed_without_an_event_is_read_and_the_others_are_not(rig: Rig) -> None:
     for name in ("changed", "same"):
-        stage.store.requests.observe(stage.api.put(f"{ROOT}/efritrequests/{name}", request_json(name)))
-    stage.api.put(f"{ROOT}/efritrequests/changed", request_json("changed", cancel=True, version="99"))
+        rig.store.requests.observe(rig.api.put(f"{ROOT}/efritrequests/{name}", request_json(name)))
+    rig.api.put(f"{ROOT}/efritrequests/changed", request_json("changed", cancel=True, version="99"))
 
-    await stage.resync.sweep_requests()
+    await rig.resync.sweep_requests()
 
-    known = stage.store.requests.snapshot(("team", "changed"))
+    known = rig.store.requests.snapshot(("team", "changed"))
     assert known is not None
     assert known.request.spec.cancel
-    read = [call.path for call in stage.api.calls]
+    read = [call.path for call in rig.api.calls]
     assert read == ["/apis/efrit.dev/v1alpha1/efritrequests", f"{ROOT}/efritrequests/changed"]
 
 
-async def test_a_sweep_that_finds_many_new_requests_lists_them_all(stage: Stage) -> None:
+async def test_a_sweep_that_finds_many_new_requests_lists_them_all(rig: Rig) -> None:
     for number in range(MOST_READ_ALONE + 1):
-        stage.api.put(f"{ROOT}/efritrequests/r{number}", request_json(f"r{number}"))
+        rig.api.put(f"{ROOT}/efritrequests/r{number}", request_json(f"r{number}"))
 
-    await stage.resync.sweep_requests()
+    await rig.resync.sweep_requests()
 
-    assert len(stage.store.requests.open_uids()) == MOST_READ_ALONE + 1
-    assert {call.path for call in stage.api.calls} == {"/apis/efrit.dev/v1alpha1/efritrequests"}
+    assert len(rig.store.requests.open_uids()) == MOST_READ_ALONE + 1
+    assert {call.path for call in rig.api.calls} == {"/apis/efrit.dev/v1alpha1/efritrequests"}
 
 
-async def test_a_namespace_counts_as_listed_only_when_every_page_of_every_kind_was_read(stage: Stage) -> None:
-    stage.api.page_size = 1
+async def test_a_namespace_counts_as_listed_only_when_every_page_of_every_kind_was_read(rig: Rig) -> None:
+    rig.api.page_size = 1
     for name in ("one", "two"):
-        stage.api.put(f"{ROOT}/efritplans/{name}", plan_json(name))
-    stage.api.fail("GET", "/apis/efrit.dev/v1alpha1/efritplans", 503)
+        rig.api.put(f"{ROOT}/efritplans/{name}", plan_json(name))
+    rig.api.fail("GET", "/apis/efrit.dev/v1alpha1/efritplans", 503)
 
     with pytest.raises(ApiUnavailable):
-        await stage.list_all()
-    assert not stage.store.is_listed("team")
+        await rig.list_all()
+    assert not rig.store.is_listed("team")
 
-    await stage.list_all()
-    assert stage.store.is_listed("team")
-    assert len(stage.store.plans.open_uids()) == 2
+    await rig.list_all()
+    assert rig.store.is_listed("team")
+    assert len(rig.store.plans.open_uids()) == 2
 
 
 async def test_each_namespace_is_listed_on_its_own(api: FakeApi, kube: Kube) -> None:
@@ -382,14 +382,14 @@ async def test_each_namespace_is_listed_on_its_own(api: FakeApi, kube: Kube) -> 
 
 
 async def test_only_what_is_seen_before_the_first_list_is_complete_may_be_older_than_the_controller(
-    stage: Stage,
+    rig: Rig,
 ) -> None:
-    stage.api.put(f"{ROOT}/efritrequests/work", request_json())
-    await stage.list_all()
-    stage.store.requests.observe(request_json("later"))
+    rig.api.put(f"{ROOT}/efritrequests/work", request_json())
+    await rig.list_all()
+    rig.store.requests.observe(request_json("later"))
 
-    known = stage.store.requests.snapshot(KEY)
-    later = stage.store.requests.snapshot(("team", "later"))
+    known = rig.store.requests.snapshot(KEY)
+    later = rig.store.requests.snapshot(("team", "later"))
 
     assert known is not None
     assert later is not None
@@ -397,13 +397,13 @@ async def test_only_what_is_seen_before_the_first_list_is_complete_may_be_older_
     assert not later.listed_at_start
 
 
-async def test_a_request_stays_listed_at_start_when_it_changes(stage: Stage) -> None:
-    stage.api.put(f"{ROOT}/efritrequests/work", request_json())
-    await stage.list_all()
+async def test_a_request_stays_listed_at_start_when_it_changes(rig: Rig) -> None:
+    rig.api.put(f"{ROOT}/efritrequests/work", request_json())
+    await rig.list_all()
 
-    stage.store.requests.observe(request_json(version="200", status={"phase": "Running"}))
+    rig.store.requests.observe(request_json(version="200", status={"phase": "Running"}))
 
-    known = stage.store.requests.snapshot(KEY)
+    known = rig.store.requests.snapshot(KEY)
     assert known is not None
     assert known.listed_at_start
 
@@ -445,16 +445,16 @@ async def test_a_sweep_that_is_refused_ends_the_sweeps_of_its_namespace(
             await Resync(kube, Store(WorkQueue(), CONFIG, lambda: NOW), "team", 0.01, 600).run()
 
 
-async def test_a_claim_that_is_gone_without_an_event_is_forgotten(stage: Stage) -> None:
-    stage.store.instances.observe(stage.api.put(f"{ROOT}/efritinstances/alpha", instance_json()))
+async def test_a_claim_that_is_gone_without_an_event_is_forgotten(rig: Rig) -> None:
+    rig.store.instances.observe(rig.api.put(f"{ROOT}/efritinstances/alpha", instance_json()))
     labels = {"efrit.dev/instance": "alpha"}
     for name in ("efrit-alpha-queue", "efrit-alpha-workspace"):
         claim = {"metadata": {"name": name, "namespace": "team", "uid": name, "labels": labels}}
-        stage.store.children.observe_claim(claim)
-    stage.api.put("/api/v1/namespaces/team/persistentvolumeclaims/efrit-alpha-workspace", claim)
+        rig.store.children.observe_claim(claim)
+    rig.api.put("/api/v1/namespaces/team/persistentvolumeclaims/efrit-alpha-workspace", claim)
 
-    await stage.resync.sweep_instances()
+    await rig.resync.sweep_instances()
 
-    snapshot = stage.store.instances.snapshot(ALPHA)
+    snapshot = rig.store.instances.snapshot(ALPHA)
     assert snapshot is not None
     assert [each.name for each in snapshot.claims] == ["efrit-alpha-workspace"]

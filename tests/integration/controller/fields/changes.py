@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.integration.controller.fields.stage import merged
+from tests.integration.controller.fields.rig import merged
 from tests.support.kube import Json
 
 SUSPENDED: Json = {"operatingMode": "Suspended"}

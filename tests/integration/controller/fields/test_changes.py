@@ -15,7 +15,7 @@ import pytest
 from tests.integration.controller.fields.changes import MODEL, SUSPENDED, Change, changes
 from tests.integration.controller.fields.children import Flat, differences
 from tests.integration.controller.fields.fixed import NO_CHOICE, NOTHING_WITHOUT_A_MODEL, choices
-from tests.integration.controller.fields.stage import Stage, merged
+from tests.integration.controller.fields.rig import Rig, merged
 from tests.support.kube import Json, Refused
 from tests.support.site import Site
 
@@ -61,20 +61,20 @@ def changed(before: Flat, effect: Flat) -> Flat:
 
 
 @pytest.fixture(scope="module")
-def stages(shared: Site) -> Iterator[Stage]:
+def stages(shared: Site) -> Iterator[Rig]:
     """Instances in turn: the status of each is written 30 times a minute at most, and a change waits for that."""
-    return itertools.cycle([Stage(shared, f"changing{number}", **SUSPENDED) for number in range(INSTANCES)])
+    return itertools.cycle([Rig(shared, f"changing{number}", **SUSPENDED) for number in range(INSTANCES)])
 
 
 @pytest.fixture
-def stage(stages: Iterator[Stage]) -> Stage:
+def rig(stages: Iterator[Rig]) -> Rig:
     return next(stages)
 
 
 @pytest.fixture(scope="module")
 def untouched(shared: Site) -> Flat:
     """What a new instance looks like that chose nothing."""
-    return Stage(shared, "fieldplain", **SUSPENDED).seen_as_new()
+    return Rig(shared, "fieldplain", **SUSPENDED).seen_as_new()
 
 
 @pytest.fixture(scope="module")
@@ -96,23 +96,23 @@ def calm(shared: Site) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("case", CHANGES, ids=str)
-def test_a_change_has_its_effect_and_no_other_and_null_takes_it_back(stage: Stage, case: Change) -> None:
-    before = stage.after(case.before)
-    assert differences(before, stage.after(case.after)) == case.effect
-    assert differences(before, stage.after(without(case.before, case.change))) == {}
+def test_a_change_has_its_effect_and_no_other_and_null_takes_it_back(rig: Rig, case: Change) -> None:
+    before = rig.after(case.before)
+    assert differences(before, rig.after(case.after)) == case.effect
+    assert differences(before, rig.after(without(case.before, case.change))) == {}
 
 
 @pytest.mark.parametrize("case", [each for each in CHANGES if emptied(each)], ids=str)
-def test_an_empty_list_or_map_is_as_none(stage: Stage, case: Change) -> None:
-    before = stage.after(case.before)
-    stage.after(case.after)
-    assert differences(before, stage.after(emptied(case))) == {}
+def test_an_empty_list_or_map_is_as_none(rig: Rig, case: Change) -> None:
+    before = rig.after(case.before)
+    rig.after(case.after)
+    assert differences(before, rig.after(emptied(case))) == {}
 
 
 @pytest.mark.parametrize("case", [*(each for each in CHANGES if not each.base), *choices()], ids=str)
 def test_what_an_instance_is_made_with_has_the_same_effect(shared: Site, untouched: Flat, case: Change) -> None:
     """A change that leaves something behind, or forgets something, ends elsewhere than a new instance."""
-    made = Stage(shared, f"madeanew{next(NUMBERS)}", **case.after)
+    made = Rig(shared, f"madeanew{next(NUMBERS)}", **case.after)
     # The account of an instance that named none at first stays when it names one: without a right, without a token.
     children = {path: leaf for path, leaf in case.effect.items() if not path.startswith("condition[")}
     effect = {**children, **({"ServiceAccount": None} if case.title == "service account" else {})}
@@ -120,25 +120,25 @@ def test_what_an_instance_is_made_with_has_the_same_effect(shared: Site, untouch
 
 
 @pytest.mark.parametrize("field", [*NO_CHOICE, *NOTHING_WITHOUT_A_MODEL])
-def test_a_field_without_a_choice_or_without_the_model_it_is_for_changes_nothing(stage: Stage, field: str) -> None:
+def test_a_field_without_a_choice_or_without_the_model_it_is_for_changes_nothing(rig: Rig, field: str) -> None:
     given = merged(SUSPENDED, MODEL) if ".model." in field else SUSPENDED
-    before = stage.after(given)
+    before = rig.after(given)
     change: Any = (NO_CHOICE | NOTHING_WITHOUT_A_MODEL)[field]
     for step in reversed(field.split(".")[1:]):
         change = {step: change}
-    assert differences(before, stage.after(merged(given, change))) == {}
+    assert differences(before, rig.after(merged(given, change))) == {}
 
 
 def test_a_volume_grows_where_its_class_allows_and_never_shrinks(shared: Site, growing_class: str) -> None:
     claim = {"storageClassName": growing_class}
-    stage = Stage(shared, "fieldgrows", queue={"storage": claim}, workspace={"storage": claim})
+    rig = Rig(shared, "fieldgrows", queue={"storage": claim}, workspace={"storage": claim})
     shared.until_condition("fieldgrows", "Ready", status="True")
     sizes = {"queue": "2Gi", "workspace": "3Gi"}
-    before = stage.seen()
+    before = rig.seen()
     bigger = {name: {"storage": {**claim, "size": size}} for name, size in sizes.items()}
-    found = differences(before, stage.after(bigger))
+    found = differences(before, rig.after(bigger))
     of = "PersistentVolumeClaim[{}].spec.resources.requests.storage"
     assert found == {of.format(name): size for name, size in sizes.items()}
     for name in sizes:
         with pytest.raises(Refused, match=rf"spec\.{name}\.storage\.size: a volume cannot shrink"):
-            stage.becomes({**bigger, name: {"storage": claim}})
+            rig.becomes({**bigger, name: {"storage": claim}})

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.integration.controller.fields.children import Flat, differences
-from tests.integration.controller.fields.stage import Stage
+from tests.integration.controller.fields.rig import Rig
 from tests.support.kube import Json, Kube, until
 from tests.support.pod import Pod
 from tests.support.site import Site
@@ -35,17 +35,17 @@ CHANGED: Json = {
 """All that a pod goes by, at once: what each of these does alone is shown in test_changes.py."""
 
 
-Sleeper = tuple[Stage, Flat]
+Sleeper = tuple[Rig, Flat]
 
 
 @pytest.fixture(scope="module", autouse=True)
 def sleeper(shared: Site) -> Sleeper:
     """An instance that falls asleep while the other tests run, and what it was like awake."""
     shared.instance("drowsy")
-    stage = Stage.of(shared, "drowsy")
-    awake = stage.seen()
-    stage.becomes({"idle": {"suspendAfterSeconds": 10, "deleteAfterSeconds": 600}})
-    return stage, awake
+    rig = Rig.of(shared, "drowsy")
+    awake = rig.seen()
+    rig.becomes({"idle": {"suspendAfterSeconds": 10, "deleteAfterSeconds": 600}})
+    return rig, awake
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -61,24 +61,24 @@ def classes(kube: Kube, shared: Site) -> None:
 
 
 @pytest.fixture
-def stage(shared: Site) -> Iterator[Stage]:
+def rig(shared: Site) -> Iterator[Rig]:
     """The instance, running, and again as it was afterwards."""
     shared.until_condition("one", "Ready", status="True")
-    stage = Stage.of(shared, "one")
-    before = stage.seen()
-    yield stage
-    stage.becomes({})
-    _until_as(stage, before)
+    rig = Rig.of(shared, "one")
+    before = rig.seen()
+    yield rig
+    rig.becomes({})
+    _until_as(rig, before)
     assert shared.answer(shared.ask("(daemonp)"))["result"] == '"efrit"'
     assert "Traceback" not in shared.operators[0].process.log.read_text()
 
 
-def _until_as(stage: Stage, before: Flat) -> None:
+def _until_as(rig: Rig, before: Flat) -> None:
     def restored() -> bool:
-        stage.settled()
-        return differences(before, stage.seen()) == {}
+        rig.settled()
+        return differences(before, rig.seen()) == {}
 
-    until(restored, lambda: f"not as it was: {differences(before, stage.seen())}\n{stage.site.logs()}")
+    until(restored, lambda: f"not as it was: {differences(before, rig.seen())}\n{rig.site.logs()}")
 
 
 def _replaced(site: Site, pod: Pod) -> None:
@@ -86,12 +86,12 @@ def _replaced(site: Site, pod: Pod) -> None:
     site.until_condition("one", "Ready", status="True")
 
 
-def test_a_pod_goes_by_what_was_changed_and_then_by_what_was_before(shared: Site, stage: Stage) -> None:
+def test_a_pod_goes_by_what_was_changed_and_then_by_what_was_before(shared: Site, rig: Rig) -> None:
     def result(content: str) -> Json:
         return shared.answer(shared.ask(content))
 
     pod = shared.node.pod("one")
-    stage.becomes(CHANGED)
+    rig.becomes(CHANGED)
     _replaced(shared, pod)
     made = shared.kube.get("pods", shared.namespace, "efrit-one-0")
     assert made["metadata"]["labels"]["team"] == "blue"
@@ -103,25 +103,25 @@ def test_a_pod_goes_by_what_was_changed_and_then_by_what_was_before(shared: Site
     assert result(f'"{"a" * 70}"')["reason"] == "Rejected"
 
 
-def test_a_network_that_changes_leaves_the_pod_alone(shared: Site, stage: Stage) -> None:
+def test_a_network_that_changes_leaves_the_pod_alone(shared: Site, rig: Rig) -> None:
     pod = shared.node.pod("one")
-    stage.after({"network": {"allowIngressFrom": [{"podSelector": {}}]}})
-    assert stage.seen()["NetworkPolicy.spec.ingress[1].from[0].podSelector"] == {}
+    rig.after({"network": {"allowIngressFrom": [{"podSelector": {}}]}})
+    assert rig.seen()["NetworkPolicy.spec.ingress[1].from[0].podSelector"] == {}
     assert shared.answer(shared.ask("'same"))["result"] == "same"
     assert shared.node.pod("one") is pod
 
 
-def test_a_suspended_instance_comes_back_as_it_was(shared: Site, stage: Stage) -> None:
-    stage.becomes({"operatingMode": "Suspended"})
+def test_a_suspended_instance_comes_back_as_it_was(shared: Site, rig: Rig) -> None:
+    rig.becomes({"operatingMode": "Suspended"})
     shared.until_condition("one", "Suspended", status="True")
-    assert stage.seen()["StatefulSet.spec.replicas"] == 0
+    assert rig.seen()["StatefulSet.spec.replicas"] == 0
     assert shared.node.gone("one")
 
 
 def test_an_instance_that_fell_asleep_wakes_when_idle_is_taken_back(shared: Site, sleeper: Sleeper) -> None:
-    stage, before = sleeper
+    rig, before = sleeper
     shared.until_condition("drowsy", "Suspended", reason="SuspendedIdle", status="True")
-    assert stage.seen()["StatefulSet.spec.replicas"] == 0
-    stage.becomes({})
-    _until_as(stage, before)
+    assert rig.seen()["StatefulSet.spec.replicas"] == 0
+    rig.becomes({})
+    _until_as(rig, before)
     assert shared.answer(shared.ask("'awake", to="drowsy"))["result"] == "awake"

@@ -11,7 +11,7 @@ from efrit.kube.resources import INSTANCES
 from tests.integration.controller.fields.changes import SUSPENDED
 from tests.integration.controller.fields.children import differences
 from tests.integration.controller.fields.mistakes import TYPOS, Mistake, mistakes
-from tests.integration.controller.fields.stage import Stage, merged
+from tests.integration.controller.fields.rig import Rig, merged
 from tests.support.kube import Json, Refused, until
 from tests.support.site import Site
 
@@ -23,8 +23,8 @@ NOWHERE = {
 
 
 @pytest.fixture(scope="module")
-def stage(shared: Site) -> Stage:
-    return Stage(shared, "mistaken", **SUSPENDED)
+def rig(shared: Site) -> Rig:
+    return Rig(shared, "mistaken", **SUSPENDED)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -37,18 +37,18 @@ def calm(shared: Site) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("mistake", mistakes(), ids=str)
-def test_a_mistake_is_told_and_is_over_when_it_is_taken_back(stage: Stage, mistake: Mistake) -> None:
-    before = stage.after(SUSPENDED)
-    stage.after(merged(SUSPENDED, mistake.change))
-    ready = stage.site.until_condition(stage.name, "Ready", reason="ChildRefused")
+def test_a_mistake_is_told_and_is_over_when_it_is_taken_back(rig: Rig, mistake: Mistake) -> None:
+    before = rig.after(SUSPENDED)
+    rig.after(merged(SUSPENDED, mistake.change))
+    ready = rig.site.until_condition(rig.name, "Ready", reason="ChildRefused")
     assert [each for each in mistake.says if each not in ready["message"]] == [], ready["message"]
-    assert differences(before, stage.after(SUSPENDED)) == {}
+    assert differences(before, rig.after(SUSPENDED)) == {}
 
 
 @pytest.mark.parametrize(("change", "says"), TYPOS, ids=[says for _, says in TYPOS])
-def test_a_typo_in_what_is_kubernetes_own_is_refused_at_once(stage: Stage, change: Json, says: str) -> None:
+def test_a_typo_in_what_is_kubernetes_own_is_refused_at_once(rig: Rig, change: Json, says: str) -> None:
     with pytest.raises(Refused, match=re.escape(says)):
-        stage.becomes(merged(SUSPENDED, change))
+        rig.becomes(merged(SUSPENDED, change))
 
 
 @pytest.mark.parametrize("strict", ["Strict", "Ignore"])
@@ -72,10 +72,10 @@ def test_nothing_of_any_depth_gets_in(shared: Site, strict: str) -> None:
 
 
 def test_an_instance_with_a_mistake_goes_on_as_it_was_and_its_pod_stays(shared: Site) -> None:
-    pod, stage = shared.node.pod("one"), Stage.of(shared, "one")
-    before = stage.seen()
+    pod, rig = shared.node.pod("one"), Rig.of(shared, "one")
+    before = rig.seen()
     # The policy is refused after nothing, the StatefulSet after the policy: both leave what runs alone.
-    stage.becomes(
+    rig.becomes(
         {
             "network": {"egress": [{"to": [{"podSelector": {}}], "ports": [{"port": 99}]}]},
             "podTemplate": {"labels": {"a": "b c"}},
@@ -83,52 +83,52 @@ def test_an_instance_with_a_mistake_goes_on_as_it_was_and_its_pod_stays(shared: 
     )
     shared.until_condition("one", "Ready", reason="ChildRefused")
     assert shared.answer(shared.ask("'still"))["result"] == "still"
-    stage.becomes({})
+    rig.becomes({})
     shared.until_condition("one", "Ready", status="True")
-    assert differences(before, stage.seen()) == {}
+    assert differences(before, rig.seen()) == {}
     assert shared.node.pod("one") is pod
 
 
 def test_a_mistake_is_forgotten_though_its_controller_is(site: Site) -> None:
     site.operator().start()
     site.instance()
-    stage = Stage.of(site, "one")
-    before = stage.seen()
-    stage.becomes(
+    rig = Rig.of(site, "one")
+    before = rig.seen()
+    rig.becomes(
         {
             "network": {"egress": [{"to": [{"podSelector": {}}], "ports": [{"port": 99}]}]},
             "podTemplate": {"labels": {"a": "b c"}},
         }
     )
     site.until_condition("one", "Ready", reason="ChildRefused")
-    assert differences(before, stage.seen())["NetworkPolicy.spec.egress[1].ports[0].port"] == 99
+    assert differences(before, rig.seen())["NetworkPolicy.spec.egress[1].ports[0].port"] == 99
     site.operators[0].kill()
-    stage.becomes({})
+    rig.becomes({})
     site.operators[0].start()
     site.until_condition("one", "Ready", status="True")
-    assert differences(before, stage.seen()) == {}
+    assert differences(before, rig.seen()) == {}
 
 
 def test_a_growth_that_is_refused_can_be_taken_back(shared: Site) -> None:
-    stage = Stage.of(shared, "one")
-    before = stage.seen()
-    stage.after({"workspace": {"storage": {"size": "2Gi"}}})
+    rig = Rig.of(shared, "one")
+    before = rig.seen()
+    rig.after({"workspace": {"storage": {"size": "2Gi"}}})
     ready = shared.until_condition("one", "Ready", reason="ChildRefused")
     assert 'persistentvolumeclaims "efrit-one-workspace" is forbidden' in ready["message"]
     assert "can be resized" in ready["message"]
-    assert differences(before, stage.after({})) == {}
+    assert differences(before, rig.after({})) == {}
     with pytest.raises(Refused, match="a volume cannot shrink"):
-        stage.becomes({"workspace": {"storage": {"size": "1Mi"}}})
+        rig.becomes({"workspace": {"storage": {"size": "1Mi"}}})
 
 
 def test_a_claim_given_up_and_asked_for_anew_with_other_properties_is_refused(shared: Site) -> None:
     made = merged(SUSPENDED, {"queue": {"storage": {"accessModes": ["ReadWriteMany"]}}})
-    stage = Stage(shared, "modes", **made)
-    before = stage.seen()
-    stage.after(merged(SUSPENDED, {"queue": {"storage": None}}))
+    rig = Rig(shared, "modes", **made)
+    before = rig.seen()
+    rig.after(merged(SUSPENDED, {"queue": {"storage": None}}))
     ready = shared.until_condition("modes", "Ready", reason="ChildRefused")
     assert "efrit-modes-queue" in ready["message"]
-    assert differences(before, stage.after(made)) == {}
+    assert differences(before, rig.after(made)) == {}
 
 
 def test_a_pod_that_cannot_be_made_says_why_and_comes_when_the_mistake_is_taken_back(shared: Site) -> None:
@@ -143,7 +143,7 @@ def test_a_pod_that_cannot_be_made_says_why_and_comes_when_the_mistake_is_taken_
     found = until(told, lambda: f"not told: {[shared.condition(name, 'Ready') for name in names]}")
     assert {each["reason"] for each in found.values()} == {"ChildRefused"}
     for name in names:
-        Stage.of(shared, name).becomes({})
+        Rig.of(shared, name).becomes({})
     for name in names:
         assert shared.answer(shared.ask("'mended", to=name))["result"] == "mended"
         shared.until_condition(name, "Ready", status="True")
@@ -153,7 +153,7 @@ def test_a_webhook_that_is_down_is_told_and_is_over_when_it_is_gone(site: Site) 
     """It is a failure of the server as much as a hiccup is: what tells them apart is that it lasts."""
     site.operator().start()
     site.instance()
-    before = Stage.of(site, "one").seen()
+    before = Rig.of(site, "one").seen()
     hooks, name = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", f"down-{site.namespace}"
     rule = {"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["statefulsets"]}
     hook = {
@@ -167,19 +167,19 @@ def test_a_webhook_that_is_down_is_told_and_is_over_when_it_is_gone(site: Site) 
     }
     site.kube.call("POST", hooks, {"metadata": {"name": name}, "webhooks": [hook]})
     try:
-        stage = Stage.of(site, "one")
+        rig = Rig.of(site, "one")
         # The API server learns of a webhook a moment after it has stored it.
         until(lambda: _refused_dry(site), "the webhook is not asked")
-        stage.becomes({"emacs": {"daemonName": "renamed"}})
+        rig.becomes({"emacs": {"daemonName": "renamed"}})
         ready = site.until_condition("one", "Ready", reason="ChildRefused")
         assert 'failed calling webhook "down.example.org"' in ready["message"]
         assert site.answer(site.ask("(daemonp)"))["result"] == '"efrit"'
     finally:
         site.kube.call("DELETE", f"{hooks}/{name}")
     until(lambda: not _refused_dry(site), "the webhook is still asked")
-    stage.becomes({})
+    rig.becomes({})
     site.until_condition("one", "Ready", status="True")
-    assert differences(before, stage.seen()) == {}
+    assert differences(before, rig.seen()) == {}
 
 
 def _refused_dry(site: Site) -> bool:

@@ -82,7 +82,7 @@ RECONCILED = WorkKey("EfritRequest", "team", "work")
 
 
 @dataclass
-class Stage:
+class Rig:
     """An actor between a fake API server, a fake bridge and a sink that listens."""
 
     actor: Actor
@@ -102,13 +102,13 @@ class Stage:
 
 
 @pytest.fixture
-async def stage(api: FakeApi, kube: Kube, tmp_path: Path) -> AsyncIterator[Stage]:
+async def rig(api: FakeApi, kube: Kube, tmp_path: Path) -> AsyncIterator[Rig]:
     identity, heard, lost = new_identity(), Listener(), asyncio.Event()
     async with fake_bridge(identity, tmp_path) as bridge:
         bridges = Bridges(identity, heard.store)
         await bridges.connect(bridge.wanted())
         try:
-            yield Stage(
+            yield Rig(
                 Actor(kube, bridges, heard.store, lambda: NOW, "pod-1", lambda: not lost.is_set()),
                 api,
                 bridge,
@@ -132,200 +132,196 @@ SUBMIT = Submit(INSTANCE, REQUEST, wire_request(request(), instance()), "handove
 @pytest.mark.parametrize(
     "action", [SUBMIT, CancelWork(INSTANCE, REQUEST, UID), patch({"phase": "Running"}, version="1")]
 )
-async def test_nothing_is_done_once_the_lease_may_be_somebody_elses(stage: Stage, action: Any) -> None:
-    stage.lost.set()
+async def test_nothing_is_done_once_the_lease_may_be_somebody_elses(rig: Rig, action: Any) -> None:
+    rig.lost.set()
 
     with pytest.raises(NotLeading):
-        await stage.does(action)
+        await rig.does(action)
 
-    assert stage.api.calls == []
-    assert stage.bridge.calls == []
+    assert rig.api.calls == []
+    assert rig.bridge.calls == []
 
 
 # Work.
 
 
-async def test_a_submission_tells_what_the_bridge_said(stage: Stage) -> None:
-    stage.bridge.answers["PUT", ONE] = (201, view().to_json())
+async def test_a_submission_tells_what_the_bridge_said(rig: Rig) -> None:
+    rig.bridge.answers["PUT", ONE] = (201, view().to_json())
 
-    await stage.does(SUBMIT)
+    await rig.does(SUBMIT)
 
-    assert stage.heard.calls_of("bridges.view") == [(INSTANCE, view())]
-
-
-async def test_a_submission_under_other_defaults_is_the_same_request(stage: Stage) -> None:
-    stage.bridge.answers["PUT", ONE] = (409, '{"error": {"code": "Conflict", "message": "other digest"}}')
-    stage.bridge.answers["GET", ONE] = (200, answered(result="2").to_json())
-
-    await stage.does(SUBMIT)
-
-    assert stage.heard.calls_of("bridges.view") == [(INSTANCE, answered(result="2"))]
+    assert rig.heard.calls_of("bridges.view") == [(INSTANCE, view())]
 
 
-async def test_a_submission_a_bridge_will_never_take_is_told_with_its_sentence(stage: Stage) -> None:
-    stage.bridge.answers["PUT", ONE] = (413, '{"error": {"code": "TooLarge", "message": "9 bytes, 5 are allowed"}}')
+async def test_a_submission_under_other_defaults_is_the_same_request(rig: Rig) -> None:
+    rig.bridge.answers["PUT", ONE] = (409, '{"error": {"code": "Conflict", "message": "other digest"}}')
+    rig.bridge.answers["GET", ONE] = (200, answered(result="2").to_json())
 
-    await stage.does(SUBMIT)
+    await rig.does(SUBMIT)
 
-    assert stage.heard.calls_of("handovers.turned_away") == [(REQUEST, UID, "9 bytes, 5 are allowed")]
+    assert rig.heard.calls_of("bridges.view") == [(INSTANCE, answered(result="2"))]
 
 
-async def test_a_submission_to_a_full_queue_is_tried_again(stage: Stage) -> None:
-    stage.bridge.answers["PUT", ONE] = (429, '{"error": {"code": "QueueFull", "message": "full"}}')
+async def test_a_submission_a_bridge_will_never_take_is_told_with_its_sentence(rig: Rig) -> None:
+    rig.bridge.answers["PUT", ONE] = (413, '{"error": {"code": "TooLarge", "message": "9 bytes, 5 are allowed"}}')
+
+    await rig.does(SUBMIT)
+
+    assert rig.heard.calls_of("handovers.turned_away") == [(REQUEST, UID, "9 bytes, 5 are allowed")]
+
+
+async def test_a_submission_to_a_full_queue_is_tried_again(rig: Rig) -> None:
+    rig.bridge.answers["PUT", ONE] = (429, '{"error": {"code": "QueueFull", "message": "full"}}')
 
     with pytest.raises(QueueFull):
-        await stage.does(SUBMIT)
-    assert stage.heard.calls_of("handovers.handed_over") == []
+        await rig.does(SUBMIT)
+    assert rig.heard.calls_of("handovers.handed_over") == []
 
 
-async def test_a_submission_without_a_reply_may_have_arrived(stage: Stage) -> None:
-    stage.bridge.answers["PUT", ONE] = (0, "")
+async def test_a_submission_without_a_reply_may_have_arrived(rig: Rig) -> None:
+    rig.bridge.answers["PUT", ONE] = (0, "")
 
     with pytest.raises(BridgeUnreachable):
-        await stage.does(SUBMIT)
+        await rig.does(SUBMIT)
 
-    assert stage.heard.calls_of("handovers.handed_over") == [(INSTANCE, REQUEST, UID)]
+    assert rig.heard.calls_of("handovers.handed_over") == [(INSTANCE, REQUEST, UID)]
 
 
-async def test_a_request_that_is_parked_says_why_and_keeps_its_timers(stage: Stage) -> None:
-    stage.bridge.answers["PUT", ONE] = (0, "")
-    stage.heard.returns["requests.action_failed"] = True
+async def test_a_request_that_is_parked_says_why_and_keeps_its_timers(rig: Rig) -> None:
+    rig.bridge.answers["PUT", ONE] = (0, "")
+    rig.heard.returns["requests.action_failed"] = True
     for _ in range(FAILURES):
         with pytest.raises(BridgeUnreachable):
-            await stage.does(SUBMIT)
+            await rig.does(SUBMIT)
 
-    await stage.actor.carry_out_all(
-        RECONCILED, [SUBMIT, patch({"phase": "Queued"}, version="1"), RequeueAfter(LATER)]
-    )
+    await rig.actor.carry_out_all(RECONCILED, [SUBMIT, patch({"phase": "Queued"}, version="1"), RequeueAfter(LATER)])
 
-    assert [call.method for call in stage.api.calls] == []
-    assert stage.heard.calls_of("requests.action_failed")[-1][2] == "Submit"
-    assert stage.heard.calls_of("requests.action_failed")[-1][3].code == "Unresponsive"
-    assert [after for _, after in stage.heard.calls_of("requeue_after")] == [SAY_UNRESPONSIVE, LATER]
-    assert len(stage.heard.calls_of("handovers.submit_ended")) == FAILURES, "nothing was sent"
+    assert [call.method for call in rig.api.calls] == []
+    assert rig.heard.calls_of("requests.action_failed")[-1][2] == "Submit"
+    assert rig.heard.calls_of("requests.action_failed")[-1][3].code == "Unresponsive"
+    assert [after for _, after in rig.heard.calls_of("requeue_after")] == [SAY_UNRESPONSIVE, LATER]
+    assert len(rig.heard.calls_of("handovers.submit_ended")) == FAILURES, "nothing was sent"
 
 
-async def test_a_call_that_takes_long_gives_its_worker_to_others(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_call_that_takes_long_gives_its_worker_to_others(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(actor, "SLOW_CALL_SECONDS", 0.0)
-    stage.bridge.held = asyncio.Event()
+    rig.bridge.held = asyncio.Event()
 
-    doing = asyncio.create_task(stage.does(CancelWork(INSTANCE, REQUEST, UID)))
+    doing = asyncio.create_task(rig.does(CancelWork(INSTANCE, REQUEST, UID)))
 
-    assert await stage.heard.hears("set_aside") == (RECONCILED,)
-    stage.bridge.held.set()
+    assert await rig.heard.hears("set_aside") == (RECONCILED,)
+    rig.bridge.held.set()
     assert await doing
 
 
-async def test_requests_that_wait_for_room_say_so_and_are_not_sent(stage: Stage) -> None:
-    stage.bridge.answers["PUT", ONE] = (507, '{"error": {"code": "NoSpace", "message": "the volume is full"}}')
+async def test_requests_that_wait_for_room_say_so_and_are_not_sent(rig: Rig) -> None:
+    rig.bridge.answers["PUT", ONE] = (507, '{"error": {"code": "NoSpace", "message": "the volume is full"}}')
     with pytest.raises(NoSpace):
-        await stage.does(SUBMIT)
+        await rig.does(SUBMIT)
 
-    assert not await stage.does(SUBMIT)
+    assert not await rig.does(SUBMIT)
 
-    failures = [error for *_, error in stage.heard.calls_of("requests.action_failed")]
+    failures = [error for *_, error in rig.heard.calls_of("requests.action_failed")]
     assert [(error.code, error.message) for error in failures] == [("NoSpace", "the volume is full")] * 2
-    assert len(stage.bridge.calls) == 1
+    assert len(rig.bridge.calls) == 1
 
 
-async def test_a_cancel_tells_what_the_bridge_said(stage: Stage) -> None:
-    stage.bridge.answers["POST", f"{ONE}/cancel"] = (202, view().to_json())
+async def test_a_cancel_tells_what_the_bridge_said(rig: Rig) -> None:
+    rig.bridge.answers["POST", f"{ONE}/cancel"] = (202, view().to_json())
 
-    await stage.does(CancelWork(INSTANCE, REQUEST, UID))
+    await rig.does(CancelWork(INSTANCE, REQUEST, UID))
 
-    assert stage.heard.calls_of("bridges.view") == [(INSTANCE, view())]
+    assert rig.heard.calls_of("bridges.view") == [(INSTANCE, view())]
 
 
-async def test_a_cancel_of_what_the_queue_does_not_know_tells_that_it_is_absent(stage: Stage) -> None:
-    await stage.does(CancelWork(INSTANCE, REQUEST, UID))
+async def test_a_cancel_of_what_the_queue_does_not_know_tells_that_it_is_absent(rig: Rig) -> None:
+    await rig.does(CancelWork(INSTANCE, REQUEST, UID))
 
-    ((key, uid, _queue),) = stage.heard.calls_of("handovers.absent")
+    ((key, uid, _queue),) = rig.heard.calls_of("handovers.absent")
     assert (key, uid) == (REQUEST, UID)
 
 
-async def test_a_large_answer_is_fetched(stage: Stage) -> None:
-    stage.bridge.answers["GET", ONE] = (200, answered(result="2").to_json())
+async def test_a_large_answer_is_fetched(rig: Rig) -> None:
+    rig.bridge.answers["GET", ONE] = (200, answered(result="2").to_json())
 
-    await stage.does(FetchAnswer(INSTANCE, REQUEST, UID))
+    await rig.does(FetchAnswer(INSTANCE, REQUEST, UID))
 
-    assert stage.heard.calls_of("bridges.view") == [(INSTANCE, answered(result="2"))]
+    assert rig.heard.calls_of("bridges.view") == [(INSTANCE, answered(result="2"))]
 
 
-async def test_an_acknowledgement_is_told_once_the_bridge_has_it(stage: Stage) -> None:
-    stage.bridge.answers["DELETE", ONE] = (409, '{"error": {"code": "NotAnswered", "message": "it runs"}}')
+async def test_an_acknowledgement_is_told_once_the_bridge_has_it(rig: Rig) -> None:
+    rig.bridge.answers["DELETE", ONE] = (409, '{"error": {"code": "NotAnswered", "message": "it runs"}}')
     with pytest.raises(NotAnswered):
-        await stage.does(Acknowledge(INSTANCE, UID))
-    assert stage.heard.calls_of("bridges.acknowledged") == []
+        await rig.does(Acknowledge(INSTANCE, UID))
+    assert rig.heard.calls_of("bridges.acknowledged") == []
 
-    stage.bridge.answers["DELETE", ONE] = (204, "")
-    await stage.does(Acknowledge(INSTANCE, UID))
+    rig.bridge.answers["DELETE", ONE] = (204, "")
+    await rig.does(Acknowledge(INSTANCE, UID))
 
-    assert stage.heard.calls_of("bridges.acknowledged") == [(INSTANCE, UID)]
+    assert rig.heard.calls_of("bridges.acknowledged") == [(INSTANCE, UID)]
 
 
-async def test_a_connection_is_closed(stage: Stage) -> None:
-    await stage.does(DisconnectBridge(INSTANCE))
+async def test_a_connection_is_closed(rig: Rig) -> None:
+    await rig.does(DisconnectBridge(INSTANCE))
 
-    assert stage.heard.calls_of("bridges.closed") == [(INSTANCE,)]
+    assert rig.heard.calls_of("bridges.closed") == [(INSTANCE,)]
 
 
 # Status.
 
 
-async def test_a_status_is_written_on_condition_of_version_and_uid(stage: Stage) -> None:
-    stored = stage.api.put(WORK, request_json())
+async def test_a_status_is_written_on_condition_of_version_and_uid(rig: Rig) -> None:
+    stored = rig.api.put(WORK, request_json())
     version = stored["metadata"]["resourceVersion"]
 
-    await stage.does(patch({"phase": "Running"}, version=version))
+    await rig.does(patch({"phase": "Running"}, version=version))
 
-    (call,) = stage.api.made("PATCH")
+    (call,) = rig.api.made("PATCH")
     assert call.path == f"{WORK}/status"
     assert call.body == {"metadata": {"resourceVersion": version, "uid": UID}, "status": {"phase": "Running"}}
 
 
-async def test_a_written_status_is_taken_in_from_the_reply(stage: Stage) -> None:
-    stored = stage.api.put(WORK, request_json())
+async def test_a_written_status_is_taken_in_from_the_reply(rig: Rig) -> None:
+    stored = rig.api.put(WORK, request_json())
 
-    await stage.does(patch({"phase": "Running"}, version=stored["metadata"]["resourceVersion"]))
+    await rig.does(patch({"phase": "Running"}, version=stored["metadata"]["resourceVersion"]))
 
-    ((obj,),) = stage.heard.calls_of("requests.observe")
+    ((obj,),) = rig.heard.calls_of("requests.observe")
     assert obj["status"] == {"phase": "Running"}
     assert int(obj["metadata"]["resourceVersion"]) > int(stored["metadata"]["resourceVersion"])
 
 
-async def test_what_is_gone_from_the_status_is_removed_at_every_depth(stage: Stage) -> None:
+async def test_what_is_gone_from_the_status_is_removed_at_every_depth(rig: Rig) -> None:
     old = {"phase": "Running", "progress": {"step": 1}, "session": {"id": "a", "question": "?"}, "result": "kept"}
-    stored = stage.api.put(WORK, {**request_json(), "status": old})
+    stored = rig.api.put(WORK, {**request_json(), "status": old})
 
     new = {"phase": "Succeeded", "session": {"id": "b"}, "result": "kept"}
-    await stage.does(patch(new, old=old, version=stored["metadata"]["resourceVersion"]))
+    await rig.does(patch(new, old=old, version=stored["metadata"]["resourceVersion"]))
 
-    assert stage.api.objects[WORK]["status"] == new
-    body = stage.api.made("PATCH")[0].body["status"]
+    assert rig.api.objects[WORK]["status"] == new
+    body = rig.api.made("PATCH")[0].body["status"]
     assert body["progress"] is None
     assert body["session"] == {"id": "b", "question": None}
 
 
-async def test_lists_are_replaced_whole(stage: Stage) -> None:
+async def test_lists_are_replaced_whole(rig: Rig) -> None:
     old = {"conditions": [{"type": "Complete", "message": "x"}]}
-    stored = stage.api.put(WORK, {**request_json(), "status": old})
+    stored = rig.api.put(WORK, {**request_json(), "status": old})
 
     new = {"conditions": [{"type": "Complete"}, {"type": "Succeeded"}]}
-    await stage.does(patch(new, old=old, version=stored["metadata"]["resourceVersion"]))
+    await rig.does(patch(new, old=old, version=stored["metadata"]["resourceVersion"]))
 
-    assert stage.api.objects[WORK]["status"] == new
+    assert rig.api.objects[WORK]["status"] == new
 
 
-async def test_after_a_conflict_the_object_is_read_again_and_nothing_is_forced(stage: Stage) -> None:
-    stage.api.put(WORK, {**request_json(), "status": {"phase": "Succeeded"}})
+async def test_after_a_conflict_the_object_is_read_again_and_nothing_is_forced(rig: Rig) -> None:
+    rig.api.put(WORK, {**request_json(), "status": {"phase": "Succeeded"}})
 
-    await stage.does(patch({"phase": "Running"}, version="1"))
+    await rig.does(patch({"phase": "Running"}, version="1"))
 
-    ((obj,),) = stage.heard.calls_of("requests.observe")
+    ((obj,),) = rig.heard.calls_of("requests.observe")
     assert obj["status"] == {"phase": "Succeeded"}
-    assert [call.method for call in stage.api.calls] == ["PATCH", "GET"]
+    assert [call.method for call in rig.api.calls] == ["PATCH", "GET"]
 
 
 @pytest.mark.parametrize(
@@ -333,105 +329,105 @@ async def test_after_a_conflict_the_object_is_read_again_and_nothing_is_forced(s
     [("EfritRequest", WORK, REQUEST), ("EfritInstance", ALPHA, INSTANCE), ("EfritPlan", APP, APP_KEY)],
 )
 async def test_a_conflict_over_a_status_ends_the_decision_and_the_object_comes_back(
-    stage: Stage, kind: ResourceKind, path: str, key: Key
+    rig: Rig, kind: ResourceKind, path: str, key: Key
 ) -> None:
-    stored = stage.api.put(path, {"metadata": {"name": key[1], "namespace": key[0], "uid": "uid"}})
+    stored = rig.api.put(path, {"metadata": {"name": key[1], "namespace": key[0], "uid": "uid"}})
     write = PatchStatus(kind, key, "uid", "1", {"phase": "Ready"}, {})
     event = Record(kind, key, "uid", "Normal", "Ready", "x")
 
-    await stage.actor.carry_out_all(RECONCILED, [write, event, RequeueAfter(seconds(9))])
+    await rig.actor.carry_out_all(RECONCILED, [write, event, RequeueAfter(seconds(9))])
 
-    assert stage.api.made("POST") == []
-    assert [obj["metadata"] for (obj,) in stage.heard.calls_of(f"{KINDS[kind]}.observe")] == [stored["metadata"]]
-    assert stage.heard.calls_of("requeue_after") == [(WorkKey(kind, *key), RETRY_CONFLICT)]
+    assert rig.api.made("POST") == []
+    assert [obj["metadata"] for (obj,) in rig.heard.calls_of(f"{KINDS[kind]}.observe")] == [stored["metadata"]]
+    assert rig.heard.calls_of("requeue_after") == [(WorkKey(kind, *key), RETRY_CONFLICT)]
 
 
-async def test_a_status_of_a_request_made_anew_under_the_name_is_not_written(stage: Stage) -> None:
-    stored = stage.api.put(WORK, request_json(uid="another"))
+async def test_a_status_of_a_request_made_anew_under_the_name_is_not_written(rig: Rig) -> None:
+    stored = rig.api.put(WORK, request_json(uid="another"))
 
-    await stage.does(patch({"phase": "Running"}, version=stored["metadata"]["resourceVersion"]))
+    await rig.does(patch({"phase": "Running"}, version=stored["metadata"]["resourceVersion"]))
 
-    assert stage.api.objects[WORK].get("status") == {}
-    ((obj,),) = stage.heard.calls_of("requests.observe")
+    assert rig.api.objects[WORK].get("status") == {}
+    ((obj,),) = rig.heard.calls_of("requests.observe")
     assert obj["metadata"]["uid"] == "another"
 
 
-async def test_a_request_that_is_gone_is_told(stage: Stage) -> None:
-    await stage.does(patch({"phase": "Running"}, version="1"))
+async def test_a_request_that_is_gone_is_told(rig: Rig) -> None:
+    await rig.does(patch({"phase": "Running"}, version="1"))
 
-    assert stage.heard.calls_of("requests.deleted") == [(REQUEST, UID)]
-
-
-async def test_an_instance_that_is_gone_is_left_to_the_watch(stage: Stage) -> None:
-    await stage.does(patch({"phase": "Ready"}, version="1", kind="EfritInstance"))
-
-    assert stage.heard.calls_of("instances.observe") == []
+    assert rig.heard.calls_of("requests.deleted") == [(REQUEST, UID)]
 
 
-async def test_an_instance_changed_meanwhile_is_read_again(stage: Stage) -> None:
-    stage.api.put(ALPHA, instance_json())
+async def test_an_instance_that_is_gone_is_left_to_the_watch(rig: Rig) -> None:
+    await rig.does(patch({"phase": "Ready"}, version="1", kind="EfritInstance"))
 
-    await stage.does(patch({"phase": "Ready"}, version="1", kind="EfritInstance"))
-
-    assert len(stage.heard.calls_of("instances.observe")) == 1
-    assert stage.heard.calls_of("instances.status_written") == []
+    assert rig.heard.calls_of("instances.observe") == []
 
 
-async def test_the_time_of_an_instances_status_is_told(stage: Stage) -> None:
-    stored = stage.api.put(ALPHA, instance_json())
+async def test_an_instance_changed_meanwhile_is_read_again(rig: Rig) -> None:
+    rig.api.put(ALPHA, instance_json())
+
+    await rig.does(patch({"phase": "Ready"}, version="1", kind="EfritInstance"))
+
+    assert len(rig.heard.calls_of("instances.observe")) == 1
+    assert rig.heard.calls_of("instances.status_written") == []
+
+
+async def test_the_time_of_an_instances_status_is_told(rig: Rig) -> None:
+    stored = rig.api.put(ALPHA, instance_json())
 
     version = stored["metadata"]["resourceVersion"]
-    await stage.does(patch({"phase": "Ready"}, version=version, kind="EfritInstance"))
+    await rig.does(patch({"phase": "Ready"}, version=version, kind="EfritInstance"))
 
-    assert stage.heard.calls_of("instances.status_written") == [(INSTANCE,)]
-    assert len(stage.heard.calls_of("instances.observe")) == 1
+    assert rig.heard.calls_of("instances.status_written") == [(INSTANCE,)]
+    assert len(rig.heard.calls_of("instances.observe")) == 1
 
 
-async def test_a_refused_status_is_read_again_and_comes_back_later(stage: Stage) -> None:
-    stage.api.put(WORK, {**request_json(), "status": {"phase": "Succeeded"}})
-    stage.api.fail("PATCH", f"{WORK}/status", 422, {"message": "the status of a finished EfritRequest is final"})
+async def test_a_refused_status_is_read_again_and_comes_back_later(rig: Rig) -> None:
+    rig.api.put(WORK, {**request_json(), "status": {"phase": "Succeeded"}})
+    rig.api.fail("PATCH", f"{WORK}/status", 422, {"message": "the status of a finished EfritRequest is final"})
 
     with pytest.raises(ApiRefused):
-        await stage.does(patch({"phase": "Failed"}, version="101"))
+        await rig.does(patch({"phase": "Failed"}, version="101"))
 
-    assert len(stage.heard.calls_of("requests.observe")) == 1
+    assert len(rig.heard.calls_of("requests.observe")) == 1
 
 
 @pytest.mark.parametrize(
     ("status", "message"), [(500, "etcdserver: request is too large"), (413, "limit is 3145728")]
 )
 async def test_a_request_without_room_for_its_status_is_told_and_comes_back(
-    stage: Stage, status: int, message: str
+    rig: Rig, status: int, message: str
 ) -> None:
-    stage.api.fail("PATCH", f"{WORK}/status", status, {"message": message})
+    rig.api.fail("PATCH", f"{WORK}/status", status, {"message": message})
 
     with pytest.raises(ApiTooLarge):
-        await stage.does(patch({"phase": "Failed"}, version="1"))
-    assert stage.heard.told == [("requests.status_too_large", (REQUEST, UID))]
+        await rig.does(patch({"phase": "Failed"}, version="1"))
+    assert rig.heard.told == [("requests.status_too_large", (REQUEST, UID))]
 
 
-async def test_a_status_that_could_not_be_written_is_tried_again(stage: Stage) -> None:
-    stage.api.fail("PATCH", f"{WORK}/status", 500)
+async def test_a_status_that_could_not_be_written_is_tried_again(rig: Rig) -> None:
+    rig.api.fail("PATCH", f"{WORK}/status", 500)
 
     with pytest.raises(ApiUnavailable):
-        await stage.does(patch({"phase": "Failed"}, version="1"))
-    assert stage.heard.told == []
+        await rig.does(patch({"phase": "Failed"}, version="1"))
+    assert rig.heard.told == []
 
 
-async def test_what_the_model_cost_is_counted_once_the_end_is_written(stage: Stage) -> None:
+async def test_what_the_model_cost_is_counted_once_the_end_is_written(rig: Rig) -> None:
     def counted() -> list[float]:
         tokens = metrics.MODEL_TOKENS.labels("output")
         errors = metrics.MODEL_ERRORS.labels("529")
         return [each._value.get() for each in (tokens, metrics.MODEL_CALLS, errors)]
 
     usage = {"outputTokens": 7, "modelCalls": 2, "modelErrors": {"529": 1}}
-    stored = stage.api.put(WORK, request_json())
+    stored = rig.api.put(WORK, request_json())
     before = counted()
 
     version = stored["metadata"]["resourceVersion"]
-    await stage.does(patch({"phase": "Failed", "usage": usage}, version="1"))
+    await rig.does(patch({"phase": "Failed", "usage": usage}, version="1"))
     assert counted() == before, "somebody was faster"
-    await stage.does(patch({"phase": "Failed", "usage": usage}, version=version))
+    await rig.does(patch({"phase": "Failed", "usage": usage}, version=version))
 
     assert [after - then for after, then in zip(counted(), before, strict=True)] == [7, 2, 1]
 
@@ -443,37 +439,37 @@ def progress(version: str) -> PatchStatus:
     return replace(patch({"phase": "Running", "progress": {"step": 2}}, version=version), droppable=True)
 
 
-async def test_progress_is_written_on_the_same_condition_as_any_status(stage: Stage) -> None:
-    stored = stage.api.put(WORK, request_json())
+async def test_progress_is_written_on_the_same_condition_as_any_status(rig: Rig) -> None:
+    stored = rig.api.put(WORK, request_json())
     version = stored["metadata"]["resourceVersion"]
 
-    await stage.does(progress(version))
+    await rig.does(progress(version))
 
-    (call,) = stage.api.made("PATCH")
+    (call,) = rig.api.made("PATCH")
     assert call.body["metadata"] == {"resourceVersion": version, "uid": UID}
-    ((obj,),) = stage.heard.calls_of("requests.observe")
+    ((obj,),) = rig.heard.calls_of("requests.observe")
     assert obj["status"]["progress"] == {"step": 2}
 
 
-async def test_progress_of_a_request_that_has_changed_is_dropped(stage: Stage) -> None:
-    stage.api.put(WORK, {**request_json(), "status": {"phase": "Succeeded"}})
+async def test_progress_of_a_request_that_has_changed_is_dropped(rig: Rig) -> None:
+    rig.api.put(WORK, {**request_json(), "status": {"phase": "Succeeded"}})
 
-    await stage.does(progress("1"))
+    await rig.does(progress("1"))
 
-    assert stage.api.objects[WORK]["status"] == {"phase": "Succeeded"}
-    assert [call.method for call in stage.api.calls] == ["PATCH"]
-    assert stage.heard.told == [("requests.progress_dropped", (REQUEST, UID))]
+    assert rig.api.objects[WORK]["status"] == {"phase": "Succeeded"}
+    assert [call.method for call in rig.api.calls] == ["PATCH"]
+    assert rig.heard.told == [("requests.progress_dropped", (REQUEST, UID))]
 
 
 @pytest.mark.parametrize("status", [0, 404, 413, 422, 429, 500])
-async def test_progress_that_is_refused_or_lost_is_not_made_up_for(stage: Stage, status: int) -> None:
-    stored = stage.api.put(WORK, request_json())
-    stage.api.fail("PATCH", f"{WORK}/status", status)
+async def test_progress_that_is_refused_or_lost_is_not_made_up_for(rig: Rig, status: int) -> None:
+    stored = rig.api.put(WORK, request_json())
+    rig.api.fail("PATCH", f"{WORK}/status", status)
 
-    await stage.does(progress(stored["metadata"]["resourceVersion"]))
+    await rig.does(progress(stored["metadata"]["resourceVersion"]))
 
-    assert len(stage.api.made("PATCH")) == 1
-    assert stage.heard.told == [("requests.progress_dropped", (REQUEST, UID))]
+    assert len(rig.api.made("PATCH")) == 1
+    assert rig.heard.told == [("requests.progress_dropped", (REQUEST, UID))]
 
 
 # Sessions.
@@ -488,16 +484,16 @@ async def test_progress_that_is_refused_or_lost_is_not_made_up_for(stage: Stage,
     ],
 )
 async def test_the_instance_of_a_session_is_that_of_the_requests_that_had_it(
-    stage: Stage, statuses: list[Json], home: str
+    rig: Rig, statuses: list[Json], home: str
 ) -> None:
     for number, status in enumerate(statuses):
-        stage.api.put(WORK.replace("work", f"w{number}"), {**request_json(f"w{number}"), "status": status})
+        rig.api.put(WORK.replace("work", f"w{number}"), {**request_json(f"w{number}"), "status": status})
 
-    await stage.does(FindSession(REQUEST, UID, "s-1"))
+    await rig.does(FindSession(REQUEST, UID, "s-1"))
 
-    (call,) = stage.api.made("GET")
+    (call,) = rig.api.made("GET")
     assert call.query["fieldSelector"] == "status.session.id=s-1"
-    assert stage.heard.told == [("requests.session_found", (REQUEST, UID, home))]
+    assert rig.heard.told == [("requests.session_found", (REQUEST, UID, home))]
 
 
 # Children.
@@ -514,54 +510,54 @@ CHILDREN = ApplyChildren(
 )
 
 
-async def test_children_are_applied_in_their_order_and_the_statefulset_is_taken_in(stage: Stage) -> None:
-    await stage.does(CHILDREN)
+async def test_children_are_applied_in_their_order_and_the_statefulset_is_taken_in(rig: Rig) -> None:
+    await rig.does(CHILDREN)
 
-    assert [call.path.split("/")[-1] for call in stage.api.made("POST")] == ["serviceaccounts", "statefulsets"]
-    ((obj,),) = stage.heard.calls_of("children.observe_statefulset")
+    assert [call.path.split("/")[-1] for call in rig.api.made("POST")] == ["serviceaccounts", "statefulsets"]
+    ((obj,),) = rig.heard.calls_of("children.observe_statefulset")
     assert obj["kind"] == "StatefulSet"
-    assert stage.heard.calls_of("instances.applied") == [(INSTANCE, "uid-alpha", 3, "digest")]
+    assert rig.heard.calls_of("instances.applied") == [(INSTANCE, "uid-alpha", 3, "digest")]
 
 
-async def test_a_refused_child_is_told_in_the_api_servers_words_and_stops_the_rest(stage: Stage) -> None:
+async def test_a_refused_child_is_told_in_the_api_servers_words_and_stops_the_rest(rig: Rig) -> None:
     where = "/api/v1/namespaces/team/serviceaccounts/efrit-alpha"
-    stage.api.fail("PATCH", where, 403, {"message": "exceeded quota: accounts"})
+    rig.api.fail("PATCH", where, 403, {"message": "exceeded quota: accounts"})
 
-    await stage.does(CHILDREN)
+    await rig.does(CHILDREN)
 
-    assert stage.heard.told == [("instances.refused", (INSTANCE, "uid-alpha", 3, "exceeded quota: accounts"))]
-    assert len(stage.api.made("PATCH")) == 1
+    assert rig.heard.told == [("instances.refused", (INSTANCE, "uid-alpha", 3, "exceeded quota: accounts"))]
+    assert len(rig.api.made("PATCH")) == 1
 
 
-async def test_a_child_that_could_not_be_applied_is_tried_again(stage: Stage) -> None:
-    stage.api.fail("PATCH", "/api/v1/namespaces/team/serviceaccounts/efrit-alpha", 503)
+async def test_a_child_that_could_not_be_applied_is_tried_again(rig: Rig) -> None:
+    rig.api.fail("PATCH", "/api/v1/namespaces/team/serviceaccounts/efrit-alpha", 503)
 
     with pytest.raises(ApiUnavailable):
-        await stage.does(CHILDREN)
-    assert stage.heard.told == [("instances.apply_unanswered", (INSTANCE,))]
+        await rig.does(CHILDREN)
+    assert rig.heard.told == [("instances.apply_unanswered", (INSTANCE,))]
 
 
 @pytest.mark.parametrize("lasts", [False, True])
 async def test_a_failure_over_a_child_is_tried_again_until_the_store_takes_it_for_a_refusal(
-    stage: Stage, lasts: bool
+    rig: Rig, lasts: bool
 ) -> None:
-    stage.api.fail("PATCH", "/api/v1/namespaces/team/serviceaccounts/efrit-alpha", 500, {"message": "a webhook"})
-    stage.heard.returns["instances.failed"] = lasts
+    rig.api.fail("PATCH", "/api/v1/namespaces/team/serviceaccounts/efrit-alpha", 500, {"message": "a webhook"})
+    rig.heard.returns["instances.failed"] = lasts
     if lasts:
-        await stage.does(CHILDREN)
+        await rig.does(CHILDREN)
     else:
         with pytest.raises(ApiFailed):
-            await stage.does(CHILDREN)
-    assert stage.heard.calls_of("instances.failed") == [(INSTANCE, "uid-alpha", 3, "a webhook")]
-    assert len(stage.api.made("PATCH")) == 1
+            await rig.does(CHILDREN)
+    assert rig.heard.calls_of("instances.failed") == [(INSTANCE, "uid-alpha", 3, "a webhook")]
+    assert len(rig.api.made("PATCH")) == 1
 
 
-async def test_claims_and_secrets_that_were_applied_are_taken_in(stage: Stage) -> None:
-    await stage.does(
+async def test_claims_and_secrets_that_were_applied_are_taken_in(rig: Rig) -> None:
+    await rig.does(
         ApplyChildren(INSTANCE, "uid-alpha", 3, (child("Secret"), child("PersistentVolumeClaim")), "digest")
     )
 
-    assert [name for name, _ in stage.heard.told] == [
+    assert [name for name, _ in rig.heard.told] == [
         "children.secret_applied",
         "children.observe_claim",
         "instances.applied",
@@ -580,28 +576,28 @@ CLAIM = "/api/v1/namespaces/team/persistentvolumeclaims/efrit-alpha-queue"
     ],
 )
 async def test_the_pod_starts_only_on_claims_that_are_there(
-    stage: Stage, claim: Json | None, confirmed: bool, told: str
+    rig: Rig, claim: Json | None, confirmed: bool, told: str
 ) -> None:
     if claim is not None:
-        stage.api.put(CLAIM, claim)
+        rig.api.put(CLAIM, claim)
 
-    assert await stage.does(ConfirmClaims(INSTANCE, ("efrit-alpha-queue",))) is confirmed
-    assert [name for name, _ in stage.heard.told] == [told]
-
-
-async def test_a_secret_is_applied_alone_without_the_others_counting_as_applied(stage: Stage) -> None:
-    await stage.does(ApplySecret(INSTANCE, "uid-alpha", 3, child("Secret")))
-
-    assert list(stage.api.objects) == ["/api/v1/namespaces/team/secrets/efrit-alpha"]
-    assert stage.heard.told == [("children.secret_applied", (INSTANCE,))]
+    assert await rig.does(ConfirmClaims(INSTANCE, ("efrit-alpha-queue",))) is confirmed
+    assert [name for name, _ in rig.heard.told] == [told]
 
 
-async def test_a_refused_secret_is_told_in_the_api_servers_words(stage: Stage) -> None:
-    stage.api.fail("PATCH", "/api/v1/namespaces/team/secrets/efrit-alpha", 403, {"message": "exceeded quota"})
+async def test_a_secret_is_applied_alone_without_the_others_counting_as_applied(rig: Rig) -> None:
+    await rig.does(ApplySecret(INSTANCE, "uid-alpha", 3, child("Secret")))
 
-    await stage.does(ApplySecret(INSTANCE, "uid-alpha", 3, child("Secret")))
+    assert list(rig.api.objects) == ["/api/v1/namespaces/team/secrets/efrit-alpha"]
+    assert rig.heard.told == [("children.secret_applied", (INSTANCE,))]
 
-    assert stage.heard.told == [("instances.refused", (INSTANCE, "uid-alpha", 3, "exceeded quota"))]
+
+async def test_a_refused_secret_is_told_in_the_api_servers_words(rig: Rig) -> None:
+    rig.api.fail("PATCH", "/api/v1/namespaces/team/secrets/efrit-alpha", 403, {"message": "exceeded quota"})
+
+    await rig.does(ApplySecret(INSTANCE, "uid-alpha", 3, child("Secret")))
+
+    assert rig.heard.told == [("instances.refused", (INSTANCE, "uid-alpha", 3, "exceeded quota"))]
 
 
 POLICIES = "/apis/networking.k8s.io/v1/namespaces/team/networkpolicies"
@@ -617,14 +613,14 @@ POLICIES = "/apis/networking.k8s.io/v1/namespaces/team/networkpolicies"
     ],
 )
 async def test_the_policy_of_a_pod_is_created_once_and_a_refusal_is_told(
-    stage: Stage, status: int | None, refusal: Json, told: Any
+    rig: Rig, status: int | None, refusal: Json, told: Any
 ) -> None:
     if status is not None:
-        stage.api.fail("POST", POLICIES, status, refusal)
-    await stage.does(IsolatePod(INSTANCE, "uid-alpha", 3, "uid-pod", child("NetworkPolicy", "networking.k8s.io/v1")))
+        rig.api.fail("POST", POLICIES, status, refusal)
+    await rig.does(IsolatePod(INSTANCE, "uid-alpha", 3, "uid-pod", child("NetworkPolicy", "networking.k8s.io/v1")))
 
-    assert stage.heard.told == [told]
-    assert [each.path for each in stage.api.calls] == [POLICIES]
+    assert rig.heard.told == [told]
+    assert [each.path for each in rig.api.calls] == [POLICIES]
 
 
 ACCOUNT = "/api/v1/namespaces/team/serviceaccounts/efrit-alpha"
@@ -633,33 +629,33 @@ SET = "/apis/apps/v1/namespaces/team/statefulsets/efrit-alpha"
 
 @pytest.mark.parametrize("owners", [[], [{"uid": "uid-of-another", "controller": True}], [{"uid": "uid-alpha"}]])
 async def test_an_object_that_the_instance_does_not_own_is_neither_taken_nor_changed(
-    stage: Stage, owners: list[Json]
+    rig: Rig, owners: list[Json]
 ) -> None:
-    theirs = stage.api.put(ACCOUNT, {"metadata": {"name": "efrit-alpha", "ownerReferences": owners}})
+    theirs = rig.api.put(ACCOUNT, {"metadata": {"name": "efrit-alpha", "ownerReferences": owners}})
 
-    await stage.does(CHILDREN)
+    await rig.does(CHILDREN)
 
-    assert stage.api.objects == {ACCOUNT: theirs}
-    ((_, _, _, sentence),) = stage.heard.calls_of("instances.refused")
+    assert rig.api.objects == {ACCOUNT: theirs}
+    ((_, _, _, sentence),) = rig.heard.calls_of("instances.refused")
     assert sentence.startswith("ServiceAccount efrit-alpha already exists and does not belong to this EfritInstance:")
 
 
-async def test_a_child_that_is_known_is_one_call_and_never_another_of_its_name(stage: Stage) -> None:
-    await stage.does(CHILDREN)
-    stage.api.calls.clear()
-    await stage.does(CHILDREN)
-    assert [(call.method, call.body["metadata"]["uid"]) for call in stage.api.calls] == [
-        ("PATCH", stage.api.objects[path]["metadata"]["uid"]) for path in (ACCOUNT, SET)
+async def test_a_child_that_is_known_is_one_call_and_never_another_of_its_name(rig: Rig) -> None:
+    await rig.does(CHILDREN)
+    rig.api.calls.clear()
+    await rig.does(CHILDREN)
+    assert [(call.method, call.body["metadata"]["uid"]) for call in rig.api.calls] == [
+        ("PATCH", rig.api.objects[path]["metadata"]["uid"]) for path in (ACCOUNT, SET)
     ]
 
-    theirs = stage.api.put(ACCOUNT, {"metadata": {"name": "efrit-alpha", "uid": "uid-of-another"}})
-    await stage.does(CHILDREN)
-    assert stage.api.objects[ACCOUNT] == theirs
+    theirs = rig.api.put(ACCOUNT, {"metadata": {"name": "efrit-alpha", "uid": "uid-of-another"}})
+    await rig.does(CHILDREN)
+    assert rig.api.objects[ACCOUNT] == theirs
 
-    del stage.api.objects[ACCOUNT]
-    await stage.does(CHILDREN)
+    del rig.api.objects[ACCOUNT]
+    await rig.does(CHILDREN)
     assert (
-        stage.api.objects[ACCOUNT]["metadata"]["ownerReferences"]
+        rig.api.objects[ACCOUNT]["metadata"]["ownerReferences"]
         == CHILDREN.manifests[0]["metadata"]["ownerReferences"]
     )
 
@@ -673,13 +669,13 @@ STORE = StoreResult(REQUEST, UID, result_secret(request(), "x" * 40_000))
 REFUSED = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": "exceeded quota: no-secrets"}
 
 
-async def test_a_result_is_stored_once(stage: Stage) -> None:
-    assert await stage.does(STORE)
-    assert await stage.does(STORE)
+async def test_a_result_is_stored_once(rig: Rig) -> None:
+    assert await rig.does(STORE)
+    assert await rig.does(STORE)
 
-    assert len(stage.api.made("POST")) == 2
-    assert list(stage.api.objects) == [RESULT]
-    assert stage.heard.calls_of("requests.result_stored") == [(REQUEST, UID)] * 2
+    assert len(rig.api.made("POST")) == 2
+    assert list(rig.api.objects) == [RESULT]
+    assert rig.heard.calls_of("requests.result_stored") == [(REQUEST, UID)] * 2
 
 
 @pytest.mark.parametrize(
@@ -693,51 +689,51 @@ async def test_a_result_is_stored_once(stage: Stage) -> None:
     ids=["another content", "no content", "still to be changed", "another owner"],
 )
 async def test_a_secret_that_somebody_else_created_in_advance_is_not_taken_for_the_result(
-    stage: Stage, change: Json
+    rig: Rig, change: Json
 ) -> None:
-    foreign = stage.api.put(RESULT, {**STORE.manifest, **change})
+    foreign = rig.api.put(RESULT, {**STORE.manifest, **change})
 
-    assert not await stage.does(STORE)
+    assert not await rig.does(STORE)
 
-    (told,) = stage.heard.calls_of("requests.action_failed")
+    (told,) = rig.heard.calls_of("requests.action_failed")
     assert (told[:3], "is not the result of this request" in told[3].sentence) == (
         (REQUEST, UID, "StoreResult"),
         True,
     )
-    assert stage.heard.calls_of("requests.result_stored") == []
-    assert stage.api.objects[RESULT] == foreign
+    assert rig.heard.calls_of("requests.result_stored") == []
+    assert rig.api.objects[RESULT] == foreign
 
 
-async def test_a_refused_result_is_told_with_the_sentence_of_the_api_server(stage: Stage) -> None:
-    stage.api.fail("POST", SECRETS, 403, REFUSED)
+async def test_a_refused_result_is_told_with_the_sentence_of_the_api_server(rig: Rig) -> None:
+    rig.api.fail("POST", SECRETS, 403, REFUSED)
 
-    assert not await stage.does(STORE)
+    assert not await rig.does(STORE)
 
-    (told,) = stage.heard.calls_of("requests.action_failed")
+    (told,) = rig.heard.calls_of("requests.action_failed")
     assert told[3].sentence == "exceeded quota: no-secrets"
     assert told == (REQUEST, UID, "StoreResult", told[3], True)
 
 
-async def test_a_namespace_that_is_being_deleted_does_not_refuse_the_result(stage: Stage) -> None:
+async def test_a_namespace_that_is_being_deleted_does_not_refuse_the_result(rig: Rig) -> None:
     going = "secrets is forbidden: unable to create new content in namespace team because it is being terminated"
     details = {"causes": [{"reason": "NamespaceTerminating", "field": "metadata.namespace"}]}
-    stage.api.fail("POST", SECRETS, 403, {**REFUSED, "message": going, "details": details})
+    rig.api.fail("POST", SECRETS, 403, {**REFUSED, "message": going, "details": details})
 
     with pytest.raises(ApiNamespaceTerminating):
-        await stage.does(STORE)
+        await rig.does(STORE)
 
-    (told,) = stage.heard.calls_of("requests.action_failed")
+    (told,) = rig.heard.calls_of("requests.action_failed")
     assert told[4] is False
 
 
-async def test_a_conflict_that_is_no_other_object_does_not_count_as_a_stored_result(stage: Stage) -> None:
+async def test_a_conflict_that_is_no_other_object_does_not_count_as_a_stored_result(rig: Rig) -> None:
     # What a ResourceQuota answers when others create at the same moment: nothing was made.
     busy = {"kind": "Status", "code": 409, "reason": "Conflict", "message": "the object has been modified"}
-    stage.api.fail("POST", SECRETS, 409, busy)
+    rig.api.fail("POST", SECRETS, 409, busy)
 
     with pytest.raises(ApiConflict):
-        await stage.does(STORE)
-    assert stage.heard.calls_of("requests.result_stored") == []
+        await rig.does(STORE)
+    assert rig.heard.calls_of("requests.result_stored") == []
 
 
 @pytest.mark.parametrize(
@@ -750,71 +746,71 @@ async def test_a_conflict_that_is_no_other_object_does_not_count_as_a_stored_res
     ids=["Submit", "FetchAnswer", "CancelWork"],
 )
 async def test_a_call_that_a_bridge_does_not_take_yet_is_told_with_its_sentence(
-    stage: Stage, action: Any, call: tuple[str, str]
+    rig: Rig, action: Any, call: tuple[str, str]
 ) -> None:
-    stage.bridge.answers[call] = (507, '{"error": {"code": "NoSpace", "message": "the volume is full"}}')
+    rig.bridge.answers[call] = (507, '{"error": {"code": "NoSpace", "message": "the volume is full"}}')
 
     with pytest.raises(NoSpace):
-        await stage.does(action)
+        await rig.does(action)
 
-    (told,) = stage.heard.calls_of("requests.action_failed")
+    (told,) = rig.heard.calls_of("requests.action_failed")
     assert told[:3] == (REQUEST, UID, type(action).__name__)
     assert told[3].message == "the volume is full"
 
 
-async def test_a_deleted_request_is_told_to_be_gone(stage: Stage) -> None:
-    stage.api.put(WORK, request_json())
+async def test_a_deleted_request_is_told_to_be_gone(rig: Rig) -> None:
+    rig.api.put(WORK, request_json())
 
-    await stage.does(Delete("EfritRequest", REQUEST, UID))
+    await rig.does(Delete("EfritRequest", REQUEST, UID))
 
-    assert stage.api.objects == {}
-    assert stage.heard.calls_of("requests.deleted") == [(REQUEST, UID)]
+    assert rig.api.objects == {}
+    assert rig.heard.calls_of("requests.deleted") == [(REQUEST, UID)]
 
 
 @pytest.mark.parametrize("uid", [None, "another"], ids=["gone", "another object of the name"])
-async def test_what_is_gone_already_need_not_be_deleted(stage: Stage, uid: str | None) -> None:
+async def test_what_is_gone_already_need_not_be_deleted(rig: Rig, uid: str | None) -> None:
     if uid is not None:
-        stage.api.put(WORK, request_json(uid=uid))
+        rig.api.put(WORK, request_json(uid=uid))
 
-    await stage.does(Delete("EfritRequest", REQUEST, UID))
+    await rig.does(Delete("EfritRequest", REQUEST, UID))
 
-    assert len(stage.api.objects) == (0 if uid is None else 1)
-    assert stage.heard.calls_of("requests.deleted") == [(REQUEST, UID)]
+    assert len(rig.api.objects) == (0 if uid is None else 1)
+    assert rig.heard.calls_of("requests.deleted") == [(REQUEST, UID)]
 
 
-async def test_a_deletion_that_met_a_conflict_while_the_object_stays_is_tried_again(stage: Stage) -> None:
-    stage.api.put(WORK, request_json())
-    stage.api.fail("DELETE", WORK, 409)
+async def test_a_deletion_that_met_a_conflict_while_the_object_stays_is_tried_again(rig: Rig) -> None:
+    rig.api.put(WORK, request_json())
+    rig.api.fail("DELETE", WORK, 409)
 
     with pytest.raises(ApiConflict):
-        await stage.does(Delete("EfritRequest", REQUEST, UID))
+        await rig.does(Delete("EfritRequest", REQUEST, UID))
 
-    assert stage.heard.calls_of("requests.deleted") == []
-
-
-async def test_a_deleted_instance_is_known_to_be_gone_before_the_watch_tells(stage: Stage) -> None:
-    stage.api.put(ALPHA, instance_json())
-
-    await stage.does(Delete("EfritInstance", INSTANCE, "uid-alpha"))
-
-    assert stage.heard.told == [("instances.deleted", (INSTANCE, "uid-alpha"))]
+    assert rig.heard.calls_of("requests.deleted") == []
 
 
-async def test_a_deletion_is_given_up_where_the_object_has_changed_since_it_was_decided(stage: Stage) -> None:
-    decided = stage.api.put(ALPHA, instance_json())
-    changed = stage.api.put(ALPHA, instance_json(generation=2))
+async def test_a_deleted_instance_is_known_to_be_gone_before_the_watch_tells(rig: Rig) -> None:
+    rig.api.put(ALPHA, instance_json())
+
+    await rig.does(Delete("EfritInstance", INSTANCE, "uid-alpha"))
+
+    assert rig.heard.told == [("instances.deleted", (INSTANCE, "uid-alpha"))]
+
+
+async def test_a_deletion_is_given_up_where_the_object_has_changed_since_it_was_decided(rig: Rig) -> None:
+    decided = rig.api.put(ALPHA, instance_json())
+    changed = rig.api.put(ALPHA, instance_json(generation=2))
 
     version = decided["metadata"]["resourceVersion"]
-    assert not await stage.does(Delete("EfritInstance", INSTANCE, "uid-alpha", version))
+    assert not await rig.does(Delete("EfritInstance", INSTANCE, "uid-alpha", version))
 
-    assert stage.api.objects[ALPHA] == changed
-    assert stage.heard.told == [("instances.observe", (changed,))]
+    assert rig.api.objects[ALPHA] == changed
+    assert rig.heard.told == [("instances.observe", (changed,))]
 
 
-async def test_an_event_names_the_object_and_the_controller(stage: Stage) -> None:
-    await stage.does(Record("EfritInstance", INSTANCE, "uid-alpha", "Warning", "CrashLooping", "m" * 2000))
+async def test_an_event_names_the_object_and_the_controller(rig: Rig) -> None:
+    await rig.does(Record("EfritInstance", INSTANCE, "uid-alpha", "Warning", "CrashLooping", "m" * 2000))
 
-    (call,) = stage.api.made("POST")
+    (call,) = rig.api.made("POST")
     assert call.path == "/api/v1/namespaces/team/events"
     assert call.body["involvedObject"] == {
         "apiVersion": "efrit.dev/v1alpha1",
@@ -828,29 +824,29 @@ async def test_an_event_names_the_object_and_the_controller(stage: Stage) -> Non
 
 
 @pytest.mark.parametrize("status", [403, 404, 500])
-async def test_an_event_that_cannot_be_published_stops_nothing(stage: Stage, status: int) -> None:
-    stage.api.fail("POST", "/api/v1/namespaces/team/events", status)
+async def test_an_event_that_cannot_be_published_stops_nothing(rig: Rig, status: int) -> None:
+    rig.api.fail("POST", "/api/v1/namespaces/team/events", status)
 
-    await stage.does(Record("EfritInstance", INSTANCE, "uid-alpha", "Normal", "Ready", "x"))
-
-
-async def test_an_explanation_is_told(stage: Stage) -> None:
-    await stage.does(ReadWarningEvents(INSTANCE))
-
-    assert stage.heard.calls_of("instances.explained") == [(INSTANCE, None)]
+    await rig.does(Record("EfritInstance", INSTANCE, "uid-alpha", "Normal", "Ready", "x"))
 
 
-async def test_a_key_comes_back_after_its_time_whoever_leads(stage: Stage) -> None:
-    stage.lost.set()
+async def test_an_explanation_is_told(rig: Rig) -> None:
+    await rig.does(ReadWarningEvents(INSTANCE))
 
-    await stage.does(RequeueAfter(seconds(1)))
-
-    assert stage.heard.calls_of("requeue_after") == [(RECONCILED, seconds(1))]
+    assert rig.heard.calls_of("instances.explained") == [(INSTANCE, None)]
 
 
-async def test_a_superseded_decision_is_not_carried_out_to_its_end(stage: Stage) -> None:
-    stage.api.fail("PATCH", "/api/v1/namespaces/team/serviceaccounts/efrit-alpha", 403, {"message": "no"})
+async def test_a_key_comes_back_after_its_time_whoever_leads(rig: Rig) -> None:
+    rig.lost.set()
 
-    await stage.actor.carry_out_all(RECONCILED, [RequeueAfter(seconds(1)), CHILDREN, RequeueAfter(seconds(2))])
+    await rig.does(RequeueAfter(seconds(1)))
 
-    assert stage.heard.calls_of("requeue_after") == [(RECONCILED, seconds(1))]
+    assert rig.heard.calls_of("requeue_after") == [(RECONCILED, seconds(1))]
+
+
+async def test_a_superseded_decision_is_not_carried_out_to_its_end(rig: Rig) -> None:
+    rig.api.fail("PATCH", "/api/v1/namespaces/team/serviceaccounts/efrit-alpha", 403, {"message": "no"})
+
+    await rig.actor.carry_out_all(RECONCILED, [RequeueAfter(seconds(1)), CHILDREN, RequeueAfter(seconds(2))])
+
+    assert rig.heard.calls_of("requeue_after") == [(RECONCILED, seconds(1))]

@@ -13,7 +13,7 @@ from tests.support.site import Site
 JSON_PATCH = "application/json-patch+json"
 
 
-class Stage:
+class Rig:
     """Talks about one instance of a site."""
 
     def __init__(self, site: Site, name: str, *, made: bool = True, **spec: Any) -> None:
@@ -25,7 +25,7 @@ class Stage:
         self.settled()
 
     @classmethod
-    def of(cls, site: Site, name: str) -> Stage:
+    def of(cls, site: Site, name: str) -> Rig:
         """Return one about an instance that exists."""
         return cls(site, name, made=False)
 

@@ -59,11 +59,11 @@ def _struct(kind: type[Usage]) -> list[Any]:
 
 
 def _json_schema(kind: type[Usage], names: dict[str, str]) -> dict[str, Any]:
-    """Return the schema of `kind` for a CRD: without the upper bound of numbers, which is that of any JSON."""
+    """Return the schema of `kind` for a CRD, which may not bound the names of members."""
     fields = msgspec.json.schema(kind)["$defs"][kind.__name__]["properties"]
 
     def kept(schema: dict[str, Any]) -> dict[str, Any]:
-        values = {key: value for key, value in schema.items() if key not in ("default", "maximum", "propertyNames")}
+        values = {key: value for key, value in schema.items() if key not in ("default", "propertyNames")}
         return {key: kept(value) if isinstance(value, dict) else value for key, value in values.items()}
 
     properties = {key: kept(fields[name]) for key, name in names.items()}

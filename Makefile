@@ -11,7 +11,7 @@ CLUSTER_RIG := $(PYTHON) -m tests.cluster
 ON_CLUSTER = eval "$$($(CLUSTER_RIG) env)" &&
 PYTEST_FLAGS ?=
 # Test files side by side: most of a test's time is waiting for another process.
-SIDE_BY_SIDE = -n 2 --dist loadfile
+SIDE_BY_SIDE = -n 2 --dist loadfile --no-loadscope-reorder
 RELEASE ?= efrit-operator
 CRDS = charts/efrit-operator/crd-files
 NAMESPACE ?= efrit-system
@@ -35,8 +35,8 @@ demo: ## a cluster, the operator, an Emacs instance, two answers (CLUSTER=kind|b
 # Two lanes side by side, each of tiers one after the other: about as long as each other, and about one processor's worth.
 # Fast tiers come first, so that most failures are told early.
 # What only computes is nice to the cluster, whose programs have leases to renew.
-LANES := $(foreach tier,lisp fuzz chaos-seeds,'$(MAKE) test-$(tier)') 'nice -n 5 $(MAKE) GATE=--tested test-mutants' \
-  '$(MAKE) test-integration' -- $(foreach tier,unit tenancy chaos-plans e2e,'$(MAKE) test-$(tier)')
+LANES := $(foreach tier,lisp fuzz,'$(MAKE) test-$(tier)') 'nice -n 5 $(MAKE) GATE=--tested test-mutants' \
+  '$(MAKE) test-integration' -- $(foreach tier,unit tenancy chaos-seeds chaos-plans e2e,'$(MAKE) test-$(tier)')
 
 .PHONY: test
 test: .venv/ready tools-test ## every tier, in two lanes side by side

@@ -14,6 +14,12 @@ from tests.support.kube import Kube
 __all__ = ["audit_log", "kube", "lisp", "plane"]
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the file that takes longest, so that no worker is busy with it after the other has ended."""
+    items.sort(key=lambda item: item.path.name != "test_changes.py")
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield

@@ -25,6 +25,13 @@ Start = Callable[..., object]
 ANSWERED, RUNNING, QUEUED = RequestState.ANSWERED, RequestState.RUNNING, RequestState.QUEUED
 
 
+def put_answer(root: Path, text: str) -> None:
+    """Have `text` as the answer of request a, whole as soon as it can be seen."""
+    written = root / "answer.tmp"
+    written.write_text(text)
+    written.replace(root / "responses/resp_a.json")
+
+
 async def test_a_request_is_followed_from_file_to_answer(running: Running) -> None:
     await running.queue.submit(a_request("a"))
     running.emacs.claim("a")
@@ -253,7 +260,7 @@ async def test_a_request_its_client_took_away_is_forgotten(running: Running) -> 
 async def test_an_unreadable_answer_is_told_as_a_failure(running: Running) -> None:
     await running.queue.submit(a_request("a"))
     running.emacs.claim("a")
-    (running.root / "responses/resp_a.json").write_text("{broken")
+    put_answer(running.root, "{broken")
     view = await running.until_state("a", ANSWERED)
     assert view.response is not None
     assert view.response.reason is Reason.INTERRUPTED
@@ -263,9 +270,7 @@ async def test_an_unreadable_answer_is_told_as_a_failure(running: Running) -> No
 async def test_an_answer_under_a_wrong_name_does_not_cross_over(running: Running) -> None:
     await running.queue.submit(a_request("a"))
     running.emacs.claim("a")
-    (running.root / "responses/resp_a.json").write_text(
-        '{"id":"b","status":"success","result":"secret of b","execution_time":0}'
-    )
+    put_answer(running.root, '{"id":"b","status":"success","result":"secret of b","execution_time":0}')
     view = await running.until_state("a", ANSWERED)
     assert view.response is not None
     assert view.response.result is None

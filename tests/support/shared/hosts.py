@@ -7,6 +7,7 @@ not NFS.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -99,9 +100,13 @@ class Host:
         self._signal(signal.SIGCONT)
 
     def _signal(self, number: signal.Signals) -> None:
-        for pid, name in self._processes().items():
-            if not name.startswith("delayed-mount"):
-                os.kill(pid, number)
+        told: set[int] = set()
+        # What was about to fork may have done so meanwhile.
+        while new := {pid for pid, name in self._processes().items() if not name.startswith("delayed-mount")} - told:
+            for pid in new:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, number)
+            told |= new
 
     def kill(self) -> None:
         """End everything there at once, as when the power fails."""

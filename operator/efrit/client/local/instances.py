@@ -54,7 +54,7 @@ def stats_of(daemon: Daemon) -> InstanceStats:
         return InstanceStats(name)
     pending, processing, oldest = daemon.files.counts()
     emacs = daemon.running()
-    beat: dict[str, Any] = daemon.files.heartbeat() if emacs is not None or daemon.serves() else {}
+    beat: dict[str, Any] = daemon.files.heartbeat() if daemon.serves() else {}
     processed = _whole(beat, "processed")
     seconds = beat.get("total_processing_seconds", 0.0)
     return InstanceStats(

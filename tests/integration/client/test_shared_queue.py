@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -38,7 +39,7 @@ def test_each_request_of_three_hosts_runs_once_and_one_emacs_serves(site: Site) 
     assert site.generation() >= 3
 
 
-def test_a_start_and_a_stop_on_another_host_begin_no_second_emacs(site: Site) -> None:
+def test_a_start_a_stop_and_a_cancel_on_another_host_begin_no_second_emacs(site: Site) -> None:
     # No heartbeat is that late here.
     site.takeover = 90.0
     server, other = site.host("server", 1), site.host("other", 0)
@@ -49,4 +50,10 @@ def test_a_start_and_a_stop_on_another_host_begin_no_second_emacs(site: Site) ->
     for words in (("instances", "team", "-o", "json"), ("stats", "team"), ("doctor",)):
         done = other.efrit(*words)
         assert "erved by server, last heard " in done.out + done.err
+    name = other.efrit("submit", "--timeout", "600", "(while t)").out.strip()
+    until(lambda: site.heartbeat().get("current") == name, "it runs")
+    cancelled = other.efrit("cancel", name)
+    assert cancelled.code == 0, cancelled.err
+    waited = other.efrit("wait", name, "-o", "json")
+    assert json.loads(waited.out)["reason"] == "Cancelled", waited.err
     assert (len(server.emacs()), other.emacs(), site.generation()) == (1, [], 1)

@@ -244,6 +244,16 @@ def test_a_request_that_another_host_has_moved_is_waited_for(
             asyncio.run(supervise.visible_state(daemon, Handle("one")))
 
 
+@pytest.mark.parametrize(("name", "seconds"), [("one-request", 120.0), ("no request's name!", 0.0)])
+def test_a_request_may_be_nowhere_for_twice_the_time_of_a_cache(
+    site: Site, monkeypatch: pytest.MonkeyPatch, name: str, seconds: float
+) -> None:
+    table = site.queue.parent / "mountinfo"
+    table.write_text(f"43 21 0:43 / {site.queue} rw - nfs4 server:/x rw\n")
+    monkeypatch.setattr(mounts, "_MOUNTS", table)
+    assert site.backend._queues.blind_seconds(Handle(name)) == seconds
+
+
 def test_no_queue_is_started_in_an_object_store(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     (site.queue / "heartbeat").unlink()
     table = site.queue.parent / "mountinfo"

@@ -16,7 +16,7 @@ from typing import NoReturn
 from msgspec.structs import replace
 
 from efrit.client import eval_log
-from efrit.client.errors import Refused, RestartNeeded
+from efrit.client.errors import Refused, RequestNotFound, RestartNeeded
 from efrit.client.interface import (
     Finding,
     Handle,
@@ -49,7 +49,7 @@ from efrit.client.local.settings import (
     new_instance,
 )
 from efrit.client.local.stop_now import stop_now
-from efrit.client.local.supervise import end, follow, visible_state
+from efrit.client.local.supervise import end, follow, visible, visible_state
 from efrit.client.local.work_log import lines_from
 
 STOP_SECONDS = 30.0
@@ -206,7 +206,7 @@ class LocalBackend:
 
     async def watch(self, handle: Handle, *, words: bool = False) -> AsyncIterator[Update]:
         """Yield the request's states as they change, and the model's text in between."""
-        daemon, handle = self._queues.find(handle)
+        daemon, handle = await self._find(handle)
         async for update in follow(daemon, handle, PollInterval(self._queues.settings.polling_interval)):
             if update.state is not None and update.state.final:
                 self._queues.handed_over(daemon, handle)
@@ -214,7 +214,7 @@ class LocalBackend:
 
     async def cancel(self, handle: Handle) -> RequestState:
         """Withdraw a pending request; have Emacs stop a running one, or stop Emacs."""
-        daemon, handle = self._queues.find(handle)
+        daemon, handle = await self._find(handle)
         if not daemon.files.answered(handle.id) and not daemon.files.withdraw(handle.id):
             await end(daemon, handle)
         state = await visible_state(daemon, handle)
@@ -224,6 +224,17 @@ class LocalBackend:
             name = daemon.instance.id
             self._queues.notify(f"{handle.id} is to stop, and runs on: {name} {serving}, which has not answered yet")
         return state
+
+    async def _find(self, handle: Handle) -> tuple[Daemon, Handle]:
+        """Return the instance that has the request, which another host may have moved just now."""
+
+        def look() -> tuple[Daemon, Handle] | None:
+            try:
+                return self._queues.find(handle)
+            except RequestNotFound:
+                return None
+
+        return await visible(look, lambda: self._queues.blind_seconds(handle)) or self._queues.find(handle)
 
     async def result(self, handle: Handle, *, before_rest: Callable[[], Awaitable[None]] | None = None) -> str:
         """Return the whole result; empty if there is none."""

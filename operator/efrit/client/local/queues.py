@@ -160,6 +160,14 @@ class LocalQueues:
             )
         return daemon, Handle(handle.id, daemon.instance.id)
 
+    def blind_seconds(self, handle: Handle) -> float:
+        """Return how long a request that another host has moved may be seen in no queue from here."""
+        if not is_request_id(handle.id):
+            return 0.0
+        names = self.settings.known() if handle.instance is None else (handle.instance,)
+        daemons = (self.daemon(str(name)) for name in names)
+        return max((each.mount().blind_seconds for each in daemons if each.instance.queue_dir.is_dir()), default=0.0)
+
     def state(self, daemon: Daemon, handle: Handle) -> RequestState:
         """Return the present state; a final one counts as handed over. Raises `RequestNotFound`."""
         state = daemon.files.state(handle)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -24,6 +25,8 @@ from efrit.protocol.enums import Reason, RequestType
 from efrit.protocol.enums import RequestPhase as Phase
 from efrit.queue.layout import Area
 from efrit.queue.work_log import progress_in
+
+T = TypeVar("T")
 
 _LOG_PAUSE = 0.05
 _BLIND_PAUSE = 0.2
@@ -67,17 +70,27 @@ async def follow(daemon: Daemon, handle: Handle, interval: PollInterval) -> Asyn
             yield Update(state)
 
 
-async def visible_state(daemon: Daemon, handle: Handle) -> RequestState:
-    """Return the state of a request that is known to be there. Raises `RequestNotFound`.
+async def visible(look: Callable[[], T | None], blind_seconds: Callable[[], float]) -> T | None:
+    """Return what `look` finds, None where it finds nothing for so long.
 
-    On a remote file system it may be nowhere for a while: where it was it is no longer, and that there was nothing
-    where it is now is still remembered.
+    On a remote file system a request may be nowhere for a while: where it was it is no longer, and that there was
+    nothing where it is now is still remembered.
     """
-    limit = time.monotonic() + daemon.mount().blind_seconds
-    while (state := daemon.files.state(handle)) is None:
+    limit: float | None = None
+    while (found := look()) is None:
+        if limit is None:
+            limit = time.monotonic() + blind_seconds()
         if time.monotonic() >= limit:
-            raise RequestNotFound(f"the request {handle.id} is no longer there", "somebody has removed its files")
+            return None
         await asyncio.sleep(_BLIND_PAUSE)
+    return found
+
+
+async def visible_state(daemon: Daemon, handle: Handle) -> RequestState:
+    """Return the state of a request that is known to be there. Raises `RequestNotFound`."""
+    state = await visible(lambda: daemon.files.state(handle), lambda: daemon.mount().blind_seconds)
+    if state is None:
+        raise RequestNotFound(f"the request {handle.id} is no longer there", "somebody has removed its files")
     return state
 
 

@@ -10,8 +10,9 @@ FORGE = r"""
   (while (not (setq file (car (directory-files (expand-file-name "requests" queue) t "\\`req_.*\\.json\\'"))))
     (sleep-for 0.05))
   (setq id (and (string-match "req_\\(.*\\)\\.json" file) (match-string 1 file)))
-  (with-temp-file (expand-file-name (format "responses/resp_%s.json" id) queue)
+  (with-temp-file (expand-file-name "forged" queue)
     (insert (json-encode `(("id" . ,id) ("status" . "success") ("result" . "forged")))))
+  (rename-file (expand-file-name "forged" queue) (expand-file-name (format "responses/resp_%s.json" id) queue))
   (while t))
 """
 

@@ -55,7 +55,8 @@ TAKEN = {
 def _plant(text: str, rid: str) -> str:
     """Code that writes the answer to its own request before Emacs does."""
     data = json.dumps(text.replace("@", rid), ensure_ascii=True)
-    return f'(write-region {data} nil (concat efrit-queue-directory "responses/resp_{rid}.json"))'
+    answer = f'(concat efrit-queue-directory "responses/resp_{rid}.json")'
+    return f'(progn (write-region {data} nil "planted") (rename-file "planted" {answer} t))'
 
 
 def test_an_answer_that_its_request_spoilt_ends_it_as_interrupted(instance: Instance) -> None:

@@ -57,3 +57,16 @@ def test_a_start_a_stop_and_a_cancel_on_another_host_begin_no_second_emacs(site:
     waited = other.efrit("wait", name, "-o", "json")
     assert json.loads(waited.out)["reason"] == "Cancelled", waited.err
     assert (len(server.emacs()), other.emacs(), site.generation()) == (1, [], 1)
+
+
+@pytest.mark.parametrize(("command", "printed"), [("requests", "Succeeded"), ("result", "42"), ("logs", "42")])
+def test_a_request_that_another_host_has_just_moved_is_found(site: Site, command: str, printed: str) -> None:
+    # The other host remembers from its submit that there is nothing where the answer is now.
+    site.takeover, site.memory = 90.0, 4.0
+    server, other = site.host("server", 1), site.host("other", 0)
+    until(lambda: server.done and other.done, "both hosts are up, and one of them serves")
+    name = other.efrit("submit", '(message "%d" (* 6 7))').out.strip()
+    until((site.directory / f"store/queue/responses/resp_{name}.json").exists, "it is answered")
+    looked = other.efrit(command, name)
+    assert looked.code == 0, looked.err
+    assert printed in looked.out

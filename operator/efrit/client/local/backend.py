@@ -16,7 +16,7 @@ from typing import NoReturn
 from msgspec.structs import replace
 
 from efrit.client import eval_log
-from efrit.client.errors import Refused, RequestNotFound, RestartNeeded
+from efrit.client.errors import NotFinished, Refused, RequestNotFound, RestartNeeded
 from efrit.client.interface import (
     Finding,
     Handle,
@@ -201,8 +201,7 @@ class LocalBackend:
 
     async def get(self, handle: Handle) -> RequestState:
         """Return the present state. Raises `RequestNotFound`."""
-        daemon, handle = self._queues.find(handle)
-        return self._queues.state(daemon, handle)
+        return (await self._state(handle))[2]
 
     async def watch(self, handle: Handle, *, words: bool = False) -> AsyncIterator[Update]:
         """Yield the request's states as they change, and the model's text in between."""
@@ -217,10 +216,8 @@ class LocalBackend:
         daemon, handle = await self._find(handle)
         if not daemon.files.answered(handle.id) and not daemon.files.withdraw(handle.id):
             await end(daemon, handle)
-        state = await visible_state(daemon, handle)
-        if state.final:
-            self._queues.handed_over(daemon, handle)
-        elif (serving := self._serving(daemon)) is not None:
+        daemon, handle, state = await self._state(handle)
+        if not state.final and (serving := self._serving(daemon)) is not None:
             name = daemon.instance.id
             self._queues.notify(f"{handle.id} is to stop, and runs on: {name} {serving}, which has not answered yet")
         return state
@@ -236,17 +233,28 @@ class LocalBackend:
 
         return await visible(look, lambda: self._queues.blind_seconds(handle)) or self._queues.find(handle)
 
+    async def _state(self, handle: Handle) -> tuple[Daemon, Handle, RequestState]:
+        """Return the instance that has the request, and its state; a final one counts as handed over."""
+        daemon, handle = await self._find(handle)
+        state = await visible_state(daemon, handle)
+        if state.final:
+            self._queues.handed_over(daemon, handle)
+        return daemon, handle, state
+
     async def result(self, handle: Handle, *, before_rest: Callable[[], Awaitable[None]] | None = None) -> str:
         """Return the whole result; empty if there is none."""
-        daemon, handle = self._queues.finished(handle)
+        daemon, handle, state = await self._state(handle)
+        if not state.final:
+            raise NotFinished(f"{handle.id} is {state.reason}: it has no result yet", f"efrit wait {handle.id}")
         if before_rest is not None:
             await before_rest()
-        return daemon.files.result(handle.id) or ""
+        # Another host may have archived the answer meanwhile.
+        return await visible(lambda: daemon.files.result(handle.id), lambda: daemon.mount().blind_seconds) or ""
 
     async def log(self, handle: Handle, *, follow: bool = False) -> AsyncIterator[str]:
         """Yield the lines of the request's work log."""
-        daemon, handle = self._queues.find(handle)
-        if eval_log.is_eval(self._queues.state(daemon, handle)):
+        daemon, handle, state = await self._state(handle)
+        if eval_log.is_eval(state):
             async for line in self._log_of_eval(handle, follow):
                 yield line
             return

@@ -180,7 +180,7 @@ class QueueFiles:
         return max(0.0, now - written) if written is not None else 0.0
 
     def result(self, rid: str) -> str | None:
-        """Return the whole result; None if there is none. Raises `ResultGone`, `ResultTruncated`."""
+        """Return the whole result, maybe empty; None without an answer. Raises `ResultGone`, `ResultTruncated`."""
         answer = None
         for area in (Area.RESPONSES, Area.ARCHIVE):
             answer = answer or read_answer(self.disk, area, RequestId(rid))
@@ -196,7 +196,7 @@ class QueueFiles:
                 "have the work write it to a file, or start the daemon with a larger EFRIT_MAX_RESULT_BYTES",
                 kept,
             )
-        return result
+        return result or ""
 
     # Ending
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from efrit.client.errors import InstanceNotFound, NoInstance, NotFinished, NotReady, Refused, RequestNotFound
+from efrit.client.errors import InstanceNotFound, NoInstance, NotReady, Refused, RequestNotFound
 from efrit.client.interface import ANY_INSTANCE, Handle, Instance, RequestState, Work
 from efrit.client.local.daemon import Daemon
 from efrit.client.local.files import QueueFiles
@@ -180,14 +180,6 @@ class LocalQueues:
     def handed_over(self, daemon: Daemon, handle: Handle) -> None:
         """Have the answer archived with the next work, or at `close`."""
         self._handed_over[handle.id] = daemon.files
-
-    def finished(self, handle: Handle) -> tuple[Daemon, Handle]:
-        """Return the instance that has the request. Raises `NotFinished`."""
-        daemon, handle = self.find(handle)
-        state = self.state(daemon, handle)
-        if not state.final:
-            raise NotFinished(f"{handle.id} is {state.reason}: it has no result yet", f"efrit wait {handle.id}")
-        return daemon, handle
 
     def _choose(self, work: Work, rid: str) -> Daemon:
         if work.pool is not None or work.selector is not None:

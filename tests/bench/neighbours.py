@@ -2,13 +2,14 @@
 
 No cluster: a real API server and controller, simulated bridges. Each figure is measured beside the idle system of the
 same run: the seconds from the create to the sight of the end, p50 and p95, and p95 as a multiple of that when idle.
+What would be on other machines in a cluster, the burst's clients and the loud tenant's bridges, yields to all others
+(other_machines.py); the quiet tenant's client and bridge do not.
 The floor, measured at the same time, is what the API server alone takes for as much: a client that follows a watch
 ends each request by a patch of its status as soon as it is seen, in a namespace that the controller does not serve.
 """
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import ssl
 import tempfile
@@ -21,8 +22,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import httpx
+import psutil
 
 from efrit.kube.resources import REQUESTS
+from tests.bench.other_machines import SPAWN, OtherNode, Rate, stand_aside
 from tests.bench.quantile import quantile
 from tests.cluster.control_plane import ControlPlane
 from tests.support.custom_resources import install_crds, new_namespace
@@ -36,6 +39,9 @@ BURST = int(os.environ.get("BURST", "3000"))
 INSTANCES = int(os.environ.get("INSTANCES", "40"))
 RESYNC_SECONDS = 30
 CREATORS = 2
+PER_SECOND = 50.0
+AT_ONCE = 300
+"""The limits of kubectl, which each creator keeps: a burst is a file of requests that somebody applies."""
 SPEC = {"type": "eval", "content": "(+ 1 2)", "instanceRef": {"name": "one"}, "timeoutSeconds": 600}
 TIMEOUT_SECONDS = 120.0
 ENDED = {"phase": "Succeeded", "reason": "Succeeded", "result": "3"}
@@ -167,10 +173,12 @@ class Pair:
 
 def create(url: str, tls: tuple[str, str, str], path: str, names: list[str]) -> None:
     """Create requests, one after the other: in a process of its own, as what measures must not wait for it."""
+    rate = Rate(PER_SECOND, AT_ONCE)
     verify = ssl.create_default_context(cafile=tls[0])
     verify.load_cert_chain(tls[1], tls[2])
     with httpx.Client(base_url=url, verify=verify, timeout=60, trust_env=False) as client:
         for name in names:
+            rate.wait()
             client.post(path, json=REQUESTS.manifest({"name": name}, spec=SPEC)).raise_for_status()
 
 
@@ -181,7 +189,7 @@ class Creators:
         plane = tenants.site.plane
         pki = plane.authority
         tls = (str(pki.ca), str(pki.certificate("admin")), str(pki.key("admin")))
-        self._pool = ProcessPoolExecutor(CREATORS, mp_context=multiprocessing.get_context("spawn"))
+        self._pool = ProcessPoolExecutor(CREATORS, mp_context=SPAWN, initializer=stand_aside)
         self._where = (plane.url, tls, REQUESTS.path(tenants.loud.namespace))
         self.begin("warm", CREATORS)()
 
@@ -211,27 +219,50 @@ def _settle(tenants: Tenants) -> None:
         time.sleep(1)
 
 
-def _measure(tenants: Tenants) -> list[Row]:
-    loud, node, creators = tenants.loud.bridge, tenants.node, Creators(tenants)
+class Processors:
+    """What the controller and the API server took of the processors."""
+
+    def __init__(self, tenants: Tenants) -> None:
+        server = tenants.site.plane.apiserver.pid()
+        assert server is not None
+        self._processes = {"controller": tenants.operator.process.pid, "API server": server}
+        self._began = self._seconds()
+
+    def _seconds(self) -> dict[str, float]:
+        times = {name: psutil.Process(pid).cpu_times() for name, pid in self._processes.items()}
+        return {name: each.user + each.system for name, each in times.items()}
+
+    def of_each(self, count: int) -> str:
+        """Return what each of `count` answers took since the beginning."""
+        took = {name: seconds - self._began[name] for name, seconds in self._seconds().items()}
+        return ", ".join(f"{seconds / count * 1000:.1f} ms of the {name}" for name, seconds in took.items())
+
+
+def _measure(tenants: Tenants, loud: OtherNode) -> list[Row]:
+    creators = Creators(tenants)
     pair = Pair(tenants)
     rows = [pair.row("idle")]
 
+    processors = Processors(tenants)
     wait = creators.begin("b", BURST)
     began = time.perf_counter()
     rows.append(pair.row(f"a burst of {BURST}"))
     wait()
+    created = time.perf_counter() - began
     _settle(tenants)
-    print(f"the burst of {BURST} took {time.perf_counter() - began:.0f} s, its creates included")
+    took = time.perf_counter() - began
+    print(f"the burst of {BURST}: created after {created:.0f} s, answered after {took:.0f} s")
+    print(f"processor for each answer: {processors.of_each(BURST + SECONDS)}")
 
-    node.do(lambda: loud.set(flooding=True))
+    loud.set(flooding=True)
     rows.append(pair.row("a flood of events"))
-    node.do(lambda: loud.set(flooding=False))
+    loud.set(flooding=False)
 
     for mode, prefix, title in ((Mode.HANGS, "h", "a disk that hangs"), (Mode.FULL, "f", "a disk without space")):
-        node.do(lambda mode=mode: loud.set(mode))  # type: ignore[misc]
+        loud.set(mode)
         wait = creators.begin(prefix, 130)
         rows.append(pair.row(f"{title}, 130 requests"))
-        node.do(lambda: loud.set(Mode.ANSWERS))
+        loud.set(Mode.ANSWERS)
         wait()
         _settle(tenants)
     creators.close()
@@ -256,8 +287,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, ControlPlane() as plane, closing(Kube(plane)) as kube:
         install_crds(kube)
         log = Path(folder) / "audit.log"
-        with Tenants(plane, kube, log, Path(folder)) as tenants:
-            _print(_measure(tenants))
+        with closing(OtherNode(plane)) as loud, Tenants(plane, kube, log, Path(folder), loud_node=loud) as tenants:
+            _print(_measure(tenants, loud))
         names = ["one", *(f"i{number}" for number in range(1, INSTANCES))]
         rows = []
         for title, every, before in (
@@ -265,7 +296,10 @@ def main() -> None:
             (f"{INSTANCES} instances applied again", str(RESYNC_SECONDS), RESYNC_SECONDS),
         ):
             env = {"EFRIT_RESYNC_SECONDS": every, "EFRIT_SWEEP_SECONDS": "10"}
-            with Tenants(plane, kube, log, Path(folder), instances=names, env=env) as tenants:
+            with (
+                closing(OtherNode(plane)) as loud,
+                Tenants(plane, kube, log, Path(folder), instances=names, env=env, loud_node=loud) as tenants,
+            ):
                 time.sleep(before)
                 rows.append(Pair(tenants).row(title))
         _print(rows)

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import Protocol
 
 from tests.cluster.control_plane import ControlPlane
 from tests.support.custom_resources import new_namespace
@@ -15,6 +16,13 @@ from tests.support.kube import Json, Kube, until
 from tests.support.operator import Operator
 from tests.support.simulated_bridge import SimulatedBridge, SimulatedNode
 from tests.support.site import FINAL, Site
+
+
+class Node(Protocol):
+    """Where bridges run."""
+
+    def serve(self, namespace: str, names: Sequence[str]) -> list[SimulatedBridge]:
+        """Create instances and play their pods and bridges; return those that can be reached from here."""
 
 
 @dataclass
@@ -61,7 +69,9 @@ class Tenants:
         *,
         instances: Sequence[str] = ("one",),
         env: Mapping[str, str] | None = None,
+        loud_node: Node | None = None,
     ) -> None:
+        """Start all; loud_node: where the bridges of `loud` run, if not beside those of `quiet`."""
         self.kube = kube
         self._names = itertools.count(1)
         self._open = ExitStack()
@@ -73,16 +83,16 @@ class Tenants:
         self.operator: Operator = self.site.operator()
         self.operator.configure(**(env or {}))
         try:
-            self._start(loud, quiet, instances)
+            self._start(loud, quiet, instances, loud_node or self.node)
         except BaseException:
             self._open.close()
             raise
 
-    def _start(self, loud: str, quiet: str, instances: Sequence[str]) -> None:
+    def _start(self, loud: str, quiet: str, instances: Sequence[str], loud_node: Node) -> None:
         kube = self.kube
         self.operator.start()
         self.quiet = Tenant(kube, quiet, self.node.serve(quiet, ["one"]))
-        self.loud = Tenant(kube, loud, self.node.serve(loud, instances))
+        self.loud = Tenant(kube, loud, loud_node.serve(loud, instances))
         for tenant, names in ((self.quiet, ["one"]), (self.loud, instances)):
             for name in names:
                 self.until_ready(tenant, name, status="True")

@@ -6,7 +6,7 @@
 
 ;; A plan is one git repository on the workspace, <workspace>/plans/<plan>/:
 ;;   user_intent/   what is wanted: written once; amendments are only added
-;;   working_plan/  the living tree of tasks, and what was observed last
+;;   working_plan/  the living tree of tasks, and what was said and observed last
 ;;   environment/   the work
 ;; Whoever drives the plan calls the functions of this file by requests.  Each
 ;; takes the text of a JSON object and returns that of another.
@@ -330,11 +330,19 @@ COMMIT, about TEXT, is the beginning of the plan."
                       (format "[%s] ACT:" (efrit-plan-json-get arguments 'task 'string)) text)))
             (made (efrit-plan--make
                    root commit text
-                   (lambda () (efrit-plan-environment-record root commit text)))))
+                   (lambda ()
+                     (efrit-plan--write-result root (efrit-plan-json-payload arguments 'result))
+                     (efrit-plan-environment-record root commit text)))))
        (append (efrit-plan-log-to-json made)
                (efrit-plan-environment-changes
                 root (efrit-plan-commit-hash made)
                 (efrit-plan-json-get arguments 'maxDiff 'count 20000)))))))
+
+(defun efrit-plan--write-result (root result)
+  "Have the index of ROOT hold RESULT, what the executor said; :null is nothing."
+  (unless (eq result :null)
+    (efrit-plan--write root "working_plan/result.json" (efrit-plan-json-text result))
+    (efrit-plan-git root "add" "--" "working_plan/result.json")))
 
 ;;;###autoload
 (defun efrit-plan-commit-adapt (json)

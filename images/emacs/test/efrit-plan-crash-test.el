@@ -134,7 +134,7 @@ MEMBERS may be a function that returns them."
 
 (ert-deftest efrit-plan-crash-an-act-is-committed-once ()
   (efrit-plan-crash-test--every
-   'commit-act '(:step 1 :task "a" :description "Do a" :outcome "Success")
+   'commit-act '(:step 1 :task "a" :description "Do a" :outcome "Success" :result "Done.")
    (lambda ()
      (efrit-test-plan-begin)
      (efrit-test-plan-work "a" "work\n")
@@ -143,6 +143,7 @@ MEMBERS may be a function that returns them."
      (should (equal (efrit-test-plan-subjects) '("[begin] PLAN: Make a thing" "[a] ACT: Do a")))
      (should (equal (alist-get 'changed answer) '("a" "sub/b")))
      (should (equal (efrit-test-plan-git "show" "HEAD:environment/sub/b") "more"))
+     (should (equal (efrit-test-plan-git "show" "HEAD:working_plan/result.json") "\"Done.\""))
      (should (equal (efrit-test-plan-git "status" "--porcelain") "")))))
 
 (ert-deftest efrit-plan-crash-an-adapt-is-committed-once ()
@@ -204,7 +205,7 @@ MEMBERS may be a function that returns them."
 
 (ert-deftest efrit-plan-crash-an-act-in-a-clone-is-committed-once-in-each-repository ()
   (efrit-plan-crash-test--every
-   'commit-act '(:step 1 :task "a" :description "Do a" :outcome "Success")
+   'commit-act '(:step 1 :task "a" :description "Do a" :outcome "Success" :result "Done.")
    (lambda ()
      (efrit-test-plan-begin :environment `((git . ,(efrit-plan-crash-test--upstream))))
      (efrit-test-plan-work "new" "work\n"))

@@ -130,6 +130,21 @@ Efrit-Step: 1\nEfrit-Kind: act\nEfrit-Task: a\nEfrit-Outcome: Success\nEfrit-Inp
 Efrit-Output-Tokens: 3\nEfrit-Seconds: 1.500"))
       (should (equal (efrit-test-plan-git "status" "--porcelain") "")))))
 
+(ert-deftest efrit-plan-what-the-executor-said-is-committed-beside-the-tree ()
+  (efrit-test-with-plan
+    (efrit-test-plan-begin)
+    (efrit-test-plan-work "one" "1\n")
+    (let* ((said '((task . "a") (outcome . "Success") (text . "Größe: \"5\\6\"\n\nDone.")))
+           (answer (efrit-test-plan-act 1 :result `((value . ,said)))))
+      (should (equal (alist-get 'changed answer) '("one")))
+      (should (equal (efrit-test-plan-value (efrit-test-plan-git "show" "HEAD:working_plan/result.json")) said))
+      ;; Asked for again it is what it was; each task has its own, in its own commit.
+      (should (equal (efrit-test-plan-act 1 :result '((value . ((text . "other"))))) answer))
+      (efrit-test-plan-adapt 2)
+      (efrit-test-plan-act 3 :task "b" :result '((value . ((task . "b") (text . "Of b.")))))
+      (should (equal (efrit-test-plan-git "log" "--format=%s" "--" "working_plan/result.json")
+                     "[b] ACT: Do a\n[a] ACT: Do a")))))
+
 (ert-deftest efrit-plan-an-act-asked-for-again-is-told-again ()
   (efrit-test-with-plan
     (efrit-test-plan-begin)

@@ -6,6 +6,8 @@ the tree is adapted to that. Pure.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
@@ -37,6 +39,10 @@ _NO_WORK = {RequestReason.MODEL_ERROR, RequestReason.INTERRUPTED}
 _ANSWERED = {RequestReason.SUCCEEDED, RequestReason.PARTIAL}
 _FIRST_PAUSE = timedelta(seconds=30)
 _THRESHOLD_PER_FAILURE = 0.2
+
+LONGEST_RESULT = 16_384
+"""Bytes of what the executor said that are kept in the repository."""
+_CONTROL = re.compile(r"[\0-\x08\x0b-\x1f\x7f]")
 
 
 class StepError(Exception):
@@ -103,9 +109,23 @@ class Cycle:
             "task": self._task.id,
             "description": self._task.description,
             "outcome": act.status.outcome or Outcome.FAILURE,
+            "result": self._result(act),
             **cost_of([act]),
         }
         yield from call_lisp(self._snapshot, self._step, Part.COMMIT_ACT, lambda: arguments)
+
+    def _result(self, act: EfritRequest) -> Mapping[str, Any]:
+        """Return what the executor said as the repository keeps it, within what a request may have."""
+        # Quoted as JSON in Lisp, a byte becomes four at most.
+        most = min(LONGEST_RESULT, self._max_bytes // 8)
+        text = messages.cut(_CONTROL.sub("\ufffd", self._report(act)), most)
+        outcome = act.status.outcome or Outcome.FAILURE
+        return lisp_calls.packed(json.dumps({"task": self._task.id, "outcome": outcome, "text": text}))
+
+    def _report(self, act: EfritRequest) -> str:
+        """Return what the executor said, and why it ended where it did not succeed."""
+        report = self._snapshot.text(act)
+        return report if act.status.reason == RequestReason.SUCCEEDED else f"It {problem(act)}\n{report}"
 
     def _acted(self) -> EfritRequest | None:
         """Return the act that is to be judged; None for a parent, and for one whose request is gone."""
@@ -157,9 +177,7 @@ class Cycle:
         if not self._cursor.acted:
             return None
         act = self._acted()
-        report = "" if act is None else self._snapshot.text(act)
-        if act is not None and act.status.reason != RequestReason.SUCCEEDED:
-            report = f"It {problem(act)}\n{report}"
+        report = "" if act is None else self._report(act)
         changed, diff = self._changes()
         outcome = act.status.outcome if act is not None else None
         return messages.Work(outcome or "Its end is not known", report, changed, diff)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
 
+from efrit.plan.cycle import LONGEST_RESULT
 from efrit.plan.engine import Create, Wait
+from efrit.plan.lisp_calls import arguments_of, unpacked
 from tests.unit.plan.world import Answers, Json, Model, World, done, plan_json, said, scripted
 
 ONE = [{"name": "a", "description": "do it"}]
 LOST = {"code": "efrit-plan-disk", "message": "No space left on device."}
+MIXED = "".join(random.Random(18).choices('"\\\nßa', k=200_000))  # noqa: S311 - no secret
 AWAY = {"reason": "ModelError", "error": {"code": "connect", "message": "Nobody answers."}}
 
 
@@ -20,6 +24,10 @@ def world(model: Model | None = None, tasks: list[Json] = ONE, **spec: Any) -> W
 
 def parts(here: World) -> list[str]:
     return [name.split("-", 2)[2] for name in here.created]
+
+
+def content(here: World, part: str) -> str:
+    return str(here.requests[here.name_of(part)]["spec"]["content"])
 
 
 def until(here: World, created: str) -> None:
@@ -32,6 +40,35 @@ def test_a_visit_is_act_assess_adapt_with_a_commit_after_each_change() -> None:
     assert here.run().reason == "Succeeded"
     visit = ["1-act", "1-commit-act", "2-facts", "2-assess", "2-adapt", "2-commit-adapt"]
     assert parts(here) == ["0-begin", *visit, "3-facts", "3-assess", "3-adapt", "3-commit-adapt"]
+
+
+@pytest.mark.parametrize(
+    ("act", "kept"),
+    [
+        ({"result": 'Wrote "a".\nIt works.'}, 'Wrote "a".\nIt works.'),
+        ({"result": "bell \a"}, "bell \ufffd"),
+        ({"result": "half", **AWAY}, "It ended ModelError: Nobody answers.\nhalf"),
+    ],
+)
+def test_what_the_executor_said_is_committed_with_the_act(act: Json, kept: str) -> None:
+    here = world(scripted(act_a=[act]))
+    here.run()
+    result = unpacked(arguments_of(content(here, "1-commit-act"))["result"])
+    outcome = "Failure" if "error" in act else "Success"
+    assert result == {"task": "a", "outcome": outcome, "text": kept}
+
+
+@pytest.mark.parametrize("said", ['"\\' * 100_000, "\n" * 100_000, "ß🙂" * 100_000, "\0" * 100_000, MIXED])
+@pytest.mark.parametrize("room", [16_384, 65_536, 262_144])
+def test_what_is_kept_of_what_the_executor_said_is_bounded_and_fits_a_request(said: str, room: int) -> None:
+    here = world(scripted(act_a=[{"result": said}]))
+    here.max_content_bytes = room
+    assert here.run().reason == "Succeeded"
+    sent = content(here, "1-commit-act")
+    text = unpacked(arguments_of(sent)["result"])["text"]
+    assert len(text.encode()) <= min(LONGEST_RESULT, room // 8)
+    assert "bytes and more are left out here" in text
+    assert len(sent.encode()) < room
 
 
 def test_every_request_may_run_again_and_none_is_deleted_by_itself() -> None:

@@ -346,6 +346,9 @@ class Backend(Protocol):
         Raises `NoInstance`, `InstanceNotFound`, `NotReady`, `Refused`, `Conflict`.
         """
 
+    def handle_of(self, key: str, instance: str | None = None) -> Handle:
+        """Return the handle of the request that was submitted with `key`, if one was."""
+
     async def get(self, handle: Handle) -> RequestState:
         """Return the present state. Raises `RequestNotFound`."""
 

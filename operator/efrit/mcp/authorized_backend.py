@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
+from efrit.client.cluster.convert import name_of_key
 from efrit.client.errors import Forbidden
 from efrit.client.interface import (
     ANY_INSTANCE,
@@ -109,6 +110,10 @@ class AuthorizedBackend:
         else:
             needed += [self._permission("list", INSTANCES), self._permission("list", REQUESTS)]
         return await (await self._authorized(*needed)).submit(work)
+
+    def handle_of(self, key: str, instance: str | None = None) -> Handle:
+        """Return the handle of the request with a key, if there is one. Needs nothing: it is only a name."""
+        return Handle(name_of_key(key), instance)
 
     async def get(self, handle: Handle) -> RequestState:
         """Return a request. Needs `get`."""

@@ -16,7 +16,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import ElicitRequest, ElicitRequestFormParams, ElicitResult, InputRequiredResult, InputResponses
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
-from efrit.client.interface import Handle, Reason, RequestState
+from efrit.client.interface import Handle, Reason, RequestState, RequestType, Work
 from efrit.mcp.progress import Report, kept_alive
 
 Context = ServerRequestContext[Any, Any]
@@ -63,15 +63,18 @@ async def ask(context: Context, question: str, report: Report) -> str | None:
             result = await context.session.elicit_form(question, _SCHEMA, context.request_id)
     except MCPError:
         return None
-    return _answer_in(result)
+    return answer_in(result)
+
+
+def request_for(question: str) -> ElicitRequest:
+    """Return the request that asks the person at the client."""
+    return ElicitRequest(params=ElicitRequestFormParams(message=question, requested_schema=_SCHEMA))
 
 
 def question_as_result(handle: Handle, question: str) -> InputRequiredResult:
     """Return the result that asks; its state names the request that asked."""
     return InputRequiredResult(
-        input_requests={
-            _FIELD: ElicitRequest(params=ElicitRequestFormParams(message=question, requested_schema=_SCHEMA))
-        },
+        input_requests={_FIELD: request_for(question)},
         request_state=json.dumps({"request": handle.id, "instance": handle.instance}),
     )
 
@@ -85,11 +88,23 @@ def request_that_asked(request_state: str) -> Handle:
 def answer_among(responses: InputResponses | None) -> str | None:
     """Return the answer in a repeated call, or None if there is none."""
     response = (responses or {}).get(_FIELD)
-    return _answer_in(response) if isinstance(response, ElicitResult) else None
+    return answer_in(response) if isinstance(response, ElicitResult) else None
 
 
-def _answer_in(result: ElicitResult) -> str | None:
+def answer_in(result: ElicitResult) -> str | None:
+    """Return the answer of the person, or None if there is none."""
     if result.action != "accept" or result.content is None:
         return None
     text = result.content.get(_FIELD)
     return text if isinstance(text, str) and text else None
+
+
+def reply_to(state: RequestState, answer: str, key: str) -> Work:
+    """Return the work that continues the session of a request with the answer to its question."""
+    return Work(
+        type=state.type or RequestType.COMMAND,
+        content=answer,
+        instance=state.handle.instance,
+        session=state.session.id if state.session is not None else None,
+        key=key,
+    )

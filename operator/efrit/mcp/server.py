@@ -6,7 +6,6 @@ its tool (`tools`); how it waits, and whom it asks meanwhile, by `tools.call`.
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 from collections.abc import Awaitable, Callable, Iterator
@@ -25,12 +24,12 @@ from efrit.client.interface import Backend
 from efrit.errors import EfritError
 from efrit.mcp import resources
 from efrit.mcp.access import Access
+from efrit.mcp.call_result import call_result, error_result
 from efrit.mcp.error_text import argument_error_text, error_text
-from efrit.mcp.outputs.requests import RequestOutput
-from efrit.mcp.schema_models import Output
+from efrit.mcp.request_tasks import RequestTasks
 from efrit.mcp.subscriptions import Subscriptions
-from efrit.mcp.tools.call import GRACE_SECONDS, Context, ToolCall
-from efrit.mcp.tools.execute import ExecuteOutput
+from efrit.mcp.tasks import Task, serve_tasks
+from efrit.mcp.tools.call import GRACE_SECONDS, TASK_SECONDS, Context, ToolCall
 from efrit.mcp.tools.registry import offered_tools
 
 log = logging.getLogger(__name__)
@@ -91,6 +90,7 @@ def make_server(
     *,
     plans: bool = False,
     grace_seconds: float = GRACE_SECONDS,
+    task_seconds: float = TASK_SECONDS,
     state_keys: list[bytes] | None = None,
     principal: Callable[[Context], str | None] | None = None,
     one_client: bool = False,
@@ -101,7 +101,7 @@ def make_server(
     who was asked a question can answer it. `one_client`: all calls come on one connection, as over stdio; only there
     can a client be notified of a change between its calls.
     """
-    handlers = _Handlers(backend_of, access, grace_seconds, plans)
+    handlers = _Handlers(backend_of, access, grace_seconds, task_seconds, plans)
     server: Server[Any] = Server(
         NAME,
         lifespan=handlers.subscriptions.running,
@@ -115,12 +115,15 @@ def make_server(
         },
         get_tool_input_schema=handlers.input_schema,
         on_list_tools=handlers.list_tools,
-        on_call_tool=handlers.call_tool,
         on_list_resources=handlers.list_resources,
         on_list_resource_templates=handlers.list_templates,
         on_read_resource=handlers.read_resource,
         on_completion=handlers.complete,
     )
+    # Not of the constructor: its type knows no other results than the protocol's own.
+    server.add_request_handler("tools/call", types.CallToolRequestParams, handlers.call_tool)
+    if handlers.input_schema("efrit_execute") is not None:
+        serve_tasks(server, RequestTasks(backend_of, access))
     if one_client:
         server.add_request_handler("resources/subscribe", types.SubscribeRequestParams, handlers.subscribe)
         server.add_request_handler("resources/unsubscribe", types.UnsubscribeRequestParams, handlers.unsubscribe)
@@ -131,10 +134,12 @@ def make_server(
 
 
 class _Handlers:
-    def __init__(self, backend_of: BackendOf, access: Access, grace_seconds: float, plans: bool) -> None:
+    def __init__(
+        self, backend_of: BackendOf, access: Access, grace_seconds: float, task_seconds: float, plans: bool
+    ) -> None:
         self._backend_of = backend_of
         self._access = access
-        self._grace_seconds = grace_seconds
+        self._seconds = (grace_seconds, task_seconds)
         self._plans = plans
         self._tools = {tool.name: tool for tool in offered_tools(access, plans=plans)}
         self._listed = [tool.to_protocol() for tool in self._tools.values()]
@@ -149,29 +154,29 @@ class _Handlers:
 
     async def call_tool(
         self, context: Context, params: types.CallToolRequestParams
-    ) -> types.CallToolResult | types.InputRequiredResult:
+    ) -> types.CallToolResult | types.InputRequiredResult | Task:
         tool = self._tools.get(params.name)
         if tool is None:
             raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {params.name[:100]}")
         try:
             handle = tool.bind(params.arguments or {})
         except ValidationError as error:
-            return _error_result("InvalidArguments", argument_error_text(error))
+            return error_result("InvalidArguments", argument_error_text(error))
         except EfritError as error:
-            return _error_result(error.code, error_text(error))
+            return error_result(error.code, error_text(error))
         try:
             backend = await self._backend_of(context)
-            output = await handle(ToolCall(backend, context, params, self._access, self._grace_seconds))
+            output = await handle(ToolCall(backend, context, params, self._access, *self._seconds))
         except EfritError as error:
-            return _error_result(error.code, error_text(error))
+            return error_result(error.code, error_text(error))
         except MCPError:
             raise
         except Exception:
             log.exception("%s failed", tool.name)
-            return _error_result(
+            return error_result(
                 "Internal", "Internal error; see the log of the MCP server. It is not known whether the work runs."
             )
-        return output if isinstance(output, types.InputRequiredResult) else _result(output)
+        return output if isinstance(output, types.InputRequiredResult | Task) else call_result(output)
 
     async def list_resources(
         self, context: Context, params: types.PaginatedRequestParams | None
@@ -220,30 +225,3 @@ def _protocol_errors() -> Iterator[None]:
         yield
     except EfritError as error:
         raise MCPError(types.INTERNAL_ERROR, f"{error.code}: {error_text(error)}") from None
-
-
-def _result(output: Output) -> types.CallToolResult:
-    structured = output.model_dump(mode="json", exclude_none=True)
-    content: list[types.ContentBlock] = [types.TextContent(text=json.dumps(structured, ensure_ascii=False))]
-    if isinstance(output, RequestOutput | ExecuteOutput) and output.truncated and output.has_rest:
-        size = output.result_bytes if isinstance(output, RequestOutput) else None
-        content.append(_whole_result_link(output.request_id, size))
-    return types.CallToolResult(content=content, structured_content=structured, is_error=output.is_error)
-
-
-def _whole_result_link(request_id: str, size: int | None) -> types.ResourceLink:
-    return types.ResourceLink(
-        uri=resources.request_uri(request_id, "result"),
-        name="result",
-        title="Whole result",
-        description="The result above is only the beginning.",
-        mime_type="text/plain",
-        size=size,
-    )
-
-
-def _error_result(code: str, text: str) -> types.CallToolResult:
-    """Return an error for programs (`code`) and for models (`error`, and the same as text)."""
-    structured = {"status": "error", "code": code, "error": text}
-    content: list[types.ContentBlock] = [types.TextContent(text=f"{code}: {text}")]
-    return types.CallToolResult(content=content, structured_content=structured, is_error=True)

@@ -18,6 +18,7 @@ from mcp.types import (
 )
 
 from tests.integration.mcp.conftest import Laptop, Serve
+from tests.support.mcp_tasks import Tasks, ask, begin, ended
 from tests.support.timeout import TIMEOUT
 
 RENAME = "Rename the function old-name to new-name everywhere. (scenario=rename)"
@@ -132,6 +133,21 @@ async def test_work_outlives_the_server_it_was_handed_to(laptop: Laptop, serve: 
         assert again["request_id"] == handed["request_id"]
         ended = known(await client.call_tool("efrit_wait", {"request_id": handed["request_id"]}))
     assert (ended["outcome"], ended["result"], ended["attempt"]) == ("Success", "(4 2)", 1)
+
+
+async def test_a_task_is_known_to_a_server_that_was_started_after_it(laptop: Laptop, serve: Serve) -> None:
+    go_on = laptop.home / "go"
+    form = f'(progn (while (not (file-exists-p "{go_on}")) (sleep-for 0.05)) (list 4 2))'
+    async with serve(extensions=[Tasks()]) as client:
+        created = await begin(client, evaluate(form, timeout=120))
+    go_on.touch()
+    async with serve(extensions=[Tasks()]) as client:
+        task = await ended(client, created.task_id)
+        other = await begin(client, evaluate("(sleep-for 600)", timeout=600))
+        await ask(client, "tasks/cancel", other.task_id)
+        cancelled = await ended(client, other.task_id)
+    assert (task["status"], task["result"]["structuredContent"]["result"]) == ("completed", "(4 2)")
+    assert cancelled["status"] == "cancelled"
 
 
 @pytest.mark.filterwarnings("ignore:resources/subscribe is removed:mcp.shared.exceptions.MCPDeprecationWarning")

@@ -64,6 +64,9 @@ class Listed:
     async def requests(self, instance: str | None = None, *, limit: int | None = None) -> list[RequestState]:
         return self.states if limit is None else self.states[-limit:]
 
+    def handle_of(self, key: str, instance: str | None = None) -> Handle:
+        return Handle(key, instance)
+
     async def get(self, handle: Handle) -> RequestState:
         return RequestState(
             handle,

@@ -56,6 +56,9 @@ class Others:
     async def result(self, handle: Handle, *, before_rest: Callable[[], Awaitable[None]] | None = None) -> str:
         return EVIL
 
+    def handle_of(self, key: str, instance: str | None = None) -> Handle:
+        return Handle(key, instance)
+
     async def get(self, handle: Handle) -> RequestState:
         return STATE
 

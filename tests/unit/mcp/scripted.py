@@ -115,7 +115,7 @@ class ScriptedBackend:
         await self.instance(instance)
         self.submitted.append(work)
         key = work.key or f"{len(self.submitted)}"
-        handle = Handle("req-" + hashlib.sha256(key.encode()).hexdigest()[:12], instance)
+        handle = self.handle_of(key, instance)
         if handle.id not in self.states:
             session = Session(work.session) if work.session else None
             state = RequestState(
@@ -133,6 +133,9 @@ class ScriptedBackend:
             if (answer := self.answers.get(work.content)) is not None:
                 await self.end(handle.id, **answer)
         return handle
+
+    def handle_of(self, key: str, instance: str | None = None) -> Handle:
+        return Handle("req-" + hashlib.sha256(key.encode()).hexdigest()[:12], instance)
 
     async def get(self, handle: Handle) -> RequestState:
         if handle.id not in self.states:

@@ -272,6 +272,10 @@ class ClusterBackend:
                 return str(name)
         raise NoInstance(f"no request tells which instance has the session {session}", "name the instance")
 
+    def handle_of(self, key: str, instance: str | None = None) -> Handle:
+        """Return the handle of the request that was submitted with `key`, if one was."""
+        return Handle(convert.name_of_key(key), instance)
+
     async def get(self, handle: Handle) -> RequestState:
         """Return the present state. Raises `RequestNotFound`."""
         return convert.request_of(await self._request(handle))

@@ -193,7 +193,12 @@ def moment(text: str | None) -> datetime | None:
 
 def request_name(work: Work, chance: str) -> str:
     """Return the name for a new request: derived from the key, so that it is the same each time, or from `chance`."""
-    return f"efrit-{chance if work.key is None else hashlib.sha256(work.key.encode()).hexdigest()[:40]}"
+    return f"efrit-{chance}" if work.key is None else name_of_key(work.key)
+
+
+def name_of_key(key: str) -> str:
+    """Return the name of a request with this key."""
+    return f"efrit-{hashlib.sha256(key.encode()).hexdigest()[:40]}"
 
 
 def manifest(work: Work, name: str, target: Json) -> dict[str, Any]:

@@ -41,6 +41,7 @@ from efrit.client.local.model_probe import key_problem
 from efrit.client.local.poll_interval import PollInterval
 from efrit.client.local.queues import LocalQueues
 from efrit.client.local.removal import remove
+from efrit.client.local.request_file import id_of_key
 from efrit.client.local.settings import (
     LocalInstance,
     add_instance,
@@ -198,6 +199,10 @@ class LocalBackend:
             f"{name} was started with other settings of the model: {difference}; "
             f"to change that, restart it: efrit restart {name}"
         )
+
+    def handle_of(self, key: str, instance: str | None = None) -> Handle:
+        """Return the handle of the request that was submitted with `key`, if one was."""
+        return Handle(id_of_key(key), instance)
 
     async def get(self, handle: Handle) -> RequestState:
         """Return the present state. Raises `RequestNotFound`."""

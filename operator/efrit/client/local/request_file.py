@@ -18,7 +18,12 @@ def id_of(work: Work) -> str:
     """Return the id for a new request: derived from the key, so that it is the same each time, or random."""
     if work.key is None:
         return f"efrit_{int(time.time())}_{os.urandom(4).hex()}"
-    return f"key_{hashlib.sha256(work.key.encode()).hexdigest()[:40]}"
+    return id_of_key(work.key)
+
+
+def id_of_key(key: str) -> str:
+    """Return the id of a request with this key."""
+    return f"key_{hashlib.sha256(key.encode()).hexdigest()[:40]}"
 
 
 def check(work: Work) -> None:

@@ -13,17 +13,21 @@ import anyio
 from mcp.server import ServerRequestContext
 from mcp.types import CallToolRequestParams, InputRequiredResult
 
-from efrit.client.interface import Backend, Handle, RequestState, RequestType, Work
+from efrit.client.interface import Backend, Handle, RequestState, Work
 from efrit.mcp import elicitation
 from efrit.mcp.access import Access, allows_reply
 from efrit.mcp.elicitation import question_of
 from efrit.mcp.progress import follow, kept_alive
+from efrit.mcp.tasks import declares_tasks
 
 KEY_META = "efrit.dev/idempotency-key"
 """In a call's `_meta`: makes efrit_execute, whose arguments are fixed, idempotent as well."""
 
 GRACE_SECONDS = 60.0
 """How long efrit_execute waits beyond the timeout of the work: for its turn, for an instance to start."""
+
+TASK_SECONDS = 2.0
+"""How long a client that takes tasks waits for the answer itself: a task costs it another call at least."""
 
 MAX_QUESTIONS = 20
 """Questions one call passes on, so that a model that never stops asking does not keep it open."""
@@ -33,7 +37,10 @@ T = TypeVar("T")
 
 
 class ToolCall:
-    """What a handler needs to know about its call, and what it can do with it."""
+    """What a handler needs to know about its call, and what it can do with it.
+
+    `task_seconds`: after how long its result may be a task; None: never.
+    """
 
     def __init__(
         self,
@@ -42,9 +49,11 @@ class ToolCall:
         params: CallToolRequestParams,
         access: Access,
         grace_seconds: float = GRACE_SECONDS,
+        task_seconds: float = TASK_SECONDS,
     ) -> None:
         self.backend = backend
         self.grace_seconds = grace_seconds
+        self.task_seconds = task_seconds if declares_tasks(context) else None
         self._context = context
         self._params = params
         self._access = access
@@ -106,11 +115,5 @@ class ToolCall:
 
     async def _reply(self, state: RequestState, answer: str) -> Handle:
         """Submit the answer to the question `state` ended with; the same answer again is the same request."""
-        work = Work(
-            type=state.type or RequestType.COMMAND,
-            content=answer,
-            instance=state.handle.instance,
-            session=state.session.id if state.session is not None else None,
-            key=f"reply to {state.handle.id}: {answer}",
-        )
+        work = elicitation.reply_to(state, answer, f"reply to {state.handle.id}: {answer}")
         return await self.uninterrupted(self.backend.submit(work))

@@ -8,7 +8,7 @@ from typing import Literal
 from mcp.types import InputRequiredResult
 from pydantic import Field
 
-from efrit.client.interface import Outcome, Reason, RequestState, RequestType, Work
+from efrit.client.interface import Backend, Outcome, Reason, RequestState, RequestType, Work
 from efrit.mcp.access import Effect
 from efrit.mcp.elicitation import question_of
 from efrit.mcp.error_text import for_model
@@ -20,6 +20,7 @@ from efrit.mcp.outputs.requests import (
     context_output,
     unreadable_text,
 )
+from efrit.mcp.outputs.task import task_of
 from efrit.mcp.schema_models import Arguments, Seconds, Target, WorkType
 from efrit.mcp.tools.call import ToolCall
 from efrit.mcp.tools.tool import HandlerResult, Tool
@@ -90,10 +91,18 @@ async def _execute(call: ToolCall, arguments: ExecuteArguments) -> HandlerResult
         return_context=arguments.return_context,
         key=call.idempotency_key,
     )
-    state = await call.wait_for(work, (arguments.timeout or UNTIMED_SECONDS) + call.grace_seconds)
+    limit = (arguments.timeout or UNTIMED_SECONDS) + call.grace_seconds
+    state = await call.wait_for(work, limit if call.task_seconds is None else min(limit, call.task_seconds))
     if isinstance(state, InputRequiredResult):
         return state
-    return _output(state, await available_result(call.backend, state))
+    if call.task_seconds is not None and not state.final:
+        return task_of(state, state).created()
+    return await execute_output(call.backend, state)
+
+
+async def execute_output(backend: Backend, state: RequestState) -> ExecuteOutput:
+    """Return the output for a request that is final, or for which nobody waits any longer."""
+    return _output(state, await available_result(backend, state))
 
 
 def _output(state: RequestState, result: AvailableResult) -> ExecuteOutput:

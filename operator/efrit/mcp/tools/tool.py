@@ -12,12 +12,13 @@ from efrit.client.errors import Refused
 from efrit.mcp.access import Access, Effect, allows
 from efrit.mcp.json_schema import json_schema_of, listed_schema
 from efrit.mcp.schema_models import Arguments, Output
+from efrit.mcp.tasks import Task
 from efrit.mcp.tools.call import ToolCall
 
 A = TypeVar("A", bound=Arguments)
 
-HandlerResult = Output | types.InputRequiredResult
-"""Structured output, or a question that the client answers by calling again."""
+HandlerResult = Output | types.InputRequiredResult | Task
+"""Structured output, a question that the client answers by calling again, or work that it asks for later."""
 
 
 @dataclass(frozen=True)

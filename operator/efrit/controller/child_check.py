@@ -1,7 +1,8 @@
-"""Finds deleted ServiceAccounts, NetworkPolicies and Secrets of the instances of one namespace within seconds.
+"""Finds ServiceAccounts, NetworkPolicies and Secrets of the instances of one namespace that were deleted or changed.
 
-Nobody watches these. ServiceAccounts and NetworkPolicies are listed, their metadata alone; Secrets the controller may
-not list, so each one's turn to be applied again comes, a few in a second. The store is told, and decides nothing.
+Nobody watches these. ServiceAccounts and NetworkPolicies are listed every few seconds, their metadata alone; Secrets
+the controller may not list, so each one's turn to be applied again comes, a few in a second. The store is told, and
+decides nothing.
 """
 
 from __future__ import annotations
@@ -75,8 +76,10 @@ class ChildCheck:
             try:
                 async for obj in pages:
                     found.add((obj["metadata"]["namespace"], obj["metadata"]["name"]))
+                    self._store.children.observe_listed(resource.kind, obj)
             except ApiForbidden as error:
                 self._listed = tuple(listed for listed in self._listed if listed != resource)
+                self._store.children.not_listed(resource.kind)
                 log.warning("a deleted %s is remade at the next resync only: %s", resource.kind, error)
                 continue
             self._store.children.missing(missing(resource.kind, instances, found))

@@ -40,7 +40,7 @@ class Settings(FromEnvironment, frozen=True, kw_only=True):
     emacs_resources: dict[str, Any] | None = None
     #: Keys reconciled at the same time.
     workers: Annotated[int, Meta(ge=1, le=1000)] = 32
-    #: How often children are applied again.
+    #: How often children are applied again that are not known to be as they were applied.
     resync_seconds: Annotated[float, Meta(ge=10)] = 600
     #: How often lists are compared with what is known.
     sweep_seconds: Annotated[float, Meta(ge=1)] = 60

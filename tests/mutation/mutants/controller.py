@@ -285,6 +285,12 @@ MUTANTS = (
         (f"{UNIT}/store/test_objects.py::test_news_of_an_earlier_instance_of_the_name_are_ignored",),
     ),
     Mutant(
+        "the application of a child that somebody has changed since it was applied last",
+        "as-applied",
+        Instead("if known is not None: return False"),
+        (f"{UNIT}/test_unchanged_children.py",),
+    ),
+    Mutant(
         "the versions of children",
         "child-version",
         Never(),

@@ -403,14 +403,18 @@ class Actor:
 
     async def _apply(self, action: ApplyChildren) -> None:
         for manifest in action.manifests:
-            await self._apply_child(action, manifest)
+            if self._store.children.apply_begins(action.instance, manifest):
+                obj = await self._apply_child(action, manifest)
+                self._store.children.child_applied(action.instance, manifest, obj)
         if not self._store.instances.applied(action.instance, action.uid, action.generation, action.digest):
             raise Superseded(
                 "the children are accepted, which were refused before, or the instance is another by now"
             )
 
-    async def _apply_child(self, action: ApplyChildren | ApplySecret, manifest: Mapping[str, Any]) -> None:
-        """Apply one child. Raises Superseded where it was refused, which the store then knows."""
+    async def _apply_child(
+        self, action: ApplyChildren | ApplySecret, manifest: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        """Apply one child and return it. Raises Superseded where it was refused, which the store then knows."""
         with self._refusals_told(action):
             obj = await self._children.apply(manifest)
         match manifest["kind"]:
@@ -420,6 +424,7 @@ class Actor:
                 self._store.children.observe_claim(obj)
             case "Secret":
                 self._store.children.secret_applied(action.instance)
+        return obj
 
     @contextlib.contextmanager
     def _refusals_told(self, action: ApplyChildren | ApplySecret | IsolatePod) -> Iterator[None]:

@@ -25,7 +25,7 @@ from efrit.controller.model import names
 from efrit.controller.model.config import ControllerConfig
 from efrit.controller.model.credentials import Identity, credentials
 
-__all__ = ["Children", "Identity", "build", "release_digest"]
+__all__ = ["Children", "Identity", "build", "digest_of", "release_digest"]
 
 NOT_IN_TEMPLATE: Any = {
     "operating_mode": True,
@@ -74,7 +74,7 @@ def build(
     """Return the child objects of an instance. Equal arguments within a certificate's period give equal objects."""
     statefulset = build_statefulset(instance, config, replicas)
     template = statefulset["spec"]["template"]
-    template_digest = _digest(template)
+    template_digest = digest_of(template)
     # The pod says by this which template it has.
     template["metadata"]["annotations"][names.TEMPLATE_HASH] = template_digest
     own_account = instance.spec.pod_template.service_account_name is None
@@ -84,10 +84,10 @@ def build(
         build_network_policy(instance, config),
         *build_claims(instance),
     ]
-    digest, statefulset_digest = _digest(others), _digest(statefulset)
+    digest, statefulset_digest = digest_of(others), digest_of(statefulset)
     # Without defaults: those may change with the operator's version, which is no change by the user.
     spec = instance.spec.model_dump(mode="json", exclude_defaults=True, exclude=NOT_IN_TEMPLATE)
-    spec_digest, release = _digest({key: part for key, part in spec.items() if part != {}}), release_digest(config)
+    spec_digest, release = digest_of({key: part for key, part in spec.items() if part != {}}), release_digest(config)
     statefulset["metadata"]["annotations"] = {
         names.CHILDREN_HASH: digest,
         names.STATEFULSET_HASH: statefulset_digest,
@@ -101,8 +101,9 @@ def build(
 def release_digest(config: ControllerConfig) -> str:
     """Return a digest of what the installation decides in every pod template, the operator's version included."""
     parts = (config.bridge_image, config.emacs_image, config.image_pull_policy, config.image_pull_secrets)
-    return _digest([__version__, *parts, config.bridge_resources, config.emacs_resources])
+    return digest_of([__version__, *parts, config.bridge_resources, config.emacs_resources])
 
 
-def _digest(data: object) -> str:
+def digest_of(data: object) -> str:
+    """Return a digest of JSON data, which equal data share."""
     return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:32]

@@ -7,11 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 from efrit.api import EfritInstance
+from efrit.controller.manifests import digest_of
 from efrit.controller.model import names
-from efrit.controller.model.keys import Key
+from efrit.controller.model.keys import Key, WorkKey
 from efrit.controller.store.from_kubernetes import claim_view, pod_view, statefulset_view
 from efrit.controller.store.index import Index
-from efrit.controller.store.records import claim_key, in_scope, instance_key
+from efrit.controller.store.records import AppliedChild, claim_key, in_scope, instance_key
 
 
 class Children:
@@ -19,6 +20,8 @@ class Children:
 
     def __init__(self, index: Index) -> None:
         self._index = index
+        self._unseen = {"Secret"}
+        """Kinds of which no later version is seen: what was applied of them may have been changed or deleted."""
 
     # Watched children.
 
@@ -69,6 +72,7 @@ class Children:
         entry.accept_version("StatefulSet", obj)
         if entry.statefulset is not None and entry.statefulset.uid == obj["metadata"]["uid"]:
             entry.statefulset = None
+            entry.children_applied.clear()
             self._index.observe_rollout(key)
             self._index.requeue_instance(key)
 
@@ -91,6 +95,7 @@ class Children:
         entry.accept_version("PersistentVolumeClaim", obj)
         if name in entry.claims and entry.claims[name].uid == obj["metadata"]["uid"]:
             del entry.claims[name]
+            entry.children_applied.clear()
             self._index.requeue_instance(key)
 
     def uids(self, scope: str | None = None) -> set[str]:
@@ -106,14 +111,52 @@ class Children:
             for name in gone:
                 del entry.claims[name]
             if gone:
+                entry.children_applied.clear()
                 self._index.requeue_instance(key)
             if entry.pod is not None and entry.pod.uid in uids:
                 entry.pod = None
                 self._index.requeue_instance(key)
             if entry.statefulset is not None and entry.statefulset.uid in uids:
                 entry.statefulset = None
+                entry.children_applied.clear()
                 self._index.observe_rollout(key)
                 self._index.requeue_instance(key)
+
+    # What was applied.
+
+    def apply_begins(self, instance: Key, manifest: Mapping[str, Any]) -> bool:
+        """Return whether a child has to be applied: not where it is known to be as this process has applied it.
+
+        Until `child_applied` nothing is known of it.
+        """
+        entry, place = self._index.instances[instance], _place(manifest)
+        known = entry.children_applied.get(place)
+        seen = entry.children_seen.get(place) if manifest["kind"] not in self._unseen else None
+        if known is not None and known == AppliedChild(digest_of(manifest), seen or 0):  # gate: as-applied
+            return False
+        entry.children_applied.pop(place, None)
+        return True
+
+    def child_applied(self, instance: Key, manifest: Mapping[str, Any], obj: Mapping[str, Any]) -> None:
+        """Remember what a child was applied as, and which version of it that is."""
+        entry, version = self._index.instances[instance], str(obj["metadata"].get("resourceVersion", ""))
+        if manifest["kind"] not in self._unseen and version.isdigit():
+            entry.accept_version(manifest["kind"], obj)
+            entry.children_applied[_place(manifest)] = AppliedChild(digest_of(manifest), int(version))
+
+    def not_listed(self, kind: str) -> None:
+        """Take in that the children of a kind cannot be listed: nobody sees what becomes of them."""
+        self._unseen.add(kind)
+
+    def observe_listed(self, kind: str, obj: Mapping[str, Any]) -> None:
+        """Take in the metadata of a child of this kind; one that somebody has changed is applied again."""
+        key = instance_key(obj)
+        entry = self._index.instances.get(key) if key is not None else None
+        if key is None or entry is None or (kind, obj["metadata"]["name"]) not in entry.children_applied:
+            return
+        if entry.accept_version(kind, obj):
+            entry.facts = replace(entry.facts, resync=True)
+            self._index.requeue_instance(key)
 
     # Checks of children.
 
@@ -134,6 +177,7 @@ class Children:
             if key in self._index.instances:
                 entry = self._index.instances[key]
                 entry.facts = replace(entry.facts, child_missing=True)
+                entry.children_applied.clear()
                 self._index.requeue_instance(key)
 
     def check_secret(self, instance: Key) -> None:
@@ -141,11 +185,12 @@ class Children:
         if instance in self._index.instances:
             entry = self._index.instances[instance]
             entry.facts = replace(entry.facts, secret_check=True)
-            self._index.requeue_instance(instance)
+            self._index.queue.add_background(WorkKey(EfritInstance.kind, *instance))
 
     def claim_gone(self, instance: Key, name: str) -> None:
         """Take in that the API server does not know a claim of an instance."""
         self._index.instances[instance].claims.pop(name, None)
+        self._index.instances[instance].children_applied.clear()
         self._index.requeue_instance(instance)
 
     def pod_isolated(self, instance: Key, pod_uid: str) -> None:
@@ -157,3 +202,7 @@ class Children:
         """Take in that the Secret of an instance is there."""
         entry = self._index.instances[instance]
         entry.facts = replace(entry.facts, secret_check=False, secret_applied_time=self._index.clock())
+
+
+def _place(manifest: Mapping[str, Any]) -> tuple[str, str]:
+    return manifest["kind"], manifest["metadata"]["name"]

@@ -151,11 +151,11 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
             self._index.requeue_within(WorkKey(RESYNC, *key), within)
 
     def resync(self, key: Key) -> None:
-        """Have the children of an instance applied again."""
+        """Have the children of an instance applied again that are not known to be as they were applied."""
         if key not in self._index.instances:
             return
         self.apply_unanswered(key)
-        self._index.requeue_instance(key)
+        self._index.queue.add_background(WorkKey(EfritInstance.kind, *key))
 
     def apply_unanswered(self, instance: Key) -> None:
         """Take in that the API server did not say whether it took the children: have them applied again."""

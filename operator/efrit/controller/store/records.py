@@ -25,6 +25,14 @@ from efrit.protocol import RequestView
 
 T = TypeVar("T")
 
+
+class AppliedChild(NamedTuple):
+    """What was last applied of a child: the digest of its manifest, and the version that came of it."""
+
+    digest: str
+    version: int
+
+
 MAX_POD_OWNERS = 4
 """A StatefulSet that was deleted may still have a pod that stops; older ones have none."""
 
@@ -113,6 +121,8 @@ class InstanceRecord(ObjectRecord[EfritInstance | None]):
     """How often in a row the API server failed over its children."""
     children_seen: dict[tuple[str, str], int] = field(default_factory=dict)
     """Newest resource version seen of each child, by kind and name, those included that are gone."""
+    children_applied: dict[tuple[str, str], AppliedChild] = field(default_factory=dict)
+    """What this process has applied of the children whose versions are seen, by kind and name."""
 
     @property
     def instance(self) -> EfritInstance | None:

@@ -559,7 +559,9 @@ async def test_claims_and_secrets_that_were_applied_are_taken_in(rig: Rig) -> No
 
     assert [name for name, _ in rig.heard.told] == [
         "children.secret_applied",
+        "children.child_applied",
         "children.observe_claim",
+        "children.child_applied",
         "instances.applied",
     ]
 

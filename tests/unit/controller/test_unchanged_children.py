@@ -1,0 +1,101 @@
+"""What a resync applies: the children that are not known to be as this process has applied them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from efrit.controller.act.kube import Kube
+from efrit.controller.child_check import ChildCheck
+from efrit.controller.model.keys import RESYNC, WorkKey
+from tests.unit.controller.factory import Json, instance_json
+from tests.unit.controller.fake_bridge import INSTANCE
+from tests.unit.controller.test_reconcile import Rig, rig  # noqa: F401 - a fixture
+
+LOOK = WorkKey("EfritInstance", *INSTANCE)
+TEAM = "namespaces/team"
+ALPHA = f"/apis/efrit.dev/v1alpha1/{TEAM}/efritinstances/alpha"
+ACCOUNT = f"/api/v1/{TEAM}/serviceaccounts/efrit-alpha"
+POLICY = f"/apis/networking.k8s.io/v1/{TEAM}/networkpolicies/efrit-alpha"
+CLAIM = f"/api/v1/{TEAM}/persistentvolumeclaims/efrit-alpha-queue"
+SET = f"/apis/apps/v1/{TEAM}/statefulsets/efrit-alpha"
+ALL = {"serviceaccounts", "secrets", "networkpolicies", "persistentvolumeclaims", "statefulsets"}
+Step = Callable[[Rig], Any]
+
+
+def change(path: str) -> Step:
+    return lambda at: at.api.put(path, at.api.objects[path])
+
+
+def delete(path: str) -> Step:
+    return lambda at: at.api.objects.pop(path)
+
+
+def refuse_lists(path: str) -> Step:
+    where = path.replace(f"{TEAM}/", "").rpartition("/")[0]
+    return lambda at: at.api.fail("GET", where, 403)
+
+
+def show_claim(at: Rig) -> None:
+    at.store.children.observe_claim(at.api.put(CLAIM, at.api.objects[CLAIM]))
+
+
+def open_network(at: Rig) -> None:
+    spec: Json = {"network": {"egress": [{}]}}
+    at.store.instances.observe(at.api.put(ALPHA, instance_json(generation=2, spec=spec)))
+
+
+def sweep_away(path: str) -> Step:
+    return lambda at: at.store.children.forget({at.api.objects[path]["metadata"]["uid"]})
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "applied"),
+    [
+        (lambda _: None, {"secrets"}),
+        (change(ACCOUNT), {"secrets", "serviceaccounts"}),
+        (change(POLICY), {"secrets", "networkpolicies"}),
+        (show_claim, {"secrets", "persistentvolumeclaims"}),
+        (delete(POLICY), ALL),
+        (sweep_away(CLAIM), ALL),
+        (sweep_away(SET), ALL),
+        (refuse_lists(POLICY), {"secrets", "networkpolicies"}),
+        (open_network, {"secrets", "networkpolicies", "statefulsets"}),
+    ],
+    ids=["nothing", "account", "policy", "claim", "deleted", "swept-claim", "swept-set", "unlisted", "spec"],
+)
+async def test_a_resync_applies_what_has_changed_and_what_nobody_sees(
+    rig: Rig,  # noqa: F811
+    kube: Kube,
+    meanwhile: Step,
+    applied: set[str],
+) -> None:
+    rig.store.instances.observe(rig.api.put(ALPHA, instance_json()))
+    await rig.reconciler.reconcile(LOOK)
+    for path in (ACCOUNT, POLICY, CLAIM, SET):
+        assert path in rig.api.objects
+    rig.api.calls.clear()
+
+    meanwhile(rig)
+    await ChildCheck(kube, rig.store, None, 1, 60).find_missing()
+    await rig.reconciler.reconcile(WorkKey(RESYNC, *INSTANCE))
+    await rig.reconciler.reconcile(LOOK)
+
+    written = {call.path.split("/")[-2] for call in rig.api.made("PATCH")}
+    assert written & ALL == applied
+
+
+async def test_a_changed_policy_is_applied_again_without_a_resync(
+    rig: Rig,  # noqa: F811
+    kube: Kube,
+) -> None:
+    rig.store.instances.observe(rig.api.put(ALPHA, instance_json()))
+    await rig.reconciler.reconcile(LOOK)
+    rig.api.put(POLICY, {**rig.api.objects[POLICY], "spec": {"policyTypes": []}})
+
+    await ChildCheck(kube, rig.store, None, 1, 60).find_missing()
+    await rig.reconciler.reconcile(LOOK)
+
+    assert rig.api.objects[POLICY]["spec"]["policyTypes"]

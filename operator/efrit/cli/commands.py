@@ -100,7 +100,7 @@ PLAN_COMMANDS = (
     Command(
         "watch",
         "plans:run_watch",
-        "watch a plan until it is over; leaving does not stop it",
+        "watch a plan until it is over; on this machine it goes on meanwhile",
         (_output,),
         options.plan,
     ),
@@ -168,7 +168,7 @@ COMMANDS = (
     Command(
         "requests", "requests:run_requests", "list requests, newest first, or show some", (_output,), options.requests
     ),
-    Command("plan", "", "work towards an intent with a living task tree (cluster)", commands=PLAN_COMMANDS),
+    Command("plan", "", "work towards an intent with a living task tree", commands=PLAN_COMMANDS),
     Command("instances", "instances:run_instances", "list the instances", (_output,), options.some_instances),
     Command("start", "instances:run_start", "start an instance; make it if there is none", (_output,), options.start),
     Command(

@@ -21,7 +21,6 @@ from efrit.cli.place import place_of
 from efrit.cli.terminal_text import harmless
 from efrit.client.backends import open_backend
 from efrit.client.interface import Backend
-from efrit.client.place import backend_of
 
 SECONDS = 3.0
 """How long the names of a cluster may take: a person waits at the prompt."""
@@ -229,8 +228,6 @@ async def _ask(kind: str, args: Namespace) -> list[str]:
         from efrit.client.cluster.names import contexts, namespaces
 
         return contexts(place.kubeconfig) if kind == "contexts" else await namespaces(place.kubeconfig, place.context)
-    if kind == "plans" and backend_of(place, os.environ) == "local":
-        return []
     backend = await open_backend(place)
     try:
         return await _names(kind, args, backend)

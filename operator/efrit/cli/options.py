@@ -253,7 +253,9 @@ def plan_run(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("the plan")
     _several(group, "--criterion", "TEXT", "how one sees that it is reached")
     _several(group, "--constraint", "TEXT", "what must hold on the way")
-    group.add_argument("-f", "--file", metavar="FILE", help="an EfritPlan or its spec as YAML; options go over it")
+    group.add_argument(
+        "-f", "--file", metavar="FILE", help="an EfritPlan, its spec, or a tree of tasks; options go over it"
+    )
     group.add_argument(
         "--name",
         metavar="NAME",
@@ -267,11 +269,21 @@ def plan_run(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="instance whose workspace it is; * is the least loaded one (default: default)",
     )
-    place.add_argument("--pool", metavar="NAME", help="a pool of which one member takes it")
-    place.add_argument("--git", metavar="URL", help="work on a clone of this repository (default: a new one)")
+    place.add_argument("--pool", metavar="NAME", help="a pool of which one member takes it (cluster)")
+    place.add_argument(
+        "-C",
+        "--dir",
+        metavar="DIR",
+        help="make its repository in DIR/plans, on this machine (default: in the instance's workspace)",
+    )
+    place.add_argument(
+        "--git",
+        metavar="URL",
+        help="work on a clone of this repository; on this machine its directory will do (default: a new one)",
+    )
     place.add_argument("--branch", metavar="NAME", help="branch to begin from (default: the repository's)")
     place.add_argument("--revision", metavar="NAME", help="commit or tag to begin from (default: the branch's last)")
-    place.add_argument("--git-secret", metavar="NAME", help="a Secret for the repository, which the instance mounts")
+    place.add_argument("--git-secret", metavar="NAME", help="a Secret for it, which the instance mounts (cluster)")
     facts = parser.add_argument_group("facts after each task, from shell commands")
     _several(facts, "--build", "COMMAND", "does it build, do its tests pass?")
     _several(facts, "--integration", "COMMAND", "does it fit what is around it?")

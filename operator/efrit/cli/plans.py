@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 from argparse import Namespace
@@ -38,6 +39,9 @@ async def run_run(backend: Backend, args: Namespace) -> Exit:
         write(args.output, state)
     else:
         print(state.name)
+    if backend.kind == "local":
+        again = args.invocation.command("plan", "watch", state.name)
+        print(f"efrit: {state.name} goes on while it is watched: `{again}`", file=sys.stderr)
     return Exit.DONE
 
 
@@ -51,7 +55,10 @@ async def _watched(backend: Backend, name: str, args: Namespace) -> Exit:
         state = await watch(backend.planning(), name, shown=not args.output)
     except Left:
         again = args.invocation.command("plan", "watch", name)
-        print(f"\nefrit: {name} goes on; come back with `{again}`", file=sys.stderr)
+        left = f"{name} stops here; go on with `{again}`"
+        if backend.kind != "local":
+            left = f"{name} goes on; come back with `{again}`"
+        print(f"\nefrit: {left}", file=sys.stderr)
         return Exit.LEFT
     if args.output:
         write(args.output, state)
@@ -160,6 +167,7 @@ def new_plan(args: Namespace) -> NewPlan:
         key=args.key,
         instance=args.instance,
         pool=args.pool,
+        directory=os.path.abspath(os.path.expanduser(args.dir)) if args.dir else None,  # noqa: PTH100, PTH111
         git_url=args.git,
         git_branch=args.branch,
         git_revision=args.revision,

@@ -296,7 +296,7 @@ class AsyncClient:
 
     @property
     def plans(self) -> AsyncPlans:
-        """Return what can be done with plans. Its methods raise `Refused` on this machine: plans need a cluster."""
+        """Return what can be done with plans."""
         return AsyncPlans(self)
 
 

@@ -24,6 +24,7 @@ class PlanOptions(TypedDict, total=False):
     key: str | None
     instance: str | None
     pool: str | None
+    directory: str | None
     git_url: str | None
     git_branch: str | None
     git_revision: str | None
@@ -57,7 +58,7 @@ def _several(texts: str | Sequence[str]) -> tuple[str, ...]:
 
 
 class AsyncPlans:
-    """What can be done with plans. Only a cluster has them: on this machine each call raises `Refused`."""
+    """What can be done with plans. On this machine a plan goes on while it is watched or waited for."""
 
     def __init__(self, client: AsyncClient) -> None:
         self._client = client
@@ -66,7 +67,7 @@ class AsyncPlans:
         return (await self._client.backend()).planning()
 
     async def create(self, intent: str | Intent | None = None, **options: Unpack[PlanOptions]) -> PlanState:
-        """Hand a plan over; the operator carries it out.
+        """Hand a plan over; the operator carries it out, on this machine whoever watches it or waits for it.
 
         Raises `NoInstance`, `InstanceNotFound`, `Refused`, `Conflict`.
         """

@@ -336,7 +336,7 @@ class Backend(Protocol):
         """Return what works and what does not, causes before their effects."""
 
     def planning(self) -> Plans:
-        """Return the plans of this backend. Raises `Refused` on this machine, which has none."""
+        """Return the plans of this backend."""
 
     # Work
 

@@ -21,13 +21,17 @@ KEPT_SECONDS = 600.0
 PRIORITY = 100
 
 
-async def history_of(backend: Backend, plan: PlanState, limit: int | None = None) -> dict[str, Any]:
-    """Return the unpacked history. Raises `PlanNotFound`, `NotReady`, `Refused`, and what `backend` raises."""
+async def history_of(
+    backend: Backend, plan: PlanState, limit: int | None = None, directory: str | None = None
+) -> dict[str, Any]:
+    """Return the unpacked history; `directory` has the plan's repository where the instance's workspace has it not.
+
+    Raises `PlanNotFound`, `NotReady`, `Refused`, and what `backend` raises."""
     if not plan.begun or plan.instance is None:
         raise NotReady(
             f"{plan.name} has not begun: no instance has it yet", f"`efrit plan show {plan.name}` tells why"
         )
-    handle = await backend.submit(_work(plan, plan.instance, limit))
+    handle = await backend.submit(_work(plan, plan.instance, limit, directory, local=backend.kind == "local"))
     state = await backend.get(handle)
     if not state.final:
         async for update in backend.watch(handle):
@@ -37,17 +41,19 @@ async def history_of(backend: Backend, plan: PlanState, limit: int | None = None
     return _history_in(plan, await backend.result(handle))
 
 
-def _work(plan: PlanState, instance: str, limit: int | None) -> Work:
+def _work(plan: PlanState, instance: str, limit: int | None, directory: str | None, *, local: bool) -> Work:
     asked = {"plan": plan.name, "uid": plan.uid} | ({} if limit is None else {"limit": limit})
     return Work(
         RequestType.EVAL,
         form("history", asked),
         instance=instance,
         timeout=HISTORY_SECONDS,
-        queue_timeout=QUEUE_SECONDS,
+        # How long work waits is bounded in a cluster alone.
+        queue_timeout=None if local else QUEUE_SECONDS,
         priority=PRIORITY,
         retry=True,
         keep=KEPT_SECONDS,
+        directory=directory,
     )
 
 

@@ -1,7 +1,7 @@
 """Plans as a client sees them: work towards an intent that never changes, and `Plans`, what can be done with it.
 
-Plain immutable values, no I/O, nothing heavy, as in `efrit.client.interface`. Only a cluster has plans: the backend
-of this machine says so.
+Plain immutable values, no I/O, nothing heavy, as in `efrit.client.interface`. In a cluster the operator carries plans
+out; on this machine whoever watches a plan does.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from msgspec import Struct, field
 from efrit.protocol.enums import Outcome, PlanPhase, PlanReason
 
 __all__ = [
+    "DIRECTORY",
     "Change",
     "Cost",
     "Counts",
@@ -31,6 +32,10 @@ __all__ = [
     "Plans",
     "Task",
 ]
+
+
+DIRECTORY = "efrit.dev/directory"
+"""Annotation of a plan of this machine: the directory in which its repository is made."""
 
 
 class Change(StrEnum):
@@ -166,6 +171,8 @@ class NewPlan(Struct, frozen=True):
     `spec` is a whole spec as the custom resource has it, over which the other fields go. Where: `instance`, or else
     `pool`, or else the least loaded instance. `build`, `integration` and `quality` are shell commands that gather
     facts after each task. The same `name`, or the same `key`, is the same plan, however often it is created.
+    `directory`: an absolute path on this machine, in whose `plans/` the plan's repository is made; None: that of the
+    instance's workspace.
     """
 
     intent: Intent | None = None
@@ -173,6 +180,7 @@ class NewPlan(Struct, frozen=True):
     key: str | None = None
     instance: str | None = None
     pool: str | None = None
+    directory: str | None = None
     git_url: str | None = None
     git_branch: str | None = None
     git_revision: str | None = None
@@ -192,7 +200,7 @@ class Plans(Protocol):
     """What can be done with plans. Failures are `efrit.client.errors.ClientError`s."""
 
     async def create_plan(self, new: NewPlan) -> PlanState:
-        """Create the plan; the operator carries it out.
+        """Create the plan; the operator carries it out, on this machine whoever watches it.
 
         Raises `NoInstance`, `InstanceNotFound`, `Refused`, `Conflict`.
         """
@@ -206,7 +214,8 @@ class Plans(Protocol):
     def watch_plan(self, name: str) -> AsyncIterator[PlanState]:
         """Yield the state, then each change of it; end after the final state.
 
-        Raises `PlanNotFound`. Ending the iteration does not affect the plan.
+        Raises `PlanNotFound`. Ending the iteration does not affect the plan in a cluster; on this machine it goes on
+        while somebody iterates, and stands still meanwhile.
         """
 
     async def amend_plan(self, name: str, text: str) -> PlanState:

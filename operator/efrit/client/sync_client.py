@@ -186,7 +186,7 @@ class Client:
 
     @property
     def plans(self) -> Plans:
-        """Return what can be done with plans. Its methods raise `Refused` on this machine: plans need a cluster."""
+        """Return what can be done with plans."""
         return Plans(self, self._client.plans)
 
 

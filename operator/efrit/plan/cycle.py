@@ -258,7 +258,7 @@ class Cycle:
         """Return what the messages are about."""
         plan = self._snapshot.plan
         return messages.Scene(
-            f"/workspace/plans/{plan.metadata.name}/environment",
+            f"{self._snapshot.workspace}/plans/{plan.metadata.name}/environment",
             plan.spec.intent,
             plan.spec.amendments[: self._cursor.amendments],
             self._cursor.tree,

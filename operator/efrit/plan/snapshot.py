@@ -77,8 +77,11 @@ class Snapshot:
     credentials: str | None = None
     """Directory where the instance has mounted the Secret of the repository."""
     max_content_bytes: int = 65_536
-    max_session_tokens: int | None = None
     """The longest content the instance takes."""
+    max_session_tokens: int | None = None
+    """The most tokens the instance allows one session."""
+    workspace: str = "/workspace"
+    """Directory below which the instance has the plan's repository."""
 
     @cached_property
     def _prefix(self) -> str:

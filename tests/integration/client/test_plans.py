@@ -141,6 +141,7 @@ def test_what_the_api_refuses_is_told_in_its_words(in_a_cluster: Program) -> Non
         (("t", "--name", "Not-A-Name"), "cannot be the name of a plan"),
         (("t", "-i", "nobody"), "there is no instance 'nobody'"),
         (("t", "-i", "one", "--pool", "many"), "leave one of them out"),
+        (("t", "-C", "."), "only an instance on this machine has the directories of this machine"),
     ):
         done = in_a_cluster.run("plan", "run", *words, "--detach")
         assert done.code in (2, 8), (words, done)
@@ -178,13 +179,6 @@ def test_what_is_not_there_is_told_with_exit_code_8(in_a_cluster: Program) -> No
         done = in_a_cluster.run("plan", *words)
         assert (done.code, done.out) == (8, ""), words
         assert "there is no plan nobody" in done.err
-
-
-def test_this_machine_says_that_plans_need_a_cluster(on_this_machine: Program) -> None:
-    done = on_this_machine.run("plan", "list")
-    assert (done.code, done.out) == (2, "")
-    assert "plans need a cluster" in done.err
-    assert "kubectl efrit plan" in done.err
 
 
 def test_whoever_amends_at_the_same_time_is_heard(

@@ -55,6 +55,12 @@ MUTANTS = (
         (f"{UNIT}/act/test_plan_actor.py::test_where_the_whole_cannot_be_had_its_beginning_has_to_do",),
     ),
     Mutant(
+        "the bound on how old a request of a laptop's plan is sent again",
+        "plan-resent-within",
+        Never(),
+        ("tests/unit/client/test_local_plan_driver.py::test_an_act_whose_answer_is_no_longer_kept_is_not_run_again",),
+    ),
+    Mutant(
         "the check whether a recorded request answers the question of a plan",
         "check-answer",
         Drop(),

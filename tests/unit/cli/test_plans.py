@@ -16,7 +16,6 @@ from efrit.cli import plan_history, plans
 from efrit.cli.commands import build
 from efrit.cli.exit_codes import Exit
 from efrit.client.errors import Refused, WrongSettings
-from efrit.client.local.backend import LocalBackend
 from efrit.client.plans import Change, Intent, NewPlan, Outcome, PlanPhase, PlanReason, PlanState
 from efrit.kube.resources import PLANS
 from tests.unit.cli.test_plan_text import PLAN
@@ -35,6 +34,7 @@ class FewPlans:
     history: dict[str, Any] = field(default_factory=dict)
 
     place = "a test"
+    kind = "cluster"
 
     def planning(self) -> "FewPlans":
         return self
@@ -231,10 +231,3 @@ async def test_a_report_is_a_page_a_picture_or_lines(capsysbinary: pytest.Captur
 async def test_a_history_that_is_none_is_refused_in_words() -> None:
     with pytest.raises(Refused, match="cannot be read"):
         await run(FewPlans(history={"plan": 1}), "report", "calc")
-
-
-def test_this_machine_has_no_plans(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text('{"instances": {"one": {}}}')
-    with pytest.raises(Refused, match="plans need a cluster") as refused:
-        LocalBackend.configured(tmp_path / "config.json").planning()
-    assert "kubectl efrit plan" in refused.value.advice

@@ -11,7 +11,7 @@ from efrit.cli.output import plain
 from efrit.cli.plan_text import ASCII, UNICODE, changes, screen, whole
 from efrit.cli.plans import plans_table
 from efrit.cli.terminal_text import columns
-from efrit.client.cluster.plan_states import plan_of
+from efrit.client.plan_states import plan_of
 from efrit.client.plans import PlanState
 from efrit.mcp.outputs.plans import plan_output
 from efrit.mcp.plan_progress import plan_changes

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from efrit.api import EfritRequest
-from efrit.client.cluster.convert import DIGEST, instance_of, manifest, request_name, request_of, stats_of
+from efrit.client.cluster.convert import instance_of, manifest, request_name, request_of, stats_of
 from efrit.client.errors import Refused
 from efrit.client.interface import Budget, Handle, InstanceStatus, Phase, Reason, RequestType, SessionStatus, Work
+from efrit.client.resource_fields import DIGEST
 from efrit.protocol import RetryPolicy
 
 NOW = datetime(2026, 1, 31, 9, 30, tzinfo=UTC)

@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 
 from efrit.api.plan import EfritPlan
-from efrit.client.cluster.convert import DIGEST
-from efrit.client.cluster.plan_states import named_target, plan_digest, plan_manifest, plan_name, plan_of, plan_spec
+from efrit.client.cluster.plans import plan_manifest
 from efrit.client.errors import Refused
+from efrit.client.plan_states import named_target, plan_digest, plan_name, plan_of, plan_spec
 from efrit.client.plans import Intent, NewPlan, PlanPhase, PlanReason
+from efrit.client.resource_fields import DIGEST
 
 WHOLE = {
     "metadata": {"name": "calc", "namespace": "team", "uid": "u", "creationTimestamp": "2026-01-31T09:00:00Z"},

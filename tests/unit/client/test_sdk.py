@@ -339,11 +339,6 @@ def test_both_clients_have_the_same_methods_with_the_same_arguments(one: object,
     assert surface(one) == surface(other)
 
 
-def test_plans_need_a_cluster(client: Client) -> None:
-    with pytest.raises(Refused, match="plans need a cluster"):
-        client.plans.list()
-
-
 def test_one_command_stands_for_a_list_of_one() -> None:
     new = new_plan("Build it", {"build": "make test", "acceptance_criteria": ["a", "b"], "max_steps": 3})
     assert new.intent == Intent("Build it", ("a", "b"))

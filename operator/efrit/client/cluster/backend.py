@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from efrit.client import eval_log
+from efrit.client import eval_log, resource_fields
 from efrit.client.cluster import convert
 from efrit.client.cluster.api import Api, Json, decoded, load_connection
 from efrit.client.cluster.doctor import examine
@@ -127,7 +127,7 @@ class ClusterBackend:
             now = obj.get("spec", {}).get("emacs") or {}
             if any(now.get(key) != value for key, value in emacs.items()):
                 raise Refused(f"{name} is there, with another image or daemon name", "change its spec with kubectl")
-            if convert.condition(obj, "Ready").get("status") == "True" and not _suspended(obj):
+            if resource_fields.condition(obj, "Ready").get("status") == "True" and not _suspended(obj):
                 return self._started(StartStatus.ALREADY_RUNNING, f"{name} was running", obj)
             await self.api.patch(INSTANCES, self.namespace, name, {"spec": {"operatingMode": "Running"}})
         obj = await self._until(name, START_SECONDS, lambda obj: _says(obj, "Ready", "True"))
@@ -194,7 +194,9 @@ class ClusterBackend:
                             return last
                 await asyncio.sleep(0.2)
             except TimeoutError:
-                message = convert.condition(last, "Ready").get("message") or "the operator has not looked at it"
+                message = (
+                    resource_fields.condition(last, "Ready").get("message") or "the operator has not looked at it"
+                )
                 raise NotReady(
                     f"{name} is not there yet after {seconds:g} s: {message}", "run `efrit doctor`"
                 ) from None
@@ -239,8 +241,8 @@ class ClusterBackend:
         return convert.request_of(created).handle
 
     def _same(self, work: Work, existing: Json) -> Handle:
-        stored_digest = existing["metadata"].get("annotations", {}).get(convert.DIGEST)
-        digest = convert.manifest(work, "-", {})["metadata"]["annotations"][convert.DIGEST]
+        stored_digest = existing["metadata"].get("annotations", {}).get(resource_fields.DIGEST)
+        digest = convert.manifest(work, "-", {})["metadata"]["annotations"][resource_fields.DIGEST]
         if stored_digest != digest:
             raise Conflict(f"the key {work.key!r} was used before for other work", "choose another key")
         return convert.request_of(existing).handle
@@ -409,7 +411,7 @@ def _gone(handle: Handle, namespace: str) -> RequestNotFound:
 
 
 def _says(obj: Json, kind: str, status: str) -> bool:
-    condition = convert.condition(obj, kind)
+    condition = resource_fields.condition(obj, kind)
     current = condition.get("observedGeneration") in (None, obj["metadata"].get("generation"))
     return bool(current and condition.get("status") == status)
 

@@ -7,7 +7,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, TypeVar
 
 from efrit.client.errors import Refused
@@ -27,14 +27,12 @@ from efrit.client.interface import (
     Usage,
     Work,
 )
+from efrit.client.resource_fields import DIGEST, condition, moment
 from efrit.kube.resources import REQUESTS
 from efrit.protocol.model import WireModel
 
 Json = Mapping[str, Any]
 T = TypeVar("T", bound=WireModel)
-
-DIGEST = "efrit.dev/content-digest"
-"""Annotation of a request with a key: what the key stands for."""
 
 QUEUE = "/var/lib/efrit/queue"
 WORKSPACE = "/workspace"
@@ -54,12 +52,6 @@ _BROKEN = {
     "DiskFull",
     "DiskFailing",
 }
-
-
-def condition(obj: Json, kind: str) -> Json:
-    """Return the condition of this type of an object; empty if it has none."""
-    conditions = obj.get("status", {}).get("conditions", ())
-    return next((entry for entry in conditions if entry.get("type") == kind), {})
 
 
 def instance_of(obj: Json, now: datetime) -> Instance:
@@ -181,11 +173,6 @@ def _wire(kind: type[T], value: Json | None) -> T | None:
 
 def _camel(name: str) -> str:
     return re.sub("_(.)", lambda each: each[1].upper(), name)
-
-
-def moment(text: str | None) -> datetime | None:
-    """Return a Kubernetes time as a datetime; None without one."""
-    return None if not text else datetime.fromisoformat(text).astimezone(UTC)
 
 
 # Work as a custom resource

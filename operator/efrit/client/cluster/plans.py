@@ -13,14 +13,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from efrit.client.cluster.api import Api, Json
-from efrit.client.cluster.convert import DIGEST
-from efrit.client.cluster.plan_states import named_target, plan_digest, plan_manifest, plan_name, plan_of, plan_spec
 from efrit.client.cluster.watch_object import states_of
 from efrit.client.errors import Conflict, NotFound, NotReady, PlanNotFound, Refused
 from efrit.client.interface import ANY_INSTANCE, Backend
 from efrit.client.placement import least_loaded, unnamed
 from efrit.client.plan_history import history_of
+from efrit.client.plan_states import named_target, plan_digest, plan_name, plan_of, plan_spec
 from efrit.client.plans import Change, NewPlan, PlanState
+from efrit.client.resource_fields import DIGEST
 from efrit.kube.resources import PLANS
 
 _AMEND_TRIES = 30
@@ -41,6 +41,8 @@ class ClusterPlans:
 
     async def create_plan(self, new: NewPlan) -> PlanState:
         """Create an EfritPlan; one with the same name or key is the same plan."""
+        if new.directory is not None:
+            raise Refused("only an instance on this machine has the directories of this machine", "leave it out")
         spec = plan_spec(new)
         named = named_target(new, spec)
         name = plan_name(new, spec["intent"]["description"], secrets.token_hex(3)[:5])
@@ -141,6 +143,12 @@ class ClusterPlans:
 
     def _gone(self, name: str) -> PlanNotFound:
         return PlanNotFound(f"there is no plan {name} in the namespace {self._namespace}", "see `efrit plan list`")
+
+
+def plan_manifest(name: str, spec: Json, named: Json | None, chosen: Json) -> dict[str, Any]:
+    """Return the EfritPlan; `named` is the target named by the caller, `chosen` the one that executes it."""
+    annotations = {DIGEST: plan_digest(spec, named)}
+    return PLANS.manifest({"name": name, "annotations": annotations}, spec={**spec, **chosen})
 
 
 def _same(obj: Json, digest: str) -> PlanState:

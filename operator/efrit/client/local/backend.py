@@ -11,7 +11,7 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -47,11 +47,15 @@ from efrit.client.local.settings import (
     add_instance,
     check_queue_is_unique,
     daemon_name,
+    data_directory,
     new_instance,
 )
 from efrit.client.local.stop_now import stop_now
 from efrit.client.local.supervise import end, follow, visible, visible_state
 from efrit.client.local.work_log import lines_from
+
+if TYPE_CHECKING:
+    from efrit.client.plans import Plans
 
 STOP_SECONDS = 30.0
 _MOST_LISTED = 200
@@ -167,9 +171,13 @@ class LocalBackend:
         """Examine Emacs, the Lisp, the configuration, each queue and its daemon."""
         return await asyncio.to_thread(examine, self._queues.settings)
 
-    def planning(self) -> NoReturn:
-        """Never: the operator of a cluster carries plans out."""
-        raise Refused("plans need a cluster", "name one with --context or --namespace, or use `kubectl efrit plan`")
+    def planning(self) -> Plans:
+        """Return the plans of this machine, which are driven by whoever watches them."""
+        # What models and trees need is not to be loaded for an eval.
+        from efrit.client.local.plans import LocalPlans
+
+        queues = self._queues
+        return LocalPlans(self, queues.settings, data_directory() / "plans", queues.notify)
 
     # Work
 

@@ -11,20 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from efrit.api import (
-    ConditionStatus,
-    EfritInstance,
-    EfritPlan,
-    EfritRequest,
-    Outcome,
-    PlanPhase,
-    PlanReason,
-    PlanStatus,
-    condition_of,
-    with_condition,
-)
+from efrit.api import EfritInstance, EfritPlan, EfritRequest, PlanStatus
 from efrit.api.instance_limits import Limits
-from efrit.api.request import COMPLETE, SUCCEEDED
 from efrit.controller.decide.retention import retention
 from efrit.controller.manifests.plan_request import plan_request
 from efrit.controller.model.actions import (
@@ -39,15 +27,11 @@ from efrit.controller.model.actions import (
 )
 from efrit.controller.model.snapshots import PlanSnapshot
 from efrit.plan import engine, view
+from efrit.plan import status as plan_status
 
 RETRY_BLOCKED = timedelta(seconds=10)
 DELETED_AT_ONCE = 20
 """Requests of past steps that one reconciliation deletes at most: the next step should not wait for them."""
-PHASES = {
-    PlanReason.PENDING: PlanPhase.PENDING,
-    PlanReason.RUNNING: PlanPhase.RUNNING,
-    PlanReason.SUSPENDED: PlanPhase.SUSPENDED,
-}
 Judge = Callable[[engine.Snapshot, datetime], engine.Decision]
 Describe = Callable[[engine.Snapshot, engine.Decision], Mapping[str, Any]]
 SIZEABLE = ("tree", "commits", "observations")
@@ -151,18 +135,16 @@ def _blocked(snapshot: PlanSnapshot, now: datetime) -> PlanStatus | None:
     if plan.spec.cancel or plan.spec.suspend:
         return None
     if snapshot.refusal is not None and now < snapshot.refusal.when + RETRY_BLOCKED:
-        return _open(plan, PlanReason.BLOCKED, snapshot.refusal.sentence, plan.status, now)
+        return plan_status.blocked(plan, snapshot.refusal.sentence, now)
     secret = _secret(plan)
     if secret is None or snapshot.requests or snapshot.target is None:
         return None
     if _mounted(plan, snapshot.target) is not None:
         return None
-    return _open(
+    return plan_status.blocked(
         plan,
-        PlanReason.BLOCKED,
         f"EfritInstance {snapshot.target.metadata.name} does not mount Secret {secret}, which "
         "spec.environment.git.secretRef names: add it to its spec.podTemplate.volumes and volumeMounts.",
-        plan.status,
         now,
     )
 
@@ -173,101 +155,18 @@ def _blocked(snapshot: PlanSnapshot, now: datetime) -> PlanStatus | None:
 def _status(
     snapshot: PlanSnapshot, decision: engine.Decision, described: Mapping[str, Any], now: datetime
 ) -> PlanStatus:
-    plan = snapshot.plan
     if snapshot.reduced_status:
         described = {name: value for name, value in described.items() if name not in SIZEABLE}
-    status = PlanStatus.model_validate({**_kept(plan.status), **described, "currentRequest": _current(decision)})
-    bound = _bound_to(snapshot)
-    status = status.model_copy(update={"instance_name": bound} if bound else {})
-    if isinstance(decision.action, engine.Finish):
-        return _finished(plan, decision.action, status, now)
-    if plan.spec.cancel:
-        return _open(
-            plan, PlanReason.CANCELLING, "The plan is being cancelled: its running request is stopped.", status, now
-        )
-    if plan.spec.suspend:
-        return _open(
-            plan, PlanReason.SUSPENDED, "The plan is suspended: set spec.suspend to false to continue.", status, now
-        )
-    reason = PlanReason.RUNNING if decision.cursor is not None else PlanReason.PENDING
-    return _open(plan, reason, decision.message, status, now)
-
-
-def _kept(status: PlanStatus) -> dict[str, Any]:
-    """Return what stands whatever the engine says: what it leaves out is gone."""
-    kept = ("conditions", "instanceName", "startTime")
-    return {name: value for name, value in status.to_wire().items() if name in kept}
-
-
-def _current(decision: engine.Decision) -> str | None:
-    return decision.action.name if isinstance(decision.action, engine.Create) else None
-
-
-def _open(plan: EfritPlan, reason: PlanReason, message: str, status: PlanStatus, now: datetime) -> PlanStatus:
-    begun = status.commit_count is not None
-    phase = PHASES.get(reason, PlanPhase.RUNNING if begun else PlanPhase.PENDING)
-    conditions = status.conditions
-    for kind, value in ((COMPLETE, ConditionStatus.FALSE), (SUCCEEDED, ConditionStatus.UNKNOWN)):
-        conditions = with_condition(
-            conditions, kind, value, reason, message, generation=plan.metadata.generation, now=now
-        )
-    return status.model_copy(
-        update={
-            "phase": phase,
-            "reason": reason.value,
-            "conditions": conditions,
-            "observed_generation": plan.metadata.generation,
-            "start_time": status.start_time or now,
-        }
-    )
-
-
-def _finished(plan: EfritPlan, end: engine.Finish, status: PlanStatus, now: datetime) -> PlanStatus:
-    good = end.outcome == Outcome.SUCCESS
-    succeeded = ConditionStatus.TRUE if good else ConditionStatus.FALSE
-    conditions = status.conditions
-    for kind, value in ((COMPLETE, ConditionStatus.TRUE), (SUCCEEDED, succeeded)):
-        conditions = with_condition(
-            conditions, kind, value, end.reason, end.message, generation=plan.metadata.generation, now=now
-        )
-    return status.model_copy(
-        update={
-            "phase": PlanPhase.SUCCEEDED if good else PlanPhase.FAILED,
-            "reason": end.reason.value,
-            "conditions": conditions,
-            "outcome": end.outcome,
-            "observed_generation": plan.metadata.generation,
-            "start_time": status.start_time or now,
-            "completion_time": now,
-        }
-    )
+    return plan_status.status_of(snapshot.plan, decision, described, _bound_to(snapshot), now)
 
 
 def _tell(snapshot: PlanSnapshot, status: PlanStatus, now: datetime) -> list[Action]:
     """Return the write of a status that says something new: once a step, not once a request."""
     plan, meta = snapshot.plan, snapshot.plan.metadata
-    if _substance(status) == _substance(plan.status):
+    if not plan_status.says_something_new(plan.status, status):
         return []
     new, old = status.to_wire(), plan.status.to_wire()
     return [PatchStatus("EfritPlan", plan.key, meta.uid, meta.resource_version, new, old, meta.creation_timestamp)]
-
-
-def _substance(status: PlanStatus) -> tuple[object, ...]:
-    told = condition_of(status.conditions, COMPLETE)
-    # While it runs the message names the request at work, which changes several times a step.
-    message = told.message if told is not None and status.reason != PlanReason.RUNNING else ""
-    return (
-        status.phase,
-        status.reason,
-        message,
-        status.observed_generation,
-        status.instance_name,
-        status.current_task,
-        status.step,
-        status.commit_count,
-        status.tree,
-        status.observations,
-    )
 
 
 # The objects it makes and takes away.

@@ -10,7 +10,6 @@ import unicodedata
 from collections.abc import Mapping
 from typing import Any
 
-from efrit.client.cluster.convert import DIGEST, condition, moment
 from efrit.client.errors import Refused
 from efrit.client.interface import Outcome
 from efrit.client.plans import (
@@ -26,7 +25,7 @@ from efrit.client.plans import (
     PlanState,
     Task,
 )
-from efrit.kube.resources import PLANS
+from efrit.client.resource_fields import condition, moment
 
 Json = Mapping[str, Any]
 
@@ -201,12 +200,6 @@ def named_target(new: NewPlan, spec: dict[str, Any]) -> dict[str, Any] | None:
     if new.pool is not None:
         return {"poolRef": {"name": new.pool}}
     return targets or None
-
-
-def plan_manifest(name: str, spec: Json, named: Json | None, chosen: Json) -> dict[str, Any]:
-    """Return the EfritPlan; `named` is the target named by the caller, `chosen` the one that executes it."""
-    annotations = {DIGEST: plan_digest(spec, named)}
-    return PLANS.manifest({"name": name, "annotations": annotations}, spec={**spec, **chosen})
 
 
 def plan_digest(spec: Json, named: Json | None) -> str:

@@ -1,0 +1,196 @@
+"""Drives one plan on this machine: the engine decides, the queue has it done, the record remembers.
+
+What the controller does in a cluster, with the same engine and the same status. The order is the protocol: a request
+is in the record before it is sent, its answer is in the record before the next decision. So whoever drives the plan
+after a crash, at whatever point, finds what was done: a request sent again has the same id, which the queue knows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from efrit.api import EfritRequest, PlanStatus, RequestReason
+from efrit.api.request import MAX_CONTENT_CHARS
+from efrit.client.errors import NotReady, RequestNotFound, RestartNeeded, ResultTruncated
+from efrit.client.interface import Handle, RequestState, Update, Work
+from efrit.client.local.plan_record import PlanRecord, finished
+from efrit.client.local.plan_requests import ended, request_of, status_of, work_of
+from efrit.client.local.request_file import id_of
+from efrit.plan import engine, status, view
+
+RETRY_BLOCKED = timedelta(seconds=10)
+LOOK_SECONDS = 0.5
+"""How often a driver that waits looks for a change of the plan."""
+
+RESENT_WITHIN = timedelta(hours=12)
+"""How old a request may be that is sent again. Its answer is kept for a day in the queue: one that is older and not
+there may have run, and is not run again."""
+
+
+class Queue(Protocol):
+    """What a driver needs of the backend of this machine."""
+
+    async def submit(self, work: Work) -> Handle:
+        """Store the work; the same key is the same request."""
+
+    async def get(self, handle: Handle) -> RequestState:
+        """Return the state. Raises `RequestNotFound`."""
+
+    def watch(self, handle: Handle) -> AsyncIterator[Update]:
+        """Yield the states, up to the final one."""
+
+    async def cancel(self, handle: Handle) -> RequestState:
+        """Have it stopped."""
+
+    async def result(self, handle: Handle) -> str:
+        """Return the whole result."""
+
+
+class PlanDriver:
+    """Drives the plan of a record, whose only driver this is. `keep_trying`: go on where the queue takes nothing."""
+
+    def __init__(
+        self,
+        record: PlanRecord,
+        queue: Queue,
+        instance: str,
+        workspace: str,
+        clock: Callable[[], datetime],
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        *,
+        keep_trying: bool = True,
+        max_session_tokens: int | None = None,
+    ) -> None:
+        self._record = record
+        self._queue = queue
+        self._instance = instance
+        self._workspace = workspace
+        self._clock = clock
+        self._pause = pause
+        self._keep_trying = keep_trying
+        self._max_session_tokens = max_session_tokens
+        self._requests, self._results = record.requests()
+
+    async def run(self) -> AsyncGenerator[None, None]:
+        """Go on until the plan is over; yield whenever its status has changed. Raises what the queue raises."""
+        while not (plan := self._record.plan()).final:
+            version = self._record.version()
+            snapshot = engine.Snapshot(
+                plan,
+                dict(self._requests),
+                dict(self._results),
+                max_content_bytes=MAX_CONTENT_CHARS,
+                max_session_tokens=self._max_session_tokens,
+                workspace=self._workspace,
+            )
+            decision = engine.decide(snapshot, self._clock())
+            described = view.describe(snapshot, decision)
+            if self._tell(status.status_of(plan, decision, described, self._instance, self._clock())):
+                yield
+            for name in decision.cancel:
+                spec = self._requests[name].spec.model_copy(update={"cancel": True})
+                self._keep(self._requests[name].model_copy(update={"spec": spec}))
+            for name in decision.superseded:
+                self._forget(name)
+            match decision.action:
+                case engine.Create() as create:
+                    # Before it is sent: a later driver sends what is here, not what it would make of it.
+                    self._keep(request_of(plan, self._instance, create, self._clock()))
+                case engine.Wait(until=until):
+                    try:
+                        await self._wait(until, version)
+                    except NotReady as error:
+                        if isinstance(error, RestartNeeded) or not self._keep_trying:
+                            raise
+                        sentence = f"{error.message}: {error.advice}" if error.advice else error.message
+                        if self._tell(status.blocked(self._record.plan(), sentence, self._clock())):
+                            yield
+                        await self._idle(self._clock() + RETRY_BLOCKED, version)
+
+    def _tell(self, new: PlanStatus) -> bool:
+        """Store a status that says something new."""
+        if not status.says_something_new(self._record.plan().status, new):
+            return False
+        self._record.tell(new)
+        return True
+
+    def _keep(self, request: EfritRequest, result: str | None = None) -> None:
+        self._record.store(request, result)
+        self._requests[request.metadata.name] = request
+        if result is not None:
+            self._results[request.metadata.name] = result
+
+    def _forget(self, name: str) -> None:
+        self._record.forget(name)
+        self._requests.pop(name, None)
+        self._results.pop(name, None)
+
+    # Waiting
+
+    async def _wait(self, until: datetime | None, version: tuple[int, int]) -> None:
+        """Wait for the request under way, a time, or a change of the plan; whichever comes first."""
+        under_way = next((request for request in self._requests.values() if not request.final), None)
+        if under_way is None:
+            await self._idle(until, version)
+            return
+        work = work_of(self._record.plan(), self._instance, under_way)
+        handle = Handle(id_of(work), self._instance)
+        if (end := await self._sent(under_way, work, handle)) is not None:
+            self._keep(finished(under_way, ended(*end, self._clock())))
+            return
+        if under_way.spec.cancel:
+            await self._queue.cancel(handle)
+        state = await self._followed(handle, until, version)
+        if state is None:
+            return
+        try:
+            result = await self._queue.result(handle)
+        except ResultTruncated as error:
+            result = error.kept
+        self._keep(finished(under_way, status_of(state, result, self._clock())), result)
+
+    async def _sent(self, request: EfritRequest, work: Work, handle: Handle) -> tuple[RequestReason, str] | None:
+        """Have the queue know the request; return how it ends where it must not be sent (again)."""
+        with contextlib.suppress(RequestNotFound):
+            await self._queue.get(handle)
+            return None
+        if request.spec.cancel:
+            return RequestReason.CANCELLED, "It was cancelled before it was sent."
+        created = request.metadata.creation_timestamp
+        if created is not None and self._clock() - created > RESENT_WITHIN:  # gate: plan-resent-within
+            return RequestReason.INTERRUPTED, "Its answer is no longer kept: what it did is unknown."
+        await self._queue.submit(work)
+        return None
+
+    async def _followed(
+        self, handle: Handle, until: datetime | None, version: tuple[int, int]
+    ) -> RequestState | None:
+        """Return the final state; None where the plan was changed or the time has come before."""
+        updates = self._queue.watch(handle)
+        pending: asyncio.Future[Update] | None = None
+        try:
+            while True:
+                pending = pending or asyncio.ensure_future(anext(updates))
+                await asyncio.wait({pending}, timeout=LOOK_SECONDS)
+                if pending.done():
+                    state, pending = pending.result().state, None
+                    if state is not None and state.final:
+                        return state
+                elif self._called(until, version):
+                    return None
+        finally:
+            if pending is not None:
+                pending.cancel()
+                with contextlib.suppress(asyncio.CancelledError, Exception):
+                    await pending
+
+    async def _idle(self, until: datetime | None, version: tuple[int, int]) -> None:
+        while not self._called(until, version):
+            await self._pause(LOOK_SECONDS)
+
+    def _called(self, until: datetime | None, version: tuple[int, int]) -> bool:
+        return self._record.version() != version or (until is not None and self._clock() >= until)

@@ -1,0 +1,23 @@
+"""Fields that custom resources have in common, as JSON: those of a cluster, and the plans of a laptop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+Json = Mapping[str, Any]
+
+DIGEST = "efrit.dev/content-digest"
+"""Annotation of a request or plan with a key or name: what that stands for."""
+
+
+def condition(obj: Json, kind: str) -> Json:
+    """Return the condition of this type of an object; empty if it has none."""
+    conditions = obj.get("status", {}).get("conditions", ())
+    return next((entry for entry in conditions if entry.get("type") == kind), {})
+
+
+def moment(text: str | None) -> datetime | None:
+    """Return a Kubernetes time as a datetime; None without one."""
+    return None if not text else datetime.fromisoformat(text).astimezone(UTC)

@@ -1,0 +1,148 @@
+"""Plans on this machine: no cluster, a real Emacs and git, a model that plays a script."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.client.conftest import laptop, model_environment
+from tests.model.running import Model
+from tests.plans.script import Script
+from tests.support.efrit_program import Program, Terminal
+from tests.support.kube import until
+from tests.support.timeout import TIMEOUT
+
+
+@pytest.fixture(scope="module")
+def machine(model: Model, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
+    with laptop({"default": {}}, **model_environment(model, tmp_path_factory.mktemp("model"))) as made:
+        yield made
+
+
+def subjects(directory: Path) -> list[str]:
+    """First lines of all commits of the repository, up to the colon, oldest first."""
+    words = ["git", "-C", str(directory), "log", "--reverse", "--format=%s"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    return [line.split(":")[0] for line in done.stdout.splitlines()]
+
+
+def tree(name: str, *tasks: str) -> str:
+    children = [{"id": each, "type": "atomic", "description": f"Do {each}."} for each in tasks]
+    children[0]["failure_threshold"] = 0.4  # type: ignore[assignment]
+    root = {"type": "parent", "description": f"A friendly greeting. (scenario={name})", "children": children}
+    return json.dumps(root)
+
+
+def test_a_tree_is_run_to_its_end_in_a_directory_and_told(machine: Program, model: Model, tmp_path: Path) -> None:
+    script = Script(model, "letter")
+    script.act("write", {"plans/letter/environment/greeting.txt": "Good day.\n"})
+    script.act("sign", {"plans/letter/environment/signature.txt": "Yours.\n"})
+    script.done("write", "sign", "root")
+    path = tmp_path / "tree.json"
+    path.write_text(tree("letter", "write", "sign"))
+    words = ("plan", "run", "-f", str(path), "--name", "letter", "-C", str(tmp_path), "--build", "cat *.txt")
+    done = machine.run(*words)
+    assert done.code == 0, done
+    assert done.out.splitlines()[-1].startswith("Succeeded")
+    expected = ["[begin] PLAN", "[write] ACT", "[write] ADAPT", "[sign] ACT", "[sign] ADAPT", "[root] ADAPT"]
+    assert subjects(tmp_path / "plans/letter") == expected
+    assert (tmp_path / "plans/letter/environment/signature.txt").read_text() == "Yours.\n"
+
+    shown = machine.run("plan", "show", "letter", "-o", "json").json
+    assert (shown["phase"], shown["outcome"], shown["counts"]["done"]) == ("Succeeded", "Success", 3)
+    assert {each["id"]: each["failure_threshold"] for each in shown["tree"]}["write"] == 0.4
+    assert machine.ok("plan", "list", "-o", "name").split() == ["letter"]
+    assert [each["step"] for each in machine.run("plan", "log", "letter", "-o", "json").json] == list(range(6))
+    assert "[root] ADAPT" in machine.ok("plan", "report", "letter")
+    assert machine.ok("plan", "report", "letter", "--html").startswith("<!doctype html>")
+    # Run again it is the same plan, which is over; another one of the name is refused.
+    assert machine.run(*words).code == 0
+    assert subjects(tmp_path / "plans/letter") == expected
+    other = machine.run("plan", "run", "Shout.", "--name", "letter")
+    assert (other.code, other.out) == (2, "")
+    assert "choose another name or key" in other.err
+
+
+def gated(task: str) -> str:
+    """A shell command that ends once the file TASK-may-go is there, and leaves a trace of each run."""
+    return f"echo {task} >> ran.txt; until [ -e {task}-may-go ]; do sleep 0.1; done"
+
+
+def test_killed_at_several_points_it_goes_on_where_it_was(machine: Program, model: Model, tmp_path: Path) -> None:
+    script = Script(model, "killed")
+    for task in ("one", "two"):
+        script.act(task, {f"plans/killed/environment/{task}.txt": "Good day.\n"}, shell=gated(task))
+    script.done("one", "two", "root")
+    words = ("plan", "run", "-f", "-", "--name", "killed", "-C", str(tmp_path), "-d")
+    machine.ok(*words, stdin=tree("killed", "one", "two"))
+    # Past the second act it cannot go before the last kill.
+    for line in ("Act one:", "Assess one:", "Adapt one:", "Act two:"):
+        with machine.begin("plan", "watch", "killed") as watching:
+            assert watching.stdout is not None
+            assert any(each.startswith((line, "Act two:")) for each in watching.stdout), line
+            os.kill(watching.pid, signal.SIGKILL)
+        (tmp_path / "one-may-go").touch()
+    (tmp_path / "two-may-go").touch()
+    assert machine.run("plan", "watch", "killed").code == 0
+    assert subjects(tmp_path / "plans/killed") == [
+        "[begin] PLAN",
+        *("[one] ACT", "[one] ADAPT", "[two] ACT", "[two] ADAPT", "[root] ADAPT"),
+    ]
+    assert (tmp_path / "ran.txt").read_text() == "one\ntwo\n"
+
+
+def test_ctrl_c_leaves_it_to_be_gone_on_with_and_says_how(machine: Program, model: Model, tmp_path: Path) -> None:
+    script = Script(model, "slow")
+    script.act("write", {"plans/slow/environment/greeting.txt": "Good day.\n"}, shell=gated("write"))
+    script.done("write", "root")
+    words = ("plan", "run", "-f", "-", "--name", "slow", "-C", str(tmp_path), "-d")
+    done = machine.run(*words, stdin=tree("slow", "write"))
+    assert done.err == "efrit: slow goes on while it is watched: `efrit plan watch slow`\n"
+    with Terminal(machine, "plan", "watch", "slow") as terminal:
+        terminal.expect("write  Do write.  (Act")
+        terminal.type("\x03")
+        terminal.expect("slow stops here; go on with `efrit plan watch slow`")
+        assert terminal.end() == 130
+    (tmp_path / "write-may-go").touch()
+    assert machine.run("plan", "watch", "slow").code == 0
+    assert (tmp_path / "ran.txt").read_text() == "write\n"
+
+
+def test_it_is_suspended_amended_resumed_and_cancelled(machine: Program) -> None:
+    machine.ok("plan", "run", "Wait.", "--name", "steered", "-d")
+    machine.ok("plan", "suspend", "steered")
+    with machine.begin("plan", "watch", "steered") as watching:
+        until(lambda: machine.run("plan", "show", "steered", "-o", "json").json["reason"] == "Suspended", "it runs")
+        machine.ok("plan", "amend", "steered", "Kindly.")
+        machine.ok("plan", "cancel", "steered")
+        assert watching.wait(TIMEOUT) == 6
+    shown = machine.run("plan", "show", "steered", "-o", "json").json
+    assert (shown["reason"], shown["amendments"]) == ("Cancelled", ["Kindly."])
+    # Nobody watches this one: the cancel is carried out by the command itself.
+    machine.ok("plan", "run", "Wait.", "--name", "dropped", "-d")
+    assert machine.ok("plan", "cancel", "dropped") == "dropped: Cancelled\n"
+    done = machine.run("plan", "resume", "dropped")
+    assert (done.code, "is over (Cancelled)" in done.err) == (2, True)
+
+
+def test_what_only_a_cluster_has_is_refused(machine: Program) -> None:
+    for words, said in (
+        (("t", "--pool", "many"), "only a cluster has pools"),
+        (("t", "--git", "https://example.org/x", "--git-secret", "s"), "only a cluster has Secrets"),
+        (("t", "-i", "nobody"), "there is no instance 'nobody'"),
+        (("t", "-C", "/nowhere"), "there is no directory /nowhere"),
+        (("t", "--name", "Not-A-Name"), "cannot be the name of a plan"),
+    ):
+        done = machine.run("plan", "run", *words, "-d")
+        assert done.code in (2, 8), (words, done)
+        assert said in done.err, (words, done.err)
+    for word in ("show", "watch", "log", "cancel"):
+        done = machine.run("plan", word, "nobody")
+        assert (done.code, done.out) == (8, ""), word
+        assert "there is no plan nobody" in done.err

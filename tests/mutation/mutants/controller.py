@@ -279,6 +279,38 @@ MUTANTS = (
         (f"{UNIT}/test_reconcile.py::test_a_request_does_not_end_for_an_instance_that_only_the_watch_does_not_know",),
     ),
     Mutant(
+        "the question whether another process has opened an instance",
+        "confirm-handover",
+        Value("[]"),
+        (
+            f"{UNIT}/test_reconcile.py::test_a_cancelled_request_does_not_end_while_another_process_may_have_handed_it_over",
+        ),
+    ),
+    Mutant(
+        "what another process may have handed over",
+        "opened-by-other",
+        Value("entry.facts"),
+        (f"{UNIT}/test_handover.py::test_an_instance_counts_as_opened_by_another_process_until_it_is_closed",),
+    ),
+    Mutant(
+        "the check of who reads metrics that take a token",
+        "metrics-access",
+        Never(),
+        (f"{UNIT}/test_metrics_access.py::test_metrics_are_told_to_readers_alone",),
+    ),
+    Mutant(
+        "the denial that overrules what allows to read metrics",
+        "metrics-denied",
+        Without(1),
+        (f"{UNIT}/test_metrics_access.py::test_a_user_who_is_denied_is_no_reader_though_something_else_allows_it",),
+    ),
+    Mutant(
+        "the bound of what is kept about tokens",
+        "metrics-kept",
+        Never(),
+        (f"{UNIT}/test_metrics_access.py::test_the_newest_answers_are_kept_and_none_about_tokens_of_nobody",),
+    ),
+    Mutant(
         "the instance a deletion is about",
         "deleted-uid",
         Without(1),

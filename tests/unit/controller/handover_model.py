@@ -14,7 +14,7 @@ from typing import Any
 
 from efrit.controller.decide.handover import is_away, next_handover
 from efrit.controller.decide.requests import decide_request
-from efrit.controller.model.actions import CancelWork, PatchStatus, Submit
+from efrit.controller.model.actions import CancelWork, ConfirmHandover, PatchStatus, Submit
 from efrit.controller.store.store import Store
 from efrit.protocol import Reason, RequestState, RequestView, Reset
 from tests.unit.controller.factory import (
@@ -36,6 +36,7 @@ from tests.unit.controller.factory import (
 INSTANCE = ("team", "alpha")
 WORK = ("team", "work")
 UID = "uid-work"
+OTHER = "of another process"
 LATER = NOW + seconds(60)
 
 Step = Callable[["World"], None]
@@ -78,6 +79,8 @@ class World:
     restarts: int = 0
     losses: int = 0
     starts: int = 0
+    other: bool = False
+    """Whether another process leads as well, which may open the instance and hand the request over."""
 
     def copy(self) -> World:
         """Return a world of its own; what nothing changes (resources, views) is shared."""
@@ -108,11 +111,22 @@ class World:
             found.append(("delayed write", World.delayed_write))
         if self.pod and not self.connected:
             found.append(("connect", World.connect))
+        if self.other and self.pod:
+            if not self._other_opened:
+                found.append(("other opens", World.other_opens))
+            elif self.created and not self.request["spec"].get("cancel"):
+                found.append(("other hands over", World.other_hands_over))
+        if self.other:
+            found.append(("watch", World.watch))
         if self.pod:
             found.append(("pod goes", World.pod_goes))
         elif self.starts < 2:
             found.append(("pod comes", World.pod_comes))
         return found
+
+    @property
+    def _other_opened(self) -> bool:
+        return bool(self.instance["status"].get("handover", {}).get("id") == OTHER)
 
     @property
     def final(self) -> bool:
@@ -147,7 +161,7 @@ class World:
             known and (known.state, known.id == mine),
             target.instance is not None
             and target.instance.metadata.resource_version == self.instance["metadata"]["resourceVersion"],
-            target.facts.closed_before,
+            (target.facts.closed_before, target.facts.opened_by_other, self._other_opened),
             self.request["spec"].get("cancel"),
             self.request["status"].get("handover"),
             self.request["status"].get("phase"),
@@ -187,6 +201,19 @@ class World:
         self.on_the_way = False
         self.delivered = self.delivered or not self.declined
 
+    # The other leader.
+
+    def other_opens(self) -> None:
+        """The watch tells of it later."""
+        self._store_handover({"state": "Open", "id": OTHER})
+
+    def other_hands_over(self) -> None:
+        self.on_the_way = True
+
+    def watch(self) -> None:
+        """The watch of instances tells what is stored."""
+        self.store.instances.observe(self.instance)
+
     # The controller.
 
     def restart(self) -> None:
@@ -212,6 +239,11 @@ class World:
                     if not self.store.handovers.submit_begins(INSTANCE, WORK, UID, action.handover_id):
                         return
                     self.submitting, self.on_the_way = action, True
+                case ConfirmHandover():
+                    known = action.handover.to_wire() if action.handover else None
+                    self.store.instances.observe(self.instance)
+                    if self.instance["status"].get("handover") != known:
+                        return
                 case CancelWork():
                     self.declined = True
                     self.store.bridges.view(INSTANCE, self._told())
@@ -284,8 +316,12 @@ class World:
         same = self.instance["status"].get("handover") == patch.status["handover"]
         if patch.resource_version != meta["resourceVersion"] or same:
             return
+        self._store_handover(dict(patch.status["handover"]))
+
+    def _store_handover(self, handover: Json) -> None:
+        meta = self.instance["metadata"]
         meta = {**meta, "resourceVersion": str(int(meta["resourceVersion"]) + 1)}
-        self.instance = {**self.instance, "metadata": meta, "status": dict(patch.status)}
+        self.instance = {**self.instance, "metadata": meta, "status": {"handover": handover}}
 
     def _write_request(self, *, spec: Json | None = None, status: Json | None = None) -> None:
         meta = self.request["metadata"]

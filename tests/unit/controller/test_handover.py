@@ -14,19 +14,25 @@ from efrit.controller.manifests import Identity
 from efrit.controller.model.actions import CancelWork, PatchStatus, RequeueAfter, Submit, Wake
 from efrit.controller.model.snapshots import Handover, InstanceSnapshot
 from efrit.controller.model.views import BridgeView
+from efrit.controller.store.store import Store
+from efrit.controller.work_queue import WorkQueue
 from tests.unit.controller.factory import (
+    CONFIG,
     HANDOVER,
     NAMESPACE,
     NOW,
     QUEUE_ID,
+    Json,
     away,
     changed,
     condition,
     instance,
+    instance_json,
     of_kind,
     pod,
     ready,
     request,
+    request_json,
     seconds,
     snapshot,
     the,
@@ -36,34 +42,68 @@ from tests.unit.controller.factory import (
 
 LATER = NOW + seconds(3)
 OPEN = {"handover": HANDOVER.to_wire()}
-CLOSED = {"handover": {"state": "Closed"}}
+CLOSED: Json = {"handover": {"state": "Closed"}}
+OTHER: Json = {"handover": {"state": "Open", "id": "of another process"}}
+OWN: Json = {"handover": {}}
 FREE: Any = {"target": None, "selector": {"matchLabels": {"a": "b"}}}
 
-# request, remembered, told by the bridge, listed at start, closed before, ephemeral -> may be handed over
-TABLE: dict[str, tuple[Any, Handover | None, bool, bool, bool, bool, bool]] = {
-    "created since this process leads": (request(), None, False, False, False, False, False),
-    "created before": (request(), None, False, True, False, False, True),
-    "created before, its instance was closed": (request(), None, False, True, True, False, False),
-    "handed over by this process": (request(), Handover(QUEUE_ID), False, False, True, False, True),
-    "unknown to the queue": (request(), Handover(QUEUE_ID, absent=True), False, True, False, False, False),
-    "told by the bridge": (request(), None, True, False, True, False, True),
-    "marked": (request(status={"handover": "Possible"}), None, False, True, True, False, True),
-    "on a known queue": (request(status={"queueID": QUEUE_ID}), None, False, True, True, False, True),
-    "never bound": (request(**FREE), None, False, True, False, False, False),
-    "bound before": (request(**FREE, status={"instanceName": "alpha"}), None, False, True, False, False, True),
-    "an ephemeral queue that is not recorded": (request(), None, False, True, False, True, False),
+# request, what is known -> may be handed over
+TABLE: dict[str, tuple[Any, Json, bool]] = {
+    "created since this process leads": (request(), {}, False),
+    "created since, another process opened its instance": (request(), {"opened_by_other": True}, True),
+    "created before": (request(), {"listed_at_start": True}, True),
+    "created before, its instance was closed": (request(), {"listed_at_start": True, "closed_before": True}, False),
+    "handed over by this process": (request(), {"memory": Handover(QUEUE_ID), "closed_before": True}, True),
+    "unknown to the queue": (
+        request(),
+        {"memory": Handover(QUEUE_ID, absent=True), "listed_at_start": True, "opened_by_other": True},
+        False,
+    ),
+    "told by the bridge": (request(), {"told": True, "closed_before": True}, True),
+    "marked": (request(status={"handover": "Possible"}), {"listed_at_start": True, "closed_before": True}, True),
+    "on a known queue": (request(status={"queueID": QUEUE_ID}), {"closed_before": True}, True),
+    "never bound": (request(**FREE), {"listed_at_start": True, "opened_by_other": True}, False),
+    "bound before": (request(**FREE, status={"instanceName": "alpha"}), {"listed_at_start": True}, True),
+    "an ephemeral queue that is not recorded": (request(), {"listed_at_start": True, "ephemeral": True}, False),
+}
+KNOWN: Json = {
+    "memory": None,
+    "told": False,
+    "listed_at_start": False,
+    "closed_before": False,
+    "opened_by_other": False,
+    "ephemeral": False,
 }
 
 
 @pytest.mark.parametrize("case", TABLE.values(), ids=TABLE)
-def test_a_queue_may_have_a_request(
-    case: tuple[Any, Handover | None, bool, bool, bool, bool, bool],
-) -> None:
-    given, memory, told, listed, closed, ephemeral, expected = case
+def test_a_queue_may_have_a_request(case: tuple[Any, Json, bool]) -> None:
+    given, known, expected = case
 
-    assert expected == may_be_handed_over(
-        given, memory=memory, told=told, listed_at_start=listed, closed_before=closed, ephemeral=ephemeral
-    )
+    assert expected == may_be_handed_over(given, **{**KNOWN, **known})
+
+
+@pytest.mark.parametrize(
+    ("handovers", "expected"),
+    [((OTHER,), True), ((OTHER, OWN), True), ((OTHER, CLOSED), False), ((CLOSED, OTHER), True), ((OWN,), False)],
+    ids=["other", "other, then this one", "other, then closed", "closed, then other", "this one"],
+)
+def test_an_instance_counts_as_opened_by_another_process_until_it_is_closed(
+    handovers: tuple[Json, ...], expected: bool
+) -> None:
+    store = Store(WorkQueue(), CONFIG, lambda: NOW)
+    store.instances.observe(instance_json(version="10"))
+    store.first_list_complete(None)
+    store.requests.observe(request_json())
+    own = store.instances.snapshot((NAMESPACE, "alpha"))
+    for number, handover in enumerate(handovers, start=11):
+        told = {"state": "Open", "id": own.facts.handover_id} if handover == OWN and own else handover["handover"]
+        store.instances.observe(instance_json(version=str(number), status={"handover": told}))
+    store.instances.gone((NAMESPACE, "alpha"), "uid-alpha")
+
+    known = store.requests.snapshot((NAMESPACE, "work"))
+    assert known is not None
+    assert (known.target, known.opened_by_other) == (None, expected)
 
 
 # Cancel and queue time-out while the instance is away, after a restart.

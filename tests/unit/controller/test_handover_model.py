@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 import pytest
 
+from efrit.controller.decide import requests
 from efrit.controller.model.snapshots import InstanceSnapshot
-from efrit.controller.store import records
+from efrit.controller.store import instances, records
 from efrit.controller.store.handovers import Handovers
 from efrit.controller.store.index import Index
 from tests.unit.controller.handover_model import World, first_world
@@ -53,7 +55,12 @@ def open_world() -> World:
     return follow(first_world(), ("pod comes", "connect", "decide instance", "create"))
 
 
-@pytest.mark.parametrize(("begin", "depth"), [(first_world, 7), (open_world, 9)])
+def shared_world() -> World:
+    """Return a world with a request in which another process leads as well."""
+    return replace(follow(first_world(), ("create", "pod comes")), other=True, restarts=1)
+
+
+@pytest.mark.parametrize(("begin", "depth"), [(first_world, 7), (open_world, 9), (shared_world, 7)])
 def test_what_ends_as_never_run_was_never_handed_over_in_any_order(begin: Callable[[], World], depth: int) -> None:
     worlds, way, ends = explore(begin(), depth)
 
@@ -78,9 +85,15 @@ def _without_open(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(InstanceSnapshot, "handover_open", True)
 
 
-def _without_listing(monkeypatch: pytest.MonkeyPatch) -> None:
+def _without_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take what this process has not handed over for never handed over."""
     monkeypatch.setattr(Index, "is_listed", lambda *_: True)
+    monkeypatch.setattr(instances, "_observe_handover", lambda *_: None)
+
+
+def _without_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Believe the watch that nobody has opened the instance."""
+    monkeypatch.setattr(requests, "_confirm_never_ran", lambda *_: [])
 
 
 def _without_calls_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,21 +105,30 @@ RUN = ("decide request", "returns", "cancel")
 SENT = ("decide request", "arrive", "cancel")
 
 
+REOPENED = ("pod goes", "write lost", "pod comes", "connect")
+OTHER_RUNS = ("other opens", "other hands over", "arrive", "cancel")
+
+
 @pytest.mark.parametrize(
-    ("without", "way"),
+    ("without", "begin", "way"),
     [
-        (_without_marks, (*RUN, "restart", "pod goes", "decide instance", "decide request")),
-        (_with_one_id, ("pod goes", "write lost", "pod comes", "connect", *RUN, "restart", "decide request")),
-        (_without_open, (*SENT, "pod goes", "decide instance", "restart", "decide request")),
-        (_without_listing, (*RUN, "restart", "decide request")),
-        (_without_calls_under_way, (*SENT, "pod goes", "decide instance", "restart", "decide request")),
+        (_without_marks, open_world, (*RUN, "restart", "pod goes", "decide instance", "decide request")),
+        (_with_one_id, open_world, (*REOPENED, *RUN, "restart", "decide request")),
+        (_without_open, open_world, (*SENT, "pod goes", "decide instance", "restart", "decide request")),
+        (_without_others, open_world, (*RUN, "restart", "decide request")),
+        (_without_others, shared_world, (*OTHER_RUNS, "watch", "decide request")),
+        (_without_question, shared_world, (*OTHER_RUNS, "decide request")),
+        (_without_calls_under_way, open_world, (*SENT, "pod goes", "decide instance", "restart", "decide request")),
     ],
 )
 def test_each_safety_step_is_needed(
-    without: Callable[[pytest.MonkeyPatch], None], way: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+    without: Callable[[pytest.MonkeyPatch], None],
+    begin: Callable[[], World],
+    way: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert follow(open_world(), way).broken() is None
+    assert follow(begin(), way).broken() is None
 
     without(monkeypatch)
 
-    assert follow(open_world(), way).broken() is not None
+    assert follow(begin(), way).broken() is not None

@@ -223,6 +223,27 @@ async def test_a_request_does_not_end_for_an_instance_that_only_the_watch_does_n
     assert rig.store.instances.snapshot(INSTANCE) is not None
 
 
+OPENED = {"handover": {"state": "Open", "id": "of another process"}}
+
+
+@pytest.mark.parametrize("stored", [instance_json(version="11", status=OPENED), None], ids=["opened", "gone"])
+async def test_a_cancelled_request_does_not_end_while_another_process_may_have_handed_it_over(
+    rig: Rig, stored: Json | None
+) -> None:
+    path = "/apis/efrit.dev/v1alpha1/namespaces/team/efritinstances/alpha"
+    rig.store.instances.observe(instance_json(version="10"))
+    rig.store.first_list_complete(None)
+    if stored is not None:
+        rig.api.put(path, stored)
+    rig.observe(cancel=True)
+
+    await rig.look()
+
+    assert rig.status == {}
+    target = rig.store.instances.snapshot(INSTANCE)
+    assert (target.facts.opened_by_other if target else None) == (True if stored else None)
+
+
 async def test_a_request_ends_where_its_instance_really_does_not_exist(rig: Rig) -> None:
     rig.observe()
     rig.clock.passed = timedelta(hours=1)

@@ -32,6 +32,7 @@ from efrit.controller.model.actions import (
     CancelRequest,
     CancelWork,
     ConfirmClaims,
+    ConfirmHandover,
     ConfirmIdle,
     ConfirmLeft,
     ConfirmMissing,
@@ -207,6 +208,8 @@ class Actor:
                 await self._confirm.left(action)
             case ConfirmMissing():
                 await self._confirm.missing(action)
+            case ConfirmHandover():
+                await self._confirm.handover(action)
             case ConfirmClaims():
                 await self._confirm.claims(action)
             case ConfirmIdle():

@@ -6,26 +6,29 @@ What is found goes to the store as if the watch had reported it. A decision that
 from __future__ import annotations
 
 import logging
+from datetime import timedelta
 from typing import Any
 
-from efrit.api import FINAL_PHASES
+from efrit.api import FINAL_PHASES, EfritRequest
 from efrit.controller.act.kube import Kube
 from efrit.controller.model import names
 from efrit.controller.model.actions import (
     ConfirmClaims,
+    ConfirmHandover,
     ConfirmIdle,
     ConfirmLeft,
     ConfirmMissing,
     ReadContent,
     Superseded,
 )
-from efrit.controller.model.keys import Key
+from efrit.controller.model.keys import Key, WorkKey
 from efrit.controller.store.store import Store
 from efrit.errors import ApiNotFound
 from efrit.kube.resources import CLAIMS, INSTANCES, PLANS, REQUESTS, Resource, resource_named
 
 log = logging.getLogger(__name__)
 
+DECIDE_AGAIN = timedelta(seconds=1)
 BOUND_BY = ("spec.instanceRef.name", "status.instanceName")
 """Selectable fields of requests and plans that name their instance."""
 
@@ -49,6 +52,18 @@ class Confirmations:
         if obj is not None:
             self._store.instances.observe(obj)
             raise Superseded("the instance exists")
+
+    async def handover(self, action: ConfirmHandover) -> None:
+        """Raise Superseded where an instance was opened, closed or replaced: the request is decided about again."""
+        obj = await self._get(INSTANCES, action.instance)
+        if obj is None:
+            self._store.instances.gone(action.instance, action.uid)
+        else:
+            self._store.instances.observe(obj)
+        known = action.handover.to_wire() if action.handover is not None else None
+        if obj is None or obj["metadata"]["uid"] != action.uid or obj.get("status", {}).get("handover") != known:
+            self._store.requeue_after(WorkKey(EfritRequest.kind, *action.request_key), DECIDE_AGAIN)
+            raise Superseded("the instance has changed")
 
     async def content(self, action: ReadContent) -> None:
         """Take in a request with its content. Raises Superseded where it is gone, or another one has its name."""

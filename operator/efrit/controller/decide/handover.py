@@ -30,6 +30,7 @@ def may_be_handed_over(
     told: bool,
     listed_at_start: bool,
     closed_before: bool,
+    opened_by_other: bool,
     ephemeral: bool,
 ) -> bool:
     """Return whether the queue of the request's instance may have it.
@@ -38,6 +39,7 @@ def may_be_handed_over(
     told: whether the bridge tells of it.
     listed_at_start: whether it is older than this process, so that another may have handed it over.
     closed_before: whether this process has seen its instance Closed, which speaks for all processes before.
+    opened_by_other: whether another process has opened its instance since it was last Closed.
     ephemeral: whether the queue goes with its pod; such a queue is recorded in the request before the hand-over.
     """
     if memory is not None:
@@ -47,7 +49,7 @@ def may_be_handed_over(
     if ephemeral or (request.spec.instance_ref is None and request.status.instance_name is None):
         # What must be written before the hand-over is not there.
         return False
-    return listed_at_start and not closed_before  # gate: earlier-controller
+    return opened_by_other or (listed_at_start and not closed_before)  # gate: earlier-controller
 
 
 def is_away(snapshot: InstanceSnapshot) -> bool:

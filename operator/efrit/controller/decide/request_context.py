@@ -57,6 +57,7 @@ class RequestContext:
             told=snapshot.bridge_view is not None,
             listed_at_start=snapshot.listed_at_start,
             closed_before=target is not None and target.facts.closed_before,
+            opened_by_other=snapshot.opened_by_other,
             ephemeral=target is not None and bool(target.instance.spec.queue.ephemeral),
         )
 

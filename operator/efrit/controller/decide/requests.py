@@ -28,7 +28,9 @@ from efrit.controller.decide.running import queue_fields, running, running_in_st
 from efrit.controller.model.actions import (
     Acknowledge,
     Action,
+    Bind,
     CancelWork,
+    ConfirmHandover,
     ConfirmMissing,
     FetchAnswer,
     PatchStatus,
@@ -56,7 +58,7 @@ def decide_request(snapshot: RequestSnapshot, now: datetime) -> list[Action]:
     for check in CHECKS:
         actions = check(context)
         if actions is not None:
-            return [*_confirm_missing(snapshot, actions), *actions]
+            return [*_confirm_never_ran(context, actions), *actions]
     return []
 
 
@@ -65,13 +67,25 @@ def decide_orphans(request_key: Key, orphans: Iterable[tuple[Key, str]]) -> list
     return [SettleOrphan(request_key, *each) for each in orphans]
 
 
-def _confirm_missing(snapshot: RequestSnapshot, actions: list[Action]) -> list[Action]:
-    """Return the question to ask before a request ends because its instance is not known: the watch may lag."""
-    target = target_of(snapshot.request)
-    if snapshot.target is not None or target is None:
+def _confirm_never_ran(context: RequestContext, actions: list[Action]) -> list[Action]:
+    """Return the question to ask before a request ends, or moves, that no bridge was asked about: the watch may lag.
+
+    Another process that believes that it leads may have opened the instance, and handed the request over.
+    """
+    snapshot, target = context.snapshot, context.snapshot.target
+    key = target_of(snapshot.request)
+    if key is None or not any(
+        isinstance(each, Bind) or (isinstance(each, PatchStatus) and each.status.get("phase") in FINAL_PHASES)
+        for each in actions
+    ):
         return []
-    ends = any(isinstance(each, PatchStatus) and each.status.get("phase") in FINAL_PHASES for each in actions)
-    return [ConfirmMissing(target)] if ends else []  # gate: confirm-missing
+    if target is None:
+        return [ConfirmMissing(key)]  # gate: confirm-missing
+    if target.available or snapshot.bridge_view is not None or snapshot.request.final:
+        return []
+    stored = target.instance
+    question = ConfirmHandover(snapshot.request.key, key, stored.metadata.uid, stored.status.handover)
+    return [question]  # gate: confirm-handover
 
 
 def _deleted(context: RequestContext) -> list[Action] | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
+from efrit.api.instance import InstanceHandover
 from efrit.controller.model.keys import Key
 from efrit.controller.model.rollout import UpdateCause
 from efrit.protocol import Request
@@ -75,6 +76,16 @@ class ConfirmMissing:
     """Ask the API server for an instance that no watch has reported; where it is there, the decision ends here."""
 
     instance: Key
+
+
+@dataclass(frozen=True, slots=True)
+class ConfirmHandover:
+    """Ask the API server what an instance says of hand-overs; if it is something else, the decision ends here."""
+
+    request_key: Key
+    instance: Key
+    uid: str
+    handover: InstanceHandover | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,6 +349,7 @@ Action = (
     | Bind
     | ConfirmLeft
     | ConfirmMissing
+    | ConfirmHandover
     | SettleOrphan
     | FindSession
     | Submit

@@ -16,6 +16,8 @@ class InstanceFacts:
     """Whether this process hands no more requests to it because it is about to stop."""
     closed_before: bool = False
     """Whether this process has seen `status.handover` Closed: what it has not handed over since, nobody has."""
+    opened_by_other: bool = False
+    """Whether another process has opened it since it was last Closed: what was created since may be on its queue."""
     last_activity: datetime | None = None
     work_ended: datetime | None = None
     """When its last open request or plan ended; None while it has one, or where this process saw none."""

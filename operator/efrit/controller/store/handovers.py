@@ -102,5 +102,6 @@ class Handovers:
             told=entry.uid in target.views,
             listed_at_start=entry.listed_at_start,
             closed_before=target.facts.closed_before,
+            opened_by_other=target.facts.opened_by_other,
             ephemeral=bool(target.instance.spec.queue.ephemeral),
         )

@@ -270,5 +270,10 @@ def _observe_ready(entry: InstanceRecord, instance: EfritInstance) -> None:
 
 def _observe_handover(entry: InstanceRecord, instance: EfritInstance) -> None:
     known = instance.status.handover
-    if known is not None and known.state == HandoverState.CLOSED:
-        entry.facts = replace(entry.facts, closed_before=True)
+    if known is None:
+        return
+    if known.state == HandoverState.CLOSED:
+        entry.facts = replace(entry.facts, closed_before=True, opened_by_other=False)
+    elif known.id != entry.facts.handover_id:
+        # Though this process leads: a former leader may have been asleep, or have a lease of another name.
+        entry.facts = replace(entry.facts, opened_by_other=True)  # gate: opened-by-other

@@ -248,6 +248,7 @@ class Requests(WatchedObjects[EfritRequest, RequestRecord]):
             else 0,
             seen_for=timedelta(seconds=self._index.monotonic() - entry.first_seen),
             listed_at_start=entry.listed_at_start,
+            opened_by_other=target_key is not None and self._index.instances[target_key].facts.opened_by_other,
             gone=entry.gone,
             reduced_status=entry.reduced_status,
             loaded=self._index.queue.is_loaded(key[0]),

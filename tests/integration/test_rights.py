@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.support import chart, plans
 from tests.support.custom_resources import install_crds
 from tests.support.fixtures import audited
-from tests.support.kube import Kube, until
+from tests.support.kube import Json, Kube, until
+from tests.support.processes import free_port
 from tests.support.site import Site
 
 Right = tuple[str, str]
@@ -50,14 +52,18 @@ def day(
 def granted(site: Site) -> set[Right]:
     """Return what the roles of the controller's account grant."""
     roles = site.kube.list("roles", site.namespace)
-    whole = site.kube.call("GET", f"{RBAC}/clusterroles", None)["items"]
     return {
         (verb, resource)
-        for role in [*roles, *(each for each in whole if CHART in each["metadata"].get("labels", {}))]
+        for role in [*roles, *_cluster_roles(site)]
         for rule in role["rules"]
         for verb in rule["verbs"]
-        for resource in rule["resources"]
+        for resource in rule.get("resources", ())
     }
+
+
+def _cluster_roles(site: Site) -> list[Json]:
+    whole = site.kube.call("GET", f"{RBAC}/clusterroles", None)["items"]
+    return [each for each in whole if CHART in each["metadata"].get("labels", {})]
 
 
 def used(log: Path, *, allowed: bool) -> set[Right]:
@@ -74,7 +80,10 @@ def used(log: Path, *, allowed: bool) -> set[Right]:
 
 def test_each_verb_used_is_granted_and_each_verb_granted_is_used(day: tuple[Site, Path]) -> None:
     site, log = day
-    site.operator().start()
+    operator, port = site.operator(), free_port()
+    operator.start(EFRIT_METRICS_PORT=str(port))
+    if any("metrics" in each["metadata"]["name"] for each in _cluster_roles(site)):
+        _metrics(site, port)
     _instances(site)
     _requests(site)
     _plans(site)
@@ -84,6 +93,33 @@ def test_each_verb_used_is_granted_and_each_verb_granted_is_used(day: tuple[Site
     )
     assert used(log, allowed=False) == set()
     assert used(log, allowed=True) <= granted(site)
+
+
+def _metrics(site: Site, port: int) -> None:
+    """Ask as nobody, as an account without the right, and as one that has it."""
+    url, (reader,) = (
+        f"https://127.0.0.1:{port}/metrics",
+        [each["metadata"]["name"] for each in _cluster_roles(site) if each["metadata"]["name"].endswith("reader")],
+    )
+    statuses = [httpx.get(url, verify=False, trust_env=False).status_code]  # noqa: S501 - for encryption alone
+    for account in ("stranger", "prometheus"):
+        site.kube.create("serviceaccounts", site.namespace, {"metadata": {"name": account}})
+        if account == "prometheus":
+            _bind(site, reader, account)
+        headers = {"Authorization": f"Bearer {chart.token(site.kube, site.namespace, account)}"}
+        answer = httpx.get(url, headers=headers, verify=False, trust_env=False)  # noqa: S501
+        statuses.append(answer.status_code)
+    assert statuses == [401, 403, 200]
+    assert "efrit_leader" in answer.text
+
+
+def _bind(site: Site, role: str, account: str) -> None:
+    binding = {
+        "metadata": {"name": account},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": site.namespace}],
+    }
+    site.kube.call("POST", f"{RBAC}/clusterrolebindings", binding)
 
 
 def _instances(site: Site) -> None:

@@ -34,7 +34,8 @@ class Installed:
 def _rendered(others: int, *, everywhere: bool = False) -> str:
     programs.ensure_go_programs(["helm"])
     watched = ",".join([PLACEHOLDER, *(f"{number}-{OTHER}" for number in range(others))])
-    served = "" if everywhere else f"watchNamespaces={{{watched}}},"
+    # What reads metrics with a token has rights in the whole cluster, as everything has there.
+    served = "metrics.auth=true," if everywhere else f"watchNamespaces={{{watched}}},"
     settings = f"{served}crds.install=false,rbac.userRoles=false"
     chart = REPOSITORY / "charts" / "efrit-operator"
     return run(
@@ -45,7 +46,7 @@ def _rendered(others: int, *, everywhere: bool = False) -> str:
 def install(kube: Kube, namespace: str, others: Sequence[str] = (), *, everywhere: bool = False) -> Installed:
     """Make the account and the roles for a controller that lives in, and serves, one namespace, and serves others.
 
-    everywhere: it serves the whole cluster, by a ClusterRole.
+    everywhere: it serves the whole cluster, by a ClusterRole, and its metrics take a token.
     """
     text = _rendered(len(others), everywhere=everywhere)
     for number, name in enumerate(others):

@@ -122,6 +122,8 @@ def test_the_controller_gets_its_whole_configuration_by_environment() -> None:
         "EFRIT_IDENTITY_SECRET": "efrit-operator-identity",
         "EFRIT_LEASE_NAME": "efrit-operator",
         "EFRIT_HTTP_PORT": "8080",
+        "EFRIT_METRICS_AUTH": "false",
+        "EFRIT_METRICS_PORT": "8443",
         "EFRIT_LOG_LEVEL": "info",
         "EFRIT_LOG_FORMAT": "text",
         "EFRIT_ROLLOUT_MAX_CONCURRENT": "5",
@@ -357,6 +359,23 @@ def test_several_controllers_spread_and_are_disrupted_one_at_a_time() -> None:
 def test_monitoring_kinds_come_only_when_asked_for() -> None:
     assert not {"ServiceMonitor", "PrometheusRule"} & kinds(render())
     assert {"ServiceMonitor", "PrometheusRule"} <= kinds(of_set("everything"))
+
+
+def test_metrics_that_take_a_token_are_served_and_scraped_at_the_secure_port_alone() -> None:
+    found = render(*values_of("metrics-auth"))
+    (service,) = [each for each in found if each["kind"] == "Service"]
+    (policy,) = [each for each in found if each["kind"] == "NetworkPolicy"]
+    (endpoint,) = next(each for each in found if each["kind"] == "ServiceMonitor")["spec"]["endpoints"]
+    roles = {each["metadata"]["name"]: each["rules"] for each in found if each["kind"] == "ClusterRole"}
+
+    assert [each["targetPort"] for each in service["spec"]["ports"]] == ["metrics"]
+    assert [each["port"] for each in policy["spec"]["ingress"][0]["ports"]] == ["metrics"]
+    assert (endpoint["port"], endpoint["scheme"]) == ("metrics", "https")
+    assert roles["efrit-operator-metrics-reader"] == [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]
+    assert [(rule["resources"], rule["verbs"]) for rule in roles["efrit-operator-metrics-auth"]] == [
+        (["tokenreviews"], ["create"]),
+        (["subjectaccessreviews"], ["create"]),
+    ]
 
 
 def test_the_alerts_name_the_job_that_the_service_makes() -> None:

@@ -28,6 +28,10 @@
   value: {{ include "efrit-operator.leaseName" . | quote }}
 - name: EFRIT_HTTP_PORT
   value: {{ .Values.metrics.port | quote }}
+- name: EFRIT_METRICS_AUTH
+  value: {{ .Values.metrics.auth | quote }}
+- name: EFRIT_METRICS_PORT
+  value: {{ .Values.metrics.securePort | quote }}
 - name: EFRIT_LOG_LEVEL
   value: {{ .Values.logging.level | quote }}
 - name: EFRIT_LOG_FORMAT

@@ -28,6 +28,8 @@ from efrit.controller.expiry import Expiry
 from efrit.controller.health import Health, serve
 from efrit.controller.lease import Lease
 from efrit.controller.lease_thread import LeaseThread
+from efrit.controller.metrics_access import MetricsAccess
+from efrit.controller.metrics_server import serve_metrics
 from efrit.controller.namespaces import Namespaces
 from efrit.controller.reconcile import Reconciler
 from efrit.controller.resync import LISTS_AT_A_TIME, Resync
@@ -69,7 +71,9 @@ async def _run(settings: Settings) -> int:
     log.info("efrit-operator %s starts as %s", __version__, settings.pod_name)
     health = Health()
     kube = await Kube.connect()
-    server = await serve(health, settings.http_host, settings.http_port)
+    servers = [await serve(health, settings.http_host, settings.http_port, with_metrics=not settings.metrics_auth)]
+    if settings.metrics_auth:
+        servers.append(await serve_metrics(MetricsAccess(kube.review), settings.http_host, settings.metrics_port))
     lease = LeaseThread(lambda moves: _lease(settings, moves), settings.lease_seconds)
     process = _Process(settings, kube, health, stop, lease)
     holding = asyncio.create_task(lease.hold(process.lead), name="lease")
@@ -90,7 +94,8 @@ async def _run(settings: Settings) -> int:
         await asyncio.gather(holding, stopping, return_exceptions=True)
         await process.stopped()
         await lease.release()
-        await server.cleanup()
+        for server in servers:
+            await server.cleanup()
         await kube.close()
         log.info("efrit-operator stopped")
 

@@ -1,4 +1,6 @@
-"""/healthz, /readyz and /metrics. Liveness proves that keys are finished, not that a port answers.
+"""/healthz, /readyz and, unless it takes a token, /metrics.
+
+Liveness proves that keys are finished, not that a port answers.
 
 A namespace whose calls hang holds its share of the workers and proves nothing: see `WorkQueue.stalled_seconds`.
 """
@@ -26,7 +28,7 @@ class Health:
         return stalled if stalled > STUCK_AFTER_SECONDS else None
 
 
-async def serve(health: Health, host: str, port: int) -> web.AppRunner:
+async def serve(health: Health, host: str, port: int, *, with_metrics: bool = True) -> web.AppRunner:
     """Start the server; clean the returned runner up to stop it."""
 
     async def healthz(_: web.Request) -> web.Response:
@@ -44,7 +46,9 @@ async def serve(health: Health, host: str, port: int) -> web.AppRunner:
         return web.Response(body=generate_latest(), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     app = web.Application()
-    app.add_routes([web.get("/healthz", healthz), web.get("/readyz", readyz), web.get("/metrics", metrics)])
+    app.add_routes([web.get("/healthz", healthz), web.get("/readyz", readyz)])
+    if with_metrics:
+        app.add_routes([web.get("/metrics", metrics)])
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     await web.TCPSite(runner, host, port).start()

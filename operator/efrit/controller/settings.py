@@ -33,6 +33,9 @@ class Settings(FromEnvironment, frozen=True, kw_only=True):
     lease_seconds: Annotated[float, Meta(ge=3)] = 15
     http_host: str = "0.0.0.0"  # noqa: S104
     http_port: Annotated[int, Meta(ge=0, le=65535)] = 8080
+    #: Whether /metrics takes a token, over TLS and on a port of its own.
+    metrics_auth: bool = False
+    metrics_port: Annotated[int, Meta(ge=0, le=65535)] = 8443
     log_level: Annotated[str, Meta(pattern="^(?i:debug|info|warning|error)$")] = "info"
     log_format: Annotated[str, Meta(pattern="^(text|json)$")] = "text"
     bridge_resources: dict[str, Any] | None = None

@@ -62,6 +62,15 @@ async def test_a_standby_and_a_leader_are_both_ready_and_say_which_they_are(prob
     assert await probe.get("/readyz") == (200, "leading\n")
 
 
+async def test_metrics_that_take_a_token_are_not_beside_the_probes() -> None:
+    runner = await serve(Health(), "127.0.0.1", 0, with_metrics=False)
+    async with httpx.AsyncClient(trust_env=False) as client:
+        response = await client.get(f"http://127.0.0.1:{runner.addresses[0][1]}/metrics")
+    await runner.cleanup()
+
+    assert response.status_code == 404
+
+
 async def test_the_metrics_are_those_of_the_controller(probe: Probe) -> None:
     status, text = await probe.get("/metrics")
 

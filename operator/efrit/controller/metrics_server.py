@@ -1,0 +1,72 @@
+"""/metrics over TLS, for those who may read it (`metrics_access.py`), on a port of its own: probes send no token."""
+
+from __future__ import annotations
+
+import os
+import ssl
+from datetime import UTC, datetime, timedelta
+
+from aiohttp import web
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from efrit.controller.metrics_access import PATH, MetricsAccess
+
+VALID = timedelta(days=3650)
+"""Of a certificate that goes with its process, and that nobody can verify: it is there for the encryption."""
+TEXTS = {
+    401: "send the bearer token of a user whom the API server knows\n",
+    403: f"the user of this token may not `get` the non-resource URL {PATH}\n",
+    503: "the API server could not be asked; try again\n",
+}
+
+
+async def serve_metrics(access: MetricsAccess, host: str, port: int) -> web.AppRunner:
+    """Start the server; clean the returned runner up to stop it."""
+
+    async def metrics(request: web.Request) -> web.Response:
+        status = await access.status(request.headers.get("Authorization", ""))
+        if status != 200:  # gate: metrics-access
+            headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
+            return web.Response(status=status, text=TEXTS[status], headers=headers)
+        return web.Response(body=generate_latest(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    app = web.Application()
+    app.add_routes([web.get(PATH, metrics)])
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, host, port, ssl_context=_tls()).start()
+    return runner
+
+
+def _tls() -> ssl.SSLContext:
+    """Return a context with a certificate made for this process. Its key never reaches a disk."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "efrit-operator")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + VALID)
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("efrit-operator")]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    pem = certificate.public_bytes(Encoding.PEM) + key.private_bytes(
+        Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
+    )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    # The ssl module reads files alone; the root file system of the container is read-only.
+    with os.fdopen(os.memfd_create("metrics-tls"), "wb") as file:
+        file.write(pem)
+        file.flush()
+        context.load_cert_chain(f"/proc/self/fd/{file.fileno()}")
+    return context

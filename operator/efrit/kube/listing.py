@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+from efrit.kube.turns import Turns
+
 Json = dict[str, Any]
 
 FIRST_PAGE = 50
@@ -46,7 +48,7 @@ class Listing:
         self.version = ""
 
     async def __aiter__(self) -> AsyncIterator[Json]:
-        limit, token = self._fixed or FIRST_PAGE, None
+        limit, token, turns = self._fixed or FIRST_PAGE, None, Turns()
         while True:
             data = await self._fetch(limit, token, MAX_PAGE_BYTES if limit > 1 else None)
             if data is None:
@@ -62,6 +64,7 @@ class Listing:
             items.reverse()
             while items:
                 yield msgspec.json.decode(items.pop())
+                await turns.taken()
             if not token:
                 return
             limit = self._fixed or next_limit(limit, count, size)

@@ -18,6 +18,12 @@ MUTANTS = (
         Instead("pass"),
         (f"{UNIT}/test_lanes.py",),
     ),
+    Mutant(
+        "the turn of others while many objects are taken in",
+        "turns",
+        Never(),
+        ("tests/unit/kube/test_turns.py",),
+    ),
     Mutant("the limit of calls to one bridge at a time", "few-calls", Never(), (BULKHEAD,)),
     Mutant(
         "the passing on of a place for a call that nobody has used",

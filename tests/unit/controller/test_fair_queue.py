@@ -71,6 +71,32 @@ async def test_a_trickle_among_a_burst_is_served_at_its_next_turn() -> None:
 
 
 @on_virtual_time
+async def test_at_each_step_a_request_waits_for_one_step_of_each_key_of_a_burst_that_is_under_way() -> None:
+    queue, steps, step_seconds = WorkQueue(), list[str](), 0.004
+
+    async def work(one: WorkKey) -> None:
+        for _ in ("its turn", "the call to its bridge", "the reply", "the write of its status", "the answer to it"):
+            # All take turns on one loop; what a call waits for is a moment at least.
+            burn(step_seconds)
+            steps.append(one.namespace)
+            await elapse(0.001)
+
+    async with running(queue, work, WORKERS):
+        for number in range(3000):
+            queue.add(key("burst", number))
+        for number in range(20):
+            await elapse(0.1)
+            before = len(steps)
+            queue.add(key("quiet", number))
+            while steps[before:].count("quiet") < 5:
+                await elapse(0.001)
+            between = "".join(each[0] for each in steps[before:]).split("q")[:5]
+            assert max(map(len, between)) <= 7
+
+    assert steps.count("quiet") == 100
+
+
+@on_virtual_time
 async def test_a_key_that_goes_first_does_so_whether_it_waits_already_or_is_worked_on() -> None:
     queue, work = WorkQueue(), Work()
     async with running(queue, work, 1):

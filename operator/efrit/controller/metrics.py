@@ -56,7 +56,7 @@ NAMESPACE_SERVED = Gauge(
 LEADER = Gauge("efrit_leader", "1 while this process holds the lease.")
 HELD_BYTES = Gauge(
     "efrit_held_bytes",
-    "Bytes that the controller keeps in memory, by what they are: contents of requests, answers.",
+    "Bytes that the controller keeps in memory, by what they are: contents of requests, answers, plans.",
     ["kind"],
 )
 RECORDS = Gauge("efrit_records", "Objects that the controller keeps a record of, by what they are.", ["kind"])

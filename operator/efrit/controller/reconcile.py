@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from datetime import datetime
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
 
 from efrit.api import EfritPlan, EfritRequest
 from efrit.controller import metrics
@@ -13,15 +13,19 @@ from efrit.controller.decide.instances import decide_instance
 from efrit.controller.decide.plans import decide_plan
 from efrit.controller.decide.requests import decide_orphans, decide_request
 from efrit.controller.model.actions import (
+    Action,
     ConfirmLeft,
     DisconnectBridge,
     FetchAnswer,
+    ListRequests,
     ReadContent,
+    ReadResult,
     ResourceKind,
 )
 from efrit.controller.model.credentials import Identity
 from efrit.controller.model.keys import RESYNC, Key, WorkKey
 from efrit.controller.store.store import Store
+from efrit.controller.turn import Turn
 
 MOST_READS = 3
 """Decisions about a request in a row: its content is read, or its answer, and then decided with."""
@@ -43,6 +47,7 @@ class Reconciler:
         self._identity = identity
         self._clock = clock
         self._is_served = is_served
+        self._plan_turn = Turn(lambda work: store.requeue_after(work, timedelta(0)))
 
     async def reconcile(self, work: WorkKey) -> None:
         """Reconcile one key. Raises EfritError where it should be tried again."""
@@ -52,6 +57,8 @@ class Reconciler:
             # Otherwise all of the namespace is reconciled when it is served again.
         finally:
             self._actor.reconciled(work)
+            if work.kind == EfritPlan.kind:
+                self._plan_turn.pass_on()
 
     async def _reconcile(self, work: WorkKey) -> None:
         key, began = (work.namespace, work.name), time.perf_counter()
@@ -98,15 +105,36 @@ class Reconciler:
     async def _plan(self, key: Key, work: WorkKey) -> None:
         plans = self._store.plans
         await self._confirm_left("EfritPlan", key, work)
-        snapshot = plans.snapshot(key)
-        if snapshot is not None:
-            await self._actor.carry_out_all(work, decide_plan(snapshot, self._clock()))
+        actions, final = self._decide_plan(key)
+        if _reads(actions):
+            with self._plan_turn.take(work) as taken:
+                if not taken:
+                    return
+                with plans.pinned(key):
+                    for _ in range(MOST_READS):
+                        if not _reads(actions) or not await self._actor.carry_out_all(work, actions):
+                            break
+                        actions, final = self._decide_plan(key)
+        if not _reads(actions):
+            await self._actor.carry_out_all(work, actions)
         # Of one that has just become final nobody has decided yet when it is to be deleted: it comes again.
-        if plans.finished_with(key) and (snapshot is None or snapshot.plan.final):
+        if plans.finished_with(key) and final:
             plans.drop(key)
+
+    def _decide_plan(self, key: Key) -> tuple[list[Action], bool]:
+        """Return a decision about a plan, and whether it was final; the whole plan is parsed for that long only."""
+        snapshot = self._store.plans.snapshot(key)
+        if snapshot is None:
+            return [], True
+        return decide_plan(snapshot, self._clock()), snapshot.plan.final
 
     async def _confirm_left(self, kind: ResourceKind, key: Key, work: WorkKey) -> None:
         """Learn what became of an object that left the watched selection, before it is decided about."""
         uid = self._store.of(kind).must_verify(key)
         if uid is not None:
             await self._actor.carry_out(work, ConfirmLeft(kind, key, uid))
+
+
+def _reads(actions: Sequence[Action]) -> bool:
+    """Return whether a decision about a plan is to read what a decision rests on."""
+    return any(isinstance(action, ListRequests | ReadResult) for action in actions)

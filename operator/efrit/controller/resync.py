@@ -60,8 +60,8 @@ class Resync:
         self._sweeps_per_resync = max(1, round(resync / every))
         self._turns = turns or asyncio.Semaphore()
         self._default_ttl: dict[ResourceKind, int | None] = {"EfritRequest": request_ttl}
-        self._child_versions: dict[Resource, str] = {}
-        """Of the last list of each kind of children, until a watch goes on from it."""
+        self._versions: dict[Resource, str] = {}
+        """Of the last list of plans and of each kind of children, until a watch goes on from it."""
 
     async def list_all(self) -> None:
         """List what requests refer to, before anything of the namespace is decided. Raises ApiError.
@@ -80,8 +80,10 @@ class Resync:
             await self._take_in_children()
             async for obj in self._list(INSTANCES):
                 self._store.instances.observe(obj)
-            async for obj in self._list(PLANS, fieldSelector=names.OPEN_SELECTOR):
+            plans = self._list(PLANS, fieldSelector=names.OPEN_SELECTOR)
+            async for obj in plans:
                 self._store.plans.observe(obj)
+            self._versions[PLANS] = plans.version
 
     async def list_watched(self, resource: Resource) -> str:
         """List what is watched of a kind, unless that was just done; return the version to watch from.
@@ -90,9 +92,9 @@ class Resync:
         """
         if resource == REQUESTS:
             return await self.list_requests()
-        if resource not in self._child_versions:
-            await self.sweep_children()
-        return self._child_versions.pop(resource)
+        if resource not in self._versions:
+            await (self.sweep_plans() if resource == PLANS else self.sweep_children())
+        return self._versions.pop(resource)
 
     async def list_requests(self) -> str:
         """List every open request and return the version to watch from. Raises ApiError.
@@ -194,10 +196,12 @@ class Resync:
         """Find open plans that no event reported, those that are gone without one, and requeue all others."""
         before, plans = self._store.plans.open_uids(self._scope), self._store.plans
         listed: dict[tuple[str, str], str] = {}
-        async for obj in self._list(PLANS, fieldSelector=names.OPEN_SELECTOR):
+        pages = self._list(PLANS, fieldSelector=names.OPEN_SELECTOR)
+        async for obj in pages:
             meta = obj["metadata"]
             listed[meta["namespace"], meta["name"]] = meta["uid"]
             plans.observe(obj)
+        self._versions[PLANS] = pages.version
         gone = [(key, uid) for key, uid in before.items() if listed.get(key) != uid]
         for (namespace, name), uid in gone:
             plans.left({"metadata": {"namespace": namespace, "name": name, "uid": uid}})
@@ -225,7 +229,7 @@ class Resync:
             async for obj in pages:
                 uids.add(obj["metadata"]["uid"])
                 observe(obj)
-            self._child_versions[resource] = pages.version
+            self._versions[resource] = pages.version
         return uids
 
     def _list(self, resource: Resource, *, accept: str = JSON, **selectors: str) -> Listing:

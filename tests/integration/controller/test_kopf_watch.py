@@ -61,13 +61,11 @@ def impatient() -> kopf.OperatorSettings:
 
 @pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_a_watch_of_which_one_kind_is_refused_leaves_no_task_behind(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_watch_that_is_refused_leaves_no_task_behind(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", str(site.operator().kubeconfig))
     for role in site.kube.list("roles", site.namespace):
         rules = [
-            {**rule, "resources": [each for each in rule["resources"] if each != "efritplans"]}
+            {**rule, "resources": [each for each in rule["resources"] if each != "efritinstances"]}
             for rule in role["rules"]
         ]
         rules = [rule for rule in rules if rule["resources"]]

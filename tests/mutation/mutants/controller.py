@@ -226,6 +226,26 @@ MUTANTS = (
         Never(),
         (f"{UNIT}/store/test_held_answers.py",),
     ),
+    *(
+        Mutant(what, gate, Never(), (f"{UNIT}/store/test_plan_contents.py::{test}",))
+        for what, gate, test in (
+            (
+                "the plans that are dropped where all of them take more than fits into memory",
+                "plan-budget",
+                "test_two_hundred_plans_of_the_largest_size_stay_within_the_budget",
+            ),
+            (
+                "the refusal of a plan that alone takes more than fits into memory",
+                "plan-alone",
+                "test_a_plan_that_does_not_fit_alone_says_so_and_is_tried_again_later",
+            ),
+            (
+                "the bound of the requests that are remembered of one plan",
+                "plan-requests",
+                "test_a_plan_that_does_not_fit_alone_says_so_and_is_tried_again_later",
+            ),
+        )
+    ),
     Mutant(
         "the requests of a plan, which it reads, as long as the plan",
         "plan-keeps-requests",

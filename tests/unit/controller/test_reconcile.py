@@ -425,6 +425,10 @@ APP = ("team", "app")
 LOOK_AT_PLAN = WorkKey("EfritPlan", *APP)
 
 
+def part_of_app(name: str) -> Json:
+    return part_json(name, content="z" * 1000, status={**final_status(), "result": "r" * 1000})
+
+
 async def test_a_plan_learns_which_requests_it_has_before_it_does_anything(rig: Rig) -> None:
     rig.api.put(f"{REQUESTS}/one", part_json("one"))
     rig.store.plans.observe(rig.api.put(PLAN, plan_json()))
@@ -433,8 +437,33 @@ async def test_a_plan_learns_which_requests_it_has_before_it_does_anything(rig: 
 
     snapshot = rig.store.plans.snapshot(APP)
     assert snapshot is not None
-    assert set(snapshot.requests or {}) == {"one"}
-    assert {call.method for call in rig.api.calls} == {"GET"}
+    assert set(snapshot.requests or {}) > {"one"}
+    methods = [call.method for call in rig.api.calls]
+    assert methods.index("POST") > methods.index("GET") == 0
+
+
+async def test_a_plan_whose_content_was_dropped_is_decided_about_exactly_as_before(rig: Rig) -> None:
+    for name in ("one", "two"):
+        rig.api.put(f"{REQUESTS}/{name}", part_of_app(name))
+    rig.store.plans.observe(rig.api.put(PLAN, plan_json(amendments=["More."])))
+    for _ in range(3):
+        await rig.reconciler.reconcile(LOOK_AT_PLAN)
+    before, written = rig.store.plans.snapshot(APP), dict(rig.api.objects)
+
+    for number in range(80):
+        other = plan_json(f"p{number}", intent={"description": "d" * 16_000}, amendments=["m" * 2048] * 64)
+        rig.store.plans.observe(other | {"metadata": {**other["metadata"], "namespace": "other"}})
+    for number in range(80):
+        other = part_json("z", plan=f"p{number}", content="z" * 240_000)
+        rig.store.requests.observe(other | {"metadata": {**other["metadata"], "name": f"z{number}"}})
+    dropped = rig.store.plans.snapshot(APP)
+    assert dropped is not None
+    assert dropped.requests is None
+    assert dropped.plan.spec.amendments == ()
+    await rig.reconciler.reconcile(LOOK_AT_PLAN)
+
+    assert rig.store.plans.snapshot(APP) == before
+    assert rig.api.objects == written, "nothing is created or written twice"
 
 
 async def test_a_plan_that_left_because_it_is_deleted_is_forgotten(rig: Rig) -> None:

@@ -293,6 +293,19 @@ async def test_a_watch_of_children_goes_on_from_the_first_list_and_after_that_fr
     assert pod_of(rig.store) is None
 
 
+async def test_a_watch_of_plans_goes_on_from_the_first_list_and_after_that_from_a_new_one(rig: Rig) -> None:
+    rig.store.plans.observe(rig.api.put(f"{ROOT}/efritplans/app", plan_json()))
+    await rig.resync.list_all()
+    listed, version = len(rig.api.calls), str(rig.api.version)
+
+    assert await rig.resync.list_watched(PLANS) == version
+    assert len(rig.api.calls) == listed
+    del rig.api.objects[f"{ROOT}/efritplans/app"]
+    rig.api.version += 1
+    assert await rig.resync.list_watched(PLANS) == str(rig.api.version)
+    assert rig.store.plans.must_verify(("team", "app")) == "uid-app"
+
+
 async def test_open_requests_and_plans_are_known_before_anything_is_decided(rig: Rig) -> None:
     rig.api.put(f"{ROOT}/efritinstances/alpha", instance_json())
     rig.api.put(f"{ROOT}/efritrequests/work", request_json())

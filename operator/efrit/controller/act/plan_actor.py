@@ -19,7 +19,7 @@ from efrit.controller.model.actions import CancelRequest, CreateRequest, ListReq
 from efrit.controller.model.names import RESULT_KEY, result_secret_name
 from efrit.controller.store.store import Store
 from efrit.errors import ApiConflict, ApiExists, ApiNamespaceTerminating, ApiNotFound, ApiRefused
-from efrit.kube.resources import REQUESTS, SECRETS
+from efrit.kube.resources import PLANS, REQUESTS, SECRETS
 
 log = logging.getLogger(__name__)
 
@@ -64,11 +64,25 @@ class PlanActor:
             self._store.requests.observe(obj)
 
     async def list(self, action: ListRequests) -> None:
-        """Read which requests a plan has."""
-        selector = f"{PLAN_UID_LABEL}={action.uid}"
-        pages = self._kube.pages(REQUESTS, action.plan[0], labelSelector=selector)
-        found = [obj async for obj in pages if _belongs(obj, action.uid)]
-        self._store.plans.listed(action.plan, action.uid, found)
+        """Read which requests a plan has, and the plan where it is not at hand.
+
+        Raises Superseded where the plan is gone, or has more than fits into memory.
+        """
+        plans = self._store.plans
+        if not plans.has_object(action.plan):
+            try:
+                plans.observe(await self._kube.get(PLANS, *action.plan))
+            except ApiNotFound:
+                plans.gone(action.plan, action.uid)
+                raise Superseded("the plan is gone") from None
+        names = set()
+        async for obj in self._kube.pages(REQUESTS, action.plan[0], labelSelector=f"{PLAN_UID_LABEL}={action.uid}"):
+            if _belongs(obj, action.uid):
+                names.add(obj["metadata"]["name"])
+                plans.observe_listed(obj)
+                if plans.is_too_large(action.plan, action.uid):
+                    raise Superseded("its requests do not fit into memory")
+        plans.listed(action.plan, action.uid, names)
 
     async def read(self, action: ReadResult) -> None:
         """Read a long result from its Secret; where it is gone, not ours or out of reach, its beginning has to do.

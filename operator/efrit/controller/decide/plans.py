@@ -47,6 +47,10 @@ def decide_plan(
         return []
     if plan.final:
         return retention("EfritPlan", plan, now)
+    refusal = snapshot.refusal
+    if snapshot.requests is None and refusal is not None and now < refusal.when + refusal.pause:
+        told = _tell(snapshot, plan_status.blocked(plan, refusal.sentence, now), now)
+        return [*told, RequeueAfter(refusal.when + refusal.pause - now)]
     if snapshot.requests is None:  # gate: requests-listed
         return [ListRequests(plan.key, plan.metadata.uid)]
     unread = list(_unread(snapshot, snapshot.requests.values()))
@@ -134,7 +138,7 @@ def _blocked(snapshot: PlanSnapshot, now: datetime) -> PlanStatus | None:
     plan = snapshot.plan
     if plan.spec.cancel or plan.spec.suspend:
         return None
-    if snapshot.refusal is not None and now < snapshot.refusal.when + RETRY_BLOCKED:
+    if snapshot.refusal is not None and now < snapshot.refusal.when + snapshot.refusal.pause:
         return plan_status.blocked(plan, snapshot.refusal.sentence, now)
     secret = _secret(plan)
     if secret is None or snapshot.requests or snapshot.target is None:

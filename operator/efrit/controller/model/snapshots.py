@@ -152,10 +152,12 @@ class RequestSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The API server did not take the plan's next request."""
+    """The API server did not take the plan's next request, or there is no room for those that it has."""
 
     sentence: str
     when: datetime
+    pause: timedelta = timedelta(seconds=10)
+    """After which it is tried again."""
 
 
 @dataclass(frozen=True, slots=True)

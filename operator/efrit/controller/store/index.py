@@ -23,6 +23,7 @@ from efrit.controller.model.keys import Key, WorkKey, target_of
 from efrit.controller.store.contents import Contents
 from efrit.controller.store.held_answers import HeldAnswer, HeldAnswers
 from efrit.controller.store.label_index import LabelIndex
+from efrit.controller.store.plan_contents import PlanContents
 from efrit.controller.store.plan_homes import Home, PlanCount, PlanHomes
 from efrit.controller.store.records import InstanceRecord, PlanRecord, RequestRecord, Work
 from efrit.controller.store.rollouts import Rollouts
@@ -63,6 +64,7 @@ class Index:
         """By the key of the request, of which there may have been several."""
         self.contents = Contents()
         self.answers = HeldAnswers()
+        self.plan_contents = PlanContents()
         self.tombstones = Tombstones()
         self.labels = LabelIndex()
         """Of the instances that exist."""
@@ -115,11 +117,11 @@ class Index:
         pool = instance.metadata.labels.get(names.POOL_LABEL)
         return self.is_listed(key[0]) and not (pool and self.homes.count(Home("pool", (key[0], pool))).total)
 
-    def home_of_plan(self, plan: EfritPlan, requests: Iterable[EfritRequest]) -> EfritInstance | None:
+    def home_of_plan(self, plan: EfritPlan, instance_names: Iterable[str | None]) -> EfritInstance | None:
         """Return the instance of a plan; before a pool has chosen one, any member."""
         namespace, spec = plan.metadata.namespace, plan.spec
         chosen = (plan.status.instance_name, spec.instance_ref.name if spec.instance_ref else None)
-        name = next(filter(None, (*chosen, *(each.status.instance_name for each in requests))), None)
+        name = next(filter(None, (*chosen, *instance_names)), None)
         if name is not None:
             entry = self.instances.get((namespace, name))
             return entry.instance if entry is not None else None

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from efrit.api import EfritPlan, EfritRequest
+from efrit.api import EfritPlan
 from efrit.controller.model.keys import Key
 
 
@@ -35,14 +35,14 @@ class PlanCount:
         return self.active + self.suspended
 
 
-def home_of(plan: EfritPlan, requests: Iterable[EfritRequest], *, complete: bool) -> Home | None:
+def home_of(plan: EfritPlan, instance_names: Iterable[str | None], *, complete: bool) -> Home | None:
     """Return where an open plan lives, None while no pool has chosen.
 
-    `requests` are those of the plan that are known, all of them if `complete`.
+    `instance_names` are those of its requests that are known, all of them if `complete`.
     """
     namespace, spec = plan.metadata.namespace, plan.spec
     names = (plan.status.instance_name, spec.instance_ref.name if spec.instance_ref is not None else None)
-    name = next(filter(None, (*names, *(each.status.instance_name for each in requests))), None)
+    name = next(filter(None, (*names, *instance_names)), None)
     if name is not None:
         return Home("instance", (namespace, name))
     if spec.pool_ref is not None and not complete:

@@ -1,5 +1,7 @@
 """EfritPlans and their requests as last seen. The requests come from the part for requests.
 
+Small facts of each are remembered; plans and requests whole are in `plan_contents.py`, as far as there is room.
+
 Finished requests are not watched: what a plan's had to say is taken in when the controller writes their end, and
 listed once by a controller that has just started. A plan is reconciled when something changes that it may wait for,
 not whenever a request tells how far it has come.
@@ -8,20 +10,34 @@ not whenever a request tells how far it has come.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Set
+from contextlib import AbstractContextManager
+from datetime import timedelta
 from typing import Any
 
 from pydantic import ValidationError
 
 from efrit.api import EfritPlan, EfritRequest
+from efrit.api.meta import Resource
+from efrit.api.plan import Assess, Intent
 from efrit.controller.model.keys import Key, WorkKey
 from efrit.controller.model.snapshots import PlanSnapshot, Refusal
 from efrit.controller.store.index import Index
+from efrit.controller.store.plan_contents import MAX_BYTES
 from efrit.controller.store.plan_homes import home_of
-from efrit.controller.store.records import PlanRecord, older
+from efrit.controller.store.records import PlanPart, PlanRecord, older
 from efrit.controller.store.watched_objects import WatchedObjects
 
 log = logging.getLogger(__name__)
+
+MOST_REQUESTS = 1000
+"""Of one plan: a dozen steps with every part tried three times have 432."""
+TOO_LARGE = (
+    f"The plan has more than {MOST_REQUESTS} EfritRequests, or they take more than {MAX_BYTES >> 20} MiB: "
+    "delete those of past steps."
+)
+TOO_LARGE_PAUSE = timedelta(seconds=60)
+_LEFT_OUT = Intent(description="(spec.intent is left out)")
 
 
 def owner_of(request: EfritRequest) -> str | None:
@@ -35,6 +51,7 @@ class Plans(WatchedObjects[EfritPlan, PlanRecord]):
 
     def __init__(self, index: Index) -> None:
         super().__init__(EfritPlan, index.plans, index)
+        self._contents = index.plan_contents
         self._keys: dict[str, Key] = {}
         """Keys of the plans by their UIDs."""
         self._plans: dict[str, Key] = {}
@@ -43,19 +60,28 @@ class Plans(WatchedObjects[EfritPlan, PlanRecord]):
     # The object.
 
     def _observed(self, new: EfritPlan, record: PlanRecord | None) -> None:
-        known = record.plan if record is not None else None
+        known, key = record.plan if record is not None else None, new.key
+        small = _without_content(new)
         if record is None or record.plan.metadata.uid != new.metadata.uid:
             if record is not None:
                 self._index.tombstones.add(record.plan.metadata.uid, deleted=True)
-                self._forget(record)
+                self._forget(key, record)
             listed_at_start = not self._index.is_listed(new.metadata.namespace)
-            self._records[new.key] = PlanRecord(new, listed_at_start=listed_at_start)
-            self._keys[new.metadata.uid] = new.key
+            self._records[key] = record = PlanRecord(small, listed_at_start=listed_at_start)
+            self._keys[new.metadata.uid] = key
+            self._contents.begin(key)
         else:
-            record.object = new
-        self._file(new.key)
-        if known is None or _fingerprint(known) != _fingerprint(new):
-            self.requeue(new.key)
+            record.object = small
+        if new.final:
+            self._contents.discard(key)
+        content = self._contents.find(key)
+        version = known.metadata.resource_version if known is not None else None
+        if content is not None and (content.plan is None or version != new.metadata.resource_version):
+            content.plan = _packed(new)
+            self._content_changed(key, record)
+        self._file(key)
+        if known is None or _fingerprint(known) != _fingerprint(small):
+            self.requeue(key)
 
     def gone(self, key: Key, uid: str) -> None:
         """Forget a plan that does not exist any more; its requests go with it."""
@@ -69,7 +95,7 @@ class Plans(WatchedObjects[EfritPlan, PlanRecord]):
         if record is not None:
             self._index.tombstones.add(record.plan.metadata.uid, deleted=False)
             self._file(key)
-            self._forget(record)
+            self._forget(key, record)
             self._index.queue.forget(WorkKey(EfritPlan.kind, *key))
 
     def finished_with(self, key: Key) -> bool:
@@ -93,59 +119,87 @@ class Plans(WatchedObjects[EfritPlan, PlanRecord]):
 
     # Its requests.
 
+    def pinned(self, key: Key) -> AbstractContextManager[None]:
+        """Keep at hand in this block what is told of a plan."""
+        return self._contents.pinned(key)
+
+    def has_object(self, key: Key) -> bool:
+        """Return whether the whole object of a plan is at hand."""
+        content = self._contents.find(key)
+        return content is not None and content.plan is not None
+
     def observe_request(self, request: EfritRequest) -> None:
         """Take in a request, if it belongs to a plan that is known."""
         key = self._keys.get(owner_of(request) or "")
         if key is None or self._index.tombstones.is_late(request.metadata.uid, final=request.final):
             return
-        record, name = self._records[key], request.metadata.name
-        known = record.requests.get(name)
-        if known is not None and older(request.metadata.resource_version, known.metadata.resource_version):
+        record, meta = self._records[key], request.metadata
+        known = record.parts.get(meta.name)
+        if known is not None and older(meta.resource_version, known.version):
+            return
+        if known is None and len(record.parts) >= MOST_REQUESTS:  # gate: plan-requests
+            self._contents.discard(key)
+            self._is_too_large(key, record)
             return
         if known is not None:
-            self._plans.pop(known.metadata.uid, None)
-        record.requests[name] = request
-        self._plans[request.metadata.uid] = key
+            self._plans.pop(known.uid, None)
+        part = PlanPart(meta.uid, meta.resource_version, request.status.instance_name, _progress(request))
+        record.parts[meta.name] = part
+        self._plans[meta.uid] = key
+        content = self._contents.find(key)
+        if content is not None and (known != part or meta.name not in content.requests):
+            content.requests[meta.name] = _packed(request)
+            if known is not None and known.uid != meta.uid:
+                content.results.pop(known.uid, None)
+            self._content_changed(key, record)
         self._file(key)
-        if known is None or _progress(known) != _progress(request):
+        if known is None or known.progress != part.progress:
             self.requeue(key)
 
     def request_gone(self, request: Key, uid: str) -> None:
         """Take in that a request was deleted, one that is final and otherwise forgotten included."""
         key = self._plans.pop(uid, None)
         if key is not None:
-            record = self._records[key]
-            record.requests.pop(request[1], None)
-            record.results.pop(uid, None)
+            self._forget_part(key, self._records[key], request[1])
             self.requeue(key)
 
     # What actions learned.
 
-    def listed(self, plan: Key, uid: str, found: Iterable[Mapping[str, Any]]) -> None:
-        """Take in all requests that a plan has."""
+    def observe_listed(self, obj: Mapping[str, Any]) -> None:
+        """Take in one of the requests that a plan has; one that cannot be read is logged."""
+        try:
+            self.observe_request(EfritRequest.model_validate(obj))
+        except ValidationError as error:
+            log.error("EfritRequest %s cannot be read: %s", obj["metadata"]["name"], error)
+
+    def listed(self, plan: Key, uid: str, names: Set[str]) -> None:
+        """Take in that these are all requests that a plan has, after each was observed."""
         record = self.record(plan, uid)
         if record is None:
             return
-        names = set()
-        for obj in found:
-            names.add(obj["metadata"]["name"])
-            try:
-                self.observe_request(EfritRequest.model_validate(obj))
-            except ValidationError as error:
-                log.error("EfritRequest %s cannot be read: %s", obj["metadata"]["name"], error)
+        content = self._contents.find(plan)
+        readable = names if content is None else names & content.requests.keys()
         # One made since is found again when it is created again.
-        for name in record.requests.keys() - names:  # gate: unlisted-requests
-            self._plans.pop(record.requests.pop(name).metadata.uid, None)
+        for name in record.parts.keys() - readable:  # gate: unlisted-requests
+            self._plans.pop(record.parts[name].uid, None)
+            self._forget_part(plan, record, name)
         record.listed = True
+        if content is not None:
+            content.listed = True
         self._file(plan)
         self.requeue(plan)
 
     def result_read(self, plan: Key, uid: str, request_uid: str, text: str) -> None:
         """Take in the whole result of a request."""
-        record = self.record(plan, uid)
-        if record is not None:
-            record.results[request_uid] = text
+        record, content = self.record(plan, uid), self._contents.find(plan)
+        if record is not None and content is not None:
+            content.results[request_uid] = text.encode("utf-8", "surrogatepass")
+            self._content_changed(plan, record)
             self.requeue(plan)
+
+    def is_too_large(self, plan: Key, uid: str) -> bool:
+        """Return whether a plan that is being read turned out to have more than fits into memory."""
+        return self.record(plan, uid) is not None and self._contents.find(plan) is None
 
     def created(self, plan: Key, uid: str, obj: Mapping[str, Any]) -> None:
         """Take in that a request of a plan is there."""
@@ -164,24 +218,46 @@ class Plans(WatchedObjects[EfritPlan, PlanRecord]):
     # What decisions read.
 
     def snapshot(self, key: Key) -> PlanSnapshot | None:
-        """Return the picture of a plan, or None where there is none."""
+        """Return the picture of a plan, None where there is none; without requests where they have to be listed."""
         record = self._records.get(key)
         if record is None:
             return None
+        content = self._contents.use(key) if record.listed else None
+        plan, requests, results = record.plan, None, {}
+        if content is not None and content.plan is not None:
+            plan = EfritPlan.model_validate_json(content.plan)
+            requests = {name: EfritRequest.model_validate_json(each) for name, each in content.requests.items()}
+            results = {uid: text.decode("utf-8", "surrogatepass") for uid, text in content.results.items()}
         return PlanSnapshot(
-            plan=record.plan,
-            requests=dict(record.requests) if record.listed else None,
-            results=dict(record.results),
-            target=self._index.home_of_plan(record.plan, record.requests.values()),
+            plan=plan,
+            requests=requests,
+            results=results,
+            target=self._index.home_of_plan(record.plan, record.instance_names),
             refusal=record.refusal,
             reduced_status=record.reduced_status,
         )
 
-    def _forget(self, record: PlanRecord) -> None:
+    def _forget(self, key: Key, record: PlanRecord) -> None:
         """Take a plan and its requests out of the indexes by UID."""
+        self._contents.discard(key)
         self._keys.pop(record.plan.metadata.uid, None)
-        for request in record.requests.values():
-            self._plans.pop(request.metadata.uid, None)
+        for part in record.parts.values():
+            self._plans.pop(part.uid, None)
+
+    def _forget_part(self, key: Key, record: PlanRecord, name: str) -> None:
+        part, content = record.parts.pop(name, None), self._contents.find(key)
+        if part is not None and content is not None:
+            content.requests.pop(name, None)
+            content.results.pop(part.uid, None)
+            self._contents.changed(key)
+
+    def _content_changed(self, key: Key, record: PlanRecord) -> None:
+        if not self._contents.changed(key):
+            self._is_too_large(key, record)
+
+    def _is_too_large(self, key: Key, record: PlanRecord) -> None:
+        record.refusal = Refusal(TOO_LARGE, self._index.clock(), TOO_LARGE_PAUSE)
+        self.requeue(key)
 
     def _file(self, key: Key) -> None:
         """Bring the index of homes up to date with the record of a plan."""
@@ -189,10 +265,30 @@ class Plans(WatchedObjects[EfritPlan, PlanRecord]):
         if record is not None and not record.plan.final:
             spec = record.plan.spec
             complete = record.listed or not record.listed_at_start
-            home = home_of(record.plan, record.requests.values(), complete=complete)
+            home = home_of(record.plan, record.instance_names, complete=complete)
             # One that is cancelled ends first, suspended or not.
             suspended = spec.suspend and not spec.cancel
         self._index.file_plan(key, home, suspended=suspended)
+
+
+def _without_content(plan: EfritPlan) -> EfritPlan:
+    """Return a plan as it is remembered: what says whether and where there is something to do, and until when."""
+    metadata: dict[str, object] = {"labels": {}, "annotations": {}, "owner_references": ()}
+    spec = {"intent": _LEFT_OUT, "amendments": (), "tasks": (), "assess": Assess(), "act": None, "environment": None}
+    status = {"tree": (), "commits": (), "observations": ()}
+    return plan.model_copy(
+        update={
+            "metadata": plan.metadata.model_copy(update=metadata),
+            "spec": plan.spec.model_copy(update=spec),
+            "status": plan.status.model_copy(update=status),
+        }
+    )
+
+
+def _packed(obj: Resource) -> bytes:
+    """Return an object as JSON, without annotations: kubectl keeps a copy of the whole object in one."""
+    small = obj.model_copy(update={"metadata": obj.metadata.model_copy(update={"annotations": {}})})
+    return small.model_dump_json(by_alias=True, exclude_defaults=True).encode()
 
 
 def _fingerprint(plan: EfritPlan) -> tuple[object, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -235,21 +235,37 @@ class RequestRecord(Record):
         return target == instance
 
 
+class PlanPart(NamedTuple):
+    """What is known of one request of a plan, its content apart."""
+
+    uid: str
+    version: str
+    instance_name: str | None
+    progress: tuple[object, ...]
+    """What a plan may wait for."""
+
+
 @dataclass(slots=True)
 class PlanRecord(ObjectRecord[EfritPlan]):
-    """What is known of one plan."""
+    """What is known of one plan; `object` is without what may be large, which is in the plan's content."""
 
-    requests: dict[str, EfritRequest] = field(default_factory=dict)
-    results: dict[str, str] = field(default_factory=dict)
+    parts: dict[str, PlanPart] = field(default_factory=dict)
+    """Its requests by name."""
     listed: bool = False
+    """Whether all of them are known."""
     listed_at_start: bool = False
     """Whether another process may have made requests of it."""
     refusal: Refusal | None = None
 
     @property
     def plan(self) -> EfritPlan:
-        """The object."""
+        """The object without what may be large."""
         return self.object
+
+    @property
+    def instance_names(self) -> Iterator[str | None]:
+        """Where its requests are."""
+        return (part.instance_name for part in self.parts.values())
 
 
 def in_scope(key: Key, scope: str | None) -> bool:

@@ -90,7 +90,12 @@ class Store:
 
     def held_bytes(self) -> dict[str, int]:
         """Return how many bytes are held of what is bounded by a budget."""
-        return {"contents": self._index.contents.held_bytes, "answers": self._index.answers.held_bytes}
+        index = self._index
+        return {
+            "contents": index.contents.held_bytes,
+            "answers": index.answers.held_bytes,
+            "plans": index.plan_contents.held_bytes,
+        }
 
     def records(self) -> dict[str, int]:
         """Return how many objects of each sort something is kept of."""

@@ -1,18 +1,17 @@
-"""kopf's part: watches instances and plans and hands every event to the store. Nothing else.
+"""kopf's part: watches instances and hands every event to the store. Nothing else.
 
 Only `on.event` is used: no finalizer, no annotation, no handler state in anybody's object.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import kopf
 
-from efrit.controller.model import names
 from efrit.controller.store.store import Store
-from efrit.kube.resources import INSTANCES, PLANS, Resource
+from efrit.kube.resources import INSTANCES, Resource
 
 
 def settings() -> kopf.OperatorSettings:
@@ -32,21 +31,15 @@ def settings() -> kopf.OperatorSettings:
     result.process.ultimate_exiting_timeout = None
     result.networking.connect_timeout = 10
     result.networking.request_timeout = 60
-    result.watching.field_selectors[f"{PLANS.plural}.{PLANS.group}"] = names.OPEN_SELECTOR
     return result
 
 
 def registry(store: Store) -> kopf.OperatorRegistry:
-    """Return kopf's registry with one event handler a kind."""
+    """Return kopf's registry with one event handler."""
     result = kopf.OperatorRegistry()
     kopf.on.login(registry=result, id="service-account")(kopf.login_with_service_account)
     kopf.on.login(registry=result, id="kubeconfig")(kopf.login_with_kubeconfig)
-    kinds: Sequence[tuple[Resource, Callable[[Any], None], Callable[[Any], None]]] = (
-        (INSTANCES, store.instances.observe, store.instances.left),
-        (PLANS, store.plans.observe, store.plans.left),
-    )
-    for resource, observe, forget in kinds:
-        _watch(result, resource, observe, forget)
+    _watch(result, INSTANCES, store.instances.observe, store.instances.left)
     return result
 
 

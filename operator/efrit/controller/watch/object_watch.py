@@ -1,8 +1,8 @@
 """Watches the objects of one kind in one namespace, one event in memory at a time.
 
-kopf keeps a task and a queue for each object, and the whole objects in them: thousands of open requests, or the
-children of a thousand instances, would take hundreds of megabytes at each start. What it does beside that, a
-controller that is level-triggered does not need.
+kopf keeps a task and a queue for each object, and the whole objects in them: thousands of open requests, hundreds of
+plans with large trees, or the children of a thousand instances would take hundreds of megabytes at each start. What
+it does beside that, a controller that is level-triggered does not need.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from efrit.controller.retry import retry_while_unavailable
 from efrit.controller.store.store import Store
 from efrit.errors import ApiExpired, ApiUnavailable
 from efrit.kube.client import KubeClient
-from efrit.kube.resources import CLAIMS, PODS, REQUESTS, STATEFULSETS, Resource
+from efrit.kube.resources import CLAIMS, PLANS, PODS, REQUESTS, STATEFULSETS, Resource
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +47,7 @@ def watched_kinds(store: Store) -> tuple[Watched, ...]:
         Watched(PODS, child, children.observe_pod, children.forget_pod),
         Watched(STATEFULSETS, child, children.observe_statefulset, children.forget_statefulset),
         Watched(CLAIMS, child, children.observe_claim, children.forget_claim),
+        Watched(PLANS, {"fieldSelector": names.OPEN_SELECTOR}, store.plans.observe, store.plans.left),
     )
 
 

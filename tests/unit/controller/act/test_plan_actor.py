@@ -45,7 +45,7 @@ class Rig:
 async def rig(api: FakeApi, kube: Kube) -> Rig:
     store = Store(WorkQueue(), CONFIG, lambda: NOW)
     store.plans.observe(plan_json())
-    store.plans.listed(APP, "uid-app", [])
+    store.plans.listed(APP, "uid-app", set())
     return Rig(PlanActor(kube, store), store, api)
 
 

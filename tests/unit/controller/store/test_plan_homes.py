@@ -103,7 +103,7 @@ async def test_a_plan_that_is_suspended_resumed_ended_or_deleted_is_counted_anew
 async def test_a_plan_of_a_pool_counts_where_its_first_request_was_bound() -> None:
     made = world()
     made.store.plans.observe(plan_json(**POOLED))
-    made.store.plans.listed(APP, "uid-app", [])
+    made.list_parts()
     assert counts(made, BETA) == (0, 0)
 
     made.store.requests.observe(part_json("one", target=None, status={"instanceName": "beta"}))
@@ -123,7 +123,7 @@ async def test_a_pools_plan_from_before_the_start_may_live_on_any_member_until_i
     assert not snapshot(made).listed
     assert not snapshot(made, BETA).listed
 
-    made.store.plans.listed(APP, "uid-app", [part_json("one", status=final_status(instance_name="beta"))])
+    made.list_parts(part_json("one", status=final_status(instance_name="beta")))
 
     assert {("Instance", "alpha"), ("Instance", "beta")} <= await made.looks()
     assert snapshot(made).listed

@@ -16,7 +16,7 @@ def known(*parts: Any, **given: Any) -> World:
     """A world with a plan whose requests are listed."""
     world = World()
     world.store.plans.observe(plan_json(**given))
-    world.store.plans.listed(APP, "uid-app", parts)
+    world.list_parts(*parts)
     return world
 
 
@@ -106,7 +106,7 @@ async def test_a_deleted_request_is_forgotten_though_the_store_has_no_record_of_
 @on_virtual_time
 async def test_a_request_that_a_list_did_not_have_or_of_a_forgotten_plan_is_known_no_more() -> None:
     world = known(part_json("one"), part_json("two"))
-    world.store.plans.listed(APP, "uid-app", [part_json("two", uid="second", version="22")])
+    world.list_parts(part_json("two", uid="second", version="22"))
     assert world.store.plans._plans == {"second": APP}
 
     world.store.requests.gone((NAMESPACE, "two"), "uid-two")
@@ -124,7 +124,7 @@ async def test_a_list_forgets_what_is_not_there_any_more() -> None:
 
     world.store.plans.requeue_open(60, anew=True)
     assert names(world) is None
-    world.store.plans.listed(APP, "uid-app", [part_json("two")])
+    world.list_parts(part_json("two"))
 
     assert names(world) == {"two"}
 

@@ -84,7 +84,7 @@ async def test_a_deleted_plan_does_not_come_back(world: World) -> None:
 @on_virtual_time
 async def test_the_deleted_request_of_a_plan_does_not_come_back_to_the_plan(world: World) -> None:
     world.store.plans.observe(plan_json())
-    world.store.plans.listed(APP, "uid-app", [part_json("one")])
+    world.list_parts(part_json("one"))
     world.store.requests.gone((NAMESPACE, "one"), "uid-one")
 
     world.store.requests.observe(part_json("one", version="21"))
@@ -99,7 +99,7 @@ async def test_a_request_that_is_deleted_while_its_plan_lists_its_requests_is_no
     world.store.plans.observe(plan_json())
     world.store.requests.gone((NAMESPACE, "one"), "uid-one")
 
-    world.store.plans.listed(APP, "uid-app", [part_json("one"), part_json("two")])
+    world.list_parts(part_json("one"), part_json("two"))
 
     snapshot = world.store.plans.snapshot(APP)
     assert snapshot is not None

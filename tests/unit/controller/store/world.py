@@ -51,6 +51,12 @@ class World:
         assert {key.namespace for key in seen} <= {NAMESPACE, "other"}
         return {(key.kind.removeprefix("Efrit"), key.name) for key in seen}
 
+    def list_parts(self, *parts: Json, plan: tuple[str, str] = (NAMESPACE, "app"), uid: str = "uid-app") -> None:
+        """Show the requests of a plan, as a list of them does."""
+        for each in parts:
+            self.store.plans.observe_listed(each)
+        self.store.plans.listed(plan, uid, {each["metadata"]["name"] for each in parts})
+
     def request(self, key: tuple[str, str] = WORK) -> RequestSnapshot:
         """The snapshot of a request that is known."""
         snapshot = self.store.requests.snapshot(key)

@@ -11,17 +11,10 @@ from tests.unit.controller.virtual_time import on_virtual_time
 async def test_only_events_are_handled_so_that_no_object_gets_a_finalizer_or_an_annotation() -> None:
     registry = handlers.registry(World().store)
 
-    assert {handler.id for handler in registry._watching.get_all_handlers()} == {"efritinstances", "efritplans"}
+    assert {handler.id for handler in registry._watching.get_all_handlers()} == {"efritinstances"}
     assert not registry._changing.get_all_handlers()
     assert not registry._spawning.get_all_handlers()
     assert not registry._indexing.get_all_handlers()
-
-
-def test_of_the_plans_only_open_ones_are_watched() -> None:
-    settings = handlers.settings()
-
-    selector = settings.watching.field_selectors["efritplans.efrit.dev"]
-    assert selector == "status.phase!=Succeeded,status.phase!=Failed"
 
 
 def test_kopf_neither_posts_events_nor_peers_nor_scans() -> None:

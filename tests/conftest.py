@@ -34,6 +34,9 @@ settings.register_profile(
 # The same examples every time, unless `make fuzz` asks for new ones.
 settings.load_profile("explore" if "EFRIT_FUZZ_EXAMPLES" in os.environ else "fixed")
 
+# Nothing that is imported or collected is garbage: see pytest_collection_finish.
+gc.disable()
+
 # A shell has what it starts in the background ignore Ctrl-C, and so would every program that a test presses it for.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -109,3 +112,4 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_finish() -> None:
     """Keep what was collected, which lives as long as the process, out of every later garbage collection."""
     gc.freeze()
+    gc.enable()

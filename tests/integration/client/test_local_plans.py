@@ -69,6 +69,30 @@ def test_a_tree_is_run_to_its_end_in_a_directory_and_told(machine: Program, mode
     assert "choose another name or key" in other.err
 
 
+def test_on_a_clone_of_a_directory_its_work_is_fetched_from_there(
+    machine: Program, model: Model, tmp_path: Path
+) -> None:
+    def git(*words: str) -> str:
+        named = ("-c", "user.name=A", "-c", "user.email=a@example.org")
+        done = subprocess.run(
+            ["git", *named, *words], cwd=tmp_path / "src", check=True, capture_output=True, text=True
+        )
+        return done.stdout
+
+    (tmp_path / "src").mkdir()
+    git("init", "-q", "-b", "main")
+    git("commit", "-q", "--allow-empty", "-m", "Begun.")
+    script = Script(model, "clone")
+    script.act("write", {"plans/clone/environment/greeting.txt": "Good day.\n"})
+    script.done("write", "root")
+    words = ("plan", "run", "-f", "-", "--name", "clone", "--git", str(tmp_path / "src"), "-C", str(tmp_path))
+    done = machine.run(*words, stdin=tree("clone", "write"))
+    assert done.code == 0, done
+    git("fetch", "-q", str(tmp_path / "plans/clone/environment"), "efrit/clone")
+    assert git("show", "FETCH_HEAD:greeting.txt") == "Good day.\n"
+    assert git("log", "--format=%s", "main") == "Begun.\n"
+
+
 def gated(task: str) -> str:
     """A shell command that ends once the file TASK-may-go is there, and leaves a trace of each run."""
     return f"echo {task} >> ran.txt; until [ -e {task}-may-go ]; do sleep 0.1; done"

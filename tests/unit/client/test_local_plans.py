@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from efrit.api import PlanPhase, PlanStatus
 from efrit.client.errors import Conflict, PlanNotFound, Refused
 from efrit.client.local.backend import LocalBackend
 from efrit.client.local.plan_record import PlanRecord
@@ -102,6 +103,31 @@ async def test_of_two_only_one_drives_a_plan(plans: LocalPlans, tmp_path: Path) 
         assert (first, second) == (True, False)
     with again.driven() as later:
         assert later
+
+
+async def test_who_does_not_drive_a_plan_sees_how_it_goes(plans: LocalPlans, tmp_path: Path) -> None:
+    await plans.create_plan(GREET)
+    record = PlanRecord(tmp_path / "plans/greet")
+    with record.driven():
+        states = plans.watch_plan("greet")
+        assert (await anext(states)).reason == "Pending"
+        record.tell(PlanStatus(phase=PlanPhase.FAILED, reason="Cancelled"))
+        assert [state.reason async for state in states] == ["Cancelled"]
+
+
+async def test_what_a_kill_left_of_a_plan_that_was_being_begun_is_no_plan(plans: LocalPlans, tmp_path: Path) -> None:
+    await plans.create_plan(GREET)
+    (tmp_path / "plans/greet").rename(tmp_path / "plans/.greet-1234")
+    assert await plans.plans() == []
+    assert (await plans.create_plan(GREET)).name == "greet"
+
+
+async def test_a_file_that_was_changed_by_hand_is_named(plans: LocalPlans, tmp_path: Path) -> None:
+    await plans.create_plan(GREET)
+    for text in ('{"metadata": {}, "spec"', '{"metadata": {"name": "greet"}, "spec": {"intent": 3}}'):
+        (tmp_path / "plans/greet/plan.json").write_text(text)
+        with pytest.raises(Refused, match=r"plans/greet/plan\.json cannot be read .*[^\n]$"):
+            PlanRecord(tmp_path / "plans/greet").plan()
 
 
 async def test_a_plan_of_another_configuration_is_not_driven(plans: LocalPlans, tmp_path: Path) -> None:

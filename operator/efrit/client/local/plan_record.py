@@ -158,9 +158,16 @@ class PlanRecord:
     def _readable(self, name: str, what: str = "") -> Iterator[None]:
         try:
             yield
-        except (ValidationError, ValueError, KeyError, RecursionError) as error:
+        except (ValueError, KeyError, RecursionError) as error:
+            problem = explained(error) if isinstance(error, ValidationError) else str(error)
             subject = what or str(self.directory / name)
-            raise Refused(f"{subject} cannot be read as part of a plan: {error}", "correct it") from error
+            raise Refused(f"{subject} cannot be read as part of a plan: {problem}", "correct it") from error
+
+
+def explained(error: ValidationError) -> str:
+    """Return the first problem in one line, as `spec.limits.maxSteps: Input should be …`."""
+    first = error.errors(include_url=False)[0]
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
 
 
 def finished(request: EfritRequest, status: RequestStatus) -> EfritRequest:

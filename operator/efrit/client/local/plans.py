@@ -23,7 +23,7 @@ from efrit.api.meta import rfc3339
 from efrit.client.errors import Conflict, PlanNotFound, Refused
 from efrit.client.interface import ANY_INSTANCE, Backend
 from efrit.client.local.plan_driver import PlanDriver
-from efrit.client.local.plan_record import Json, PlanRecord
+from efrit.client.local.plan_record import Json, PlanRecord, explained
 from efrit.client.local.settings import LocalInstance, LocalSettings
 from efrit.client.placement import least_loaded, unnamed
 from efrit.client.plan_history import history_of
@@ -32,7 +32,6 @@ from efrit.client.plans import DIRECTORY, Change, NewPlan, PlanState
 from efrit.client.resource_fields import DIGEST
 from efrit.errors import InvalidTree
 from efrit.plan.initial_tree import initial_tree
-from efrit.protocol.model import explain
 
 MOST_PLANS = 1_000
 """Plans whose records are kept; who has more deletes some."""
@@ -187,7 +186,9 @@ class LocalPlans:
     def _names(self) -> list[str]:
         if not self._root.is_dir():
             return []
-        return [path.name for path in self._root.iterdir() if self._record(path.name).exists]
+        # What a kill left of one that was being begun has a name that no plan has.
+        names = (path.name for path in self._root.iterdir())
+        return [name for name in names if plan_name_is_valid(name) and self._record(name).exists]
 
     def _record(self, name: str) -> PlanRecord:
         return PlanRecord(self._root / name)
@@ -252,6 +253,6 @@ def _validate(plan: Json) -> None:
     try:
         initial_tree(EfritPlan.model_validate(plan).spec)
     except ValidationError as error:
-        raise Refused(f"the plan cannot be as it is: {explain(error)}", "see docs/api.md, EfritPlan") from error
+        raise Refused(f"the plan cannot be as it is: {explained(error)}", "see docs/api.md, EfritPlan") from error
     except InvalidTree as error:
         raise Refused(f"the plan cannot be as it is: {error.message}", "correct its tasks") from error

@@ -44,7 +44,11 @@ def status_of(
         )
     if plan.spec.suspend:
         return _open(
-            plan, PlanReason.SUSPENDED, "The plan is suspended: set spec.suspend to false to continue.", status, now
+            plan,
+            PlanReason.SUSPENDED,
+            "The plan is suspended: `efrit plan resume`, or spec.suspend false, lets it continue.",
+            status,
+            now,
         )
     reason = PlanReason.RUNNING if decision.cursor is not None else PlanReason.PENDING
     return _open(plan, reason, decision.message, status, now)

@@ -155,6 +155,21 @@ def test_it_is_suspended_amended_resumed_and_cancelled(machine: Program) -> None
     assert (done.code, "is over (Cancelled)" in done.err) == (2, True)
 
 
+def test_without_a_model_nothing_is_begun_and_the_remedy_is_told(model: Model, tmp_path: Path) -> None:
+    with laptop({"default": {}}) as machine:
+        done = machine.run("plan", "run", "Greet.", "--name", "greet")
+        assert (done.code, done.out) == (9, "")
+        assert "default has no model, and a plan needs one\n       set EFRIT_MODEL_NAME" in done.err
+        assert machine.ok("plan", "list", "-o", "name") == ""
+        machine.ok("eval", "1")
+        assert machine.run("plan", "run", "Greet.", "-d").code == 9
+        # Who names one is told that the daemon lacks it; the plan is begun, and waits for the restart.
+        machine.env |= model_environment(model, tmp_path)
+        done = machine.run("plan", "run", "Greet.", "--name", "greet")
+        assert (done.code, "restart it: efrit restart default" in done.err) == (9, True), done
+        assert machine.run("plan", "show", "greet", "-o", "json").json["phase"] != "Failed"
+
+
 def test_what_only_a_cluster_has_is_refused(machine: Program) -> None:
     for words, said in (
         (("t", "--pool", "many"), "only a cluster has pools"),

@@ -177,7 +177,18 @@ class LocalBackend:
         from efrit.client.local.plans import LocalPlans
 
         queues = self._queues
-        return LocalPlans(self, queues.settings, data_directory() / "plans", queues.notify)
+        return LocalPlans(self, queues.settings, data_directory() / "plans", queues.notify, self._has_model)
+
+    def _has_model(self, name: str) -> bool:
+        """Return whether chats can be answered: by the Emacs that runs, or by one that is started from here."""
+        if settings_in(os.environ).get(NAME):
+            return True
+        daemon = self._queues.daemon(name)
+        if not daemon.serves():
+            return False
+        model = daemon.model_settings()
+        # Of an Emacs that an earlier version has started nothing is known.
+        return model is None or bool(model.get(NAME))
 
     # Work
 

@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from efrit.api import EfritPlan
 from efrit.api.meta import rfc3339
-from efrit.client.errors import Conflict, PlanNotFound, Refused
+from efrit.client.errors import Conflict, NotReady, PlanNotFound, Refused
 from efrit.client.interface import ANY_INSTANCE, Backend
 from efrit.client.local.plan_driver import PlanDriver
 from efrit.client.local.plan_record import Json, PlanRecord, explained
@@ -52,12 +52,18 @@ class LocalPlans:
     """`efrit.client.plans.Plans` of this machine: `root` has the records, `backend` does the work."""
 
     def __init__(
-        self, backend: Backend, settings: LocalSettings, root: Path, notify: Callable[[str], None] = lambda text: None
+        self,
+        backend: Backend,
+        settings: LocalSettings,
+        root: Path,
+        notify: Callable[[str], None] = lambda text: None,
+        has_model: Callable[[str], bool] = lambda instance: True,
     ) -> None:
         self._backend = backend
         self._settings = settings
         self._root = root
         self._notify = notify
+        self._has_model = has_model
 
     async def create_plan(self, new: NewPlan) -> PlanState:
         """Store a new plan; one with the same name or key is the same plan. It begins once it is watched."""
@@ -74,6 +80,7 @@ class LocalPlans:
                 f"there are {MOST_PLANS} plans on this machine", f"delete records you no longer need in {self._root}"
             )
         instance = await self._instance(named)
+        self._need_model(instance.id)
         if new.directory is not None and not Path(new.directory).is_dir():  # noqa: ASYNC240 - a look at a local disk
             raise Refused(f"there is no directory {new.directory}", "name one that exists with -C")
         directory = {} if new.directory is None else {DIRECTORY: new.directory}
@@ -100,6 +107,14 @@ class LocalPlans:
         elif name == ANY_INSTANCE:
             name = least_loaded(await self._backend.instances()).id
         return self._settings.instance(str(name))
+
+    def _need_model(self, instance: str) -> None:
+        # The engine would end the plan for good.
+        if not self._has_model(instance):
+            raise NotReady(
+                f"{instance} has no model, and a plan needs one",
+                f"set EFRIT_MODEL_NAME (docs/cli.md) and restart it: efrit restart {instance}",
+            )
 
     async def plans(self) -> Sequence[PlanState]:
         """Return the plans of this machine, oldest first."""
@@ -137,6 +152,8 @@ class LocalPlans:
                 f"the plan {record.name} has its requests in {notes[QUEUE]}, and {instance.id} has another queue",
                 "use the configuration that it was begun with",
             )
+        if keep_trying:
+            self._need_model(instance.id)
         most = os.environ.get(_MAX_TOKENS_VARIABLE, "")
         return PlanDriver(
             record,

@@ -20,6 +20,7 @@ from tests.unit.controller.factory import (
     NOW,
     POD_UID,
     answered,
+    away,
     connected,
     instance,
     of_kind,
@@ -36,6 +37,7 @@ from tests.unit.controller.fake_bridge import INSTANCE
 from tests.unit.controller.test_reconcile import REQUESTS, Rig, rig  # noqa: F401 - a fixture
 
 COUNT = work_queue.LOADED_LENGTH + 10
+SUSPENDED = away(instance(spec={"operatingMode": "Suspended"}))
 HELD = ready(instance(spec={"queue": {"maxPending": 1}}), bridge=connected(told=stats(pending=1)))
 
 
@@ -102,3 +104,16 @@ def test_under_load_nothing_is_said_that_need_not_be_and_it_is_looked_again() ->
 
     assert of_kind(actions, PatchStatus) == []
     assert RequeueAfter(LOADED_AGAIN) in actions
+
+
+def test_those_that_wait_under_load_do_not_come_again_all_at_once_and_are_the_next_load() -> None:
+    count = 1000
+    moments = Counter[int]()
+    for number in range(count):
+        waits = request(f"r{number}", created=NOW)
+        given = snapshot(waits, replace(SUSPENDED, waiting=count), loaded=True)
+        again = min(each.after for each in of_kind(decide_request(given, NOW + seconds(600)), RequeueAfter))
+        moments[int((again - LOADED_AGAIN).total_seconds())] += 1
+
+    assert set(moments) <= set(range(count // WRITES_A_SECOND))
+    assert max(moments.values()) <= 3 * WRITES_A_SECOND

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
+from zlib import crc32
 
 from efrit.api import (
     ConditionStatus,
@@ -79,7 +80,7 @@ def once_it_lasts(
     if timedelta(0) < left <= 2 * pause:
         return [RequeueAfter(left)]
     if context.snapshot.loaded and is_marked:  # gate: dropped-under-load
-        return [RequeueAfter(LOADED_AGAIN)]
+        return [RequeueAfter(_loaded_again(context))]
     return [final_status.patch(request, open_status(context, reason, message, update))]
 
 
@@ -120,9 +121,19 @@ def wait(
 
 def _silence(context: RequestContext) -> timedelta:
     """Return how long a request waits before its status says so: longer among many."""
+    return max(context.snapshot.config.running_after, _turn(context))
+
+
+def _turn(context: RequestContext) -> timedelta:
+    """Return how long it takes until each that waits for the instance has said so."""
     target = context.snapshot.target
-    turn = timedelta(seconds=target.waiting / WRITES_A_SECOND) if target is not None else timedelta(0)
-    return max(context.snapshot.config.running_after, min(turn, LONGEST_SILENCE))
+    return min(timedelta(seconds=target.waiting / WRITES_A_SECOND), LONGEST_SILENCE) if target else timedelta(0)
+
+
+def _loaded_again(context: RequestContext) -> timedelta:
+    """Return when to look again under load: each at a moment of its own, or all at once would be the next load."""
+    uid = context.snapshot.request.metadata.uid
+    return LOADED_AGAIN + _turn(context) * (crc32(uid.encode()) / 2**32)
 
 
 def queue_deadline(context: RequestContext) -> list[Action]:

@@ -138,7 +138,7 @@ def test_ctrl_c_leaves_it_to_be_gone_on_with_and_says_how(machine: Program, mode
     assert (tmp_path / "ran.txt").read_text() == "write\n"
 
 
-def test_it_is_suspended_amended_resumed_and_cancelled(machine: Program) -> None:
+def test_it_is_suspended_amended_and_cancelled_while_another_process_watches(machine: Program) -> None:
     machine.ok("plan", "run", "Wait.", "--name", "steered", "-d")
     machine.ok("plan", "suspend", "steered")
     with machine.begin("plan", "watch", "steered") as watching:

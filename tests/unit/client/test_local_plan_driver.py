@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from efrit.api import EfritRequest, PlanStatus
+from efrit.api import EfritPlan, EfritRequest, PlanStatus
 from efrit.api.plan import TaskState
 from efrit.client.errors import NotReady, RequestNotFound
 from efrit.client.interface import Error, Handle, Outcome, Phase, Reason, RequestState, Session, Update, Usage, Work
@@ -33,6 +33,7 @@ class Record(PlanRecord):
     """A record in which each write may be the last thing its driver does."""
 
     effect: Effect
+    after_look: Callable[[], None]
 
     def store(self, request: EfritRequest, result: str | None = None) -> None:
         # What a write that was cut short leaves is nobody's file.
@@ -45,6 +46,11 @@ class Record(PlanRecord):
             f"tell {status.step} {status.current_task} {status.phase}", lambda: super(Record, self).tell(status)
         )
 
+    def plan(self) -> EfritPlan:
+        plan = super().plan()
+        self.after_look()
+        return plan
+
     def forget(self, name: str) -> None:
         self.effect(f"forget {name}", lambda: super(Record, self).forget(name))
 
@@ -56,6 +62,7 @@ class Machine:
         self.world = world
         self.record = Record(directory / "words")
         self.record.effect = self.effect
+        self.record.after_look = lambda: None
         self.crash = crash
         self.effects: list[str] = []
         self.now = START
@@ -221,6 +228,18 @@ async def anext_crash(driven: Machine) -> None:
             pass
 
 
+async def test_the_record_of_a_long_plan_keeps_only_what_may_still_be_needed(tmp_path: Path) -> None:
+    tasks = [{"name": f"t{number}", "description": "a part"} for number in range(24)]
+    long = Machine(tmp_path, World(plan_json(tasks=tasks), scripted()))
+    counts: list[int] = []
+    kept = long.record.directory / "requests"
+    long.after_run = lambda here: counts.append(sum(path.suffix == ".json" for path in kept.iterdir()))
+    assert await long.drive() == 0
+    assert long.record.plan().status.reason == "Succeeded"
+    # Those since the last look at the repository, of which there is one every 20 steps, and of ten steps before it.
+    assert max(counts) < len(long.runs) * 0.75
+
+
 async def test_a_queue_that_takes_nothing_blocks_the_plan_until_it_does(tmp_path: Path) -> None:
     full = machine(tmp_path)
     full.refusals = [NotReady("20 requests wait", "wait for one")]
@@ -266,3 +285,22 @@ async def test_suspended_it_begins_nothing_more_until_it_is_resumed(tmp_path: Pa
         pass
     assert looks[:3] == [("Suspended", [])] * 3
     assert held.record.plan().status.reason == "Succeeded"
+
+
+async def test_a_change_right_after_the_plan_was_read_is_not_missed(tmp_path: Path) -> None:
+    held = machine(tmp_path)
+    held.record.change(lambda spec: spec.update(suspend=True))
+    record = held.record
+
+    def resume() -> None:
+        record.after_look = lambda: None
+        record.change(lambda spec: spec.update(suspend=False))
+
+    async def pause(seconds: float) -> None:
+        raise AssertionError("it waits for a change that was made")
+
+    record.after_look = resume
+    driver = PlanDriver(record, held, "alpha", "/w", held.clock, pause)
+    async for _ in driver.run():
+        pass
+    assert record.plan().status.reason == "Succeeded"

@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from efrit.api import EfritRequest, PlanStatus, RequestReason
+from efrit.api import EfritPlan, EfritRequest, PlanStatus, RequestReason
 from efrit.api.request import MAX_CONTENT_CHARS
 from efrit.client.errors import NotReady, RequestNotFound, RestartNeeded, ResultTruncated
 from efrit.client.interface import Handle, RequestState, Update, Work
@@ -77,8 +77,11 @@ class PlanDriver:
 
     async def run(self) -> AsyncGenerator[None, None]:
         """Go on until the plan is over; yield whenever its status has changed. Raises what the queue raises."""
-        while not (plan := self._record.plan()).final:
+        while True:
+            # Before the plan is read: what changes meanwhile is not waited for.
             version = self._record.version()
+            if (plan := self._record.plan()).final:
+                return
             snapshot = engine.Snapshot(
                 plan,
                 dict(self._requests),
@@ -89,7 +92,7 @@ class PlanDriver:
             )
             decision = engine.decide(snapshot, self._clock())
             described = view.describe(snapshot, decision)
-            if self._tell(status.status_of(plan, decision, described, self._instance, self._clock())):
+            if self._tell(plan, status.status_of(plan, decision, described, self._instance, self._clock())):
                 yield
             for name in decision.cancel:
                 spec = self._requests[name].spec.model_copy(update={"cancel": True})
@@ -102,18 +105,19 @@ class PlanDriver:
                     self._keep(request_of(plan, self._instance, create, self._clock()))
                 case engine.Wait(until=until):
                     try:
-                        await self._wait(until, version)
+                        await self._wait(plan, until, version)
                     except NotReady as error:
                         if isinstance(error, RestartNeeded) or not self._keep_trying:
                             raise
                         sentence = f"{error.message}: {error.advice}" if error.advice else error.message
-                        if self._tell(status.blocked(self._record.plan(), sentence, self._clock())):
+                        blocked = self._record.plan()
+                        if self._tell(blocked, status.blocked(blocked, sentence, self._clock())):
                             yield
                         await self._idle(self._clock() + RETRY_BLOCKED, version)
 
-    def _tell(self, new: PlanStatus) -> bool:
+    def _tell(self, plan: EfritPlan, new: PlanStatus) -> bool:
         """Store a status that says something new."""
-        if not status.says_something_new(self._record.plan().status, new):
+        if not status.says_something_new(plan.status, new):
             return False
         self._record.tell(new)
         return True
@@ -131,13 +135,13 @@ class PlanDriver:
 
     # Waiting
 
-    async def _wait(self, until: datetime | None, version: tuple[int, int]) -> None:
+    async def _wait(self, plan: EfritPlan, until: datetime | None, version: int) -> None:
         """Wait for the request under way, a time, or a change of the plan; whichever comes first."""
         under_way = next((request for request in self._requests.values() if not request.final), None)
         if under_way is None:
             await self._idle(until, version)
             return
-        work = work_of(self._record.plan(), self._instance, under_way)
+        work = work_of(plan, self._instance, under_way)
         handle = Handle(id_of(work), self._instance)
         if (end := await self._sent(under_way, work, handle)) is not None:
             self._keep(finished(under_way, ended(*end, self._clock())))
@@ -166,9 +170,7 @@ class PlanDriver:
         await self._queue.submit(work)
         return None
 
-    async def _followed(
-        self, handle: Handle, until: datetime | None, version: tuple[int, int]
-    ) -> RequestState | None:
+    async def _followed(self, handle: Handle, until: datetime | None, version: int) -> RequestState | None:
         """Return the final state; None where the plan was changed or the time has come before."""
         updates = self._queue.watch(handle)
         pending: asyncio.Future[Update] | None = None
@@ -188,9 +190,9 @@ class PlanDriver:
                 with contextlib.suppress(asyncio.CancelledError, Exception):
                     await pending
 
-    async def _idle(self, until: datetime | None, version: tuple[int, int]) -> None:
+    async def _idle(self, until: datetime | None, version: int) -> None:
         while not self._called(until, version):
             await self._pause(LOOK_SECONDS)
 
-    def _called(self, until: datetime | None, version: tuple[int, int]) -> bool:
+    def _called(self, until: datetime | None, version: int) -> bool:
         return self._record.version() != version or (until is not None and self._clock() >= until)

@@ -77,11 +77,9 @@ class PlanRecord:
         with self._readable(PLAN):
             return EfritPlan.model_validate(self.object())
 
-    def version(self) -> tuple[int, int]:
-        """Return what differs after each change of what is wanted."""
-        with _as_client_errors(self.directory):
-            stat = (self.directory / PLAN).stat()
-        return stat.st_ino, stat.st_mtime_ns
+    def version(self) -> int:
+        """Return the number that grows with each change of what is wanted. Raises `Refused`."""
+        return int(self._read(PLAN)["metadata"].get("generation", 1))
 
     def change(self, change: Callable[[Json], None]) -> None:
         """Apply `change` to the spec; of several at the same time each is kept. Raises `Refused`."""

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 import anyio
 from mcp import Client
 from mcp.client.extension import ClaimContext, ClientExtension, ResultClaim
-from mcp.types import CallToolResult, InputResponses, Request, RequestParams, Result
+from mcp.types import CallToolResult, Request, RequestParams, Result
 
 from efrit.mcp.tasks import EXTENSION, Task
 from tests.support.timeout import TIMEOUT
@@ -14,7 +14,7 @@ from tests.support.timeout import TIMEOUT
 
 class Params(RequestParams):
     task_id: str
-    input_responses: InputResponses | None = None
+    input_responses: dict[str, Any] | None = None
 
 
 class TaskRequest(Request[Params, str]):
@@ -50,7 +50,7 @@ async def begin(client: Client, arguments: dict[str, Any]) -> Created:
     return result
 
 
-async def ask(client: Client, method: str, task_id: str, responses: InputResponses | None = None) -> dict[str, Any]:
+async def ask(client: Client, method: str, task_id: str, responses: dict[str, Any] | None = None) -> dict[str, Any]:
     """Send a request about a task; return its result by the names of Python."""
     request = TaskRequest(method=method, params=Params(task_id=task_id, input_responses=responses))
     result = await client.session.send_request(request, Task if method == "tasks/get" else Result)

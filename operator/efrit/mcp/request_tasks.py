@@ -6,8 +6,9 @@ that follows from the one which asked: the task goes on there.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 import anyio
 from mcp import types
@@ -42,14 +43,14 @@ class RequestTasks:
         async with self._opened(context, task_id) as backend:
             return await self._task(context, backend, await _chain(backend, task_id))
 
-    async def update(self, context: Context, task_id: str, responses: types.InputResponses) -> None:
+    async def update(self, context: Context, task_id: str, responses: Mapping[str, Any]) -> None:
         """Continue the session of the request that asks with the answer."""
         async with self._opened(context, task_id) as backend:
             chain = await _chain(backend, task_id)
             last = chain[-1]
-            result = responses.get(last.handle.id)
-            if not isinstance(result, types.ElicitResult) or not self._asks(chain):
+            if last.handle.id not in responses or not self._asks(chain):
                 return
+            result = types.ElicitResult.model_validate(responses[last.handle.id])
             answer = elicitation.answer_in(result) or NO_ANSWER
             # Whether work is submitted must not depend on the moment at which its client disconnects. Where the
             # question was answered before, the first answer counts.
@@ -60,7 +61,7 @@ class RequestTasks:
         """Cancel the request with which the task goes on, if this server may."""
         async with self._opened(context, task_id) as backend:
             last = (await _chain(backend, task_id))[-1]
-            if not last.final and self._access is Access.FULL:
+            if not last.final and self._access is Access.FULL:  # gate: task-cancel
                 await backend.cancel(last.handle)
 
     @asynccontextmanager

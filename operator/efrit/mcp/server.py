@@ -127,10 +127,19 @@ def make_server(
     if one_client:
         server.add_request_handler("resources/subscribe", types.SubscribeRequestParams, handlers.subscribe)
         server.add_request_handler("resources/unsubscribe", types.UnsubscribeRequestParams, handlers.unsubscribe)
+    seal_questions(server, state_keys, principal)
+    return server
+
+
+def seal_questions(
+    server: Server[Any],
+    state_keys: list[bytes] | None = None,
+    principal: Callable[[Context], str | None] | None = None,
+) -> None:
+    """Have the state of a question encrypted for its way to the client and back, bound to who was asked."""
     keys = state_keys or [os.urandom(32)]
     security = RequestStateSecurity(keys=keys, ttl=STATE_SECONDS, bind_principal=principal)
     server.middleware.append(RequestStateBoundary(security, default_audience=NAME))
-    return server
 
 
 class _Handlers:

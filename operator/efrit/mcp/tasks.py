@@ -6,7 +6,7 @@ What a task is, a `TaskStore` knows (`request_tasks`). Source: SEP-2663.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from typing import Any, Literal, Protocol, TypeVar
 
@@ -36,7 +36,8 @@ class TaskParams(types.RequestParams):
 class TaskUpdateParams(TaskParams):
     """Parameters of tasks/update."""
 
-    input_responses: types.InputResponses
+    input_responses: dict[str, Any]
+    """By the key of what was asked. Only what answers something is looked at: other keys are ignored."""
 
 
 class Task(types.Result):
@@ -69,8 +70,8 @@ class TaskStore(Protocol):
     async def get(self, context: Context, task_id: str) -> Task:
         """Return the task as it is now."""
 
-    async def update(self, context: Context, task_id: str, responses: types.InputResponses) -> None:
-        """Take answers to what the task asks; ignore others."""
+    async def update(self, context: Context, task_id: str, responses: Mapping[str, Any]) -> None:
+        """Take answers to what the task asks; ignore others. Raises `ValidationError` for what is no answer."""
 
     async def cancel(self, context: Context, task_id: str) -> None:
         """Stop the work of the task if it still can be stopped."""

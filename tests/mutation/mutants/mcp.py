@@ -9,6 +9,12 @@ REVIEW_TESTS = "tests/unit/mcp/test_access_review.py"
 
 MUTANTS = (
     Mutant(
+        "the check that a server may stop work before a task is cancelled",
+        "task-cancel",
+        Without(1),
+        ("tests/unit/mcp/test_tasks.py::test_a_server_without_destructive_tools_takes_a_cancel_and_stops_nothing",),
+    ),
+    Mutant(
         "the review of a caller's permission before a backend acts for them",
         "caller-allowed",
         Never(),

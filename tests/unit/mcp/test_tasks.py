@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
-from mcp.types import CallToolResult, ClientCapabilities, ElicitResult, InputResponses, Request
+from mcp.types import CallToolResult, ClientCapabilities, Request
 from mcp.types.jsonrpc import HEADER_MISMATCH, INVALID_PARAMS, METHOD_NOT_FOUND, MISSING_REQUIRED_CLIENT_CAPABILITY
 
 from efrit.client.interface import Reason, RequestType
@@ -40,10 +40,10 @@ async def opened(
         yield client
 
 
-def answered(key: str, text: str | None) -> InputResponses:
+def answered(key: str, text: str | None) -> dict[str, Any]:
     if text is None:
-        return {key: ElicitResult(action="decline")}
-    return {key: ElicitResult(action="accept", content={"answer": text})}
+        return {key: {"action": "decline"}}
+    return {key: {"action": "accept", "content": {"answer": text}}}
 
 
 async def test_long_work_returns_a_task_at_once_whose_id_is_that_of_the_request(backend: ScriptedBackend) -> None:
@@ -122,7 +122,10 @@ async def test_a_task_asks_and_goes_on_with_the_first_answer(
         task = await ask(client, "tasks/get", created.task_id)
         ((key, request),) = task["input_requests"].items()
         assert (task["status"], request["params"]["message"]) == ("input_required", "Which colour?")
-        await ask(client, "tasks/update", created.task_id, answered("another", "Red."))
+        await ask(client, "tasks/update", created.task_id, {"another": {"odd": 1}})
+        with pytest.raises(MCPError) as caught:
+            await ask(client, "tasks/update", created.task_id, {key: {"odd": 1}})
+        assert caught.value.error.code == INVALID_PARAMS
         assert len(backend.submitted) == 1
         await ask(client, "tasks/update", created.task_id, answered(key, answer))
         assert (await ask(client, "tasks/get", created.task_id))["status"] == "working"
@@ -173,7 +176,7 @@ async def test_a_task_is_certain_to_be_known_for_an_hour_after_its_end(backend: 
 async def test_only_who_declares_the_extension_has_tasks_and_only_those_that_exist(
     backend: ScriptedBackend, method: str
 ) -> None:
-    responses: InputResponses | None = {} if method == "tasks/update" else None
+    responses: dict[str, Any] | None = {} if method == "tasks/update" else None
     codes = {}
     for name, options in (
         ("unknown", {}),

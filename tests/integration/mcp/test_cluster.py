@@ -19,7 +19,7 @@ import httpx
 import httpx2
 import pytest
 import yaml
-from mcp import Client
+from mcp import Client, MCPError
 from mcp.client import ClientRequestContext
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import ElicitRequestParams, ElicitResult
@@ -36,6 +36,7 @@ from tests.support.chart import token
 from tests.support.custom_resources import install_crds, new_namespace
 from tests.support.fixtures import AUDIT_POLICY, audited
 from tests.support.kube import Kube, until
+from tests.support.mcp_tasks import Tasks, ask, begin, ended
 from tests.support.model_access import secret, with_model
 from tests.support.site import Site
 from tests.support.timeout import TIMEOUT
@@ -231,11 +232,11 @@ async def test_one_key_is_one_request_in_the_cluster_too(served: Served) -> None
     async with served.client(served.ann) as client:
         again = known(await client.call_tool("efrit_submit", work))
         other = await client.call_tool("efrit_submit", work | {"content": "(+ 3 3)"})
-        ended = known(await client.call_tool("efrit_wait", {"request_id": first["request_id"]}))
+        waited = known(await client.call_tool("efrit_wait", {"request_id": first["request_id"]}))
         assert not (await client.call_tool("efrit_cancel", {"request_id": first["request_id"]})).is_error
     assert again["request_id"] == first["request_id"]
     assert other.is_error
-    assert (ended["result"], ended["attempt"]) == ("5", 1)
+    assert (waited["result"], waited["attempt"]) == ("5", 1)
 
 
 async def test_who_may_not_is_refused_and_nothing_is_made(served: Served) -> None:
@@ -255,6 +256,22 @@ async def test_who_may_not_is_refused_and_nothing_is_made(served: Served) -> Non
             assert re.search(r":ben\W+cannot", str(result.content))
         assert not (await client.call_tool("efrit_list_instances")).is_error
     assert served.requests() == before
+
+
+async def test_long_work_is_a_task_for_whoever_may_get_and_cancel_its_request(served: Served) -> None:
+    site = served.site
+    looker = account(site.kube, site.namespace, "task-looker", audience=AUDIENCE)
+    allow(site.kube, site.namespace, "task-looker", ["get"], RESOURCES)
+    async with served.client(served.ann, extensions=[Tasks()]) as client:
+        work = {"instance_id": "one", "type": "eval", "content": "(sleep-for 600)", "timeout": 600}
+        created = await begin(client, work)
+        assert site.kube.get("efritrequests", site.namespace, created.task_id)["spec"]["type"] == "eval"
+        async with served.client(looker, extensions=[Tasks()]) as other:
+            assert (await ask(other, "tasks/get", created.task_id))["status"] == "working"
+            with pytest.raises(MCPError, match="Forbidden"):
+                await ask(other, "tasks/cancel", created.task_id)
+        await ask(client, "tasks/cancel", created.task_id)
+        assert (await ended(client, created.task_id))["status"] == "cancelled"
 
 
 async def test_another_namespace_is_refused(served: Served) -> None:

@@ -89,6 +89,29 @@ Without NAME, the directory itself; a PART may be a file of the queue too."
           (unless (file-directory-p directory)
             (make-directory directory t)))))))
 
+(defun efrit-files-check-trusted ()
+  "Signal an error where others may write into the queue, or change where it is.
+Whoever writes there has code run as us."
+  (efrit-files-isolated
+    (dolist (part (cons "" efrit-files-parts))
+      (let* ((directory (directory-file-name (efrit-files-path part)))
+             (attributes (file-attributes directory 'integer)))
+        (when attributes
+          (efrit-files--check-trusted directory attributes))))))
+
+(defun efrit-files--check-trusted (directory attributes)
+  "Signal an error unless only we or root change DIRECTORY, which has ATTRIBUTES."
+  (cond ((stringp (file-attribute-type attributes))
+         (signal 'efrit-queue-not-trusted
+                 (list (format "%s is a symbolic link; name the directory itself" directory))))
+        ((not (memql (file-attribute-user-id attributes) (list (user-uid) 0)))
+         (signal 'efrit-queue-not-trusted
+                 (list (format "%s belongs to another user; use a directory of your own"
+                               directory))))
+        ((string-match-p "w" (substring (file-attribute-modes attributes) 4))
+         (signal 'efrit-queue-not-trusted
+                 (list (format "others may write to %s; run: chmod go-w %s" directory directory))))))
+
 (defvar efrit-files--serial 0
   "How many temporary names this Emacs has made.")
 

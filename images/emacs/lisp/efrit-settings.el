@@ -329,6 +329,7 @@ The server collects while it is idle, so that a request seldom waits for it."
 
 (define-error 'efrit-error "Efrit")
 (define-error 'efrit-queue-taken "The queue is served by another Emacs" 'efrit-error)
+(define-error 'efrit-queue-not-trusted "Others could have code run as you" 'efrit-error)
 (define-error 'efrit-queue-trouble "The queue cannot be written" 'efrit-error)
 (define-error 'efrit-claim-failed "The claim could not be recorded" 'efrit-queue-trouble)
 (define-error 'efrit-answer-failed "The answer could not be stored" 'efrit-queue-trouble)

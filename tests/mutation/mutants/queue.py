@@ -213,6 +213,12 @@ MUTANTS = (
         (f"{UNIT}/test_trust.py::test_a_client_takes_no_queue_into_which_others_may_write",),
     ),
     Mutant(
+        "the check that nobody else may write to the queue that an Emacs serves",
+        "queue-owner-emacs",
+        Drop(),
+        ("ert:efrit-trust-an-emacs-serves-no-queue-into-which-others-may-write",),
+    ),
+    Mutant(
         "the lock that keeps a second bridge from the queue",
         "queue-lock",
         Drop(),

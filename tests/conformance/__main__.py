@@ -32,8 +32,12 @@ Written by `make conformance`: the scenarios of the official suite with two serv
 
 *efrit-mcp* is the server as it is. Most scenarios want a server made for the suite, with tools, resources and prompts
 of fixed names. The *fixtures* (`tests/conformance/fixtures.py`) are such a server behind the same HTTP application,
-Host and Origin checks, listener and stdio. The suite speaks HTTP alone: a relay (`tests/conformance/relay.py`) passes
-its messages to and from stdin and stdout as they are.
+Host and Origin checks, listener and stdio, with the same handling of tasks and of the state of questions. The
+suite speaks HTTP alone: a relay (`tests/conformance/relay.py`) passes its messages to and from stdin and stdout as
+they are.
+
+Each scenario is run on the wire for which the suite has it; with `2026-07-28` behind its name it is run on that of
+this revision, as one of the revision's requirements or, not scored, as one of an extension.
 
 ✗ is expected, and the letter tells why; another ✗ than these, or a ✓ in its place, fails the run.\
 """

@@ -7,6 +7,9 @@ from typing import Any
 
 from mcp import types
 
+from tests.conformance import task_tools
+from tests.conformance.rounds import ROUNDS
+
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC"
 """One red pixel."""
 WAV = "UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAIA+AAACABAAZGF0YQIAAAAAAA=="
@@ -91,21 +94,38 @@ FORMS: dict[str, dict[str, Any]] = {
 }
 """What the tools that ask the person ask for."""
 
-_ADDRESS = {"type": "object", "properties": {"street": _TEXT, "city": _TEXT}}
+_ADDRESS = {"$anchor": "addressDef", "type": "object", "properties": {"street": _TEXT, "city": _TEXT}}
 _SCHEMAS: dict[str, dict[str, Any]] = {
     "test_sampling": _object({"prompt": _TEXT}, "prompt"),
     "test_elicitation": _object({"message": _TEXT}, "message"),
+    "test_custom_header": _object({"region": {"type": "string", "x-mcp-header": "Region"}}),
     "json_schema_2020_12_tool": {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "type": "object",
         "$defs": {"address": _ADDRESS},
-        "properties": {"name": _TEXT, "address": {"$ref": "#/$defs/address"}},
+        "properties": {
+            "name": _TEXT,
+            "address": {"$ref": "#/$defs/address"},
+            "contactMethod": {"type": "string", "enum": ["phone", "email"]},
+            "phone": _TEXT,
+            "email": _TEXT,
+        },
+        "allOf": [{"anyOf": [{"required": ["phone"]}, {"required": ["email"]}]}],
+        "if": {"properties": {"contactMethod": {"const": "phone"}}, "required": ["contactMethod"]},
+        "then": {"required": ["phone"]},
+        "else": {"required": ["email"]},
         "additionalProperties": False,
     },
 }
 _NAMES = (
     *TOOL_CONTENTS,
     *FORMS,
+    *ROUNDS,
+    *task_tools.NAMES,
+    "greet",
+    "test_missing_capability",
+    "test_logging_tool",
+    "test_custom_header",
     "test_error_handling",
     "test_sampling",
     "test_tool_with_logging",
@@ -116,6 +136,7 @@ TOOLS = [
     types.Tool(name=name, description=f"What the suite calls {name}.", input_schema=_SCHEMAS.get(name, _object({})))
     for name in _NAMES
 ]
+SCHEMA_OF = {tool.name: tool.input_schema for tool in TOOLS}
 
 RESOURCES = [
     types.Resource(uri=STATIC_TEXT, name="text", description="A text.", mime_type="text/plain"),
@@ -141,6 +162,7 @@ PROMPTS = [
         arguments=[types.PromptArgument(name="resourceUri", description="Its URI.", required=True)],
     ),
     types.Prompt(name="test_prompt_with_image", description="With an image in it."),
+    types.Prompt(name="test_input_required_result_prompt", description="One that asks."),
 ]
 
 
@@ -174,6 +196,8 @@ def prompt_of(name: str, given: dict[str, str]) -> list[types.ContentBlock] | No
         )
         asked = types.TextContent(text="Please process the embedded resource above.")
         return [types.EmbeddedResource(resource=embedded), asked]
+    if name == "test_input_required_result_prompt":
+        return [types.TextContent(text="Prompt with the context that was asked for.")]
     if name == "test_prompt_with_image":
         return [IMAGE, types.TextContent(text="Please analyze the image above.")]
     return None

@@ -8,18 +8,24 @@ from __future__ import annotations
 
 import json
 import sys
+import warnings
 from typing import Any, get_args
 
 import anyio
 from mcp import types
 from mcp.server import Server, ServerRequestContext
-from mcp.shared.exceptions import MCPError
+from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
 from mcp.shared.message import ServerMessageMetadata
+from mcp.types.jsonrpc import MISSING_REQUIRED_CLIENT_CAPABILITY
 
 from efrit.mcp import settings as options
 from efrit.mcp.app import speak
 from efrit.mcp.http import app_for, listen, transport_security
-from tests.conformance import contents
+from efrit.mcp.server import seal_questions
+from efrit.mcp.tasks import Task, declares_tasks, require_tasks, serve_tasks
+from tests.conformance import contents, task_tools
+from tests.conformance.rounds import PROMPT, ROUNDS, question
+from tests.conformance.task_tools import MemoryTasks
 
 Context = ServerRequestContext[Any, Any]
 LEVELS = get_args(types.LoggingLevel)
@@ -49,8 +55,9 @@ def make_fixtures(*, remembers: bool) -> Server[Any]:
     handlers = _Handlers()
     server: Server[Any] = Server(
         "efrit-conformance",
+        version="1",
+        get_tool_input_schema=contents.SCHEMA_OF.get,
         on_list_tools=handlers.list_tools,
-        on_call_tool=handlers.call_tool,
         on_list_resources=handlers.list_resources,
         on_list_resource_templates=handlers.list_templates,
         on_read_resource=handlers.read_resource,
@@ -58,6 +65,9 @@ def make_fixtures(*, remembers: bool) -> Server[Any]:
         on_get_prompt=handlers.get_prompt,
         on_completion=handlers.complete,
     )
+    server.add_request_handler("tools/call", types.CallToolRequestParams, handlers.call_tool)
+    serve_tasks(server, handlers.tasks)
+    seal_questions(server)
     if remembers:
         server.add_request_handler("resources/subscribe", types.SubscribeRequestParams, handlers.subscribe)
         server.add_request_handler("resources/unsubscribe", types.UnsubscribeRequestParams, handlers.unsubscribe)
@@ -69,12 +79,23 @@ class _Handlers:
     def __init__(self) -> None:
         self._level: types.LoggingLevel = "info"
         self._watched: set[str] = set()
+        self.tasks = MemoryTasks()
 
     async def list_tools(self, _: Context, __: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         return types.ListToolsResult(tools=contents.TOOLS)
 
-    async def call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+    async def call_tool(
+        self, ctx: Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult | types.InputRequiredResult | Task:
         given = params.arguments or {}
+        if params.name in task_tools.REQUIRED:
+            require_tasks(ctx)
+        if (needed := _question(ctx, ROUNDS.get(params.name), params)) is not None:
+            return needed
+        if params.name in (*task_tools.NAMES, *task_tools.REQUIRED):
+            result = _said(f"{params.name} is done, {_name_in(params.input_responses)}", params.name == "failing_job")
+            at_once = not declares_tasks(ctx) or given.get("seconds") == 0
+            return result if at_once else self.tasks.begin(params.name, given, result)
         if params.name in contents.TOOL_CONTENTS:
             return types.CallToolResult(content=contents.TOOL_CONTENTS[params.name])
         if params.name in contents.FORMS:
@@ -83,11 +104,15 @@ class _Handlers:
             )
             return _said(f"Elicitation completed: action={asked.action}, content={json.dumps(asked.content)}")
         match params.name:
+            case "greet":
+                return _said(f"Hello, {given['name']}!")
+            case "test_missing_capability":
+                _require_sampling(ctx)
             case "test_error_handling":
                 return types.CallToolResult(content=[types.TextContent(text=contents.ERROR)], is_error=True)
             case "test_sampling":
                 return _said(f"LLM response: {await _sampled(ctx, str(given['prompt']))}")
-            case "test_tool_with_logging":
+            case "test_tool_with_logging" | "test_logging_tool":
                 for text in contents.LOGGED:
                     await self._log(ctx, text)
                     await anyio.sleep(SECONDS_BETWEEN)
@@ -95,7 +120,9 @@ class _Handlers:
                 for progress in contents.PROGRESS:
                     await ctx.session.report_progress(progress, contents.PROGRESS[-1])
                     await anyio.sleep(SECONDS_BETWEEN)
-            case "json_schema_2020_12_tool":
+            case "json_schema_2020_12_tool" | "test_custom_header":
+                pass
+            case name if name in ROUNDS:
                 pass
             case _:
                 raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {params.name}")
@@ -104,8 +131,8 @@ class _Handlers:
     async def _log(self, ctx: Context, text: str) -> None:
         if LEVELS.index("info") < LEVELS.index(self._level):
             return
-        told = types.LoggingMessageNotificationParams(level="info", data=text)
-        await ctx.session.send_notification(types.LoggingMessageNotification(params=told), ctx.request_id)
+        with warnings.catch_warnings(action="ignore", category=MCPDeprecationWarning):
+            await ctx.session.send_log_message("info", text, related_request_id=ctx.request_id)
 
     async def set_level(self, _: Context, params: types.SetLevelRequestParams) -> types.EmptyResult:
         self._level = params.level
@@ -122,7 +149,7 @@ class _Handlers:
     async def read_resource(self, _: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         found = contents.resource_at(str(params.uri))
         if found is None:
-            raise MCPError(types.INVALID_PARAMS, f"no resource {params.uri}")
+            raise MCPError(types.INVALID_PARAMS, f"no resource {params.uri}", {"uri": str(params.uri)})
         return types.ReadResourceResult(contents=[found])
 
     async def subscribe(self, _: Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
@@ -140,7 +167,13 @@ class _Handlers:
     async def list_prompts(self, _: Context, __: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
         return types.ListPromptsResult(prompts=contents.PROMPTS)
 
-    async def get_prompt(self, _: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
+    async def get_prompt(
+        self, ctx: Context, params: types.GetPromptRequestParams
+    ) -> types.GetPromptResult | types.InputRequiredResult:
+        if params.name == "test_input_required_result_prompt":
+            asked = _question(ctx, [PROMPT], params)
+            if asked is not None:
+                return asked
         blocks = contents.prompt_of(params.name, params.arguments or {})
         if blocks is None:
             raise MCPError(types.INVALID_PARAMS, f"no prompt {params.name}")
@@ -160,8 +193,32 @@ async def _sampled(ctx: Context, prompt: str) -> str:
     return result.content.text if isinstance(result.content, types.TextContent) else repr(result.content)
 
 
-def _said(text: str) -> types.CallToolResult:
-    return types.CallToolResult(content=[types.TextContent(text=text)])
+def _said(text: str, is_error: bool = False) -> types.CallToolResult:
+    return types.CallToolResult(content=[types.TextContent(text=text)], is_error=is_error)
+
+
+def _question(
+    ctx: Context,
+    rounds: list[types.InputRequests] | None,
+    params: types.CallToolRequestParams | types.GetPromptRequestParams,
+) -> types.InputRequiredResult | None:
+    if rounds is None:
+        return None
+    return question(rounds, params.request_state, params.input_responses, ctx.session.client_capabilities)
+
+
+def _name_in(responses: types.InputResponses | None) -> str:
+    answer = (responses or {}).get("user_name")
+    content = answer.content if isinstance(answer, types.ElicitResult) else None
+    return str((content or {}).get("name", "unnamed"))
+
+
+def _require_sampling(ctx: Context) -> None:
+    capabilities = ctx.session.client_capabilities
+    if capabilities is None or capabilities.sampling is None:
+        raise MCPError(
+            MISSING_REQUIRED_CLIENT_CAPABILITY, "It needs sampling.", {"requiredCapabilities": {"sampling": {}}}
+        )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
 """`python -m tests.conformance.relay PORT PROGRAM WORDS...`: HTTP in front of a program that speaks over stdio.
 
 The conformance suite speaks HTTP alone. Each message goes to the program's stdin as it came, each line of its stdout
-goes to the client as it is; of a message only `id` and `method` are looked at, to know which stream waits for it. A
-POST that names no session starts a program of its own, which ends when its client stops listening.
+goes to the client as it is; of a message only `id`, `method` and the revision are looked at, to know which stream
+waits for it, and of which program. A POST that names no session starts a program of its own, which ends when its
+client stops listening. Messages that name their revision themselves (from 2026-07-28 on) belong to no session: all of
+them go to one program.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 from uuid import uuid4
 
 import uvicorn
@@ -22,6 +25,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route
 
 SESSION = "mcp-session-id"
+REVISION = "io.modelcontextprotocol/protocolVersion"
 LONGEST_LINE = 64 * 1024 * 1024
 SECONDS_TO_END = 30
 
@@ -102,17 +106,19 @@ class Relay:
     def __init__(self, words: list[str]) -> None:
         self._words = words
         self._sessions: dict[str, Session] = {}
+        self._sessionless: Session | None = None
+        self._beginning = asyncio.Lock()
 
     async def post(self, request: Request) -> Response:
         """A message from the client."""
         line = await request.body()
         if b"\n" in line:
             return PlainTextResponse("a message is one line here\n", 400)
-        session = self._sessions.get(request.headers[SESSION]) if SESSION in request.headers else await self._begun()
+        message = json.loads(line)
+        session = await self._session_of(request, message)
         if session is None:
             return PlainTextResponse("no such session\n", 404)
-        message = json.loads(line)
-        headers = {SESSION: session.name}
+        headers = {} if session is self._sessionless else {SESSION: session.name}
         if "method" in message and "id" in message:
             said = session.call(json.dumps(message["id"]), line)
             return StreamingResponse(said, headers=headers, media_type="text/event-stream")
@@ -125,6 +131,15 @@ class Relay:
         if session is None:
             return PlainTextResponse("no such session\n", 404)
         return StreamingResponse(session.listen(), headers={SESSION: session.name}, media_type="text/event-stream")
+
+    async def _session_of(self, request: Request, message: Any) -> Session | None:
+        if SESSION in request.headers:
+            return self._sessions.get(request.headers[SESSION])
+        if REVISION not in ((message.get("params") or {}).get("_meta") or {}):
+            return await self._begun()
+        async with self._beginning:
+            self._sessionless = self._sessionless or await self._begun()
+        return self._sessionless
 
     async def _begun(self) -> Session:
         process = await asyncio.create_subprocess_exec(*self._words, stdin=PIPE, stdout=PIPE, limit=LONGEST_LINE)

@@ -10,6 +10,9 @@ from typing import Any
 Found = Mapping[str, str]
 """By scenario: what was wrong with it; empty where it passed."""
 
+REVISION = "2026-07-28"
+"""Its requirements are run on its own wire, beside every scenario on the wire for which the suite has it."""
+
 PASSED = ("SUCCESS", "INFO", "SKIPPED")
 
 
@@ -26,10 +29,20 @@ class Reason:
 def reasons_of(document: Mapping[str, Any]) -> tuple[Reason, ...]:
     """The reasons in expectations.yaml."""
     return tuple(
-        Reason(each["why"], frozenset(each["runs"]), frozenset(each["scenarios"]), asked)
+        Reason(each["why"], frozenset(each["runs"]), _scenarios(each), asked)
         for key, asked in (("fail", True), ("leave-out", False))
         for each in document[key]
     )
+
+
+def on_revision(scenario: str) -> str:
+    """The name of a scenario that is run as a requirement of `REVISION`."""
+    return f"{scenario} {REVISION}"
+
+
+def _scenarios(reason: Mapping[str, Any]) -> frozenset[str]:
+    both = reason.get("both", ())
+    return frozenset((*reason.get("scenarios", ()), *both, *map(on_revision, both)))
 
 
 def wrong_with(checks: Sequence[Mapping[str, Any]]) -> str:

@@ -9,12 +9,15 @@ from collections.abc import AsyncIterator
 import httpx2
 import pytest
 
-from tests.conformance.relay import SESSION, make_relay
+from tests.conformance.relay import REVISION, SESSION, make_relay
 
 ECHO = """
-import json, sys
+import json, os, sys
 for line in sys.stdin:
     asked = json.loads(line)
+    if asked.get("method") == "pid":
+        print(json.dumps({"pid": os.getpid(), "id": asked["id"]}, separators=(" ,", " : ")), flush=True)
+        continue
     if asked.get("method") == "tell":
         print('{"method":  "told"}')
     if "id" in asked and "method" in asked:
@@ -68,3 +71,14 @@ async def test_what_needs_no_answer_is_accepted(http: httpx2.AsyncClient) -> Non
 async def test_a_session_that_is_not_there_is_refused(http: httpx2.AsyncClient) -> None:
     assert (await http.post("/mcp", content=ODD, headers={SESSION: "none"})).status_code == 404
     assert (await http.get("/mcp", headers={SESSION: "none"})).status_code == 404
+
+
+async def test_messages_that_name_their_revision_go_to_one_program_and_name_no_session(
+    http: httpx2.AsyncClient,
+) -> None:
+    asked = {"method": "pid", "params": {"_meta": {REVISION: "2026-07-28"}}}
+    answers = [await http.post("/mcp", json={"id": number, **asked}) for number in (1, 2)]
+    assert all(SESSION not in answer.headers for answer in answers)
+    first, second = (answer.text.partition('"pid" : ')[2].partition(" ,")[0] for answer in answers)
+    assert first
+    assert first == second

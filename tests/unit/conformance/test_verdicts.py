@@ -7,7 +7,7 @@ from pathlib import Path
 import yaml
 
 from tests import conformance
-from tests.conformance.verdicts import Reason, reasons_of, surprises, table, wrong_with
+from tests.conformance.verdicts import Reason, on_revision, reasons_of, surprises, table, wrong_with
 
 NO_TOOL = Reason("It has no such tool.", frozenset({"ours"}), frozenset({"image"}))
 LEFT = Reason("It is not ours.", frozenset({"ours"}), frozenset({"host"}), asked=False)
@@ -73,3 +73,9 @@ def test_no_scenario_has_two_reasons_on_one_run() -> None:
     document = yaml.safe_load((Path(conformance.__file__).parent / "expectations.yaml").read_text())
     named = [(run, scenario) for each in reasons_of(document) for run in each.runs for scenario in each.scenarios]
     assert len(named) == len(set(named))
+
+
+def test_a_reason_may_hold_for_a_scenario_and_for_the_same_as_a_requirement_of_the_revision() -> None:
+    document = {"fail": [{"why": "It has none.", "runs": ["ours"], "scenarios": ["log"], "both": ["image"]}]}
+    (reason,) = reasons_of({**document, "leave-out": []})
+    assert reason.scenarios == {"log", "image", on_revision("image")}

@@ -260,7 +260,7 @@ class World:
             return
         if self.on_the_way:
             self.arrive()
-        self.store.bridges.view(INSTANCE, self._told())
+        self.store.bridges.submitted(INSTANCE, self._told())
         self.store.handovers.submit_ended(INSTANCE, WORK, UID)
         self.submitting = None
 

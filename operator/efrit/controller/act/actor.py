@@ -286,7 +286,7 @@ class Actor:
             self._store.handovers.handed_over(action.instance, action.request_key, uid)
             raise
         else:
-            self._store.bridges.view(action.instance, view)
+            self._store.bridges.submitted(action.instance, view)
         finally:
             self._store.handovers.submit_ended(action.instance, action.request_key, uid)
 

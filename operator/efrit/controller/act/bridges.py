@@ -66,6 +66,9 @@ class _Link:
 
     wanted: ConnectBridge
     client: httpx.AsyncClient
+    """Of the stream; calls go to its transport at once: what a client does beside costs as much as half a call."""
+    transport: BridgeTransport
+    url: str
     tokens: Callable[[], tuple[str, ...]]
     """The bearer tokens of this moment: of the controller's key, and during a rotation of the former one."""
     generation: int
@@ -136,13 +139,10 @@ class Bridges:
             await self._close(wanted.instance)
         host = f"[{wanted.host}]" if ":" in wanted.host else wanted.host
         rate = StreamRate(self._rates, asyncio.get_running_loop().time)
-        client = httpx.AsyncClient(
-            base_url=f"https://{host}:{wanted.port}",
-            transport=BridgeTransport(rate, self._large_bodies, verify=tls, limits=LIMITS, trust_env=False),
-            timeout=CALL_TIMEOUT,
-            trust_env=False,
-        )
-        link = _Link(wanted, client, lambda: self._tokens(wanted.instance_uid), generation, rate)
+        transport = BridgeTransport(rate, self._large_bodies, verify=tls, limits=LIMITS, trust_env=False)
+        url = f"https://{host}:{wanted.port}"
+        client = httpx.AsyncClient(base_url=url, transport=transport, timeout=CALL_TIMEOUT, trust_env=False)
+        link = _Link(wanted, client, transport, url, lambda: self._tokens(wanted.instance_uid), generation, rate)
         link.bulkhead = Bulkhead(_Surroundings(self, link))
         self._links[wanted.instance] = link
         link.task = asyncio.create_task(self._follow(link), name=f"bridge {'/'.join(wanted.instance)}")
@@ -283,13 +283,18 @@ class Bridges:
         depth = Depth.READ if method == "GET" else Depth.WRITE
         try:
             async with asyncio.timeout(CALL_SECONDS):
-                response = await link.client.request(
+                request = httpx.Request(
                     method,
-                    f"/v1/requests/{where}",
+                    f"{link.url}/v1/requests/{where}",
                     content=content,
                     headers=link.headers() | ({"Content-Type": "application/json"} if json else {}),
-                    extensions=_tls_name(link.wanted),
+                    extensions={**_tls_name(link.wanted), "timeout": CALL_TIMEOUT.as_dict()},
                 )
+                response = await link.transport.handle_async_request(request)
+                try:
+                    await response.aread()
+                finally:
+                    await response.aclose()
         except (httpx.TransportError, httpx.InvalidURL, RuntimeError, TimeoutError) as error:
             # RuntimeError: the client was closed under us because the pod was replaced.
             link.bulkhead.failed(_sentence(error), depth)

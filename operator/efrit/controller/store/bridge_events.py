@@ -17,7 +17,7 @@ from efrit.controller.model.views import BridgeView
 from efrit.controller.store.held_answers import HeldAnswer
 from efrit.controller.store.index import Index, Orphan
 from efrit.controller.store.records import InstanceRecord, RequestRecord, outdated
-from efrit.protocol import DiskProblem, Event, RequestView, Reset, Stats
+from efrit.protocol import DiskProblem, Event, RequestState, RequestView, Reset, Stats
 
 log = logging.getLogger(__name__)
 
@@ -121,20 +121,38 @@ class BridgeEvents:
             entry.bridge = BridgeView(queue_id=entry.bridge.queue_id)
             self._index.requeue_instance(instance)
 
+    def submitted(self, instance: Key, view: RequestView) -> None:
+        """Take in the reply to a hand-over: of what is queued nothing is to be said before it has waited a while."""
+        key = self._index.request_keys.get(view.id)
+        if key is None or view.state != RequestState.QUEUED:
+            self.view(instance, view)
+        elif self._take_in(instance, key, view):
+            work = WorkKey(EfritRequest.kind, *key)
+            self._index.queue.add_after(work, self._index.config.queued_after.total_seconds())
+
     def view(self, instance: Key, view: RequestView) -> None:
         """Take in what a bridge said of one request."""
-        views = self._index.instances[instance].views
-        known = views.get(view.id)
-        if known is not None and outdated(view, known):
-            return
         key = self._index.request_keys.get(view.id)
         if key is None:
-            self._observe_unknown(instance, view)
-            return
+            if not self._is_outdated(instance, view):
+                self._observe_unknown(instance, view)
+        elif self._take_in(instance, key, view):
+            # Somebody waits for an answer; after a start, thousands that are not begun may be ahead of it.
+            self._index.requeue_request(key, first=view.state.final)
+
+    def _is_outdated(self, instance: Key, view: RequestView) -> bool:
+        known = self._index.instances[instance].views.get(view.id)
+        return known is not None and outdated(view, known)
+
+    def _take_in(self, instance: Key, key: Key, view: RequestView) -> bool:
+        """Take in what was said of a request that is known; return whether that was news."""
+        views = self._index.instances[instance].views
+        if self._is_outdated(instance, view):
+            return False
         record = self._index.requests[key]
         if not record.may_be_on(instance):
             log.debug("%s/%s tells of %s/%s, which is none of its requests", *instance, *key)
-            return
+            return False
         # Whose it is, is known: what else a bridge says about that could be of any size.
         origin = {"name": key[1], "namespace": key[0]} if view.metadata is not None else None
         views[view.id] = structs.replace(view, metadata=origin)
@@ -145,8 +163,7 @@ class BridgeEvents:
         record.handover = Handover(self._index.instances[instance].bridge.queue_id or "")
         if key in self._index.instances[instance].open_requests:
             self._index.place(self._index.instances[instance], key)
-        # Somebody waits for an answer; after a start, thousands that are not begun may be ahead of it.
-        self._index.requeue_request(key, first=view.state.final)
+        return True
 
     def _hold_answer(self, answer: HeldAnswer, view: RequestView) -> None:
         """Count an answer, and drop older ones that have no room beside it: they are read again."""
@@ -165,7 +182,9 @@ class BridgeEvents:
         self._index.answers.discard(HeldAnswer(instance, uid))
         key = self._index.request_keys.get(uid)
         if key is not None:
-            self._index.requeue_request(key)
+            # With one that is over all is done in the same reconciliation, or once it leaves the watched selection.
+            if self._index.requests[key].open:
+                self._index.requeue_request(key)
         elif view is not None:
             self._index.forget_orphan(instance, view)
 

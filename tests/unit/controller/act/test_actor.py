@@ -150,7 +150,7 @@ async def test_a_submission_tells_what_the_bridge_said(rig: Rig) -> None:
 
     await rig.does(SUBMIT)
 
-    assert rig.heard.calls_of("bridges.view") == [(INSTANCE, view())]
+    assert rig.heard.calls_of("bridges.submitted") == [(INSTANCE, view())]
 
 
 async def test_a_submission_under_other_defaults_is_the_same_request(rig: Rig) -> None:
@@ -159,7 +159,7 @@ async def test_a_submission_under_other_defaults_is_the_same_request(rig: Rig) -
 
     await rig.does(SUBMIT)
 
-    assert rig.heard.calls_of("bridges.view") == [(INSTANCE, answered(result="2"))]
+    assert rig.heard.calls_of("bridges.submitted") == [(INSTANCE, answered(result="2"))]
 
 
 async def test_a_submission_a_bridge_will_never_take_is_told_with_its_sentence(rig: Rig) -> None:

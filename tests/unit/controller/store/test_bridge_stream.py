@@ -8,16 +8,18 @@ from efrit.controller.model.snapshots import Handover
 from efrit.controller.store.bridge_events import ORPHAN_GRACE
 from efrit.protocol import RequestState, RequestView, Reset
 from tests.unit.controller.factory import (
+    CONFIG,
     NAMESPACE,
     POD_UID,
     QUEUE_ID,
     answered,
+    final_status,
     instance_json,
     request_json,
     stats,
     view,
 )
-from tests.unit.controller.store.world import ALPHA, UID, WORK, World, child
+from tests.unit.controller.store.world import ALPHA, SOON, UID, WORK, World, child
 from tests.unit.controller.virtual_time import on_virtual_time
 
 
@@ -108,8 +110,46 @@ async def test_the_late_reply_to_a_submission_does_not_undo_what_the_stream_told
 ) -> None:
     world.store.requests.observe(request_json())
     world.open_bridge(known)
-    world.store.bridges.view(ALPHA, late)
+    world.store.bridges.submitted(ALPHA, late)
     assert world.request().bridge_view == known
+
+
+@pytest.mark.parametrize(
+    ("reply", "within", "looks"),
+    [
+        (view(), SOON, set()),
+        (view(), CONFIG.queued_after.total_seconds() + SOON, {("Request", "work")}),
+        (view(state=RequestState.RUNNING, attempt=1), SOON, {("Request", "work")}),
+        (answered(result="2"), SOON, {("Request", "work")}),
+    ],
+    ids=["queued", "queued for a while", "running", "answered"],
+)
+@on_virtual_time
+async def test_a_reply_that_says_queued_brings_the_request_back_once_that_has_lasted(
+    world: World, reply: RequestView, within: float, looks: set[tuple[str, str]]
+) -> None:
+    world.store.requests.observe(request_json())
+    world.open_bridge()
+    await world.settle()
+
+    world.store.bridges.submitted(ALPHA, reply)
+
+    assert world.request().bridge_view == reply
+    assert await world.looks(within) == looks
+
+
+@pytest.mark.parametrize("is_final", [True, False])
+@on_virtual_time
+async def test_an_acknowledgement_brings_back_what_is_still_open(world: World, is_final: bool) -> None:
+    world.store.requests.observe(request_json())
+    world.open_bridge(answered(result="2"))
+    if is_final:
+        world.store.requests.observe(request_json(version="21", status=final_status()))
+    await world.settle()
+
+    world.store.bridges.acknowledged(ALPHA, UID)
+
+    assert await world.looks() == (set() if is_final else {("Request", "work")})
 
 
 @on_virtual_time

@@ -21,7 +21,9 @@ TURN_SECONDS = 0.02
 MOST_DEBT_SECONDS = 2.0
 """A lane passes no more turns than this, whatever its keys have taken."""
 FIRST = "first"
-"""The kind of keys that go first."""
+"""The kind of keys that go first: what is nearly done."""
+AWAITED = "awaited"
+"""The kind of keys that others wait for, and that are themselves to be begun."""
 
 
 class Waiting(NamedTuple):
@@ -72,29 +74,29 @@ class Lanes:
         lane = self._lanes.get(namespace)
         return sum(map(len, lane.kinds.values())) if lane is not None else 0
 
-    def put(self, key: WorkKey, since: float, *, first: bool = False) -> None:
-        """Put a key that does not wait yet at the end of its lane, or of those in it that go first."""
+    def put(self, key: WorkKey, since: float, kind: str | None = None) -> None:
+        """Put a key that does not wait yet at the end of those of its kind in its lane; FIRST, AWAITED: of those."""
         lane = self._lanes.get(key.namespace)
         if lane is None:
             lane = self._lanes[key.namespace] = _Lane()
-        kind = FIRST if first else key.kind
+        kind = kind or key.kind
         keys = lane.kinds.get(kind)
         if keys is None:
             keys = lane.kinds[kind] = OrderedDict()
         keys[key] = since
         self._size += 1
 
-    def promote(self, key: WorkKey) -> None:
-        """Have a key that waits go first from now on, behind those that do already."""
+    def promote(self, key: WorkKey, kind: str) -> None:
+        """Have a key that waits be of this kind from now on, the last of those that are already."""
         lane = self._lanes.get(key.namespace)
-        keys = lane.kinds.get(key.kind) if lane is not None else None
-        if keys is not None and key in keys:
-            self.put(key, keys[key], first=True)
-            self._discard(key, key.kind)
+        known = next((each for each, keys in lane.kinds.items() if key in keys), kind) if lane is not None else kind
+        if lane is not None and known != kind:
+            self.put(key, lane.kinds[known][key], kind)
+            self._discard(key, known)
 
     def discard(self, key: WorkKey) -> None:
         """Take a key out, if it waits."""
-        for kind in (key.kind, FIRST):
+        for kind in (key.kind, FIRST, AWAITED):
             self._discard(key, kind)
 
     def _discard(self, key: WorkKey, kind: str) -> None:

@@ -18,7 +18,7 @@ from collections import Counter, deque
 from collections.abc import Awaitable, Callable
 
 from efrit.controller.delays import Delays
-from efrit.controller.lanes import Lanes, Waiting
+from efrit.controller.lanes import AWAITED, FIRST, Lanes, Waiting
 from efrit.controller.model.keys import WorkKey
 from efrit.controller.pace import Pace
 from efrit.errors import ApiNamespaceTerminating, ApiUnavailable, EfritError
@@ -64,8 +64,8 @@ class WorkQueue:
         """Keys that wait for a worker, or for the end of the work that is done on them."""
         self._deferred: set[WorkKey] = set()
         """Those that wait in the background, or will."""
-        self._first: set[WorkKey] = set()
-        """Those that go before others of their namespace."""
+        self._ahead: dict[WorkKey, str] = {}
+        """Those that go before others of their namespace: FIRST or AWAITED."""
         self._active: dict[WorkKey, float] = {}
         """Since when each is worked on."""
         self._holding: Counter[str] = Counter()
@@ -135,20 +135,23 @@ class WorkQueue:
             self._load(namespace)
         return self._loaded.get(namespace, _now()) > _now()
 
-    def add(self, key: WorkKey, *, first: bool = False) -> None:
-        """Have `key` reconciled as soon as possible; first: in turns with all else of its namespace that waits."""
-        if first:
-            self._first.add(key)
+    def add(self, key: WorkKey, *, first: bool = False, awaited: bool = False) -> None:
+        """Have `key` reconciled as soon as possible.
+
+        first: it is nearly done, awaited: others wait for it. Each takes turns with all else of its namespace.
+        """
+        if first or (awaited and key not in self._ahead):
+            self._ahead[key] = FIRST if first else AWAITED
         if key in self._dirty and key not in self._deferred:
-            if first:
-                self._ready.promote(key)
+            if key in self._ahead:
+                self._ready.promote(key, self._ahead[key])
             return
         self._note_first()
         self._deferred.discard(key)
         self._background.discard(key)
         self._dirty.add(key)
         if key not in self._active:
-            self._ready.put(key, _now(), first=key in self._first)
+            self._ready.put(key, _now(), self._ahead.get(key))
             self._wake()
 
     def add_background(self, key: WorkKey) -> None:
@@ -288,7 +291,7 @@ class WorkQueue:
         (key, since), background = taken
         self._dirty.discard(key)
         self._deferred.discard(key)
-        self._first.discard(key)
+        self._ahead.pop(key, None)
         if not background and _now() - since >= LOADED_WAIT_SECONDS:
             self._load(key.namespace)
         return key, background
@@ -328,7 +331,7 @@ class WorkQueue:
         if key in self._deferred:
             self._background.put(key, now)
         elif key in self._dirty:
-            self._ready.put(key, now, first=key in self._first)
+            self._ready.put(key, now, self._ahead.get(key))
         self._ready.charge(key.namespace, now - began)
         self._wake()
 

@@ -246,6 +246,21 @@ MUTANTS = (
             ),
         )
     ),
+    *(
+        Mutant(
+            what,
+            gate,
+            operation,
+            (
+                f"{UNIT}/store/test_goes_first.py::"
+                "test_the_first_answer_after_a_start_takes_as_many_steps_however_much_there_is",
+            ),
+        )
+        for what, gate, operation in (
+            ("the turn of an instance whose requests wait for it", "awaited", Value("False")),
+            ("the turn of the next request of an instance that has become available", "next-request", Drop()),
+        )
+    ),
     Mutant(
         "the requests of a plan, which it reads, as long as the plan",
         "plan-keeps-requests",

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from efrit.controller.lanes import MOST_DEBT_SECONDS, TURN_SECONDS, Lanes
+from efrit.controller.lanes import FIRST, MOST_DEBT_SECONDS, TURN_SECONDS, Lanes
 from efrit.controller.model.keys import WorkKey
 
 
@@ -69,14 +69,14 @@ def test_the_kinds_of_a_namespace_take_turns() -> None:
 def test_keys_that_go_first_take_turns_with_the_kinds_of_their_namespace() -> None:
     lanes = filled(("team", 3000))
     for name in ("new", "other"):
-        lanes.put(key("team", name), 0, first=True)
-    lanes.promote(key("team", 2999))
+        lanes.put(key("team", name), 0, FIRST)
+    lanes.promote(key("team", 2999), FIRST)
     lanes.put(key("team", "one", "EfritInstance"), 0)
 
     taken = [each.key.name for _ in range(7) if (each := lanes.take(anyone))]
 
     assert taken == ["0", "new", "one", "1", "other", "2", "2999"]
-    lanes.put(key("team", "gone"), 0, first=True)
+    lanes.put(key("team", "gone"), 0, FIRST)
     lanes.discard(key("team", "gone"))
     assert len(lanes) == 2996
 

@@ -78,7 +78,7 @@ class BridgeEvents:
                 )
                 if changed:
                     # All that waits for an instance waits for what it writes then.
-                    self._index.requeue_instance(instance, first=True)
+                    self._index.requeue_instance(instance, first=bool(entry.open_requests))
                     self._index.requeue_waiting(instance)
                     self._index.requeue_unbound(instance[0])
                 else:

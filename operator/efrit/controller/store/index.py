@@ -101,7 +101,9 @@ class Index:
             if work.active and not known.active:
                 entry.facts = replace(entry.facts, work_ended=None)
                 asleep = entry.instance is not None and entry.instance.status.suspended_idle
-                if entry.facts.handover_paused or asleep:
+                # At a start it waits among all others to be connected.
+                unconnected = entry.instance is not None and not entry.bridge.connected
+                if entry.facts.handover_paused or asleep or unconnected:
                     self.requeue_instance(key)
             elif known.active > work.active or known.suspended > work.suspended:
                 now = self.clock()
@@ -227,8 +229,10 @@ class Index:
                 self.requeue_instance(each)
 
     def requeue_instance(self, key: Key, *, first: bool = False) -> None:
-        """Have an instance reconciled."""
-        self.queue.add(WorkKey(EfritInstance.kind, *key), first=first)
+        """Have an instance reconciled; one whose requests wait for it to be connected, before those without any."""
+        entry = self.instances.get(key)
+        awaited = entry is not None and bool(entry.open_requests) and not entry.bridge.connected  # gate: awaited
+        self.queue.add(WorkKey(EfritInstance.kind, *key), first=first, awaited=awaited)
 
     def requeue_request(self, key: Key, *, first: bool = False) -> None:
         """Have a request reconciled."""
@@ -239,8 +243,13 @@ class Index:
         self.queue.add_background_after(key, random.uniform(0, seconds))  # noqa: S311
 
     def requeue_waiting(self, target: Key) -> None:
-        """Have all open requests of an instance reconciled."""
-        for key in self.instances[target].open_requests:
+        """Have all open requests of an instance reconciled; its next one before those of others, if it can get it."""
+        entry = self.instances[target]
+        known = entry.instance.status.handover if entry.instance is not None else None
+        if known is not None and known.id == entry.facts.handover_id and entry.bridge.connected:
+            for key in entry.backlog.first(1):
+                self.requeue_request(key, first=True)  # gate: next-request
+        for key in entry.open_requests:
             self.requeue_request(key)
 
     def requeue_held_back(self, target: Key, stats: Stats) -> None:

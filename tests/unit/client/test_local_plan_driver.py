@@ -38,7 +38,8 @@ class Record(PlanRecord):
     def store(self, request: EfritRequest, result: str | None = None) -> None:
         # What a write that was cut short leaves is nobody's file.
         self._path(f"{request.metadata.name}").with_suffix(".json.new").write_text("{")
-        what = f"store {request.metadata.name} {request.final} {request.spec.cancel}"
+        sent = bool(request.metadata.annotations)
+        what = f"store {request.metadata.name} {request.final} {request.spec.cancel} {sent}"
         self.effect(what, lambda: super(Record, self).store(request, result))
 
     def tell(self, status: PlanStatus) -> None:
@@ -108,6 +109,8 @@ class Machine:
                 self.after_run(self)
 
         self.effect(f"run {handle.id}", run)
+        if handle.id not in self.answers:
+            raise RequestNotFound(handle.id)
         yield Update(self.answers[handle.id])
 
     async def cancel(self, handle: Handle) -> RequestState:
@@ -219,6 +222,33 @@ async def test_an_act_whose_answer_is_no_longer_kept_is_not_run_again(tmp_path: 
     assert act not in swept.works
     subjects = [each["subject"] for each in swept.world.repository.commits if each["kind"] == "adapt"]
     assert "no longer kept" in subjects[0]
+
+
+async def test_an_act_that_was_removed_before_its_answer_was_read_is_not_run_again(tmp_path: Path) -> None:
+    """By hand: while its driver was away, or before its eyes."""
+    away = machine(tmp_path / "away", lambda what, when: what.startswith("run") and "-act" in acts(away))
+    await anext_crash(away)
+    away.works.clear()
+    away.crash = lambda what, when: False
+    present = machine(tmp_path / "present")
+
+    def remove(here: Machine) -> None:
+        if str(here.works[here.runs[-1]].key).endswith("-act"):
+            here.answers.pop(here.runs[-1])
+            here.works.pop(here.runs[-1])
+            here.after_run = lambda here: None
+
+    present.after_run = remove
+    for removed in (away, present):
+        assert await removed.drive() == 0
+        assert len(removed.runs) == len(set(removed.runs))
+        subjects = [each["subject"] for each in removed.world.repository.commits if each["kind"] == "adapt"]
+        assert "removed before its answer was read" in subjects[0]
+
+
+def acts(driven: Machine) -> str:
+    """Keys of what the queue has."""
+    return " ".join(str(work.key) for work in driven.works.values())
 
 
 async def anext_crash(driven: Machine) -> None:

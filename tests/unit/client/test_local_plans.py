@@ -130,6 +130,30 @@ async def test_a_file_that_was_changed_by_hand_is_named(plans: LocalPlans, tmp_p
             PlanRecord(tmp_path / "plans/greet").plan()
 
 
+async def test_a_record_that_cannot_be_read_hides_no_other(tmp_path: Path) -> None:
+    one = LocalInstance("one", tmp_path / "queue", "efrit-one", tmp_path / "workspace")
+    settings = LocalSettings(tmp_path / "config.json", {"one": one})
+    told: list[str] = []
+    plans = LocalPlans(LocalBackend(LocalQueues(settings)), settings, tmp_path / "plans", told.append)
+    files = {
+        "a": ("plan.json", "{"),
+        "b": ("plan.json", '{"metadata": [], "spec": {}}'),
+        "c": ("status.json", '{"phase": "Odd"}'),
+        "d": ("status.json", '{"tree": [{}]}'),
+        "e": ("plan.json", '{"metadata": {"name": "greet"}, "spec": {"intent": {"description": "Greet."}}}'),
+    }
+    await plans.create_plan(GREET)
+    for name, (file, text) in files.items():
+        await plans.create_plan(NewPlan(Intent("Greet."), name=name))
+        (tmp_path / f"plans/{name}/{file}").write_text(text)
+    assert [state.name for state in await plans.plans()] == ["greet"]
+    for said, (name, (file, _)) in zip(told, files.items(), strict=True):
+        assert f"plans/{name}/{file} cannot be read as part of a plan: " in said
+    (tmp_path / "plans/e/plan.json").write_text(files["e"][1].replace("greet", "e"))
+    with pytest.raises(Refused, match="annotations' is missing"):
+        [state async for state in plans.watch_plan("e")]
+
+
 async def test_a_plan_of_another_configuration_is_not_driven(plans: LocalPlans, tmp_path: Path) -> None:
     await plans.create_plan(GREET)
     moved = LocalInstance("one", tmp_path / "elsewhere", "efrit-two", tmp_path / "workspace")

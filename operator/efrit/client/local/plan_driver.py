@@ -30,6 +30,9 @@ RESENT_WITHIN = timedelta(hours=12)
 """How old a request may be that is sent again. Its answer is kept for a day in the queue: one that is older and not
 there may have run, and is not run again."""
 
+SENT = "efrit.dev/sent"
+"""Annotation of a request that the queue had: where it has it no longer, it may have run."""
+
 
 class Queue(Protocol):
     """What a driver needs of the backend of this machine."""
@@ -148,27 +151,38 @@ class PlanDriver:
             return
         if under_way.spec.cancel:
             await self._queue.cancel(handle)
-        state = await self._followed(handle, until, version)
-        if state is None:
-            return
         try:
-            result = await self._queue.result(handle)
-        except ResultTruncated as error:
-            result = error.kept
+            state = await self._followed(handle, until, version)
+            if state is None:
+                return
+            result = await self._result(handle)
+        except RequestNotFound:
+            # Removed meanwhile: the next look says how it ends.
+            return
         self._keep(finished(under_way, status_of(state, result, self._clock())), result)
 
     async def _sent(self, request: EfritRequest, work: Work, handle: Handle) -> tuple[RequestReason, str] | None:
         """Have the queue know the request; return how it ends where it must not be sent (again)."""
         with contextlib.suppress(RequestNotFound):
             await self._queue.get(handle)
+            self._note_sent(request)
             return None
+        if SENT in request.metadata.annotations:  # gate: plan-sent-once
+            return RequestReason.INTERRUPTED, "It was removed before its answer was read: what it did is unknown."
         if request.spec.cancel:
             return RequestReason.CANCELLED, "It was cancelled before it was sent."
         created = request.metadata.creation_timestamp
         if created is not None and self._clock() - created > RESENT_WITHIN:  # gate: plan-resent-within
             return RequestReason.INTERRUPTED, "Its answer is no longer kept: what it did is unknown."
         await self._queue.submit(work)
+        # Not before: what a kill kept from the queue is sent by the next driver.
+        self._note_sent(request)
         return None
+
+    def _note_sent(self, request: EfritRequest) -> None:
+        if SENT not in request.metadata.annotations:
+            metadata = request.metadata.model_copy(update={"annotations": {SENT: "true"}})
+            self._keep(request.model_copy(update={"metadata": metadata}))
 
     async def _followed(self, handle: Handle, until: datetime | None, version: int) -> RequestState | None:
         """Return the final state; None where the plan was changed or the time has come before."""
@@ -189,6 +203,13 @@ class PlanDriver:
                 pending.cancel()
                 with contextlib.suppress(asyncio.CancelledError, Exception):
                     await pending
+
+    async def _result(self, handle: Handle) -> str:
+        """Return the whole result, or what was kept of it."""
+        try:
+            return await self._queue.result(handle)
+        except ResultTruncated as error:
+            return error.kept
 
     async def _idle(self, until: datetime | None, version: int) -> None:
         while not self._called(until, version):

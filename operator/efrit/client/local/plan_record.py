@@ -67,19 +67,30 @@ class PlanRecord:
         return True
 
     def object(self) -> Json:
-        """Return the plan with its status, as JSON in the form of an EfritPlan. Raises `Refused`."""
-        plan = self._read(PLAN)
-        status = self._read(STATUS) if (self.directory / STATUS).exists() else {}
-        return {**plan, "status": status}
+        """Return the plan with its status, as valid JSON in the form of an EfritPlan. Raises `Refused`."""
+        return self._checked()[0]
 
     def plan(self) -> EfritPlan:
         """Return the plan with its status. Raises `Refused`."""
-        with self._readable(PLAN):
-            return EfritPlan.model_validate(self.object())
+        return self._checked()[1]
+
+    def _checked(self) -> tuple[Json, EfritPlan]:
+        # Each file by itself: the one that somebody broke is named.
+        wanted = self._read(PLAN)
+        with self.readable(PLAN):
+            plan = EfritPlan.model_validate({**wanted, "status": {}})
+            if plan.metadata.name != self.name:
+                raise ValueError(f"metadata.name is {plan.metadata.name}, and its directory {self.name}")
+        status = self._read(STATUS) if (self.directory / STATUS).exists() else {}
+        with self.readable(STATUS):
+            plan = plan.model_copy(update={"status": PlanStatus.model_validate(status)})
+        return {**wanted, "status": status}, plan
 
     def version(self) -> int:
         """Return the number that grows with each change of what is wanted. Raises `Refused`."""
-        return int(self._read(PLAN)["metadata"].get("generation", 1))
+        plan = self._read(PLAN)
+        with self.readable(PLAN):
+            return int(plan["metadata"].get("generation", 1))
 
     def change(self, change: Callable[[Json], None]) -> None:
         """Apply `change` to the spec; of several at the same time each is kept. Raises `Refused`."""
@@ -88,7 +99,7 @@ class PlanRecord:
             plan = self._read(PLAN)
             change(plan["spec"])
             plan["metadata"]["generation"] = plan["metadata"].get("generation", 1) + 1
-            with self._readable(PLAN, "the change"):
+            with self.readable(PLAN, "the change"):
                 EfritPlan.model_validate(plan)
             _replace(self.directory / PLAN, plan)
 
@@ -121,7 +132,7 @@ class PlanRecord:
             names = sorted(path.name for path in (self.directory / REQUESTS).iterdir() if path.suffix == ".json")
         for name in names:
             stored = self._read(f"{REQUESTS}/{name}")
-            with self._readable(f"{REQUESTS}/{name}"):
+            with self.readable(f"{REQUESTS}/{name}"):
                 request = EfritRequest.model_validate(stored["request"])
             requests[request.metadata.name] = request
             if stored.get("result") is not None:
@@ -143,7 +154,7 @@ class PlanRecord:
         return self.directory / REQUESTS / f"{name}.json"
 
     def _read(self, name: str) -> Json:
-        with self._readable(name), _as_client_errors(self.directory):
+        with self.readable(name), _as_client_errors(self.directory):
             path = self.directory / name
             if path.stat().st_size > _LONGEST_FILE:
                 raise ValueError(f"it is longer than {_LONGEST_FILE >> 20} MiB")
@@ -153,11 +164,13 @@ class PlanRecord:
             return document
 
     @contextlib.contextmanager
-    def _readable(self, name: str, what: str = "") -> Iterator[None]:
+    def readable(self, name: str, what: str = "") -> Iterator[None]:
+        """Raise `Refused`, which names the file, for what cannot be understood of it within this context."""
         try:
             yield
-        except (ValueError, KeyError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             problem = explained(error) if isinstance(error, ValidationError) else str(error)
+            problem = f"{problem} is missing" if isinstance(error, KeyError) else problem
             subject = what or str(self.directory / name)
             raise Refused(f"{subject} cannot be read as part of a plan: {problem}", "correct it") from error
 

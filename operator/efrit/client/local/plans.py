@@ -23,7 +23,7 @@ from efrit.api.meta import rfc3339
 from efrit.client.errors import Conflict, NotReady, PlanNotFound, Refused
 from efrit.client.interface import ANY_INSTANCE, Backend
 from efrit.client.local.plan_driver import PlanDriver
-from efrit.client.local.plan_record import Json, PlanRecord, explained
+from efrit.client.local.plan_record import PLAN, Json, PlanRecord, explained
 from efrit.client.local.settings import LocalInstance, LocalSettings
 from efrit.client.placement import least_loaded, unnamed
 from efrit.client.plan_history import history_of
@@ -117,8 +117,13 @@ class LocalPlans:
             )
 
     async def plans(self) -> Sequence[PlanState]:
-        """Return the plans of this machine, oldest first."""
-        states = [_state(self._record(name)) for name in self._names()]
+        """Return the plans of this machine, oldest first; one whose record cannot be read is only told of."""
+        states = []
+        for name in self._names():
+            try:
+                states.append(_state(self._record(name)))
+            except (Refused, NotReady) as error:
+                self._notify(f"{error.message}; {error.advice}")
         epoch = datetime.fromtimestamp(0, UTC)
         return sorted(states, key=lambda state: (state.created or epoch, state.name))
 
@@ -145,11 +150,13 @@ class LocalPlans:
 
     def _driver(self, record: PlanRecord, *, keep_trying: bool = True) -> PlanDriver:
         obj = record.object()
-        notes = obj["metadata"]["annotations"]
-        instance = self._settings.instance(obj["spec"]["instanceRef"]["name"])
-        if str(instance.queue_dir.absolute()) != notes[QUEUE]:
+        with record.readable(PLAN):
+            notes = obj["metadata"]["annotations"]
+            queue, named = notes[QUEUE], obj["spec"]["instanceRef"]["name"]
+        instance = self._settings.instance(named)
+        if str(instance.queue_dir.absolute()) != queue:
             raise Refused(
-                f"the plan {record.name} has its requests in {notes[QUEUE]}, and {instance.id} has another queue",
+                f"the plan {record.name} has its requests in {queue}, and {instance.id} has another queue",
                 "use the configuration that it was begun with",
             )
         if keep_trying:
@@ -205,7 +212,7 @@ class LocalPlans:
             return []
         # What a kill left of one that was being begun has a name that no plan has.
         names = (path.name for path in self._root.iterdir())
-        return [name for name in names if plan_name_is_valid(name) and self._record(name).exists]
+        return [name for name in sorted(names) if plan_name_is_valid(name) and self._record(name).exists]
 
     def _record(self, name: str) -> PlanRecord:
         return PlanRecord(self._root / name)

@@ -121,6 +121,36 @@ def test_killed_at_several_points_it_goes_on_where_it_was(machine: Program, mode
     assert (tmp_path / "ran.txt").read_text() == "one\ntwo\n"
 
 
+def test_a_goal_is_divided_and_who_looks_on_takes_over_from_one_that_dies(
+    machine: Program, model: Model, tmp_path: Path
+) -> None:
+    script = Script(model, "goal")
+    task = {"type": "atomic", "description": "Write the greeting."}
+    parts = {"operation": "insert", "parent": "root", "tasks": [task]}
+    script.assess("root")
+    script.adapt("root", when=["Write the greeting"])
+    script.adapt("root", {"verdict": "open", "reason": "It needs parts.", "operations": [parts]})
+    script.act(r"\d+\.1", {"plans/goal/environment/greeting.txt": "Good day.\n"}, shell=gated("goal"))
+    script.done(r"\d+\.1")
+    words = ("plan", "run", script.intent["description"], "--name", "goal", "-C", str(tmp_path))
+    with machine.begin(*words) as first:
+        assert first.stdout is not None
+        assert any(line.startswith("Act ") for line in first.stdout)
+        with machine.begin("plan", "watch", "goal") as second:
+            assert second.stdout is not None
+            assert next(second.stdout)
+            machine.ok("plan", "suspend", "goal")
+            os.kill(first.pid, signal.SIGKILL)
+            (tmp_path / "goal-may-go").touch()
+            until(lambda: machine.run("plan", "show", "goal", "-o", "json").json["reason"] == "Suspended", "it acts")
+            # Nobody is told to watch what is watched.
+            assert machine.run("plan", "resume", "goal").err == ""
+            assert second.wait(TIMEOUT) == 0
+    assert (tmp_path / "ran.txt").read_text() == "goal\n"
+    kinds = [subject.split()[-1] for subject in subjects(tmp_path / "plans/goal")]
+    assert kinds == ["PLAN", "ADAPT", "ACT", "ADAPT", "ADAPT"]
+
+
 def test_ctrl_c_leaves_it_to_be_gone_on_with_and_says_how(machine: Program, model: Model, tmp_path: Path) -> None:
     script = Script(model, "slow")
     script.act("write", {"plans/slow/environment/greeting.txt": "Good day.\n"}, shell=gated("write"))

@@ -226,10 +226,64 @@ two requests keeps the messages of one out of the other."
 
 ;;;; No conversation
 
+(defvar efrit-eval--asks nil
+  "Non-nil while the code that runs may ask the person in front of a frame.
+It is how many minibuffers were open before.")
+
+(defun efrit-eval--frame ()
+  "Return a frame that a person may be in front of, the selected one if it can be.
+In a daemon that is one of a client; in batch mode there is none."
+  (unless noninteractive
+    (seq-find (lambda (frame)
+                (not (equal (terminal-name (frame-terminal frame)) "initial_terminal")))
+              (cons (selected-frame) (frame-list)))))
+
+(defun efrit-eval-attended (function)
+  "Call FUNCTION; what it asks reaches the person in front of this Emacs, if any."
+  (let ((frame (efrit-eval--frame)) (buffer (current-buffer)))
+    (if (null frame)
+        (funcall function)
+      (with-selected-frame frame
+        (with-current-buffer buffer
+          (let* ((efrit-eval--asks (minibuffer-depth))
+                 (inhibit-interaction nil)
+                 (debug-on-event debug-on-event)
+                 (event debug-on-event)
+                 ;; There, a signal would be taken for the key that quits.
+                 (minibuffer-setup-hook
+                  (cons (lambda () (setq debug-on-event nil)) minibuffer-setup-hook))
+                 (minibuffer-exit-hook
+                  (cons (lambda () (setq debug-on-event event)) minibuffer-exit-hook))
+                 (signal-hook-function (efrit-eval--quit-hook signal-hook-function))
+                 (timer (run-with-timer 1 1 #'efrit-eval--end-question)))
+            (unwind-protect (funcall function)
+              (cancel-timer timer))))))))
+
+(defun efrit-eval--quit-hook (next)
+  "Return a function that calls NEXT, but lets a person quit a question.
+It is for `signal-hook-function'."
+  (lambda (symbol data)
+    (if (and (eq symbol 'quit) (> (minibuffer-depth) efrit-eval--asks))
+        (throw 'exit (lambda () (signal 'minibuffer-quit nil)))
+      (funcall next symbol data))))
+
+(defun efrit-eval--end-question ()
+  "End a question whose request is to stop, or that nobody is there to answer."
+  (when (and efrit-eval--asks (> (minibuffer-depth) efrit-eval--asks))
+    (efrit-interrupt-now-if-ordered)
+    (efrit-eval-leave-recursion)))
+
+(defun efrit-eval--asking-p ()
+  "Return non-nil while all that waits are questions to a person who is there."
+  (and efrit-eval--asks
+       (efrit-eval--frame)
+       (<= (- (recursion-depth) efrit-eval--depth)
+           (- (minibuffer-depth) efrit-eval--asks))))
+
 (defun efrit-eval--refuse-recursion (&rest _)
   "Signal an error where the code of a request would wait for a user.
 A debugger comes here with a signal, which may be an order to stop."
-  (when (and efrit-eval--running inhibit-interaction)
+  (when (and efrit-eval--running (or inhibit-interaction efrit-eval--asks))
     (efrit-interrupt-now-if-ordered)
     (signal 'inhibited-interaction nil)))
 
@@ -238,7 +292,7 @@ A debugger comes here with a signal, which may be an order to stop."
 Signals end here where code has set `debugger' to it: whether they are an order
 to stop is decided first.  Called by hand, it would wait for a user.
 Where nobody is, it would end Emacs."
-  (cond ((not (and efrit-eval--running inhibit-interaction))
+  (cond ((not (and efrit-eval--running (or inhibit-interaction efrit-eval--asks)))
          (apply (if (efrit-background-attended-p) function #'efrit-background-debugger)
                 arguments))
         (arguments (apply #'efrit-interrupt-debugger arguments))
@@ -253,8 +307,10 @@ Where interaction is inhibited, Emacs makes `sit-for' an error."
 
 (defun efrit-eval-leave-recursion ()
   "Leave a recursive edit that the code of a request has entered.
-Compiled code may call `recursive-edit' past its advice; a timer calls this."
-  (when (and efrit-eval--running (> (recursion-depth) efrit-eval--depth))
+Compiled code may call `recursive-edit' past its advice; a timer calls this.
+It leaves a question, too, once there is nobody to answer it."
+  (when (and efrit-eval--running (> (recursion-depth) efrit-eval--depth)
+             (not (efrit-eval--asking-p)))
     (throw 'efrit-eval--recursion 'inhibited-interaction)))
 
 (defun efrit-eval-install ()

@@ -42,6 +42,7 @@ How it works:
 - continue: you get the raw result, its status and a short log of the work so far.
 - complete: the work ends with the result, unless the evaluation failed; then you get the error.
 - need-input: the request ends with your question; the user's answer comes next.
+- A prompt, as of `read-string', reaches the person who has begun this work in a frame of this Emacs; where there is none, asking is an error.
 - Emacs decides nothing and knows nothing about the task.  Its buffers and files stay as they are between evaluations and between requests."
   "The system prompt of a command that answers with Lisp.")
 

@@ -55,16 +55,18 @@ Return the `efrit-session'."
                    :deadline deadline
                    :started (float-time)
                    :history history
-                   :context (efrit-session--context request history))))
+                   :context (efrit-session--context request history (null claim)))))
     (setf (efrit-progress-session (efrit-session-progress session)) id)
     (setq efrit-sessions (append efrit-sessions (list session)))
     session))
 
-(defun efrit-session--context (request history)
-  "Return what the tools of REQUEST work on, as HISTORY has kept it."
+(defun efrit-session--context (request history by-hand)
+  "Return what the tools of REQUEST work on, as HISTORY has kept it.
+BY-HAND is as in `efrit-tool-context'."
   (let* ((json (efrit-history-world history))
          (context (if json (efrit-tool-context-from-json json) (efrit-tool-context-make))))
     (setf (efrit-tool-context-request-id context) (efrit-request-id request)
+          (efrit-tool-context-by-hand context) by-hand
           (efrit-tool-context-facts-wanted context) (efrit-request-return-context request))
     context))
 

@@ -27,9 +27,10 @@
 REQUEST-ID is that of the request under way, DEADLINE the time (a float) when a
 call must have ended, or nil.  TODOS are alists in their order, as in
 efrit-tools-todo.el; INSTRUCTIONS-GIVEN is non-nil once they were asked for.
+BY-HAND is non-nil when somebody has begun the work in this Emacs, with no file.
 FACTS-WANTED is non-nil when the request asks for the context of Emacs, FACTS what
 `efrit-context' said after the last code of the model, or nil."
-  request-id deadline todos instructions-given (last-todo-number 0) facts-wanted facts)
+  request-id deadline todos instructions-given (last-todo-number 0) by-hand facts-wanted facts)
 
 (defun efrit-tool-context-to-json (context)
   "Return what is kept of CONTEXT as a value for JSON.

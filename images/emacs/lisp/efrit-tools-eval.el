@@ -5,7 +5,7 @@
 ;;; Commentary:
 
 ;; Tools that work inside Emacs run as the code of a request does: no way out of
-;; them but back here, no conversation, stopped by SIGUSR2 with a control file of
+;; them but back here, no conversation (but see `efrit-eval-attended'), stopped by SIGUSR2 with a control file of
 ;; the request.  A deadline of the session stops them too: while the call runs, a
 ;; file in tmp/ has the watchdog send the signal.  eval_sexp is such a tool.
 
@@ -99,14 +99,19 @@ printed and said."
 
 ;;;; eval_sexp
 
-(efrit-define-tool eval_sexp (input _context)
+(efrit-define-tool eval_sexp (input context)
   "Evaluate Emacs Lisp in the running Emacs, starting in the workspace and in the \
-buffer *scratch*. What it defines and changes stays. Nobody is there to answer a \
-prompt: asking is an error. Returns the printed value of the last expression, then \
+buffer *scratch*. What it defines and changes stays. A prompt, as of `read-string', \
+reaches the person who has begun this work in a frame of this Emacs; where there is \
+none, asking is an error. Returns the printed value of the last expression, then \
 what was printed and what was said by `message'."
   :kind execution
   :input ((expr string "One or more Lisp expressions" :required t))
-  (efrit-eval-printed-value (alist-get 'expr input) efrit-tool-result-bytes))
+  (let ((evaluate (lambda ()
+                    (efrit-eval-printed-value (alist-get 'expr input) efrit-tool-result-bytes))))
+    (if (efrit-tool-context-by-hand context)
+        (efrit-eval-attended evaluate)
+      (funcall evaluate))))
 
 (provide 'efrit-tools-eval)
 ;;; efrit-tools-eval.el ends here

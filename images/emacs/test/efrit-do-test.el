@@ -131,5 +131,79 @@
       (should (equal (alist-get 'reason answer) "EvalError"))
       (should (string-match-p "efrit-model-name" (alist-get 'error answer))))))
 
+;;;; What the model's Lisp asks
+
+(defun efrit-do-test--attach ()
+  "Attach a client in a terminal to the daemon; return its process."
+  ;; It serves requests before it takes clients.
+  (efrit-test-wait (equal "t" (efrit-do-test--value "(and (bound-and-true-p server-process) t)")))
+  (let* ((process-environment (append '("TERM=vt100" "EDITOR=") process-environment))
+         (client (make-process
+                  :name "efrit-test-client" :buffer (generate-new-buffer " *efrit-test-client*")
+                  :command (list (expand-file-name "emacsclient" invocation-directory) "-t" "-s" (format "efrit-test-%d" (emacs-pid)))
+                  :connection-type 'pty :noquery t :sentinel #'ignore)))
+    (set-process-window-size client 24 80)
+    (efrit-test-wait (equal (alist-get 'attended (efrit-test-heartbeat)) t))
+    client))
+
+(defun efrit-do-test--answer (client prompt keys)
+  "Wait until CLIENT is asked PROMPT, and type KEYS there."
+  (efrit-test-wait (with-current-buffer (process-buffer client)
+                     (save-excursion (goto-char (point-min)) (search-forward prompt nil t))))
+  (process-send-string client keys))
+
+(defmacro efrit-do-test-asked (client seconds &rest body)
+  "Run BODY with a daemon whose model asks by Lisp the person who is at CLIENT.
+The work may take SECONDS."
+  (declare (indent 2) (debug t))
+  `(efrit-test-with-model-daemon nil
+     (let ((,client (efrit-do-test--attach)))
+       (unwind-protect
+           (progn (efrit-do-test--value
+                   (format "(progn (setq efrit-do-timeout %d) (efrit-do \"Ask for my favourite colour. (scenario=prompt)\") t)"
+                           ,seconds))
+                  ,@body)
+         (delete-process ,client)
+         (kill-buffer (process-buffer ,client))))))
+
+(ert-deftest efrit-do-what-the-models-lisp-asks-is-answered-by-the-person-attached ()
+  (efrit-do-test-asked client 3600
+    (efrit-do-test--answer client "Colour? " "Bl")
+    ;; There is other work, which waits.
+    (signal-process efrit-test-daemon 'SIGUSR2)
+    (process-send-string client "ue\r")
+    (efrit-do-test--answer client "Sure? " "y")
+    (efrit-do-test--answer client "Size? " "la\t\r")
+    (efrit-do-test--until-shown "(\"Blue\" t \"large\")")
+    (efrit-do-test--until-shown "\\[Succeeded\\]")
+    ;; A request of somebody else asks nobody, whoever is attached.
+    (should (equal (alist-get 'error_code (efrit-test-eval "other" "(read-string \"? \")"))
+                   "inhibited-interaction"))))
+
+(ert-deftest efrit-do-a-question-that-is-quit-is-an-error-for-the-model ()
+  (efrit-do-test-asked client 3600
+    (efrit-do-test--answer client "Colour? " "Bl\C-g")
+    (efrit-do-test--until-shown "minibuffer-quit: Quit")
+    (efrit-do-test--until-shown "\\[Succeeded\\]")))
+
+(ert-deftest efrit-do-a-question-ends-with-the-terminal-it-was-asked-in ()
+  (efrit-do-test-asked client 3600
+    (efrit-do-test--answer client "Colour? " "Bl")
+    (delete-process client)
+    (efrit-do-test--until-shown "inhibited-interaction")
+    (efrit-do-test--until-shown "\\[Succeeded\\]")))
+
+(ert-deftest efrit-do-a-question-that-nobody-answers-ends-with-the-time-of-the-work ()
+  (efrit-do-test-asked client 5
+    (efrit-do-test--answer client "Colour? " "Bl")
+    (efrit-do-test--until-shown "\\[TimedOut")
+    (should (equal (efrit-do-test--value "(recursion-depth)") "0"))))
+
+(ert-deftest efrit-do-without-a-terminal-what-the-models-lisp-asks-is-an-error ()
+  (efrit-test-with-model-daemon nil
+    (efrit-do-test--value "(progn (efrit-do \"Ask for my favourite colour. (scenario=prompt)\") t)")
+    (efrit-do-test--until-shown "inhibited-interaction: User interaction while inhibited")
+    (efrit-do-test--until-shown "\\[Succeeded\\]")))
+
 (provide 'efrit-do-test)
 ;;; efrit-do-test.el ends here

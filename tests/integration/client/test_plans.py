@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import signal
 from pathlib import Path
 from xml.etree import ElementTree
@@ -81,6 +82,42 @@ def test_a_plan_is_run_watched_shown_logged_and_reported(in_a_cluster: Program, 
     # Asking changes nothing.
     assert in_a_cluster.run("plan", "log", "letter", "-o", "json").json == log
     assert "letter" in in_a_cluster.ok("plan", "list", "-o", "name").split()
+
+
+def test_a_tree_of_the_original_design_is_handed_in_with_its_thresholds(in_a_cluster: Program, model: Model) -> None:
+    script = Script(model, "tree")
+    script.act("model", {"plans/users/environment/user.py": "class User: ...\n"})
+    script.act("create", {"plans/users/environment/create.py": "def create(): ...\n"})
+    script.done("model", "create", "crud", "root")
+    tree = {
+        "id": "5b1e4c58",
+        "type": "parent",
+        "description": script.intent["description"],
+        "failure_threshold": 0.0,
+        "children": [
+            {"id": "model", "type": "atomic", "description": "Create user model", "failure_threshold": 0.4},
+            {
+                "id": "crud",
+                "type": "parent",
+                "description": "Implement CRUD endpoints",
+                "failure_threshold": 0.0,
+                "children": [
+                    {"id": "create", "type": "atomic", "description": "Create users", "failure_threshold": 0.8}
+                ],
+            },
+        ],
+    }
+    path = Path(in_a_cluster.env["HOME"]) / "tree.json"
+    path.write_text(json.dumps(tree))
+    done = in_a_cluster.run("plan", "run", "-f", str(path), "--name", "users", "-i", "one")
+    assert (done.code, done.out.splitlines()[-1].split()[0]) == (0, "Succeeded:"), done
+    told = in_a_cluster.run("plan", "show", "users", "-o", "json").json
+    assert {each["id"]: (each["state"], each["failure_threshold"]) for each in told["tree"]} == {
+        "root": ("done", 0.0),
+        "model": ("done", 0.4),
+        "crud": ("done", 0.0),
+        "create": ("done", 0.8),
+    }
 
 
 def test_a_terminal_has_the_tree_drawn_in_place_and_ctrl_c_leaves_it(in_a_cluster: Program, model: Model) -> None:

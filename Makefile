@@ -11,7 +11,7 @@ CLUSTER_RIG := $(PYTHON) -m tests.cluster
 ON_CLUSTER = eval "$$($(CLUSTER_RIG) env)" &&
 PYTEST_FLAGS ?=
 # Test files side by side: most of a test's time is waiting for another process.
-SIDE_BY_SIDE = -n 2 --dist loadfile --no-loadscope-reorder
+SIDE_BY_SIDE = -n 3 --dist loadfile --no-loadscope-reorder
 RELEASE ?= efrit-operator
 CRDS = charts/efrit-operator/crd-files
 NAMESPACE ?= efrit-system
@@ -113,7 +113,8 @@ fuzz: .venv/ready tools-test ## coverage-guided fuzzing of every reader for MINU
 
 .PHONY: test-e2e
 test-e2e: .venv/ready install ## the installed operator on the cluster
-	$(ON_CLUSTER) $(BIN)/pytest tests/e2e $(PYTEST_FLAGS)
+	$(ON_CLUSTER) $(BIN)/pytest tests/e2e -m 'not alone' -n 3 --dist loadfile --no-loadscope-reorder $(PYTEST_FLAGS)
+	$(ON_CLUSTER) $(BIN)/pytest tests/e2e -m alone $(PYTEST_FLAGS)
 
 .PHONY: plan-example
 plan-example: .venv/ready install ## play the plan of docs/plan-example.md on the cluster and make its log and report anew

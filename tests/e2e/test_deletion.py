@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.e2e.conftest import NewNamespace, stopped_operator
 from tests.e2e.instance import Instance
 from tests.support.cluster_kube import Kube, kubectl, until
@@ -9,6 +11,7 @@ from tests.support.cluster_kube import Kube, kubectl, until
 SECONDS = 60
 
 
+@pytest.mark.alone
 def test_namespaces_go_within_a_minute_while_the_operator_is_stopped_even_while_work_runs(
     kube: Kube, new_namespace: NewNamespace
 ) -> None:

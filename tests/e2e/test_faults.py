@@ -37,6 +37,7 @@ def test_200_requests_are_each_answered_and_run_exactly_once(instance: Instance)
     assert sorted(int(each) for each in numbers if each) == list(range(Batch.SIZE))
 
 
+@pytest.mark.alone
 def test_an_operator_killed_midway_loses_nothing(instance: Instance, kube: Kube) -> None:
     batch = underway(instance, "operator")
     old = operator_pods(kube)[0]["metadata"]["name"]

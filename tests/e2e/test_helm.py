@@ -12,6 +12,8 @@ from tests.e2e.conftest import RELEASE, SYSTEM, operator_pods, wait_operator
 from tests.e2e.instance import Batch, Instance
 from tests.support.cluster_kube import Kube, kubectl, run, until
 
+pytestmark = pytest.mark.alone
+
 CHART = str(Path(__file__).resolve().parents[2] / "charts" / "efrit-operator")
 
 

@@ -25,6 +25,8 @@ from tests.e2e.test_helm import CHART, installed
 from tests.support.cluster_kube import Kube, kubectl, run
 from tests.support.model_service import ModelService
 
+pytestmark = pytest.mark.alone
+
 __all__ = ["installed"]
 
 SERVER = f"{RELEASE}-mcp"

@@ -15,6 +15,8 @@ from tests.support.cluster_kube import Kube, kubectl
 from tests.support.efrit_program import Program
 from tests.support.model_service import ModelService
 
+pytestmark = pytest.mark.alone
+
 CALM = "calculator"
 
 AMENDED = (story.HISTORY.index(f"[{story.AMENDED_AT}] ACT"), "act")

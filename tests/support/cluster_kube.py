@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import httpx
 
 from efrit.kube.resources import resource_named
+from tests.support.kube import poll_interval
 from tests.support.plain_http import NO_TLS
 from tests.support.timeout import TIMEOUT
 
@@ -127,11 +128,12 @@ def kubectl(*arguments: str, given: str | None = None, check: bool = True) -> st
 
 def until(found: Callable[[], T | None], what: str | Callable[[], str], seconds: float = TIMEOUT) -> T:
     """Return the first value that is neither None nor False; AssertionError that tells `what` after `seconds`."""
-    deadline = time.monotonic() + seconds
+    began = time.monotonic()
     while True:
         value = found()
         if value is not None and value is not False:
             return value
-        if time.monotonic() > deadline:
+        waited = time.monotonic() - began
+        if waited > seconds:
             raise AssertionError(f"after {seconds:.0f} s: {what if isinstance(what, str) else what()}")
-        time.sleep(0.05)
+        time.sleep(poll_interval(waited))

@@ -11,6 +11,8 @@ from tests.e2e.chaos.conftest import ExecuteAll, RecordedRun
 from tests.e2e.chaos.schedules import durable, ephemeral, schedule, steady, step
 from tests.support.faults.schedule import Op
 
+pytestmark = pytest.mark.alone
+
 AWAY_SECONDS = 20.0
 """`generate soak TIER=cluster` has the two minutes."""
 

@@ -9,6 +9,8 @@ from tests.e2e.chaos.schedules import DRAIN_SECONDS, durable, ephemeral, schedul
 from tests.support.faults.schedule import Op, Schedule, Step, Trigger
 from tests.support.faults.workload import InstanceSpec
 
+pytestmark = pytest.mark.alone
+
 FROZEN_SECONDS = 18.0
 """Longer than a lease (15 s), shorter than what the kubelet's liveness probe suffers (30 s)."""
 

@@ -14,14 +14,23 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tests.cluster import addons, forward, network, node, node_images, paths, programs, teardown
+from tests.cluster import addons, audit, forward, network, node, node_images, paths, programs, teardown
 from tests.cluster.control_plane import ControlPlane, Ports
 from tests.cluster.loading import Loaded
 from tests.cluster.processes import Daemon
 from tests.cluster.progress import RigError, run, say, wait_until
 
 # A running cluster made by other code than these modules hold now is made anew.
-RECIPE = ("addons.py", "certificates.py", "control_plane.py", "network.py", "node.py", "node_images.py", "pause.c")
+RECIPE = (
+    "addons.py",
+    "audit.py",
+    "certificates.py",
+    "control_plane.py",
+    "network.py",
+    "node.py",
+    "node_images.py",
+    "pause.c",
+)
 # Inside the namespace no other program can hold these.
 PORTS = Ports(api=6443, etcd=2379, peer=2380)
 NODE_SECONDS = 90.0
@@ -142,6 +151,7 @@ class BareCluster:
             ports=PORTS,
             node_ip=network.NODE_IP,
             inside=self.layout.inside(),
+            flags=audit.flags(self.layout),
         )
 
     def _daemons(self, plane: ControlPlane) -> list[Daemon]:
@@ -160,6 +170,7 @@ class BareCluster:
         say("creating the cluster: certificates, network, control plane, node")
         layout.data.mkdir(parents=True)
         layout.data.chmod(0o711)
+        audit.write_policy(layout)
         plane = self._plane(fsync=bool(wanted["fsync"]))
         network.create(layout)
         plane.prepare()

@@ -26,14 +26,15 @@ SECONDS = 300.0
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a limit of memory takes the rights of root")
 
 
-def allowance(*, open_requests: int, instances: int) -> float:
+def allowance(*, open_requests: int, instances: int, plans: int = 0) -> float:
     """Return the megabytes that docs/install.md says the controller needs."""
     page = (REPOSITORY / "docs" / "install.md").read_text()
-    pattern = r"(\d+) MB \+ (\d+) KB for each open request \+ (\d+) KB for each instance \+ (\d+) MB of budgets"
+    each = r"\+ (\d+) KB for each"
+    pattern = rf"(\d+) MB {each} open request {each} open plan {each} instance \+ (\d+) MB of budgets"
     formula = re.search(pattern, page)
     assert formula is not None, "docs/install.md has no formula"
-    base, request, instance, budgets = map(int, formula.groups())
-    return base + request * open_requests / 1000 + instance * instances / 1000 + budgets
+    base, request, plan, instance, budgets = map(int, formula.groups())
+    return base + (request * open_requests + plan * plans + instance * instances) / 1000 + budgets
 
 
 def limit_of_the_chart() -> int:
@@ -75,3 +76,4 @@ def test_the_limit_of_the_chart_is_enough_for_what_the_page_says_it_is() -> None
 
     assert allowance(open_requests=10_000, instances=100) < limit
     assert allowance(open_requests=1000, instances=1000) < limit
+    assert allowance(open_requests=1000, instances=100, plans=1000) < limit

@@ -88,7 +88,7 @@ def _is_commit(stop: Stop) -> bool:
 def _held_back(snapshot: Snapshot, stop: Stop) -> Stop:
     """Return the stop, or a wait where a suspended plan would begin something."""
     if isinstance(stop.action, Create) and snapshot.plan.spec.suspend:
-        return Stop(Wait(), "The plan is suspended (spec.suspend).", stop.part)
+        return Stop(Wait(), "The plan is suspended.", stop.part)
     return stop
 
 

@@ -76,7 +76,7 @@ class PlanProcedure:
             cursors = self._recorded_cursors()
         if not cursors:
             raise _workspace_failed(
-                "The repository of the plan was created, but is missing from the workspace: create a new EfritPlan."
+                "The repository of the plan was created, but is missing from the workspace: create a new plan."
             )
         cursor = max(cursors, key=lambda cursor: cursor.step)
         self.base = cursor.step
@@ -119,12 +119,12 @@ class PlanProcedure:
         steps = max(cursor.step, step - 1)
         if current is None:
             raise _workspace_failed(
-                "The repository of the plan is missing from the workspace: restore it, or create a new EfritPlan."
+                "The repository of the plan is missing from the workspace: restore it, or create a new plan."
             )
         if current.step < steps:
             raise _workspace_failed(
                 f"The repository of the plan is at step {current.step}, but step {steps} was committed before: "
-                "restore the workspace, or create a new EfritPlan."
+                "restore the workspace, or create a new plan."
             )
         self.base = current.step
         return current

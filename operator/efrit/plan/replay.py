@@ -134,7 +134,10 @@ def ask(step: int, part: Part, spec: Callable[[], Spec], attempt: str | None = N
     """Return the request of this part once it is final."""
     request: EfritRequest = yield Ask(step, part, attempt or part.value, spec)
     if request.status.reason == RequestReason.MODEL_NOT_CONFIGURED:
-        raise PlanError(PlanReason.REJECTED, "The instance has no model: set spec.model of the EfritInstance.")
+        raise PlanError(
+            PlanReason.REJECTED,
+            "The instance has no model: set its spec.model, or EFRIT_MODEL_NAME on a laptop, and create a new plan.",
+        )
     return request
 
 
@@ -208,8 +211,8 @@ def check_answer(request: EfritRequest, part: Part) -> None:
         expected = call if part.request_type == RequestType.EVAL else part.request_type.value
         raise ReplayError(
             PlanReason.REJECTED,
-            f"EfritRequest {request.metadata.name} {difference}, but the plan needs {expected} here: it was created "
-            "by somebody else, or by an incompatible version of the operator. Create a new EfritPlan.",
+            f"Request {request.metadata.name} {difference}, but the plan needs {expected} here: it was created "
+            "by somebody else, or by an incompatible version of the operator. Create a new plan.",
         )
 
 
@@ -217,15 +220,11 @@ def _open_question(question: Ask, request: EfritRequest | None, snapshot: Snapsh
     name = snapshot.name(question.step, question.attempt)
     if request is None:
         spec = {"retryPolicy": "IfInterrupted", **question.spec()}
-        return Stop(
-            Create(name, question.attempt, question.step, spec), f"Creating EfritRequest {name}.", question.part
-        )
+        return Stop(Create(name, question.attempt, question.step, spec), f"Creating request {name}.", question.part)
     check_answer(request, question.part)  # gate: check-answer
     if request.final:
         return None
-    return Stop(
-        Wait(), f"Waiting for EfritRequest {name} ({request.status.reason or 'Pending'}).", question.part, request
-    )
+    return Stop(Wait(), f"Waiting for request {name} ({request.status.reason or 'Pending'}).", question.part, request)
 
 
 def _open_pause(pause: Sleep, now: datetime) -> Stop | None:
@@ -245,8 +244,9 @@ def _call_spec(snapshot: Snapshot, part: Part, arguments: Mapping[str, Any], tim
     if size > snapshot.max_content_bytes:
         raise PlanError(
             PlanReason.REJECTED,
-            f"The task tree is too large for a request ({size} bytes): raise spec.limits.maxRequestBytes of the "
-            "EfritInstance and create a new EfritPlan.",
+            f"The task tree is too large for a request ({size} bytes, at most {snapshot.max_content_bytes}): divide "
+            "the work into several plans, or raise spec.limits.maxRequestBytes of the instance in a cluster and "
+            "create a new plan.",
         )
     return {"type": "eval", "content": content, "timeoutSeconds": timeout_seconds}
 

@@ -46,7 +46,7 @@ def status_of(
         return _open(
             plan,
             PlanReason.SUSPENDED,
-            "The plan is suspended: `efrit plan resume`, or spec.suspend false, lets it continue.",
+            "The plan is suspended: `efrit plan resume` (in a cluster, spec.suspend: false, too) lets it continue.",
             status,
             now,
         )

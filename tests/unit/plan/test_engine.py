@@ -227,7 +227,7 @@ def test_a_refused_answer_goes_back_with_the_reason() -> None:
 def test_without_a_model_the_plan_is_rejected() -> None:
     end = world(scripted(act_a=[{"reason": "ModelNotConfigured"}])).run()
     assert end.reason == "Rejected"
-    assert "spec.model" in end.message
+    assert "spec.model, or EFRIT_MODEL_NAME on a laptop" in end.message
 
 
 def test_a_commit_is_tried_again_when_the_disk_was_full() -> None:
@@ -271,7 +271,8 @@ def test_a_tree_that_a_request_cannot_hold_ends_the_plan_with_what_to_change() -
     here.max_content_bytes = 300
     end = here.run()
     assert end.reason == "Rejected"
-    assert "maxRequestBytes" in end.message
+    assert "at most 300" in end.message
+    assert "several plans, or raise spec.limits.maxRequestBytes" in end.message
 
 
 def test_tasks_that_lie_below_themselves_are_rejected() -> None:

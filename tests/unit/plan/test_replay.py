@@ -119,6 +119,6 @@ def test_a_request_that_is_no_answer_to_the_question_ends_the_plan(
     world.forget_models()
     end = world.run()
     assert (end.outcome, end.reason) == ("Failure", "Rejected")
-    assert f"EfritRequest {request['metadata']['name']} " in end.message
+    assert f"Request {request['metadata']['name']} " in end.message
     assert message in end.message
-    assert "Create a new EfritPlan." in end.message
+    assert "Create a new plan." in end.message

@@ -12,7 +12,7 @@ from tests.cluster.paths import REPOSITORY
 from tests.support.faults.generators import node
 from tests.support.faults.generators.light import RARE, generate
 from tests.support.faults.schedule import Op, Schedule, Theme
-from tests.support.faults.workload import NOWHERE, Kind
+from tests.support.faults.workload import NOWHERE, Kind, RequestSpec
 
 SEEDS = range(300)
 SCHEDULES = [generate(seed) for seed in SEEDS]
@@ -99,3 +99,8 @@ def test_every_request_may_end_somehow_and_what_is_cancelled_also_so() -> None:
             reasons = {end.reason for end in request.ends()}
             assert reasons
             assert not request.cancelled or "Cancelled" in reasons
+
+
+def test_each_attempt_of_what_ends_emacs_may_be_the_cancelled_one() -> None:
+    request = RequestSpec("r", "s0w0", Kind.DIE, at=0.0, instance="one", attempts=2, cancelled=True)
+    assert [end.runs for end in request.ends() if end.reason == "Cancelled"] == [(0, 1, 2)]

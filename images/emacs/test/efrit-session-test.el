@@ -318,6 +318,60 @@ text = \"z\\u0000\"
                                          "a" "command" "Grace" :session '(:id "q")))
                      "Succeeded")))))
 
+(defconst efrit-session-test--refactoring "
+[[turn]]
+[[turn.reply]]
+text = '''
+{
+  \"elisp\": \"(list :function (thing-at-point 'defun) :mode major-mode)\",
+  \"session\": {\"id\": \"ref-123\", \"status\": \"continue\"}
+}'''
+[[turn]]
+expect.user = [\":function .*:mode lisp-interaction-mode\"]
+[[turn.reply]]
+text = '''
+{
+  \"elisp\": \"(list :imports (efrit-context-find-imports) :test-file (efrit-find-test-file))\",
+  \"session\": {\"id\": \"ref-123\", \"status\": \"continue\"}
+}'''
+[[turn]]
+expect.user = [\"void-function\"]
+[[turn.reply]]
+text = '''{\"elisp\": \"(list :buffer (buffer-name) :mode major-mode)\", \"session\": {\"id\": \"ref-123\", \"status\": \"continue\"}}'''
+[[turn]]
+expect.user = [\":buffer \"]
+[[turn.reply]]
+text = '''{\"elisp\": \"(message \\\"Working on refactoring...\\\")\", \"session\": {\"id\": \"ref-123\", \"status\": \"continue\"}}'''
+[[turn]]
+expect.user = [\"Working on refactoring\"]
+[[turn.reply]]
+text = '''{\"elisp\": \"(read-string \\\"Prompt: \\\")\", \"session\": {\"id\": \"ref-123\", \"status\": \"continue\"}}'''
+[[turn]]
+expect.user = [\"error\"]
+[[turn.reply]]
+text = '''
+{
+  \"elisp\": \"(progn (goto-char ...) (delete-region ...) (insert ...) \\\"Refactored to async/await\\\")\",
+  \"session\": {\"id\": \"ref-123\", \"status\": \"complete\"}
+}'''
+[[turn]]
+expect.user = [\"void-variable\"]
+[[turn.reply]]
+text = '''{\"elisp\": \"(progn (goto-char 1) (delete-region 1 2) (insert ?x) \\\"Refactored to async/await\\\")\", \"session\": {\"id\": \"ref-123\", \"status\": \"complete\"}}'''
+"
+  "The session of the original design.
+Its dots are an error that the model gets; then it says what they stand for.")
+
+(ert-deftest efrit-session-the-session-of-the-original-design-runs-as-written ()
+  (efrit-test-with-model-daemon '("EFRIT_MODEL_PROTOCOL=elisp")
+    (efrit-test-model-play "refactoring" efrit-session-test--refactoring)
+    (let ((answer (efrit-session-test--answer
+                   "r" "command" "refactor this function to use async/await (scenario=refactoring)")))
+      (should (equal (alist-get 'reason answer) "Succeeded"))
+      (should (equal (alist-get 'result answer) "\"Refactored to async/await\""))
+      ;; A session is named by its first request, whatever the model calls it.
+      (should (equal (efrit-session-test--get answer 'session 'id) "r")))))
+
 (defconst efrit-session-test--resumed "
 description = \"Counts, then waits; told that it was interrupted, it ends\"
 [[turn]]

@@ -120,6 +120,9 @@
     (should (equal (efrit-test-content "warnings_buffer") "[there is no buffer *Warnings*]"))
     (efrit-tools-buffers-test-with-buffer "*Warnings*" "Warning (x): é\n"
       (should (equal (efrit-test-content "warnings_buffer") "Warning (x): é\n"))
+      ;; The example of the original design.
+      (should (string-search "Warning (x): é"
+                             (efrit-test-content "eval_sexp" :expr "(with-current-buffer \"*Warnings*\" (buffer-string))")))
       (insert (make-string 100000 ?x))
       (should (string-search "bytes left out]" (efrit-test-content "warnings_buffer"))))))
 

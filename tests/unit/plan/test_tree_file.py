@@ -49,6 +49,17 @@ def test_the_tree_of_the_original_design_becomes_tasks() -> None:
     assert tree.description == "Build a REST API for user management"
 
 
+def test_ids_that_are_all_alike_become_names_of_their_own() -> None:
+    """As the original design writes its example: with one placeholder for all ids."""
+    children = [
+        {**child, "id": "uuid-generated", **({"children": []} if "children" in child else {})}
+        for child in TREE["children"]
+    ]
+    spec = spec_of_tree({**TREE, "id": "uuid-generated", "children": children})
+    assert [task["name"] for task in spec["tasks"]] == ["uuid-generated", "task-1"]
+    assert spec["tasks"][0]["failureThreshold"] == 0.3
+
+
 def test_a_tree_of_one_task_is_a_plan_of_one_task() -> None:
     assert spec_of_tree({"type": "atomic", "description": "Do it"}) == {
         "intent": {"description": "Do it"},

@@ -1,0 +1,133 @@
+"""The examples of the original design's MCP server, as they are written there: calls, results, files of a queue.
+
+Where an example has alternatives (`command|eval|chat`) or dots, each alternative is one, and dots are filled in.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from efrit.client.interface import Handle, Outcome, Phase, RequestType, StopStatus
+from efrit.client.local.files import QueueFiles
+from tests.unit.mcp.conftest import Open
+from tests.unit.mcp.scripted import ScriptedBackend, evaluated
+
+RID = "efrit_1735939200_1234"
+REQUEST: dict[str, Any] = {
+    "id": RID,
+    "type": "command",
+    "content": "create a buffer called test.txt with hello world",
+    "options": {"timeout": 30, "return_context": True},
+}
+RESPONSE: dict[str, Any] = {
+    "id": RID,
+    "timestamp": "2025-01-03T18:30:00Z",
+    "status": "success",
+    "result": "Buffer 'test.txt' created with content",
+    "execution_time": 1.25,
+    "context": {"current_buffer": "test.txt", "buffer_count": 3, "cursor_position": 12},
+}
+EXECUTED: dict[str, Any] = {
+    "status": "success",
+    "result": "execution output or response",
+    "execution_time": 1.25,
+    "context": {"buffers": ["a"], "current_buffer": "a", "cursor_position": 123},
+}
+LISTED: dict[str, Any] = {
+    "id": "default",
+    "status": "active",
+    "queue_dir": "~/.emacs.d/.efrit/queues",
+    "uptime_seconds": 3600,
+    "last_activity": "2025-01-03T18:30:00Z",
+}
+COUNTED = {
+    "requests_processed": 42,
+    "requests_succeeded": 38,
+    "requests_failed": 4,
+    "currently_processing": 2,
+    "average_processing_time": 1.8,
+    "uptime_seconds": 7200,
+}
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Iterator[QueueFiles]:
+    opened = QueueFiles(tmp_path)
+    assert opened.disk  # makes the directories
+    yield opened
+    opened.close()
+
+
+@pytest.mark.parametrize("kind", ["command", "eval", "chat"])
+@pytest.mark.parametrize("status", ["success", "error"])
+def test_the_files_of_a_queue(files: QueueFiles, kind: str, status: str) -> None:
+    (files.root / f"requests/req_{RID}.json").write_text(json.dumps({**REQUEST, "type": kind}))
+    waits = files.state(Handle(RID))
+    assert waits is not None
+    assert (waits.type, waits.phase) == (RequestType(kind), Phase.QUEUED)
+    (files.root / f"requests/req_{RID}.json").rename(files.root / f"archive/req_{RID}.json")
+    (files.root / f"responses/resp_{RID}.json").write_text(json.dumps({**RESPONSE, "status": status}))
+    ended = files.state(Handle(RID))
+    assert ended is not None
+    assert ended.outcome is (Outcome.SUCCESS if status == "success" else Outcome.FAILURE)
+    assert ended.result == RESPONSE["result"]
+    assert (ended.execution_seconds, ended.context) == (1.25, RESPONSE["context"])
+
+
+async def test_the_metadata_of_the_server(open_client: Open) -> None:
+    async with open_client() as client:
+        server = client.server_info
+    assert server is not None
+    assert (server.name, bool(server.version)) == ("efrit", True)
+
+
+async def test_the_result_of_execute(open_client: Open, backend: ScriptedBackend) -> None:
+    backend.answers["x"] = evaluated(EXECUTED["result"]) | {"execution_seconds": 1.25, "context": EXECUTED["context"]}
+    async with open_client() as client:
+        done = await client.call_tool("efrit_execute", {"instance_id": "default", "type": "eval", "content": "x"})
+    assert done.structured_content is not None
+    assert done.structured_content.pop("request_id")
+    assert done.structured_content == EXECUTED
+
+
+async def test_the_usage_example(open_client: Open, backend: ScriptedBackend) -> None:
+    content = "create a new Python file with a hello world function"
+    backend.answers[content] = evaluated("Created hello.py with hello_world() function")
+    async with open_client() as client:
+        response = await client.call_tool(
+            "efrit_execute",
+            {"instance_id": "default", "type": "command", "content": content, "return_context": True},
+        )
+    assert response.structured_content is not None
+    assert response.structured_content["result"] == "Created hello.py with hello_world() function"
+    assert (backend.submitted[0].type, backend.submitted[0].return_context) == (RequestType.COMMAND, True)
+
+
+async def test_the_list_of_instances_and_the_figures_of_one(open_client: Open, backend: ScriptedBackend) -> None:
+    last = datetime(2025, 1, 3, 18, 30, tzinfo=UTC)
+    backend.add("default", queue_dir=LISTED["queue_dir"], uptime_seconds=3600.0, last_activity=last)
+    async with open_client() as client:
+        listed = await client.call_tool("efrit_list_instances")
+        counted = await client.call_tool("efrit_get_queue_stats", {"instance_id": "default"})
+    assert listed.structured_content == {"instances": [LISTED]}
+    assert counted.structured_content == COUNTED
+
+
+async def test_starting_and_stopping(open_client: Open) -> None:
+    setup = {"queue_dir": "/path/to/queue", "daemon_name": "efrit-ai", "workspace_dir": "/path"}
+    async with open_client() as client:
+        for expected in ("started", "already_running"):
+            begun = (await client.call_tool("efrit_start_instance", {"instance_id": "b", **setup})).structured_content
+            assert begun is not None
+            assert begun.keys() == {"status", "message", "queue_dir", "daemon_name"}
+            assert (begun["status"], begun["daemon_name"]) == (expected, "efrit-ai")
+        for expected in (StopStatus.STOPPED, "error"):
+            ended = (await client.call_tool("efrit_stop_instance", {"instance_id": "b"})).structured_content
+            assert ended is not None
+            assert (ended["status"], ended.keys()) == (expected, {"status", "message"})

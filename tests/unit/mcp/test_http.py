@@ -37,7 +37,7 @@ URL = f"https://{HOST}/mcp"
 TEAM = f"https://{HOST}/namespaces/team/mcp"
 SECURITY = TransportSecuritySettings(allowed_hosts=[HOST], allowed_origins=[f"https://{HOST}"])
 ALL = frozenset({"get", "list", "watch", "create", "patch"})
-INITIALIZE = {
+INITIALIZE: dict[str, Any] = {
     "jsonrpc": "2.0",
     "id": 1,
     "method": "initialize",
@@ -165,6 +165,13 @@ async def test_another_origin_is_turned_away_before_its_token_is_looked_at(site:
 async def test_another_host_is_turned_away(site: Site) -> None:
     async with site.http("ann", Host="rebound.example") as http:
         assert (await http.post("/mcp", json=INITIALIZE, headers=ACCEPT)).status_code == 421
+
+
+async def test_a_client_of_the_first_revision_is_answered_in_it(site: Site) -> None:
+    old = {**INITIALIZE, "params": {**INITIALIZE["params"], "protocolVersion": "2024-11-05"}}
+    async with site.http("ann") as http:
+        answer = await http.post("/mcp", json=old, headers=ACCEPT)
+    assert '"protocolVersion":"2024-11-05"' in answer.text
 
 
 async def test_our_own_origin_comes_in(site: Site) -> None:

@@ -83,6 +83,13 @@ def test_the_navigator_sees_the_observations() -> None:
     assert "[quality] two warnings (main.c:3)" in messages.adapt(scene(), (fact,), ROOM)
 
 
+def test_assessor_and_navigator_are_told_from_how_many_sides_to_look() -> None:
+    assessing = messages.assess(scene(), None, {}, ROOM)
+    navigating = messages.adapt(scene(), (), ROOM)
+    assert all(f"\n- {each.value}: " in assessing for each in Perspective)
+    assert all(each in navigating for each in ("technically", "requirements", "risks", "efficiency"))
+
+
 def test_what_was_wrong_goes_back_in_sentences() -> None:
     assert "- It is empty." in messages.repair(Malformed(("It is empty.",)))
     assert "- There is no task x." in messages.second_chance(Refused(("There is no task x.",)))

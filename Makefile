@@ -101,6 +101,11 @@ test-mutants: .venv/ready tools-test ## takes one safety step at a time out of a
 conformance: .venv/ready ## the official MCP conformance suite and inspector (Node 22 or newer: NODE=path, npm); writes docs/dev/mcp-conformance.md
 	$(BIN)/python -m tests.conformance docs/dev/mcp-conformance.md
 
+.PHONY: upstream
+upstream: .venv/ready tools-test ## the original's TypeScript client and Emacs at our queues (UPSTREAM=its clone, or network; Node 20 or newer, npm)
+	UPSTREAM='$(UPSTREAM)' $(BIN)/python -m tests.upstream.source
+	$(ON_CLUSTER) UPSTREAM='$(UPSTREAM)' $(BIN)/pytest tests/upstream $(PYTEST_FLAGS)
+
 .PHONY: test-fuzz
 test-fuzz: .venv/ready tools-test ## bad input: every reader, the bridge's HTTP, files dropped before a real Emacs
 	$(ON_CLUSTER) $(BIN)/pytest tests/fuzz $(PYTEST_FLAGS)

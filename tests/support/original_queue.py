@@ -1,8 +1,8 @@
 """The two ends of a queue as the original Efrit has them: its TypeScript client and its Emacs, step by step.
 
-Neither is in a package registry, and their code is not copied: what they do to the files was read off version 1.0.0
-of the client and 0.4.1 of the Lisp, and is written anew here. Directories, names, order of steps, modes, and what
-each demands of the other's files are theirs; how long they wait is not.
+Their code is not copied, and `make upstream`, which runs it, needs a network: what they do to the files was read off
+version 1.0.0 of the client and 0.4.1 of the Lisp, and is written anew here. Directories, names, order of steps,
+modes, what each demands of the other's files and the form of answers are theirs; how long they wait is not.
 """
 
 from __future__ import annotations
@@ -129,12 +129,13 @@ class OriginalEmacs:
         response["timestamp"] = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         if problem is None:
             try:
-                response |= {"status": "success", "result": self.evaluate(request["content"])}
+                said = self.evaluate(request["content"])
             except ArithmeticError as error:
-                problem = str(error)
-            response["execution_time"] = 0.25
-            if request.get("options", {}).get("return_context") and problem is None:
-                response["context"] = {"current_buffer": "*scratch*", "point": 7}
-        if problem is not None:
+                said = f"Error evaluating {request['content']}: {error}"
+            # It prints the text once more, and the context is JSON in a string.
+            response |= {"status": "success", "result": json.dumps(said), "execution_time": 0.25}
+            if request.get("options", {}).get("return_context"):
+                response["context"] = json.dumps({"buffer": {"buffer-name": "*scratch*", "point": 7}})
+        else:
             response |= {"status": "error", "error": problem}
         (self.queue / f"responses/resp_{request['id']}.json").write_text(json.dumps(response, indent=2))

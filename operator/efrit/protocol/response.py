@@ -4,13 +4,15 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Annotated, Any
 
+import msgspec
 from msgspec import Meta
 
 from efrit.errors import InvalidResponse, ProtocolError
 from efrit.protocol.enums import PROTOCOL_VERSION, Outcome, Reason, ResponseStatus
 from efrit.protocol.fields import RequestIdField
 from efrit.protocol.ids import RequestId
-from efrit.protocol.model import Attempt, Count, PassThroughModel, WireModel, read
+from efrit.protocol.json_limits import too_heavy
+from efrit.protocol.model import Attempt, Count, PassThroughModel, WireModel, check_carried, read
 from efrit.protocol.session import Progress, Session, Usage
 
 RESULTS = ".efrit/results"
@@ -72,6 +74,8 @@ class Response(PassThroughModel, frozen=True, kw_only=True):
             del filled["reason"]
         reason = filled.setdefault("reason", _PLAIN.get(str(filled.get("status")), Reason.EVAL_ERROR))
         filled.setdefault("outcome", Outcome.SUCCESS if reason == Reason.SUCCEEDED else Outcome.FAILURE)
+        if isinstance(text := filled.get("context"), str):
+            filled["context"] = _object_in(text)
         for key, kind in _ACCOMPANYING.items():
             if key in filled and not _is_readable(kind, filled[key]):
                 del filled[key]
@@ -98,6 +102,19 @@ _ACCOMPANYING: dict[str, Any] = {
     "usage": Usage,
 }
 """What an answer tells beside its end and its result, and what it must be."""
+
+
+def _object_in(text: str) -> dict[str, Any] | None:
+    """Return the JSON object that `text` is: as one the original's Emacs returns the context. None if it is not."""
+    data = text.encode("utf-8", "surrogatepass")
+    if too_heavy(data):
+        return None
+    try:
+        value = msgspec.json.decode(data, type=dict[str, Any])
+        check_carried(value.values())
+    except (ValueError, RecursionError):
+        return None
+    return value
 
 
 def _is_readable(kind: Any, value: Any) -> bool:

@@ -44,17 +44,25 @@ def state(files: QueueFiles, rid: str) -> RequestState:
     return found
 
 
-def test_it_takes_our_requests_and_we_read_its_answers(files: QueueFiles, emacs: OriginalEmacs) -> None:
+def test_it_takes_our_requests_and_we_read_its_answers(
+    files: QueueFiles, emacs: OriginalEmacs, tmp_path: Path
+) -> None:
     good = submit(files, "(+ 1 2)", timeout=5.0, return_context=True)
     bad = submit(files, "(/ 1 0)")
+    refused = submit(files, "2")
+    path = tmp_path / f"requests/req_{refused}.json"
+    path.write_text(path.read_text().replace('"1.0.0"', '"9.0.0"'))
     assert state(files, good).reason is Reason.QUEUED
     emacs.work()
     ended = state(files, good)
-    assert (ended.reason, ended.outcome, ended.result) == (Reason.SUCCEEDED, Outcome.SUCCESS, "3")
-    assert (ended.execution_seconds, ended.context) == (0.25, {"current_buffer": "*scratch*", "point": 7})
-    assert files.result(good) == "3"
+    assert (ended.reason, ended.outcome, ended.result) == (Reason.SUCCEEDED, Outcome.SUCCESS, '"3"')
+    assert ended.context == {"buffer": {"buffer-name": "*scratch*", "point": 7}}
+    assert (ended.execution_seconds, files.result(good)) == (0.25, '"3"')
     failed = state(files, bad)
-    assert (failed.outcome, failed.error and failed.error.message) == (Outcome.FAILURE, "Arithmetic error")
+    assert (failed.outcome, failed.result) == (Outcome.SUCCESS, '"Error evaluating (/ 1 0): Arithmetic error"')
+    error = state(files, refused).error
+    assert error is not None
+    assert error.message == "Incompatible schema version: 9.0.0"
 
 
 def test_a_request_that_it_has_begun_runs(files: QueueFiles, emacs: OriginalEmacs) -> None:
@@ -72,7 +80,7 @@ def test_both_may_archive_and_the_answer_can_still_be_read(
     steps = [lambda: files.acknowledge(rid), emacs.clean_up]
     for step in steps if ours_first else reversed(steps):
         step()
-    assert state(files, rid).result == "2"
+    assert state(files, rid).result == '"2"'
     assert list((files.root / "processing").iterdir()) == []
     assert list((files.root / "responses").iterdir()) == []
 

@@ -115,12 +115,26 @@ def test_no_answer_is_lost_for_its_figures(told: dict[str, object]) -> None:
         {"output": 5},
         {"messages": {}},
         {"context": []},
+        {"context": "buffers"},
+        {"context": "[1]"},
+        {"context": '{"buffers": '},
+        {"context": '{"size": NaN}'},
+        {"context": '{"size": 1e999}'},
+        {"context": '{"a": ' * 200 + "1" + "}" * 200},
+        {"context": '{"a": ' * 20_000 + "1" + "}" * 20_000},
+        {"context": '{"a": [' + "0," * 110_000 + "0]}"},
         {"result_bytes": -1},
     ],
 )
 def test_no_answer_is_lost_for_what_accompanies_it(told: dict[str, object]) -> None:
     response = Response.parse(json.dumps({"id": "a", "status": "success", "result": "2", **told}))
     assert response == Response.parse(json.dumps({"id": "a", "status": "success", "result": "2"}))
+
+
+def test_a_context_in_a_string_is_read_as_the_object_it_is() -> None:
+    told = {"buffer": {"name": "*scratch*"}, "recent-files": None}
+    answer = {"id": "a", "status": "success", "context": json.dumps(told)}
+    assert Response.parse(json.dumps(answer)).context == told
 
 
 def test_of_a_reason_of_a_later_version_the_status_says_enough() -> None:

@@ -1,12 +1,20 @@
-"""/metrics over TLS, for those who may read it (`metrics_access.py`), on a port of its own: probes send no token."""
+"""/metrics over TLS, for those who may read it (`metrics_access.py`), on a port of its own: probes send no token.
+
+Whoever reaches the port may open connections, and each takes memory of the controller: they are within limits of
+number and time.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import os
 import ssl
+import weakref
 from datetime import UTC, datetime, timedelta
 
 from aiohttp import web
+from aiohttp.web_protocol import RequestHandler
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -18,6 +26,12 @@ from efrit.controller.metrics_access import PATH, MetricsAccess
 
 VALID = timedelta(days=3650)
 """Of a certificate that goes with its process, and that nobody can verify: it is there for the encryption."""
+MOST_CONNECTIONS = 32
+"""Each takes a quarter of a megabyte for TLS, from before its first byte. Prometheus opens one."""
+HANDSHAKE_SECONDS = 10.0
+UNPROVEN_SECONDS = 10.0
+"""How long a connection may be open that no reader has used."""
+COLLECT_SECONDS = 5.0
 TEXTS = {
     401: "send the bearer token of a user whom the API server knows\n",
     403: f"the user of this token may not `get` the non-resource URL {PATH}\n",
@@ -25,7 +39,109 @@ TEXTS = {
 }
 
 
-async def serve_metrics(access: MetricsAccess, host: str, port: int) -> web.AppRunner:
+class _Connection(asyncio.Protocol):
+    """One of aiohttp's, which counts from before its handshake."""
+
+    def __init__(self, http: RequestHandler) -> None:
+        self._http = http
+        self.transport: asyncio.BaseTransport | None = None
+        self.proven = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+        self._http.connection_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._http.data_received(data)
+
+    def eof_received(self) -> None:
+        self._http.eof_received()
+
+    def pause_writing(self) -> None:
+        self._http.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._http.resume_writing()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._http.connection_lost(exc)
+
+
+class _Connections:
+    """Makes connections, and ends those that no reader uses."""
+
+    def __init__(self, server: web.Server, seconds: float) -> None:
+        self._server = server
+        self._seconds = seconds
+        # Those that have not finished their handshake included: such a one is never told that it is lost.
+        self._alive: weakref.WeakSet[_Connection] = weakref.WeakSet()
+        self._collected = 0.0
+
+    def __call__(self) -> _Connection:
+        loop = asyncio.get_running_loop()
+        if len(self._alive) >= MOST_CONNECTIONS and loop.time() - self._collected >= COLLECT_SECONDS:
+            # A failed handshake leaves a cycle.
+            gc.collect()
+            self._collected = loop.time()
+        if len(self._alive) >= MOST_CONNECTIONS:  # gate: metrics-connections
+            # Before TLS there is nobody to be told: asyncio drops the connection.
+            raise ConnectionRefusedError("too many connections")
+        connection = _Connection(self._server())
+        self._alive.add(connection)
+        loop.call_later(self._seconds, self._end, weakref.ref(connection))
+        return connection
+
+    def prove(self, transport: asyncio.BaseTransport | None) -> None:
+        """Take in that a reader uses a connection."""
+        for connection in self._alive:
+            connection.proven = connection.proven or connection.transport is transport
+
+    def _end(self, which: weakref.ref[_Connection]) -> None:
+        connection = which()
+        if connection is None or connection.proven:
+            return
+        if isinstance(connection.transport, asyncio.WriteTransport):
+            connection.transport.abort()
+        else:
+            # Its handshake ends by itself, in one way or the other.
+            asyncio.get_running_loop().call_later(self._seconds, self._end, which)
+
+
+class _Site(web.BaseSite):
+    """aiohttp's site of a port, with connections made here."""
+
+    def __init__(
+        self, runner: web.AppRunner, host: str, port: int, connections: _Connections, seconds: float
+    ) -> None:
+        super().__init__(runner, ssl_context=_tls())
+        self._where = host, port
+        self._connections = connections
+        self._seconds = seconds
+
+    @property
+    def name(self) -> str:
+        """How it is called."""
+        return "https://{}:{}".format(*self._where)
+
+    async def start(self) -> None:
+        """Begin to listen."""
+        await super().start()
+        self._server = await asyncio.get_running_loop().create_server(
+            self._connections,
+            *self._where,
+            ssl=self._ssl_context,
+            backlog=self._backlog,
+            ssl_handshake_timeout=self._seconds,
+        )
+
+
+async def serve_metrics(
+    access: MetricsAccess,
+    host: str,
+    port: int,
+    unproven_seconds: float = UNPROVEN_SECONDS,
+    handshake_seconds: float = HANDSHAKE_SECONDS,
+) -> web.AppRunner:
     """Start the server; clean the returned runner up to stop it."""
 
     async def metrics(request: web.Request) -> web.Response:
@@ -33,13 +149,17 @@ async def serve_metrics(access: MetricsAccess, host: str, port: int) -> web.AppR
         if status != 200:  # gate: metrics-access
             headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
             return web.Response(status=status, text=TEXTS[status], headers=headers)
+        connections.prove(request.transport)
         return web.Response(body=generate_latest(), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     app = web.Application()
     app.add_routes([web.get(PATH, metrics)])
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
-    await web.TCPSite(runner, host, port, ssl_context=_tls()).start()
+    if runner.server is None:
+        raise RuntimeError("set up, a runner has a server")
+    connections = _Connections(runner.server, unproven_seconds)
+    await _Site(runner, host, port, connections, handshake_seconds).start()
     return runner
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import gc
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +14,7 @@ import pytest
 
 from efrit.controller import metrics_access
 from efrit.controller.metrics_access import KEPT_SECONDS, LONGEST_TOKEN, MAX_KEPT, MAX_REVIEWS, MetricsAccess
-from efrit.controller.metrics_server import serve_metrics
+from efrit.controller.metrics_server import MOST_CONNECTIONS, serve_metrics
 from efrit.errors import ApiUnavailable
 from efrit.kube.resources import TOKEN_REVIEWS, Resource
 
@@ -163,3 +166,50 @@ async def test_nobody_reads_while_nobody_can_be_asked(
     reviewer.down = False
     assert await access.status("Bearer reader") == 200
     assert metrics_access.log.name in {each.name for each in caplog.records}
+
+
+async def end_of(reader: asyncio.StreamReader) -> bytes:
+    """Return what a connection says until its other side has ended it."""
+    with contextlib.suppress(ConnectionResetError):
+        return await asyncio.wait_for(reader.read(), 30)
+    return b""
+
+
+# asyncio drops the one that is too many without closing its socket.
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
+async def test_connections_that_do_not_finish_their_handshake_are_bounded(access: MetricsAccess) -> None:
+    runner = await serve_metrics(access, "127.0.0.1", 0, handshake_seconds=600)
+    opened = [await asyncio.open_connection(*runner.addresses[0]) for _ in range(MOST_CONNECTIONS + 1)]
+
+    assert await end_of(opened[-1][0]) == b""
+    assert not any(reader.at_eof() for reader, _ in opened[:-1])
+
+    for _, writer in opened:
+        writer.transport.abort()
+    await runner.cleanup()
+    gc.collect()
+
+
+async def test_a_connection_that_reads_nothing_is_ended_and_that_of_a_reader_is_not(access: MetricsAccess) -> None:
+    runner = await serve_metrics(access, "127.0.0.1", 0, unproven_seconds=0.3)
+    host, port = runner.addresses[0]
+    trusting = httpx.create_ssl_context(verify=False)
+    async with httpx.AsyncClient(base_url=f"https://{host}:{port}", trust_env=False, verify=trusting) as client:
+        while (first := await _read(client)) is None:
+            """On a slow machine it may be too late."""
+        with contextlib.suppress(ConnectionResetError):
+            reader, _ = await asyncio.open_connection(host, port, ssl=trusting)
+            await end_of(reader)
+
+        assert await _read(client) == first, "the connection is the same"
+    await runner.cleanup()
+
+
+async def _read(client: httpx.AsyncClient) -> Any:
+    """Return the address from which the metrics were read, None where the connection was ended before."""
+    try:
+        response = await client.get("/metrics", headers={"Authorization": "Bearer reader"})
+    except httpx.TransportError:
+        return None
+    assert response.status_code == 200
+    return response.extensions["network_stream"].get_extra_info("client_addr")

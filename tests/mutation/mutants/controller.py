@@ -370,6 +370,12 @@ MUTANTS = (
         (f"{UNIT}/test_unchanged_children.py",),
     ),
     Mutant(
+        "the application of a child whose labels name another instance",
+        "mislabelled",
+        Never(),
+        (f"{UNIT}/test_unchanged_children.py",),
+    ),
+    Mutant(
         "the versions of children",
         "child-version",
         Never(),

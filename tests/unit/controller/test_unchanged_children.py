@@ -9,6 +9,7 @@ import pytest
 
 from efrit.controller.act.kube import Kube
 from efrit.controller.child_check import ChildCheck
+from efrit.controller.model import names
 from efrit.controller.model.keys import RESYNC, WorkKey
 from tests.unit.controller.factory import Json, instance_json
 from tests.unit.controller.fake_bridge import INSTANCE
@@ -27,6 +28,19 @@ Step = Callable[[Rig], Any]
 
 def change(path: str) -> Step:
     return lambda at: at.api.put(path, at.api.objects[path])
+
+
+def relabel(path: str) -> Step:
+    def step(at: Rig) -> None:
+        obj = at.api.objects[path]
+        meta = {**obj["metadata"], "labels": {**obj["metadata"]["labels"], names.INSTANCE_LABEL: "another"}}
+        changed = at.api.put(path, {**obj, "metadata": meta})
+        if path == SET:
+            at.store.children.observe_statefulset(changed)
+        elif path == CLAIM:
+            at.store.children.observe_claim(changed)
+
+    return step
 
 
 def delete(path: str) -> Step:
@@ -57,6 +71,7 @@ def sweep_away(path: str) -> Step:
         (lambda _: None, {"secrets"}),
         (change(ACCOUNT), {"secrets", "serviceaccounts"}),
         (change(POLICY), {"secrets", "networkpolicies"}),
+        *((relabel(path), {"secrets", path.split("/")[-2]}) for path in (ACCOUNT, POLICY, CLAIM, SET)),
         (show_claim, {"secrets", "persistentvolumeclaims"}),
         (delete(POLICY), ALL),
         (sweep_away(CLAIM), ALL),
@@ -64,7 +79,18 @@ def sweep_away(path: str) -> Step:
         (refuse_lists(POLICY), {"secrets", "networkpolicies"}),
         (open_network, {"secrets", "networkpolicies", "statefulsets"}),
     ],
-    ids=["nothing", "account", "policy", "claim", "deleted", "swept-claim", "swept-set", "unlisted", "spec"],
+    ids=[
+        "nothing",
+        "account",
+        "policy",
+        *(f"relabelled-{each}" for each in range(4)),
+        "claim",
+        "deleted",
+        "swept-claim",
+        "swept-set",
+        "unlisted",
+        "spec",
+    ],
 )
 async def test_a_resync_applies_what_has_changed_and_what_nobody_sees(
     rig: Rig,  # noqa: F811

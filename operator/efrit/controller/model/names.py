@@ -69,6 +69,12 @@ def claim_names(instance: str) -> tuple[str, str]:
     return f"{PREFIX}{instance}-queue", f"{PREFIX}{instance}-workspace"
 
 
+def instances_of(child: str) -> tuple[str, ...]:
+    """Return the names of the instances that a child of this name may be of, whatever its labels say."""
+    base = child.removeprefix(PREFIX)
+    return base, base.removesuffix("-queue"), base.removesuffix("-workspace")
+
+
 def secret_name(instance: EfritInstance) -> str:
     """Return the name of the Secret with the bridge's certificate and token."""
     return f"{child_name(instance)}-bridge"

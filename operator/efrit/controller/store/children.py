@@ -55,6 +55,7 @@ class Children:
         """Take in an instance's StatefulSet."""
         key = instance_key(obj)
         if key is None or obj["metadata"]["name"] != names.statefulset_name(key[1]):
+            self._mislabelled("StatefulSet", obj)
             return
         if self._index.instances[key].accept_version("StatefulSet", obj):
             view = statefulset_view(obj)
@@ -79,7 +80,9 @@ class Children:
     def observe_claim(self, obj: Mapping[str, Any]) -> None:
         """Take in a PersistentVolumeClaim of an instance."""
         key = claim_key(obj)
-        if key is not None and self._index.instances[key].accept_version("PersistentVolumeClaim", obj):
+        if key is None:
+            self._mislabelled("PersistentVolumeClaim", obj)
+        elif self._index.instances[key].accept_version("PersistentVolumeClaim", obj):
             view = claim_view(obj)
             known = self._index.instances[key].claims.get(view.name)
             self._index.instances[key].claims[view.name] = view
@@ -153,10 +156,22 @@ class Children:
         key = instance_key(obj)
         entry = self._index.instances.get(key) if key is not None else None
         if key is None or entry is None or (kind, obj["metadata"]["name"]) not in entry.children_applied:
+            key = self._mislabelled(kind, obj)
+        elif not entry.accept_version(kind, obj):
             return
-        if entry.accept_version(kind, obj):
+        if key is not None:
+            entry = self._index.instances[key]
             entry.facts = replace(entry.facts, resync=True)
             self._index.requeue_instance(key)
+
+    def _mislabelled(self, kind: str, obj: Mapping[str, Any]) -> Key | None:
+        """Have a child applied again whose labels name its instance no more; return the instance that it is of."""
+        namespace, name = obj["metadata"]["namespace"], obj["metadata"]["name"]
+        for key in ((namespace, each) for each in names.instances_of(name)):
+            entry = self._index.instances.get(key)
+            if entry is not None and entry.children_applied.pop((kind, name), None) is not None:  # gate: mislabelled
+                return key
+        return None
 
     # Checks of children.
 

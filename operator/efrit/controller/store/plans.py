@@ -139,6 +139,8 @@ class Plans(WatchedObjects[EfritPlan, PlanRecord]):
             return
         if known is None and len(record.parts) >= MOST_REQUESTS:  # gate: plan-requests
             self._contents.discard(key)
+            # Nobody tells of those that are deleted once they are final: the next list begins with none.
+            self._forget_parts(record)
             self._is_too_large(key, record)
             return
         if known is not None:
@@ -241,8 +243,13 @@ class Plans(WatchedObjects[EfritPlan, PlanRecord]):
         """Take a plan and its requests out of the indexes by UID."""
         self._contents.discard(key)
         self._keys.pop(record.plan.metadata.uid, None)
+        self._forget_parts(record)
+
+    def _forget_parts(self, record: PlanRecord) -> None:
         for part in record.parts.values():
             self._plans.pop(part.uid, None)
+        record.parts.clear()
+        record.listed = False
 
     def _forget_part(self, key: Key, record: PlanRecord, name: str) -> None:
         part, content = record.parts.pop(name, None), self._contents.find(key)

@@ -134,3 +134,18 @@ async def test_a_plan_that_does_not_fit_alone_says_so_and_is_tried_again_later(w
         assert again == RequeueAfter(TOO_LARGE_PAUSE)
         await elapse(TOO_LARGE_PAUSE.total_seconds())
         assert [type(each) for each in decide_plan(snapshot, world.now())] == [ListRequests]
+
+
+@on_virtual_time
+async def test_a_plan_with_too_many_requests_goes_on_once_some_are_deleted(world: World) -> None:
+    many = [part_json(f"r{number}", status=final_status()) for number in range(MOST_REQUESTS + 1)]
+    world.store.plans.observe(plan_json())
+    for each in many:
+        world.store.plans.observe_listed(each)
+    assert world.store.plans.is_too_large(APP, "uid-app")
+
+    rest = many[MOST_REQUESTS // 2 :]
+    with world.store.plans.pinned(APP):
+        world.store.plans.observe(plan_json())
+        world.list_parts(*rest)
+    assert _requests(world).keys() == {each["metadata"]["name"] for each in rest}

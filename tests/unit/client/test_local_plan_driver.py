@@ -72,6 +72,7 @@ class Machine:
         self.runs: list[str] = []
         self.refusals: list[NotReady] = []
         self.after_run: Callable[[Machine], None] = lambda machine: None
+        self.talks: Callable[[int], bool] = lambda said: False
         plan = plan_json(**{key: each for key, each in world.plan["spec"].items() if key != "instanceRef"})
         self.record.create({"metadata": plan["metadata"], "spec": plan["spec"]})
 
@@ -108,6 +109,10 @@ class Machine:
                 self.answers[handle.id] = self._run(handle)
                 self.after_run(self)
 
+        said = 0
+        while self.talks(said):
+            said += 1
+            yield Update(await self.get(handle))
         self.effect(f"run {handle.id}", run)
         if handle.id not in self.answers:
             raise RequestNotFound(handle.id)
@@ -244,6 +249,20 @@ async def test_an_act_that_was_removed_before_its_answer_was_read_is_not_run_aga
         assert len(removed.runs) == len(set(removed.runs))
         subjects = [each["subject"] for each in removed.world.repository.commits if each["kind"] == "adapt"]
         assert "removed before its answer was read" in subjects[0]
+
+
+async def test_a_cancel_is_seen_though_the_work_never_stops_telling(tmp_path: Path) -> None:
+    driven = machine(tmp_path)
+
+    def talks(said: int) -> bool:
+        if said == 3:
+            driven.record.change(lambda spec: spec.update(cancel=True))
+        return said < 100 and not driven.answers
+
+    driven.talks = talks
+    await driven.drive()
+    assert driven.runs == []
+    assert driven.record.plan().status.reason == "Cancelled"
 
 
 def acts(driven: Machine) -> str:

@@ -196,7 +196,8 @@ class PlanDriver:
                     state, pending = pending.result().state, None
                     if state is not None and state.final:
                         return state
-                elif self._called(until, version):
+                # Also of work that never stops telling: somebody may want it stopped.
+                if self._called(until, version):
                     return None
         finally:
             if pending is not None:

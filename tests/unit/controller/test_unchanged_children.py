@@ -77,7 +77,7 @@ def sweep_away(path: str) -> Step:
         (sweep_away(CLAIM), ALL),
         (sweep_away(SET), ALL),
         (refuse_lists(POLICY), {"secrets", "networkpolicies"}),
-        (open_network, {"secrets", "networkpolicies", "statefulsets"}),
+        (open_network, ALL),
     ],
     ids=[
         "nothing",

@@ -406,7 +406,7 @@ class Actor:
 
     async def _apply(self, action: ApplyChildren) -> None:
         for manifest in action.manifests:
-            if self._store.children.apply_begins(action.instance, manifest):
+            if self._store.children.apply_begins(action.instance, manifest) or not action.resync:
                 obj = await self._apply_child(action, manifest)
                 self._store.children.child_applied(action.instance, manifest, obj)
         if not self._store.instances.applied(action.instance, action.uid, action.generation, action.digest):

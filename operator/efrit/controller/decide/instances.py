@@ -138,7 +138,7 @@ def _children(
     update = decide_update(snapshot, children, replicas, now, refused=wait is not None)
     going = terminating_claims(snapshot)
     manifests: list[Mapping[str, Any]] = []
-    if not _others_applied(snapshot, children, claims_are_going=bool(going)):
+    if snapshot.facts.resync or not _are_as_wanted(snapshot, children, claims_are_going=bool(going)):
         manifests += [each for each in children.others if not _is_claim(each, going)]  # gate: claim-adopted
     current = snapshot.statefulset
     starts = replicas > 0 and (current is None or current.replicas == 0)
@@ -156,7 +156,10 @@ def _children(
         actions.append(RequeueAfter(wait))
     elif manifests:
         applied = tuple(manifests)
-        actions.append(ApplyChildren(snapshot.instance.key, meta.uid, meta.generation, applied, children.digest))
+        resync = snapshot.facts.resync and _are_as_wanted(snapshot, children, claims_are_going=bool(going))
+        actions.append(
+            ApplyChildren(snapshot.instance.key, meta.uid, meta.generation, applied, children.digest, resync)
+        )
     secret = next(each for each in children.others if each["kind"] == "Secret")
     if wait is None and secret not in manifests and secret_due(snapshot):
         actions.append(ApplySecret(snapshot.instance.key, meta.uid, meta.generation, secret))
@@ -173,8 +176,8 @@ def _is_claim(manifest: Mapping[str, Any], names: Collection[str]) -> bool:
     return manifest["kind"] == "PersistentVolumeClaim" and manifest["metadata"]["name"] in names
 
 
-def _others_applied(snapshot: InstanceSnapshot, children: Children, *, claims_are_going: bool) -> bool:
-    """Return whether all children but the StatefulSet are known to be as wanted, as far as they can be now.
+def _are_as_wanted(snapshot: InstanceSnapshot, children: Children, *, claims_are_going: bool) -> bool:
+    """Return whether all children but the StatefulSet were applied as wanted, as far as they can be now.
 
     claims_are_going: the StatefulSet may be missing because it waits for claims that are being deleted.
     """
@@ -182,12 +185,7 @@ def _others_applied(snapshot: InstanceSnapshot, children: Children, *, claims_ar
         return False
     current = snapshot.statefulset
     known = (snapshot.facts.applied_digest, current.children_hash if current is not None else None)
-    return (
-        (current is not None or claims_are_going)
-        and children.digest in known
-        and _accepted(snapshot)
-        and not snapshot.facts.resync
-    )
+    return (current is not None or claims_are_going) and children.digest in known and _accepted(snapshot)
 
 
 def _statefulset_due(snapshot: InstanceSnapshot, children: Children, update: Update, replicas: int) -> bool:

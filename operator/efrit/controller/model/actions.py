@@ -216,6 +216,8 @@ class ApplyChildren:
     manifests: tuple[Mapping[str, Any], ...]
     digest: str = ""
     """Of all children but the StatefulSet: they are as wanted once this has succeeded."""
+    resync: bool = False
+    """Whether nothing but a resync calls for it: a child that is known to be as it was applied is left alone."""
 
 
 @dataclass(frozen=True, slots=True)

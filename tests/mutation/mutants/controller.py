@@ -366,7 +366,13 @@ MUTANTS = (
     Mutant(
         "the application of a child that somebody has changed since it was applied last",
         "as-applied",
-        Instead("if known is not None: return False"),
+        Instead("return True"),
+        (f"{UNIT}/test_unchanged_children.py",),
+    ),
+    Mutant(
+        "the application of all children where more than a resync calls for it",
+        "resync-alone",
+        Instead("if self._store.children.is_as_applied(action.instance, manifest): continue"),
         (f"{UNIT}/test_unchanged_children.py",),
     ),
     Mutant(

@@ -406,9 +406,11 @@ class Actor:
 
     async def _apply(self, action: ApplyChildren) -> None:
         for manifest in action.manifests:
-            if self._store.children.apply_begins(action.instance, manifest) or not action.resync:
-                obj = await self._apply_child(action, manifest)
-                self._store.children.child_applied(action.instance, manifest, obj)
+            if action.resync and self._store.children.is_as_applied(action.instance, manifest):  # gate: resync-alone
+                continue
+            self._store.children.apply_begins(action.instance, manifest)
+            obj = await self._apply_child(action, manifest)
+            self._store.children.child_applied(action.instance, manifest, obj)
         if not self._store.instances.applied(action.instance, action.uid, action.generation, action.digest):
             raise Superseded(
                 "the children are accepted, which were refused before, or the instance is another by now"

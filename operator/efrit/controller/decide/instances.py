@@ -138,7 +138,8 @@ def _children(
     update = decide_update(snapshot, children, replicas, now, refused=wait is not None)
     going = terminating_claims(snapshot)
     manifests: list[Mapping[str, Any]] = []
-    if snapshot.facts.resync or not _are_as_wanted(snapshot, children, claims_are_going=bool(going)):
+    as_wanted = _are_as_wanted(snapshot, children, claims_are_going=bool(going))
+    if snapshot.facts.resync or not as_wanted:
         manifests += [each for each in children.others if not _is_claim(each, going)]  # gate: claim-adopted
     current = snapshot.statefulset
     starts = replicas > 0 and (current is None or current.replicas == 0)
@@ -156,7 +157,7 @@ def _children(
         actions.append(RequeueAfter(wait))
     elif manifests:
         applied = tuple(manifests)
-        resync = snapshot.facts.resync and _are_as_wanted(snapshot, children, claims_are_going=bool(going))
+        resync = snapshot.facts.resync and as_wanted
         actions.append(
             ApplyChildren(snapshot.instance.key, meta.uid, meta.generation, applied, children.digest, resync)
         )

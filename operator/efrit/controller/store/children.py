@@ -127,18 +127,17 @@ class Children:
 
     # What was applied.
 
-    def apply_begins(self, instance: Key, manifest: Mapping[str, Any]) -> bool:
-        """Return whether a child has to be applied: not where it is known to be as this process has applied it.
-
-        Until `child_applied` nothing is known of it.
-        """
+    def is_as_applied(self, instance: Key, manifest: Mapping[str, Any]) -> bool:
+        """Return whether a child is known to be as this process has applied it."""
         entry, place = self._index.instances[instance], _place(manifest)
         known = entry.children_applied.get(place)
-        seen = entry.children_seen.get(place) if manifest["kind"] not in self._unseen else None
-        if known is not None and known == AppliedChild(digest_of(manifest), seen or 0):  # gate: as-applied
+        if known is None or manifest["kind"] in self._unseen:
             return False
-        entry.children_applied.pop(place, None)
-        return True
+        return known == AppliedChild(digest_of(manifest), entry.children_seen.get(place, 0))  # gate: as-applied
+
+    def apply_begins(self, instance: Key, manifest: Mapping[str, Any]) -> None:
+        """Take in that a child is about to be applied: nothing is known of it until `child_applied`."""
+        self._index.instances[instance].children_applied.pop(_place(manifest), None)
 
     def child_applied(self, instance: Key, manifest: Mapping[str, Any], obj: Mapping[str, Any]) -> None:
         """Remember what a child was applied as, and which version of it that is."""

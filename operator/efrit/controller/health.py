@@ -28,6 +28,11 @@ class Health:
         return stalled if stalled > STUCK_AFTER_SECONDS else None
 
 
+def exposition() -> web.Response:
+    """Return all metrics in the format of Prometheus."""
+    return web.Response(body=generate_latest(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+
 async def serve(health: Health, host: str, port: int, *, with_metrics: bool = True) -> web.AppRunner:
     """Start the server; clean the returned runner up to stop it."""
 
@@ -43,7 +48,7 @@ async def serve(health: Health, host: str, port: int, *, with_metrics: bool = Tr
         return web.Response(text="leading\n" if health.stalled_seconds else "standby\n")
 
     async def metrics(_: web.Request) -> web.Response:
-        return web.Response(body=generate_latest(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+        return exposition()
 
     app = web.Application()
     app.add_routes([web.get("/healthz", healthz), web.get("/readyz", readyz)])

@@ -7,7 +7,6 @@ number and time.
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import ssl
 import weakref
@@ -20,14 +19,15 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
+from efrit.connection_limit import ConnectionLimit
+from efrit.controller.health import exposition
 from efrit.controller.metrics_access import PATH, MetricsAccess
 
 VALID = timedelta(days=3650)
 """Of a certificate that goes with its process, and that nobody can verify: it is there for the encryption."""
 MOST_CONNECTIONS = 32
-"""Each takes a quarter of a megabyte for TLS, from before its first byte. Prometheus opens one."""
+"""Prometheus opens one."""
 HANDSHAKE_SECONDS = 10.0
 UNPROVEN_SECONDS = 10.0
 """How long a connection may be open that no reader has used."""
@@ -73,27 +73,18 @@ class _Connections:
     def __init__(self, server: web.Server, seconds: float) -> None:
         self._server = server
         self._seconds = seconds
-        # Those that have not finished their handshake included: such a one is never told that it is lost.
-        self._alive: weakref.WeakSet[_Connection] = weakref.WeakSet()
-        self._collected = 0.0
+        self._limit: ConnectionLimit[_Connection] = ConnectionLimit(MOST_CONNECTIONS, COLLECT_SECONDS)
 
     def __call__(self) -> _Connection:
-        loop = asyncio.get_running_loop()
-        if len(self._alive) >= MOST_CONNECTIONS and loop.time() - self._collected >= COLLECT_SECONDS:
-            # A failed handshake leaves a cycle.
-            gc.collect()
-            self._collected = loop.time()
-        if len(self._alive) >= MOST_CONNECTIONS:  # gate: metrics-connections
-            # Before TLS there is nobody to be told: asyncio drops the connection.
-            raise ConnectionRefusedError("too many connections")
+        self._limit.check()
         connection = _Connection(self._server())
-        self._alive.add(connection)
-        loop.call_later(self._seconds, self._end, weakref.ref(connection))
+        self._limit.add(connection)
+        asyncio.get_running_loop().call_later(self._seconds, self._end, weakref.ref(connection))
         return connection
 
     def prove(self, transport: asyncio.BaseTransport | None) -> None:
         """Take in that a reader uses a connection."""
-        for connection in self._alive:
+        for connection in self._limit:
             connection.proven = connection.proven or connection.transport is transport
 
     def _end(self, which: weakref.ref[_Connection]) -> None:
@@ -150,7 +141,7 @@ async def serve_metrics(
             headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
             return web.Response(status=status, text=TEXTS[status], headers=headers)
         connections.prove(request.transport)
-        return web.Response(body=generate_latest(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+        return exposition()
 
     app = web.Application()
     app.add_routes([web.get(PATH, metrics)])

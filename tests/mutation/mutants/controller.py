@@ -352,8 +352,8 @@ MUTANTS = (
         (f"{UNIT}/test_metrics_access.py::test_the_newest_answers_are_kept_and_none_about_tokens_of_nobody",),
     ),
     Mutant(
-        "the bound of connections to the port of metrics that take a token",
-        "metrics-connections",
+        "the bound of connections to a port",
+        "connection-limit",
         Never(),
         (f"{UNIT}/test_metrics_access.py::test_connections_that_do_not_finish_their_handshake_are_bounded",),
     ),

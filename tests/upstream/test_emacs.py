@@ -13,10 +13,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from efrit.client.interface import Handle, Outcome, Reason, RequestState, RequestType, Work
+from efrit.client.interface import Outcome, Reason, RequestState, RequestType, Work
 from efrit.client.local.files import QueueFiles
 from efrit.client.local.request_file import id_of, request_for
 from tests.support.kube import until
+from tests.support.queue_client import state, submit
 
 ROOMS = ("", "core", "interfaces", "support", "tools")
 
@@ -48,19 +49,6 @@ def files(upstream: Path, home: Path) -> Iterator[QueueFiles]:
         finally:
             opened.close()
             emacs.kill()
-
-
-def submit(files: QueueFiles, content: str, kind: RequestType = RequestType.EVAL, **fields: object) -> str:
-    work = Work(kind, content, **fields)  # type: ignore[arg-type]
-    rid = id_of(work)
-    files.submit(request_for(rid, work))
-    return rid
-
-
-def state(files: QueueFiles, rid: str) -> RequestState:
-    found = files.state(Handle(rid))
-    assert found is not None
-    return found
 
 
 def answer(files: QueueFiles, rid: str) -> RequestState:

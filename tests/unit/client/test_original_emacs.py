@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from efrit.client.errors import Conflict
-from efrit.client.interface import Handle, Outcome, Reason, RequestState, RequestType, Work
+from efrit.client.interface import Outcome, Reason
 from efrit.client.local.files import QueueFiles
-from efrit.client.local.request_file import id_of, request_for
 from tests.support.original_queue import OriginalEmacs
+from tests.support.queue_client import state, submit
 
 
 @pytest.fixture
@@ -29,19 +29,6 @@ def emacs(tmp_path: Path) -> OriginalEmacs:
         return {"(+ 1 2)": "3", "2": "2"}[form]
 
     return OriginalEmacs(tmp_path, evaluate)
-
-
-def submit(files: QueueFiles, content: str, **fields: object) -> str:
-    work = Work(RequestType.EVAL, content, **fields)  # type: ignore[arg-type]
-    rid = id_of(work)
-    files.submit(request_for(rid, work))
-    return rid
-
-
-def state(files: QueueFiles, rid: str) -> RequestState:
-    found = files.state(Handle(rid))
-    assert found is not None
-    return found
 
 
 def test_it_takes_our_requests_and_we_read_its_answers(

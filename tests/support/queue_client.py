@@ -1,0 +1,22 @@
+"""A queue as our client uses it, without an Emacs of ours behind it."""
+
+from __future__ import annotations
+
+from efrit.client.interface import Handle, RequestState, RequestType, Work
+from efrit.client.local.files import QueueFiles
+from efrit.client.local.request_file import id_of, request_for
+
+
+def submit(files: QueueFiles, content: str, kind: RequestType = RequestType.EVAL, **fields: object) -> str:
+    """Store a request as our client does; return its id."""
+    work = Work(kind, content, **fields)  # type: ignore[arg-type]
+    rid = id_of(work)
+    files.submit(request_for(rid, work))
+    return rid
+
+
+def state(files: QueueFiles, rid: str) -> RequestState:
+    """Return the state of a request that must be there."""
+    found = files.state(Handle(rid))
+    assert found is not None
+    return found

@@ -48,9 +48,9 @@ def decide_plan(
     if plan.final:
         return retention("EfritPlan", plan, now)
     refusal = snapshot.refusal
-    if snapshot.requests is None and refusal is not None and now < refusal.when + refusal.pause:
+    if snapshot.requests is None and refusal is not None and now < refusal.until:
         told = _tell(snapshot, plan_status.blocked(plan, refusal.sentence, now), now)
-        return [*told, RequeueAfter(refusal.when + refusal.pause - now)]
+        return [*told, RequeueAfter(refusal.until - now)]
     if snapshot.requests is None:  # gate: requests-listed
         return [ListRequests(plan.key, plan.metadata.uid)]
     unread = list(_unread(snapshot, snapshot.requests.values()))
@@ -138,7 +138,7 @@ def _blocked(snapshot: PlanSnapshot, now: datetime) -> PlanStatus | None:
     plan = snapshot.plan
     if plan.spec.cancel or plan.spec.suspend:
         return None
-    if snapshot.refusal is not None and now < snapshot.refusal.when + snapshot.refusal.pause:
+    if snapshot.refusal is not None and now < snapshot.refusal.until:
         return plan_status.blocked(plan, snapshot.refusal.sentence, now)
     secret = _secret(plan)
     if secret is None or snapshot.requests or snapshot.target is None:

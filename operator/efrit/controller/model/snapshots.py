@@ -157,7 +157,11 @@ class Refusal:
     sentence: str
     when: datetime
     pause: timedelta = timedelta(seconds=10)
-    """After which it is tried again."""
+
+    @property
+    def until(self) -> datetime:
+        """When it is tried again."""
+        return self.when + self.pause
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from efrit.controller.store.contents import Contents
 from efrit.controller.store.held_answers import HeldAnswer, HeldAnswers
 from efrit.controller.store.label_index import LabelIndex
 from efrit.controller.store.plan_contents import PlanContents
-from efrit.controller.store.plan_homes import Home, PlanCount, PlanHomes
+from efrit.controller.store.plan_homes import Home, PlanCount, PlanHomes, instance_of
 from efrit.controller.store.records import InstanceRecord, PlanRecord, RequestRecord, Work
 from efrit.controller.store.rollouts import Rollouts
 from efrit.controller.store.tombstones import Tombstones
@@ -122,8 +122,7 @@ class Index:
     def home_of_plan(self, plan: EfritPlan, instance_names: Iterable[str | None]) -> EfritInstance | None:
         """Return the instance of a plan; before a pool has chosen one, any member."""
         namespace, spec = plan.metadata.namespace, plan.spec
-        chosen = (plan.status.instance_name, spec.instance_ref.name if spec.instance_ref else None)
-        name = next(filter(None, (*chosen, *instance_names)), None)
+        name = instance_of(plan, instance_names)
         if name is not None:
             entry = self.instances.get((namespace, name))
             return entry.instance if entry is not None else None

@@ -35,14 +35,20 @@ class PlanCount:
         return self.active + self.suspended
 
 
+def instance_of(plan: EfritPlan, instance_names: Iterable[str | None]) -> str | None:
+    """Return the name of a plan's instance, None while no pool has chosen; `instance_names` are of its requests."""
+    reference = plan.spec.instance_ref
+    names = (plan.status.instance_name, reference.name if reference is not None else None, *instance_names)
+    return next(filter(None, names), None)
+
+
 def home_of(plan: EfritPlan, instance_names: Iterable[str | None], *, complete: bool) -> Home | None:
     """Return where an open plan lives, None while no pool has chosen.
 
     `instance_names` are those of its requests that are known, all of them if `complete`.
     """
     namespace, spec = plan.metadata.namespace, plan.spec
-    names = (plan.status.instance_name, spec.instance_ref.name if spec.instance_ref is not None else None)
-    name = next(filter(None, (*names, *instance_names)), None)
+    name = instance_of(plan, instance_names)
     if name is not None:
         return Home("instance", (namespace, name))
     if spec.pool_ref is not None and not complete:

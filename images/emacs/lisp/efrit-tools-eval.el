@@ -5,9 +5,10 @@
 ;;; Commentary:
 
 ;; Tools that work inside Emacs run as the code of a request does: no way out of
-;; them but back here, no conversation (but see `efrit-eval-attended'), stopped by SIGUSR2 with a control file of
-;; the request.  A deadline of the session stops them too: while the call runs, a
-;; file in tmp/ has the watchdog send the signal.  eval_sexp is such a tool.
+;; them but back here, no conversation (but see `efrit-eval-attended'), stopped by
+;; SIGUSR2 with a control file of the request.  A deadline of the session stops
+;; them too: while the call runs, a file in tmp/ has the watchdog send the signal.
+;; eval_sexp is such a tool.
 
 ;;; Code:
 

@@ -2,17 +2,28 @@
 
 Liveness proves that keys are finished, not that a port answers.
 
+Whoever reaches the port may open connections. Where there are many, the oldest makes place for a new one, so that
+those that send nothing keep no probe out.
+
 A namespace whose calls hang holds its share of the workers and proves nothing: see `WorkQueue.stalled_seconds`.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 from aiohttp import web
+from aiohttp.web_protocol import RequestHandler
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
+from efrit.controller.listener import Connection, Site, set_up
+
 STUCK_AFTER_SECONDS = 60.0
+MOST_CONNECTIONS = 32
+"""A probe opens one and ends it, Prometheus keeps one."""
+IDLE_SECONDS = 60.0
+"""How long a connection may wait for the head of its next request; longer than between two probes or scrapes."""
 
 
 class Health:
@@ -33,7 +44,31 @@ def exposition() -> web.Response:
     return web.Response(body=generate_latest(), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
 
-async def serve(health: Health, host: str, port: int, *, with_metrics: bool = True) -> web.AppRunner:
+class _Connection(Connection):
+    """One of those that are open, the oldest first."""
+
+    def __init__(self, http: RequestHandler, opened: dict[_Connection, None]) -> None:
+        super().__init__(http)
+        self._opened = opened
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin to serve it, at the cost of the oldest if need be."""
+        super().connection_made(transport)
+        self._opened[self] = None
+        if len(self._opened) > MOST_CONNECTIONS:  # gate: probe-connections
+            oldest = next(iter(self._opened))
+            del self._opened[oldest]
+            oldest.abort()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Make place for others."""
+        self._opened.pop(self, None)
+        super().connection_lost(exc)
+
+
+async def serve(
+    health: Health, host: str, port: int, *, with_metrics: bool = True, idle_seconds: float = IDLE_SECONDS
+) -> web.AppRunner:
     """Start the server; clean the returned runner up to stop it."""
 
     async def healthz(_: web.Request) -> web.Response:
@@ -54,7 +89,7 @@ async def serve(health: Health, host: str, port: int, *, with_metrics: bool = Tr
     app.add_routes([web.get("/healthz", healthz), web.get("/readyz", readyz)])
     if with_metrics:
         app.add_routes([web.get("/metrics", metrics)])
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    await web.TCPSite(runner, host, port).start()
+    runner = web.AppRunner(app, access_log=None, keepalive_timeout=idle_seconds)
+    server, opened = await set_up(runner), dict[_Connection, None]()
+    await Site(runner, host, port, lambda: _Connection(server(), opened)).start()
     return runner

@@ -13,7 +13,6 @@ import weakref
 from datetime import UTC, datetime, timedelta
 
 from aiohttp import web
-from aiohttp.web_protocol import RequestHandler
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -22,6 +21,7 @@ from cryptography.x509.oid import NameOID
 
 from efrit.connection_limit import ConnectionLimit
 from efrit.controller.health import exposition
+from efrit.controller.listener import Connection, Site, set_up
 from efrit.controller.metrics_access import PATH, MetricsAccess
 
 VALID = timedelta(days=3650)
@@ -39,32 +39,10 @@ TEXTS = {
 }
 
 
-class _Connection(asyncio.Protocol):
-    """One of aiohttp's, which counts from before its handshake."""
+class _Connection(Connection):
+    """One of which is known whether a reader uses it."""
 
-    def __init__(self, http: RequestHandler) -> None:
-        self._http = http
-        self.transport: asyncio.BaseTransport | None = None
-        self.proven = False
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = transport
-        self._http.connection_made(transport)
-
-    def data_received(self, data: bytes) -> None:
-        self._http.data_received(data)
-
-    def eof_received(self) -> None:
-        self._http.eof_received()
-
-    def pause_writing(self) -> None:
-        self._http.pause_writing()
-
-    def resume_writing(self) -> None:
-        self._http.resume_writing()
-
-    def connection_lost(self, exc: BaseException | None) -> None:
-        self._http.connection_lost(exc)
+    proven = False
 
 
 class _Connections:
@@ -91,39 +69,10 @@ class _Connections:
         connection = which()
         if connection is None or connection.proven:
             return
-        if isinstance(connection.transport, asyncio.WriteTransport):
-            connection.transport.abort()
-        else:
+        connection.abort()
+        if connection.transport is None:
             # Its handshake ends by itself, in one way or the other.
             asyncio.get_running_loop().call_later(self._seconds, self._end, which)
-
-
-class _Site(web.BaseSite):
-    """aiohttp's site of a port, with connections made here."""
-
-    def __init__(
-        self, runner: web.AppRunner, host: str, port: int, connections: _Connections, seconds: float
-    ) -> None:
-        super().__init__(runner, ssl_context=_tls())
-        self._where = host, port
-        self._connections = connections
-        self._seconds = seconds
-
-    @property
-    def name(self) -> str:
-        """How it is called."""
-        return "https://{}:{}".format(*self._where)
-
-    async def start(self) -> None:
-        """Begin to listen."""
-        await super().start()
-        self._server = await asyncio.get_running_loop().create_server(
-            self._connections,
-            *self._where,
-            ssl=self._ssl_context,
-            backlog=self._backlog,
-            ssl_handshake_timeout=self._seconds,
-        )
 
 
 async def serve_metrics(
@@ -146,11 +95,8 @@ async def serve_metrics(
     app = web.Application()
     app.add_routes([web.get(PATH, metrics)])
     runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    if runner.server is None:
-        raise RuntimeError("set up, a runner has a server")
-    connections = _Connections(runner.server, unproven_seconds)
-    await _Site(runner, host, port, connections, handshake_seconds).start()
+    connections = _Connections(await set_up(runner), unproven_seconds)
+    await Site(runner, host, port, connections, _tls(), handshake_seconds).start()
     return runner
 
 

@@ -58,7 +58,7 @@ class Reconciler:
         finally:
             self._actor.reconciled(work)
             if work.kind == EfritPlan.kind:
-                self._plan_turn.pass_on()
+                self._plan_turn.pass_on(work)
 
     async def _reconcile(self, work: WorkKey) -> None:
         key, began = (work.namespace, work.name), time.perf_counter()

@@ -18,6 +18,30 @@ MUTANTS = (
         Instead("pass"),
         (f"{UNIT}/test_lanes.py",),
     ),
+    *(
+        Mutant(what, gate, Instead("pass"), (f"{UNIT}/test_turn.py::{test}",))
+        for what, gate, test in (
+            (
+                "the turn of each namespace to have a plan read",
+                "plan-turn",
+                "test_many_plans_of_one_namespace_do_not_keep_that_of_another_waiting",
+            ),
+            (
+                "the place of a plan whose turn another has taken",
+                "plan-turn-kept",
+                "test_whose_turn_has_come_keeps_its_place_where_another_was_faster",
+            ),
+        )
+    ),
+    Mutant(
+        "the pause of a plan that cannot be read again",
+        "plan-readable",
+        Never(),
+        (
+            f"{UNIT}/test_reconcile.py::"
+            "test_a_plan_that_cannot_be_had_again_is_asked_for_once_and_its_requests_are_not_listed",
+        ),
+    ),
     Mutant(
         "the turn of others while many objects are taken in",
         "turns",
@@ -350,6 +374,12 @@ MUTANTS = (
         "metrics-kept",
         Never(),
         (f"{UNIT}/test_metrics_access.py::test_the_newest_answers_are_kept_and_none_about_tokens_of_nobody",),
+    ),
+    Mutant(
+        "the bound of connections to the port of the probes",
+        "probe-connections",
+        Never(),
+        (f"{UNIT}/test_health.py::test_connections_that_send_half_a_request_make_place_for_a_probe_and_are_bounded",),
     ),
     Mutant(
         "the bound of connections to a port",

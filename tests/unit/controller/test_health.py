@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 import httpx
 import pytest
 
-from efrit.controller.health import STUCK_AFTER_SECONDS, Health, serve
+from efrit.controller.health import MOST_CONNECTIONS, STUCK_AFTER_SECONDS, Health, serve
+from tests.support.timeout import TIMEOUT
+
+HALF = b"GET /healthz HTTP/1.1\r\nX-Slow: "
 
 
 @dataclass
@@ -69,6 +74,41 @@ async def test_metrics_that_take_a_token_are_not_beside_the_probes() -> None:
     await runner.cleanup()
 
     assert response.status_code == 404
+
+
+async def half_a_request(host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    reader, writer = await asyncio.open_connection(host, port)
+    writer.write(HALF)
+    return reader, writer
+
+
+async def end_of(reader: asyncio.StreamReader) -> bytes:
+    with contextlib.suppress(ConnectionResetError):
+        return await asyncio.wait_for(reader.read(), TIMEOUT)
+    return b""
+
+
+async def test_connections_that_send_half_a_request_make_place_for_a_probe_and_are_bounded(probe: Probe) -> None:
+    url = probe.client.base_url
+    halves = [await half_a_request(url.host, url.port or 0) for _ in range(MOST_CONNECTIONS + 1)]
+
+    assert await probe.get("/healthz") == (200, "ok\n")
+    for reader, _ in halves[:2]:
+        assert await end_of(reader) == b""
+    assert not any(reader.at_eof() for reader, _ in halves[2:])
+
+    for _, writer in halves:
+        writer.transport.abort()
+
+
+async def test_a_request_that_does_not_come_to_its_end_is_ended() -> None:
+    runner = await serve(Health(), "127.0.0.1", 0, idle_seconds=0.1)
+    reader, writer = await half_a_request(*runner.addresses[0])
+
+    assert await end_of(reader) == b""
+
+    writer.close()
+    await runner.cleanup()
 
 
 async def test_the_metrics_are_those_of_the_controller(probe: Probe) -> None:

@@ -94,6 +94,15 @@ class Rig:
         for number in range(9):
             self.store.requests.observe(request_json(f"r{number}", content="\N{GRINNING FACE}" * 245_760))
 
+    def crowd_out_plans(self) -> None:
+        """Show as many large plans and requests of theirs as it takes to have no room for the content of another."""
+        for number in range(80):
+            other = plan_json(f"p{number}", intent={"description": "d" * 16_000}, amendments=["m" * 2048] * 64)
+            self.store.plans.observe(other | {"metadata": {**other["metadata"], "namespace": "other"}})
+        for number in range(80):
+            other = part_json("z", plan=f"p{number}", content="z" * 240_000)
+            self.store.requests.observe(other | {"metadata": {**other["metadata"], "name": f"z{number}"}})
+
     def ready(self, *views: Any) -> None:
         """Show a ready instance whose bridge tells of these requests."""
         self.store.instances.observe(instance_json())
@@ -450,12 +459,7 @@ async def test_a_plan_whose_content_was_dropped_is_decided_about_exactly_as_befo
         await rig.reconciler.reconcile(LOOK_AT_PLAN)
     before, written = rig.store.plans.snapshot(APP), dict(rig.api.objects)
 
-    for number in range(80):
-        other = plan_json(f"p{number}", intent={"description": "d" * 16_000}, amendments=["m" * 2048] * 64)
-        rig.store.plans.observe(other | {"metadata": {**other["metadata"], "namespace": "other"}})
-    for number in range(80):
-        other = part_json("z", plan=f"p{number}", content="z" * 240_000)
-        rig.store.requests.observe(other | {"metadata": {**other["metadata"], "name": f"z{number}"}})
+    rig.crowd_out_plans()
     dropped = rig.store.plans.snapshot(APP)
     assert dropped is not None
     assert dropped.requests is None
@@ -464,6 +468,32 @@ async def test_a_plan_whose_content_was_dropped_is_decided_about_exactly_as_befo
 
     assert rig.store.plans.snapshot(APP) == before
     assert rig.api.objects == written, "nothing is created or written twice"
+
+
+@pytest.mark.parametrize("known", ["30", "999"], ids=["cannot be read", "is older than what was seen"])
+async def test_a_plan_that_cannot_be_had_again_is_asked_for_once_and_its_requests_are_not_listed(
+    rig: Rig, known: str
+) -> None:
+    rig.store.plans.observe(plan_json(version=known))
+    rig.crowd_out_plans()
+    rig.api.put(PLAN, plan_json() if known == "999" else plan_json(intent="no object"))
+    reconciled = 0
+    quiet = asyncio.Event()
+
+    async def reconcile(work: WorkKey) -> None:
+        nonlocal reconciled
+        if work == LOOK_AT_PLAN:
+            await rig.reconciler.reconcile(work)
+            reconciled += 1
+        if reconciled > 1 or not len(rig.queue):
+            quiet.set()
+
+    working = asyncio.create_task(rig.queue.run(reconcile, 1))
+    await asyncio.wait_for(quiet.wait(), TIMEOUT)
+    working.cancel()
+    await asyncio.gather(working, return_exceptions=True)
+
+    assert [call.path for call in rig.api.calls] == [PLAN]
 
 
 async def test_a_plan_that_left_because_it_is_deleted_is_forgotten(rig: Rig) -> None:

@@ -10,18 +10,23 @@ import binascii
 import hashlib
 import logging
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
 from efrit.api import EfritPlan
 from efrit.api.plan import PLAN_UID_LABEL
 from efrit.controller.act.kube import Kube
 from efrit.controller.model.actions import CancelRequest, CreateRequest, ListRequests, ReadResult, Superseded
+from efrit.controller.model.keys import WorkKey
 from efrit.controller.model.names import RESULT_KEY, result_secret_name
 from efrit.controller.store.store import Store
 from efrit.errors import ApiConflict, ApiExists, ApiNamespaceTerminating, ApiNotFound, ApiRefused
 from efrit.kube.resources import PLANS, REQUESTS, SECRETS
 
 log = logging.getLogger(__name__)
+
+UNREADABLE_PAUSE = timedelta(seconds=60)
+"""Until a plan is asked for again that could not be read; a change of it is told by the watch."""
 
 
 class PlanActor:
@@ -66,7 +71,7 @@ class PlanActor:
     async def list(self, action: ListRequests) -> None:
         """Read which requests a plan has, and the plan where it is not at hand.
 
-        Raises Superseded where the plan is gone, or has more than fits into memory.
+        Raises Superseded where the plan is gone, cannot be read, or has more than fits into memory.
         """
         plans = self._store.plans
         if not plans.has_object(action.plan):
@@ -75,6 +80,10 @@ class PlanActor:
             except ApiNotFound:
                 plans.gone(action.plan, action.uid)
                 raise Superseded("the plan is gone") from None
+            if not plans.has_object(action.plan):  # gate: plan-readable
+                # It is final, older than what was seen, or no plan: a list would bring the decision no further.
+                self._store.requeue_after(WorkKey(EfritPlan.kind, *action.plan), UNREADABLE_PAUSE)
+                raise Superseded("the plan cannot be decided about")
         names = set()
         async for obj in self._kube.pages(REQUESTS, action.plan[0], labelSelector=f"{PLAN_UID_LABEL}={action.uid}"):
             if _belongs(obj, action.uid):

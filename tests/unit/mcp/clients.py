@@ -17,8 +17,14 @@ def text_of(result: CallToolResult) -> str:
     return first.text
 
 
+def told(result: CallToolResult) -> dict[str, Any]:
+    """The structured content of a result, which has to be there."""
+    assert result.structured_content is not None
+    return dict(result.structured_content)
+
+
 def run(content: str, **more: Any) -> dict[str, Any]:
-    return {"instance_id": "default", "type": "eval", "content": content, **more}
+    return {"instance_id": "default", "type": "eval", "content": content} | more
 
 
 class ProgressLog:

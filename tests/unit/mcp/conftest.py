@@ -1,18 +1,21 @@
 """A server over a scripted backend, and real client sessions with it, of both ages of the protocol."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from mcp import Client
+from mcp.types import CallToolResult, RequestParamsMeta
 
 from efrit.mcp.access import Access
 from efrit.mcp.server import make_server
+from efrit.mcp.tools.call import KEY_META
 from tests.unit.mcp.scripted import ScriptedBackend
 from tests.unit.mcp.scripted_plans import ScriptedPlans
 
 Open = Callable[..., AbstractAsyncContextManager[Client]]
+Call = Callable[..., Awaitable[CallToolResult]]
 
 
 @pytest.fixture
@@ -47,3 +50,17 @@ def open_client(backend: ScriptedBackend, mode: str) -> Open:
             yield client
 
     return opened
+
+
+@pytest.fixture
+def call(open_client: Open) -> Call:
+    """Calls one tool over a connection of its own, made with `options`; `key` is its idempotency key."""
+
+    async def called(
+        tool: str, arguments: dict[str, Any] | None = None, key: str | None = None, **options: Any
+    ) -> CallToolResult:
+        meta = None if key is None else cast(RequestParamsMeta, {KEY_META: key})
+        async with open_client(**options) as client:
+            return await client.call_tool(tool, arguments, meta=meta)
+
+    return called

@@ -1,14 +1,13 @@
 """What can be read by URI."""
 
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import pytest
 from mcp import Client, MCPError
 from mcp.types import ResourceTemplateReference, TextResourceContents
 
 from efrit.client.errors import Forbidden
+from efrit.client.interface import RequestType, Work
 from efrit.mcp.resources import PAGE
 from tests.unit.mcp.conftest import Open
 from tests.unit.mcp.scripted import ScriptedBackend, evaluated
@@ -16,8 +15,6 @@ from tests.unit.mcp.scripted_plans import HISTORY, ScriptedPlans, begin_calc
 
 
 async def add(backend: ScriptedBackend, content: str) -> str:
-    from efrit.client.interface import RequestType, Work
-
     backend.answers[content] = evaluated(content)
     return (await backend.submit(Work(RequestType.EVAL, content))).id
 
@@ -60,17 +57,13 @@ async def test_a_request_its_result_and_its_log_can_be_read(open_client: Open, b
     backend.whole[name] = "all of it"
 
     async with open_client() as client:
-
-        async def text(uri: str) -> str:
-            contents = (await client.read_resource(uri)).contents[0]
-            assert isinstance(contents, TextResourceContents)
-            return contents.text
-
-        assert json.loads(await text(f"efrit://requests/{name}"))["result"] == "3"
-        assert await text(f"efrit://requests/{name}/result") == "all of it"
-        assert await text(f"efrit://requests/{name}/log") == '{"type": "turn"}\n{"type": "end"}\n'
-        assert json.loads(await text("efrit://instances/default"))["reason"] == "Ready"
-        assert json.loads(await text("efrit://instances"))["instances"][0]["id"] == "default"
+        own = [f"requests/{name}", f"requests/{name}/result", f"requests/{name}/log"]
+        request, result, log, one, every = [
+            (await text_at(client, f"efrit://{uri}"))[1] for uri in (*own, "instances/default", "instances")
+        ]
+    assert (json.loads(request)["result"], result) == ("3", "all of it")
+    assert log == '{"type": "turn"}\n{"type": "end"}\n'
+    assert (json.loads(one)["reason"], json.loads(every)["instances"][0]["id"]) == ("Ready", "default")
 
 
 @pytest.mark.parametrize(
@@ -91,12 +84,6 @@ async def test_names_are_completed(open_client: Open, backend: ScriptedBackend) 
     assert completed.completion.values == ["works", "workshop"]
 
 
-@asynccontextmanager
-async def reading(open_client: Open) -> AsyncIterator[Client]:
-    async with open_client(plans=True) as client:
-        yield client
-
-
 async def text_at(client: Client, uri: str) -> tuple[str | None, str]:
     contents = (await client.read_resource(uri)).contents[0]
     assert isinstance(contents, TextResourceContents)
@@ -106,7 +93,7 @@ async def text_at(client: Client, uri: str) -> tuple[str | None, str]:
 async def test_plans_are_listed_among_the_resources_and_read(open_client: Open, plans: ScriptedPlans) -> None:
     await begin_calc(plans)
     plans.tells("calc", HISTORY)
-    async with reading(open_client) as client:
+    async with open_client(plans=True) as client:
         listed = [str(each.uri) for each in (await client.list_resources()).resources]
         assert [uri for uri in listed if "plans" in uri] == ["efrit://plans", "efrit://plans/calc"]
         assert listed == sorted(listed)
@@ -129,6 +116,6 @@ async def test_who_may_not_see_plans_still_sees_the_rest(
         raise Forbidden("you may not list efritplans")
 
     monkeypatch.setattr(plans, "plans", refuse)
-    async with reading(open_client) as client:
+    async with open_client(plans=True) as client:
         listed = [str(each.uri) for each in (await client.list_resources()).resources]
     assert listed == ["efrit://instances", "efrit://instances/default"]

@@ -12,73 +12,63 @@ from efrit.mcp.access import Access
 from efrit.mcp.error_text import error_text, for_model
 from efrit.mcp.server import instructions
 from efrit.mcp.tools.registry import offered_tools
-from tests.unit.mcp.clients import run, text_of
-from tests.unit.mcp.conftest import Open
+from tests.unit.mcp.clients import run, text_of, told
+from tests.unit.mcp.conftest import Call, Open
 from tests.unit.mcp.scripted import ScriptedBackend
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
-async def test_a_failure_says_what_to_do(open_client: Open) -> None:
-    async with open_client() as client:
-        result = await client.call_tool("efrit_get_queue_stats", {"instance_id": "nobody"})
-    assert result.is_error
-    assert text_of(result).startswith("InstanceNotFound: there is no instance nobody.")
-    assert "efrit_list_instances" in text_of(result)
-
-
 @pytest.mark.parametrize(
     ("arguments", "wrong"),
     [
-        ({"instance_id": "default", "type": "evil", "content": "1"}, "type"),
+        (run("1", type="evil"), "type"),
         ({"instance_id": "default", "type": "eval"}, "content"),
-        ({"instance_id": "../x", "type": "eval", "content": "1"}, "instance_id"),
-        ({"instance_id": "default", "type": "eval", "content": "1", "timeuot": 3}, "timeuot"),
+        (run("1", instance_id="../x"), "instance_id"),
+        (run("1", timeuot=3), "timeuot"),
     ],
 )
 async def test_wrong_arguments_are_named_and_nothing_runs(
-    open_client: Open, backend: ScriptedBackend, arguments: dict[str, Any], wrong: str
+    call: Call, backend: ScriptedBackend, arguments: dict[str, Any], wrong: str
 ) -> None:
-    async with open_client() as client:
-        result = await client.call_tool("efrit_execute", arguments)
-    assert result.is_error
+    result = await call("efrit_execute", arguments)
+    assert (result.is_error, told(result)["code"]) == (True, "InvalidArguments")
     assert wrong in text_of(result)
     assert backend.submitted == []
 
 
-async def test_an_unknown_tool_is_an_error_of_the_protocol(open_client: Open) -> None:
-    async with open_client() as client:
+@pytest.mark.parametrize(("access", "tool"), [(Access.FULL, "efrit_dance"), (Access.READ_ONLY, "efrit_execute")])
+async def test_a_tool_that_is_unknown_or_not_offered_is_an_error_of_the_protocol(
+    open_client: Open, backend: ScriptedBackend, access: Access, tool: str
+) -> None:
+    async with open_client(access) as client:
         with pytest.raises(MCPError, match="Unknown tool"):
-            await client.session.call_tool("efrit_dance", {})
-
-
-async def test_a_tool_that_is_not_offered_cannot_be_called(open_client: Open, backend: ScriptedBackend) -> None:
-    async with open_client(Access.READ_ONLY) as client:
-        with pytest.raises(MCPError, match="Unknown tool"):
-            await client.session.call_tool("efrit_execute", run("1"))
+            await client.session.call_tool(tool, run("1"))
     assert backend.submitted == []
 
 
 @pytest.mark.parametrize("name", ["..", ".", "a/b", "%2e%2e", ""])
-async def test_an_id_that_could_lead_elsewhere_is_refused(open_client: Open, name: str) -> None:
-    async with open_client() as client:
-        result = await client.call_tool("efrit_get_request", {"request_id": name})
+async def test_an_id_that_could_lead_elsewhere_is_refused(call: Call, name: str) -> None:
+    result = await call("efrit_get_request", {"request_id": name})
     assert result.is_error
     assert "request_id" in text_of(result)
 
 
-async def test_an_error_is_structured_for_programs(open_client: Open) -> None:
-    async with open_client() as client:
-        missing = await client.call_tool("efrit_get_queue_stats", {"instance_id": "nobody"})
-        wrong = await client.call_tool("efrit_execute", {"instance_id": "default", "type": "evil", "content": "1"})
-        elsewhere = await client.call_tool("efrit_submit", {"type": "eval", "content": "1", "pool": "many"})
-    assert missing.structured_content is not None
-    assert missing.structured_content["status"] == "error"
-    assert missing.structured_content["code"] == "InstanceNotFound"
-    assert "efrit_list_instances" in missing.structured_content["error"]
-    assert (wrong.structured_content or {})["code"] == "InvalidArguments"
-    assert (elsewhere.structured_content or {})["code"] == "Refused"
-    assert "pool is for a cluster backend" in text_of(elsewhere)
+@pytest.mark.parametrize(
+    ("tool", "arguments", "beginning", "remedy"),
+    [
+        ("efrit_get_queue_stats", {}, "InstanceNotFound: there is no", "efrit_list_instances"),
+        ("efrit_submit", {"type": "eval", "content": "1"}, "Refused: pool is for a", "cluster backend"),
+    ],
+)
+async def test_an_error_is_structured_for_programs_and_says_what_to_do(
+    call: Call, tool: str, arguments: dict[str, str], beginning: str, remedy: str
+) -> None:
+    result = await call(tool, arguments | ({"pool": "many"} if arguments else {"instance_id": "nobody"}))
+    assert (result.is_error, told(result)["status"]) == (True, "error")
+    assert text_of(result).startswith(beginning)
+    assert told(result)["code"] == beginning.partition(":")[0]
+    assert remedy in told(result)["error"]
 
 
 @pytest.mark.parametrize("access", Access)

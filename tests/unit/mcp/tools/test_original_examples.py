@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from efrit.client.interface import Handle, Outcome, Phase, RequestType, StopStatus
+from efrit.client.interface import Handle, Outcome, Phase, RequestType, Setup, StopStatus
 from efrit.client.local.files import QueueFiles
-from tests.unit.mcp.conftest import Open
+from tests.unit.mcp.clients import run, told
+from tests.unit.mcp.conftest import Call, Open
 from tests.unit.mcp.scripted import ScriptedBackend, evaluated
 
 RID = "efrit_1735939200_1234"
@@ -87,47 +88,40 @@ async def test_the_metadata_of_the_server(open_client: Open) -> None:
     assert (server.name, bool(server.version)) == ("efrit", True)
 
 
-async def test_the_result_of_execute(open_client: Open, backend: ScriptedBackend) -> None:
-    backend.answers["x"] = evaluated(EXECUTED["result"]) | {"execution_seconds": 1.25, "context": EXECUTED["context"]}
-    async with open_client() as client:
-        done = await client.call_tool("efrit_execute", {"instance_id": "default", "type": "eval", "content": "x"})
-    assert done.structured_content is not None
-    assert done.structured_content.pop("request_id")
-    assert done.structured_content == EXECUTED
+async def test_the_result_of_execute(call: Call, backend: ScriptedBackend) -> None:
+    backend.answers["x"] = evaluated(EXECUTED["result"], 1.25) | {"context": EXECUTED["context"]}
+    answer = told(await call("efrit_execute", run("x")))
+    assert answer.pop("request_id")
+    assert answer == EXECUTED
 
 
-async def test_the_usage_example(open_client: Open, backend: ScriptedBackend) -> None:
+async def test_the_usage_example(call: Call, backend: ScriptedBackend) -> None:
     content = "create a new Python file with a hello world function"
     backend.answers[content] = evaluated("Created hello.py with hello_world() function")
-    async with open_client() as client:
-        response = await client.call_tool(
-            "efrit_execute",
-            {"instance_id": "default", "type": "command", "content": content, "return_context": True},
-        )
-    assert response.structured_content is not None
-    assert response.structured_content["result"] == "Created hello.py with hello_world() function"
+    response = await call("efrit_execute", run(content, type="command", return_context=True))
+    assert told(response)["result"] == "Created hello.py with hello_world() function"
     assert (backend.submitted[0].type, backend.submitted[0].return_context) == (RequestType.COMMAND, True)
 
 
-async def test_the_list_of_instances_and_the_figures_of_one(open_client: Open, backend: ScriptedBackend) -> None:
+async def test_the_list_of_instances_and_the_figures_of_one(call: Call, backend: ScriptedBackend) -> None:
     last = datetime(2025, 1, 3, 18, 30, tzinfo=UTC)
     backend.add("default", queue_dir=LISTED["queue_dir"], uptime_seconds=3600.0, last_activity=last)
-    async with open_client() as client:
-        listed = await client.call_tool("efrit_list_instances")
-        counted = await client.call_tool("efrit_get_queue_stats", {"instance_id": "default"})
-    assert listed.structured_content == {"instances": [LISTED]}
-    assert counted.structured_content == COUNTED
+    backend.add("a")
+    # What is not known of an instance is left out.
+    listed = [{"id": "a", "status": "active"}, LISTED]
+    assert told(await call("efrit_list_instances")) == {"instances": listed}
+    assert told(await call("efrit_get_queue_stats", {"instance_id": "default"})) == COUNTED
 
 
-async def test_starting_and_stopping(open_client: Open) -> None:
-    setup = {"queue_dir": "/path/to/queue", "daemon_name": "efrit-ai", "workspace_dir": "/path"}
-    async with open_client() as client:
-        for expected in ("started", "already_running"):
-            begun = (await client.call_tool("efrit_start_instance", {"instance_id": "b", **setup})).structured_content
-            assert begun is not None
-            assert begun.keys() == {"status", "message", "queue_dir", "daemon_name"}
-            assert (begun["status"], begun["daemon_name"]) == (expected, "efrit-ai")
-        for expected in (StopStatus.STOPPED, "error"):
-            ended = (await client.call_tool("efrit_stop_instance", {"instance_id": "b"})).structured_content
-            assert ended is not None
-            assert (ended["status"], ended.keys()) == (expected, {"status", "message"})
+async def test_starting_and_stopping(call: Call, backend: ScriptedBackend) -> None:
+    setup: dict[str, Any] = {"queue_dir": "/path/to/queue", "daemon_name": "efrit-ai", "workspace_dir": "/path"}
+    for expected in ("started", "already_running"):
+        begun = told(await call("efrit_start_instance", {"instance_id": "b", **setup}))
+        assert begun.keys() == {"status", "message", "queue_dir", "daemon_name"}
+        assert (begun["status"], begun["daemon_name"]) == (expected, "efrit-ai")
+    assert backend.setups == [Setup(**setup)] * 2
+    for expected in (StopStatus.STOPPED, "error"):
+        result = await call("efrit_stop_instance", {"instance_id": "b"})
+        assert told(result).keys() == {"status", "message"}
+        assert (told(result)["status"], result.is_error) == (expected, expected == "error")
+    assert "efrit_list_instances" in told(result)["message"]

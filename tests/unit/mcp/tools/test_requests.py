@@ -1,84 +1,68 @@
 """The tools for requests that outlive the call, seen by a client."""
 
 from efrit.mcp.access import Access
-from tests.unit.mcp.clients import run
-from tests.unit.mcp.conftest import Open
+from tests.unit.mcp.clients import run, told
+from tests.unit.mcp.conftest import Call, Open
 from tests.unit.mcp.scripted import ScriptedBackend, evaluated
 
 
-async def test_one_key_is_one_request(open_client: Open, backend: ScriptedBackend) -> None:
-    work = {"type": "eval", "content": "1", "idempotency_key": "nightly"}
-    async with open_client() as client:
-        first = await client.call_tool("efrit_submit", work)
-        again = await client.call_tool("efrit_submit", work)
-        other = await client.call_tool("efrit_submit", work | {"idempotency_key": "hourly"})
-    names = [each.structured_content["request_id"] for each in (first, again, other) if each.structured_content]
+def eval_of(content: str, **more: str) -> dict[str, str]:
+    return {"type": "eval", "content": content} | more
+
+
+async def test_one_key_is_one_request(call: Call) -> None:
+    keys = ("nightly", "nightly", "hourly")
+    results = [await call("efrit_submit", eval_of("1", idempotency_key=key)) for key in keys]
+    names = [told(each)["request_id"] for each in results]
     assert names[0] == names[1] != names[2]
 
 
 async def test_submitted_work_is_waited_for_by_its_id(open_client: Open, backend: ScriptedBackend) -> None:
     async with open_client() as client:
-        handed = await client.call_tool("efrit_submit", {"type": "eval", "content": "1"})
-        assert handed.structured_content is not None
-        name = handed.structured_content["request_id"]
-        assert handed.structured_content["final"] is False
+        handed = told(await client.call_tool("efrit_submit", eval_of("1")))
+        name = handed["request_id"]
+        assert handed["final"] is False
         early = await client.call_tool("efrit_wait", {"request_id": name, "timeout": 0})
-        assert early.structured_content is not None
-        assert (early.is_error, early.structured_content["final"]) == (False, False)
+        assert (early.is_error, told(early)["final"]) == (False, False)
         await backend.end(name, result="3")
-        late = await client.call_tool("efrit_wait", {"request_id": name})
-        assert late.structured_content is not None
-        assert (late.structured_content["outcome"], late.structured_content["result"]) == ("Success", "3")
-        assert (await client.call_tool("efrit_get_request", {"request_id": name})).structured_content == (
-            late.structured_content
-        )
+        late = told(await client.call_tool("efrit_wait", {"request_id": name}))
+        assert (late["outcome"], late["result"]) == ("Success", "3")
+        assert told(await client.call_tool("efrit_get_request", {"request_id": name})) == late
 
 
-async def test_cancelling_returns_what_became_of_it(open_client: Open, backend: ScriptedBackend) -> None:
-    async with open_client() as client:
-        handed = await client.call_tool("efrit_submit", {"type": "eval", "content": "1"})
-        assert handed.structured_content is not None
-        name = handed.structured_content["request_id"]
-        stopped = await client.call_tool("efrit_cancel", {"request_id": name})
-    assert stopped.structured_content is not None
-    assert stopped.structured_content["reason"] == "Cancelled"
+async def test_cancelling_returns_what_became_of_it(call: Call) -> None:
+    name = told(await call("efrit_submit", eval_of("1")))["request_id"]
+    assert told(await call("efrit_cancel", {"request_id": name}))["reason"] == "Cancelled"
 
 
-async def test_a_long_result_comes_whole(open_client: Open, backend: ScriptedBackend) -> None:
+async def test_a_long_result_comes_whole(call: Call, backend: ScriptedBackend) -> None:
     backend.answers["long"] = evaluated("beg") | {"truncated": True, "result_bytes": 9}
-    async with open_client() as client:
-        handed = await client.call_tool("efrit_submit", {"type": "eval", "content": "long"})
-        assert handed.structured_content is not None
-        backend.whole[handed.structured_content["request_id"]] = "beginning"
-        result = await client.call_tool("efrit_get_request", {"request_id": handed.structured_content["request_id"]})
-    assert result.structured_content is not None
-    assert (result.structured_content["result"], result.structured_content["truncated"]) == ("beginning", False)
+    name = told(await call("efrit_submit", eval_of("long")))["request_id"]
+    backend.whole[name] = "beginning"
+    answer = told(await call("efrit_get_request", {"request_id": name}))
+    assert (answer["result"], answer["truncated"]) == ("beginning", False)
 
 
 async def test_of_a_huge_result_the_beginning_comes_and_where_the_rest_is(
-    open_client: Open, backend: ScriptedBackend
+    call: Call, backend: ScriptedBackend
 ) -> None:
     backend.answers["huge"] = evaluated("beg") | {"truncated": True, "result_bytes": 10**9}
-    async with open_client() as client:
-        handed = await client.call_tool("efrit_submit", {"type": "eval", "content": "huge"})
-    assert handed.structured_content is not None
-    assert handed.structured_content["truncated"] is True
+    handed = await call("efrit_submit", eval_of("huge"))
+    assert told(handed)["truncated"] is True
     link = handed.content[1]
     assert link.type == "resource_link"
-    assert str(link.uri) == f"efrit://requests/{handed.structured_content['request_id']}/result"
+    assert str(link.uri) == f"efrit://requests/{told(handed)['request_id']}/result"
 
 
-async def test_the_star_means_the_least_loaded_instance(open_client: Open, backend: ScriptedBackend) -> None:
+async def test_the_star_means_the_least_loaded_instance(call: Call, backend: ScriptedBackend) -> None:
     backend.answers["1"] = evaluated("1")
-    async with open_client() as client:
-        await client.call_tool("efrit_execute", run("1", instance_id="*"))
-        await client.call_tool("efrit_submit", {"type": "eval", "content": "1"})
+    await call("efrit_execute", run("1", instance_id="*"))
+    await call("efrit_submit", eval_of("1"))
     # What names none is the backend's to place, on the instance called default.
     assert [work.instance for work in backend.submitted] == ["*", None]
 
 
-async def test_without_destructive_tools_an_eval_is_refused(open_client: Open, backend: ScriptedBackend) -> None:
-    async with open_client(Access.NOT_DESTRUCTIVE) as client:
-        assert (await client.call_tool("efrit_execute", run("1"))).is_error
-        assert (await client.call_tool("efrit_submit", {"type": "command", "content": "1"})).is_error
+async def test_without_destructive_tools_an_eval_is_refused(call: Call, backend: ScriptedBackend) -> None:
+    for tool, arguments in (("efrit_execute", run("1")), ("efrit_submit", eval_of("1", type="command"))):
+        assert (await call(tool, arguments, access=Access.NOT_DESTRUCTIVE)).is_error
     assert backend.submitted == []

@@ -24,15 +24,21 @@
 (require 'efrit-files)
 (require 'efrit-queue-claim)
 (require 'efrit-queue-request)
+(require 'efrit-session-history)
 (require 'efrit-session-scheduler)
 
 (defcustom efrit-do-timeout 3600
-  "Seconds that work begun by hand may take."
+  "Seconds that work begun by hand may take; `efrit-max-timeout' bounds them."
   :group 'efrit-do
   :type 'number)
 
 (defcustom efrit-do-buffer-size 1000000
   "Most characters that are kept in the buffer that shows the work."
+  :group 'efrit-do
+  :type 'natnum)
+
+(defcustom efrit-do-most-waiting 100
+  "Most requests by hand that wait for the one under way."
   :group 'efrit-do
   :type 'natnum)
 
@@ -86,7 +92,6 @@
   "Say TEXT to the model in the conversation under way, which has no tools.
 With a prefix argument, or NEW, begin another conversation."
   (interactive "sSay: \nP")
-  (when new (setq efrit-do--chat nil))
   (efrit-do--ask "chat" text (if new nil 'conversation)))
 
 ;;;###autoload
@@ -101,13 +106,15 @@ With a prefix argument, or NEW, begin another conversation."
   "Ask, then stop the work begun by hand and go on with what waits.
 What the work has done is not undone."
   (interactive)
-  (cond ((null efrit-do--session) (message "Efrit does nothing"))
-        ((or (not (called-interactively-p 'any))
-             (y-or-n-p "Cancel the Efrit session under way? "))
-         ;; It may have ended while the question was open.
-         (when efrit-do--session
-           (efrit-session-ordered-to-end efrit-do--session "Cancelled")
-           (funcall efrit-session-wake-function)))))
+  (let ((session efrit-do--session))
+    (cond ((null session) (message "Efrit does nothing"))
+          ((not (or (not (called-interactively-p 'any))
+                    (y-or-n-p "Cancel the Efrit session under way? "))))
+          ;; While the question was open, it may have ended and the next one have begun.
+          ((not (eq session efrit-do--session))
+           (message "It has ended meanwhile; nothing was cancelled"))
+          (t (efrit-session-ordered-to-end session "Cancelled")
+             (funcall efrit-session-wake-function)))))
 
 ;;;###autoload
 (defun efrit-status ()
@@ -133,33 +140,50 @@ What the work has done is not undone."
 It waits while another is under way."
   (unless (efrit-settings-model-p)
     (user-error "Set `efrit-model-name' and `efrit-model-base-url' first"))
-  (if efrit-do--session
-      (progn (setq efrit-do--waiting (append efrit-do--waiting (list (list type text id))))
-             (message "Efrit will do that next"))
-    (efrit-do--begin type text id)))
+  (cond ((null efrit-do--session) (efrit-do--begin type text id))
+        ((>= (length efrit-do--waiting) efrit-do-most-waiting)
+         (user-error "%d requests wait already: let some end first" efrit-do-most-waiting))
+        (t (setq efrit-do--waiting (append efrit-do--waiting (list (list type text id))))
+           (message "Efrit will do that next"))))
+
+(defun efrit-do--request (type text id)
+  "Return the request of TYPE that says TEXT, in the session ID or a new one.
+Signal a `user-error' where the instance would take no such request."
+  (setq efrit-do--number (1+ efrit-do--number))
+  (let* ((request (efrit-request-make
+                   :id (format "hand-%s-%d" efrit-claim-boot efrit-do--number)
+                   :type type :content text :session id
+                   :timeout (min efrit-do-timeout (or efrit-max-timeout efrit-do-timeout))))
+         (problem (if (and id (efrit-session-of id))
+                      (format "A request is under way in the session %s: let it end first" id)
+                    (efrit-session-problem request))))
+    (when problem (user-error "%s" problem))
+    request))
 
 (defun efrit-do--begin (type text id)
   "Begin a request of TYPE that says TEXT, in the session ID or a new one.
 The ID `conversation' is that of the chat under way, where there is one."
-  (when (eq id 'conversation) (setq id efrit-do--chat))
   (unless efrit-claim-boot (efrit-claim-new-boot))
   (efrit-files-make-directories)
-  (setq efrit-do--number (1+ efrit-do--number))
-  (let ((name (format "hand-%s-%d" efrit-claim-boot efrit-do--number)))
+  (when (eq id 'conversation) (setq id (efrit-do--conversation)))
+  (let ((request (efrit-do--request type text id)))
     (efrit-do--show (format "\n%s %s\n" (if (equal type "chat") ">" "$") text))
-    (setq efrit-do--last (or id name)
+    (setq efrit-do--session (efrit-session-start request nil #'efrit-do--end #'efrit-do--line)
+          efrit-do--last (or id (efrit-request-id request))
           efrit-do--last-type type)
     (when (equal type "chat") (setq efrit-do--chat efrit-do--last))
-    (setq efrit-do--session
-          (efrit-session-start
-           (efrit-request-make :id name :type type :content text :session id
-                               :timeout efrit-do-timeout)
-           nil #'efrit-do--end #'efrit-do--line))
     (unless (timerp efrit-do--timer)
       (setq efrit-do--timer (run-with-timer 1 1 #'efrit-do--tick)))
     (efrit-do--tell-mode-line "begins")
     (display-buffer (efrit-do--buffer))
     (funcall efrit-session-wake-function)))
+
+(defun efrit-do--conversation ()
+  "Return the id of the conversation that `efrit-chat' continues, or nil."
+  (when (and efrit-do--chat (not (efrit-history-known-p efrit-do--chat)))
+    (efrit-do--show "\n[The conversation is no longer kept: another one begins]\n")
+    (setq efrit-do--chat nil))
+  efrit-do--chat)
 
 (defun efrit-do--tick ()
   "End the work under way when its time is over."
@@ -182,8 +206,12 @@ The ID `conversation' is that of the chat under way, where there is one."
   (when (timerp efrit-do--timer) (cancel-timer efrit-do--timer))
   (setq efrit-do--timer nil)
   (efrit-do--tell-mode-line nil)
-  (when efrit-do--waiting
-    (apply #'efrit-do--begin (pop efrit-do--waiting))))
+  ;; What cannot begin holds up nothing behind it.
+  (while (and efrit-do--waiting (not efrit-do--session))
+    (pcase-let ((`(,type ,text ,id) (pop efrit-do--waiting)))
+      (condition-case err (efrit-do--begin type text id)
+        (error (efrit-do--show (format "\n[Not begun: %s]\n%s\n" (error-message-string err)
+                                       (efrit-print-head text 2000))))))))
 
 ;;;; Showing
 

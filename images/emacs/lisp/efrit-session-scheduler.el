@@ -109,6 +109,11 @@ put it into a file of the workspace and name that file"
          (not (equal (efrit-history-request history) (efrit-request-id request)))
          (concat reached ": begin another session, or raise the limit"))))
 
+(defun efrit-session-of (id)
+  "Return what is under way in the session ID, or nil."
+  (seq-find (lambda (session) (equal (efrit-history-id (efrit-session-history session)) id))
+            efrit-sessions))
+
 (defun efrit-sessions-under-way ()
   "Return the ids of the sessions under way, or t when no other can be begun.
 What continues a session waits for what is under way in it."

@@ -131,6 +131,83 @@
       (should (equal (alist-get 'reason answer) "EvalError"))
       (should (string-match-p "efrit-model-name" (alist-get 'error answer))))))
 
+;;;; What an instance allows, and what waits
+
+(ert-deftest efrit-do-what-a-request-may-not-do-is-refused-by-hand ()
+  (efrit-test-with-model-daemon nil
+    (efrit-do-test--value "(require 'efrit-do)")
+    (pcase-dolist
+        (`(,setting ,call ,problem)
+         '(("(efrit-tools-deny '(\"shel_exec\"))" "(efrit-do \"x\")" "name no tool there is: shel_exec")
+           ("(efrit-model-protocol \"elisp\") (efrit-tools-deny '(\"eval_sexp\"))" "(efrit-do \"x\")"
+            "do not allow eval_sexp")
+           ("" "(efrit-do (make-string 300000 ?x))" "of which a model is sent at most")
+           ("(efrit-do--last \"gone\") (efrit-do--last-type \"chat\")" "(efrit-continue \"x\")"
+            "There is no session gone")))
+      (should (string-match-p
+               problem
+               (efrit-do-test--value
+                (format "(let (%s) (condition-case err (progn %s t) (user-error (cadr err))))" setting call)))))
+    (should (equal (efrit-do-test--value "efrit-do--session") "nil"))
+    (should (equal (efrit-do-test--value
+                    "(let ((efrit-max-timeout 5)) (efrit-chat \"Speak slowly. (scenario=slow)\")
+                       (round (- (efrit-session-deadline efrit-do--session) (efrit-session-started efrit-do--session))))")
+                   "5"))))
+
+(ert-deftest efrit-do-a-session-under-way-for-a-request-is-left-alone ()
+  (efrit-test-with-model-daemon nil
+    (efrit-test-submit "theirs" :type "chat" :content "Speak slowly. (scenario=slow)")
+    (efrit-test-wait (string-match-p "theirs" (efrit-do-test--value "(format \"%s\" (efrit-sessions-under-way))")))
+    (efrit-do-test--value "(setq efrit-do--last \"theirs\" efrit-do--last-type \"chat\")")
+    (should (string-match-p
+             "under way in the session theirs"
+             (efrit-do-test--value "(condition-case err (efrit-continue \"And?\") (user-error (cadr err)))")))))
+
+(ert-deftest efrit-do-what-waits-stays-in-its-conversation-when-another-one-is-begun ()
+  (efrit-test-with-model-daemon nil
+    (efrit-do-test--value
+     "(progn (efrit-chat \"Good day, who are you? (scenario=chat)\")
+             (efrit-chat \"What did I just learn?\")
+             (efrit-chat \"Good day, who are you? (scenario=chat)\" t)
+             t)")
+    (efrit-do-test--until-shown "You said: What did I just learn")))
+
+(ert-deftest efrit-do-a-conversation-that-is-no-longer-kept-is-told-and-begun-anew ()
+  (efrit-test-with-model-daemon nil
+    (efrit-do-test--value
+     "(progn (setq efrit-do--chat \"gone\") (efrit-chat \"Good day, who are you? (scenario=chat)\") t)")
+    (efrit-do-test--until-shown "no longer kept\\(.\\|\n\\)*reads from a script")
+    (should-not (equal (efrit-do-test--value "efrit-do--chat") "\"gone\""))))
+
+(ert-deftest efrit-do-a-cancel-stops-what-it-asked-about-and-nothing-else ()
+  (efrit-test-with-model-daemon nil
+    (efrit-do-test--value
+     "(progn (efrit-chat \"Speak slowly. (scenario=slow)\") t)")
+    ;; While the person thinks, that has ended and the next one has begun.
+    (efrit-do-test--value
+     "(cl-letf* ((asked efrit-do--session)
+                 ((symbol-function 'y-or-n-p)
+                  (lambda (_) (setq efrit-do--session (copy-sequence asked)) t)))
+        (call-interactively #'efrit-cancel)
+        (setq efrit-do--session asked)
+        t)")
+    (should (equal (efrit-do-test--value "(efrit-session-ordered efrit-do--session)") "nil"))))
+
+(ert-deftest efrit-do-what-waits-is-bounded-and-what-cannot-begin-holds-up-nothing ()
+  (efrit-test-with-model-daemon nil
+    (efrit-do-test--value "(require 'efrit-do)")
+    (should (string-match-p
+             "2 requests wait"
+             (efrit-do-test--value
+              "(let ((efrit-do-most-waiting 2))
+                 (efrit-do \"Number one. (scenario=slow)\")
+                 (efrit-do (make-string 300000 ?x))
+                 (efrit-chat \"Good day, who are you? (scenario=chat)\")
+                 (condition-case err (efrit-chat \"And?\") (user-error (cadr err))))")))
+    (efrit-do-test--value "(progn (efrit-cancel) t)")
+    (efrit-do-test--until-shown "of which a model is sent at most")
+    (efrit-do-test--until-shown "I am a model that reads from a script")))
+
 ;;;; What the model's Lisp asks
 
 (defun efrit-do-test--attach ()

@@ -38,12 +38,8 @@ def alive(pid: int) -> bool:
         return False
 
 
-def test_lanes_are_separated_by_two_dashes() -> None:
-    assert parse(["a b", "c", "--", "d"]) == [["a b", "c"], ["d"]]
-
-
-def test_empty_lanes_are_left_out() -> None:
-    assert parse(["--", "a", "--", "--"]) == [["a"]]
+def test_lanes_are_separated_by_two_dashes_and_empty_ones_left_out() -> None:
+    assert parse(["--", "a b", "c", "--", "--", "d"]) == [["a b", "c"], ["d"]]
 
 
 def test_no_lane_is_told_as_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:

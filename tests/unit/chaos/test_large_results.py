@@ -15,6 +15,12 @@ from tests.unit.chaos.histories import UID, answer, final, submitted_request
 
 CUT = final(at=5.0, truncated=True)
 FULL = FullVolume("one", "workspace", 2.0, 6.0)
+REFUSED = (f"efrit-result-{UID}",)
+
+
+def cut_with(sha256: str) -> Any:
+    reference = {"secretName": f"efrit-result-{UID}", "bytes": 9, "sha256": sha256}
+    return final(at=5.0, truncated=True, resultRef=reference)
 
 
 def allowed(status: Any = CUT, *, by_emacs: bool = False, refused: tuple[str, ...] = (), full: Any = ()) -> bool:
@@ -25,44 +31,31 @@ def allowed(status: Any = CUT, *, by_emacs: bool = False, refused: tuple[str, ..
     )
 
 
-def test_a_result_is_not_cut_for_nothing() -> None:
-    assert not allowed()
-    assert not allowed(by_emacs=True)
-
-
-def test_a_result_may_be_cut_whose_own_secret_was_refused() -> None:
-    assert allowed(refused=(f"efrit-result-{UID}",))
-    assert not allowed(refused=("efrit-result-uid-b",))
-
-
-def test_a_result_may_be_cut_that_emacs_had_no_space_for() -> None:
+def test_a_result_may_be_cut_whose_own_secret_was_refused_or_that_emacs_had_no_space_for() -> None:
+    assert allowed(refused=REFUSED)
     assert allowed(by_emacs=True, full=(FULL,))
+    assert allowed(cut_with(""), by_emacs=True, full=(FULL,))
 
 
 @pytest.mark.parametrize(
-    "full",
-    [
-        replace(FULL, instance="two"),
-        replace(FULL, volume="queue"),
-        replace(FULL, end=2.9),
-        replace(FULL, begin=5.1),
-    ],
-    ids=["of another instance", "of the queue", "full before it ran", "full after it had ended"],
+    ("status", "case"),
+    {
+        "nothing happened": (CUT, {}),
+        "nothing happened to Emacs": (CUT, {"by_emacs": True}),
+        "another's Secret was refused": (CUT, {"refused": ("efrit-result-uid-b",)}),
+        "the volume of another instance": (CUT, {"by_emacs": True, "full": (replace(FULL, instance="two"),)}),
+        "the volume of the queue": (CUT, {"by_emacs": True, "full": (replace(FULL, volume="queue"),)}),
+        "full before it ran": (CUT, {"by_emacs": True, "full": (replace(FULL, end=2.9),)}),
+        "full after it had ended": (CUT, {"by_emacs": True, "full": (replace(FULL, begin=5.1),)}),
+        "a full workspace, and no Secret": (CUT, {"full": (FULL,)}),
+        "a refused Secret, and cut by Emacs": (CUT, {"by_emacs": True, "refused": REFUSED}),
+        "it is whole": (final(), {"refused": REFUSED, "full": (FULL,)}),
+        "it is whole in its Secret": (cut_with("a"), {"refused": REFUSED, "full": (FULL,)}),
+        "the Secret has the beginning that Emacs kept": (cut_with(""), {"by_emacs": True}),
+    }.values(),
 )
-def test_another_volume_or_another_time_allows_nothing(full: FullVolume) -> None:
-    assert not allowed(by_emacs=True, full=(full,))
-
-
-def test_a_full_workspace_does_not_excuse_a_secret_that_is_not_there() -> None:
-    assert not allowed(by_emacs=False, full=(FULL,))
-
-
-def test_a_refused_secret_does_not_excuse_what_emacs_cut() -> None:
-    assert not allowed(by_emacs=True, refused=(f"efrit-result-{UID}",))
-
-
-def test_a_whole_result_needs_no_allowance() -> None:
-    assert not allowed(final(), refused=(f"efrit-result-{UID}",), full=(FULL,))
+def test_nothing_else_excuses_that_a_result_is_cut(status: Any, case: dict[str, Any]) -> None:
+    assert not allowed(status, **case)
 
 
 def test_refused_secrets_are_read_from_the_audit_log(tmp_path: Path) -> None:
@@ -78,14 +71,3 @@ def test_refused_secrets_are_read_from_the_audit_log(tmp_path: Path) -> None:
 
 def test_no_audit_log_is_no_refusal(tmp_path: Path) -> None:
     assert refused_secrets(tmp_path / "audit.log", "ns") == frozenset()
-
-
-def test_the_secret_of_the_beginning_that_emacs_kept_does_not_make_the_result_whole() -> None:
-    cut = final(at=5.0, truncated=True, resultRef={"secretName": f"efrit-result-{UID}", "bytes": 9, "sha256": ""})
-    assert not allowed(cut, by_emacs=True)
-    assert allowed(cut, by_emacs=True, full=(FULL,))
-
-
-def test_a_result_that_lies_in_its_secret_whole_needs_no_allowance() -> None:
-    whole = final(at=5.0, truncated=True, resultRef={"secretName": f"efrit-result-{UID}", "bytes": 9, "sha256": "a"})
-    assert not allowed(whole, refused=(f"efrit-result-{UID}",), full=(FULL,))

@@ -139,7 +139,7 @@ class Bridge:
             except (StorageError, QueueNotReady) as error:
                 # A full volume, or the bridge before us not quite gone: served as 503 meanwhile.
                 log.error("%s; trying again", error)
-            self.queue.beat = self.supervisor.beat = self._ticked = time.monotonic()
+            self.queue.scanner.beat = self.supervisor.beat = self._ticked = time.monotonic()
             await asyncio.sleep(_REFRESH_SECONDS)
 
     async def _publish(self) -> None:
@@ -198,7 +198,7 @@ class Bridge:
     def unhealthy(self) -> list[str]:
         """Return the loops that are stuck."""
         beats = {
-            "the queue": self.queue.beat,
+            "the queue": self.queue.scanner.beat,
             "the supervisor": self.supervisor.beat,
             "the publisher": self._ticked,
         }

@@ -6,7 +6,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from efrit.environment import FromEnvironment
-from efrit.queue.queue import QueueLimits
+from efrit.queue.limits import QueueLimits
 
 
 class Settings(FromEnvironment, frozen=True, kw_only=True):

@@ -1,6 +1,6 @@
 """Step 1 of the protocol: a request becomes a file in requests/, durably, or leaves no trace.
 
-Blocking functions for the disk thread; the decisions (known id? room left?) are made in `efrit.queue.queue`.
+Blocking functions for the disk thread; the decisions (known id? room left?) are made in `efrit.queue.submissions`.
 """
 
 from __future__ import annotations

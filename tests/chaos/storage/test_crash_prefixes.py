@@ -31,7 +31,7 @@ def test_no_state_a_crash_can_leave_breaks_a_promise(
     recordings: dict[str, Recording], scratch: Path, lisp: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # What is gone is believed at the second look; thousands of states cannot wait a second each for it.
-    monkeypatch.setattr("efrit.queue.queue.SCAN_BUSY_SECONDS", 0.02)
+    monkeypatch.setattr("efrit.queue.scanner.BUSY_SECONDS", 0.02)
     recording = recordings[name]
     states = crash_states(Volume(recording.start, recording.operations), seed=SEED, share=SHARE)
     problems: list[str] = []

@@ -124,8 +124,8 @@ async def supervised(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIte
         on_signal=signals.append,
         on_restart=lambda: restarts.append(time.monotonic()),
     )
-    queue.on_heartbeat = supervisor.poke
-    queue.on_change = lambda view: supervisor.poke()
+    queue.scanner.on_heartbeat = supervisor.poke
+    queue.parts.on_change = lambda view: supervisor.poke()
     await queue.open()
     tasks = [asyncio.create_task(queue.run()), asyncio.create_task(supervisor.run())]
     yield Supervised(queue, supervisor, tmp_path / "queue", signals, restarts)

@@ -11,7 +11,8 @@ import pytest
 
 from efrit.protocol import RequestState, RequestView
 from efrit.queue.durable import Disk
-from efrit.queue.queue import DurableQueue, QueueLimits
+from efrit.queue.limits import QueueLimits
+from efrit.queue.queue import DurableQueue
 from efrit.queue.watch import Watcher
 from tests.support.queue_hands import EmacsHand
 from tests.support.timeout import TIMEOUT
@@ -62,7 +63,7 @@ async def start(root: Path) -> AsyncIterator[Callable[..., object]]:
         limits: QueueLimits | None = None, disk: Disk | None = None, watcher: Watcher | None = None
     ) -> Running:
         running = Running(DurableQueue(root, limits, disk=disk, watcher=watcher), EmacsHand(root), root)
-        running.queue.on_change = running.told.append
+        running.queue.parts.on_change = running.told.append
         await running.queue.open()
         running.task = asyncio.create_task(running.queue.run())
         started.append(running)

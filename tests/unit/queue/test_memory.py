@@ -12,8 +12,9 @@ from efrit.errors import QueueFull
 from efrit.protocol import RequestId, RequestState, canonical_json, request_file
 from efrit.queue.durable import Disk
 from efrit.queue.layout import Area
+from efrit.queue.limits import QueueLimits
 from efrit.queue.observe import MAX_METADATA_BYTES, scan
-from efrit.queue.queue import DurableQueue, QueueLimits
+from efrit.queue.queue import DurableQueue
 from efrit.queue.retention import ArchiveIndex, _Item
 from efrit.queue.state import Entry, Index, kept_bytes_of, packed_metadata
 from tests.cluster.paths import REPOSITORY

@@ -14,8 +14,9 @@ from efrit.errors import NotAnswered, QueueBroken, RequestNotFound, StorageError
 from efrit.protocol import Reason, RequestState
 from efrit.queue.journal import COMPACT_ABOVE_BYTES
 from efrit.queue.layout import Area
+from efrit.queue.limits import QueueLimits
 from efrit.queue.observe import LONG_ANSWER_BYTES
-from efrit.queue.queue import DurableQueue, QueueLimits
+from efrit.queue.queue import DurableQueue
 from efrit.queue.watch import Watcher
 from tests.support.queue_hands import Fault, TestDisk, a_request, rid, tree
 from tests.support.timeout import TIMEOUT
@@ -52,7 +53,7 @@ async def test_an_answer_is_told_only_after_its_name_is_on_the_disk(start: Start
     running = await start(disk=disk)  # type: ignore[misc]
     await running.queue.submit(a_request("a"))
     seen: list[bool] = []
-    running.queue.on_change = lambda view: seen.append("sync_dir responses" in disk.steps)
+    running.queue.parts.on_change = lambda view: seen.append("sync_dir responses" in disk.steps)
     disk.steps.clear()
     running.emacs.do("a")
     await running.until(lambda: running.queue.index.count(ANSWERED) == 1)
@@ -197,7 +198,7 @@ async def test_an_answer_is_counted_once_however_often_the_queue_is_opened(start
     disk = TestDisk(root, Fault("read", errno.EIO, when=lambda args: args[0] is Area.CONTROL))
     queue = DurableQueue(root, disk=disk)
     told: list[str] = []
-    queue.on_change = lambda view: told.append(view.id)
+    queue.parts.on_change = lambda view: told.append(view.id)
     try:
         with pytest.raises(StorageError):
             await queue.open()

@@ -17,7 +17,8 @@ from efrit.errors import (
     StorageError,
 )
 from efrit.protocol import RequestState
-from efrit.queue.queue import DurableQueue, QueueLimits
+from efrit.queue.limits import QueueLimits
+from efrit.queue.queue import DurableQueue
 from efrit.queue.submit import Submission, commit
 from tests.support.queue_hands import Fault, TestDisk, a_request, rid, tree
 from tests.unit.queue.conftest import Running

@@ -16,7 +16,7 @@ from efrit.protocol import Reason, RequestState
 from efrit.queue.archive import Sessions, prune_sessions, tidy
 from efrit.queue.durable import Disk
 from efrit.queue.layout import Area
-from efrit.queue.queue import QueueLimits
+from efrit.queue.limits import QueueLimits
 from efrit.queue.recover import recover
 from efrit.queue.reserve import FILES
 from efrit.queue.retention import ArchiveLimits
@@ -88,7 +88,7 @@ async def test_on_a_full_volume_a_session_that_was_used_a_while_ago_stays(start:
     (root / "sessions/young.ndjson").write_text("{}\n")
     disk.fill()
     await running.until(lambda: running.queue.upkeep.exhausted)
-    await running.queue._prune_sessions_if_short()
+    await running.queue.housekeeping.prune_sessions_if_short()
     assert (root / "sessions/young.ndjson").exists()
 
 

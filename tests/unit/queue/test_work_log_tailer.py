@@ -11,7 +11,7 @@ import pytest
 
 from efrit.protocol import Progress, RequestState, RequestView
 from efrit.queue.archive import Sessions, sweep
-from efrit.queue.queue import QueueLimits
+from efrit.queue.limits import QueueLimits
 from efrit.queue.watch import Watcher
 from efrit.queue.work_log import MAX_MESSAGE_CHARS, last_progress, progress_in, read_lines, resume_offset
 from efrit.queue.work_log_tailer import REPORT_SECONDS

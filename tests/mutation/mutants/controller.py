@@ -38,7 +38,7 @@ MUTANTS = (
         "plan-readable",
         Never(),
         (
-            f"{UNIT}/test_reconcile.py::"
+            f"{UNIT}/test_reconcile_plans.py::"
             "test_a_plan_that_cannot_be_had_again_is_asked_for_once_and_its_requests_are_not_listed",
         ),
     ),
@@ -157,19 +157,19 @@ MUTANTS = (
             "([Acknowledge(snapshot.target.instance.key, request.metadata.uid)] if snapshot.target else [])"
             " + ORIGINAL"
         ),
-        (f"{UNIT}/test_requests.py::test_an_answer_is_not_acknowledged_before_it_is_stored",),
+        (f"{UNIT}/test_request_steps.py::test_an_answer_is_not_acknowledged_before_it_is_stored",),
     ),
     Mutant(
         "the order: a large result is stored before the status that names it",
         "result-before-status",
         Instead("ORIGINAL; actions.insert(0, actions.pop())"),
-        (f"{UNIT}/test_requests.py::test_a_large_answer_is_stored_before_the_status_that_names_it",),
+        (f"{UNIT}/test_request_steps.py::test_a_large_answer_is_stored_before_the_status_that_names_it",),
     ),
     Mutant(
         "the record of an ephemeral queue before a request is handed to it",
         "ephemeral-recorded",
         Never(),
-        (f"{UNIT}/test_requests.py::test_an_ephemeral_queue_is_recorded_before_the_request_is_handed_to_it",),
+        (f"{UNIT}/test_request_steps.py::test_an_ephemeral_queue_is_recorded_before_the_request_is_handed_to_it",),
     ),
     Mutant(
         "a new decision after the write that says why a request is not accepted",
@@ -194,7 +194,7 @@ MUTANTS = (
         "whole-in-cancel",
         Value("None"),
         (
-            f"{UNIT}/test_requests.py::"
+            f"{UNIT}/test_request_steps.py::"
             "test_a_cancelled_request_is_refused_at_its_bridge_before_it_is_said_to_have_never_run",
         ),
     ),
@@ -203,7 +203,7 @@ MUTANTS = (
         "content-before-hand-over",
         Never(),
         (
-            f"{UNIT}/test_requests.py::test_a_content_that_is_not_at_hand_is_read_before_the_request_is_handed_over_or_declined",
+            f"{UNIT}/test_request_steps.py::test_a_content_that_is_not_at_hand_is_read_before_the_request_is_handed_over_or_declined",
         ),
     ),
     Mutant(
@@ -211,7 +211,7 @@ MUTANTS = (
         "content-before-decline",
         Never(),
         (
-            f"{UNIT}/test_requests.py::test_a_content_that_is_not_at_hand_is_read_before_the_request_is_handed_over_or_declined",
+            f"{UNIT}/test_request_steps.py::test_a_content_that_is_not_at_hand_is_read_before_the_request_is_handed_over_or_declined",
         ),
     ),
     Mutant(
@@ -303,7 +303,7 @@ MUTANTS = (
         "the hold on new requests once an update has begun",
         "update-hold",
         Always(),
-        (f"{UNIT}/test_requests.py::test_a_request_is_not_handed_to_an_instance_that_is_about_to_be_updated",),
+        (f"{UNIT}/test_request_steps.py::test_a_request_is_not_handed_to_an_instance_that_is_about_to_be_updated",),
     ),
     Mutant(
         "the stop of a release that an instance did not survive",
@@ -447,9 +447,7 @@ MUTANTS = (
         "the thought that an earlier controller may have handed a request over",
         "earlier-controller",
         Value("False"),
-        (
-            f"{UNIT}/test_requests.py::test_a_request_older_than_the_controller_for_an_instance_that_is_gone_has_an_unknown_end",
-        ),
+        (f"{UNIT}/test_requests.py",),
     ),
     Mutant(
         "the thought that a lost node may have begun a request",

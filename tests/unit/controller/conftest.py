@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 
 import pytest
 
+from efrit.controller.act.actor import Actor
+from efrit.controller.act.bridges import Bridges
 from efrit.controller.act.identity import new_identity
 from efrit.controller.act.kube import Kube
 from efrit.controller.manifests import Identity
+from efrit.controller.reconcile import Reconciler
+from efrit.controller.store.store import Store
+from efrit.controller.work_queue import WorkQueue
+from tests.unit.controller.factory import CONFIG
 from tests.unit.controller.fake_api import FakeApi, fake_api
+from tests.unit.controller.fake_bridge import fake_bridge
+from tests.unit.controller.reconciling import Clock, Rig
 from tests.unit.controller.store.world import World
+from tests.unit.controller.virtual_time import VirtualLoop
+
+
+def pytest_asyncio_loop_factories(item: pytest.Item) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Run what is marked `virtual_time` on a loop whose clock jumps."""
+    if item.get_closest_marker("virtual_time"):
+        return {"virtual": VirtualLoop}
+    return {"real": asyncio.new_event_loop}
 
 
 @pytest.fixture(scope="session")
@@ -40,3 +58,20 @@ def kube(served: tuple[FakeApi, Kube]) -> Kube:
 def world() -> World:
     """A store over a queue, for a test on virtual time."""
     return World()
+
+
+@pytest.fixture
+async def rig(api: FakeApi, kube: Kube, tmp_path: Path) -> AsyncIterator[Rig]:
+    """Store, decisions and actor between a fake API server and a fake bridge."""
+    clock, identity, queue = Clock(), new_identity(), WorkQueue()
+    store = Store(queue, CONFIG, clock, clock.monotonic)
+    async with fake_bridge(identity, tmp_path) as bridge:
+        bridges = Bridges(identity, store)
+        actor = Actor(kube, bridges, store, clock, "pod-1", lambda: True)
+        reconciler = Reconciler(store, actor, identity, clock, lambda _: made.served)
+        made = Rig(reconciler, store, queue, api, bridge, bridges, clock)
+        await bridges.connect(bridge.wanted())
+        try:
+            yield made
+        finally:
+            await bridges.close()

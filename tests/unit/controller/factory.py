@@ -310,6 +310,11 @@ def written(actions: Sequence[object]) -> Json:
     return dict(the(actions, PatchStatus).status)
 
 
+def condition_json(kind: str, status: str, reason: str, since: datetime = NOW) -> Json:
+    """A condition as a status has it."""
+    return {"type": kind, "status": status, "reason": reason, "message": "", "lastTransitionTime": wire_time(since)}
+
+
 def condition(status: Mapping[str, Any], kind: str) -> tuple[str, str, str]:
     """Status, reason and message of a condition."""
     (found,) = [each for each in status["conditions"] if each["type"] == kind]

@@ -34,17 +34,14 @@ from tests.unit.controller.factory import (
     written,
 )
 from tests.unit.controller.fake_bridge import INSTANCE
-from tests.unit.controller.test_reconcile import REQUESTS, Rig, rig  # noqa: F401 - a fixture
+from tests.unit.controller.reconciling import REQUESTS, Rig
 
 COUNT = work_queue.LOADED_LENGTH + 10
 SUSPENDED = away(instance(spec={"operatingMode": "Suspended"}))
 HELD = ready(instance(spec={"queue": {"maxPending": 1}}), bridge=connected(told=stats(pending=1)))
 
 
-async def test_each_request_of_a_burst_is_written_once(
-    rig: Rig,  # noqa: F811
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_each_request_of_a_burst_is_written_once(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(work_queue, "LOADED_FOR_SECONDS", 3600)
     names = [f"r{number}" for number in range(COUNT)]
     rig.ready()

@@ -16,7 +16,7 @@ from efrit.controller.work_queue import WorkQueue
 from efrit.kube.client import METADATA_LIST
 from tests.unit.controller.factory import CONFIG, NOW, instance_json, statefulset_json
 from tests.unit.controller.fake_api import FakeApi
-from tests.unit.controller.virtual_time import elapse, on_virtual_time
+from tests.unit.controller.virtual_time import elapse
 
 ALPHA = ("team", "alpha")
 ACCOUNTS = "/api/v1/serviceaccounts"
@@ -142,7 +142,7 @@ def test_few_secrets_are_applied_in_a_second(instances: int, scopes: int, pause:
     assert secret_pause(instances, scopes, 60) == pytest.approx(pause)
 
 
-@on_virtual_time
+@pytest.mark.virtual_time
 async def test_the_secret_of_each_instance_gets_its_turn() -> None:
     store = Store(WorkQueue(), CONFIG, lambda: NOW)
     for name in ("alpha", "beta"):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import pytest
+
 from efrit.controller.act.bulkhead import MOST_CALLS
 from efrit.controller.model.keys import RESYNC, WorkKey
 from efrit.controller.store.store import Store
@@ -19,7 +21,9 @@ from efrit.controller.work_queue import (
 )
 from tests.unit.controller.factory import CONFIG, NOW, instance_json
 from tests.unit.controller.test_work_queue import running
-from tests.unit.controller.virtual_time import burn, elapse, now, on_virtual_time
+from tests.unit.controller.virtual_time import burn, elapse, now
+
+pytestmark = pytest.mark.virtual_time
 
 WORKERS = 32
 HOUR = 3600.0
@@ -51,7 +55,6 @@ class Work:
         self.ended.append(one)
 
 
-@on_virtual_time
 async def test_a_trickle_among_a_burst_is_served_at_its_next_turn() -> None:
     queue, work = WorkQueue(), Work()
     async with running(queue, work, WORKERS):
@@ -70,7 +73,6 @@ async def test_a_trickle_among_a_burst_is_served_at_its_next_turn() -> None:
     assert len(work.ended) == 3005
 
 
-@on_virtual_time
 async def test_at_each_step_a_request_waits_for_one_step_of_each_key_of_a_burst_that_is_under_way() -> None:
     queue, steps, step_seconds = WorkQueue(), list[str](), 0.004
 
@@ -96,7 +98,6 @@ async def test_at_each_step_a_request_waits_for_one_step_of_each_key_of_a_burst_
     assert steps.count("quiet") == 100
 
 
-@on_virtual_time
 async def test_a_key_that_goes_first_does_so_whether_it_waits_already_or_is_worked_on() -> None:
     queue, work = WorkQueue(), Work()
     async with running(queue, work, 1):
@@ -116,7 +117,6 @@ async def test_a_key_that_goes_first_does_so_whether_it_waits_already_or_is_work
     assert work.began[-1] == key("team", 0)
 
 
-@on_virtual_time
 async def test_calls_that_hang_hold_a_share_of_the_workers_and_nobody_else_waits() -> None:
     queue, work = WorkQueue(), Work(takes={"hung": 200.0})
     async with running(queue, work, WORKERS):
@@ -134,7 +134,6 @@ async def test_calls_that_hang_hold_a_share_of_the_workers_and_nobody_else_waits
         assert queue.stalled_seconds() == 0, "a namespace that hangs proves nothing of the queue"
 
 
-@on_virtual_time
 async def test_what_is_set_aside_gives_its_worker_to_others_of_its_namespace() -> None:
     queue, work = WorkQueue(), Work(takes={"team": 200.0})
     async with running(queue, work, WORKERS):
@@ -162,7 +161,6 @@ async def test_what_is_set_aside_gives_its_worker_to_others_of_its_namespace() -
         assert (queue.active, work.active["team"], work.most["team"]) == (0, 0, 7 + ASIDE_OF_ONE)
 
 
-@on_virtual_time
 async def test_many_that_are_set_aside_hold_the_workers_again() -> None:
     hung = {f"hung-{number}": 200.0 for number in range(10)}
     queue, work = WorkQueue(), Work(takes=hung)
@@ -178,7 +176,6 @@ async def test_many_that_are_set_aside_hold_the_workers_again() -> None:
         assert queue.active <= WORKERS + MOST_ASIDE
 
 
-@on_virtual_time
 async def test_where_the_loop_is_late_a_burst_has_few_keys_under_way_and_more_where_it_is_not() -> None:
     queue, busy, began = WorkQueue(), [0.02], list[int]()
 
@@ -199,7 +196,6 @@ async def test_where_the_loop_is_late_a_burst_has_few_keys_under_way_and_more_wh
         assert max(began[-10:]) == 7
 
 
-@on_virtual_time
 async def test_many_namespaces_that_hang_leave_a_worker_for_one_that_comes() -> None:
     queue, work = WorkQueue(), Work(takes={f"hung-{number}": 200.0 for number in range(20)})
     async with running(queue, work, WORKERS):
@@ -213,7 +209,6 @@ async def test_many_namespaces_that_hang_leave_a_worker_for_one_that_comes() -> 
         assert key("quiet") in work.ended
 
 
-@on_virtual_time
 async def test_a_queue_whose_workers_are_all_held_is_stuck_until_a_key_is_finished() -> None:
     queue, work = WorkQueue(), Work(takes={str(number): 100.0 for number in range(4)})
     async with running(queue, work, 4):
@@ -228,7 +223,6 @@ async def test_a_queue_whose_workers_are_all_held_is_stuck_until_a_key_is_finish
         assert queue.stalled_seconds() == 0
 
 
-@on_virtual_time
 async def test_a_key_that_nobody_takes_up_is_a_queue_that_is_stuck() -> None:
     queue = WorkQueue()
     queue.add(key("team"))
@@ -237,7 +231,6 @@ async def test_a_key_that_nobody_takes_up_is_a_queue_that_is_stuck() -> None:
     assert queue.stalled_seconds() == 90
 
 
-@on_virtual_time
 async def test_work_without_end_is_cut_off_and_comes_back() -> None:
     queue, work = WorkQueue(), Work(takes={"team": 10 * LONGEST_WORK_SECONDS})
     async with running(queue, work, 4):
@@ -250,7 +243,6 @@ async def test_work_without_end_is_cut_off_and_comes_back() -> None:
 # The background.
 
 
-@on_virtual_time
 async def test_the_background_waits_for_all_that_is_ready() -> None:
     queue, work = WorkQueue(), Work()
     for number in range(200):
@@ -264,7 +256,6 @@ async def test_the_background_waits_for_all_that_is_ready() -> None:
     assert len(work.ended) == 400
 
 
-@on_virtual_time
 async def test_the_background_goes_on_slowly_while_others_never_cease_to_wait() -> None:
     queue, work = WorkQueue(), Work()
     for number in range(10_000):
@@ -277,7 +268,6 @@ async def test_the_background_goes_on_slowly_while_others_never_cease_to_wait() 
     assert [each.kind for each in work.ended].count("Resync") == 4
 
 
-@on_virtual_time
 async def test_requests_overtake_the_resync_of_two_hundred_instances() -> None:
     queue, applied, before = WorkQueue(), list[str](), list[int]()
     store = Store(queue, CONFIG, lambda: NOW, now)
@@ -310,7 +300,6 @@ async def test_requests_overtake_the_resync_of_two_hundred_instances() -> None:
     assert len(applied) == 200
 
 
-@on_virtual_time
 async def test_the_background_takes_few_workers() -> None:
     queue, work = WorkQueue(), Work(takes={f"n{number}": 5.0 for number in range(100)})
     for number in range(100):
@@ -322,7 +311,6 @@ async def test_the_background_takes_few_workers() -> None:
         assert queue.background == 96
 
 
-@on_virtual_time
 async def test_a_key_in_the_background_that_somebody_waits_for_leaves_it() -> None:
     queue, work = WorkQueue(), Work()
     for number in range(50):
@@ -339,7 +327,6 @@ async def test_a_key_in_the_background_that_somebody_waits_for_leaves_it() -> No
     assert (queue.lanes, len(queue)) == (0, 0)
 
 
-@on_virtual_time
 async def test_a_key_put_off_while_it_is_worked_on_comes_again_from_the_background() -> None:
     queue, work = WorkQueue(), Work(takes={"team": 1.0})
     async with running(queue, work, 4):
@@ -357,7 +344,6 @@ async def test_a_key_put_off_while_it_is_worked_on_comes_again_from_the_backgrou
 # Load.
 
 
-@on_virtual_time
 async def test_a_namespace_is_loaded_while_many_of_its_keys_wait_and_a_moment_longer() -> None:
     queue = WorkQueue()
     for number in range(LOADED_LENGTH):
@@ -373,7 +359,6 @@ async def test_a_namespace_is_loaded_while_many_of_its_keys_wait_and_a_moment_lo
         assert not queue.is_loaded("burst")
 
 
-@on_virtual_time
 async def test_a_namespace_is_loaded_once_a_key_has_waited_for_long() -> None:
     queue = WorkQueue()
     queue.add(key("team"))

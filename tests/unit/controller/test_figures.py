@@ -30,7 +30,9 @@ from tests.unit.controller.factory import (
     stats,
 )
 from tests.unit.controller.store.world import ALPHA, World, child
-from tests.unit.controller.virtual_time import elapse, on_virtual_time
+from tests.unit.controller.virtual_time import elapse
+
+pytestmark = pytest.mark.virtual_time
 
 WRITTEN = NOW - seconds(4)
 ENDED = NOW - seconds(2)
@@ -142,8 +144,7 @@ class Site(World):
         return self.status["queue"].get("pending", 0), self.status["queue"]["processed"]
 
 
-@on_virtual_time
-async def _after_a_burst(identity: Identity) -> None:
+async def test_figures_are_written_within_two_seconds_of_the_end_of_the_last_work(identity: Identity) -> None:
     site = Site(identity)
     async with site.running():
         for _ in range(3):
@@ -156,13 +157,13 @@ async def _after_a_burst(identity: Identity) -> None:
             assert site.writes[-1] - ended <= seconds(2.1)
 
 
-def test_figures_are_written_within_two_seconds_of_the_end_of_the_last_work(identity: Identity) -> None:
-    _after_a_burst(identity)
-
-
-@on_virtual_time
-async def _stream(identity: Identity, every: float, lasts: float, minutes: int) -> None:
-    site = Site(identity)
+@pytest.mark.parametrize(
+    ("every", "lasts"), [(0.05, 0.02), (0.05, 0.05), (1, 0.05), (1, 0.9), (1.5, 0.1), (2, 0.2), (3, 0.1), (7, 5)]
+)
+async def test_a_stream_of_evals_costs_a_bounded_number_of_writes(
+    identity: Identity, every: float, lasts: float
+) -> None:
+    site, minutes = Site(identity), 1 if every < 1 else 3
     async with site.running():
         end = site.now() + seconds(60 * minutes)
         while site.now() < end:
@@ -176,15 +177,8 @@ async def _stream(identity: Identity, every: float, lasts: float, minutes: int) 
         assert site.told == (0, site._processed)
 
 
-@pytest.mark.parametrize(
-    ("every", "lasts"), [(0.05, 0.02), (0.05, 0.05), (1, 0.05), (1, 0.9), (1.5, 0.1), (2, 0.2), (3, 0.1), (7, 5)]
-)
-def test_a_stream_of_evals_costs_a_bounded_number_of_writes(identity: Identity, every: float, lasts: float) -> None:
-    _stream(identity, every, lasts, 1 if every < 1 else 3)
-
-
-@on_virtual_time
-async def _dense(identity: Identity, every: float) -> None:
+@pytest.mark.parametrize("every", [0.05, 1])
+async def test_a_stream_without_pauses_costs_no_early_write(identity: Identity, every: float) -> None:
     site = Site(identity)
     async with site.running():
         for _ in range(round(40 / every)):
@@ -194,13 +188,7 @@ async def _dense(identity: Identity, every: float) -> None:
         assert min(pauses) >= seconds(10)
 
 
-@pytest.mark.parametrize("every", [0.05, 1])
-def test_a_stream_without_pauses_costs_no_early_write(identity: Identity, every: float) -> None:
-    _dense(identity, every)
-
-
-@on_virtual_time
-async def _flapping(identity: Identity) -> None:
+async def test_an_emacs_that_comes_and_goes_costs_a_bounded_number_of_writes(identity: Identity) -> None:
     site = Site(identity)
     async with site.running():
         for number in range(300):
@@ -214,11 +202,7 @@ async def _flapping(identity: Identity) -> None:
         assert site.status["phase"] == "Ready"
 
 
-def test_an_emacs_that_comes_and_goes_costs_a_bounded_number_of_writes(identity: Identity) -> None:
-    _flapping(identity)
-
-
-def test_no_status_waits_longer_because_the_clock_was_set_back(identity: Identity) -> None:
+def test_no_status_waits_longer_because_the_clock_was_set_back() -> None:
     many = tuple(NOW + seconds(3600 + number) for number in range(figures.MAX_WRITES))
 
     assert figures.pause(ready(status_writes=many), NOW) == figures.WRITES_WITHIN

@@ -13,7 +13,9 @@ import pytest
 from efrit.controller import metrics
 from efrit.controller.namespaces import LAST_BACKOFF_SECONDS, Namespaces
 from efrit.errors import ApiForbidden, ApiNotFound, ApiUnavailable, EfritError, WatchEnded
-from tests.unit.controller.virtual_time import elapse, now, on_virtual_time
+from tests.unit.controller.virtual_time import elapse, now
+
+pytestmark = pytest.mark.virtual_time
 
 FORBIDDEN = ApiForbidden("403: lists are forbidden")
 
@@ -62,7 +64,6 @@ def served(namespace: str) -> float:
     return float(metrics.NAMESPACE_SERVED.labels(namespace)._value.get())
 
 
-@on_virtual_time
 async def test_a_refused_namespace_keeps_nobody_waiting_and_is_retried_about_once_a_minute() -> None:
     cluster = Cluster(("good", "bad"))
     cluster.refusals["bad"] = FORBIDDEN
@@ -84,7 +85,6 @@ async def test_a_refused_namespace_keeps_nobody_waiting_and_is_retried_about_onc
     running.cancel()
 
 
-@on_virtual_time
 async def test_a_namespace_is_served_once_it_is_allowed_and_all_of_it_is_looked_at() -> None:
     cluster = Cluster(("late",))
     cluster.refusals["late"] = ApiNotFound("404")
@@ -101,7 +101,6 @@ async def test_a_namespace_is_served_once_it_is_allowed_and_all_of_it_is_looked_
     running.cancel()
 
 
-@on_virtual_time
 async def test_a_watch_that_is_refused_takes_only_its_namespace_out_of_service() -> None:
     cluster = Cluster(("a", "b"))
     running = asyncio.create_task(cluster.namespaces.run())
@@ -118,7 +117,6 @@ async def test_a_watch_that_is_refused_takes_only_its_namespace_out_of_service()
     running.cancel()
 
 
-@on_virtual_time
 async def test_a_sweep_that_is_refused_ends_the_watch_of_its_namespace_too() -> None:
     cluster = Cluster(("a",))
     running = asyncio.create_task(cluster.namespaces.run())
@@ -132,7 +130,6 @@ async def test_a_sweep_that_is_refused_ends_the_watch_of_its_namespace_too() -> 
     running.cancel()
 
 
-@on_virtual_time
 async def test_a_watch_that_ends_for_another_reason_ends_everything() -> None:
     cluster = Cluster(("a", "b"))
     running = asyncio.create_task(cluster.namespaces.run())
@@ -146,7 +143,6 @@ async def test_a_watch_that_ends_for_another_reason_ends_everything() -> None:
     assert cluster.watching() == []
 
 
-@on_virtual_time
 async def test_of_the_whole_cluster_nothing_may_be_refused() -> None:
     cluster = Cluster((None,))
     cluster.refusals[None] = FORBIDDEN
@@ -156,7 +152,6 @@ async def test_of_the_whole_cluster_nothing_may_be_refused() -> None:
     assert raised.group_contains(ApiForbidden)
 
 
-@on_virtual_time
 async def test_one_line_is_logged_for_a_change_and_none_for_an_attempt() -> None:
     lines: list[str] = []
     handler = logging.Handler()
@@ -179,7 +174,6 @@ async def test_one_line_is_logged_for_a_change_and_none_for_an_attempt() -> None
     assert [line.split(":")[0] for line in lines] == ["namespace bad is not served", "namespace bad is served"]
 
 
-@on_virtual_time
 async def test_an_api_server_that_is_away_is_no_refusal() -> None:
     cluster = Cluster(("a",))
     cluster.refusals["a"] = ApiUnavailable("no answer")
@@ -194,7 +188,6 @@ async def test_an_api_server_that_is_away_is_no_refusal() -> None:
     running.cancel()
 
 
-@on_virtual_time
 async def test_namespaces_that_cannot_be_listed_keep_no_other_waiting() -> None:
     slow = [f"n{number}" for number in range(5)]
     cluster = Cluster((*slow, "good"))

@@ -10,14 +10,11 @@ import pytest
 from efrit.controller.act.kube import Kube
 from efrit.controller.child_check import ChildCheck
 from efrit.controller.model import names
-from efrit.controller.model.keys import RESYNC, WorkKey
+from efrit.controller.model.keys import RESYNC
 from tests.unit.controller.factory import Json, instance_json
-from tests.unit.controller.fake_bridge import INSTANCE
-from tests.unit.controller.test_reconcile import Rig, rig  # noqa: F401 - a fixture
+from tests.unit.controller.reconciling import ALPHA, Rig
 
-LOOK = WorkKey("EfritInstance", *INSTANCE)
 TEAM = "namespaces/team"
-ALPHA = f"/apis/efrit.dev/v1alpha1/{TEAM}/efritinstances/alpha"
 ACCOUNT = f"/api/v1/{TEAM}/serviceaccounts/efrit-alpha"
 POLICY = f"/apis/networking.k8s.io/v1/{TEAM}/networkpolicies/efrit-alpha"
 CLAIM = f"/api/v1/{TEAM}/persistentvolumeclaims/efrit-alpha-queue"
@@ -93,35 +90,29 @@ def sweep_away(path: str) -> Step:
     ],
 )
 async def test_a_resync_applies_what_has_changed_and_what_nobody_sees(
-    rig: Rig,  # noqa: F811
-    kube: Kube,
-    meanwhile: Step,
-    applied: set[str],
+    rig: Rig, kube: Kube, meanwhile: Step, applied: set[str]
 ) -> None:
     rig.store.instances.observe(rig.api.put(ALPHA, instance_json()))
-    await rig.reconciler.reconcile(LOOK)
+    await rig.look("EfritInstance", "alpha")
     for path in (ACCOUNT, POLICY, CLAIM, SET):
         assert path in rig.api.objects
     rig.api.calls.clear()
 
     meanwhile(rig)
     await ChildCheck(kube, rig.store, None, 1, 60).find_missing()
-    await rig.reconciler.reconcile(WorkKey(RESYNC, *INSTANCE))
-    await rig.reconciler.reconcile(LOOK)
+    await rig.look(RESYNC, "alpha")
+    await rig.look("EfritInstance", "alpha")
 
     written = {call.path.split("/")[-2] for call in rig.api.made("PATCH")}
     assert written & ALL == applied
 
 
-async def test_a_changed_policy_is_applied_again_without_a_resync(
-    rig: Rig,  # noqa: F811
-    kube: Kube,
-) -> None:
+async def test_a_changed_policy_is_applied_again_without_a_resync(rig: Rig, kube: Kube) -> None:
     rig.store.instances.observe(rig.api.put(ALPHA, instance_json()))
-    await rig.reconciler.reconcile(LOOK)
+    await rig.look("EfritInstance", "alpha")
     rig.api.put(POLICY, {**rig.api.objects[POLICY], "spec": {"policyTypes": []}})
 
     await ChildCheck(kube, rig.store, None, 1, 60).find_missing()
-    await rig.reconciler.reconcile(LOOK)
+    await rig.look("EfritInstance", "alpha")
 
     assert rig.api.objects[POLICY]["spec"]["policyTypes"]

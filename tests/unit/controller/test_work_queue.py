@@ -17,6 +17,8 @@ from efrit.controller.work_queue import FIRST_BACKOFF_SECONDS, LAST_BACKOFF_SECO
 from efrit.errors import ApiUnavailable
 from tests.unit.controller.virtual_time import elapse, now, on_virtual_time
 
+pytestmark = pytest.mark.virtual_time
+
 KEY = WorkKey("EfritRequest", "team", "work")
 OTHER = WorkKey("EfritRequest", "team", "other")
 WEEK = 7 * 86_400.0
@@ -49,19 +51,6 @@ class Looks:
             raise self.error()
 
 
-@on_virtual_time
-async def test_a_key_added_many_times_is_looked_at_once() -> None:
-    queue, looks = WorkQueue(), Looks()
-    for _ in range(5):
-        queue.add(KEY)
-
-    async with running(queue, looks):
-        await elapse(1)
-
-    assert looks.times == {KEY: [0]}
-
-
-@on_virtual_time
 async def test_keys_are_looked_at_in_the_order_they_came() -> None:
     queue, seen = WorkQueue(), list[WorkKey]()
     keys = [WorkKey("Kind", "team", str(number)) for number in range(5)]
@@ -77,7 +66,6 @@ async def test_keys_are_looked_at_in_the_order_they_came() -> None:
     assert seen == keys
 
 
-@on_virtual_time
 async def test_a_key_added_while_it_is_worked_on_is_looked_at_once_more() -> None:
     queue, starts = WorkQueue(), list[float]()
 
@@ -95,7 +83,6 @@ async def test_a_key_added_while_it_is_worked_on_is_looked_at_once_more() -> Non
     assert starts == [0, 10]
 
 
-@on_virtual_time
 async def test_a_key_that_is_worked_on_does_not_keep_others_waiting() -> None:
     queue, looks = WorkQueue(), Looks()
 
@@ -112,58 +99,36 @@ async def test_a_key_that_is_worked_on_does_not_keep_others_waiting() -> None:
     assert looks.times == {KEY: [0], OTHER: [0]}
 
 
-@on_virtual_time
-async def test_a_key_comes_back_after_its_time() -> None:
+@pytest.mark.parametrize(
+    ("wishes", "times"),
+    [
+        ([(0, None)] * 5, [0]),
+        ([(0, 5)], [5]),
+        ([(0, 5), (0, 20)], [5]),
+        ([(0, 20), (0, 5)], [5]),
+        ([(0, 0)], [0]),
+        ([(0, -1)], [0]),
+        ([(0, 5), (6, 5)], [5, 11]),
+    ],
+    ids=["at once, many times", "later", "earlier first", "later first", "now", "before now", "again once fulfilled"],
+)
+async def test_a_key_is_looked_at_once_at_the_earliest_of_the_times_wished_for(
+    wishes: list[tuple[float, float | None]], times: list[float]
+) -> None:
     queue, looks = WorkQueue(), Looks()
-
     async with running(queue, looks):
-        queue.add_after(KEY, 5)
+        for at, delay in wishes:
+            if at > now():
+                await elapse(at - now())
+            if delay is None:
+                queue.add(KEY)
+            else:
+                queue.add_after(KEY, delay)
         await elapse(100)
 
-    assert looks.times == {KEY: [5]}
+    assert looks.times == {KEY: times}
 
 
-@pytest.mark.parametrize(("first", "second"), [(5, 20), (20, 5)])
-def test_of_two_wishes_the_earlier_stands(first: float, second: float) -> None:
-    @on_virtual_time
-    async def wish() -> None:
-        queue, looks = WorkQueue(), Looks()
-        async with running(queue, looks):
-            queue.add_after(KEY, first)
-            queue.add_after(KEY, second)
-            await elapse(100)
-        assert looks.times == {KEY: [5]}
-
-    wish()
-
-
-@pytest.mark.parametrize("delay", [0, -1])
-def test_a_wish_for_now_or_earlier_is_fulfilled_at_once(delay: float) -> None:
-    @on_virtual_time
-    async def wish() -> None:
-        queue, looks = WorkQueue(), Looks()
-        async with running(queue, looks):
-            queue.add_after(KEY, delay)
-            await elapse(1)
-        assert looks.times == {KEY: [0]}
-
-    wish()
-
-
-@on_virtual_time
-async def test_a_new_wish_counts_after_the_earlier_one_was_fulfilled() -> None:
-    queue, looks = WorkQueue(), Looks()
-
-    async with running(queue, looks):
-        queue.add_after(KEY, 5)
-        await elapse(6)
-        queue.add_after(KEY, 5)
-        await elapse(100)
-
-    assert looks.times == {KEY: [5, 11]}
-
-
-@on_virtual_time
 async def test_a_forgotten_key_does_not_come_back() -> None:
     queue, looks = WorkQueue(), Looks()
 
@@ -176,24 +141,20 @@ async def test_a_forgotten_key_does_not_come_back() -> None:
 
 
 @pytest.mark.parametrize("error", [ApiUnavailable("away"), RuntimeError("a bug")], ids=["expected", "unexpected"])
-def test_a_failure_comes_back_later_and_later_up_to_half_a_minute(error: Exception) -> None:
-    @on_virtual_time
-    async def fail() -> None:
-        queue, looks = WorkQueue(), Looks(failures=20, error=lambda: error)
-        async with running(queue, looks):
-            queue.add(KEY)
-            await elapse(3600)
-        (times,) = looks.times.values()
-        assert len(times) == 21
-        for number, (before, after) in enumerate(itertools.pairwise(times)):
-            backoff = min(FIRST_BACKOFF_SECONDS * 2**number, LAST_BACKOFF_SECONDS)
-            assert 0.75 * backoff <= after - before <= 1.25 * backoff + 1e-6
-        assert queue.failed == 20
+async def test_a_failure_comes_back_later_and_later_up_to_half_a_minute(error: Exception) -> None:
+    queue, looks = WorkQueue(), Looks(failures=20, error=lambda: error)
+    async with running(queue, looks):
+        queue.add(KEY)
+        await elapse(3600)
 
-    fail()
+    (times,) = looks.times.values()
+    assert len(times) == 21
+    for number, (before, after) in enumerate(itertools.pairwise(times)):
+        backoff = min(FIRST_BACKOFF_SECONDS * 2**number, LAST_BACKOFF_SECONDS)
+        assert 0.75 * backoff <= after - before <= 1.25 * backoff + 1e-6
+    assert queue.failed == 20
 
 
-@on_virtual_time
 async def test_after_a_success_the_backoff_starts_anew() -> None:
     queue, looks = WorkQueue(), Looks(failures=6)
 
@@ -208,7 +169,6 @@ async def test_after_a_success_the_backoff_starts_anew() -> None:
     assert times[-1] - times[-2] <= 1.25 * FIRST_BACKOFF_SECONDS + 1e-6
 
 
-@on_virtual_time
 async def test_a_failing_key_is_looked_at_at_once_when_something_new_is_known() -> None:
     queue, looks = WorkQueue(), Looks(failures=8)
 
@@ -221,7 +181,6 @@ async def test_a_failing_key_is_looked_at_at_once_when_something_new_is_known() 
     assert looks.times[KEY][-1] == 10
 
 
-@on_virtual_time
 async def test_a_failing_key_does_not_stop_the_others() -> None:
     queue, looks = WorkQueue(), Looks()
 
@@ -238,7 +197,6 @@ async def test_a_failing_key_does_not_stop_the_others() -> None:
     assert looks.times[OTHER] == [0]
 
 
-@on_virtual_time
 async def test_the_depth_counts_keys_that_wait() -> None:
     queue = WorkQueue()
     queue.add(KEY)
@@ -314,7 +272,6 @@ def test_no_schedule_loses_a_key_or_works_on_one_twice_at_a_time(
         assert story[-1] == "done", "the last look failed and did not come back"
 
 
-@on_virtual_time
 async def test_many_earlier_wishes_for_few_keys_leave_few_entries() -> None:
     queue = WorkQueue()
     keys = [WorkKey("EfritRequest", "team", f"work-{number}") for number in range(200)]
@@ -326,7 +283,6 @@ async def test_many_earlier_wishes_for_few_keys_leave_few_entries() -> None:
     assert queue.delayed_entries <= 2 * len(keys) + 64
 
 
-@on_virtual_time
 async def test_keys_that_are_forgotten_leave_no_entries() -> None:
     queue = WorkQueue()
     for number in range(10_000):
@@ -337,7 +293,6 @@ async def test_keys_that_are_forgotten_leave_no_entries() -> None:
     assert queue.delayed_entries <= 64
 
 
-@on_virtual_time
 async def test_compacting_keeps_the_times_of_all_keys() -> None:
     queue, looks = WorkQueue(), Looks()
     keys = [WorkKey("EfritRequest", "team", f"work-{number}") for number in range(100)]
@@ -351,24 +306,17 @@ async def test_compacting_keeps_the_times_of_all_keys() -> None:
     assert looks.times == {key: [1000 + number] for number, key in enumerate(keys)}
 
 
-@on_virtual_time
-async def test_a_key_waits_as_long_as_the_api_server_asks() -> None:
-    queue, looks = WorkQueue(), Looks(failures=1, error=lambda: ApiUnavailable("429", retry_after=17))
+@pytest.mark.parametrize(
+    ("asked", "least", "most"), [(17, 17, 17 * 1.3), (86_400, 17, 600)], ids=["some", "beyond reason"]
+)
+async def test_a_key_waits_as_long_as_the_api_server_asks_within_reason(
+    asked: float, least: float, most: float
+) -> None:
+    queue, looks = WorkQueue(), Looks(failures=1, error=lambda: ApiUnavailable("429", retry_after=asked))
     queue.add(KEY)
 
     async with running(queue, looks):
-        await elapse(60)
+        await elapse(700)
 
     first, second = looks.times[KEY]
-    assert 17 <= second - first <= 17 * 1.3
-
-
-@on_virtual_time
-async def test_a_time_to_wait_beyond_reason_is_cut() -> None:
-    queue, looks = WorkQueue(), Looks(failures=1, error=lambda: ApiUnavailable("429", retry_after=86_400))
-    queue.add(KEY)
-
-    async with running(queue, looks):
-        await elapse(600)
-
-    assert len(looks.times[KEY]) == 2
+    assert least <= second - first <= most

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -145,46 +146,74 @@ async def test_nothing_is_done_once_the_lease_may_be_somebody_elses(rig: Rig, ac
 # Work.
 
 
-async def test_a_submission_tells_what_the_bridge_said(rig: Rig) -> None:
-    rig.bridge.answers["PUT", ONE] = (201, view().to_json())
-
-    await rig.does(SUBMIT)
-
-    assert rig.heard.calls_of("bridges.submitted") == [(INSTANCE, view())]
+def failure(status: int, code: str, message: str = "the volume is full") -> tuple[int, str]:
+    return status, f'{{"error": {{"code": "{code}", "message": "{message}"}}}}'
 
 
-async def test_a_submission_under_other_defaults_is_the_same_request(rig: Rig) -> None:
-    rig.bridge.answers["PUT", ONE] = (409, '{"error": {"code": "Conflict", "message": "other digest"}}')
-    rig.bridge.answers["GET", ONE] = (200, answered(result="2").to_json())
+VIEW = (201, view().to_json())
+ANSWERED = answered(result="2")
+FETCH, CANCEL, ACKNOWLEDGE = (
+    FetchAnswer(INSTANCE, REQUEST, UID),
+    CancelWork(INSTANCE, REQUEST, UID),
+    Acknowledge(INSTANCE, UID),
+)
+OUTCOMES = {
+    "bridges.submitted",
+    "bridges.view",
+    "bridges.acknowledged",
+    "bridges.closed",
+    "handovers.turned_away",
+    "handovers.handed_over",
+    "handovers.absent",
+}
+CALLS: dict[
+    str, tuple[Any, dict[str, tuple[int, str]], type[Exception] | None, list[tuple[str, tuple[Any, ...]]]]
+] = {
+    "a submission": (SUBMIT, {"PUT": VIEW}, None, [("bridges.submitted", (INSTANCE, view()))]),
+    "a submission under other defaults is the same request": (
+        SUBMIT,
+        {"PUT": failure(409, "Conflict"), "GET": (200, ANSWERED.to_json())},
+        None,
+        [("handovers.handed_over", (INSTANCE, REQUEST, UID)), ("bridges.submitted", (INSTANCE, ANSWERED))],
+    ),
+    "a submission that a bridge will never take": (
+        SUBMIT,
+        {"PUT": failure(413, "TooLarge", "9 bytes, 5 are allowed")},
+        None,
+        [("handovers.turned_away", (REQUEST, UID, "9 bytes, 5 are allowed"))],
+    ),
+    "a submission to a full queue is tried again": (SUBMIT, {"PUT": failure(429, "QueueFull")}, QueueFull, []),
+    "a submission without a reply may have arrived": (
+        SUBMIT,
+        {"PUT": (0, "")},
+        BridgeUnreachable,
+        [("handovers.handed_over", (INSTANCE, REQUEST, UID))],
+    ),
+    "a cancel": (CANCEL, {"POST": (202, view().to_json())}, None, [("bridges.view", (INSTANCE, view()))]),
+    "a cancel of what the queue does not know": (CANCEL, {}, None, [("handovers.absent", (REQUEST, UID, ""))]),
+    "a large answer": (FETCH, {"GET": (200, ANSWERED.to_json())}, None, [("bridges.view", (INSTANCE, ANSWERED))]),
+    "an acknowledgement that comes too early": (
+        ACKNOWLEDGE,
+        {"DELETE": failure(409, "NotAnswered")},
+        NotAnswered,
+        [],
+    ),
+    "an acknowledgement": (ACKNOWLEDGE, {"DELETE": (204, "")}, None, [("bridges.acknowledged", (INSTANCE, UID))]),
+    "the end of a connection": (DisconnectBridge(INSTANCE), {}, None, [("bridges.closed", (INSTANCE,))]),
+}
 
-    await rig.does(SUBMIT)
 
-    assert rig.heard.calls_of("bridges.submitted") == [(INSTANCE, answered(result="2"))]
+@pytest.mark.parametrize(("action", "replies", "error", "told"), CALLS.values(), ids=CALLS)
+async def test_what_a_bridge_says_is_told(
+    rig: Rig, action: Any, replies: dict[str, tuple[int, str]], error: type[Exception] | None, told: list[Any]
+) -> None:
+    for method, reply in replies.items():
+        rig.bridge.answers[method, f"{ONE}/cancel" if method == "POST" else ONE] = reply
 
+    with pytest.raises(error) if error else contextlib.nullcontext():
+        await rig.does(action)
 
-async def test_a_submission_a_bridge_will_never_take_is_told_with_its_sentence(rig: Rig) -> None:
-    rig.bridge.answers["PUT", ONE] = (413, '{"error": {"code": "TooLarge", "message": "9 bytes, 5 are allowed"}}')
-
-    await rig.does(SUBMIT)
-
-    assert rig.heard.calls_of("handovers.turned_away") == [(REQUEST, UID, "9 bytes, 5 are allowed")]
-
-
-async def test_a_submission_to_a_full_queue_is_tried_again(rig: Rig) -> None:
-    rig.bridge.answers["PUT", ONE] = (429, '{"error": {"code": "QueueFull", "message": "full"}}')
-
-    with pytest.raises(QueueFull):
-        await rig.does(SUBMIT)
-    assert rig.heard.calls_of("handovers.handed_over") == []
-
-
-async def test_a_submission_without_a_reply_may_have_arrived(rig: Rig) -> None:
-    rig.bridge.answers["PUT", ONE] = (0, "")
-
-    with pytest.raises(BridgeUnreachable):
-        await rig.does(SUBMIT)
-
-    assert rig.heard.calls_of("handovers.handed_over") == [(INSTANCE, REQUEST, UID)]
+    assert [each for each in rig.heard.told if each[0] in OUTCOMES] == told
 
 
 async def test_a_request_that_is_parked_says_why_and_keeps_its_timers(rig: Rig) -> None:
@@ -215,7 +244,7 @@ async def test_a_call_that_takes_long_gives_its_worker_to_others(rig: Rig, monke
 
 
 async def test_requests_that_wait_for_room_say_so_and_are_not_sent(rig: Rig) -> None:
-    rig.bridge.answers["PUT", ONE] = (507, '{"error": {"code": "NoSpace", "message": "the volume is full"}}')
+    rig.bridge.answers["PUT", ONE] = failure(507, "NoSpace")
     with pytest.raises(NoSpace):
         await rig.does(SUBMIT)
 
@@ -226,102 +255,71 @@ async def test_requests_that_wait_for_room_say_so_and_are_not_sent(rig: Rig) -> 
     assert len(rig.bridge.calls) == 1
 
 
-async def test_a_cancel_tells_what_the_bridge_said(rig: Rig) -> None:
-    rig.bridge.answers["POST", f"{ONE}/cancel"] = (202, view().to_json())
+@pytest.mark.parametrize(
+    ("action", "call"),
+    [(SUBMIT, ("PUT", ONE)), (FETCH, ("GET", ONE)), (CANCEL, ("POST", f"{ONE}/cancel"))],
+    ids=["Submit", "FetchAnswer", "CancelWork"],
+)
+async def test_a_call_that_a_bridge_does_not_take_yet_is_told_with_its_sentence(
+    rig: Rig, action: Any, call: tuple[str, str]
+) -> None:
+    rig.bridge.answers[call] = failure(507, "NoSpace")
 
-    await rig.does(CancelWork(INSTANCE, REQUEST, UID))
+    with pytest.raises(NoSpace):
+        await rig.does(action)
 
-    assert rig.heard.calls_of("bridges.view") == [(INSTANCE, view())]
-
-
-async def test_a_cancel_of_what_the_queue_does_not_know_tells_that_it_is_absent(rig: Rig) -> None:
-    await rig.does(CancelWork(INSTANCE, REQUEST, UID))
-
-    ((key, uid, _queue),) = rig.heard.calls_of("handovers.absent")
-    assert (key, uid) == (REQUEST, UID)
-
-
-async def test_a_large_answer_is_fetched(rig: Rig) -> None:
-    rig.bridge.answers["GET", ONE] = (200, answered(result="2").to_json())
-
-    await rig.does(FetchAnswer(INSTANCE, REQUEST, UID))
-
-    assert rig.heard.calls_of("bridges.view") == [(INSTANCE, answered(result="2"))]
-
-
-async def test_an_acknowledgement_is_told_once_the_bridge_has_it(rig: Rig) -> None:
-    rig.bridge.answers["DELETE", ONE] = (409, '{"error": {"code": "NotAnswered", "message": "it runs"}}')
-    with pytest.raises(NotAnswered):
-        await rig.does(Acknowledge(INSTANCE, UID))
-    assert rig.heard.calls_of("bridges.acknowledged") == []
-
-    rig.bridge.answers["DELETE", ONE] = (204, "")
-    await rig.does(Acknowledge(INSTANCE, UID))
-
-    assert rig.heard.calls_of("bridges.acknowledged") == [(INSTANCE, UID)]
-
-
-async def test_a_connection_is_closed(rig: Rig) -> None:
-    await rig.does(DisconnectBridge(INSTANCE))
-
-    assert rig.heard.calls_of("bridges.closed") == [(INSTANCE,)]
+    (told,) = rig.heard.calls_of("requests.action_failed")
+    assert told[:3] == (REQUEST, UID, type(action).__name__)
+    assert told[3].message == "the volume is full"
 
 
 # Status.
 
 
-async def test_a_status_is_written_on_condition_of_version_and_uid(rig: Rig) -> None:
-    stored = rig.api.put(WORK, request_json())
-    version = stored["metadata"]["resourceVersion"]
+def progress(version: str) -> PatchStatus:
+    return replace(patch({"phase": "Running", "progress": {"step": 2}}, version=version), droppable=True)
 
-    await rig.does(patch({"phase": "Running"}, version=version))
+
+@pytest.mark.parametrize("droppable", [False, True], ids=["status", "progress"])
+async def test_a_status_is_written_on_condition_of_version_and_uid_and_taken_in_from_the_reply(
+    rig: Rig, droppable: bool
+) -> None:
+    version = rig.api.put(WORK, request_json())["metadata"]["resourceVersion"]
+    write = progress(version) if droppable else patch({"phase": "Running"}, version=version)
+
+    await rig.does(write)
 
     (call,) = rig.api.made("PATCH")
     assert call.path == f"{WORK}/status"
-    assert call.body == {"metadata": {"resourceVersion": version, "uid": UID}, "status": {"phase": "Running"}}
-
-
-async def test_a_written_status_is_taken_in_from_the_reply(rig: Rig) -> None:
-    stored = rig.api.put(WORK, request_json())
-
-    await rig.does(patch({"phase": "Running"}, version=stored["metadata"]["resourceVersion"]))
-
+    assert call.body == {"metadata": {"resourceVersion": version, "uid": UID}, "status": dict(write.status)}
     ((obj,),) = rig.heard.calls_of("requests.observe")
-    assert obj["status"] == {"phase": "Running"}
-    assert int(obj["metadata"]["resourceVersion"]) > int(stored["metadata"]["resourceVersion"])
+    assert obj["status"] == write.status
+    assert int(obj["metadata"]["resourceVersion"]) > int(version)
 
 
-async def test_what_is_gone_from_the_status_is_removed_at_every_depth(rig: Rig) -> None:
-    old = {"phase": "Running", "progress": {"step": 1}, "session": {"id": "a", "question": "?"}, "result": "kept"}
+@pytest.mark.parametrize(
+    ("old", "new", "body"),
+    [
+        (
+            {"phase": "Running", "progress": {"step": 1}, "session": {"id": "a", "question": "?"}, "result": "kept"},
+            {"phase": "Succeeded", "session": {"id": "b"}, "result": "kept"},
+            {"progress": None, "session": {"id": "b", "question": None}},
+        ),
+        (
+            {"conditions": [{"type": "Complete", "message": "x"}]},
+            {"conditions": [{"type": "Complete"}, {"type": "Succeeded"}]},
+            {},
+        ),
+    ],
+    ids=["at every depth", "of lists as a whole"],
+)
+async def test_what_is_gone_from_the_status_is_removed(rig: Rig, old: Json, new: Json, body: Json) -> None:
     stored = rig.api.put(WORK, {**request_json(), "status": old})
 
-    new = {"phase": "Succeeded", "session": {"id": "b"}, "result": "kept"}
     await rig.does(patch(new, old=old, version=stored["metadata"]["resourceVersion"]))
 
     assert rig.api.objects[WORK]["status"] == new
-    body = rig.api.made("PATCH")[0].body["status"]
-    assert body["progress"] is None
-    assert body["session"] == {"id": "b", "question": None}
-
-
-async def test_lists_are_replaced_whole(rig: Rig) -> None:
-    old = {"conditions": [{"type": "Complete", "message": "x"}]}
-    stored = rig.api.put(WORK, {**request_json(), "status": old})
-
-    new = {"conditions": [{"type": "Complete"}, {"type": "Succeeded"}]}
-    await rig.does(patch(new, old=old, version=stored["metadata"]["resourceVersion"]))
-
-    assert rig.api.objects[WORK]["status"] == new
-
-
-async def test_after_a_conflict_the_object_is_read_again_and_nothing_is_forced(rig: Rig) -> None:
-    rig.api.put(WORK, {**request_json(), "status": {"phase": "Succeeded"}})
-
-    await rig.does(patch({"phase": "Running"}, version="1"))
-
-    ((obj,),) = rig.heard.calls_of("requests.observe")
-    assert obj["status"] == {"phase": "Succeeded"}
-    assert [call.method for call in rig.api.calls] == ["PATCH", "GET"]
+    assert body.items() <= rig.api.made("PATCH")[0].body["status"].items()
 
 
 @pytest.mark.parametrize(
@@ -337,7 +335,8 @@ async def test_a_conflict_over_a_status_ends_the_decision_and_the_object_comes_b
 
     await rig.actor.carry_out_all(RECONCILED, [write, event, RequeueAfter(seconds(9))])
 
-    assert rig.api.made("POST") == []
+    assert [call.method for call in rig.api.calls] == ["PATCH", "GET"], "nothing is forced"
+    assert rig.heard.calls_of("instances.status_written") == []
     assert [obj["metadata"] for (obj,) in rig.heard.calls_of(f"{KINDS[kind]}.observe")] == [stored["metadata"]]
     assert rig.heard.calls_of("requeue_after") == [(WorkKey(kind, *key), RETRY_CONFLICT)]
 
@@ -352,66 +351,42 @@ async def test_a_status_of_a_request_made_anew_under_the_name_is_not_written(rig
     assert obj["metadata"]["uid"] == "another"
 
 
-async def test_a_request_that_is_gone_is_told(rig: Rig) -> None:
+async def test_a_request_or_an_instance_that_is_gone_is_told(rig: Rig) -> None:
     await rig.does(patch({"phase": "Running"}, version="1"))
-
-    assert rig.heard.calls_of("requests.deleted") == [(REQUEST, UID)]
-
-
-async def test_an_instance_that_is_gone_is_left_to_the_watch(rig: Rig) -> None:
     await rig.does(patch({"phase": "Ready"}, version="1", kind="EfritInstance"))
 
-    assert rig.heard.calls_of("instances.observe") == []
-
-
-async def test_an_instance_changed_meanwhile_is_read_again(rig: Rig) -> None:
-    rig.api.put(ALPHA, instance_json())
-
-    await rig.does(patch({"phase": "Ready"}, version="1", kind="EfritInstance"))
-
-    assert len(rig.heard.calls_of("instances.observe")) == 1
-    assert rig.heard.calls_of("instances.status_written") == []
+    gone = [each for each in rig.heard.told if each[0] != "requeue_after"]
+    assert gone == [("requests.deleted", (REQUEST, UID)), ("instances.deleted", (INSTANCE, "uid-alpha"))]
 
 
 async def test_the_time_of_an_instances_status_is_told(rig: Rig) -> None:
-    stored = rig.api.put(ALPHA, instance_json())
+    version = rig.api.put(ALPHA, instance_json())["metadata"]["resourceVersion"]
 
-    version = stored["metadata"]["resourceVersion"]
     await rig.does(patch({"phase": "Ready"}, version=version, kind="EfritInstance"))
 
-    assert rig.heard.calls_of("instances.status_written") == [(INSTANCE,)]
-    assert len(rig.heard.calls_of("instances.observe")) == 1
-
-
-async def test_a_refused_status_is_read_again_and_comes_back_later(rig: Rig) -> None:
-    rig.api.put(WORK, {**request_json(), "status": {"phase": "Succeeded"}})
-    rig.api.fail("PATCH", f"{WORK}/status", 422, {"message": "the status of a finished EfritRequest is final"})
-
-    with pytest.raises(ApiRefused):
-        await rig.does(patch({"phase": "Failed"}, version="101"))
-
-    assert len(rig.heard.calls_of("requests.observe")) == 1
+    assert [name for name, _ in rig.heard.told] == ["instances.observe", "instances.status_written"]
 
 
 @pytest.mark.parametrize(
-    ("status", "message"), [(500, "etcdserver: request is too large"), (413, "limit is 3145728")]
+    ("status", "message", "error", "told"),
+    [
+        (422, "the status of a finished EfritRequest is final", ApiRefused, ["requests.observe"]),
+        (500, "etcdserver: request is too large", ApiTooLarge, ["requests.status_too_large"]),
+        (413, "limit is 3145728", ApiTooLarge, ["requests.status_too_large"]),
+        (500, "failure", ApiUnavailable, []),
+    ],
+    ids=["refused", "too large for etcd", "too large", "not written"],
 )
-async def test_a_request_without_room_for_its_status_is_told_and_comes_back(
-    rig: Rig, status: int, message: str
+async def test_a_status_that_is_not_written_is_told_and_comes_back(
+    rig: Rig, status: int, message: str, error: type[Exception], told: list[str]
 ) -> None:
+    rig.api.put(WORK, request_json())
     rig.api.fail("PATCH", f"{WORK}/status", status, {"message": message})
 
-    with pytest.raises(ApiTooLarge):
-        await rig.does(patch({"phase": "Failed"}, version="1"))
-    assert rig.heard.told == [("requests.status_too_large", (REQUEST, UID))]
+    with pytest.raises(error):
+        await rig.does(patch({"phase": "Failed"}, version="101"))
 
-
-async def test_a_status_that_could_not_be_written_is_tried_again(rig: Rig) -> None:
-    rig.api.fail("PATCH", f"{WORK}/status", 500)
-
-    with pytest.raises(ApiUnavailable):
-        await rig.does(patch({"phase": "Failed"}, version="1"))
-    assert rig.heard.told == []
+    assert [name for name, _ in rig.heard.told] == told
 
 
 async def test_what_the_model_cost_is_counted_once_the_end_is_written(rig: Rig) -> None:
@@ -433,22 +408,6 @@ async def test_what_the_model_cost_is_counted_once_the_end_is_written(rig: Rig) 
 
 
 # Progress.
-
-
-def progress(version: str) -> PatchStatus:
-    return replace(patch({"phase": "Running", "progress": {"step": 2}}, version=version), droppable=True)
-
-
-async def test_progress_is_written_on_the_same_condition_as_any_status(rig: Rig) -> None:
-    stored = rig.api.put(WORK, request_json())
-    version = stored["metadata"]["resourceVersion"]
-
-    await rig.does(progress(version))
-
-    (call,) = rig.api.made("PATCH")
-    assert call.body["metadata"] == {"resourceVersion": version, "uid": UID}
-    ((obj,),) = rig.heard.calls_of("requests.observe")
-    assert obj["status"]["progress"] == {"step": 2}
 
 
 async def test_progress_of_a_request_that_has_changed_is_dropped(rig: Rig) -> None:
@@ -505,9 +464,9 @@ def child(kind: str, api_version: str = "v1") -> Json:
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata}
 
 
-CHILDREN = ApplyChildren(
-    INSTANCE, "uid-alpha", 3, (child("ServiceAccount"), child("StatefulSet", "apps/v1")), "digest"
-)
+AT = (INSTANCE, "uid-alpha", 3)
+SECRET = ApplySecret(*AT, child("Secret"))
+CHILDREN = ApplyChildren(*AT, (child("ServiceAccount"), child("StatefulSet", "apps/v1")), "digest")
 
 
 async def test_children_are_applied_in_their_order_and_the_statefulset_is_taken_in(rig: Rig) -> None:
@@ -519,36 +478,33 @@ async def test_children_are_applied_in_their_order_and_the_statefulset_is_taken_
     assert rig.heard.calls_of("instances.applied") == [(INSTANCE, "uid-alpha", 3, "digest")]
 
 
-async def test_a_refused_child_is_told_in_the_api_servers_words_and_stops_the_rest(rig: Rig) -> None:
-    where = "/api/v1/namespaces/team/serviceaccounts/efrit-alpha"
-    rig.api.fail("PATCH", where, 403, {"message": "exceeded quota: accounts"})
-
-    await rig.does(CHILDREN)
-
-    assert rig.heard.told == [("instances.refused", (INSTANCE, "uid-alpha", 3, "exceeded quota: accounts"))]
-    assert len(rig.api.made("PATCH")) == 1
-
-
-async def test_a_child_that_could_not_be_applied_is_tried_again(rig: Rig) -> None:
-    rig.api.fail("PATCH", "/api/v1/namespaces/team/serviceaccounts/efrit-alpha", 503)
-
-    with pytest.raises(ApiUnavailable):
-        await rig.does(CHILDREN)
-    assert rig.heard.told == [("instances.apply_unanswered", (INSTANCE,))]
-
-
-@pytest.mark.parametrize("lasts", [False, True])
-async def test_a_failure_over_a_child_is_tried_again_until_the_store_takes_it_for_a_refusal(
-    rig: Rig, lasts: bool
+@pytest.mark.parametrize(
+    ("action", "kind", "status", "lasts", "error", "told"),
+    [
+        (CHILDREN, "serviceaccounts", 403, False, None, ("instances.refused", (*AT, "exceeded quota"))),
+        (CHILDREN, "serviceaccounts", 503, False, ApiUnavailable, ("instances.apply_unanswered", (INSTANCE,))),
+        (CHILDREN, "serviceaccounts", 500, False, ApiFailed, ("instances.failed", (*AT, "exceeded quota"))),
+        (CHILDREN, "serviceaccounts", 500, True, None, ("instances.failed", (*AT, "exceeded quota"))),
+        (SECRET, "secrets", 403, False, None, ("instances.refused", (*AT, "exceeded quota"))),
+    ],
+    ids=[
+        "refused",
+        "not answered",
+        "failed",
+        "failed for long, which counts as a refusal",
+        "a secret alone, refused",
+    ],
+)
+async def test_a_child_that_is_not_applied_is_told_in_the_api_servers_words_and_stops_the_rest(
+    rig: Rig, action: Any, kind: str, status: int, lasts: bool, error: type[Exception] | None, told: Any
 ) -> None:
-    rig.api.fail("PATCH", "/api/v1/namespaces/team/serviceaccounts/efrit-alpha", 500, {"message": "a webhook"})
+    rig.api.fail("PATCH", f"/api/v1/namespaces/team/{kind}/efrit-alpha", status, {"message": "exceeded quota"})
     rig.heard.returns["instances.failed"] = lasts
-    if lasts:
-        await rig.does(CHILDREN)
-    else:
-        with pytest.raises(ApiFailed):
-            await rig.does(CHILDREN)
-    assert rig.heard.calls_of("instances.failed") == [(INSTANCE, "uid-alpha", 3, "a webhook")]
+
+    with pytest.raises(error) if error else contextlib.nullcontext():
+        await rig.does(action)
+
+    assert rig.heard.told == [told]
     assert len(rig.api.made("PATCH")) == 1
 
 
@@ -588,18 +544,10 @@ async def test_the_pod_starts_only_on_claims_that_are_there(
 
 
 async def test_a_secret_is_applied_alone_without_the_others_counting_as_applied(rig: Rig) -> None:
-    await rig.does(ApplySecret(INSTANCE, "uid-alpha", 3, child("Secret")))
+    await rig.does(SECRET)
 
     assert list(rig.api.objects) == ["/api/v1/namespaces/team/secrets/efrit-alpha"]
     assert rig.heard.told == [("children.secret_applied", (INSTANCE,))]
-
-
-async def test_a_refused_secret_is_told_in_the_api_servers_words(rig: Rig) -> None:
-    rig.api.fail("PATCH", "/api/v1/namespaces/team/secrets/efrit-alpha", 403, {"message": "exceeded quota"})
-
-    await rig.does(ApplySecret(INSTANCE, "uid-alpha", 3, child("Secret")))
-
-    assert rig.heard.told == [("instances.refused", (INSTANCE, "uid-alpha", 3, "exceeded quota"))]
 
 
 POLICIES = "/apis/networking.k8s.io/v1/namespaces/team/networkpolicies"
@@ -739,44 +687,15 @@ async def test_a_conflict_that_is_no_other_object_does_not_count_as_a_stored_res
 
 
 @pytest.mark.parametrize(
-    ("action", "call"),
-    [
-        (SUBMIT, ("PUT", ONE)),
-        (FetchAnswer(INSTANCE, REQUEST, UID), ("GET", ONE)),
-        (CancelWork(INSTANCE, REQUEST, UID), ("POST", f"{ONE}/cancel")),
-    ],
-    ids=["Submit", "FetchAnswer", "CancelWork"],
+    ("uid", "kept"), [(UID, False), (None, False), ("another", True)], ids=["there", "gone", "another of the name"]
 )
-async def test_a_call_that_a_bridge_does_not_take_yet_is_told_with_its_sentence(
-    rig: Rig, action: Any, call: tuple[str, str]
-) -> None:
-    rig.bridge.answers[call] = (507, '{"error": {"code": "NoSpace", "message": "the volume is full"}}')
-
-    with pytest.raises(NoSpace):
-        await rig.does(action)
-
-    (told,) = rig.heard.calls_of("requests.action_failed")
-    assert told[:3] == (REQUEST, UID, type(action).__name__)
-    assert told[3].message == "the volume is full"
-
-
-async def test_a_deleted_request_is_told_to_be_gone(rig: Rig) -> None:
-    rig.api.put(WORK, request_json())
-
-    await rig.does(Delete("EfritRequest", REQUEST, UID))
-
-    assert rig.api.objects == {}
-    assert rig.heard.calls_of("requests.deleted") == [(REQUEST, UID)]
-
-
-@pytest.mark.parametrize("uid", [None, "another"], ids=["gone", "another object of the name"])
-async def test_what_is_gone_already_need_not_be_deleted(rig: Rig, uid: str | None) -> None:
+async def test_what_is_deleted_or_gone_already_is_told(rig: Rig, uid: str | None, kept: bool) -> None:
     if uid is not None:
         rig.api.put(WORK, request_json(uid=uid))
 
     await rig.does(Delete("EfritRequest", REQUEST, UID))
 
-    assert len(rig.api.objects) == (0 if uid is None else 1)
+    assert (WORK in rig.api.objects) is kept
     assert rig.heard.calls_of("requests.deleted") == [(REQUEST, UID)]
 
 

@@ -21,6 +21,8 @@ from efrit.controller.model.actions import Parked
 from efrit.controller.model.keys import WorkKey
 from tests.unit.controller.virtual_time import elapse, now, on_virtual_time
 
+pytestmark = pytest.mark.virtual_time
+
 
 def key(name: object) -> WorkKey:
     return WorkKey("EfritRequest", "team", str(name))
@@ -75,7 +77,6 @@ def opened() -> tuple[Bulkhead, Around]:
     return bulkhead, around
 
 
-@on_virtual_time
 async def test_of_a_hundred_keys_few_call_at_a_time_and_the_others_follow_in_their_order() -> None:
     bulkhead, around = made()
     calls = [ExitStack() for _ in range(MOST_CALLS)]
@@ -93,7 +94,6 @@ async def test_of_a_hundred_keys_few_call_at_a_time_and_the_others_follow_in_the
         assert bulkhead.in_flight == MOST_CALLS
 
 
-@on_virtual_time
 async def test_a_place_that_nobody_uses_goes_to_the_next() -> None:
     bulkhead, around = made()
     with ExitStack() as calls:
@@ -108,7 +108,6 @@ async def test_a_place_that_nobody_uses_goes_to_the_next() -> None:
     assert around.invited == [key(name) for name in "abcde"]
 
 
-@on_virtual_time
 async def test_calls_that_fail_in_a_row_open_the_breaker_and_all_that_wait_learn_why() -> None:
     bulkhead, around = made()
     with ExitStack() as calls:
@@ -127,7 +126,6 @@ async def test_calls_that_fail_in_a_row_open_the_breaker_and_all_that_wait_learn
     assert parked(bulkhead, "another") == "no answer."
 
 
-@on_virtual_time
 async def test_one_key_at_a_time_tries_again_ever_more_seldom_until_the_bridge_answers() -> None:
     bulkhead, around = opened()
     for name in "abc":
@@ -158,7 +156,6 @@ async def test_one_key_at_a_time_tries_again_ever_more_seldom_until_the_bridge_a
     assert len(around.invited) == 10 + 1 + 3, "all that wait are invited, as many as may call at a time"
 
 
-@on_virtual_time
 async def test_where_nobody_waits_the_breaker_asks_for_a_probe() -> None:
     bulkhead, around = opened()
     await elapse(2 * FIRST_PAUSE_SECONDS)
@@ -176,7 +173,6 @@ async def test_where_nobody_waits_the_breaker_asks_for_a_probe() -> None:
     assert len(around.probes) == 2
 
 
-@on_virtual_time
 async def test_an_invited_key_with_nothing_to_call_leaves_the_probe_to_the_next_or_to_nobody() -> None:
     bulkhead, around = opened()
     for name in "ab":
@@ -190,7 +186,6 @@ async def test_an_invited_key_with_nothing_to_call_leaves_the_probe_to_the_next_
     assert len(around.probes) == 1
 
 
-@on_virtual_time
 async def test_a_stream_that_begins_anew_is_a_reason_to_try_and_one_failure_is_enough_then() -> None:
     bulkhead, around = opened()
 
@@ -201,7 +196,6 @@ async def test_a_stream_that_begins_anew_is_a_reason_to_try_and_one_failure_is_e
     assert around.problems == ["no answer.", None, "no answer."]
 
 
-@on_virtual_time
 async def test_streams_that_cannot_be_read_open_the_breaker_and_beginning_anew_does_not_close_it() -> None:
     bulkhead, around = made()
     for _ in range(FAILURES):
@@ -214,7 +208,6 @@ async def test_streams_that_cannot_be_read_open_the_breaker_and_beginning_anew_d
     assert around.problems == ["garbage."]
 
 
-@on_virtual_time
 async def test_a_connection_that_is_closed_keeps_no_key_and_no_problem() -> None:
     bulkhead, around = opened()
     parked(bulkhead, "a")
@@ -237,7 +230,6 @@ def breaks(bulkhead: Bulkhead, depth: Depth) -> None:
     ("broken", "blocked"),
     [(Depth.READ, list(Depth)), (Depth.WRITE, [Depth.WRITE, Depth.SUBMIT]), (Depth.SUBMIT, [Depth.SUBMIT])],
 )
-@on_virtual_time
 async def test_what_fails_blocks_what_needs_as_much_of_the_bridge_and_no_other_calls(
     broken: Depth, blocked: list[Depth]
 ) -> None:
@@ -255,7 +247,6 @@ async def test_what_fails_blocks_what_needs_as_much_of_the_bridge_and_no_other_c
     assert refused == blocked
 
 
-@on_virtual_time
 async def test_where_writes_hang_and_reads_do_not_the_condition_changes_once_until_a_write_succeeds() -> None:
     bulkhead, around = made()
     breaks(bulkhead, Depth.WRITE)
@@ -275,7 +266,6 @@ async def test_where_writes_hang_and_reads_do_not_the_condition_changes_once_unt
     assert around.problems == ["hangs.", None]
 
 
-@on_virtual_time
 async def test_without_room_requests_wait_one_tries_again_and_none_is_asked_for_where_none_waits() -> None:
     bulkhead, around = made()
     with bulkhead.call(key("first"), Depth.SUBMIT):
@@ -297,7 +287,6 @@ async def test_without_room_requests_wait_one_tries_again_and_none_is_asked_for_
     assert around.invited == [key(number) for number in range(MOST_CALLS + 1)]
 
 
-@on_virtual_time
 async def test_figures_that_tell_of_room_have_the_next_request_tried_at_once() -> None:
     bulkhead, around = made()
     with bulkhead.call(key("first"), Depth.SUBMIT):

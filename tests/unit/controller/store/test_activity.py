@@ -10,7 +10,9 @@ from efrit.controller.store.store import Store
 from efrit.protocol import Reset
 from tests.unit.controller.factory import NOW, POD_UID, QUEUE_ID, Json, instance_json, seconds, stats, wire_time
 from tests.unit.controller.store.world import ALPHA, World
-from tests.unit.controller.virtual_time import elapse, on_virtual_time
+from tests.unit.controller.virtual_time import elapse
+
+pytestmark = pytest.mark.virtual_time
 
 
 def last_activity(store: Store) -> datetime | None:
@@ -49,7 +51,6 @@ def world(**queue: int) -> World:
         "another queue",
     ],
 )
-@on_virtual_time
 async def test_the_first_figures_tell_of_work_that_the_status_does_not_have(
     written: Json, figures: Json, active: bool
 ) -> None:
@@ -61,7 +62,6 @@ async def test_the_first_figures_tell_of_work_that_the_status_does_not_have(
     assert last_activity(made.store) == (made.now() if active else None)
 
 
-@on_virtual_time
 async def test_figures_that_stand_still_are_no_activity() -> None:
     made = world()
     made.store.bridges.event(ALPHA, POD_UID, stats(processed=1))
@@ -86,7 +86,6 @@ def seen(ready: str, since: int, *, pod_started: int | None, version: int, uid: 
     return instance_json(uid=uid, version=str(version), status=status)
 
 
-@on_virtual_time
 async def test_the_first_time_that_the_pod_is_ready_is_remembered_while_ready_comes_and_goes(world: World) -> None:
     def first_ready() -> datetime | None:
         return world.instance().facts.first_ready

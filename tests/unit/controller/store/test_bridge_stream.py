@@ -20,10 +20,10 @@ from tests.unit.controller.factory import (
     view,
 )
 from tests.unit.controller.store.world import ALPHA, SOON, UID, WORK, World, child
-from tests.unit.controller.virtual_time import on_virtual_time
+
+pytestmark = pytest.mark.virtual_time
 
 
-@on_virtual_time
 async def test_a_bridge_counts_as_connected_only_when_its_whole_picture_is_there(world: World) -> None:
     world.store.instances.observe(instance_json())
 
@@ -35,7 +35,6 @@ async def test_a_bridge_counts_as_connected_only_when_its_whole_picture_is_there
     assert (world.instance().bridge.queue_id, world.instance().bridge.pod_uid) == (QUEUE_ID, POD_UID)
 
 
-@on_virtual_time
 async def test_a_connected_bridge_looks_at_everything_that_waits_for_it(world: World) -> None:
     world.store.instances.observe(instance_json())
     world.store.requests.observe(request_json())
@@ -47,7 +46,6 @@ async def test_a_connected_bridge_looks_at_everything_that_waits_for_it(world: W
     assert await world.looks() == {("Instance", "alpha"), ("Request", "work"), ("Request", "free")}
 
 
-@on_virtual_time
 async def test_a_reset_forgets_what_the_bridge_told_before(world: World) -> None:
     world.store.requests.observe(request_json())
     world.open_bridge(view())
@@ -57,7 +55,6 @@ async def test_a_reset_forgets_what_the_bridge_told_before(world: World) -> None
     assert world.request().bridge_view is None
 
 
-@on_virtual_time
 async def test_what_a_resumed_stream_does_not_repeat_is_still_known(world: World) -> None:
     world.store.instances.observe(instance_json())
     world.store.requests.observe(request_json())
@@ -72,7 +69,6 @@ async def test_what_a_resumed_stream_does_not_repeat_is_still_known(world: World
     assert world.request().bridge_view == view()
 
 
-@on_virtual_time
 async def test_a_view_looks_at_its_request(world: World) -> None:
     world.store.requests.observe(request_json())
     await world.settle()
@@ -82,7 +78,6 @@ async def test_a_view_looks_at_its_request(world: World) -> None:
     assert await world.looks() == {("Request", "work")}
 
 
-@on_virtual_time
 async def test_an_answer_is_not_replaced_by_one_without_its_text(world: World) -> None:
     world.store.requests.observe(request_json())
     world.open_bridge(answered(result="2"))
@@ -104,7 +99,6 @@ async def test_an_answer_is_not_replaced_by_one_without_its_text(world: World) -
     ],
     ids=["queued after answered", "running after answered", "queued after running"],
 )
-@on_virtual_time
 async def test_the_late_reply_to_a_submission_does_not_undo_what_the_stream_told(
     world: World, known: RequestView, late: RequestView
 ) -> None:
@@ -124,7 +118,6 @@ async def test_the_late_reply_to_a_submission_does_not_undo_what_the_stream_told
     ],
     ids=["queued", "queued for a while", "running", "answered"],
 )
-@on_virtual_time
 async def test_a_reply_that_says_queued_brings_the_request_back_once_that_has_lasted(
     world: World, reply: RequestView, within: float, looks: set[tuple[str, str]]
 ) -> None:
@@ -139,7 +132,6 @@ async def test_a_reply_that_says_queued_brings_the_request_back_once_that_has_la
 
 
 @pytest.mark.parametrize("is_final", [True, False])
-@on_virtual_time
 async def test_an_acknowledgement_brings_back_what_is_still_open(world: World, is_final: bool) -> None:
     world.store.requests.observe(request_json())
     world.open_bridge(answered(result="2"))
@@ -152,7 +144,6 @@ async def test_an_acknowledgement_brings_back_what_is_still_open(world: World, i
     assert await world.looks() == (set() if is_final else {("Request", "work")})
 
 
-@on_virtual_time
 async def test_work_that_goes_back_to_the_queue_for_another_attempt_is_queued(world: World) -> None:
     world.store.requests.observe(request_json())
     world.open_bridge(view(state=RequestState.RUNNING, attempt=1))
@@ -162,7 +153,6 @@ async def test_work_that_goes_back_to_the_queue_for_another_attempt_is_queued(wo
     assert world.request().bridge_view == view(attempt=1)
 
 
-@on_virtual_time
 async def test_a_lost_bridge_is_told_once_and_with_its_problem(world: World) -> None:
     world.store.instances.observe(instance_json())
     world.open_bridge()
@@ -176,7 +166,6 @@ async def test_a_lost_bridge_is_told_once_and_with_its_problem(world: World) -> 
     assert (world.instance().bridge.connected, world.instance().bridge.problem) == (False, "refused")
 
 
-@on_virtual_time
 async def test_the_loss_of_an_earlier_pods_bridge_does_not_touch_that_of_the_present_one(world: World) -> None:
     world.store.instances.observe(instance_json())
     world.store.children.observe_pod(child(uid="new"))
@@ -187,7 +176,6 @@ async def test_the_loss_of_an_earlier_pods_bridge_does_not_touch_that_of_the_pre
     assert world.instance().bridge.connected
 
 
-@on_virtual_time
 async def test_the_bridge_of_a_new_pod_that_cannot_be_reached_is_told(world: World) -> None:
     world.store.instances.observe(instance_json())
     world.open_bridge(pod_uid="old")
@@ -199,7 +187,6 @@ async def test_the_bridge_of_a_new_pod_that_cannot_be_reached_is_told(world: Wor
     assert (world.instance().bridge.pod_uid, world.instance().bridge.problem) == ("new", "certificate verify failed")
 
 
-@on_virtual_time
 async def test_a_connection_closed_on_purpose_is_no_problem(world: World) -> None:
     world.store.instances.observe(instance_json())
     world.open_bridge()
@@ -217,7 +204,6 @@ async def test_a_connection_closed_on_purpose_is_no_problem(world: World) -> Non
     )
 
 
-@on_virtual_time
 async def test_the_queue_a_request_was_handed_to_is_remembered(world: World) -> None:
     world.open_bridge()
     world.store.requests.observe(request_json())
@@ -227,7 +213,6 @@ async def test_the_queue_a_request_was_handed_to_is_remembered(world: World) -> 
     assert world.request().handover == Handover(QUEUE_ID)
 
 
-@on_virtual_time
 async def test_a_queue_that_tells_of_a_request_has_it(world: World) -> None:
     world.store.requests.observe(request_json())
 
@@ -236,7 +221,6 @@ async def test_a_queue_that_tells_of_a_request_has_it(world: World) -> None:
     assert world.request().handover == Handover(QUEUE_ID)
 
 
-@on_virtual_time
 async def test_a_queue_that_told_of_a_request_before_it_was_known_has_it(world: World) -> None:
     world.open_bridge(view())
 
@@ -245,7 +229,6 @@ async def test_a_queue_that_told_of_a_request_before_it_was_known_has_it(world: 
     assert world.request().handover == Handover(QUEUE_ID)
 
 
-@on_virtual_time
 async def test_a_replaced_volume_does_not_make_forget_which_queue_had_the_request(world: World) -> None:
     world.store.requests.observe(request_json())
     world.open_bridge(view())
@@ -255,7 +238,6 @@ async def test_a_replaced_volume_does_not_make_forget_which_queue_had_the_reques
     assert world.request().handover == Handover(QUEUE_ID)
 
 
-@on_virtual_time
 async def test_a_queue_that_does_not_know_a_request_looks_at_it(world: World) -> None:
     world.store.requests.observe(request_json())
     await world.settle()
@@ -266,7 +248,6 @@ async def test_a_queue_that_does_not_know_a_request_looks_at_it(world: World) ->
     assert await world.looks() == {("Request", "work")}
 
 
-@on_virtual_time
 async def test_a_request_a_bridge_will_never_take_is_looked_at_with_the_bridges_words(world: World) -> None:
     world.store.requests.observe(request_json())
     await world.settle()
@@ -281,7 +262,6 @@ def foreign(name: object = "lost", namespace: str = NAMESPACE, uid: str = "uid-l
     return view(uid, metadata={"name": name, "namespace": namespace})
 
 
-@on_virtual_time
 async def test_work_without_a_request_is_looked_into_after_a_while(world: World) -> None:
     world.open_bridge(foreign())
 
@@ -290,7 +270,6 @@ async def test_work_without_a_request_is_looked_into_after_a_while(world: World)
     assert world.store.bridges.orphans((NAMESPACE, "lost")) == [(ALPHA, "uid-lost")]
 
 
-@on_virtual_time
 async def test_work_is_claimed_by_its_request_when_it_is_seen(world: World) -> None:
     world.open_bridge(foreign())
 
@@ -304,13 +283,11 @@ async def test_work_is_claimed_by_its_request_when_it_is_seen(world: World) -> N
     [view("uid-lost"), foreign(namespace="other"), foreign(name=7), view("uid-lost", metadata={"name": "lost"})],
     ids=["no metadata", "another namespace", "no name", "no namespace"],
 )
-@on_virtual_time
 async def test_work_of_somebody_else_is_left_alone(world: World, told: RequestView) -> None:
     world.open_bridge(told)
     assert await world.looks(60) == {("Instance", "alpha")}
 
 
-@on_virtual_time
 async def test_work_that_was_looked_into_is_forgotten(world: World) -> None:
     world.open_bridge(foreign())
 
@@ -319,7 +296,6 @@ async def test_work_that_was_looked_into_is_forgotten(world: World) -> None:
     assert world.store.bridges.orphans((NAMESPACE, "lost")) == []
 
 
-@on_virtual_time
 async def test_work_whose_answer_is_acknowledged_is_not_looked_into_any_more(world: World) -> None:
     world.open_bridge(foreign())
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.unit.controller.factory import NAMESPACE, instance_json, request_json
 from tests.unit.controller.store.world import ALPHA, World, child
-from tests.unit.controller.virtual_time import on_virtual_time
+
+pytestmark = pytest.mark.virtual_time
 
 
-@on_virtual_time
 async def test_a_pod_a_statefulset_and_a_claim_each_look_at_their_instance(world: World) -> None:
     world.store.instances.observe(instance_json())
     await world.settle()
@@ -29,7 +31,6 @@ async def test_a_pod_a_statefulset_and_a_claim_each_look_at_their_instance(world
     assert [each.phase for each in snapshot.claims] == ["Bound"]
 
 
-@on_virtual_time
 async def test_children_that_are_gone_are_forgotten(world: World) -> None:
     world.store.instances.observe(instance_json())
     pod, claim = child(), child(name="efrit-alpha-queue", phase="Bound")
@@ -45,7 +46,6 @@ async def test_children_that_are_gone_are_forgotten(world: World) -> None:
     assert (snapshot.pod, snapshot.statefulset, snapshot.claims) == (None, None, ())
 
 
-@on_virtual_time
 async def test_the_end_of_an_earlier_pod_does_not_forget_the_present_one(world: World) -> None:
     world.store.instances.observe(instance_json())
     world.store.children.observe_statefulset(child(name="efrit-alpha", uid="ss"))
@@ -56,7 +56,6 @@ async def test_the_end_of_an_earlier_pod_does_not_forget_the_present_one(world: 
     assert world.instance().pod is not None
 
 
-@on_virtual_time
 async def test_only_the_pod_that_the_statefulset_of_the_instance_owns_is_believed(world: World) -> None:
     world.store.instances.observe(instance_json())
     world.store.children.observe_statefulset(child(name="efrit-alpha", uid="ss"))
@@ -70,7 +69,6 @@ async def test_only_the_pod_that_the_statefulset_of_the_instance_owns_is_believe
     assert world.pod_uid() == "ours"
 
 
-@on_virtual_time
 async def test_a_statefulset_that_the_instance_does_not_own_is_not_its_statefulset(world: World) -> None:
     world.store.instances.observe(instance_json())
     world.store.children.observe_statefulset(child(name="efrit-alpha", uid="ss", owner="a tenant's"))
@@ -82,7 +80,6 @@ async def test_a_statefulset_that_the_instance_does_not_own_is_not_its_statefuls
     assert world.pod_uid() is None
 
 
-@on_virtual_time
 async def test_a_pod_that_stops_is_believed_after_its_statefulset_is_gone(world: World) -> None:
     world.store.children.observe_pod(child(uid="ours"))
     world.store.children.observe_statefulset(child(name="efrit-alpha", uid="ss"))
@@ -95,7 +92,6 @@ async def test_a_pod_that_stops_is_believed_after_its_statefulset_is_gone(world:
     assert world.pod_uid() is None
 
 
-@on_virtual_time
 async def test_late_news_of_a_child_change_nothing(world: World) -> None:
     world.store.instances.observe(instance_json())
     claim = "efrit-alpha-queue"
@@ -122,7 +118,6 @@ async def test_late_news_of_a_child_change_nothing(world: World) -> None:
     assert [(each.uid, each.phase) for each in snapshot.claims] == [("new", "Bound")]
 
 
-@on_virtual_time
 async def test_a_child_that_is_gone_does_not_come_back_by_late_news(world: World) -> None:
     world.store.instances.observe(instance_json())
     world.store.children.observe_pod(child(version="11"))
@@ -133,7 +128,6 @@ async def test_a_child_that_is_gone_does_not_come_back_by_late_news(world: World
     assert world.instance().pod is None
 
 
-@on_virtual_time
 async def test_children_of_nobody_are_ignored(world: World) -> None:
     stray = {"metadata": {"name": "x", "namespace": NAMESPACE, "uid": "u"}}
 
@@ -150,7 +144,6 @@ async def test_children_of_nobody_are_ignored(world: World) -> None:
     assert await world.looks() == set()
 
 
-@on_virtual_time
 async def test_a_claim_that_only_repeats_itself_looks_at_nothing(world: World) -> None:
     claim = child(name="efrit-alpha-queue", phase="Bound")
     world.store.children.observe_claim(claim)
@@ -161,7 +154,6 @@ async def test_a_claim_that_only_repeats_itself_looks_at_nothing(world: World) -
     assert await world.looks() == set()
 
 
-@on_virtual_time
 async def test_a_stopping_pod_looks_at_the_requests_that_wait_for_it(world: World) -> None:
     world.store.instances.observe(instance_json())
     world.store.requests.observe(request_json())
@@ -174,7 +166,6 @@ async def test_a_stopping_pod_looks_at_the_requests_that_wait_for_it(world: Worl
     assert await world.looks() == {("Instance", "alpha"), ("Request", "work")}
 
 
-@on_virtual_time
 async def test_the_explanation_of_an_earlier_pod_is_not_that_of_the_next(world: World) -> None:
     world.store.instances.observe(instance_json())
     world.store.children.observe_pod(child(uid="old"))
@@ -185,7 +176,6 @@ async def test_the_explanation_of_an_earlier_pod_is_not_that_of_the_next(world: 
     assert world.instance().facts.problem is None
 
 
-@on_virtual_time
 async def test_children_a_list_did_not_have_are_forgotten(world: World) -> None:
     world.store.instances.observe(instance_json())
     world.store.children.observe_pod(child(uid="ghost"))
@@ -202,7 +192,6 @@ async def test_children_a_list_did_not_have_are_forgotten(world: World) -> None:
     assert world.instance().statefulset is None
 
 
-@on_virtual_time
 async def test_the_children_that_are_known_can_be_told_apart_from_later_ones(world: World) -> None:
     world.store.children.observe_pod(child(uid="pod"))
     world.store.children.observe_statefulset(child(name="efrit-alpha", uid="set"))

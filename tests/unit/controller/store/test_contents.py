@@ -11,7 +11,8 @@ from efrit.controller.store.contents import ENTRY_BYTES, Contents
 from efrit.controller.store.packed_request import PackedRequest
 from tests.unit.controller.factory import final_status, request_json, view
 from tests.unit.controller.store.world import WORK, World
-from tests.unit.controller.virtual_time import on_virtual_time
+
+pytestmark = pytest.mark.virtual_time
 
 LONG = "é" * 245_760
 
@@ -70,7 +71,6 @@ def test_a_final_request_is_kept_without_its_answer() -> None:
     assert packed.unpack().status.completion_time is not None
 
 
-@on_virtual_time
 async def test_no_record_holds_a_content_once_the_queue_has_the_request(world: World) -> None:
     world.store.requests.observe(request_json(content="(large)" * 1000))
     before = world.store.requests.snapshot(WORK)

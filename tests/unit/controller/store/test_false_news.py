@@ -21,7 +21,8 @@ from tests.unit.controller.factory import (
     view,
 )
 from tests.unit.controller.store.world import ALPHA, UID, WORK, World
-from tests.unit.controller.virtual_time import on_virtual_time
+
+pytestmark = pytest.mark.virtual_time
 
 LIAR = ("elsewhere", "liar")
 NEIGHBOUR = (NAMESPACE, "neighbour")
@@ -37,7 +38,6 @@ def world(request: dict[str, object] | None = None) -> World:
 
 
 @pytest.mark.parametrize("liar", [LIAR, NEIGHBOUR])
-@on_virtual_time
 async def test_a_bridge_says_nothing_about_a_request_of_another_instance(liar: tuple[str, str]) -> None:
     made = world()
     before = made.store.requests.snapshot(WORK)
@@ -48,7 +48,6 @@ async def test_a_bridge_says_nothing_about_a_request_of_another_instance(liar: t
     assert made.store.bridges.orphans(WORK) == []
 
 
-@on_virtual_time
 async def test_another_namespace_cannot_claim_a_request_that_is_bound_to_nobody_yet() -> None:
     made = world(request_json(target=None, selector={"matchLabels": {"a": "b"}}))
     before = made.store.requests.snapshot(WORK)
@@ -57,7 +56,6 @@ async def test_another_namespace_cannot_claim_a_request_that_is_bound_to_nobody_
 
 
 @pytest.mark.parametrize("name", ["../../secrets/x", "a/b", "A", "", "a" * 254, "a\nb", "..", "é"])
-@on_virtual_time
 async def test_a_name_that_is_no_objects_is_never_asked_for(name: str) -> None:
     made = world()
     lost = view("uid-lost", RequestState.ANSWERED, metadata={"name": name, "namespace": NAMESPACE})
@@ -65,7 +63,6 @@ async def test_a_name_that_is_no_objects_is_never_asked_for(name: str) -> None:
     assert made.store.bridges.orphans((NAMESPACE, name)) == []
 
 
-@on_virtual_time
 async def test_made_up_requests_are_kept_up_to_a_number_and_without_their_answers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -85,7 +82,6 @@ async def test_made_up_requests_are_kept_up_to_a_number_and_without_their_answer
     assert snapshot.bridge_view.metadata == {"name": "n3", "namespace": NAMESPACE}
 
 
-@on_virtual_time
 async def test_an_answer_that_is_stored_is_not_kept_while_its_bridge_will_not_have_it_acknowledged() -> None:
     made = world()
     made.store.bridges.event(ALPHA, POD_UID, answered(result="x" * 1000))

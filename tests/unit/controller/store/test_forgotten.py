@@ -8,7 +8,8 @@ from efrit.controller.store import bridge_events
 from efrit.protocol import RequestState, RequestView, Reset
 from tests.unit.controller.factory import NAMESPACE, POD_UID, QUEUE_ID, instance_json, request_json, stats, view
 from tests.unit.controller.store.world import ALPHA, UID, WORK, World, child
-from tests.unit.controller.virtual_time import on_virtual_time
+
+pytestmark = pytest.mark.virtual_time
 
 LOST = (NAMESPACE, "lost")
 
@@ -17,7 +18,6 @@ def made_up(name: str) -> RequestView:
     return view(f"uid-{name}", RequestState.RUNNING, attempt=1, metadata={"name": name, "namespace": NAMESPACE})
 
 
-@on_virtual_time
 async def test_work_without_a_request_is_forgotten_with_its_instance(world: World) -> None:
     world.store.instances.observe(instance_json())
     world.open_bridge(made_up("lost"))
@@ -31,7 +31,6 @@ async def test_work_without_a_request_is_forgotten_with_its_instance(world: Worl
     assert world.store.instances.keys() == []
 
 
-@on_virtual_time
 async def test_a_bridge_that_starts_over_again_and_again_leaves_no_work_behind(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -49,7 +48,6 @@ async def test_a_bridge_that_starts_over_again_and_again_leaves_no_work_behind(
     assert await world.looks(within=60) == {("Request", name) for name in names[-10:]}
 
 
-@on_virtual_time
 async def test_work_that_another_instance_tells_of_survives_when_a_bridge_starts_over(world: World) -> None:
     world.store.instances.observe(instance_json())
     world.store.instances.observe(instance_json("beta"))
@@ -61,7 +59,6 @@ async def test_work_that_another_instance_tells_of_survives_when_a_bridge_starts
     assert world.store.bridges.orphans(LOST) == [((NAMESPACE, "beta"), "uid-lost")]
 
 
-@on_virtual_time
 async def test_work_that_a_bridge_calls_by_another_name_again_and_again_is_kept_once(world: World) -> None:
     world.store.instances.observe(instance_json())
     world.open_bridge()
@@ -73,7 +70,6 @@ async def test_work_that_a_bridge_calls_by_another_name_again_and_again_is_kept_
     assert known == ["three"]
 
 
-@on_virtual_time
 async def test_work_on_a_bridge_that_cannot_be_reached_is_looked_into_last(world: World) -> None:
     world.store.instances.observe(instance_json())
     world.store.instances.observe(instance_json("beta"))
@@ -90,7 +86,6 @@ async def test_work_on_a_bridge_that_cannot_be_reached_is_looked_into_last(world
     assert world.store.bridges.orphans(LOST) == [(beta, "uid-second"), (ALPHA, "uid-lost")]
 
 
-@on_virtual_time
 async def test_a_deleted_request_is_forgotten_when_the_instance_that_ran_it_is_gone(world: World) -> None:
     world.store.instances.observe(instance_json())
     world.store.requests.observe(request_json())
@@ -111,7 +106,6 @@ async def test_a_deleted_request_is_forgotten_when_the_instance_that_ran_it_is_g
     assert world.store.instances.keys() == []
 
 
-@on_virtual_time
 async def test_an_instance_that_is_gone_is_forgotten_once_its_last_hand_over_has_ended(world: World) -> None:
     world.store.instances.observe(instance_json())
     known = world.instance()
@@ -131,7 +125,6 @@ async def test_an_instance_that_is_gone_is_forgotten_once_its_last_hand_over_has
     assert world.store.instances.keys() == []
 
 
-@on_virtual_time
 async def test_an_open_request_keeps_what_a_bridge_said_of_it_when_its_instance_is_gone(world: World) -> None:
     world.store.instances.observe(instance_json())
     world.store.requests.observe(request_json())
@@ -143,7 +136,6 @@ async def test_an_open_request_keeps_what_a_bridge_said_of_it_when_its_instance_
     assert world.request().bridge_view is not None
 
 
-@on_virtual_time
 async def test_nothing_is_kept_of_a_namespace_whose_last_request_without_an_instance_is_gone(world: World) -> None:
     world.store.requests.observe(request_json(target=None, poolRef={"name": "many"}))
     assert world.store._index.unbound == {NAMESPACE: {WORK}}
@@ -154,7 +146,6 @@ async def test_nothing_is_kept_of_a_namespace_whose_last_request_without_an_inst
     assert world.store._index.unbound == {}
 
 
-@on_virtual_time
 async def test_claims_that_only_carry_the_label_of_an_instance_are_not_kept(world: World) -> None:
     world.store.instances.observe(instance_json())
     record = world.store._index.instances[ALPHA]

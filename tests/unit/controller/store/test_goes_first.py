@@ -10,11 +10,12 @@ from efrit.controller.model.keys import WorkKey
 from efrit.protocol import RequestState, Reset
 from tests.unit.controller.factory import POD_UID, QUEUE_ID, instance_json, request_json, stats, view
 from tests.unit.controller.store.world import SOON, World
-from tests.unit.controller.virtual_time import elapse, on_virtual_time
+from tests.unit.controller.virtual_time import elapse
+
+pytestmark = pytest.mark.virtual_time
 
 
 @pytest.mark.parametrize(("state", "early"), [(RequestState.ANSWERED, True), (RequestState.QUEUED, False)])
-@on_virtual_time
 async def test_an_instance_that_connects_and_an_answer_do_not_wait_for_all_that_is_to_be_begun(
     state: RequestState, early: bool
 ) -> None:
@@ -68,7 +69,6 @@ class Cluster:
 
 
 @pytest.mark.parametrize(("instances", "requests"), [(1, 2000), (300, 1), (300, 600)])
-@on_virtual_time
 async def test_the_first_answer_after_a_start_takes_as_many_steps_however_much_there_is(
     instances: int, requests: int
 ) -> None:

@@ -7,7 +7,8 @@ import pytest
 from efrit.controller.store.held_answers import ANSWER_BYTES, MAX_BYTES, HeldAnswer, HeldAnswers
 from tests.unit.controller.factory import answered, request_json, response
 from tests.unit.controller.store.world import ALPHA, World
-from tests.unit.controller.virtual_time import on_virtual_time
+
+pytestmark = pytest.mark.virtual_time
 
 TEXT = "x" * 60_000
 
@@ -28,7 +29,6 @@ def test_the_oldest_answers_are_dropped_first_and_the_newest_never() -> None:
 
 
 @pytest.mark.parametrize("known", [True, False])
-@on_virtual_time
 async def test_a_bridge_that_answers_everything_at_once_does_not_fill_the_memory(world: World, known: bool) -> None:
     for number in range(300):
         if known:

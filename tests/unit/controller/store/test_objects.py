@@ -19,10 +19,11 @@ from tests.unit.controller.factory import (
     view,
 )
 from tests.unit.controller.store.world import ALPHA, UID, WORK, World, child
-from tests.unit.controller.virtual_time import elapse, on_virtual_time
+from tests.unit.controller.virtual_time import elapse
+
+pytestmark = pytest.mark.virtual_time
 
 
-@on_virtual_time
 async def test_a_new_instance_is_looked_at(world: World) -> None:
     world.store.instances.observe(instance_json())
 
@@ -30,7 +31,6 @@ async def test_a_new_instance_is_looked_at(world: World) -> None:
     assert world.instance().instance.metadata.uid == "uid-alpha"
 
 
-@on_virtual_time
 async def test_an_older_version_of_an_instance_is_ignored(world: World) -> None:
     world.store.instances.observe(instance_json(version="12", generation=2))
 
@@ -39,7 +39,6 @@ async def test_an_older_version_of_an_instance_is_ignored(world: World) -> None:
     assert world.instance().instance.metadata.generation == 2
 
 
-@on_virtual_time
 async def test_a_request_is_first_seen_once_whatever_is_told_of_it_later(world: World) -> None:
     world.store.requests.observe(request_json(version="100"))
     await elapse(5)
@@ -49,7 +48,6 @@ async def test_a_request_is_first_seen_once_whatever_is_told_of_it_later(world: 
     assert world.request().seen_for == timedelta(seconds=5)
 
 
-@on_virtual_time
 async def test_an_older_version_of_a_request_is_ignored_so_that_the_controller_reads_its_own_writes(
     world: World,
 ) -> None:
@@ -62,7 +60,6 @@ async def test_an_older_version_of_a_request_is_ignored_so_that_the_controller_r
     assert world.store.requests.open_uids() == {}
 
 
-@on_virtual_time
 async def test_versions_are_compared_as_numbers(world: World) -> None:
     world.store.requests.observe(request_json(version="9"))
 
@@ -71,7 +68,6 @@ async def test_versions_are_compared_as_numbers(world: World) -> None:
     assert world.store.requests.final_uids() == [(WORK, UID)]
 
 
-@on_virtual_time
 async def test_versions_that_are_no_numbers_are_all_taken_in(world: World) -> None:
     world.store.requests.observe(request_json(version="b"))
 
@@ -81,7 +77,6 @@ async def test_versions_that_are_no_numbers_are_all_taken_in(world: World) -> No
 
 
 @pytest.mark.parametrize("broken", [{"spec": {"type": "dance", "content": "x"}}, {"status": {"phase": "Lost"}}])
-@on_virtual_time
 async def test_an_object_that_cannot_be_read_changes_nothing(world: World, broken: Json) -> None:
     world.store.requests.observe(request_json() | broken)
     world.store.instances.observe(instance_json() | {"spec": {"operatingMode": "Dreaming"}})
@@ -89,7 +84,6 @@ async def test_an_object_that_cannot_be_read_changes_nothing(world: World, broke
     assert world.store.counts() == (0, 0)
 
 
-@on_virtual_time
 async def test_a_request_made_anew_under_its_name_starts_afresh(world: World) -> None:
     world.store.requests.observe(request_json(uid="first", version="5"))
     world.store.handovers.absent(WORK, "first", QUEUE_ID)
@@ -101,7 +95,6 @@ async def test_a_request_made_anew_under_its_name_starts_afresh(world: World) ->
     assert world.store.requests.open_uids() == {WORK: "second"}
 
 
-@on_virtual_time
 async def test_news_of_an_earlier_request_of_the_name_are_ignored(world: World) -> None:
     world.store.requests.observe(request_json(uid="second"))
 
@@ -118,7 +111,6 @@ async def test_news_of_an_earlier_request_of_the_name_are_ignored(world: World) 
 
 
 @pytest.mark.parametrize("deletion_seen", [False, True])
-@on_virtual_time
 async def test_an_instance_made_anew_under_its_name_forgets_its_refusal(world: World, deletion_seen: bool) -> None:
     world.store.instances.observe(instance_json(uid="first"))
     world.store.children.observe_pod(child())
@@ -134,7 +126,6 @@ async def test_an_instance_made_anew_under_its_name_forgets_its_refusal(world: W
     assert (snapshot.facts.refused, snapshot.facts.problem) == (None, None)
 
 
-@on_virtual_time
 async def test_what_became_of_the_children_of_a_former_instance_says_nothing_about_the_one_of_its_name(
     world: World,
 ) -> None:
@@ -151,7 +142,6 @@ async def test_what_became_of_the_children_of_a_former_instance_says_nothing_abo
     assert await world.looks() == set()
 
 
-@on_virtual_time
 async def test_a_changed_instance_is_looked_at_with_its_requests_and_those_without_a_target(world: World) -> None:
     world.store.requests.observe(request_json("bound"))
     world.store.requests.observe(request_json("free", target=None, selector={"matchLabels": {"a": "b"}}))
@@ -163,7 +153,6 @@ async def test_a_changed_instance_is_looked_at_with_its_requests_and_those_witho
     assert await world.looks() == {("Instance", "alpha"), ("Request", "bound"), ("Request", "free")}
 
 
-@on_virtual_time
 async def test_a_deleted_instance_is_looked_at_with_its_requests(world: World) -> None:
     world.store.instances.observe(instance_json())
     world.store.requests.observe(request_json())
@@ -177,7 +166,6 @@ async def test_a_deleted_instance_is_looked_at_with_its_requests(world: World) -
     assert world.store.instances.snapshot(ALPHA) is None
 
 
-@on_virtual_time
 async def test_news_of_an_earlier_instance_of_the_name_are_ignored(world: World) -> None:
     world.store.instances.observe(instance_json(uid="second"))
     await world.settle()
@@ -189,14 +177,12 @@ async def test_news_of_an_earlier_instance_of_the_name_are_ignored(world: World)
     assert world.instance().instance.metadata.uid == "second"
 
 
-@on_virtual_time
 async def test_an_instance_that_was_never_known_is_forgotten_in_silence(world: World) -> None:
     world.store.instances.left(instance_json())
 
     assert await world.looks() == set()
 
 
-@on_virtual_time
 async def test_an_open_request_that_left_the_selection_must_be_verified(world: World) -> None:
     world.store.requests.observe(request_json())
 
@@ -206,7 +192,6 @@ async def test_an_open_request_that_left_the_selection_must_be_verified(world: W
     assert ("Request", "work") in await world.looks()
 
 
-@on_virtual_time
 async def test_a_request_that_left_by_mistake_is_open_again_once_verified(world: World) -> None:
     world.store.requests.observe(request_json())
     world.store.requests.left(request_json())
@@ -219,7 +204,6 @@ async def test_a_request_that_left_by_mistake_is_open_again_once_verified(world:
 
 
 @pytest.mark.parametrize("kind", ["EfritRequest", "EfritPlan"])
-@on_virtual_time
 async def test_an_object_that_leaves_the_selection_while_it_is_asked_about_is_asked_about_again(
     world: World, kind: str
 ) -> None:
@@ -237,7 +221,6 @@ async def test_an_object_that_leaves_the_selection_while_it_is_asked_about_is_as
     assert (kind.removeprefix("Efrit"), "same") in await world.looks()
 
 
-@on_virtual_time
 async def test_a_final_request_that_left_needs_no_verification_and_is_finished_with(world: World) -> None:
     world.store.requests.observe(request_json(status=final_status()))
     assert not world.store.requests.finished_with(WORK)
@@ -248,7 +231,6 @@ async def test_a_final_request_that_left_needs_no_verification_and_is_finished_w
     assert world.store.requests.finished_with(WORK)
 
 
-@on_virtual_time
 async def test_a_final_request_with_a_time_to_live_is_not_kept_either(world: World) -> None:
     world.store.requests.observe(request_json(status=final_status(), ttlSecondsAfterFinished=60))
 
@@ -257,7 +239,6 @@ async def test_a_final_request_with_a_time_to_live_is_not_kept_either(world: Wor
     assert world.store.requests.finished_with(WORK)
 
 
-@on_virtual_time
 async def test_a_final_request_is_kept_until_its_answer_is_acknowledged(world: World) -> None:
     world.store.requests.observe(request_json())
     world.open_bridge(answered())
@@ -270,7 +251,6 @@ async def test_a_final_request_is_kept_until_its_answer_is_acknowledged(world: W
     assert world.store.requests.finished_with(WORK)
 
 
-@on_virtual_time
 async def test_a_request_that_is_gone_is_looked_at_so_that_its_work_is_stopped(world: World) -> None:
     world.store.requests.observe(request_json())
     await world.settle()
@@ -282,7 +262,6 @@ async def test_a_request_that_is_gone_is_looked_at_so_that_its_work_is_stopped(w
     assert world.store.requests.open_uids() == {}
 
 
-@on_virtual_time
 async def test_a_request_that_is_gone_is_finished_with_once_its_queue_is_rid_of_it(world: World) -> None:
     world.store.requests.observe(request_json())
     world.open_bridge(view())
@@ -294,7 +273,6 @@ async def test_a_request_that_is_gone_is_finished_with_once_its_queue_is_rid_of_
     assert world.store.requests.finished_with(WORK)
 
 
-@on_virtual_time
 async def test_a_dropped_request_leaves_nothing_behind(world: World) -> None:
     world.store.instances.observe(instance_json())
     world.store.requests.observe(request_json())

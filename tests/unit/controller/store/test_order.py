@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from efrit.controller.store.backlog import rank
 from efrit.protocol import DiskProblem, DiskStats
 from tests.unit.controller.factory import (
@@ -16,7 +18,8 @@ from tests.unit.controller.factory import (
     view,
 )
 from tests.unit.controller.store.world import ALPHA, World
-from tests.unit.controller.virtual_time import on_virtual_time
+
+pytestmark = pytest.mark.virtual_time
 
 
 def test_older_requests_go_first() -> None:
@@ -37,7 +40,6 @@ def full(world: World, *, room: int) -> None:
     world.open_bridge(pending=10 - room)
 
 
-@on_virtual_time
 async def test_all_that_waits_is_looked_at_when_the_queue_volume_fills_up_and_when_it_has_room_again(
     world: World,
 ) -> None:
@@ -50,7 +52,6 @@ async def test_all_that_waits_is_looked_at_when_the_queue_volume_fills_up_and_wh
         assert {("Request", "a"), ("Request", "b")} <= await world.looks()
 
 
-@on_virtual_time
 async def test_requests_that_wait_longer_are_ahead_and_priority_jumps_the_line(world: World) -> None:
     full(world, room=0)
     for name, age, priority in [("old", 90, 0), ("new", 10, 0), ("urgent", 0, 2)]:
@@ -63,7 +64,6 @@ async def test_requests_that_wait_longer_are_ahead_and_priority_jumps_the_line(w
     }
 
 
-@on_virtual_time
 async def test_requests_the_bridge_has_are_not_ahead(world: World) -> None:
     world.store.instances.observe(instance_json(spec={"queue": {"ephemeral": True, "maxPending": 10}}))
     world.store.requests.observe(request_json("there", created=NOW - seconds(60)))
@@ -73,7 +73,6 @@ async def test_requests_the_bridge_has_are_not_ahead(world: World) -> None:
     assert world.request((NAMESPACE, "here")).ahead == 0
 
 
-@on_virtual_time
 async def test_nobody_is_ahead_while_there_is_room_for_all(world: World) -> None:
     full(world, room=10)
     world.store.requests.observe(request_json("old", created=NOW - seconds(60)))
@@ -82,7 +81,6 @@ async def test_nobody_is_ahead_while_there_is_room_for_all(world: World) -> None
     assert world.request((NAMESPACE, "new")).ahead == 0
 
 
-@on_virtual_time
 async def test_room_on_the_queue_looks_at_those_who_are_next(world: World) -> None:
     world.store.instances.observe(instance_json(spec={"queue": {"ephemeral": True, "maxPending": 10}}))
     queued = [f"queued-{number}" for number in range(8)]
@@ -98,7 +96,6 @@ async def test_room_on_the_queue_looks_at_those_who_are_next(world: World) -> No
     assert await world.looks() == {("Instance", "alpha"), ("Request", "work-0"), ("Request", "work-1")}
 
 
-@on_virtual_time
 async def test_figures_look_at_no_request_where_none_is_held_back(world: World) -> None:
     world.store.instances.observe(instance_json())
     world.store.requests.observe(request_json())
@@ -110,7 +107,6 @@ async def test_figures_look_at_no_request_where_none_is_held_back(world: World) 
     assert await world.looks() == {("Instance", "alpha")}
 
 
-@on_virtual_time
 async def test_figures_look_at_no_request_that_is_parked_until_it_was_decided_about_again(world: World) -> None:
     world.store.instances.observe(instance_json())
     for name in ("parked", "other"):

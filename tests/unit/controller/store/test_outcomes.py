@@ -7,10 +7,11 @@ import pytest
 from efrit.controller.store.instances import FAILURES_TOLD
 from tests.unit.controller.factory import NOW, instance_json, request_json, seconds
 from tests.unit.controller.store.world import ALPHA, UID, WORK, World, child
-from tests.unit.controller.virtual_time import elapse, on_virtual_time
+from tests.unit.controller.virtual_time import elapse
+
+pytestmark = pytest.mark.virtual_time
 
 
-@on_virtual_time
 async def test_a_refusal_is_kept_with_its_time_until_an_apply_succeeds(world: World) -> None:
     world.store.instances.observe(instance_json())
     await elapse(5)
@@ -30,7 +31,6 @@ async def test_a_refusal_is_kept_with_its_time_until_an_apply_succeeds(world: Wo
     assert await world.looks() == {("Instance", "alpha")}
 
 
-@on_virtual_time
 async def test_what_was_accepted_before_a_refusal_or_of_an_earlier_instance_says_nothing(world: World) -> None:
     world.store.instances.observe(instance_json())
     world.store.instances.applied(ALPHA, "uid-alpha", 1)
@@ -42,7 +42,6 @@ async def test_what_was_accepted_before_a_refusal_or_of_an_earlier_instance_says
     assert world.instance().facts.applied_generation == 0
 
 
-@on_virtual_time
 async def test_a_refusal_that_repeats_itself_is_looked_at_so_that_it_is_tried_again(world: World) -> None:
     world.store.instances.observe(instance_json())
     world.store.instances.refused(ALPHA, "uid-alpha", 1, "exceeded quota")
@@ -53,7 +52,6 @@ async def test_a_refusal_that_repeats_itself_is_looked_at_so_that_it_is_tried_ag
     assert await world.looks() == {("Instance", "alpha")}
 
 
-@on_virtual_time
 async def test_failures_in_a_row_are_taken_for_a_refusal_and_a_success_between_starts_the_count_anew(
     world: World,
 ) -> None:
@@ -68,7 +66,6 @@ async def test_failures_in_a_row_are_taken_for_a_refusal_and_a_success_between_s
 
 
 @pytest.mark.parametrize("end", ["applied", "refused"])
-@on_virtual_time
 async def test_a_resync_lasts_until_the_children_were_applied_or_refused(world: World, end: str) -> None:
     world.store.instances.observe(instance_json())
     world.store.instances.resync(ALPHA)
@@ -80,7 +77,6 @@ async def test_a_resync_lasts_until_the_children_were_applied_or_refused(world: 
     assert not world.instance().facts.resync
 
 
-@on_virtual_time
 async def test_the_time_of_the_last_status_write_is_remembered(world: World) -> None:
     world.store.instances.observe(instance_json())
     await elapse(7)
@@ -90,7 +86,6 @@ async def test_the_time_of_the_last_status_write_is_remembered(world: World) -> 
     assert world.instance().facts.stats_written == NOW + seconds(7)
 
 
-@on_virtual_time
 async def test_an_explanation_that_only_repeats_itself_looks_at_nothing(world: World) -> None:
     world.store.instances.observe(instance_json())
     world.store.instances.explained(ALPHA, "no such image")
@@ -101,7 +96,6 @@ async def test_an_explanation_that_only_repeats_itself_looks_at_nothing(world: W
     assert await world.looks() == set()
 
 
-@on_virtual_time
 async def test_asking_about_an_unknown_request_makes_nothing_up(world: World) -> None:
     assert world.store.requests.snapshot(WORK) is None
     assert not world.store.requests.must_verify(WORK)
@@ -110,7 +104,6 @@ async def test_asking_about_an_unknown_request_makes_nothing_up(world: World) ->
     assert world.store.instances.keys() == []
 
 
-@on_virtual_time
 async def test_the_keys_of_instances_include_those_of_which_only_children_are_left(world: World) -> None:
     world.store.children.observe_pod(child())
 
@@ -118,7 +111,6 @@ async def test_the_keys_of_instances_include_those_of_which_only_children_are_le
     assert world.store.counts() == (0, 0)
 
 
-@on_virtual_time
 async def test_when_a_status_last_told_progress_is_remembered(world: World) -> None:
     world.store.requests.observe(request_json(status={"phase": "Running"}))
     assert world.request().progress_written is None
@@ -134,7 +126,6 @@ async def test_when_a_status_last_told_progress_is_remembered(world: World) -> N
     assert world.request().progress_written == world.now()
 
 
-@on_virtual_time
 async def test_the_instance_of_a_session_is_remembered_and_its_request_looked_at(world: World) -> None:
     world.store.requests.observe(request_json(target=None, selector={"matchLabels": {"a": "b"}}))
     await world.settle()

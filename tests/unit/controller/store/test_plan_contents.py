@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from efrit.api import PlanReason
 from efrit.controller.decide.plans import decide_plan
 from efrit.controller.model.actions import ListRequests, PatchStatus, RequeueAfter
@@ -11,7 +13,9 @@ from efrit.controller.store.plan_contents import MAX_BYTES, PART_BYTES, PlanCont
 from efrit.controller.store.plans import MOST_REQUESTS, TOO_LARGE_PAUSE
 from tests.unit.controller.factory import NAMESPACE, Json, final_status, part_json, plan_json
 from tests.unit.controller.store.world import World
-from tests.unit.controller.virtual_time import elapse, on_virtual_time
+from tests.unit.controller.virtual_time import elapse
+
+pytestmark = pytest.mark.virtual_time
 
 A, B, C = ((NAMESPACE, name) for name in "abc")
 APP = (NAMESPACE, "app")
@@ -56,7 +60,6 @@ def tree() -> list[Json]:
     return [{"id": f"task-{number}", **plain} for number in range(400)]
 
 
-@on_virtual_time
 async def test_two_hundred_plans_of_the_largest_size_stay_within_the_budget(world: World) -> None:
     large = {"description": "d" * 16_384}
     obj = plan_json(intent=large, amendments=["a" * 2048] * 64, status={"phase": "Running", "tree": tree()})
@@ -87,7 +90,6 @@ def crowd_out(world: World) -> None:
         world.store.requests.observe(part_json(f"r{number}", plan=plan, content="z" * LARGEST))
 
 
-@on_virtual_time
 async def test_a_dropped_plan_keeps_its_home_and_hears_of_its_requests_without_their_content() -> None:
     world = World()
     running = {"phase": "Running", "instanceName": "beta"}
@@ -110,7 +112,6 @@ async def test_a_dropped_plan_keeps_its_home_and_hears_of_its_requests_without_t
     assert decide_plan(snapshot, world.now()) == [ListRequests(APP, "uid-app")]
 
 
-@on_virtual_time
 async def test_a_plan_that_does_not_fit_alone_says_so_and_is_tried_again_later(world: World) -> None:
     many = [part_json(f"r{number}", content="z") for number in range(MOST_REQUESTS + 1)]
     large = [part_json(f"r{number}", content="z" * LARGEST) for number in range(MAX_BYTES // LARGEST + 1)]
@@ -136,7 +137,6 @@ async def test_a_plan_that_does_not_fit_alone_says_so_and_is_tried_again_later(w
         assert [type(each) for each in decide_plan(snapshot, world.now())] == [ListRequests]
 
 
-@on_virtual_time
 async def test_a_plan_with_too_many_requests_goes_on_once_some_are_deleted(world: World) -> None:
     many = [part_json(f"r{number}", status=final_status()) for number in range(MOST_REQUESTS + 1)]
     world.store.plans.observe(plan_json())

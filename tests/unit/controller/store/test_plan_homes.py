@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,7 +22,9 @@ from tests.unit.controller.factory import (
     seconds,
 )
 from tests.unit.controller.store.world import World
-from tests.unit.controller.virtual_time import elapse, on_virtual_time
+from tests.unit.controller.virtual_time import elapse
+
+pytestmark = pytest.mark.virtual_time
 
 ALPHA = (NAMESPACE, "alpha")
 BETA = (NAMESPACE, "beta")
@@ -68,7 +71,6 @@ def world(*, listed: bool = True) -> World:
     return made
 
 
-@on_virtual_time
 async def test_open_plans_count_at_their_instance_and_suspended_ones_apart() -> None:
     made = world()
     specs: tuple[tuple[str, dict[str, Any]], ...]
@@ -81,7 +83,6 @@ async def test_open_plans_count_at_their_instance_and_suspended_ones_apart() -> 
     assert counts(made, BETA) == (0, 0)
 
 
-@on_virtual_time
 async def test_a_plan_that_is_suspended_resumed_ended_or_deleted_is_counted_anew() -> None:
     made, plans = world(), None
     plans = made.store.plans
@@ -99,7 +100,6 @@ async def test_a_plan_that_is_suspended_resumed_ended_or_deleted_is_counted_anew
     assert counts(made) == (0, 0)
 
 
-@on_virtual_time
 async def test_a_plan_of_a_pool_counts_where_its_first_request_was_bound() -> None:
     made = world()
     made.store.plans.observe(plan_json(**POOLED))
@@ -114,7 +114,6 @@ async def test_a_plan_of_a_pool_counts_where_its_first_request_was_bound() -> No
     assert (counts(made), counts(made, BETA)) == ((0, 0), (1, 0))
 
 
-@on_virtual_time
 async def test_a_pools_plan_from_before_the_start_may_live_on_any_member_until_its_requests_are_listed() -> None:
     made = world(listed=False)
     made.store.plans.observe(plan_json(**POOLED))
@@ -131,7 +130,6 @@ async def test_a_pools_plan_from_before_the_start_may_live_on_any_member_until_i
     assert (counts(made), counts(made, BETA)) == ((0, 0), (1, 0))
 
 
-@on_virtual_time
 async def test_a_pools_plan_from_after_the_start_keeps_nobody_waiting() -> None:
     made = world()
 
@@ -140,7 +138,6 @@ async def test_a_pools_plan_from_after_the_start_keeps_nobody_waiting() -> None:
     assert snapshot(made).listed
 
 
-@on_virtual_time
 async def test_nothing_is_known_to_be_listed_before_the_first_list_is_complete() -> None:
     made = world(listed=False)
     assert not snapshot(made).listed
@@ -154,7 +151,6 @@ async def test_nothing_is_known_to_be_listed_before_the_first_list_is_complete()
     assert LOOK in await made.looks()
 
 
-@on_virtual_time
 async def test_the_end_of_the_last_plan_starts_the_time_of_idleness() -> None:
     for ending in (
         {"status": {"phase": "Succeeded"}},
@@ -171,7 +167,6 @@ async def test_the_end_of_the_last_plan_starts_the_time_of_idleness() -> None:
         assert LOOK in await made.looks(within=2)
 
 
-@on_virtual_time
 async def test_the_end_of_a_suspended_plan_starts_the_time_of_idleness() -> None:
     made = world()
     made.store.plans.observe(plan_json(suspend=True))
@@ -182,7 +177,6 @@ async def test_the_end_of_a_suspended_plan_starts_the_time_of_idleness() -> None
     assert snapshot(made).facts.last_activity == made.now()
 
 
-@on_virtual_time
 async def test_a_request_that_is_deleted_after_a_long_wait_starts_the_time_of_idleness() -> None:
     made = world()
     made.store.requests.observe(request_json(created=NOW))
@@ -193,7 +187,6 @@ async def test_a_request_that_is_deleted_after_a_long_wait_starts_the_time_of_id
     assert snapshot(made).facts.last_activity == NOW + seconds(500)
 
 
-@on_virtual_time
 async def test_a_plan_that_goes_on_wakes_its_sleeping_instance() -> None:
     made = World()
     made.store.instances.observe(instance_json(status={"suspendedIdle": True}))
@@ -205,7 +198,6 @@ async def test_a_plan_that_goes_on_wakes_its_sleeping_instance() -> None:
     assert LOOK in await made.looks()
 
 
-@on_virtual_time
 async def test_a_decision_about_an_instance_costs_no_scan_of_ten_thousand_plans() -> None:
     made = world()
     for number in range(10_000):

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.unit.controller.factory import NAMESPACE, final_status, instance_json, part, part_json, plan_json
 from tests.unit.controller.store.world import World
-from tests.unit.controller.virtual_time import on_virtual_time
+
+pytestmark = pytest.mark.virtual_time
 
 APP = (NAMESPACE, "app")
 LOOK = ("Plan", "app")
@@ -26,7 +29,6 @@ def names(world: World) -> set[str] | None:
     return None if snapshot.requests is None else set(snapshot.requests)
 
 
-@on_virtual_time
 async def test_a_plan_is_looked_at_and_nobody_has_asked_for_its_requests_yet(world: World) -> None:
     world.store.plans.observe(plan_json())
 
@@ -34,14 +36,12 @@ async def test_a_plan_is_looked_at_and_nobody_has_asked_for_its_requests_yet(wor
     assert names(world) is None
 
 
-@on_virtual_time
 async def test_requests_that_are_listed_are_the_plans_and_no_others_are() -> None:
     world = known(part_json("one"), part_json("foreign", plan_uid="uid-other"))
 
     assert names(world) == {"one"}
 
 
-@on_virtual_time
 async def test_the_end_of_a_request_is_looked_at_and_kept_though_nobody_watches_it() -> None:
     world = known(part_json("one"))
     await world.looks()
@@ -55,7 +55,6 @@ async def test_the_end_of_a_request_is_looked_at_and_kept_though_nobody_watches_
     assert snapshot.requests["one"].status.phase == "Succeeded"
 
 
-@on_virtual_time
 async def test_how_far_a_request_has_come_is_no_reason_to_look() -> None:
     running = {"phase": "Running", "instanceName": "alpha", "progress": {"step": 1}}
     world = known(part_json("one", status=running))
@@ -66,7 +65,6 @@ async def test_how_far_a_request_has_come_is_no_reason_to_look() -> None:
     assert LOOK not in await world.looks()
 
 
-@on_virtual_time
 async def test_an_older_version_of_a_request_changes_nothing() -> None:
     world = known(part_json("one", version="21", status=final_status()))
 
@@ -78,7 +76,6 @@ async def test_an_older_version_of_a_request_changes_nothing() -> None:
     assert snapshot.requests["one"].status.phase == "Succeeded"
 
 
-@on_virtual_time
 async def test_a_request_that_is_deleted_is_the_plans_no_more() -> None:
     world = known(part_json("one"))
     world.store.requests.observe(part_json("one"))
@@ -90,7 +87,6 @@ async def test_a_request_that_is_deleted_is_the_plans_no_more() -> None:
     assert names(world) == set()
 
 
-@on_virtual_time
 async def test_a_deleted_request_is_forgotten_though_the_store_has_no_record_of_it() -> None:
     world = known(part_json("one", status=final_status()), part_json("two"))
     await world.looks()
@@ -103,7 +99,6 @@ async def test_a_deleted_request_is_forgotten_though_the_store_has_no_record_of_
     assert names(world) == {"two"}
 
 
-@on_virtual_time
 async def test_a_request_that_a_list_did_not_have_or_of_a_forgotten_plan_is_known_no_more() -> None:
     world = known(part_json("one"), part_json("two"))
     world.list_parts(part_json("two", uid="second", version="22"))
@@ -118,7 +113,6 @@ async def test_a_request_that_a_list_did_not_have_or_of_a_forgotten_plan_is_know
     assert world.store.plans.snapshot(APP) is None
 
 
-@on_virtual_time
 async def test_a_list_forgets_what_is_not_there_any_more() -> None:
     world = known(part_json("one"), part_json("two"))
 
@@ -129,7 +123,6 @@ async def test_a_list_forgets_what_is_not_there_any_more() -> None:
     assert names(world) == {"two"}
 
 
-@on_virtual_time
 async def test_its_own_status_is_no_reason_to_look_but_what_the_spec_gained_is() -> None:
     begun = {"phase": "Running", "startTime": "2026-03-01T12:00:00Z", "currentTask": "a"}
     world = known(status=begun)
@@ -142,7 +135,6 @@ async def test_its_own_status_is_no_reason_to_look_but_what_the_spec_gained_is()
     assert await world.looks() == {LOOK}
 
 
-@on_virtual_time
 async def test_a_plan_made_anew_under_the_name_begins_without_the_old_ones_requests() -> None:
     world = known(part_json("one"))
 
@@ -153,7 +145,6 @@ async def test_a_plan_made_anew_under_the_name_begins_without_the_old_ones_reque
     assert world.store.plans.open_uids() == {APP: "uid-second"}
 
 
-@on_virtual_time
 async def test_a_plan_that_left_is_verified_unless_it_is_known_to_be_final() -> None:
     world = known()
     world.store.plans.left(plan_json())
@@ -164,7 +155,6 @@ async def test_a_plan_that_left_is_verified_unless_it_is_known_to_be_final() -> 
     assert world.store.plans.finished_with(APP)
 
 
-@on_virtual_time
 async def test_a_plan_that_cannot_be_read_is_left_alone(world: World) -> None:
     world.store.plans.observe({"metadata": {"name": "app", "namespace": NAMESPACE}, "spec": {}})
 
@@ -177,7 +167,6 @@ def home(world: World) -> str | None:
     return snapshot.target.metadata.name if snapshot.target is not None else None
 
 
-@on_virtual_time
 async def test_a_plan_lives_where_its_spec_its_status_or_its_first_request_says() -> None:
     pooled: dict[str, Any] = {"target": None, "poolRef": {"name": "many"}}
     for given, parts, lives in (
@@ -193,7 +182,6 @@ async def test_a_plan_lives_where_its_spec_its_status_or_its_first_request_says(
         assert home(world) == lives
 
 
-@on_virtual_time
 async def test_a_refusal_holds_until_a_request_is_accepted() -> None:
     world = known()
     world.store.plans.refused(APP, "uid-app", "exceeded quota")

@@ -23,10 +23,11 @@ from tests.unit.controller.factory import (
 )
 from tests.unit.controller.store.world import ALPHA, UID, WORK, World
 from tests.unit.controller.test_work_queue import running
-from tests.unit.controller.virtual_time import elapse, on_virtual_time
+from tests.unit.controller.virtual_time import elapse
+
+pytestmark = pytest.mark.virtual_time
 
 
-@on_virtual_time
 async def test_only_open_requests_count_as_load(world: World) -> None:
     world.store.instances.observe(instance_json())
     for number in range(3):
@@ -40,7 +41,6 @@ async def test_only_open_requests_count_as_load(world: World) -> None:
 
 
 @pytest.mark.parametrize(("queue", "unfinished"), [({"ephemeral": True}, 1), ({"storage": {}}, 0)])
-@on_virtual_time
 async def test_a_request_recorded_on_an_ephemeral_queue_is_unfinished_until_it_is_final(
     world: World, queue: Json, unfinished: int
 ) -> None:
@@ -55,7 +55,6 @@ async def test_a_request_recorded_on_an_ephemeral_queue_is_unfinished_until_it_i
     assert counts == [0, unfinished, 0]
 
 
-@on_virtual_time
 async def test_the_last_activity_is_the_latest_creation_or_end_of_a_request(world: World) -> None:
     world.store.instances.observe(instance_json())
 
@@ -65,7 +64,6 @@ async def test_the_last_activity_is_the_latest_creation_or_end_of_a_request(worl
     assert world.instance().facts.last_activity == NOW
 
 
-@on_virtual_time
 async def test_the_end_of_the_last_request_looks_at_an_instance_that_may_fall_asleep(world: World) -> None:
     world.store.instances.observe(instance_json(spec={"idle": {"suspendAfterSeconds": 60}}))
     world.store.requests.observe(request_json())
@@ -76,7 +74,6 @@ async def test_the_end_of_the_last_request_looks_at_an_instance_that_may_fall_as
     assert ("Instance", "alpha") in await world.looks(within=2)
 
 
-@on_virtual_time
 async def test_a_request_by_selector_sees_the_instances_of_its_namespace_with_all_the_labels(world: World) -> None:
     both = {"a": "1", "b": "2"}
     world.store.instances.observe(instance_json("match", labels={**both, "c": "3"}))
@@ -89,7 +86,6 @@ async def test_a_request_by_selector_sees_the_instances_of_its_namespace_with_al
     assert [each.instance.metadata.name for each in snapshot.candidates] == ["match"]
 
 
-@on_virtual_time
 async def test_a_request_by_pool_sees_the_members_of_the_pool(world: World) -> None:
     world.store.instances.observe(instance_json("member", labels={names.POOL_LABEL: "big"}))
     world.store.instances.observe(instance_json("stranger", labels={names.POOL_LABEL: "small"}))
@@ -100,7 +96,6 @@ async def test_a_request_by_pool_sees_the_members_of_the_pool(world: World) -> N
     assert [each.instance.metadata.name for each in snapshot.candidates] == ["member"]
 
 
-@on_virtual_time
 async def test_a_request_that_names_nothing_has_no_candidates(world: World) -> None:
     world.store.instances.observe(instance_json())
     world.store.requests.observe(request_json(target=None))
@@ -110,7 +105,6 @@ async def test_a_request_that_names_nothing_has_no_candidates(world: World) -> N
     assert snapshot.candidates == ()
 
 
-@on_virtual_time
 async def test_a_bound_request_belongs_to_the_instance_in_its_status(world: World) -> None:
     world.store.instances.observe(instance_json())
     selector = {"matchLabels": {"a": "b"}}
@@ -122,7 +116,6 @@ async def test_a_bound_request_belongs_to_the_instance_in_its_status(world: Worl
     assert snapshot.target.open_requests == 1
 
 
-@on_virtual_time
 async def test_a_request_without_room_for_its_status_is_remembered_as_such(world: World) -> None:
     world.store.requests.observe(request_json())
     world.store.requests.status_too_large(WORK, "of an earlier request")
@@ -131,7 +124,6 @@ async def test_a_request_without_room_for_its_status_is_remembered_as_such(world
     assert world.request().reduced_status
 
 
-@on_virtual_time
 async def test_a_binding_that_is_being_written_counts_as_load(world: World) -> None:
     world.store.instances.observe(instance_json())
     world.store.requests.observe(request_json("free", target=None, selector={"matchLabels": {"a": "b"}}))
@@ -141,7 +133,6 @@ async def test_a_binding_that_is_being_written_counts_as_load(world: World) -> N
     assert world.instance().load == 1
 
 
-@on_virtual_time
 async def test_a_binding_that_was_not_written_is_taken_back(world: World) -> None:
     world.store.instances.observe(instance_json())
     world.store.requests.observe(request_json("free", target=None, selector={"matchLabels": {"a": "b"}}))
@@ -152,7 +143,6 @@ async def test_a_binding_that_was_not_written_is_taken_back(world: World) -> Non
     assert world.instance().load == 0
 
 
-@on_virtual_time
 async def test_a_binding_that_was_written_counts_once(world: World) -> None:
     world.store.instances.observe(instance_json())
     free = request_json("free", target=None, selector={"matchLabels": {"a": "b"}})
@@ -201,17 +191,14 @@ async def _told(*versions: Json) -> set[tuple[str, str]]:
     ],
     ids=lambda after: next(iter(after)),
 )
-@on_virtual_time
 async def test_a_change_that_requests_may_wait_for_is_looked_at_by_all_of_them(after: Json) -> None:
     assert await _told({}, after) == {("Instance", "alpha")} | BOTH_REQUESTS
 
 
-@on_virtual_time
 async def test_an_instance_that_appears_is_looked_at_by_all_that_may_wait_for_it() -> None:
     assert await _told({}) == {("Instance", "alpha")} | BOTH_REQUESTS
 
 
-@on_virtual_time
 async def test_new_figures_of_an_instance_concern_no_request() -> None:
     before = {"status": {"conditions": [READY]}}
     queue: Json = {**READY, "type": "QueueHealthy", "reason": "Working"}
@@ -220,7 +207,6 @@ async def test_new_figures_of_an_instance_concern_no_request() -> None:
     assert await _told(before, after) == {("Instance", "alpha")}
 
 
-@on_virtual_time
 async def test_an_unbound_request_is_no_more_looked_at_for_others_once_it_is_bound_final_or_gone(
     world: World,
 ) -> None:
@@ -239,7 +225,6 @@ async def test_an_unbound_request_is_no_more_looked_at_for_others_once_it_is_bou
     assert await world.looks() == {("Instance", "alpha")}
 
 
-@on_virtual_time
 async def test_figures_alone_are_a_reason_to_look_twice_a_second_at_most(world: World) -> None:
     world.store.instances.observe(instance_json())
     world.open_bridge()
@@ -262,7 +247,6 @@ async def test_figures_alone_are_a_reason_to_look_twice_a_second_at_most(world: 
     assert snapshot.bridge.stats.processed == 999
 
 
-@on_virtual_time
 async def test_a_view_that_is_told_again_is_no_reason_to_look(world: World) -> None:
     world.store.instances.observe(instance_json())
     world.store.requests.observe(request_json())
@@ -274,7 +258,6 @@ async def test_a_view_that_is_told_again_is_no_reason_to_look(world: World) -> N
     assert await world.looks() == set()
 
 
-@on_virtual_time
 async def test_a_bridge_that_does_not_answer_stays_one_when_its_stream_begins_anew(world: World) -> None:
     world.store.instances.observe(instance_json())
     world.open_bridge()
@@ -289,7 +272,6 @@ async def test_a_bridge_that_does_not_answer_stays_one_when_its_stream_begins_an
     assert world.instance().bridge.unresponsive is None
 
 
-@on_virtual_time
 async def test_every_open_request_is_looked_at_again_within_a_sweep(world: World) -> None:
     for number in range(20):
         world.store.requests.observe(request_json(f"r{number}"))
@@ -305,7 +287,6 @@ async def test_every_open_request_is_looked_at_again_within_a_sweep(world: World
     assert early | late == {("Request", f"r{number}") for number in range(20)}
 
 
-@on_virtual_time
 async def test_the_children_of_all_instances_are_applied_again_spread_over_the_period(world: World) -> None:
     for number in range(20):
         world.store.instances.observe(instance_json(f"i{number}"))

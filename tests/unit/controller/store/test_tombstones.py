@@ -9,7 +9,8 @@ import pytest
 from efrit.controller.store import tombstones
 from tests.unit.controller.factory import NAMESPACE, Json, final_status, part_json, plan_json, request_json
 from tests.unit.controller.store.world import UID, WORK, World
-from tests.unit.controller.virtual_time import on_virtual_time
+
+pytestmark = pytest.mark.virtual_time
 
 APP = (NAMESPACE, "app")
 
@@ -27,7 +28,6 @@ def finished() -> World:
     return world
 
 
-@on_virtual_time
 async def test_a_final_request_that_is_forgotten_is_not_open_again_by_a_late_version() -> None:
     world = finished()
     await world.settle()
@@ -38,7 +38,6 @@ async def test_a_final_request_that_is_forgotten_is_not_open_again_by_a_late_ver
     assert ("Request", "work") not in await world.looks()
 
 
-@on_virtual_time
 async def test_a_final_plan_that_is_forgotten_is_not_open_again_by_a_late_version() -> None:
     world = finished()
     await world.settle()
@@ -49,7 +48,6 @@ async def test_a_final_plan_that_is_forgotten_is_not_open_again_by_a_late_versio
     assert ("Plan", "app") not in await world.looks()
 
 
-@on_virtual_time
 async def test_a_final_request_or_plan_is_known_again_once_it_has_a_time_to_live() -> None:
     world = finished()
 
@@ -60,7 +58,6 @@ async def test_a_final_request_or_plan_is_known_again_once_it_has_a_time_to_live
     assert world.store.plans.snapshot(APP) is not None
 
 
-@on_virtual_time
 async def test_a_deleted_request_does_not_come_back_even_by_a_version_that_nobody_has_seen(world: World) -> None:
     world.store.requests.observe(request_json(version="20"))
     world.store.requests.gone(WORK, UID)
@@ -71,7 +68,6 @@ async def test_a_deleted_request_does_not_come_back_even_by_a_version_that_nobod
     assert world.store.requests.snapshot(WORK) is None
 
 
-@on_virtual_time
 async def test_a_deleted_plan_does_not_come_back(world: World) -> None:
     world.store.plans.observe(plan_json(version="30"))
     world.store.plans.gone(APP, "uid-app")
@@ -81,7 +77,6 @@ async def test_a_deleted_plan_does_not_come_back(world: World) -> None:
     assert world.store.plans.snapshot(APP) is None
 
 
-@on_virtual_time
 async def test_the_deleted_request_of_a_plan_does_not_come_back_to_the_plan(world: World) -> None:
     world.store.plans.observe(plan_json())
     world.list_parts(part_json("one"))
@@ -94,7 +89,6 @@ async def test_the_deleted_request_of_a_plan_does_not_come_back_to_the_plan(worl
     assert snapshot.requests == {}
 
 
-@on_virtual_time
 async def test_a_request_that_is_deleted_while_its_plan_lists_its_requests_is_not_the_plans(world: World) -> None:
     world.store.plans.observe(plan_json())
     world.store.requests.gone((NAMESPACE, "one"), "uid-one")
@@ -107,7 +101,6 @@ async def test_a_request_that_is_deleted_while_its_plan_lists_its_requests_is_no
     assert list(snapshot.requests) == ["two"]
 
 
-@on_virtual_time
 async def test_an_object_made_anew_under_the_name_is_another() -> None:
     world = finished()
 
@@ -119,7 +112,6 @@ async def test_an_object_made_anew_under_the_name_is_another() -> None:
 
 
 @pytest.mark.parametrize(("kind", "made"), [("EfritRequest", request_json), ("EfritPlan", plan_json)])
-@on_virtual_time
 async def test_one_whose_name_another_has_taken_does_not_come_back_after_that_one(
     kind: str, made: Callable[..., Json]
 ) -> None:

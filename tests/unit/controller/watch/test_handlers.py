@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from efrit.controller.watch import handlers
 from tests.unit.controller.store.world import World
-from tests.unit.controller.virtual_time import on_virtual_time
+
+pytestmark = pytest.mark.virtual_time
 
 
-@on_virtual_time
 async def test_only_events_are_handled_so_that_no_object_gets_a_finalizer_or_an_annotation() -> None:
     registry = handlers.registry(World().store)
 

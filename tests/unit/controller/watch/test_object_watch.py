@@ -13,7 +13,9 @@ from efrit.errors import ApiError, ApiExpired, ApiForbidden, ApiUnavailable
 from efrit.kube.client import KubeClient
 from tests.unit.controller.factory import Json, request_json
 from tests.unit.controller.store.world import WORK, World
-from tests.unit.controller.virtual_time import elapse, on_virtual_time
+from tests.unit.controller.virtual_time import elapse
+
+pytestmark = pytest.mark.virtual_time
 
 Event = tuple[str, Json] | ApiError
 
@@ -55,7 +57,6 @@ def bookmark(version: str) -> tuple[str, Json]:
     return "BOOKMARK", {"metadata": {"resourceVersion": version}}
 
 
-@on_virtual_time
 async def test_a_watch_goes_on_from_the_version_of_the_last_event_or_bookmark() -> None:
     server = Server([("ADDED", request_json(version="120"))], [bookmark("150")], [])
     world = await watched(server)
@@ -65,7 +66,6 @@ async def test_a_watch_goes_on_from_the_version_of_the_last_event_or_bookmark() 
     assert world.store.requests.open_uids() == {WORK: "uid-work"}
 
 
-@on_virtual_time
 async def test_a_request_that_leaves_the_selection_is_to_be_verified() -> None:
     added, left = ("ADDED", request_json(version="120")), ("DELETED", request_json(version="130"))
     world = await watched(Server([added, left]))
@@ -73,7 +73,6 @@ async def test_a_request_that_leaves_the_selection_is_to_be_verified() -> None:
     assert world.store.requests.must_verify(WORK)
 
 
-@on_virtual_time
 async def test_of_the_requests_only_open_ones_are_watched_and_of_children_only_ours() -> None:
     asked = []
     for kind in range(4):
@@ -86,7 +85,6 @@ async def test_of_the_requests_only_open_ones_are_watched_and_of_children_only_o
 
 
 @pytest.mark.parametrize(("kind", "name"), [(1, "efrit-alpha-0"), (2, "efrit-alpha"), (3, "efrit-alpha-queue")])
-@on_virtual_time
 async def test_a_child_is_known_from_its_event_on_until_the_one_of_its_end(kind: int, name: str) -> None:
     meta = {"name": name, "namespace": "team", "uid": "u", "labels": {"efrit.dev/instance": "alpha"}}
     world = World()
@@ -104,7 +102,6 @@ async def test_a_child_is_known_from_its_event_on_until_the_one_of_its_end(kind:
         (ApiUnavailable("503", retry_after=4), 1, ["100", "100"]),
     ],
 )
-@on_virtual_time
 async def test_only_a_version_that_is_too_old_costs_another_list(end: ApiError, lists: int, asked: list[str]) -> None:
     server = Server([end], [])
     await watched(server)
@@ -112,7 +109,6 @@ async def test_only_a_version_that_is_too_old_costs_another_list(end: ApiError, 
     assert (server.lists, server.asked) == (lists, asked)
 
 
-@on_virtual_time
 async def test_a_refusal_ends_the_watch() -> None:
     server = Server([ApiForbidden("403")])
 
@@ -120,7 +116,6 @@ async def test_a_refusal_ends_the_watch() -> None:
         await ObjectWatch(cast("KubeClient", server), watched_kinds(World().store)[0], "team", server.list).run()
 
 
-@on_virtual_time
 async def test_watches_that_end_at_once_are_begun_again_ever_more_slowly() -> None:
     server = Server(*([] for _ in range(1000)))
     await watched(server)

@@ -1,0 +1,96 @@
+"""Store, decisions and actor between a fake API server and a fake bridge; keys are reconciled by hand."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from efrit.controller.act.bridges import Bridges
+from efrit.controller.model.keys import WorkKey
+from efrit.controller.model.snapshots import InstanceSnapshot
+from efrit.controller.reconcile import Reconciler
+from efrit.controller.store.store import Store
+from efrit.controller.work_queue import WorkQueue
+from efrit.protocol import Reset
+from tests.unit.controller.factory import (
+    POD_UID,
+    QUEUE_ID,
+    Json,
+    instance_json,
+    request_json,
+    statefulset_json,
+    stats,
+)
+from tests.unit.controller.fake_api import FakeApi
+from tests.unit.controller.fake_bridge import INSTANCE, FakeBridge
+from tests.unit.controller.store.world import child
+
+TEAM = "/apis/efrit.dev/v1alpha1/namespaces/team"
+ALPHA = f"{TEAM}/efritinstances/alpha"
+WORK = f"{TEAM}/efritrequests/work"
+PLAN = f"{TEAM}/efritplans/app"
+REQUESTS = f"{TEAM}/efritrequests"
+
+
+@dataclass
+class Clock:
+    """The real time, and what a test lets pass."""
+
+    passed: timedelta = timedelta(0)
+
+    def __call__(self) -> datetime:
+        return datetime.now(UTC) + self.passed
+
+    def monotonic(self) -> float:
+        return time.monotonic() + self.passed.total_seconds()
+
+
+@dataclass
+class Rig:
+    """Everything but kopf."""
+
+    reconciler: Reconciler
+    store: Store
+    queue: WorkQueue
+    api: FakeApi
+    bridge: FakeBridge
+    bridges: Bridges
+    clock: Clock
+    served: bool = True
+
+    async def look(self, kind: str = "EfritRequest", name: str = "work") -> None:
+        await self.reconciler.reconcile(WorkKey(kind, "team", name))
+
+    def observe(self, **given: Any) -> Json:
+        """Place a request in the API server and show it to the store."""
+        stored = self.api.put(WORK, request_json(created=datetime.now(UTC), **given))
+        self.store.requests.observe(stored)
+        return stored
+
+    def ready(self, *views: Any, pod: Json | None = None, **given: Any) -> None:
+        """Show a ready and open instance whose bridge tells of these requests."""
+        self.store.instances.observe(instance_json(**given))
+        self.store.children.observe_statefulset(statefulset_json())
+        self.store.children.observe_pod(child(phase="Running", podIP="127.0.0.1") | (pod or {}))
+        for event in (Reset(queue_id=QUEUE_ID, epoch="e"), *views, stats()):
+            self.store.bridges.event(INSTANCE, POD_UID, event)
+        opened = {"handover": {"state": "Open", "id": self.instance.facts.handover_id}}
+        self.store.instances.observe(self.api.put(ALPHA, instance_json(status=opened, **given)))
+
+    @property
+    def instance(self) -> InstanceSnapshot:
+        snapshot = self.store.instances.snapshot(INSTANCE)
+        assert snapshot is not None
+        return snapshot
+
+    @property
+    def bridge_calls(self) -> list[tuple[str, str]]:
+        return [(method, path) for method, path, _ in self.bridge.calls]
+
+    @property
+    def status(self) -> Json:
+        """The status of the request."""
+        status: Json = self.api.objects[WORK].get("status", {})
+        return status

@@ -1,0 +1,122 @@
+"""reconcile.py with the key of a plan, through the real store, decisions and actor."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from efrit.controller.model.keys import WorkKey
+from tests.support.timeout import TIMEOUT
+from tests.unit.controller.factory import Json, final_status, part_json, plan_json
+from tests.unit.controller.reconciling import PLAN, REQUESTS, Rig
+
+APP = ("team", "app")
+
+
+def crowd_out_plans(rig: Rig) -> None:
+    """Show as many large plans and requests of theirs as it takes to have no room for the content of another."""
+    for number in range(80):
+        large: Json = {"intent": {"description": "d" * 16_000}, "amendments": ["m" * 2048] * 64}
+        rig.store.plans.observe(plan_json(f"p{number}", namespace="other", **large))
+        rig.store.requests.observe(part_json(f"z{number}", plan=f"p{number}", content="z" * 240_000))
+
+
+async def look(rig: Rig, times: int = 1) -> None:
+    for _ in range(times):
+        await rig.look("EfritPlan", "app")
+
+
+async def test_a_plan_learns_which_requests_it_has_before_it_does_anything(rig: Rig) -> None:
+    rig.api.put(f"{REQUESTS}/one", part_json("one"))
+    rig.store.plans.observe(rig.api.put(PLAN, plan_json()))
+
+    await look(rig)
+
+    snapshot = rig.store.plans.snapshot(APP)
+    assert snapshot is not None
+    assert set(snapshot.requests or {}) > {"one"}
+    methods = [call.method for call in rig.api.calls]
+    assert methods.index("POST") > methods.index("GET") == 0
+
+
+async def test_a_plan_whose_content_was_dropped_is_decided_about_exactly_as_before(rig: Rig) -> None:
+    for name in ("one", "two"):
+        ended = part_json(name, content="z" * 1000, status={**final_status(), "result": "r" * 1000})
+        rig.api.put(f"{REQUESTS}/{name}", ended)
+    rig.store.plans.observe(rig.api.put(PLAN, plan_json(amendments=["More."])))
+    await look(rig, times=3)
+    before, written = rig.store.plans.snapshot(APP), dict(rig.api.objects)
+
+    crowd_out_plans(rig)
+    dropped = rig.store.plans.snapshot(APP)
+    assert dropped is not None
+    assert (dropped.requests, dropped.plan.spec.amendments) == (None, ())
+    await look(rig)
+
+    assert rig.store.plans.snapshot(APP) == before
+    assert rig.api.objects == written, "nothing is created or written twice"
+
+
+@pytest.mark.parametrize("known", ["30", "999"], ids=["cannot be read", "is older than what was seen"])
+async def test_a_plan_that_cannot_be_had_again_is_asked_for_once_and_its_requests_are_not_listed(
+    rig: Rig, known: str
+) -> None:
+    rig.store.plans.observe(plan_json(version=known))
+    crowd_out_plans(rig)
+    rig.api.put(PLAN, plan_json() if known == "999" else plan_json(intent="no object"))
+    reconciled = 0
+    quiet = asyncio.Event()
+
+    async def reconcile(work: WorkKey) -> None:
+        nonlocal reconciled
+        if work == WorkKey("EfritPlan", *APP):
+            await rig.reconciler.reconcile(work)
+            reconciled += 1
+        if reconciled > 1 or not len(rig.queue):
+            quiet.set()
+
+    working = asyncio.create_task(rig.queue.run(reconcile, 1))
+    await asyncio.wait_for(quiet.wait(), TIMEOUT)
+    working.cancel()
+    await asyncio.gather(working, return_exceptions=True)
+
+    assert [call.path for call in rig.api.calls] == [PLAN]
+
+
+@pytest.mark.parametrize(
+    ("stored", "open_uids"),
+    [(None, {}), (plan_json(status=final_status()), {}), (plan_json(), {APP: "uid-app"})],
+    ids=["deleted", "finished by somebody else", "by mistake"],
+)
+async def test_a_plan_that_left_is_looked_up_and_goes_on_only_if_it_left_by_mistake(
+    rig: Rig, stored: Json | None, open_uids: dict[tuple[str, str], str]
+) -> None:
+    rig.store.plans.observe(plan_json(version="1"))
+    rig.store.plans.left(rig.api.put(PLAN, stored) if stored else plan_json(version="1"))
+
+    await look(rig)
+
+    assert rig.store.plans.open_uids() == open_uids
+    assert (rig.store.plans.snapshot(APP) is not None) is bool(open_uids)
+    assert rig.store.plans.must_verify(APP) is None
+
+
+async def test_a_final_plan_past_its_time_to_live_is_deleted_and_forgotten(rig: Rig) -> None:
+    old = final_status(ended=datetime.now(UTC) - timedelta(seconds=10))
+    rig.store.plans.observe(rig.api.put(PLAN, plan_json(status=old, ttlSecondsAfterFinished=5)))
+
+    await look(rig)
+
+    assert PLAN not in rig.api.objects
+    assert rig.store.plans.snapshot(APP) is None
+
+
+async def test_a_plan_that_is_cancelled_is_deleted_when_its_time_to_live_is_over(rig: Rig) -> None:
+    rig.store.plans.observe(rig.api.put(PLAN, plan_json(ttlSecondsAfterFinished=5, cancel=True)))
+
+    await look(rig, times=4)
+
+    assert rig.store.plans.snapshot(APP) is None
+    assert len(rig.store.expirations) == 1

@@ -261,5 +261,17 @@ Directories of the queue that were removed are made again."
   "Return non-nil when something is at PATH, a dangling symbolic link included."
   (or (file-exists-p path) (file-symlink-p path)))
 
+(defun efrit-files-open-p (path)
+  "Return non-nil when the file at PATH can be opened, or is no ordinary one.
+A client of a file server asks the server when a file is opened; that a name is
+there it may only remember."
+  (let ((attributes (file-attributes path 'integer)))
+    ;; To open a pipe may take for ever.
+    (or (and attributes (not (efrit-files-regular-p attributes)))
+        (condition-case nil
+            (efrit-files-with-buffer (funcall efrit-files--insert path nil 0 1) t)
+          (file-missing nil)
+          (file-error t)))))
+
 (provide 'efrit-files)
 ;;; efrit-files.el ends here

@@ -8,12 +8,18 @@
 ;; journal claims.log.  The rename decides a race with whoever withdraws the
 ;; request; the synced line is what tells, after a crash, that the request may
 ;; have begun.  No line, no evaluation.
+;;
+;; A host that shares its queue remembers which names were not there, that of an
+;; answer included.  There, each claim links the request into archive/ and takes the
+;; link back: a link is made by the file server, which knows whether the request was
+;; put there before.
 
 ;;; Code:
 
 (require 'cl-lib)
 (require 'efrit-settings)
 (require 'efrit-files)
+(require 'efrit-queue-host)
 (require 'efrit-queue-fence)
 (require 'efrit-queue-request)
 (require 'efrit-queue)
@@ -46,8 +52,13 @@
 (defun efrit-claim-answered-p (id)
   "Return non-nil when the request ID has an answer."
   (let ((name (concat "resp_" id ".json")))
-    (or (efrit-files-exists-p (efrit-files-path "responses" name))
-        (efrit-files-exists-p (efrit-files-path "archive" name)))))
+    (or (efrit-claim--there-p (efrit-files-path "responses" name))
+        (efrit-claim--there-p (efrit-files-path "archive" name)))))
+
+(defun efrit-claim--there-p (path)
+  "Return non-nil when something is at PATH, and is not only remembered."
+  (and (efrit-files-exists-p path)
+       (or (not (efrit-host-remote-p)) (efrit-files-open-p path))))  ; gate: claim-remembered
 
 (defun efrit-claim-processing-path (id)
   "Return where the request ID lies while it runs."
@@ -82,7 +93,52 @@ when the journal cannot be written; the request is in requests/ again then."
                          (efrit-files-stamp (file-attributes to 'integer))))
              (efrit-claim--take-back id to from)
              nil)
+            ((not (efrit-claim--first-p request from to)) nil)  ; gate: claim-ended
             (t (efrit-claim--record request from to))))))
+
+(defun efrit-claim--first-p (request from to)
+  "Return non-nil when REQUEST, renamed FROM requests/ TO processing/, is to run.
+It is not when it ended before; this copy of it is put away then."
+  (or (not (efrit-host-remote-p))
+      (let ((id (efrit-request-id request)))
+        (condition-case err
+            (pcase (efrit-claim--ask-server to (efrit-claim-archive-path id))
+              ('free t)
+              ('ended (efrit-claim--dispose to request) nil))
+          (file-error
+           (efrit-claim--take-back id to from)
+           (signal 'efrit-claim-failed (list id (error-message-string err))))))))
+
+(defconst efrit-claim--no-links
+  (regexp-opt '("Operation not permitted" "not supported" "not implemented" "Too many links"))
+  "What is said of a file that can have no second name.")
+
+(defun efrit-claim--ask-server (path archived)
+  "Return what the file server says of the request at PATH, past all caches.
+The value is `ended' when there is a request at ARCHIVED, `free' when there is
+none, and nil when PATH is gone."
+  (let ((tries 3) (system-messages-locale "C") verdict)
+    (while (and (null verdict) (> tries 0) (efrit-files-exists-p path))
+      (setq tries (1- tries)
+            verdict
+            (condition-case err
+                (progn (add-name-to-file path archived)
+                       (efrit-files-delete archived)
+                       'free)
+              (file-already-exists
+               (cond ((equal (efrit-files-inode path)  ; gate: claim-own-link
+                             (efrit-files-inode archived))
+                      ;; An Emacs has ended before it took its link back.
+                      (efrit-files-delete archived)
+                      'free)
+                     ;; What is only remembered is forgotten now, and asked for again.
+                     ((or (= tries 0) (efrit-files-open-p archived)) 'ended)))
+              (file-missing (efrit-files-make-directories) nil)
+              (file-error
+               (if (string-match-p efrit-claim--no-links (error-message-string err))
+                   'free
+                 (signal (car err) (cdr err)))))))
+    verdict))
 
 (defun efrit-claim--record (request from to)
   "Journal the claim of REQUEST, renamed FROM requests/ TO processing/."
@@ -137,8 +193,11 @@ Where the disk takes no name now it is tried again with each tick."
 The same request again is kept once; another request is kept as rejected."
   (let* ((id (efrit-request-id request))
          (archived (efrit-claim-archive-path id)))
-    (cond ((not (efrit-files-exists-p archived))
-           (efrit-files-move path archived))
+    (cond ((and (not (efrit-files-exists-p archived))
+                ;; It may be there all the same.
+                (condition-case nil
+                    (progn (efrit-files-move path archived) t)
+                  (file-already-exists nil))))
           ;; gate: claim-second-digest
           ((equal (efrit-request-digest request) (efrit-claim--digest-at archived))
            (efrit-files-delete path))

@@ -21,10 +21,25 @@
     "ocfs2" "smb3" "virtiofs")
   "File systems that several hosts mount, beside those of programs (fuse).")
 
+(defconst efrit-host--piece 16384
+  "How many bytes of a file of the system Emacs reads at once.")
+
+(defconst efrit-host--most-bytes (* 4 1024 1024)
+  "How many bytes of such a file are read, which is more than 10,000 mounts take.")
+
 (defun efrit-host--read (path)
   "Return the text of PATH, in which the system tells of itself, or nil."
   (condition-case nil
-      (efrit-files-isolated (efrit-files-read path))
+      (efrit-files-isolated
+        (efrit-files-with-buffer
+          (let ((start 0) (more t))
+            ;; Such a file says that it is empty, and Emacs reads one piece of it then.
+            (while (and more (< start efrit-host--most-bytes))  ; gate: whole-mounts
+              (goto-char (point-max))
+              (setq more (< 0 (cadr (insert-file-contents
+                                     path nil start (+ start efrit-host--piece))))
+                    start (+ start efrit-host--piece)))
+            (buffer-string))))
     (file-error nil)))
 
 (defun efrit-host--process-start ()

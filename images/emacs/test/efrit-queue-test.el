@@ -284,6 +284,83 @@ They continue SESSION, unless that is nil."
     (should (efrit-queue-test--claim))
     (should (equal (efrit-test-read "" "claims.log") ""))))
 
+;;;; What a host remembers of a file server
+
+(defmacro efrit-queue-test--remote (remembered &rest body)
+  "Run BODY where other hosts share the queue and this one REMEMBERED its answers.
+REMEMBERED is t when it remembers answers of all requests, nil when of none."
+  (declare (indent 1) (debug t))
+  `(let ((efrit-host--remote (cons efrit-queue-directory t)))
+     (cl-letf* ((exists (symbol-function 'efrit-files-exists-p))
+                ((symbol-function 'efrit-files-exists-p)
+                 (lambda (path)
+                   (cond ((string-match-p "/\\(responses\\|archive\\)/resp_" path) ,remembered)
+                         ((string-search "/archive/" path) nil)
+                         (t (funcall exists path))))))
+       (efrit-queue-scan)
+       ,@body)))
+
+(defun efrit-queue-test--ended (id)
+  "Have the request ID run and end, and its answer be archived by another host."
+  (efrit-test-submit id)
+  (efrit-queue-scan)
+  (efrit-answer-store (efrit-answer-make (efrit-queue-test--claim)
+                                         (efrit-result-make :reason "Succeeded")))
+  (let ((name (format "resp_%s.json" id)))
+    (rename-file (efrit-files-path "responses" name) (efrit-files-path "archive" name))))
+
+(ert-deftest efrit-claim-of-what-ended-behind-the-cache-runs-nothing ()
+  (pcase-dolist (`(,content . ,kept) '(("(+ 1 2)" . ("req_one.json" "resp_one.json"))
+                                       ("2" . ("rejected_one_1.json" "req_one.json" "resp_one.json"))))
+    (efrit-queue-test--with
+      (efrit-queue-test--ended "one")
+      (efrit-test-submit "one" :content content)
+      (efrit-queue-test--remote nil
+        (should-not (efrit-queue-test--claim)))
+      (should (equal (efrit-test-names "archive") kept))
+      (should-not (append (efrit-test-names "requests") (efrit-test-names "processing")))
+      (should (equal (efrit-queue-test--journal) '("one 1"))))))
+
+(ert-deftest efrit-claim-on-a-shared-queue-leaves-no-second-name ()
+  (efrit-queue-test--with
+    (efrit-test-submit "one")
+    (efrit-test-submit "two")
+    ;; An Emacs that has ended there left its link; a directory that is gone is made again.
+    (add-name-to-file (efrit-files-path "requests" "req_one.json")
+                      (efrit-files-path "archive" "req_one.json"))
+    (efrit-queue-test--remote nil
+      (should (efrit-queue-test--claim))
+      (delete-directory (efrit-files-path "archive"))
+      (should (efrit-queue-test--claim)))
+    (should (equal (efrit-test-names "processing") '("req_one.json" "req_two.json")))
+    (should-not (efrit-test-names "archive"))))
+
+(ert-deftest efrit-claim-of-an-answer-that-is-only-remembered-runs ()
+  (efrit-queue-test--with
+    (efrit-test-submit "one")
+    (efrit-queue-test--remote t
+      (let ((claim (efrit-queue-test--claim)))
+        (should claim)
+        ;; It does not hide the answer either.
+        (should (efrit-answer-store
+                 (efrit-answer-make claim (efrit-result-make :reason "Succeeded"))))))
+    (should (efrit-test-answer-p "one"))))
+
+(ert-deftest efrit-claim-asks-the-server-of-a-shared-queue-only ()
+  (pcase-dolist (`(,remote ,message ,claimed) '((nil "Input/output error" t)
+                                                (t "Input/output error" nil)
+                                                (t "Operation not permitted" t)))
+    (efrit-queue-test--with
+      (efrit-test-submit "one")
+      (efrit-queue-scan)
+      (let ((efrit-host--remote (cons efrit-queue-directory remote)))
+        (cl-letf (((symbol-function 'add-name-to-file)
+                   (lambda (&rest _) (signal 'file-error (list "Adding new name" message)))))
+          (if claimed
+              (should (efrit-queue-test--claim))
+            (should-error (efrit-queue-test--claim) :type 'efrit-claim-failed))))
+      (should (equal (efrit-test-names (if claimed "processing" "requests")) '("req_one.json"))))))
+
 (ert-deftest efrit-claim-that-cannot-be-journaled-is-given-back ()
   (efrit-queue-test--with
     (efrit-test-submit "one")

@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.kube import until
 from tests.support.shared.hosts import Site, play, violations
+from tests.support.shared.inside import content
 from tests.support.shared.program import available
 
 pytestmark = pytest.mark.skipif(not available(), reason="a host takes root, /dev/fuse and Go")
@@ -57,6 +58,35 @@ def test_a_start_a_stop_and_a_cancel_on_another_host_begin_no_second_emacs(site:
     waited = other.efrit("wait", name, "-o", "json")
     assert json.loads(waited.out)["reason"] == "Cancelled", waited.err
     assert (len(server.emacs()), other.emacs(), site.generation()) == (1, [], 1)
+
+
+def test_a_request_that_comes_again_once_it_has_ended_runs_once_whatever_emacs_remembers(site: Site) -> None:
+    # Longer than the test takes: what the host of Emacs has seen of names it never asks again.
+    site.memory, site.takeover = 900.0, 2000.0
+    queue = site.directory / "store/queue"
+    server = site.host("server", 0)
+    until(lambda: server.done, "the host is up")
+
+    def submit(key: str) -> str:
+        waits = f'(while (not (file-exists-p "{site.directory / key}")) (sleep-for 0.05))'
+        work = f"(progn {content(site.directory / 'log', key)} {waits})"
+        return server.efrit("submit", "--timeout", "900", work).out.strip()
+
+    once = submit("once")
+    until(lambda: site.begun() == 1, "it runs")
+    # The next copy comes while it runs, as that of a client that looked before it was claimed.
+    request = json.loads((queue / f"processing/req_{once}.json").read_text())
+    (queue / "tmp/again").write_text(json.dumps({**request, "timestamp": "2099-01-01T00:00:00Z"}))
+    (queue / "tmp/again").rename(queue / f"requests/req_{once}.json")
+    submit("between")
+    (site.directory / "once").touch()
+    until(lambda: site.begun() == 2, "the one before the next copy runs")
+    # Another host has read the answer.
+    (queue / f"responses/resp_{once}.json").rename(queue / f"archive/resp_{once}.json")
+    (site.directory / "between").touch()
+    until(lambda: not [*queue.glob("requests/*"), *queue.glob("processing/*")], "nothing waits or runs")
+    assert [key for word, key, _ in site.notes() if word == "begin"] == ["once", "between"]
+    assert (queue / f"archive/req_{once}.json").exists()
 
 
 @pytest.mark.parametrize(("command", "printed"), [("requests", "Succeeded"), ("result", "42"), ("logs", "42")])

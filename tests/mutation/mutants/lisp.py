@@ -53,6 +53,30 @@ MUTANTS = (
         ("ert:efrit-claim-of-an-answered-id-runs-nothing",),
     ),
     Mutant(
+        "the question to the file server whether a claimed request has ended before",
+        "claim-ended",
+        Never(),
+        ("ert:efrit-claim-of-what-ended-behind-the-cache-runs-nothing",),
+    ),
+    Mutant(
+        "the look at whose link an ended Emacs has left in archive/",
+        "claim-own-link",
+        Never(at=(0,)),
+        ("ert:efrit-claim-on-a-shared-queue-leaves-no-second-name",),
+    ),
+    Mutant(
+        "the opening of an answer that may only be remembered",
+        "claim-remembered",
+        Always(),
+        ("ert:efrit-claim-of-an-answer-that-is-only-remembered-runs",),
+    ),
+    Mutant(
+        "the reading of the whole table of mounts, by which a shared queue is known",
+        "whole-mounts",
+        Value("(= start 0)"),
+        ("ert:efrit-host-what-the-system-tells-is-read-whole-within-a-bound",),
+    ),
+    Mutant(
         "the check that the claimed file is the one that was read",
         "claim-changed-file",
         Never(),

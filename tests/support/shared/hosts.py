@@ -163,14 +163,6 @@ class Site:
         """Return how many requests have begun."""
         return sum(word == "begin" for word, _, _ in self.notes())
 
-    def waiting(self, host: Host) -> bool:
-        """Return whether a request of this host waits to be claimed."""
-        for path in (self.directory / "store/queue/requests").iterdir():
-            with contextlib.suppress(FileNotFoundError):
-                if f"%s {host.name}-" in path.read_text():
-                    return True
-        return False
-
     def notes(self) -> list[tuple[str, str, int]]:
         """Return what each evaluation has noted, in order: a word, the key, the number of its Emacs."""
         try:
@@ -201,8 +193,6 @@ def play(site: Site, requests: int) -> list[dict[str, Any]]:
     generation = site.generation()
     killed.kill()
     until(lambda: site.generation() > generation, "another host serves again")
-    # What is sent again while it is being claimed may run twice: see docs/shared-queues.md.
-    until(lambda: not site.waiting(killed), "what the killed host had sent is claimed")
     again = site.host(killed.name, len(killed.keys))
     hosts = [again if host is killed else host for host in hosts]
     until(lambda: all(host.done for host in hosts), "every host has its answers", 1800.0)

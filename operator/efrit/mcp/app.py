@@ -12,12 +12,14 @@ from mcp.server import Server
 from mcp.server.stdio import stdio_server
 
 from efrit.client.backends import open_backend
+from efrit.client.local.settings import state_directory
 from efrit.errors import EfritError
 from efrit.log_format import OneLineFormatter
 from efrit.mcp import settings as options
 from efrit.mcp.error_text import error_text
 from efrit.mcp.reloading_backend import ReloadingBackend
 from efrit.mcp.server import make_server
+from efrit.mcp.state_key import USER_KEY, user_key
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -43,11 +45,16 @@ async def _serve(settings: options.Settings) -> None:
         await serve_http(settings, settings.http)
         return
     reloading = ReloadingBackend(lambda: open_backend(settings.place))
+    key = user_key(state_directory() / USER_KEY)
     # Wrong settings are reported at once, not by the first call.
     backend = await reloading.current()
     try:
         server = make_server(
-            lambda _: reloading.current(), settings.access, plans=backend.kind == "cluster", one_client=True
+            lambda _: reloading.current(),
+            settings.access,
+            plans=backend.kind == "cluster",
+            state_keys=[key] if key is not None else None,
+            one_client=True,
         )
         await speak(server)
     finally:

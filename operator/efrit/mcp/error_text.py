@@ -27,17 +27,21 @@ _ADVICE: tuple[tuple[type[EfritError], str], ...] = (
 def error_text(error: EfritError) -> str:
     """Return the message of the error, then its own advice or ours if it has none."""
     advice = getattr(error, "advice", "") or next((text for kind, text in _ADVICE if isinstance(error, kind)), "")
-    return for_model(" ".join(part for part in (_sentence(error.message), _sentence(advice)) if part))
+    return for_model(" ".join(part for part in (sentence(error.message), sentence(advice)) if part))
 
 
 _COMMANDS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern), tool)
     for pattern, tool in (
         (r"`?efrit start (?:NAME|([\w.-]+\w))`?", r"efrit_start_instance"),
-        (r"`?efrit restart ([\w.-]+\w)`?", r"efrit_stop_instance, then efrit_start_instance"),
+        (r"`?efrit restart(?: ([\w.-]+\w))?`?", r"efrit_stop_instance, then efrit_start_instance"),
         (r"`?efrit stop ([\w.-]+\w)`?", r"efrit_stop_instance"),
         (r"`?efrit instances`?", "efrit_list_instances"),
         (r"`?efrit wait ([\w.-]+\w)`?", r"efrit_wait with request_id \1"),
+        (r": see `efrit requests`", ""),
+        (r"see `efrit requests`", "check the request_id"),
+        (r"check the context \(`kubectl cluster-info`\)", "ask the user to check the connection to the cluster"),
+        (r"change its spec with kubectl", "ask the user to change its spec"),
         (r"`?efrit requests(?: -i [\w.-]+)?`?", "efrit_get_request with a request_id you know"),
         (r"`?efrit plan show ([\w.-]+\w)`?", r"efrit_get_plan with plan_id \1"),
         (r"`?efrit plan list`?", "efrit_list_plans"),
@@ -65,5 +69,6 @@ def argument_error_text(error: ValidationError) -> str:
     return f"Wrong arguments: {'; '.join(problems)}. Correct them and call again."
 
 
-def _sentence(text: str) -> str:
+def sentence(text: str) -> str:
+    """Return the text with a full stop, unless it is empty or has an end."""
     return text if not text or text.endswith((".", "!", "?")) else f"{text}."

@@ -13,6 +13,7 @@ from mcp.types import (
     CallToolResult,
     ElicitRequestParams,
     ElicitResult,
+    InputRequiredResult,
     ResourceUpdatedNotification,
     TextResourceContents,
 )
@@ -148,6 +149,22 @@ async def test_a_task_is_known_to_a_server_that_was_started_after_it(laptop: Lap
         cancelled = await ended(client, other.task_id)
     assert (task["status"], task["result"]["structuredContent"]["result"]) == ("completed", "(4 2)")
     assert cancelled["status"] == "cancelled"
+
+
+async def test_a_question_is_answered_at_a_server_that_was_started_after_it(laptop: Laptop, serve: Serve) -> None:
+    async def nobody(_: ClientRequestContext, __: ElicitRequestParams) -> ElicitResult:
+        raise AssertionError
+
+    call = ("efrit_execute", {"instance_id": "default", "type": "command", "content": QUESTION, "timeout": 60})
+    async with serve(elicitation_callback=nobody) as client:
+        asked = await client.session.call_tool(*call, allow_input_required=True)
+        assert isinstance(asked, InputRequiredResult)
+    answers: Any = {
+        key: ElicitResult(action="accept", content={"answer": "Blue"}) for key in asked.input_requests or ()
+    }
+    async with serve(elicitation_callback=nobody) as client:
+        result = await client.session.call_tool(*call, input_responses=answers, request_state=asked.request_state)
+    assert known(result)["result"] == "Wrote Blue."
 
 
 @pytest.mark.filterwarnings("ignore:resources/subscribe is removed:mcp.shared.exceptions.MCPDeprecationWarning")

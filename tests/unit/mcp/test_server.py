@@ -84,6 +84,10 @@ REMEDIES = {
     "efrit_list_instances",
     "stop it first: efrit stop box": "stop it first: efrit_stop_instance",
     "restart it: efrit restart box": "restart it: efrit_stop_instance, then efrit_start_instance",
+    "finished ones are kept for a day: see `efrit requests`": "finished ones are kept for a day",
+    "see `efrit requests`": "check the request_id",
+    "check the context (`kubectl cluster-info`)": "ask the user to check the connection to the cluster",
+    "change its spec with kubectl": "ask the user to change its spec",
     "efrit wait r-1": "efrit_wait with request_id r-1",
     "name one with --instance, or * for any": "name one as instance_id, or * for any",
     "see `efrit plan list`": "see efrit_list_plans",
@@ -98,7 +102,7 @@ def test_a_remedy_names_a_tool_and_not_a_command(advice: str, told: str) -> None
 
 def test_every_command_that_the_clients_advise_has_its_tool() -> None:
     """A new remedy with a command fails here until `for_model` knows it."""
-    sources = (ROOT / "operator/efrit/client").rglob("*.py")
+    sources = [*(ROOT / "operator/efrit/client").rglob("*.py"), *(ROOT / "images/emacs/lisp").glob("*.el")]
     texts = [path.read_text() for path in sources if path.stem not in ("doctor", "model_probe", "removal")]
     command = re.compile(r"\"[^\"\n]*?(efrit (?:start|stop|restart|wait|instances)\b[^\"\n]*)\"")
     advised = {found for text in texts for found in command.findall(text)}

@@ -142,7 +142,7 @@ async def available_result(backend: Backend, state: RequestState) -> AvailableRe
 async def request_output(backend: Backend, state: RequestState) -> RequestOutput:
     """Return everything known about a request."""
     result = await available_result(backend, state)
-    message = for_model(state.message)
+    message = state.message if state.reason is Reason.EVAL_ERROR else for_model(state.message)
     if result.problem is not None and state.outcome is Outcome.SUCCESS:
         message = unreadable_text(result.problem)
     output = RequestOutput(
@@ -159,7 +159,7 @@ async def request_output(backend: Backend, state: RequestState) -> RequestOutput
         result_bytes=state.result_bytes,
         output=state.output,
         messages=state.messages,
-        error=state.error,
+        error=error_of(state),
         context=context_output(state.context),
         session=state.session,
         progress=state.progress,
@@ -172,6 +172,14 @@ async def request_output(backend: Backend, state: RequestState) -> RequestOutput
         execution_time=state.execution_seconds,
     )
     return output.without_rest() if result.problem is not None else output
+
+
+def error_of(state: RequestState) -> Error | None:
+    """Return what went wrong, with remedies a model has. What Lisp signals is told as it is."""
+    if state.error is None:
+        return None
+    message = state.error.message
+    return Error(code=state.error.code, message=message if state.reason is Reason.EVAL_ERROR else for_model(message))
 
 
 def context_output(context: Mapping[str, Any] | None) -> Context | None:

@@ -11,13 +11,14 @@ from pydantic import Field
 from efrit.client.interface import Backend, Outcome, Reason, RequestState, RequestType, Work
 from efrit.mcp.access import Effect
 from efrit.mcp.elicitation import question_of
-from efrit.mcp.error_text import for_model
+from efrit.mcp.error_text import for_model, sentence
 from efrit.mcp.outputs.requests import (
     AvailableResult,
     Context,
     ResultOutput,
     available_result,
     context_output,
+    error_of,
     unreadable_text,
 )
 from efrit.mcp.outputs.task import task_of
@@ -148,18 +149,19 @@ def _error_text(state: RequestState) -> str:
             f"The work is not finished ({for_model(state.message) or state.reason}) and continues: efrit_wait with "
             f"{request} waits for it, efrit_cancel stops it."
         )
-    message = state.error.message if state.error is not None else state.message or state.reason.value
+    problem = error_of(state)
+    message = problem.message if problem is not None else for_model(state.message) or state.reason.value
     if (question := question_of(state)) is not None and state.session is not None:
         return (
             f"The model asks: {question} Answer with efrit_submit: session_id {state.session.id}, the answer as "
             "content."
         )
     if state.reason is Reason.INTERRUPTED:
-        return f"{message} It is not known what the work did: check before you run it again."
+        return f"{sentence(message)} It is not known what the work did: check before you run it again."
     if state.outcome is Outcome.PARTIAL:
         return (
-            f"{state.reason}: {message} The work is only partly done: efrit_get_request with {request} returns the "
-            "session to continue."
+            f"{state.reason}: {sentence(message)} The work is only partly done: efrit_get_request with {request} "
+            "returns the session to continue."
         )
     return message if state.reason is Reason.EVAL_ERROR else f"{state.reason}: {message}"
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from efrit.client.interface import Outcome, Reason, RequestType
+from efrit.client.interface import Error, Outcome, Reason, RequestType
 from tests.unit.mcp.clients import run, text_of, told
 from tests.unit.mcp.conftest import Call
 from tests.unit.mcp.scripted import ScriptedBackend, broken, evaluated
@@ -55,6 +55,39 @@ async def test_what_emacs_answered_reaches_the_model(
     result = await call("efrit_execute", run("x"))
     assert expected.items() <= told(result).items()
     assert result.is_error is (expected.get("status") is not None)
+
+
+NO_MODEL = Error(
+    "ModelNotConfigured", "This instance has no model: set EFRIT_MODEL_NAME and restart it (efrit restart)"
+)
+BROKE = Error("CircuitBroken", "More than 3 times the same call")
+
+
+@pytest.mark.parametrize(
+    ("ended", "error"),
+    [
+        (
+            {"reason": Reason.MODEL_NOT_CONFIGURED, "error": NO_MODEL},
+            "ModelNotConfigured: This instance has no model: set EFRIT_MODEL_NAME and restart it "
+            "(efrit_stop_instance, then efrit_start_instance)",
+        ),
+        (
+            {"reason": Reason.CIRCUIT_BROKEN, "outcome": Outcome.PARTIAL, "error": BROKE},
+            "CircuitBroken: More than 3 times the same call. The work is only partly done: efrit_get_request with "
+            "request_id {} returns the session to continue.",
+        ),
+        # What Lisp signals is told as it is.
+        (broken("error", "efrit restart box"), "efrit restart box"),
+    ],
+)
+async def test_an_error_of_the_work_is_told_in_sentences_that_name_tools(
+    call: Call, backend: ScriptedBackend, ended: dict[str, Any], error: str
+) -> None:
+    backend.answers["x"] = ended
+    shown = told(await call("efrit_execute", run("x")))
+    assert shown["error"] == error.format(shown["request_id"])
+    request = told(await call("efrit_get_request", {"request_id": shown["request_id"]}))
+    assert "(efrit restart)" not in str(request)
 
 
 async def test_a_wait_that_is_over_says_how_to_go_on_and_leaves_the_work(

@@ -21,8 +21,9 @@ from tests.mutation.mutant import Mutant
 from tests.mutation.mutants import MUTANTS
 from tests.mutation.operation import Misplaced
 
-RUNNERS = 4
-"""More than there are processors: what shows only by not coming within MUTANT_TIMEOUT takes none meanwhile."""
+RUNNERS = 3
+WAITING_RUNNERS = 8
+"""Those of mutants that are `silent`, beside the others: each of their tests waits for MUTANT_TIMEOUT."""
 PAGE = REPOSITORY / "docs" / "dev" / "fault-tests.md"
 MARKS = ("<!-- mutants: made by `python -m tests.mutation --table` -->\n", "<!-- /mutants -->")
 
@@ -38,10 +39,15 @@ def main(words: list[str]) -> int:
     if not chosen:
         print(f"no step has the words {' '.join(words)}", file=sys.stderr)
         return 64
-    with some_copies(RUNNERS) as copies:
+    silent = [each for each in chosen if each.silent]
+    others = [each for each in chosen if not each.silent]
+    waiting, working = min(WAITING_RUNNERS, len(silent)), min(RUNNERS, len(others))
+    with some_copies(waiting + working) as copies:
         if not tested and not _untouched_passes(copies[0], chosen):
             return 1
-        survived = _try_all(copies, chosen)
+        with ThreadPoolExecutor(1) as beside:
+            waited = beside.submit(_try_all, copies[:waiting], silent)
+            survived = [*_try_all(copies[waiting:], others), *waited.result()]
     print(f"{len(chosen) - len(survived)} of {len(chosen)} steps are guarded")
     for each in survived:
         print(f"NOT GUARDED: {each.step} (gate: {each.gate})")
@@ -59,7 +65,7 @@ def _untouched_passes(copy: Copy, chosen: list[Mutant]) -> bool:
 
 
 def _try_all(copies: list[Copy], chosen: list[Mutant]) -> list[Mutant]:
-    """Return the mutants no test noticed."""
+    """Return the mutants no test noticed, each tried in one of the copies."""
     own = threading.local()
     free = list(copies)
     survived: list[Mutant] = []
@@ -79,8 +85,9 @@ def _try_all(copies: list[Copy], chosen: list[Mutant]) -> list[Mutant]:
             survived.append(mutant)
         print(f"{time.monotonic() - began:5.1f} s  without {mutant.step}: {verdict}", flush=True)
 
-    with ThreadPoolExecutor(len(copies), initializer=take) as pool:
-        list(pool.map(one, chosen))
+    if chosen:
+        with ThreadPoolExecutor(len(copies), initializer=take) as pool:
+            list(pool.map(one, chosen))
     return survived
 
 

@@ -16,6 +16,7 @@ class Mutant:
     operation: what is done there.
     tests: node ids for pytest, and `ert:SELECTOR` for the Emacs Lisp; at least one of them must fail.
     generates: whether the CRDs are to be written anew from the changed models.
+    silent: whether the test fails by what does not come in its time; it takes long, and next to no processor.
     """
 
     step: str
@@ -23,3 +24,4 @@ class Mutant:
     operation: Operation
     tests: tuple[str, ...]
     generates: bool = False
+    silent: bool = False

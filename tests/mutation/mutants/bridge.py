@@ -13,6 +13,7 @@ MUTANTS = (
         "is-emacs",
         Never(),
         (f"{UNIT}/test_supervise.py::test_a_process_that_is_not_emacs_is_left_alone",),
+        silent=True,
     ),
     Mutant(
         "the look at the disk whether a request still runs, before Emacs is killed for it",

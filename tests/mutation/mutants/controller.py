@@ -78,6 +78,7 @@ MUTANTS = (
         "main-loop-moves",
         Value("True"),
         (f"{UNIT}/test_lease_thread.py::test_a_loop_that_stands_still_loses_its_lease_and_the_process_ends",),
+        silent=True,
     ),
     Mutant("the limit of keys under way while the loop is late", "pace", Never(), (FAIR,)),
     Mutant("the bound of what a namespace has set aside", "aside-of-one", Always(), (FAIR,)),
@@ -386,6 +387,7 @@ MUTANTS = (
         "connection-limit",
         Never(),
         (f"{UNIT}/test_metrics_access.py::test_connections_that_do_not_finish_their_handshake_are_bounded",),
+        silent=True,
     ),
     Mutant(
         "the instance a deletion is about",
@@ -520,6 +522,7 @@ MUTANTS = (
         "lease-lost",
         Drop(),
         (f"{UNIT}/test_lease.py::test_a_lease_taken_by_another_ends_the_leading",),
+        silent=True,
     ),
     Mutant(
         "the question whose an object is before it is applied",

@@ -87,6 +87,7 @@ MUTANTS = (
         "claim-second-digest",
         Always(),
         ("ert:efrit-claim-of-an-answered-id-runs-nothing", "ert:efrit-server-an-answered-id-is-not-run-again"),
+        silent=True,
     ),
     Mutant(
         "the claims in the decision what a crash left behind",
@@ -129,6 +130,7 @@ MUTANTS = (
         "end-superseded",
         Never(),
         ("ert:efrit-host-an-emacs-ends-once-the-queue-is-taken",),
+        silent=True,
     ),
     Mutant(
         "the restraint of an Emacs that the queue was taken from",
@@ -141,6 +143,7 @@ MUTANTS = (
         "settle-strays",
         Drop(),
         ("ert:efrit-fence-a-daemon-settles-a-claim-of-the-run-before",),
+        silent=True,
     ),
     Mutant(
         "the limit of attempts",
@@ -177,42 +180,49 @@ MUTANTS = (
         "next-tick",
         Drop(),
         ("ert:efrit-server-a-throw-out-of-the-regular-timer-does-not-end-it",),
+        silent=True,
     ),
     Mutant(
         "the end of an Emacs that an overflow of the C stack left busy",
         "unwound",
         Never(),
         ("ert:efrit-background-an-overflow-of-the-c-stack-ends-emacs-and-no-more",),
+        silent=True,
     ),
     Mutant(
         "the end of an Emacs that claims nothing, though nothing is in the way",
         "blind",
         Never(at=(0,)),
         ("ert:efrit-guard-an-emacs-that-silently-claims-nothing-ends-and-the-next-one-answers",),
+        silent=True,
     ),
     Mutant(
         "the end of an Emacs whose timers no longer go off",
         "timers-rest",
         Never(),
         ("ert:efrit-guard-an-emacs-whose-timers-no-longer-go-off-ends",),
+        silent=True,
     ),
     Mutant(
         "the end of an Emacs in which stopped code comes back",
         "comes-back",
         Never(),
         ("ert:efrit-background-code-that-comes-back-whenever-it-is-stopped-ends-emacs",),
+        silent=True,
     ),
     Mutant(
         "the silence of Emacs before code between requests is stopped",
         "stop-if-silent",
         Without(0, at=(0, 0, 0)),
         ("ert:efrit-background-code-that-is-soon-over-is-not-stopped",),
+        silent=True,
     ),
     Mutant(
         "the end of what loops after a garbage collection, once it is stopped",
         "unhook",
         Drop(),
         ("ert:efrit-background-a-loop-after-garbage-collections-holds-up-one-request-only",),
+        silent=True,
     ),
     Mutant(
         "the question whether Emacs is still the parent, before the watchdog signals it",
@@ -243,6 +253,7 @@ MUTANTS = (
         "unrecorded-session",
         Instead("(efrit-record-failed (signal 'file-error (cdr err)))"),
         ("ert:efrit-session-fault-a-session-that-cannot-be-written-holds-back-nobody-else",),
+        silent=True,
     ),
     Mutant(
         "the refusal of an event that the state of a session has no place for",
@@ -261,6 +272,7 @@ MUTANTS = (
         "unstored-answer",
         Instead("(ignore err)"),
         ("ert:efrit-server-an-answer-that-cannot-be-stored-is-kept-and-said",),
+        silent=True,
     ),
     Mutant(
         "the look whether an answer still names a large result, before that is deleted",
@@ -273,6 +285,7 @@ MUTANTS = (
         "emacs-rescan",
         Drop(),
         ("ert:efrit-server-finds-what-no-event-told-of",),
+        silent=True,
     ),
     Mutant(
         "the limit of bytes that a turn sends to the model",
@@ -285,6 +298,7 @@ MUTANTS = (
         "restore-functions",
         Drop(),
         ("ert:efrit-guard-what-a-request-redefines-is-put-back-before-its-own-answer",),
+        silent=True,
     ),
     Mutant(
         "the restoration of the variables that a request has changed",
@@ -324,18 +338,21 @@ MUTANTS = (
         "cannot-answer",
         Instead("(ignore efrit-guard--kill-emacs)"),
         ("ert:efrit-guard-an-emacs-that-cannot-answer-ends-and-the-next-one-answers",),
+        silent=True,
     ),
     Mutant(
         "the end of an Emacs whose variables were changed between requests",
         "altered-between-requests",
         Drop(),
         ("ert:efrit-guard-an-emacs-whose-variables-were-changed-between-requests-ends",),
+        silent=True,
     ),
     Mutant(
         "the end of an Emacs whose own work waits for code that a request has left",
         "stuck",
         Never(at=(0,)),
         ("ert:efrit-guard-an-emacs-that-cannot-answer-ends-and-the-next-one-answers",),
+        silent=True,
     ),
     Mutant(
         "the reading of a known request by the self-check",

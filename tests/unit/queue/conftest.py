@@ -3,18 +3,20 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from efrit.protocol import RequestState, RequestView
+from efrit.protocol import RequestState, RequestView, Response
 from efrit.queue.durable import Disk
 from efrit.queue.limits import QueueLimits
 from efrit.queue.queue import DurableQueue
+from efrit.queue.state import Entry
 from efrit.queue.watch import Watcher
-from tests.support.queue_hands import EmacsHand
+from tests.support.queue_hands import EmacsHand, TestDisk, a_request, rid
 from tests.support.timeout import TIMEOUT
 
 
@@ -25,6 +27,7 @@ class Running:
     queue: DurableQueue
     emacs: EmacsHand
     root: Path
+    disk: TestDisk
     told: list[RequestView] = field(default_factory=list)
     task: asyncio.Task[None] | None = None
 
@@ -41,6 +44,18 @@ class Running:
         await self.until(reached)
         return next(view for view in reversed(self.told) if view.id == rid and view.state is state)
 
+    async def begin(self, name: str, **fields: Any) -> RequestView:
+        """Submit a request that Emacs claims."""
+        await self.queue.submit(a_request(name, **fields))
+        self.emacs.claim(name)
+        return await self.until_state(name, RequestState.RUNNING)
+
+    def entry(self, name: str) -> Entry:
+        """What the queue knows of a request."""
+        found = self.queue.index.get(rid(name))
+        assert found is not None
+        return found
+
     async def stop(self) -> None:
         if self.task is not None:
             self.task.cancel()
@@ -49,23 +64,33 @@ class Running:
         await self.queue.close()
 
 
+Start = Callable[..., Awaitable[Running]]
+
+
+def answer_of(view: RequestView) -> Response:
+    assert view.response is not None
+    return view.response
+
+
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     return tmp_path / "queue"
 
 
 @pytest.fixture
-async def start(root: Path) -> AsyncIterator[Callable[..., object]]:
+async def start(root: Path) -> AsyncIterator[Start]:
     """Starts a queue on `root`; every one started is stopped in the end."""
     started: list[Running] = []
 
     async def opened(
         limits: QueueLimits | None = None, disk: Disk | None = None, watcher: Watcher | None = None
     ) -> Running:
-        running = Running(DurableQueue(root, limits, disk=disk, watcher=watcher), EmacsHand(root), root)
-        running.queue.parts.on_change = running.told.append
-        await running.queue.open()
-        running.task = asyncio.create_task(running.queue.run())
+        observed = TestDisk(root)
+        queue = DurableQueue(root, limits, disk=disk or observed, watcher=watcher)
+        running = Running(queue, EmacsHand(root), root, observed)
+        queue.parts.on_change = running.told.append
+        await queue.open()
+        running.task = asyncio.create_task(queue.run())
         started.append(running)
         return running
 
@@ -75,7 +100,5 @@ async def start(root: Path) -> AsyncIterator[Callable[..., object]]:
 
 
 @pytest.fixture
-async def running(start: Callable[..., object]) -> Running:
-    made = await start()  # type: ignore[misc]
-    assert isinstance(made, Running)
-    return made
+async def running(start: Start) -> Running:
+    return await start()

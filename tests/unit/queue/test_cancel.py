@@ -4,7 +4,6 @@ import asyncio
 import errno
 import json
 import random
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,17 +11,14 @@ import pytest
 from efrit.errors import RequestNotFound, StorageError
 from efrit.protocol import Reason, RequestState
 from tests.support.queue_hands import Fault, TestDisk, a_request, rid, tree
-from tests.unit.queue.conftest import Running
-
-Start = Callable[..., object]
+from tests.unit.queue.conftest import Running, Start, answer_of
 
 
 async def test_a_waiting_request_is_answered_cancelled_and_never_runs(running: Running) -> None:
     await running.queue.submit(a_request("a"))
     view = await running.queue.cancel(rid("a"))
     assert view.state is RequestState.ANSWERED
-    assert view.response is not None
-    assert (view.response.reason, view.response.attempt) == (Reason.CANCELLED, 0)
+    assert (answer_of(view).reason, answer_of(view).attempt) == (Reason.CANCELLED, 0)
     assert tree(running.root) == {"archive/req_a.json", "responses/resp_a.json"}
     assert running.told[-1].state is RequestState.ANSWERED
 
@@ -43,8 +39,7 @@ async def test_what_is_cancelled_before_it_comes_does_not_run_when_it_comes(runn
     declined = await running.queue.decline(a_request("a"))
     late, new = await running.queue.submit(a_request("a"))
     assert (declined.state, late.state, new) == (RequestState.ANSWERED, RequestState.ANSWERED, False)
-    assert late.response is not None
-    assert (late.response.reason, late.response.attempt) == (Reason.CANCELLED, 0)
+    assert (answer_of(late).reason, answer_of(late).attempt) == (Reason.CANCELLED, 0)
     assert tree(running.root) == {"archive/req_a.json", "responses/resp_a.json"}
 
 
@@ -62,19 +57,16 @@ async def test_a_submission_and_its_cancel_that_arrive_together_end_in_one_answe
         name = f"r{number}"
         await asyncio.gather(running.queue.submit(a_request(name)), running.queue.decline(a_request(name)))
         view = await running.queue.view(rid(name))
-        assert view.response is not None
-        assert view.response.reason is Reason.CANCELLED
+        assert answer_of(view).reason is Reason.CANCELLED
 
 
-async def test_the_answer_is_on_the_disk_before_the_cancel_is_confirmed(start: Start, root: Path) -> None:
-    disk = TestDisk(root)
-    running = await start(disk=disk)  # type: ignore[misc]
+async def test_the_answer_is_on_the_disk_before_the_cancel_is_confirmed(running: Running) -> None:
     await running.queue.submit(a_request("a"))
-    disk.steps.clear()
+    running.disk.steps.clear()
     await running.queue.cancel(rid("a"))
-    names = [step.split()[0] for step in disk.steps]
+    names = [step.split()[0] for step in running.disk.steps]
     assert names[:5] == ["rename", "create", "sync_file", "link", "sync_dir"]
-    assert disk.steps[4] == "sync_dir responses"
+    assert running.disk.steps[4] == "sync_dir responses"
 
 
 async def test_a_foreign_request_can_be_cancelled_under_its_own_name(running: Running) -> None:
@@ -86,29 +78,22 @@ async def test_a_foreign_request_can_be_cancelled_under_its_own_name(running: Ru
 
 
 async def test_a_running_request_gets_an_order_and_the_first_reason_stays(running: Running) -> None:
-    await running.queue.submit(a_request("a"))
-    running.emacs.claim("a")
-    await running.until_state("a", RequestState.RUNNING)
+    await running.begin("a")
     view = await running.queue.cancel(rid("a"))
     assert view.state is RequestState.RUNNING
-    entry = running.queue.index.get(rid("a"))
-    assert entry is not None
+    entry = running.entry("a")
     await running.queue.stop(entry, Reason.TIMED_OUT)
     assert (running.root / "control/cancel_a").read_text() == "Cancelled\n"
     assert entry.stop is not None
     assert entry.stop.reason is Reason.CANCELLED
 
 
-async def test_the_order_to_stop_is_on_the_disk_before_anybody_is_interrupted(start: Start, root: Path) -> None:
-    disk = TestDisk(root)
-    running = await start(disk=disk)  # type: ignore[misc]
-    await running.queue.submit(a_request("a"))
-    running.emacs.claim("a")
-    await running.until_state("a", RequestState.RUNNING)
-    disk.steps.clear()
+async def test_the_order_to_stop_is_on_the_disk_before_anybody_is_interrupted(running: Running) -> None:
+    await running.begin("a")
+    running.disk.steps.clear()
     await running.queue.cancel(rid("a"))
-    assert [step.split()[0] for step in disk.steps] == ["create", "sync_file", "link", "sync_dir"]
-    assert disk.steps[-1] == "sync_dir control"
+    assert [step.split()[0] for step in running.disk.steps] == ["create", "sync_file", "link", "sync_dir"]
+    assert running.disk.steps[-1] == "sync_dir control"
 
 
 async def test_a_request_claimed_unnoticed_gets_an_order_too(running: Running) -> None:
@@ -124,8 +109,7 @@ async def test_an_answered_request_keeps_its_answer(running: Running) -> None:
     await running.until_state("a", RequestState.ANSWERED)
     for _ in range(2):
         view = await running.queue.cancel(rid("a"))
-        assert view.response is not None
-        assert view.response.reason is Reason.SUCCEEDED
+        assert answer_of(view).reason is Reason.SUCCEEDED
         await running.queue.acknowledge(rid("a"))
 
 
@@ -135,31 +119,24 @@ async def test_an_unknown_request_cannot_be_cancelled(running: Running) -> None:
 
 
 @pytest.mark.parametrize("method", ["create", "sync_file", "link"])
-async def test_a_cancel_that_finds_no_room_writes_the_answer_over_the_request(
-    start: Start, root: Path, method: str
-) -> None:
-    disk = TestDisk(root)
-    running = await start(disk=disk)  # type: ignore[misc]
+async def test_a_cancel_that_finds_no_room_writes_the_answer_over_the_request(running: Running, method: str) -> None:
     await running.queue.submit(a_request("a"))
-    disk.faults.append(Fault(method))
+    running.disk.faults.append(Fault(method))
     cancelled = await running.queue.cancel(rid("a"))
     assert cancelled.state is RequestState.ANSWERED
-    assert cancelled.response is not None
-    assert cancelled.response.reason is Reason.CANCELLED
-    assert tree(root) == {"responses/resp_a.json"}
+    assert answer_of(cancelled).reason is Reason.CANCELLED
+    assert tree(running.root) == {"responses/resp_a.json"}
     await running.queue.acknowledge(rid("a"))
-    assert tree(root) == {"archive/resp_a.json"}
+    assert tree(running.root) == {"archive/resp_a.json"}
 
 
-async def test_a_cancel_that_cannot_write_at_all_leaves_the_request_waiting(start: Start, root: Path) -> None:
-    disk = TestDisk(root)
-    running = await start(disk=disk)  # type: ignore[misc]
+async def test_a_cancel_that_cannot_write_at_all_leaves_the_request_waiting(running: Running) -> None:
     await running.queue.submit(a_request("a"))
-    disk.faults.append(Fault("create", errno.EIO, lasting=True))
+    running.disk.faults.append(Fault("create", errno.EIO, lasting=True))
     with pytest.raises(StorageError):
         await running.queue.cancel(rid("a"))
-    assert tree(root) == {"requests/req_a.json"}
-    disk.faults.clear()
+    assert tree(running.root) == {"requests/req_a.json"}
+    running.disk.faults.clear()
     assert (await running.queue.cancel(rid("a"))).state is RequestState.ANSWERED
 
 
@@ -167,7 +144,7 @@ async def test_a_cancel_that_cannot_archive_the_request_leaves_nothing_once_it_i
     start: Start, root: Path
 ) -> None:
     disk = TestDisk(root, Fault("rename", when=lambda args: args[2] == "archive"))
-    running = await start(disk=disk)  # type: ignore[misc]
+    running = await start(disk=disk)
     await running.queue.submit(a_request("a"))
     assert (await running.queue.cancel(rid("a"))).state is RequestState.ANSWERED
     await running.queue.acknowledge(rid("a"))
@@ -175,14 +152,13 @@ async def test_a_cancel_that_cannot_archive_the_request_leaves_nothing_once_it_i
 
 
 async def test_the_order_survives_a_restart(start: Start) -> None:
-    first = await start()  # type: ignore[misc]
+    first = await start()
     await first.queue.submit(a_request("a"))
     first.emacs.claim("a")
     await first.queue.cancel(rid("a"))
     await first.stop()
-    second = await start()  # type: ignore[misc]
-    entry = second.queue.index.get(rid("a"))
-    assert entry is not None
+    second = await start()
+    entry = second.entry("a")
     assert entry.stop is not None
     assert entry.stop.reason is Reason.CANCELLED
 
@@ -213,8 +189,7 @@ async def test_cancel_and_claim_racing_give_one_answer_each(running: Running, se
     results = await asyncio.gather(*(emacs(name) for name in names), *(cancel(name) for name in names))
     for name, ran in zip(names, results, strict=False):
         view = await running.until_state(name, RequestState.ANSWERED)
-        assert view.response is not None
-        assert ran or view.response.reason is Reason.CANCELLED
+        assert ran or answer_of(view).reason is Reason.CANCELLED
         assert sum(told.id == name and told.state is RequestState.ANSWERED for told in running.told) == 1
     answers = sorted(path.name for path in (running.root / "responses").iterdir())
     assert answers == sorted(f"resp_{name}.json" for name in names)

@@ -11,7 +11,7 @@ from efrit.protocol import Reason, RequestState, request_id
 from efrit.queue.layout import Area
 from tests.support.file_modes import modes_hold
 from tests.support.queue_hands import a_request
-from tests.unit.queue.conftest import Running
+from tests.unit.queue.conftest import Running, Start, answer_of
 
 MAKE: dict[str, Callable[[Path], object]] = {
     "symlink": lambda path: path.symlink_to("/etc/hostname"),
@@ -24,22 +24,18 @@ MAKE: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("kind", MAKE)
-async def test_an_answer_that_is_no_file_ends_the_request_as_interrupted(
-    start: Callable[..., object], kind: str
-) -> None:
+async def test_an_answer_that_is_no_file_ends_the_request_as_interrupted(start: Start, kind: str) -> None:
     with modes_hold():
-        running = await start()  # type: ignore[misc]
+        running = await start()
         await running.queue.submit(a_request("a"))
         running.emacs.claim("a")
         MAKE[kind](running.root / "responses/resp_a.json")
         told = await running.until_state("a", RequestState.ANSWERED)
-        assert told.response is not None
-        assert told.response.reason is Reason.INTERRUPTED
-        assert "no ordinary file" in (told.response.error or "")
+        assert answer_of(told).reason is Reason.INTERRUPTED
+        assert "no ordinary file" in (answer_of(told).error or "")
         await running.queue.acknowledge(request_id("a"))
     archived = await running.queue.view(request_id("a"))
-    assert archived.response is not None
-    assert archived.response.reason is Reason.INTERRUPTED
+    assert answer_of(archived).reason is Reason.INTERRUPTED
     assert (await running.queue.submit(a_request("a")))[1] is False
 
 
@@ -68,13 +64,11 @@ async def test_what_lies_in_the_way_in_the_archive_does_not_keep_an_answer_out(r
 @pytest.mark.parametrize(
     "place", ["requests/req_x.json", "responses/resp_x.json", "processing/req_x.json", "heartbeat"]
 )
-async def test_a_file_that_may_not_be_read_hides_no_other(
-    start: Callable[..., object], root: Path, place: str
-) -> None:
+async def test_a_file_that_may_not_be_read_hides_no_other(start: Start, root: Path, place: str) -> None:
     (root / place).parent.mkdir(parents=True)
     (root / place).touch(mode=0)
     with modes_hold():
-        running = await start()  # type: ignore[misc]
+        running = await start()
         await running.queue.submit(a_request("a"))
         running.emacs.do("a")
         await running.until_state("a", RequestState.ANSWERED)
@@ -90,23 +84,23 @@ async def test_a_file_from_beyond_the_year_9999_can_be_told(running: Running) ->
 
 @pytest.mark.parametrize("place", ["tmp/bridge_x", "tmp/withdrawn_x.json", "control/cancel_x"])
 async def test_a_directory_among_what_is_swept_does_not_keep_the_queue_from_opening(
-    start: Callable[..., object], root: Path, place: str
+    start: Start, root: Path, place: str
 ) -> None:
     (root / place / "inner").mkdir(parents=True)
-    running = await start()  # type: ignore[misc]
+    running = await start()
     assert running.queue.is_open
 
 
 @pytest.mark.parametrize("garbage", [b"\xff" * 100, b"a b\n", b"x" * 200, b"\0\0"])
-async def test_a_spoilt_identity_is_replaced_once(start: Callable[..., object], root: Path, garbage: bytes) -> None:
+async def test_a_spoilt_identity_is_replaced_once(start: Start, root: Path, garbage: bytes) -> None:
     (root / "tmp").mkdir(parents=True)
     (root / "identity").write_bytes(garbage)
-    first = await start()  # type: ignore[misc]
+    first = await start()
     known = first.queue.queue_id
     assert known.isalnum()
     assert len(known) == 32
     await first.stop()
-    again = await start()  # type: ignore[misc]
+    again = await start()
     assert again.queue.queue_id == known
 
 
@@ -115,9 +109,8 @@ async def test_a_result_that_is_not_the_one_its_digest_speaks_of_is_no_answer(ru
     running.emacs.claim("a")
     running.emacs.answer("a", "2", sha256="0" * 64)
     told = await running.until_state("a", RequestState.ANSWERED)
-    assert told.response is not None
-    assert told.response.reason is Reason.INTERRUPTED
-    assert told.response.result is None
+    assert answer_of(told).reason is Reason.INTERRUPTED
+    assert answer_of(told).result is None
 
 
 async def test_metadata_of_a_foreign_file_is_told_only_if_it_can_be(running: Running) -> None:

@@ -20,9 +20,8 @@ from efrit.queue.state import Entry, Index, kept_bytes_of, packed_metadata
 from tests.cluster.paths import REPOSITORY
 from tests.support import yaml_documents
 from tests.support.queue_hands import a_request
-from tests.unit.queue.conftest import Running
+from tests.unit.queue.conftest import Running, Start
 
-Start = Callable[..., object]
 SAMPLE = 200
 BASE_BYTES = 48 << 20
 """Memory of a bridge without requests: 43 MiB measured, Python 3.11 and its libraries nearly all of it."""
@@ -102,7 +101,7 @@ def test_all_of_it_fits_the_limit_of_the_chart_with_a_margin_of_a_tenth() -> Non
 async def test_a_request_that_would_take_more_memory_than_there_is_is_refused_with_what_to_do(start: Start) -> None:
     metadata = {"text": "x" * 1000}
     each = kept_bytes_of(canonical_json(metadata))
-    running = await start(QueueLimits(max_kept_bytes=3 * each - 1))  # type: ignore[misc]
+    running = await start(QueueLimits(max_kept_bytes=3 * each - 1))
     queue: DurableQueue = running.queue
     for name in ("a", "b"):
         await queue.submit(a_request(name, metadata=metadata))
@@ -120,7 +119,7 @@ async def test_a_request_that_would_take_more_memory_than_there_is_is_refused_wi
 
 
 async def test_beyond_the_bound_a_foreign_request_is_followed_without_its_metadata(start: Start) -> None:
-    running = await start(QueueLimits(max_kept_bytes=2 * kept_bytes_of(None) + 100))  # type: ignore[misc]
+    running = await start(QueueLimits(max_kept_bytes=2 * kept_bytes_of(None) + 100))
     assert isinstance(running, Running)
     for name in ("a", "b"):
         request = a_request(name, metadata={"text": "x" * 90})

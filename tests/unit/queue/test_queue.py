@@ -5,7 +5,6 @@ import errno
 import json
 import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,9 +19,8 @@ from efrit.queue.queue import DurableQueue
 from efrit.queue.watch import Watcher
 from tests.support.queue_hands import Fault, TestDisk, a_request, rid, tree
 from tests.support.timeout import TIMEOUT
-from tests.unit.queue.conftest import Running
+from tests.unit.queue.conftest import Running, Start, answer_of
 
-Start = Callable[..., object]
 ANSWERED, RUNNING, QUEUED = RequestState.ANSWERED, RequestState.RUNNING, RequestState.QUEUED
 
 
@@ -42,37 +40,30 @@ async def test_a_request_is_followed_from_file_to_answer(running: Running) -> No
     running.emacs.answer("a", "42")
     running.emacs.archive("a")
     view = await running.until_state("a", ANSWERED)
-    assert view.response is not None
-    assert view.response.result == "42"
+    assert answer_of(view).result == "42"
     states = [told.state for told in running.told]
     assert states == [QUEUED, RUNNING, ANSWERED]
 
 
-async def test_an_answer_is_told_only_after_its_name_is_on_the_disk(start: Start, root: Path) -> None:
-    disk = TestDisk(root)
-    running = await start(disk=disk)  # type: ignore[misc]
+async def test_an_answer_is_told_only_after_its_name_is_on_the_disk(running: Running) -> None:
     await running.queue.submit(a_request("a"))
     seen: list[bool] = []
-    running.queue.parts.on_change = lambda view: seen.append("sync_dir responses" in disk.steps)
-    disk.steps.clear()
+    running.queue.parts.on_change = lambda view: seen.append("sync_dir responses" in running.disk.steps)
+    running.disk.steps.clear()
     running.emacs.do("a")
     await running.until(lambda: running.queue.index.count(ANSWERED) == 1)
     assert seen[-1]
 
 
-async def test_an_answer_whose_sync_fails_is_told_by_the_next_look(start: Start, root: Path) -> None:
-    disk = TestDisk(root)
-    running = await start(disk=disk)  # type: ignore[misc]
+async def test_an_answer_whose_sync_fails_is_told_by_the_next_look(running: Running) -> None:
     await running.queue.submit(a_request("a"))
-    disk.faults.append(Fault("sync_dir", when=lambda args: args[0] == Area.RESPONSES))
+    running.disk.faults.append(Fault("sync_dir", when=lambda args: args[0] == Area.RESPONSES))
     running.emacs.do("a")
     await running.until_state("a", ANSWERED)
 
 
 async def test_the_claim_journal_is_compacted_while_a_request_runs(running: Running, root: Path) -> None:
-    await running.queue.submit(a_request("a"))
-    running.emacs.claim("a")
-    await running.until_state("a", RUNNING)
+    await running.begin("a")
     with (root / "claims.log").open("a") as journal:
         journal.writelines(f"{number:0128} 1 boot1\n" for number in range(COMPACT_ABOVE_BYTES // 128 + 100))
     await running.until(lambda: (root / "claims.old").exists())
@@ -87,7 +78,7 @@ async def test_a_journal_that_cannot_be_compacted_is_reported_and_compacted_once
     start: Start, root: Path
 ) -> None:
     disk = TestDisk(root, Fault("link", number=errno.EIO, when=lambda args: args[3] == "claims.new"))
-    running = await start(QueueLimits(archive_seconds=4), disk=disk)  # type: ignore[misc]
+    running = await start(QueueLimits(archive_seconds=4), disk=disk)
     with (root / "claims.log").open("a") as journal:
         journal.writelines(f"{number:0128} 1 boot1\n" for number in range(COMPACT_ABOVE_BYTES // 128 + 100))
     await running.until(lambda: not running.queue.upkeep.settled)
@@ -105,7 +96,6 @@ async def test_acknowledging_archives_the_pair_and_can_be_repeated(running: Runn
     assert len(running.queue.index) == 0
     view = await running.queue.view(rid("a"))
     assert view.state is RequestState.ACKNOWLEDGED
-    assert view.response is not None
     assert view.metadata == {"uid": "1"}
 
 
@@ -129,7 +119,7 @@ async def test_what_is_not_answered_cannot_be_acknowledged(running: Running) -> 
 
 
 async def test_everything_is_found_again_after_a_restart(start: Start) -> None:
-    first = await start()  # type: ignore[misc]
+    first = await start()
     for name in ("waits", "runs", "answered", "done"):
         await first.queue.submit(a_request(name, options={"timeout": 7}))
     first.emacs.claim("runs", 2)
@@ -139,34 +129,33 @@ async def test_everything_is_found_again_after_a_restart(start: Start) -> None:
     await first.queue.acknowledge(rid("done"))
     queue_id = first.queue.queue_id
     await first.stop()
-    second = await start()  # type: ignore[misc]
+    second = await start()
     assert {view.id: view.state for view in second.queue.views()} == {
         "waits": QUEUED,
         "runs": RUNNING,
         "answered": ANSWERED,
     }
-    entry = second.queue.index.get(rid("runs"))
-    assert entry is not None
+    entry = second.entry("runs")
     assert (entry.attempt, entry.timeout) == (2, 7)
     assert second.queue.queue_id == queue_id
 
 
 async def test_totals_are_kept_over_a_restart_and_nothing_is_counted_twice(start: Start) -> None:
-    first = await start()  # type: ignore[misc]
+    first = await start()
     for name in ("a", "b"):
         await first.queue.submit(a_request(name))
     first.emacs.do("a")
     first.emacs.do("b", status="error", reason="Interrupted", outcome="Failure")
     await first.until(lambda: first.queue.totals.processed == 2)
     await first.stop()
-    second = await start()  # type: ignore[misc]
+    second = await start()
     totals = second.queue.totals
     assert (totals.processed, totals.succeeded, totals.failed, totals.interrupted) == (2, 1, 1, 1)
     assert totals.average_seconds == 0.25
 
 
 async def test_a_queue_with_an_answer_that_cannot_be_read_opens_once_it_can_be(start: Start, root: Path) -> None:
-    first = await start()  # type: ignore[misc]
+    first = await start()
     for name in ("a", "b"):
         await first.queue.submit(a_request(name))
         first.emacs.do(name)
@@ -186,7 +175,7 @@ async def test_a_queue_with_an_answer_that_cannot_be_read_opens_once_it_can_be(s
 
 
 async def test_an_answer_is_counted_once_however_often_the_queue_is_opened(start: Start, root: Path) -> None:
-    first = await start()  # type: ignore[misc]
+    first = await start()
     for name in ("a", "b"):
         await first.queue.submit(a_request(name))
     first.emacs.do("a")
@@ -230,13 +219,12 @@ async def test_a_foreign_file_is_noticed_however_it_arrives(running: Running, wa
         outside.write_text(text)
         outside.rename(target)
     await running.until_state("foreign", QUEUED)
-    entry = running.queue.index.get(rid("foreign"))
-    assert entry is not None
+    entry = running.entry("foreign")
     assert (entry.request_name, entry.timeout) == ("other-name.json", 3)
 
 
 async def test_a_foreign_answer_waits_and_is_retired_when_it_is_old(start: Start) -> None:
-    running = await start(QueueLimits(archive_seconds=1.5))  # type: ignore[misc]
+    running = await start(QueueLimits(archive_seconds=1.5))
     (running.root / "requests/req_f.json").write_text('{"id":"f","type":"eval","content":"1"}')
     await running.until_state("f", QUEUED)
     await running.queue.submit(a_request("ours"))
@@ -263,9 +251,8 @@ async def test_an_unreadable_answer_is_told_as_a_failure(running: Running) -> No
     running.emacs.claim("a")
     put_answer(running.root, "{broken")
     view = await running.until_state("a", ANSWERED)
-    assert view.response is not None
-    assert view.response.reason is Reason.INTERRUPTED
-    assert "resp_a.json" in (view.response.error or "")
+    assert answer_of(view).reason is Reason.INTERRUPTED
+    assert "resp_a.json" in (answer_of(view).error or "")
 
 
 async def test_an_answer_under_a_wrong_name_does_not_cross_over(running: Running) -> None:
@@ -273,16 +260,12 @@ async def test_an_answer_under_a_wrong_name_does_not_cross_over(running: Running
     running.emacs.claim("a")
     put_answer(running.root, '{"id":"b","status":"success","result":"secret of b","execution_time":0}')
     view = await running.until_state("a", ANSWERED)
-    assert view.response is not None
-    assert view.response.result is None
+    assert answer_of(view).result is None
 
 
 async def test_a_retry_restarts_the_clock_and_counts_the_attempt(running: Running) -> None:
-    await running.queue.submit(a_request("a"))
-    running.emacs.claim("a")
-    await running.until_state("a", RUNNING)
-    entry = running.queue.index.get(rid("a"))
-    assert entry is not None
+    await running.begin("a")
+    entry = running.entry("a")
     first = entry.running_since
     running.emacs.give_back("a")
     running.emacs.claim("a", 2)
@@ -291,7 +274,7 @@ async def test_a_retry_restarts_the_clock_and_counts_the_attempt(running: Runnin
 
 
 async def test_the_archive_is_never_listed_to_look(start: Start, root: Path) -> None:
-    first = await start()  # type: ignore[misc]
+    first = await start()
     await first.stop()
     listed: list[Area] = []
 
@@ -300,7 +283,7 @@ async def test_the_archive_is_never_listed_to_look(start: Start, root: Path) -> 
             listed.append(area)
             return super().names(area)
 
-    running = await start(disk=Listing(root))  # type: ignore[misc]
+    running = await start(disk=Listing(root))
     listed.clear()
     await running.queue.submit(a_request("a"))
     running.emacs.do("a")
@@ -331,7 +314,7 @@ class BlindWatcher(Watcher):
 
 
 async def test_without_inotify_the_scan_finds_everything(start: Start, root: Path) -> None:
-    running = await start(watcher=BlindWatcher(root))  # type: ignore[misc]
+    running = await start(watcher=BlindWatcher(root))
     await running.queue.submit(a_request("a"))
     running.emacs.do("a")
     await running.until_state("a", ANSWERED)
@@ -350,9 +333,7 @@ async def test_a_long_answer_is_told_without_its_long_parts_and_read_whole_when_
     await running.queue.submit(a_request("a"))
     running.emacs.do("a", "x" * LONG_ANSWER_BYTES)
     told = await running.until_state("a", ANSWERED)
-    assert told.response is not None
-    assert (told.response.reason, told.response.result) == (Reason.SUCCEEDED, None)
+    assert (answer_of(told).reason, answer_of(told).result) == (Reason.SUCCEEDED, None)
     assert (told.response_bytes or 0) > LONG_ANSWER_BYTES
     whole = await running.queue.view(rid("a"))
-    assert whole.response is not None
-    assert whole.response.result == "x" * LONG_ANSWER_BYTES
+    assert answer_of(whole).result == "x" * LONG_ANSWER_BYTES

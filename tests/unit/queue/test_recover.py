@@ -1,6 +1,5 @@
 """Starting after a crash: every step the bridge can die in is finished or undone."""
 
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,9 +11,9 @@ from efrit.queue.cancel import decline_without_request
 from efrit.queue.durable import Disk
 from efrit.queue.recover import identity, recover
 from tests.support.queue_hands import EmacsHand, TestDisk, a_request, rid, tree
+from tests.unit.queue.conftest import Start, answer_of
 
 NOW = datetime(2026, 1, 3, tzinfo=UTC)
-Start = Callable[..., object]
 
 
 @pytest.fixture
@@ -33,7 +32,7 @@ def test_half_written_files_of_a_bridge_are_swept_and_those_of_emacs_are_not(dis
 
 @pytest.mark.parametrize("stage", ["renamed", "answered", "archived answer"])
 async def test_a_withdrawal_cut_short_is_finished(start: Start, root: Path, stage: str) -> None:
-    first = await start()  # type: ignore[misc]
+    first = await start()
     await first.queue.submit(a_request("a"))
     await first.stop()
     (root / "requests/req_a.json").rename(root / "tmp/withdrawn_a.json")
@@ -42,26 +41,25 @@ async def test_a_withdrawal_cut_short_is_finished(start: Start, root: Path, stag
         (root / "responses/resp_a.json").write_text(answer)
     elif stage == "archived answer":
         (root / "archive/resp_a.json").write_text(answer)
-    second = await start()  # type: ignore[misc]
+    second = await start()
     view = await second.queue.view(rid("a"))
     assert view.state in (RequestState.ANSWERED, RequestState.ACKNOWLEDGED)
-    assert view.response is not None
-    assert view.response.reason is Reason.CANCELLED
+    assert answer_of(view).reason is Reason.CANCELLED
     assert not (root / "tmp/withdrawn_a.json").exists()
     assert (root / "archive/req_a.json").exists()
 
 
 async def test_a_request_archived_without_its_answer_is_answered(start: Start, root: Path) -> None:
     """A crash has kept the last rename of Emacs and lost the link before it."""
-    first = await start()  # type: ignore[misc]
+    first = await start()
     await first.queue.submit(a_request("a"))
     await first.stop()
     (root / "requests/req_a.json").rename(root / "archive/req_a.json")
     (root / "archive/req_foreign.json").write_text('{"id":"foreign","type":"eval","content":"1"}')
-    second = await start()  # type: ignore[misc]
+    second = await start()
     view = await second.queue.view(rid("a"))
     assert view.state is RequestState.ANSWERED
-    assert view.response.reason is Reason.INTERRUPTED
+    assert answer_of(view).reason is Reason.INTERRUPTED
     assert {view.id for view in second.queue.views()} == {"a"}
 
 
@@ -126,7 +124,7 @@ async def test_a_crash_after_any_step_of_a_submission_leaves_all_of_it_or_nothin
             return super().remove(area, name)  # type: ignore[arg-type]
 
     disk = Crashing(root)
-    first = await start(disk=disk)  # type: ignore[misc]
+    first = await start(disk=disk)
     disk.left = crash_after
     stored = True
     try:
@@ -134,7 +132,7 @@ async def test_a_crash_after_any_step_of_a_submission_leaves_all_of_it_or_nothin
     except Exception:  # noqa: BLE001 - whatever a dying disk raises
         stored = False
     await first.stop()
-    second = await start()  # type: ignore[misc]
+    second = await start()
     present = [view.id for view in second.queue.views()]
     assert present == ["a"] if stored else present in ([], ["a"])
     assert tree(root) <= {"requests/req_a.json"}

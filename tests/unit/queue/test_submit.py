@@ -3,7 +3,6 @@
 import asyncio
 import errno
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,9 +20,7 @@ from efrit.queue.limits import QueueLimits
 from efrit.queue.queue import DurableQueue
 from efrit.queue.submit import Submission, commit
 from tests.support.queue_hands import Fault, TestDisk, a_request, rid, tree
-from tests.unit.queue.conftest import Running
-
-Start = Callable[..., object]
+from tests.unit.queue.conftest import Running, Start
 
 
 async def test_a_submitted_request_lies_in_requests_with_all_its_keys(running: Running) -> None:
@@ -36,12 +33,10 @@ async def test_a_submitted_request_lies_in_requests_with_all_its_keys(running: R
     assert tree(running.root) == {"requests/req_a.json"}
 
 
-async def test_the_file_then_its_name_is_synced_before_submit_returns(start: Start, root: Path) -> None:
-    disk = TestDisk(root)
-    running = await start(disk=disk)  # type: ignore[misc]
-    disk.steps.clear()
+async def test_the_file_then_its_name_is_synced_before_submit_returns(running: Running) -> None:
+    running.disk.steps.clear()
     await running.queue.submit(a_request("a"))
-    steps = [step for step in disk.steps if "tmp" not in step or step.startswith(("create", "link"))]
+    steps = [step for step in running.disk.steps if "tmp" not in step or step.startswith(("create", "link"))]
     assert [step.split()[0] for step in steps] == ["create", "sync_file", "link", "sync_dir"]
     assert steps[-1] == "sync_dir requests"
 
@@ -52,13 +47,11 @@ async def test_the_same_request_again_is_the_same_request(running: Running) -> N
     assert (created, view.state) == (False, RequestState.QUEUED)
 
 
-async def test_a_repeated_submission_is_confirmed_only_once_its_name_is_on_the_disk(start: Start, root: Path) -> None:
-    disk = TestDisk(root)
-    running = await start(disk=disk)  # type: ignore[misc]
+async def test_a_repeated_submission_is_confirmed_only_once_its_name_is_on_the_disk(running: Running) -> None:
     await running.queue.submit(a_request("a"))
-    disk.steps.clear()
+    running.disk.steps.clear()
     await running.queue.submit(a_request("a"))
-    assert "sync_dir requests" in disk.steps
+    assert "sync_dir requests" in running.disk.steps
 
 
 async def test_other_content_under_the_same_id_is_a_conflict(running: Running) -> None:
@@ -86,10 +79,10 @@ async def test_a_resubmission_is_recognised_at_every_stage(running: Running, sta
 
 
 async def test_a_resubmission_is_recognised_after_a_restart(start: Start) -> None:
-    first = await start()  # type: ignore[misc]
+    first = await start()
     await first.queue.submit(a_request("a"))
     await first.stop()
-    second = await start()  # type: ignore[misc]
+    second = await start()
     assert (await second.queue.submit(a_request("a")))[1] is False
     with pytest.raises(RequestConflict):
         await second.queue.submit(a_request("a", "(other)"))
@@ -118,7 +111,7 @@ async def test_a_client_that_hangs_up_leaves_a_whole_request(running: Running) -
 
 
 async def test_a_full_queue_refuses_and_takes_again_when_answers_came(start: Start) -> None:
-    running = await start(QueueLimits(max_pending=2))  # type: ignore[misc]
+    running = await start(QueueLimits(max_pending=2))
     await running.queue.submit(a_request("a"))
     await running.queue.submit(a_request("b"))
     with pytest.raises(QueueFull) as caught:
@@ -131,7 +124,7 @@ async def test_a_full_queue_refuses_and_takes_again_when_answers_came(start: Sta
 
 
 async def test_a_burst_never_exceeds_the_limit(start: Start, root: Path) -> None:
-    running = await start(QueueLimits(max_pending=10))  # type: ignore[misc]
+    running = await start(QueueLimits(max_pending=10))
     answers = await asyncio.gather(
         *(running.queue.submit(a_request(f"r{n}")) for n in range(50)), return_exceptions=True
     )
@@ -140,7 +133,7 @@ async def test_a_burst_never_exceeds_the_limit(start: Start, root: Path) -> None
 
 
 async def test_size_is_counted_in_bytes_of_utf8(start: Start) -> None:
-    running = await start(QueueLimits(max_request_bytes=10))  # type: ignore[misc]
+    running = await start(QueueLimits(max_request_bytes=10))
     await running.queue.submit(a_request("a", "ä" * 5))
     with pytest.raises(RequestTooLarge):
         await running.queue.submit(a_request("b", "ä" * 6))
@@ -158,31 +151,27 @@ async def test_metadata_is_bounded_and_told(running: Running) -> None:
 )
 @pytest.mark.parametrize("method", ["create", "sync_file", "link", "sync_dir"])
 async def test_a_failing_step_leaves_nothing_and_the_next_try_succeeds(
-    start: Start, root: Path, method: str, number: int, expected: type[StorageError]
+    running: Running, method: str, number: int, expected: type[StorageError]
 ) -> None:
-    disk = TestDisk(root)
-    running = await start(disk=disk)  # type: ignore[misc]
-    disk.faults.append(Fault(method, number))
+    running.disk.faults.append(Fault(method, number))
     with pytest.raises(expected):
         await running.queue.submit(a_request("a"))
-    assert tree(root) == set()
+    assert tree(running.root) == set()
     assert running.queue.index.open_count == 0
     assert (await running.queue.submit(a_request("a")))[1] is True
-    assert tree(root) == {"requests/req_a.json"}
+    assert tree(running.root) == {"requests/req_a.json"}
     assert [view.state for view in running.told] == [RequestState.QUEUED]
 
 
-async def test_a_request_claimed_before_its_sync_failed_is_not_forgotten(start: Start, root: Path) -> None:
-    disk = TestDisk(root)
-    running = await start(disk=disk)  # type: ignore[misc]
+async def test_a_request_claimed_before_its_sync_failed_is_not_forgotten(running: Running) -> None:
 
     def claimed(args: tuple[object, ...]) -> bool:
-        if args[0] == "requests" and (root / "requests/req_a.json").exists():
+        if args[0] == "requests" and (running.root / "requests/req_a.json").exists():
             running.emacs.claim("a")
             return True
         return False
 
-    disk.faults.append(Fault("sync_dir", errno.EIO, when=claimed))
+    running.disk.faults.append(Fault("sync_dir", errno.EIO, when=claimed))
     with pytest.raises(StorageError):
         await running.queue.submit(a_request("a"))
     await running.until_state("a", RequestState.RUNNING)
@@ -202,13 +191,11 @@ def test_a_batch_shares_one_directory_sync_and_each_gets_its_own_verdict(root: P
     disk.close()
 
 
-async def test_a_burst_is_committed_in_few_batches(start: Start, root: Path) -> None:
-    disk = TestDisk(root)
-    running = await start(disk=disk)  # type: ignore[misc]
-    disk.steps.clear()
+async def test_a_burst_is_committed_in_few_batches(running: Running) -> None:
+    running.disk.steps.clear()
     await asyncio.gather(*(running.queue.submit(a_request(f"r{n}")) for n in range(200)))
-    assert disk.steps.count("sync_file") == 200
-    assert disk.steps.count("sync_dir requests") <= 10
+    assert running.disk.steps.count("sync_file") == 200
+    assert running.disk.steps.count("sync_dir requests") <= 10
 
 
 async def test_a_closed_queue_takes_nothing(root: Path) -> None:

@@ -4,7 +4,6 @@ import asyncio
 import errno
 import os
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -25,9 +24,8 @@ from efrit.queue.submit import commit, submission
 from efrit.queue.upkeep import LASTING_SECONDS, Upkeep
 from tests.support.queue_hands import a_request, rid, tree
 from tests.support.timeout import TIMEOUT
-from tests.unit.queue.conftest import Running
+from tests.unit.queue.conftest import Running, Start, answer_of
 
-Start = Callable[..., object]
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ROOMY = Space(10 << 30, 100 << 30, 10**6, 10**7)
 KEPT = ArchiveLimits(86400, 10_000, 1 << 30)
@@ -69,7 +67,7 @@ async def test_on_a_full_volume_the_oldest_sessions_go_but_none_that_an_open_req
     start: Start, root: Path
 ) -> None:
     disk = SmallDisk(root)
-    running = await start(QueueLimits(session_seconds=0), disk=disk)  # type: ignore[misc]
+    running = await start(QueueLimits(session_seconds=0), disk=disk)
     for name in ("continued", "idle"):
         (root / f"sessions/{name}.ndjson").write_text("{}\n")
     await running.queue.submit(a_request("chat", type="chat", options={"session": {"id": "continued"}}))
@@ -84,7 +82,7 @@ async def test_on_a_full_volume_the_oldest_sessions_go_but_none_that_an_open_req
 
 async def test_on_a_full_volume_a_session_that_was_used_a_while_ago_stays(start: Start, root: Path) -> None:
     disk = SmallDisk(root)
-    running = await start(disk=disk)  # type: ignore[misc]
+    running = await start(disk=disk)
     (root / "sessions/young.ndjson").write_text("{}\n")
     disk.fill()
     await running.until(lambda: running.queue.upkeep.exhausted)
@@ -111,7 +109,7 @@ def test_no_session_goes_while_a_request_is_not_known(root: Path, place: str) ->
 async def full(start: Start, root: Path, *submitted: str, claimed: str | None = None) -> tuple[Running, SmallDisk]:
     """A running queue with these requests, on a volume that is full by now."""
     disk = SmallDisk(root)
-    running = await start(disk=disk)  # type: ignore[misc]
+    running = await start(disk=disk)
     for name in submitted:
         await running.queue.submit(a_request(name))
     if claimed is not None:
@@ -127,8 +125,7 @@ async def test_what_waits_can_be_cancelled_on_a_full_volume_however_many_there_a
     running, _ = await full(start, root, *names)
     for name in names:
         view = await running.queue.cancel(rid(name))
-        assert view.response is not None
-        assert view.response.reason is Reason.CANCELLED
+        assert answer_of(view).reason is Reason.CANCELLED
     assert not list((root / "requests").iterdir())
 
 
@@ -143,8 +140,7 @@ async def test_what_never_came_can_be_cancelled_on_a_full_volume_and_does_not_ru
 ) -> None:
     running, disk = await full(start, root)
     view = await running.queue.decline(a_request("late"))
-    assert view.response is not None
-    assert view.response.reason is Reason.CANCELLED
+    assert answer_of(view).reason is Reason.CANCELLED
     disk.room = 10_000
     again, new = await running.queue.submit(a_request("late"))
     assert (again.state, new) == (RequestState.ANSWERED, False)
@@ -169,10 +165,9 @@ async def test_a_cancel_cut_short_by_a_crash_on_a_full_volume_is_finished_at_the
     (root / "requests/req_a.json").rename(root / "tmp/withdrawn_a.json")
     small = SmallDisk(root)
     small.room = disk.room
-    again = await start(disk=small)  # type: ignore[misc]
+    again = await start(disk=small)
     view = await again.queue.view(rid("a"))
-    assert view.response is not None
-    assert view.response.reason is Reason.CANCELLED
+    assert answer_of(view).reason is Reason.CANCELLED
 
 
 def test_a_bridge_comes_up_on_a_full_volume_though_it_has_answers_to_write(root: Path) -> None:
@@ -286,7 +281,7 @@ async def test_a_failing_disk_is_told_as_failing_and_found_to_work_again(start: 
             return super().create(area, name, data, hurry=hurry)
 
     disk = Failing(root)
-    running = await start(disk=disk)  # type: ignore[misc]
+    running = await start(disk=disk)
     disk.number = errno.EIO
     with pytest.raises(StorageError):
         await running.queue.submit(a_request("a"))
@@ -320,6 +315,6 @@ async def test_submissions_go_on_while_a_large_archive_is_looked_through(start: 
     (root / "archive").mkdir(parents=True)
     for number in range(5000):
         (root / f"archive/resp_r{number}.json").write_text("{}")
-    running = await start(QueueLimits(archive_requests=100))  # type: ignore[misc]
+    running = await start(QueueLimits(archive_requests=100))
     await asyncio.wait_for(running.queue.submit(a_request("a")), TIMEOUT)
     await running.until(lambda: running.queue.upkeep.retention.complete)

@@ -4,7 +4,6 @@ import itertools
 import json
 import os
 import time
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -15,10 +14,9 @@ from efrit.queue.limits import QueueLimits
 from efrit.queue.watch import Watcher
 from efrit.queue.work_log import MAX_MESSAGE_CHARS, last_progress, progress_in, read_lines, resume_offset
 from efrit.queue.work_log_tailer import REPORT_SECONDS
-from tests.support.queue_hands import EmacsHand, TestDisk, a_request, rid
-from tests.unit.queue.conftest import Running
+from tests.support.queue_hands import EmacsHand, TestDisk, rid
+from tests.unit.queue.conftest import Running, Start
 
-Start = Callable[..., Awaitable[Running]]
 A = rid("a")
 
 
@@ -35,9 +33,7 @@ def emacs(disk: TestDisk, root: Path) -> EmacsHand:
 
 
 async def begin(running: Running, name: str = "a", **options: object) -> None:
-    await running.queue.submit(a_request(name, type="command", options=options))
-    running.emacs.claim(name)
-    await running.until_state(name, RequestState.RUNNING)
+    await running.begin(name, type="command", options=options)
 
 
 def progresses(told: list[RequestView]) -> list[Progress]:

@@ -42,6 +42,13 @@ MUTANTS = (
             "test_a_plan_that_cannot_be_had_again_is_asked_for_once_and_its_requests_are_not_listed",
         ),
     ),
+    *(
+        Mutant(what, gate, Never(), (f"{UNIT}/store/test_packed_spec.py",))
+        for what, gate in (
+            ("the bound of what is kept of an instance's spec", "template-size"),
+            ("the wait of an instance whose spec is too large to be kept", "template-too-large"),
+        )
+    ),
     Mutant(
         "the turn of others while many objects are taken in",
         "turns",

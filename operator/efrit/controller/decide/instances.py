@@ -223,6 +223,8 @@ def _accepted(snapshot: InstanceSnapshot) -> bool:
 def _refusal_stands_for(snapshot: InstanceSnapshot, now: datetime) -> timedelta | None:
     """Return how long not to apply children that were just refused, or None where there is no reason to wait."""
     facts = snapshot.facts
+    if snapshot.too_large:  # gate: template-too-large
+        return RETRY_REFUSED
     same_spec = facts.refused_generation == snapshot.instance.metadata.generation
     if facts.refused is None or facts.refused_time is None or not same_spec or facts.resync:
         return None

@@ -24,6 +24,8 @@ class InstanceSnapshot:
 
     instance: EfritInstance
     config: ControllerConfig
+    too_large: bool = False
+    """Whether its spec is larger than anything is made of: `facts.refused` says so."""
     statefulset: StatefulSetView | None = None
     pod: PodView | None = None
     claims: tuple[ClaimView, ...] = ()

@@ -36,7 +36,7 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
         known = entry.instance
         # The deletion of the one before may have been seen already.
         replaced = entry.newest_uid not in (None, new.metadata.uid)
-        entry.object, entry.newest_uid = new, new.metadata.uid
+        refusal, entry.newest_uid = entry.take(new), new.metadata.uid
         self._index.labels.put(new.key, new.metadata.labels)
         if replaced:
             entry.pod_owners.clear()
@@ -49,6 +49,8 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
         self._index.note_work(new.key)
         _observe_handover(entry, new)
         _observe_ready(entry, new)
+        if refusal is not None and entry.facts.refused_generation != new.metadata.generation:
+            self.refused(new.key, new.metadata.uid, new.metadata.generation, refusal)
         self._index.requeue_instance(new.key)
         if known is None or scheduling_fingerprint(known) != scheduling_fingerprint(new):
             self._index.requeue_waiting(new.key)
@@ -64,7 +66,7 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
         entry = self._index.instances.get(key)
         if entry is None or (entry.instance is not None and entry.instance.metadata.uid != uid):  # gate: deleted-uid
             return
-        entry.object = None
+        entry.object = entry.packed_spec = None
         self._index.labels.put(key, None)
         self._index.observe_rollout(key)
         self._index.requeue_instance(key)
@@ -229,14 +231,17 @@ class Instances(WatchedObjects[EfritInstance, InstanceRecord]):
     def snapshot(self, key: Key, *, deciding: bool = False) -> InstanceSnapshot | None:
         """Return the picture of an instance, or None where there is none.
 
-        deciding: whether the decision is about the instance itself; `may_close` goes through its requests.
+        deciding: whether the decision is about the instance itself: others need not all of its spec, which may be
+        large, and `may_close` goes through its requests.
         """
         entry = self._index.instances.get(key)
         if entry is None or entry.instance is None:
             return None
+        instance = (entry.whole() if deciding else None) or entry.instance
         plans = self._index.plans_of(key)
         return InstanceSnapshot(
-            instance=entry.instance,
+            instance=instance,
+            too_large=entry.too_large,
             config=self._index.config,
             statefulset=entry.own_statefulset,
             pod=entry.own_pod,

@@ -20,6 +20,7 @@ from efrit.controller.model.snapshots import ActionFailure, Handover, Refusal
 from efrit.controller.model.views import BridgeView, ClaimView, PodView, StatefulSetView
 from efrit.controller.store.backlog import Backlog
 from efrit.controller.store.packed_request import PackedRequest
+from efrit.controller.store.packed_spec import pack, unpack
 from efrit.controller.store.request_views import RequestViews
 from efrit.protocol import RequestView
 
@@ -93,6 +94,10 @@ class InstanceRecord(ObjectRecord[EfritInstance | None]):
     """What is known around one instance; `object` is None while only its children were seen."""
 
     object: EfritInstance | None = None
+    """Without what may be large of its spec."""
+    packed_spec: bytes | None = None
+    too_large: bool = False
+    """Whether its spec is larger than anything is made of."""
     statefulset: StatefulSetView | None = None
     pod: PodView | None = None
     """The pod of the name that the StatefulSet's has; `own_pod` says whether it is that."""
@@ -126,8 +131,18 @@ class InstanceRecord(ObjectRecord[EfritInstance | None]):
 
     @property
     def instance(self) -> EfritInstance | None:
-        """The object."""
+        """The object, without what may be large of its spec."""
         return self.object
+
+    def take(self, instance: EfritInstance) -> str | None:
+        """Keep an instance; return why nothing is made of it, None where something is."""
+        self.object, self.packed_spec, refusal = pack(instance)
+        self.too_large = refusal is not None
+        return refusal
+
+    def whole(self) -> EfritInstance | None:
+        """Return the object with all of its spec, unless that is too large."""
+        return unpack(self.object, self.packed_spec) if self.object is not None else None
 
     def accept_version(self, kind: str, child: Mapping[str, Any]) -> bool:
         """Return whether this is later than all that was seen of a child of the name; remembers it if it is."""

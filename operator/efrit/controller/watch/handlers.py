@@ -13,16 +13,20 @@ import kopf
 from efrit.controller.store.store import Store
 from efrit.kube.resources import INSTANCES, Resource
 
+CHUNK_SIZE = 16
+"""Instances of a page: each may have more than a megabyte, and all of them are decoded at once."""
+
 
 def settings() -> kopf.OperatorSettings:
     """Return kopf's settings: watch, post nothing, scan nothing."""
     result = kopf.OperatorSettings()
-    result.queueing.idle_timeout = 0.5
+    # kopf holds the objects of a page, and the last one of each worker, whole until the worker ends.
+    result.queueing.idle_timeout = 0.05
     result.posting.enabled = False
     result.posting.loggers = False
     result.scanning.disabled = True
     result.peering.standalone = True
-    result.watching.chunk_size = 500
+    result.watching.chunk_size = CHUNK_SIZE
     result.watching.initial_streaming = False
     result.watching.connect_timeout = 10
     result.watching.server_timeout = 300

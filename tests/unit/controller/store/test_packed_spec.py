@@ -1,0 +1,86 @@
+"""packed_spec.py: what may be large of an instance's spec is kept small, and nothing is lost of it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from efrit.controller.act.identity import new_identity
+from efrit.controller.decide.instances import decide_instance
+from efrit.controller.manifests import build
+from efrit.controller.model.actions import ApplyChildren, PatchStatus
+from efrit.controller.store.packed_spec import MOST_BYTES, pack, unpack
+from tests.unit.controller.factory import CONFIG, NOW, Json, instance, instance_json
+from tests.unit.controller.store.world import World
+from tests.unit.controller.virtual_time import on_virtual_time
+
+IDENTITY = new_identity()
+
+
+def affinity(terms: int) -> Json:
+    expressions = [{"key": f"k{number}", "operator": "In", "values": ["a", "b"]} for number in range(terms)]
+    terms_of_nodes = [{"matchExpressions": expressions[first : first + 60]} for first in range(0, terms, 60)]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms_of_nodes}}
+    return {"nodeAffinity": required}
+
+
+def template(terms: int = 500) -> Json:
+    return {
+        "affinity": affinity(terms),
+        "env": [{"name": "A", "value": "b"}],
+        "tolerations": [{"key": "gpu", "operator": "Exists"}],
+        "serviceAccountName": "robot",
+        "volumes": [{"name": "cache", "emptyDir": {}}],
+        "volumeMounts": [{"name": "cache", "mountPath": "/cache"}],
+    }
+
+
+def large(terms: int = 500) -> Json:
+    peers = [{"to": [{"ipBlock": {"cidr": f"10.0.{number}.0/24"}}]} for number in range(50)]
+    return {"podTemplate": template(terms), "network": {"egress": peers}, "idle": {"suspendAfterSeconds": 60}}
+
+
+@pytest.mark.parametrize("spec", [{}, {"podTemplate": template(1)}, large()], ids=["none", "small", "large"])
+def test_the_children_are_the_same_and_what_is_kept_is_small(spec: Json) -> None:
+    whole = instance(spec=spec)
+    packed = pack(whole)
+
+    assert build(unpack(packed.small, packed.rest), CONFIG, IDENTITY, 1, NOW) == build(
+        whole, CONFIG, IDENTITY, 1, NOW
+    )
+    kept = len(packed.small.model_dump_json(exclude_defaults=True)) + len(packed.rest or b"")
+    assert kept < 5000
+    assert packed.small.spec.idle == whole.spec.idle
+    assert packed.small.spec.pod_template.service_account_name == whole.spec.pod_template.service_account_name
+
+
+def test_an_annotation_is_not_kept() -> None:
+    given = instance_json()
+    given["metadata"]["annotations"] = {"kubectl.kubernetes.io/last-applied-configuration": "x" * 100_000}
+
+    assert pack(instance().model_validate(given)).small == instance()
+
+
+@on_virtual_time
+async def test_nothing_is_made_of_a_spec_that_is_too_large_until_it_is_shortened(world: World) -> None:
+    too_large = large(terms=3500)
+    for version, later in (("11", 0), ("12", 60)):
+        world.store.instances.observe(instance_json(version=version, generation=2, spec=too_large))
+        snapshot = world.store.instances.snapshot(("team", "alpha"), deciding=True)
+        assert snapshot is not None
+        actions = decide_instance(snapshot, IDENTITY, world.now() + timedelta(seconds=later))
+        assert not [each for each in actions if isinstance(each, ApplyChildren)]
+    (told,) = (each.status for each in actions if isinstance(each, PatchStatus))
+    (ready,) = (each for each in told["conditions"] if each["type"] == "Ready")
+    assert ready["reason"] == "ChildRefused"
+    assert f"of which {MOST_BYTES >> 10} KiB are the most: shorten them." in ready["message"]
+    assert await world.looks(60) == {("Instance", "alpha")}
+
+    world.store.instances.observe(instance_json(version="13", generation=3, spec=large()))
+    snapshot = world.store.instances.snapshot(("team", "alpha"), deciding=True)
+    assert snapshot is not None
+    actions = decide_instance(snapshot, IDENTITY, world.now())
+    (applied,) = (each for each in actions if isinstance(each, ApplyChildren))
+    (statefulset,) = (each for each in applied.manifests if each["kind"] == "StatefulSet")
+    assert statefulset["spec"]["template"]["spec"]["affinity"] == affinity(500)

@@ -18,7 +18,7 @@ from efrit.controller.decide.final_status import NO_REASON_TEXT, answered, never
 from efrit.controller.decide.status_limits import FULL, REDUCED, StatusLimits, cut
 from efrit.controller.manifests.result_secret import result_secret
 from efrit.controller.model.actions import Action, PatchStatus, StoreResult
-from efrit.protocol import Progress, Reason, RequestState
+from efrit.protocol import Progress, Reason, RequestState, RequestView
 from efrit.protocol.enums import FINAL_REASONS
 from tests.unit.controller.factory import (
     NOW,
@@ -36,23 +36,20 @@ from tests.unit.controller.factory import (
 )
 
 INLINE = MAX_INLINE_RESULT_CHARS
+TOLD = view(state=RequestState.ANSWERED, queued_time=NOW - seconds(3))
 LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 
 
 def answer(
-    given: Any = None, *, queue_timeout: str | None = None, limits: StatusLimits = FULL, **fields: Any
+    given: Any = None,
+    *,
+    limits: StatusLimits = FULL,
+    told: RequestView = TOLD,
+    named: Json | None = None,
+    **fields: Any,
 ) -> list[Action]:
-    told = view(state=RequestState.ANSWERED, queued_time=NOW - seconds(3))
-    return answered(
-        given or request(),
-        told,
-        response(**fields),
-        NOW,
-        pod_uid=POD_UID,
-        instance_name="alpha",
-        queue_timeout=queue_timeout,
-        limits=limits,
-    )
+    others: Json = {"pod_uid": POD_UID, "instance_name": "alpha", "queue_timeout": None} | (named or {})
+    return answered(given or request(), told, response(**fields), NOW, limits=limits, **others)
 
 
 def large(text: str, **fields: Any) -> list[Action]:
@@ -84,8 +81,8 @@ def test_a_success_fills_the_whole_status() -> None:
 def test_a_success_sets_both_conditions_with_one_reason() -> None:
     status = written(answer(result="2"))
 
-    assert condition(status, "Complete") == ("True", "Succeeded", "The work is done.")
-    assert condition(status, "Succeeded") == ("True", "Succeeded", "The work is done.")
+    for kind in ("Complete", "Succeeded"):
+        assert condition(status, kind) == ("True", "Succeeded", "The work is done.")
 
 
 def test_an_error_keeps_the_lisp_symbol_and_sentence() -> None:
@@ -121,57 +118,43 @@ def test_work_that_never_started_has_no_start_and_no_duration() -> None:
     assert "executionSeconds" not in status
 
 
-def test_a_withdrawal_for_the_queue_timeout_ends_timed_out() -> None:
-    waited = "It waited longer than an hour."
+def test_a_withdrawal_for_the_queue_timeout_ends_timed_out_unless_it_had_begun() -> None:
+    late: Json = {"named": {"queue_timeout": "It waited longer than an hour."}, "reason": Reason.CANCELLED}
 
-    status = written(answer(queue_timeout=waited, reason=Reason.CANCELLED, started=None, error="Cancelled."))
+    status = written(answer(**late, started=None, error="Cancelled."))
 
     assert status["reason"] == "TimedOut"
-    assert status["error"]["code"] == "TimedOut"
-    assert status["error"]["message"] == waited
+    assert status["error"] == {"code": "TimedOut", "message": "It waited longer than an hour."}
+    assert written(answer(**late))["reason"] == "Cancelled"
 
 
-def test_work_stopped_while_it_ran_was_not_a_queue_timeout() -> None:
-    assert written(answer(queue_timeout="It waited.", reason=Reason.CANCELLED))["reason"] == "Cancelled"
+def test_an_error_told_before_is_gone_after_a_success_and_what_is_gone_is_given_along() -> None:
+    old = {"error": {"code": "x", "message": "y"}, "progress": {"step": 3}}
 
+    patch = the(answer(request(status={"phase": "Running", **old}), result="2"), PatchStatus)
 
-def test_an_error_told_before_is_gone_after_a_success() -> None:
-    given = request(status={"phase": "Running", "error": {"code": "x", "message": "y"}})
-
-    status = written(answer(given, result="2"))
-
-    assert "error" not in status
-
-
-def test_what_the_status_had_is_given_along_so_that_it_can_be_removed() -> None:
-    given = request(status={"phase": "Running", "progress": {"step": 3}})
-
-    assert the(answer(given, result="2"), PatchStatus).old["progress"] == {"step": 3}
+    assert "error" not in patch.status
+    assert {name: patch.old[name] for name in old} == old
 
 
 def test_the_queued_time_written_before_stays_where_the_bridge_names_none() -> None:
-    given = request(status={"phase": "Queued", "queuedTime": "2026-03-01T11:00:00.000000Z"})
-    told = view(state=RequestState.ANSWERED)
+    queued = "2026-03-01T11:00:00.000000Z"
+    given = request(status={"phase": "Queued", "queuedTime": queued})
 
-    actions = answered(
-        given, told, response(result="2"), NOW, pod_uid=None, instance_name="alpha", queue_timeout=None
-    )
+    status = written(answer(given, told=view(state=RequestState.ANSWERED), named={"pod_uid": None}, result="2"))
 
-    assert written(actions)["queuedTime"] == "2026-03-01T11:00:00.000000Z"
-    assert "podUID" not in written(actions)
+    assert (status["queuedTime"], "podUID" in status) == (queued, False)
 
 
-def test_an_empty_result_is_a_result() -> None:
-    status = written(answer(result=""))
+@pytest.mark.parametrize(
+    ("fields", "result", "truncated"),
+    [({"result": ""}, "", False), ({"result": "abc", "truncated": True, "result_bytes": 9_999_999}, "abc", True)],
+    ids=["empty", "cut by Emacs"],
+)
+def test_a_short_result_is_in_the_status(fields: Json, result: str, truncated: bool) -> None:
+    status = written(answer(**fields))
 
-    assert (status["result"], status["truncated"]) == ("", False)
-
-
-def test_a_result_cut_by_emacs_says_so() -> None:
-    status = written(answer(result="abc", truncated=True, result_bytes=9_999_999))
-
-    assert (status["result"], status["truncated"]) == ("abc", True)
-    assert "resultRef" not in status
+    assert (status["result"], status["truncated"], "resultRef" in status) == (result, truncated, False)
 
 
 # Large results.
@@ -211,19 +194,13 @@ def test_a_larger_result_lies_whole_in_a_secret() -> None:
     assert (status["result"], status["truncated"]) == ("x" * INLINE, True)
 
 
-def test_the_limit_counts_bytes_and_cuts_between_characters() -> None:
-    actions = large("é" * 20_000)
-
-    result = written(actions)["result"]
-    assert result == "é" * (INLINE // 2)
-    assert len(result.encode()) == INLINE
-
-
-def test_a_character_across_the_limit_is_left_out_whole() -> None:
-    result = written(large("x" + "é" * 20_000))["result"]
-
-    assert len(result.encode()) == INLINE - 1
-    assert result.endswith("é")
+@pytest.mark.parametrize(
+    ("text", "beginning"),
+    [("é" * 20_000, "é" * (INLINE // 2)), ("x" + "é" * 20_000, "x" + "é" * (INLINE // 2 - 1))],
+    ids=["bytes are counted", "a character across the limit is left out whole"],
+)
+def test_the_limit_counts_bytes_and_cuts_between_characters(text: str, beginning: str) -> None:
+    assert written(large(text))["result"] == beginning
 
 
 def test_a_result_on_the_workspace_is_named_by_its_path_and_costs_no_secret() -> None:
@@ -282,20 +259,12 @@ def test_the_end_of_a_command_tells_its_session_its_progress_and_what_the_model_
 def test_what_an_answer_does_not_tell_stays_as_it_was_told_last() -> None:
     known = {"progress": {"step": 1, "toolCalls": 2}, "session": {"id": "s-1", "status": "continue"}}
     running = request(status={"phase": "Running", **known})
+    newer = view(state=RequestState.ANSWERED, progress=Progress(step=2, tool_calls=3))
 
     status = written(answer(running, reason=Reason.INTERRUPTED))
-    newer = answered(
-        running,
-        view(state=RequestState.ANSWERED, progress=Progress(step=2, tool_calls=3)),
-        response(reason=Reason.INTERRUPTED),
-        NOW,
-        pod_uid=POD_UID,
-        instance_name="alpha",
-        queue_timeout=None,
-    )
 
     assert {key: status[key] for key in known} == known
-    assert written(newer)["progress"] == {"step": 2, "toolCalls": 3}
+    assert written(answer(running, told=newer, reason=Reason.INTERRUPTED))["progress"] == {"step": 2, "toolCalls": 3}
 
 
 def test_long_words_of_a_command_are_cut_to_their_room() -> None:
@@ -339,18 +308,14 @@ def test_cutting_gives_the_longest_beginning_that_fits(text: str, limit: int) ->
 # What Emacs printed and looked like.
 
 
-def test_output_and_messages_are_bounded() -> None:
-    status = written(answer(result="2", output="é" * 50_000, messages="m" * 50_000))
+def test_output_messages_and_errors_are_bounded() -> None:
+    long: Json = {"output": "é" * 50_000, "messages": "m" * 50_000, "error": "e" * 100_000, "error_code": "c" * 1000}
+
+    status = written(answer(reason=Reason.EVAL_ERROR, **long))
 
     assert len(status["output"].encode()) <= 8_192 + 256
     assert len(status["messages"].encode()) <= 8_192 + 256
-
-
-def test_long_error_texts_are_bounded() -> None:
-    status = written(answer(reason=Reason.EVAL_ERROR, error="e" * 100_000, error_code="c" * 1000))
-
-    assert len(status["error"]["message"]) == 8_192
-    assert len(status["error"]["code"]) == 256
+    assert (len(status["error"]["message"]), len(status["error"]["code"])) == (8_192, 256)
     assert len(condition(status, "Complete")[2]) == 1024
 
 
@@ -373,46 +338,41 @@ def test_a_small_answer_is_whole_in_an_object_without_room() -> None:
     assert {**reduced, "conditions": []} == {**full, "conditions": []}
 
 
-def test_the_context_is_taken_over_field_by_field() -> None:
-    context: Json = {
-        "current_buffer": "*scratch*",
-        "buffers": ["*scratch*", "notes.org"],
-        "buffer_count": 2,
-        "cursor_position": 17,
-        "major_mode": "lisp-interaction-mode",
-        "default_directory": "/workspace/",
-        "emacs_version": "30.1",
-    }
+CONTEXT: dict[str, tuple[Json, Json]] = {
+    "whole": (
+        {
+            "current_buffer": "*scratch*",
+            "buffers": ["*scratch*", "notes.org"],
+            "buffer_count": 2,
+            "cursor_position": 17,
+            "major_mode": "lisp-interaction-mode",
+            "default_directory": "/workspace/",
+            "emacs_version": "30.1",
+        },
+        {
+            "currentBuffer": "*scratch*",
+            "buffers": ["*scratch*", "notes.org"],
+            "bufferCount": 2,
+            "cursorPosition": 17,
+            "majorMode": "lisp-interaction-mode",
+            "defaultDirectory": "/workspace/",
+            "emacsVersion": "30.1",
+        },
+    ),
+    "empty": ({}, {"buffers": []}),
+    "of other types": ({"buffers": "no list", "buffer_count": True, "current_buffer": 7}, {"buffers": []}),
+    "a list with other types": ({"buffers": ["a", 1, None, "b"]}, {"buffers": ["a", "b"]}),
+    "long, and unknown": ({"major_mode": "m" * 999, "unknown": 1}, {"buffers": [], "majorMode": "m" * 256}),
+    "many buffers": (
+        {"buffers": [f"b{n}" for n in range(500)], "buffer_count": 500},
+        {"buffers": [f"b{n}" for n in range(200)], "bufferCount": 500},
+    ),
+}
 
-    assert written(answer(result="2", context=context))["context"] == {
-        "currentBuffer": "*scratch*",
-        "buffers": ["*scratch*", "notes.org"],
-        "bufferCount": 2,
-        "cursorPosition": 17,
-        "majorMode": "lisp-interaction-mode",
-        "defaultDirectory": "/workspace/",
-        "emacsVersion": "30.1",
-    }
 
-
-@pytest.mark.parametrize(
-    ("context", "expected"),
-    [
-        ({}, {"buffers": []}),
-        ({"buffers": "no list", "buffer_count": True, "current_buffer": 7}, {"buffers": []}),
-        ({"buffers": ["a", 1, None, "b"]}, {"buffers": ["a", "b"]}),
-        ({"major_mode": "m" * 999, "unknown": 1}, {"buffers": [], "majorMode": "m" * 256}),
-    ],
-)
-def test_a_context_of_another_shape_never_fails(context: Json, expected: Json) -> None:
+@pytest.mark.parametrize(("context", "expected"), CONTEXT.values(), ids=CONTEXT)
+def test_a_context_is_taken_over_field_by_field_and_never_fails(context: Json, expected: Json) -> None:
     assert written(answer(result="2", context=context))["context"] == expected
-
-
-def test_a_context_of_many_buffers_is_cut_at_two_hundred() -> None:
-    status = written(answer(result="2", context={"buffers": [f"b{n}" for n in range(500)], "buffer_count": 500}))
-
-    assert len(status["context"]["buffers"]) == 200
-    assert status["context"]["bufferCount"] == 500
 
 
 # Work that never ran.

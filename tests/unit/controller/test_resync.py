@@ -11,37 +11,33 @@ import pytest
 
 from efrit.controller.act.kube import Kube
 from efrit.controller.model.keys import WorkKey
+from efrit.controller.model.snapshots import InstanceSnapshot
 from efrit.controller.resync import MOST_READ_ALONE, Resync
 from efrit.controller.store.store import Store
 from efrit.controller.work_queue import WorkQueue
 from efrit.errors import ApiForbidden, ApiNotFound, ApiUnavailable
-from efrit.kube.resources import PLANS, PODS
-from tests.unit.controller.factory import CONFIG, NOW, final_status, instance_json, plan_json, request_json
+from efrit.kube.resources import PLANS, PODS, Resource
+from tests.unit.controller.factory import (
+    CONFIG,
+    NOW,
+    final_status,
+    instance_json,
+    plan_json,
+    request_json,
+    statefulset_json,
+)
 from tests.unit.controller.fake_api import FakeApi
+from tests.unit.controller.store.world import child
 
 ROOT = "/apis/efrit.dev/v1alpha1/namespaces/team"
 ALL_PODS = "/api/v1/pods"
 KEY = ("team", "work")
 ALPHA = ("team", "alpha")
-POD = {
-    "metadata": {
-        "name": "efrit-alpha-0",
-        "namespace": "team",
-        "uid": "pod",
-        "labels": {"efrit.dev/instance": "alpha"},
-        "ownerReferences": [{"uid": "ss", "controller": True}],
-    }
-}
-STATEFULSET = {
-    "metadata": {
-        "name": "efrit-alpha",
-        "namespace": "team",
-        "uid": "ss",
-        "labels": {"efrit.dev/instance": "alpha"},
-        "ownerReferences": [{"uid": "uid-alpha", "controller": True}],
-    },
-    "spec": {"replicas": 1},
-}
+POD = child(uid="pod", podIP="10.0.0.1")
+STATEFULSET = statefulset_json()
+PODS_OF_TEAM = "/api/v1/namespaces/team/pods/efrit-alpha-0"
+CLAIMS_OF_TEAM = "/api/v1/namespaces/team/persistentvolumeclaims"
+SETS_OF_TEAM = "/apis/apps/v1/namespaces/team/statefulsets/efrit-alpha"
 
 
 @dataclass
@@ -58,6 +54,27 @@ class Rig:
     async def list_all(self) -> None:
         await listed(self.resync)
 
+    def place(self, *kinds: str) -> None:
+        """Have the API server hold objects of these kinds, each with the name the tests give it."""
+        for kind in kinds:
+            path, obj = PLACES[kind]
+            self.api.put(path, obj)
+
+    @property
+    def instance(self) -> InstanceSnapshot:
+        snapshot = self.store.instances.snapshot(ALPHA)
+        assert snapshot is not None
+        return snapshot
+
+
+PLACES = {
+    "instance": (f"{ROOT}/efritinstances/alpha", instance_json()),
+    "request": (f"{ROOT}/efritrequests/work", request_json()),
+    "plan": (f"{ROOT}/efritplans/app", plan_json()),
+    "pod": (PODS_OF_TEAM, POD),
+    "set": (SETS_OF_TEAM, STATEFULSET),
+}
+
 
 async def listed(resync: Resync) -> None:
     """List everything for the first time, or again."""
@@ -72,7 +89,7 @@ async def rig(api: FakeApi, kube: Kube) -> Rig:
 
 
 async def test_an_open_request_no_event_told_of_is_found(rig: Rig) -> None:
-    rig.api.put(f"{ROOT}/efritrequests/work", request_json())
+    rig.place("request")
 
     await rig.resync.sweep_requests()
 
@@ -81,7 +98,7 @@ async def test_an_open_request_no_event_told_of_is_found(rig: Rig) -> None:
 
 async def test_an_open_plan_no_event_told_of_is_found_and_one_that_is_gone_is_verified(rig: Rig) -> None:
     plans = rig.store.plans
-    rig.api.put(f"{ROOT}/efritplans/app", plan_json())
+    rig.place("plan")
     plans.observe(plan_json("lost"))
 
     await rig.resync.sweep_plans()
@@ -120,20 +137,13 @@ async def test_only_open_requests_are_asked_for(rig: Rig) -> None:
     assert rig.store.requests.snapshot(KEY) is None
 
 
-async def test_a_request_that_is_gone_without_an_event_must_be_verified(rig: Rig) -> None:
-    rig.store.requests.observe(request_json())
+@pytest.mark.parametrize("there", [False, True])
+async def test_a_request_that_is_gone_without_an_event_must_be_verified(rig: Rig, there: bool) -> None:
+    rig.store.requests.observe(rig.api.put(f"{ROOT}/efritrequests/work", request_json()) if there else request_json())
 
     await rig.resync.sweep_requests()
 
-    assert rig.store.requests.must_verify(KEY)
-
-
-async def test_a_request_that_is_there_need_not_be_verified(rig: Rig) -> None:
-    rig.store.requests.observe(rig.api.put(f"{ROOT}/efritrequests/work", request_json()))
-
-    await rig.resync.sweep_requests()
-
-    assert not rig.store.requests.must_verify(KEY)
+    assert bool(rig.store.requests.must_verify(KEY)) is not there
 
 
 async def test_a_request_made_anew_under_its_name_is_taken_in(rig: Rig) -> None:
@@ -178,36 +188,33 @@ async def test_an_instance_that_is_gone_without_an_event_is_forgotten(rig: Rig) 
 
 
 async def test_an_instance_no_event_told_of_is_found(rig: Rig) -> None:
-    rig.api.put(f"{ROOT}/efritinstances/alpha", instance_json())
+    rig.place("instance")
 
     await rig.resync.sweep_instances()
 
     assert rig.store.instances.snapshot(ALPHA) is not None
 
 
-def pod_of(store: Store) -> Any:
-    snapshot = store.instances.snapshot(ALPHA)
-    assert snapshot is not None
-    return snapshot.pod
-
-
 async def test_a_pod_that_is_gone_without_an_event_is_forgotten(rig: Rig) -> None:
     rig.store.instances.observe(rig.api.put(f"{ROOT}/efritinstances/alpha", instance_json()))
+    rig.store.children.observe_statefulset(STATEFULSET)
+    rig.place("set")
     rig.store.children.observe_pod(POD)
+    assert rig.instance.pod is not None
 
     await rig.resync.sweep_instances()
 
-    assert pod_of(rig.store) is None
+    assert rig.instance.pod is None
 
 
 async def test_a_pod_no_event_told_of_is_found(rig: Rig) -> None:
     rig.store.instances.observe(rig.api.put(f"{ROOT}/efritinstances/alpha", instance_json()))
-    rig.api.put("/apis/apps/v1/namespaces/team/statefulsets/efrit-alpha", STATEFULSET)
-    rig.api.put("/api/v1/namespaces/team/pods/efrit-alpha-0", {**POD, "status": {"podIP": "10.0.0.1"}})
+    rig.place("set", "pod")
 
     await rig.resync.sweep_instances()
 
-    assert pod_of(rig.store).ip == "10.0.0.1"
+    assert rig.instance.pod is not None
+    assert rig.instance.pod.ip == "10.0.0.1"
 
 
 async def test_an_instance_made_anew_while_the_lists_are_read_is_kept(rig: Rig) -> None:
@@ -219,21 +226,19 @@ async def test_an_instance_made_anew_while_the_lists_are_read_is_kept(rig: Rig) 
     rig.store.instances.observe(instance_json(uid="second", version="11"))
     await sweeping
 
-    snapshot = rig.store.instances.snapshot(ALPHA)
-    assert snapshot is not None
-    assert snapshot.instance.metadata.uid == "second"
+    assert rig.instance.instance.metadata.uid == "second"
 
 
 async def test_a_pod_that_is_made_while_the_lists_are_read_is_kept(rig: Rig) -> None:
     rig.store.instances.observe(rig.api.put(f"{ROOT}/efritinstances/alpha", instance_json()))
-    rig.api.put("/apis/apps/v1/namespaces/team/statefulsets/efrit-alpha", STATEFULSET)
+    rig.place("set")
 
     sweeping = asyncio.create_task(rig.resync.sweep_instances())
     await rig.api.until(lambda: any(call.path == ALL_PODS for call in rig.api.calls))
     rig.store.children.observe_pod(POD)
     await sweeping
 
-    assert pod_of(rig.store) is not None
+    assert rig.instance.pod is not None
 
 
 async def test_final_requests_with_a_time_to_live_are_found(rig: Rig) -> None:
@@ -262,71 +267,47 @@ async def test_only_its_own_namespace_is_swept(api: FakeApi, kube: Kube) -> None
 
 
 async def test_all_that_requests_refer_to_is_known_before_the_first_is_looked_at(rig: Rig) -> None:
-    child = {"labels": POD["metadata"]["labels"], "namespace": "team", "uid": "u"}
-    rig.api.put(f"{ROOT}/efritinstances/alpha", instance_json())
-    rig.api.put("/api/v1/namespaces/team/pods/efrit-alpha-0", POD)
-    claim = {"metadata": {**child, "name": "efrit-alpha-queue"}}
-    rig.api.put("/api/v1/namespaces/team/persistentvolumeclaims/efrit-alpha-queue", claim)
-    rig.api.put("/apis/apps/v1/namespaces/team/statefulsets/efrit-alpha", STATEFULSET)
+    claim = child(name="efrit-alpha-queue", uid="u")
+    rig.place("instance", "pod", "set")
+    rig.api.put(f"{CLAIMS_OF_TEAM}/efrit-alpha-queue", claim)
 
     await rig.resync.list_all()
 
-    known = rig.store.instances.snapshot(ALPHA)
-    assert known is not None
+    known = rig.instance
     assert known.pod is not None
     assert known.statefulset is not None
     assert [each.name for each in known.claims] == ["efrit-alpha-queue"]
+    assert not known.listed, "it might be taken for idle"
 
 
-async def test_a_watch_of_children_goes_on_from_the_first_list_and_after_that_from_a_new_one(rig: Rig) -> None:
-    rig.api.put(f"{ROOT}/efritinstances/alpha", instance_json())
-    rig.api.put("/apis/apps/v1/namespaces/team/statefulsets/efrit-alpha", STATEFULSET)
-    rig.api.put("/api/v1/namespaces/team/pods/efrit-alpha-0", POD)
+@pytest.mark.parametrize(("kind", "gone"), [(PODS, PODS_OF_TEAM), (PLANS, f"{ROOT}/efritplans/app")])
+async def test_a_watch_goes_on_from_the_first_list_and_after_that_from_a_new_one(
+    rig: Rig, kind: Resource, gone: str
+) -> None:
+    rig.place("instance", "set", "pod", "plan")
     await rig.resync.list_all()
     listed, version = len(rig.api.calls), str(rig.api.version)
+    rig.store.plans.observe(rig.api.objects[f"{ROOT}/efritplans/app"])
 
-    assert await rig.resync.list_watched(PODS) == version
+    assert await rig.resync.list_watched(kind) == version
     assert len(rig.api.calls) == listed
-    del rig.api.objects["/api/v1/namespaces/team/pods/efrit-alpha-0"]
+    del rig.api.objects[gone]
     rig.api.version += 1
-    assert await rig.resync.list_watched(PODS) == str(rig.api.version)
-    assert pod_of(rig.store) is None
-
-
-async def test_a_watch_of_plans_goes_on_from_the_first_list_and_after_that_from_a_new_one(rig: Rig) -> None:
-    rig.store.plans.observe(rig.api.put(f"{ROOT}/efritplans/app", plan_json()))
-    await rig.resync.list_all()
-    listed, version = len(rig.api.calls), str(rig.api.version)
-
-    assert await rig.resync.list_watched(PLANS) == version
-    assert len(rig.api.calls) == listed
-    del rig.api.objects[f"{ROOT}/efritplans/app"]
-    rig.api.version += 1
-    assert await rig.resync.list_watched(PLANS) == str(rig.api.version)
-    assert rig.store.plans.must_verify(("team", "app")) == "uid-app"
+    assert await rig.resync.list_watched(kind) == str(rig.api.version)
+    assert (rig.instance.pod is None) is (kind == PODS)
+    assert rig.store.plans.must_verify(("team", "app")) == ("uid-app" if kind == PLANS else None)
 
 
 async def test_open_requests_and_plans_are_known_before_anything_is_decided(rig: Rig) -> None:
-    rig.api.put(f"{ROOT}/efritinstances/alpha", instance_json())
-    rig.api.put(f"{ROOT}/efritrequests/work", request_json())
+    rig.place("instance", "request")
     rig.api.put(f"{ROOT}/efritrequests/done", request_json("done", status=final_status()))
-    rig.api.put(f"{ROOT}/efritplans/app", plan_json())
+    rig.place("plan")
 
     await rig.list_all()
 
     assert rig.store.requests.open_uids() == {KEY: "uid-work"}
     assert rig.store.plans.open_uids() == {("team", "app"): "uid-app"}
     assert rig.store.is_listed("team")
-
-
-async def test_what_requests_refer_to_is_served_before_the_last_of_them_is_listed(rig: Rig) -> None:
-    rig.api.put(f"{ROOT}/efritinstances/alpha", instance_json())
-
-    await rig.resync.list_all()
-
-    known = rig.store.instances.snapshot(ALPHA)
-    assert known is not None
-    assert not known.listed, "it might be taken for idle"
 
 
 async def test_namespaces_take_turns_at_their_first_lists(api: FakeApi, kube: Kube) -> None:
@@ -394,31 +375,18 @@ async def test_each_namespace_is_listed_on_its_own(api: FakeApi, kube: Kube) -> 
     assert not store.is_listed("b")
 
 
-async def test_only_what_is_seen_before_the_first_list_is_complete_may_be_older_than_the_controller(
-    rig: Rig,
-) -> None:
-    rig.api.put(f"{ROOT}/efritrequests/work", request_json())
+async def test_only_what_is_seen_before_the_first_list_is_complete_may_be_older_than_the_controller(rig: Rig) -> None:
+    rig.place("request")
     await rig.list_all()
     rig.store.requests.observe(request_json("later"))
-
-    known = rig.store.requests.snapshot(KEY)
-    later = rig.store.requests.snapshot(("team", "later"))
-
-    assert known is not None
-    assert later is not None
-    assert known.listed_at_start
-    assert not later.listed_at_start
-
-
-async def test_a_request_stays_listed_at_start_when_it_changes(rig: Rig) -> None:
-    rig.api.put(f"{ROOT}/efritrequests/work", request_json())
-    await rig.list_all()
-
     rig.store.requests.observe(request_json(version="200", status={"phase": "Running"}))
 
-    known = rig.store.requests.snapshot(KEY)
-    assert known is not None
-    assert known.listed_at_start
+    listed = {
+        name: known.listed_at_start
+        for name in ("work", "later")
+        if (known := rig.store.requests.snapshot(("team", name))) is not None
+    }
+    assert listed == {"work": True, "later": False}, "a change of it changes nothing of that"
 
 
 async def test_a_namespace_listed_again_is_rid_of_what_has_gone_and_leaves_others_alone(
@@ -464,10 +432,8 @@ async def test_a_claim_that_is_gone_without_an_event_is_forgotten(rig: Rig) -> N
     for name in ("efrit-alpha-queue", "efrit-alpha-workspace"):
         claim = {"metadata": {"name": name, "namespace": "team", "uid": name, "labels": labels}}
         rig.store.children.observe_claim(claim)
-    rig.api.put("/api/v1/namespaces/team/persistentvolumeclaims/efrit-alpha-workspace", claim)
+    rig.api.put(f"{CLAIMS_OF_TEAM}/efrit-alpha-workspace", claim)
 
     await rig.resync.sweep_instances()
 
-    snapshot = rig.store.instances.snapshot(ALPHA)
-    assert snapshot is not None
-    assert [each.name for each in snapshot.claims] == ["efrit-alpha-workspace"]
+    assert [each.name for each in rig.instance.claims] == ["efrit-alpha-workspace"]

@@ -20,6 +20,7 @@ from tests.unit.controller.factory import (
     NAMESPACE,
     NOW,
     Json,
+    condition_json,
     connected,
     instance,
     pod,
@@ -27,7 +28,6 @@ from tests.unit.controller.factory import (
     seconds,
     statefulset,
     stats,
-    wire_time,
 )
 
 LIMITS = RolloutLimits(
@@ -37,6 +37,7 @@ LIMITED = replace(CONFIG, rollout=LIMITS)
 RELEASE = {"template_hash": "old", "release_hash": "old"}
 SPEC = {"template_hash": "old", "spec_hash": "old"}
 BUSY = connected(told=stats(processing=1))
+END_OF_TIME = datetime.max.replace(tzinfo=UTC)
 EMACS_CRASHES = (
     ContainerView("bridge", running=True),
     ContainerView("emacs", waiting_reason="CrashLoopBackOff"),
@@ -48,11 +49,11 @@ Decide = Callable[..., Update]
 
 def told(status: str, reason: str, ago: float = 0, ready: str = "True") -> Json:
     """A status whose condition Updated has been this for so many seconds."""
-    common = {"message": "", "lastTransitionTime": wire_time(NOW - seconds(ago))}
+    since = NOW - seconds(ago)
     return {
         "conditions": [
-            {"type": "Updated", "status": status, "reason": reason, **common},
-            {"type": "Ready", "status": ready, "reason": "Ready", **common},
+            condition_json("Updated", status, reason, since),
+            condition_json("Ready", ready, "Ready", since),
         ]
     }
 
@@ -115,27 +116,21 @@ def test_suspending_and_resuming_take_the_template_at_once(
 # Idleness must be proven.
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"bridge": BUSY},
-        {"bridge": connected(told=stats(pending=1))},
-        {"unfinished": 1},
-        {"listed": False},
-        {"bridge": BridgeView()},
-        {"bridge": replace(connected(), connected=False, lost_since=NOW - seconds(599))},
-        {"bridge": connected(pod_uid="an earlier pod"), "controller_started": NOW},
-    ],
-    ids=[
-        "a request runs",
-        "a request is about to be claimed",
-        "a request is on its way",
-        "its requests are not listed yet",
-        "nothing was heard in this process",
-        "the stream is broken",
-        "the figures are those of an earlier pod",
-    ],
-)
+UNPROVEN: dict[str, Json] = {
+    "a request runs": {"bridge": BUSY},
+    "a request is about to be claimed": {"bridge": connected(told=stats(pending=1))},
+    "a request is on its way": {"unfinished": 1},
+    "its requests are not listed yet": {"listed": False},
+    "nothing was heard in this process": {"bridge": BridgeView()},
+    "the stream is broken": {"bridge": replace(connected(), connected=False, lost_since=NOW - seconds(599))},
+    "the figures are those of an earlier pod": {
+        "bridge": connected(pod_uid="an earlier pod"),
+        "controller_started": NOW,
+    },
+}
+
+
+@pytest.mark.parametrize("fields", UNPROVEN.values(), ids=UNPROVEN)
 @pytest.mark.parametrize("change", [RELEASE, SPEC], ids=["release", "spec"])
 def test_a_change_is_held_unless_figures_of_this_pod_prove_it_idle(
     world: World, decide: Decide, fields: Json, change: Json
@@ -233,58 +228,41 @@ def test_a_change_without_figures_is_applied_once_the_bridge_was_silent_for_the_
 # Few at a time.
 
 
-@pytest.mark.parametrize(
-    ("view", "reason"),
-    [
-        (slots(2), "UpdateDraining"),
-        (slots(3), "UpdateQueued"),
-        (slots(1, NAMESPACE), "UpdateDraining"),
-        (slots(2, NAMESPACE), "UpdateQueued"),
-        (slots(9, cause=UpdateCause.SPEC), "UpdateDraining"),
-        (slots(3, since=NOW - seconds(240)), "UpdateDraining"),
-        (slots(3, since=NOW - seconds(239)), "UpdateQueued"),
-        (slots(3, since=NOW - seconds(120), draining=True), "UpdateDraining"),
-        (slots(3, since=NOW - seconds(119), draining=True), "UpdateQueued"),
-        (slots(3, since=NOW + seconds(240)), "UpdateDraining"),
-        (slots(3, since=datetime.max.replace(tzinfo=UTC)), "UpdateDraining"),
-    ],
-    ids=[
-        "below the bound of the release",
-        "at the bound of the release",
-        "below the bound of the namespace",
-        "at the bound of the namespace",
-        "changes of other users in other namespaces",
-        "updates nobody follows any more",
-        "updates that take their time",
-        "instances that do not come to rest",
-        "instances that come to rest",
-        "updates that begin in the future",
-        "updates that begin at the end of time",
-    ],
-)
+FEW: dict[str, tuple[RolloutView, str]] = {
+    "below the bound of the release": (slots(2), "UpdateDraining"),
+    "at the bound of the release": (slots(3), "UpdateQueued"),
+    "below the bound of the namespace": (slots(1, NAMESPACE), "UpdateDraining"),
+    "at the bound of the namespace": (slots(2, NAMESPACE), "UpdateQueued"),
+    "changes of other users in other namespaces": (slots(9, cause=UpdateCause.SPEC), "UpdateDraining"),
+    "updates nobody follows any more": (slots(3, since=NOW - seconds(240)), "UpdateDraining"),
+    "updates that take their time": (slots(3, since=NOW - seconds(239)), "UpdateQueued"),
+    "instances that do not come to rest": (slots(3, since=NOW - seconds(120), draining=True), "UpdateDraining"),
+    "instances that come to rest": (slots(3, since=NOW - seconds(119), draining=True), "UpdateQueued"),
+    "updates that begin in the future": (slots(3, since=NOW + seconds(240)), "UpdateDraining"),
+    "updates that begin at the end of time": (slots(3, since=END_OF_TIME), "UpdateDraining"),
+}
+
+
+@pytest.mark.parametrize(("view", "reason"), FEW.values(), ids=FEW)
 def test_few_instances_are_updated_at_a_time(world: World, decide: Decide, view: RolloutView, reason: str) -> None:
     assert decide(world(RELEASE, rollout=view)).reason == reason
 
 
-@pytest.mark.parametrize(
-    ("change", "view", "reason"),
-    [
-        (RELEASE, slots(1, succeeded=0), "UpdateDraining"),
-        (RELEASE, slots(2, succeeded=0), "UpdateQueued"),
-        (RELEASE, slots(1, NAMESPACE, succeeded=0), "UpdateQueued"),
-        (RELEASE, slots(1, NAMESPACE, succeeded=1), "UpdateDraining"),
-        (RELEASE, slots(1, NAMESPACE, succeeded=0, cause=UpdateCause.SPEC), "UpdateDraining"),
-        (SPEC, slots(1, NAMESPACE, succeeded=0), "UpdateDraining"),
-    ],
-    ids=[
-        "the second instance, in another namespace",
-        "a third instance",
-        "a second instance of one namespace",
-        "a second instance once one has survived",
-        "beside a change of the user's",
-        "a change of the user's",
-    ],
-)
+TRIED: dict[str, tuple[Json, RolloutView, str]] = {
+    "the second instance, in another namespace": (RELEASE, slots(1, succeeded=0), "UpdateDraining"),
+    "a third instance": (RELEASE, slots(2, succeeded=0), "UpdateQueued"),
+    "a second instance of one namespace": (RELEASE, slots(1, NAMESPACE, succeeded=0), "UpdateQueued"),
+    "a second instance once one has survived": (RELEASE, slots(1, NAMESPACE, succeeded=1), "UpdateDraining"),
+    "beside a change of the user's": (
+        RELEASE,
+        slots(1, NAMESPACE, succeeded=0, cause=UpdateCause.SPEC),
+        "UpdateDraining",
+    ),
+    "a change of the user's": (SPEC, slots(1, NAMESPACE, succeeded=0), "UpdateDraining"),
+}
+
+
+@pytest.mark.parametrize(("change", "view", "reason"), TRIED.values(), ids=TRIED)
 def test_a_release_that_nobody_has_survived_yet_reaches_two_instances(
     world: World, decide: Decide, change: Json, view: RolloutView, reason: str
 ) -> None:
@@ -294,7 +272,7 @@ def test_a_release_that_nobody_has_survived_yet_reaches_two_instances(
 
 
 def test_a_time_at_the_end_of_time_on_the_statefulset_stops_no_decision(world: World, decide: Decide) -> None:
-    forged = {"update_started": datetime.max.replace(tzinfo=UTC)}
+    forged = {"update_started": END_OF_TIME}
 
     assert decide(world(forged, told("Unknown", "Updating", ready="False"), bridge=BridgeView())).reason == "Updating"
 
@@ -361,23 +339,16 @@ def failed(*namespaces: str, succeeded: int = 0) -> RolloutView:
     return RolloutView(failed=tuple((each, "beta") for each in namespaces), succeeded=succeeded)
 
 
-@pytest.mark.parametrize(
-    ("view", "stopped"),
-    [
-        (failed("elsewhere"), True),
-        (failed("elsewhere", succeeded=1), False),
-        (failed("elsewhere", "and-there", succeeded=9), True),
-        (failed(NAMESPACE, succeeded=9), True),
-        (RolloutView(failed=((NAMESPACE, "alpha"),)), False),
-    ],
-    ids=[
-        "the first one failed",
-        "one namespace failed, another did not",
-        "two namespaces failed",
-        "the own namespace failed",
-        "it is the one that failed",
-    ],
-)
+FAILED: dict[str, tuple[RolloutView, bool]] = {
+    "the first one failed": (failed("elsewhere"), True),
+    "one namespace failed, another did not": (failed("elsewhere", succeeded=1), False),
+    "two namespaces failed": (failed("elsewhere", "and-there", succeeded=9), True),
+    "the own namespace failed": (failed(NAMESPACE, succeeded=9), True),
+    "it is the one that failed": (RolloutView(failed=((NAMESPACE, "alpha"),)), False),
+}
+
+
+@pytest.mark.parametrize(("view", "stopped"), FAILED.values(), ids=FAILED)
 def test_a_release_that_fails_is_not_rolled_out_further(
     world: World, decide: Decide, view: RolloutView, stopped: bool
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -85,23 +86,19 @@ def work() -> Request:
 async def test_a_request_is_submitted_as_its_file_and_its_view_comes_back(connected: Line) -> None:
     connected.bridge.answers["PUT", ONE] = (201, view().to_json())
 
-    told = await connected.bridges.submit(INSTANCE, work())
-
-    assert told == view()
+    assert await connected.bridges.submit(INSTANCE, work()) == view()
     assert connected.bridge.calls == [("PUT", ONE, work().to_json())]
 
 
-async def test_a_request_is_read_with_its_answer(connected: Line) -> None:
+async def test_a_request_is_read_with_its_answer_and_cancelled_and_acknowledged(connected: Line) -> None:
     connected.bridge.answers["GET", ONE] = (200, answered(result="2").to_json())
+    connected.bridge.answers["POST", f"{ONE}/cancel"] = (202, view(state=RequestState.RUNNING).to_json())
+    connected.bridge.answers["DELETE", ONE] = (204, "")
 
     assert await connected.bridges.read(INSTANCE, UID) == answered(result="2")
-
-
-async def test_a_request_is_cancelled(connected: Line) -> None:
-    running = view(state=RequestState.RUNNING)
-    connected.bridge.answers["POST", f"{ONE}/cancel"] = (202, running.to_json())
-
-    assert await connected.bridges.cancel(INSTANCE, UID) == running
+    assert await connected.bridges.cancel(INSTANCE, UID) == view(state=RequestState.RUNNING)
+    await connected.bridges.acknowledge(INSTANCE, UID)
+    assert connected.bridge.calls[-1] == ("DELETE", ONE, "")
 
 
 @pytest.mark.parametrize("told", ['{"id":"uid-other","state":"queued"}', "{}", "", "[]", "x"])
@@ -115,14 +112,6 @@ async def test_an_answer_about_another_request_or_none_is_an_error_of_the_bridge
     ):
         with pytest.raises(EfritError):
             await call
-
-
-async def test_an_answer_is_acknowledged(connected: Line) -> None:
-    connected.bridge.answers["DELETE", ONE] = (204, "")
-
-    await connected.bridges.acknowledge(INSTANCE, UID)
-
-    assert connected.bridge.calls == [("DELETE", ONE, "")]
 
 
 async def test_an_answer_that_is_gone_was_acknowledged_long_ago(connected: Line) -> None:
@@ -207,73 +196,68 @@ async def test_a_bridge_with_another_instances_certificate_is_refused(
 async def test_a_bridge_with_a_certificate_of_another_ca_is_refused(tmp_path: Path, line: Line) -> None:
     async with fake_bridge(new_identity(), tmp_path) as impostor:
         await line.bridges.connect(impostor.wanted())
-        _, _, problem = await line.heard.hears("bridges.lost")
 
-        assert "certificate verify failed" in problem
+        assert "certificate verify failed" in (await line.heard.hears("bridges.lost"))[2]
         assert impostor.streams.empty()
 
 
-async def test_a_bridge_that_refuses_the_token_is_told_as_such(identity: Identity, line: Line) -> None:
+async def test_a_bridge_that_refuses_the_token_is_told_as_such(line: Line) -> None:
     line.bridge.token = "another"
 
     await line.bridges.connect(line.bridge.wanted())
 
-    _, _, problem = await line.heard.hears("bridges.lost")
-    assert "bearer token" in problem
+    assert "bearer token" in (await line.heard.hears("bridges.lost"))[2]
+
+
+@contextlib.asynccontextmanager
+async def calling(*given: Any) -> AsyncIterator[tuple[Bridges, Listener]]:
+    """A controller's side of its own, with other keys or another clock."""
+    identity, *clock = given
+    heard = Listener()
+    bridges = Bridges(identity, heard.store, *clock)
+    try:
+        yield bridges, heard
+    finally:
+        await bridges.close()
 
 
 async def test_during_a_rotation_a_bridge_that_still_has_the_former_token_is_reached(
     identity: Identity, tmp_path: Path
 ) -> None:
     rotated = replace(identity, hmac_key=b"new" * 11, previous_hmac_key=identity.hmac_key)
-    async with fake_bridge(identity, tmp_path) as bridge:
-        heard = Listener()
-        bridges = Bridges(rotated, heard.store)
-        try:
-            await bridges.connect(bridge.wanted())
-            stream = await bridge.streams.get()
-            await stream.tell(stats())
-            _, _, event = await heard.hears("bridges.event")
-        finally:
-            await bridges.close()
+    async with fake_bridge(identity, tmp_path) as bridge, calling(rotated) as (bridges, heard):
+        await bridges.connect(bridge.wanted())
+        await (await bridge.reader()).tell(stats())
 
-    assert event == stats()
+        assert (await heard.hears("bridges.event"))[2] == stats()
 
 
 async def test_a_token_of_the_next_week_is_used_on_the_same_connection_when_the_week_begins(
     identity: Identity, tmp_path: Path
 ) -> None:
     now = datetime.now(UTC)
-    async with fake_bridge(identity, tmp_path) as bridge:
-        bridges = Bridges(identity, Listener().store, lambda: now)
-        try:
-            await bridges.connect(bridge.wanted())
-            await bridge.streams.get()
-            # What it was given ahead, in `token-next`.
-            bridge.token = credentials(identity, INSTANCE_UID, now).next_token
-            now += TOKEN_PERIOD
-            await bridges.connect(bridge.wanted())
-            await bridges.acknowledge(INSTANCE, UID)
-        finally:
-            await bridges.close()
+    async with fake_bridge(identity, tmp_path) as bridge, calling(identity, lambda: now) as (bridges, _):
+        await bridges.connect(bridge.wanted())
+        await bridge.reader()
+        # What it was given ahead, in `token-next`.
+        bridge.token = credentials(identity, INSTANCE_UID, now).next_token
+        now += TOKEN_PERIOD
+        await bridges.connect(bridge.wanted())
+        await bridges.acknowledge(INSTANCE, UID)
 
-    assert [method for method, *_ in bridge.calls] == ["DELETE"]
-    assert bridge.streams.empty()
+        assert [method for method, *_ in bridge.calls] == ["DELETE"]
+        assert bridge.streams.empty()
 
 
 async def test_a_stream_is_opened_anew_when_another_ca_signs(identity: Identity, tmp_path: Path) -> None:
     now = datetime.now(UTC)
-    async with fake_bridge(identity, tmp_path) as bridge:
-        bridges = Bridges(identity, Listener().store, lambda: now)
-        try:
-            for moment in (now, now + GENERATION):
-                now = moment
-                bridge.token = credentials(identity, INSTANCE_UID, now).token
-                await bridges.connect(bridge.wanted())
-                # Its certificate is of the CA before.
-                await bridge.streams.get()
-        finally:
-            await bridges.close()
+    async with fake_bridge(identity, tmp_path) as bridge, calling(identity, lambda: now) as (bridges, _):
+        for moment in (now, now + GENERATION):
+            now = moment
+            bridge.token = credentials(identity, INSTANCE_UID, now).token
+            await bridges.connect(bridge.wanted())
+            # Its certificate is of the CA before.
+            await bridge.reader()
 
 
 async def test_an_address_of_version_six_is_bracketed(line: Line) -> None:
@@ -310,31 +294,21 @@ async def test_a_dropped_stream_resumes_where_it_broke_off(connected: Line) -> N
     stream.end()
 
     assert (await connected.bridge.reader()).last_event_id == "epoch-7"
-    instance_key, pod_uid, _ = await connected.heard.hears("bridges.lost")
-    assert (instance_key, pod_uid) == (INSTANCE, POD_UID)
+    assert (await connected.heard.hears("bridges.lost"))[:2] == (INSTANCE, POD_UID)
 
 
-async def test_an_event_without_an_id_leaves_the_place_to_resume_at(connected: Line) -> None:
+@pytest.mark.parametrize("breaks_between", [False, True], ids=["on one stream", "on one that was resumed"])
+async def test_an_event_without_an_id_leaves_the_place_to_resume_at(connected: Line, breaks_between: bool) -> None:
     stream = await connected.bridge.reader()
     await stream.tell(stats(), "epoch-7")
+    if breaks_between:
+        await connected.heard.hears("bridges.event")
+        stream.end()
+        stream = await connected.bridge.reader()
     await stream.tell(stats(processed=1))
     await connected.heard.hears("bridges.event", 2)
 
     stream.end()
-
-    assert (await connected.bridge.reader()).last_event_id == "epoch-7"
-
-
-async def test_a_resumed_stream_that_breaks_before_its_first_id_resumes_at_the_same_place(connected: Line) -> None:
-    first = await connected.bridge.reader()
-    await first.tell(stats(), "epoch-7")
-    await connected.heard.hears("bridges.event")
-    first.end()
-    second = await connected.bridge.reader()
-    await second.tell(stats(processed=1))
-    await connected.heard.hears("bridges.event", 2)
-
-    second.end()
 
     assert (await connected.bridge.reader()).last_event_id == "epoch-7"
 

@@ -96,21 +96,20 @@ def test_every_root_file_system_is_read_only(spec: Json) -> None:
     )
 
 
-def test_every_process_runs_as_one_user_and_group() -> None:
+def test_every_process_runs_as_one_user_and_group_and_sees_the_others_so_that_the_bridge_can_interrupt() -> None:
     context = pod()["securityContext"]
 
     assert (context["runAsUser"], context["runAsGroup"], context["fsGroup"]) == (65532, 65532, 65532)
+    assert pod()["shareProcessNamespace"] is True
 
 
-def test_code_in_the_instance_has_no_token_of_the_api_server() -> None:
-    assert pod()["automountServiceAccountToken"] is False
-    assert pod()["serviceAccountName"] == "efrit-alpha"
-
-
-def test_an_account_of_the_user_comes_with_its_token() -> None:
-    given = pod({"podTemplate": {"serviceAccountName": "mine"}})
-
-    assert (given["serviceAccountName"], given["automountServiceAccountToken"]) == ("mine", True)
+@pytest.mark.parametrize(
+    ("spec", "account", "token"),
+    [({}, "efrit-alpha", False), ({"podTemplate": {"serviceAccountName": "mine"}}, "mine", True)],
+    ids=["our account, without a token of the API server", "an account of the user, with its token"],
+)
+def test_code_in_the_instance_has_a_token_only_of_its_users_account(spec: Json, account: str, token: bool) -> None:
+    assert (pod(spec)["serviceAccountName"], pod(spec)["automountServiceAccountToken"]) == (account, token)
 
 
 # The StatefulSet.
@@ -135,27 +134,21 @@ def test_labels_of_the_operator_win_over_those_of_the_user() -> None:
     assert (labels["efrit.dev/instance"], labels["cost"]) == ("alpha", "a")
 
 
-def test_a_stopping_pod_has_the_time_of_a_request_to_drain() -> None:
-    assert pod()["terminationGracePeriodSeconds"] == 40
-    commands = {"model": MODEL, "limits": {"commandTimeoutSeconds": 120}}
-    assert pod(commands)["terminationGracePeriodSeconds"] == 130
-    assert pod({"limits": {"requestTimeoutSeconds": 80_000}})["terminationGracePeriodSeconds"] == 300
-
-
 @pytest.mark.parametrize(
-    ("limits", "seconds"),
+    ("spec", "seconds"),
     [
-        ({"requestTimeoutSeconds": 3600, "drainSeconds": 7200}, 3610),
-        ({"requestTimeoutSeconds": 3600, "drainSeconds": 600}, 600),
-        ({"drainSeconds": 10}, 10),
+        ({}, 40),
+        ({"model": MODEL, "limits": {"commandTimeoutSeconds": 120}}, 130),
+        ({"limits": {"requestTimeoutSeconds": 80_000}}, 300),
+        ({"limits": {"requestTimeoutSeconds": 3600, "drainSeconds": 7200}}, 3610),
+        ({"limits": {"requestTimeoutSeconds": 3600, "drainSeconds": 600}}, 600),
+        ({"limits": {"drainSeconds": 10}}, 10),
     ],
 )
-def test_an_instance_says_how_long_its_work_may_drain_at_most(limits: Json, seconds: int) -> None:
-    assert pod({"limits": limits})["terminationGracePeriodSeconds"] == seconds
-
-
-def test_the_processes_of_the_pod_see_each_other_so_that_the_bridge_can_interrupt() -> None:
-    assert pod()["shareProcessNamespace"] is True
+def test_a_stopping_pod_has_the_time_of_a_request_to_drain_and_no_more_than_its_instance_says(
+    spec: Json, seconds: int
+) -> None:
+    assert pod(spec)["terminationGracePeriodSeconds"] == seconds
 
 
 # The bridge.
@@ -193,16 +186,12 @@ def test_the_bridge_learns_its_limits_from_the_spec() -> None:
     assert {name for name in variables if not name.startswith("EFRIT_")} == set()
 
 
-def test_the_bridge_has_the_resources_of_the_installation() -> None:
-    config = replace(CONFIG, bridge_resources={"requests": {"cpu": "1"}})
+def test_bridge_and_emacs_have_the_resources_of_the_installation_unless_the_instance_names_some() -> None:
+    limits = {"limits": {"memory": "3Gi"}}
+    config = replace(CONFIG, bridge_resources={"requests": {"cpu": "1"}}, emacs_resources=limits)
 
     assert bridge(config=config)["resources"] == {"requests": {"cpu": "1"}}
-
-
-def test_emacs_has_the_resources_of_the_installation_unless_the_instance_names_some() -> None:
-    config = replace(CONFIG, emacs_resources={"limits": {"memory": "3Gi"}})
-
-    assert container(config=config)["resources"] == {"limits": {"memory": "3Gi"}}
+    assert container(config=config)["resources"] == limits
     assert container(FULL, config=config)["resources"]["limits"] == {"memory": "1Gi"}
 
 
@@ -213,17 +202,12 @@ def test_only_the_bridge_sees_its_secret() -> None:
     assert volumes()["bridge"] == {"secret": {"secretName": "efrit-alpha-bridge", "defaultMode": 0o440}}
 
 
-def test_the_probes_ask_the_bridge() -> None:
-    given = bridge()
+def test_the_probes_ask_the_bridge_and_do_not_kill_one_that_starts_slowly() -> None:
+    alive, ready = bridge()["livenessProbe"], bridge()["readinessProbe"]
 
-    assert given["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": 8443, "scheme": "HTTPS"}
-    assert given["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": 8443, "scheme": "HTTPS"}
-
-
-def test_a_bridge_that_starts_slowly_is_not_killed_for_it() -> None:
-    probe = bridge()["livenessProbe"]
-
-    assert probe["initialDelaySeconds"] + probe["periodSeconds"] * (probe["failureThreshold"] - 1) >= 120
+    assert alive["httpGet"] == {"path": "/healthz", "port": 8443, "scheme": "HTTPS"}
+    assert ready["httpGet"] == {"path": "/readyz", "port": 8443, "scheme": "HTTPS"}
+    assert alive["initialDelaySeconds"] + alive["periodSeconds"] * (alive["failureThreshold"] - 1) >= 120
 
 
 # Emacs.
@@ -255,21 +239,19 @@ def test_emacs_runs_the_script_the_bridge_lays_out() -> None:
     assert given["workingDir"] == "/workspace"
 
 
-def test_an_instance_without_an_image_takes_the_installations_and_its_policy() -> None:
-    given = container()
+@pytest.mark.parametrize(
+    ("emacs", "image", "policy"),
+    [
+        ({}, CONFIG.emacs_image, "IfNotPresent"),
+        ({"image": "example.org/mine:1"}, "example.org/mine:1", None),
+        ({"imagePullPolicy": "Always"}, CONFIG.emacs_image, "Always"),
+    ],
+    ids=["the installation's", "an image of the user, with the cluster's policy", "a policy of the user"],
+)
+def test_which_image_emacs_runs_and_when_it_is_pulled(emacs: Json, image: str, policy: str | None) -> None:
+    given = container({"emacs": emacs})
 
-    assert (given["image"], given["imagePullPolicy"]) == (CONFIG.emacs_image, "IfNotPresent")
-
-
-def test_an_image_of_the_user_takes_the_clusters_pull_policy() -> None:
-    given = container({"emacs": {"image": "example.org/mine:1"}})
-
-    assert given["image"] == "example.org/mine:1"
-    assert "imagePullPolicy" not in given
-
-
-def test_a_pull_policy_of_the_user_is_taken() -> None:
-    assert container({"emacs": {"imagePullPolicy": "Always"}})["imagePullPolicy"] == "Always"
+    assert (given["image"], given.get("imagePullPolicy")) == (image, policy)
 
 
 def test_an_init_file_is_mounted_and_named() -> None:
@@ -354,16 +336,16 @@ def test_what_the_user_may_shape_is_taken_over() -> None:
     assert emacs["resources"] == {"requests": {"cpu": "1"}, "limits": {"memory": "1Gi"}}
 
 
-def test_a_variable_of_the_user_replaces_one_of_ours() -> None:
-    given = container({"podTemplate": {"env": [{"name": "LANG", "value": "de_DE.UTF-8"}]}})
-
-    assert env(given)["LANG"] == "de_DE.UTF-8"
-
-
-def test_a_variable_the_user_names_twice_has_its_last_value() -> None:
-    twice = [{"name": "FOO", "value": "one"}, {"name": "FOO", "value": "two"}]
-
-    assert env(container({"podTemplate": {"env": twice}}))["FOO"] == "two"
+@pytest.mark.parametrize(
+    ("variables", "name", "value"),
+    [
+        ([{"name": "LANG", "value": "de_DE.UTF-8"}], "LANG", "de_DE.UTF-8"),
+        ([{"name": "FOO", "value": "one"}, {"name": "FOO", "value": "two"}], "FOO", "two"),
+    ],
+    ids=["one of ours", "one that is named twice"],
+)
+def test_a_variable_of_the_user_replaces_the_one_before(variables: list[Json], name: str, value: str) -> None:
+    assert env(container({"podTemplate": {"env": variables}}))[name] == value
 
 
 def test_pull_secrets_of_installation_and_user_are_both_given() -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from efrit.controller.model.snapshots import Handover
 from efrit.controller.store.bridge_events import ORPHAN_GRACE
+from efrit.controller.store.store import Store
 from efrit.protocol import RequestState, RequestView, Reset
 from tests.unit.controller.factory import (
     CONFIG,
@@ -158,11 +161,10 @@ async def test_a_lost_bridge_is_told_once_and_with_its_problem(world: World) -> 
     world.open_bridge()
     await world.settle()
 
-    world.store.bridges.lost(ALPHA, POD_UID, "refused")
-    assert await world.looks() == {("Instance", "alpha")}
-    world.store.bridges.lost(ALPHA, POD_UID, "refused")
+    for looks in ({("Instance", "alpha")}, set()):
+        world.store.bridges.lost(ALPHA, POD_UID, "refused")
+        assert await world.looks() == looks
 
-    assert await world.looks() == set()
     assert (world.instance().bridge.connected, world.instance().bridge.problem) == (False, "refused")
 
 
@@ -184,7 +186,8 @@ async def test_the_bridge_of_a_new_pod_that_cannot_be_reached_is_told(world: Wor
 
     world.store.bridges.lost(ALPHA, "new", "certificate verify failed")
 
-    assert (world.instance().bridge.pod_uid, world.instance().bridge.problem) == ("new", "certificate verify failed")
+    bridge = world.instance().bridge
+    assert (bridge.pod_uid, bridge.problem) == ("new", "certificate verify failed")
 
 
 async def test_a_connection_closed_on_purpose_is_no_problem(world: World) -> None:
@@ -192,70 +195,55 @@ async def test_a_connection_closed_on_purpose_is_no_problem(world: World) -> Non
     world.open_bridge()
     await world.settle()
 
-    world.store.bridges.closed(ALPHA)
-    world.store.bridges.closed(ALPHA)
-    world.store.bridges.closed((NAMESPACE, "unknown"))
+    for key in (ALPHA, ALPHA, (NAMESPACE, "unknown")):
+        world.store.bridges.closed(key)
 
     assert await world.looks() == {("Instance", "alpha")}
-    assert (world.instance().bridge.connected, world.instance().bridge.problem, world.instance().bridge.pod_uid) == (
-        False,
-        None,
-        None,
-    )
+    bridge = world.instance().bridge
+    assert (bridge.connected, bridge.problem, bridge.pod_uid) == (False, None, None)
 
 
-async def test_the_queue_a_request_was_handed_to_is_remembered(world: World) -> None:
-    world.open_bridge()
+ABSENT = Handover(QUEUE_ID, absent=True)
+REFUSED = Handover("", absent=True, refused="too large")
+HAS = Handover(QUEUE_ID)
+Step = Callable[[World], object]
+
+
+def known(world: World) -> None:
     world.store.requests.observe(request_json())
 
-    world.store.handovers.handed_over(ALPHA, WORK, UID)
 
-    assert world.request().handover == Handover(QUEUE_ID)
-
-
-async def test_a_queue_that_tells_of_a_request_has_it(world: World) -> None:
-    world.store.requests.observe(request_json())
-
+def tells(world: World) -> None:
     world.open_bridge(view())
 
-    assert world.request().handover == Handover(QUEUE_ID)
 
+@pytest.mark.parametrize(
+    ("steps", "handover"),
+    [
+        ([World.open_bridge, known, lambda world: world.store.handovers.handed_over(ALPHA, WORK, UID)], HAS),
+        ([known, tells], HAS),
+        ([tells, known], HAS),
+        ([known, tells, lambda world: world.open_bridge(queue_id="queue-2")], HAS),
+        ([known, lambda world: world.store.handovers.absent(WORK, UID, QUEUE_ID)], ABSENT),
+        ([known, lambda world: world.store.handovers.turned_away(WORK, UID, "too large")], REFUSED),
+    ],
+    ids=[
+        "it was handed over",
+        "the queue tells of it",
+        "the queue told of it before it was known",
+        "the volume is replaced",
+        "the queue does not know it",
+        "the bridge will never take it",
+    ],
+)
+async def test_which_queue_has_a_request_is_remembered(world: World, steps: list[Step], handover: Handover) -> None:
+    for step in steps:
+        await world.settle()
+        step(world)
 
-async def test_a_queue_that_told_of_a_request_before_it_was_known_has_it(world: World) -> None:
-    world.open_bridge(view())
-
-    world.store.requests.observe(request_json())
-
-    assert world.request().handover == Handover(QUEUE_ID)
-
-
-async def test_a_replaced_volume_does_not_make_forget_which_queue_had_the_request(world: World) -> None:
-    world.store.requests.observe(request_json())
-    world.open_bridge(view())
-
-    world.open_bridge(queue_id="queue-2")
-
-    assert world.request().handover == Handover(QUEUE_ID)
-
-
-async def test_a_queue_that_does_not_know_a_request_looks_at_it(world: World) -> None:
-    world.store.requests.observe(request_json())
-    await world.settle()
-
-    world.store.handovers.absent(WORK, UID, QUEUE_ID)
-
-    assert world.request().handover == Handover(QUEUE_ID, absent=True)
-    assert await world.looks() == {("Request", "work")}
-
-
-async def test_a_request_a_bridge_will_never_take_is_looked_at_with_the_bridges_words(world: World) -> None:
-    world.store.requests.observe(request_json())
-    await world.settle()
-
-    world.store.handovers.turned_away(WORK, UID, "too large")
-
-    assert world.request().handover == Handover("", absent=True, refused="too large")
-    assert await world.looks() == {("Request", "work")}
+    assert world.request().handover == handover
+    if handover.absent:
+        assert await world.looks() == {("Request", "work")}
 
 
 def foreign(name: object = "lost", namespace: str = NAMESPACE, uid: str = "uid-lost") -> RequestView:
@@ -270,14 +258,6 @@ async def test_work_without_a_request_is_looked_into_after_a_while(world: World)
     assert world.store.bridges.orphans((NAMESPACE, "lost")) == [(ALPHA, "uid-lost")]
 
 
-async def test_work_is_claimed_by_its_request_when_it_is_seen(world: World) -> None:
-    world.open_bridge(foreign())
-
-    world.store.requests.observe(request_json("lost"))
-
-    assert world.store.bridges.orphans((NAMESPACE, "lost")) == []
-
-
 @pytest.mark.parametrize(
     "told",
     [view("uid-lost"), foreign(namespace="other"), foreign(name=7), view("uid-lost", metadata={"name": "lost"})],
@@ -288,17 +268,18 @@ async def test_work_of_somebody_else_is_left_alone(world: World, told: RequestVi
     assert await world.looks(60) == {("Instance", "alpha")}
 
 
-async def test_work_that_was_looked_into_is_forgotten(world: World) -> None:
+@pytest.mark.parametrize(
+    "end",
+    [
+        lambda store: store.requests.observe(request_json("lost")),
+        lambda store: store.bridges.orphan_settled((NAMESPACE, "lost"), ALPHA, "uid-lost"),
+        lambda store: store.bridges.acknowledged(ALPHA, "uid-lost"),
+    ],
+    ids=["its request is seen", "it was looked into", "its answer is acknowledged"],
+)
+async def test_work_without_a_request_is_looked_into_until(world: World, end: Callable[[Store], object]) -> None:
     world.open_bridge(foreign())
 
-    world.store.bridges.orphan_settled((NAMESPACE, "lost"), ALPHA, "uid-lost")
-
-    assert world.store.bridges.orphans((NAMESPACE, "lost")) == []
-
-
-async def test_work_whose_answer_is_acknowledged_is_not_looked_into_any_more(world: World) -> None:
-    world.open_bridge(foreign())
-
-    world.store.bridges.acknowledged(ALPHA, "uid-lost")
+    end(world.store)
 
     assert world.store.bridges.orphans((NAMESPACE, "lost")) == []

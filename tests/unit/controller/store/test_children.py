@@ -112,9 +112,8 @@ async def test_late_news_of_a_child_change_nothing(world: World) -> None:
     assert await world.looks() == set()
     snapshot = world.instance()
     assert snapshot.pod is not None
-    assert (snapshot.pod.uid, snapshot.pod.ip) == ("new", "10.0.0.2")
     assert snapshot.statefulset is not None
-    assert snapshot.statefulset.uid == "new"
+    assert (snapshot.pod.uid, snapshot.pod.ip, snapshot.statefulset.uid) == ("new", "10.0.0.2", "new")
     assert [(each.uid, each.phase) for each in snapshot.claims] == [("new", "Bound")]
 
 
@@ -131,15 +130,9 @@ async def test_a_child_that_is_gone_does_not_come_back_by_late_news(world: World
 async def test_children_of_nobody_are_ignored(world: World) -> None:
     stray = {"metadata": {"name": "x", "namespace": NAMESPACE, "uid": "u"}}
 
-    for take_in in (
-        world.store.children.observe_pod,
-        world.store.children.forget_pod,
-        world.store.children.observe_statefulset,
-        world.store.children.forget_statefulset,
-        world.store.children.observe_claim,
-        world.store.children.forget_claim,
-    ):
-        take_in(stray)
+    for kind in ("pod", "statefulset", "claim"):
+        getattr(world.store.children, f"observe_{kind}")(stray)
+        getattr(world.store.children, f"forget_{kind}")(stray)
 
     assert await world.looks() == set()
 

@@ -60,18 +60,11 @@ async def test_an_older_version_of_a_request_is_ignored_so_that_the_controller_r
     assert world.store.requests.open_uids() == {}
 
 
-async def test_versions_are_compared_as_numbers(world: World) -> None:
-    world.store.requests.observe(request_json(version="9"))
+@pytest.mark.parametrize(("first", "second"), [("9", "10"), ("b", "a")], ids=["as numbers", "not at all if none"])
+async def test_versions_are_compared(world: World, first: str, second: str) -> None:
+    world.store.requests.observe(request_json(version=first))
 
-    world.store.requests.observe(request_json(version="10", status=final_status()))
-
-    assert world.store.requests.final_uids() == [(WORK, UID)]
-
-
-async def test_versions_that_are_no_numbers_are_all_taken_in(world: World) -> None:
-    world.store.requests.observe(request_json(version="b"))
-
-    world.store.requests.observe(request_json(version="a", status=final_status()))
+    world.store.requests.observe(request_json(version=second, status=final_status()))
 
     assert world.store.requests.final_uids() == [(WORK, UID)]
 
@@ -221,21 +214,14 @@ async def test_an_object_that_leaves_the_selection_while_it_is_asked_about_is_as
     assert (kind.removeprefix("Efrit"), "same") in await world.looks()
 
 
-async def test_a_final_request_that_left_needs_no_verification_and_is_finished_with(world: World) -> None:
-    world.store.requests.observe(request_json(status=final_status()))
+@pytest.mark.parametrize("spec", [{}, {"ttlSecondsAfterFinished": 60}], ids=["kept", "with a time to live"])
+async def test_a_final_request_that_left_needs_no_verification_and_is_finished_with(world: World, spec: Json) -> None:
+    world.store.requests.observe(request_json(status=final_status(), **spec))
     assert not world.store.requests.finished_with(WORK)
 
     world.store.requests.left(request_json())
 
     assert not world.store.requests.must_verify(WORK)
-    assert world.store.requests.finished_with(WORK)
-
-
-async def test_a_final_request_with_a_time_to_live_is_not_kept_either(world: World) -> None:
-    world.store.requests.observe(request_json(status=final_status(), ttlSecondsAfterFinished=60))
-
-    world.store.requests.left(request_json())
-
     assert world.store.requests.finished_with(WORK)
 
 

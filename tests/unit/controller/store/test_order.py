@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from efrit.api import EfritRequest
 from efrit.controller.store.backlog import rank
-from efrit.protocol import DiskProblem, DiskStats
+from efrit.protocol import DiskProblem, DiskStats, RequestView
 from tests.unit.controller.factory import (
     NAMESPACE,
     NOW,
@@ -22,22 +23,27 @@ from tests.unit.controller.store.world import ALPHA, World
 pytestmark = pytest.mark.virtual_time
 
 
-def test_older_requests_go_first() -> None:
-    assert rank(request("b", created=NOW - seconds(1))) < rank(request("a"))
+def aged(age: float) -> EfritRequest:
+    return request("b", created=NOW - seconds(age))
 
 
-def test_a_point_of_priority_is_worth_a_minute_of_waiting() -> None:
-    assert rank(request("a", priority=1)) < rank(request("b", created=NOW - seconds(59)))
-    assert rank(request("a", priority=1)) > rank(request("b", created=NOW - seconds(61)))
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (aged(1), request("a")),
+        (request("a", priority=1), aged(59)),
+        (aged(61), request("a", priority=1)),
+        (request("a"), request("b")),
+    ],
+    ids=["older", "a point of priority is worth a minute", "and no more", "equal, by name"],
+)
+def test_who_goes_first(first: EfritRequest, second: EfritRequest) -> None:
+    assert rank(first) < rank(second)
 
 
-def test_equal_requests_go_by_name() -> None:
-    assert rank(request("a")) < rank(request("b"))
-
-
-def full(world: World, *, room: int) -> None:
+def full(world: World, *views: RequestView, room: int) -> None:
     world.store.instances.observe(instance_json(spec={"queue": {"ephemeral": True, "maxPending": 10}}))
-    world.open_bridge(pending=10 - room)
+    world.open_bridge(*views, pending=10 - room)
 
 
 async def test_all_that_waits_is_looked_at_when_the_queue_volume_fills_up_and_when_it_has_room_again(
@@ -57,26 +63,16 @@ async def test_requests_that_wait_longer_are_ahead_and_priority_jumps_the_line(w
     for name, age, priority in [("old", 90, 0), ("new", 10, 0), ("urgent", 0, 2)]:
         world.store.requests.observe(request_json(name, created=NOW - seconds(age), priority=priority))
 
-    assert {name: world.request((NAMESPACE, name)).ahead for name in ("urgent", "old", "new")} == {
-        "urgent": 0,
-        "old": 1,
-        "new": 2,
-    }
+    assert [world.request((NAMESPACE, name)).ahead for name in ("urgent", "old", "new")] == [0, 1, 2]
 
 
-async def test_requests_the_bridge_has_are_not_ahead(world: World) -> None:
-    world.store.instances.observe(instance_json(spec={"queue": {"ephemeral": True, "maxPending": 10}}))
-    world.store.requests.observe(request_json("there", created=NOW - seconds(60)))
-    world.store.requests.observe(request_json("here"))
-    world.open_bridge(view("uid-there"), pending=10)
-
-    assert world.request((NAMESPACE, "here")).ahead == 0
-
-
-async def test_nobody_is_ahead_while_there_is_room_for_all(world: World) -> None:
-    full(world, room=10)
-    world.store.requests.observe(request_json("old", created=NOW - seconds(60)))
-    world.store.requests.observe(request_json("new"))
+@pytest.mark.parametrize(("room", "views"), [(0, [view("uid-old")]), (10, [])], ids=["on the queue", "room for all"])
+async def test_nobody_is_ahead_whom_the_bridge_has_or_while_there_is_room(
+    world: World, room: int, views: list[RequestView]
+) -> None:
+    for name, age in (("old", 60), ("new", 0)):
+        world.store.requests.observe(request_json(name, created=NOW - seconds(age)))
+    full(world, *views, room=room)
 
     assert world.request((NAMESPACE, "new")).ahead == 0
 

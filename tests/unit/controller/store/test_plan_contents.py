@@ -12,13 +12,12 @@ from efrit.controller.model.actions import ListRequests, PatchStatus, RequeueAft
 from efrit.controller.store.plan_contents import MAX_BYTES, PART_BYTES, PlanContents
 from efrit.controller.store.plans import MOST_REQUESTS, TOO_LARGE_PAUSE
 from tests.unit.controller.factory import NAMESPACE, Json, final_status, part_json, plan_json
-from tests.unit.controller.store.world import World
+from tests.unit.controller.store.world import APP, World
 from tests.unit.controller.virtual_time import elapse
 
 pytestmark = pytest.mark.virtual_time
 
 A, B, C = ((NAMESPACE, name) for name in "abc")
-APP = (NAMESPACE, "app")
 LARGEST = 240_000
 
 
@@ -77,9 +76,7 @@ async def test_two_hundred_plans_of_the_largest_size_stay_within_the_budget(worl
 
 
 def _requests(world: World, key: tuple[str, str] = APP) -> Any:
-    snapshot = world.store.plans.snapshot(key)
-    assert snapshot is not None
-    return snapshot.requests
+    return world.plan(key).requests
 
 
 def crowd_out(world: World) -> None:
@@ -107,9 +104,7 @@ async def test_a_dropped_plan_keeps_its_home_and_hears_of_its_requests_without_t
     world.store.requests.observe(ended)
     assert ("Plan", "app") in await world.looks()
 
-    snapshot = world.store.plans.snapshot(APP)
-    assert snapshot is not None
-    assert decide_plan(snapshot, world.now()) == [ListRequests(APP, "uid-app")]
+    assert decide_plan(world.plan(), world.now()) == [ListRequests(APP, "uid-app")]
 
 
 async def test_a_plan_that_does_not_fit_alone_says_so_and_is_tried_again_later(world: World) -> None:
@@ -127,8 +122,7 @@ async def test_a_plan_that_does_not_fit_alone_says_so_and_is_tried_again_later(w
         assert world.store.held_bytes()["plans"] == 0
         assert len(world.store._index.plans[APP].parts) <= MOST_REQUESTS
 
-        snapshot = world.store.plans.snapshot(APP)
-        assert snapshot is not None
+        snapshot = world.plan()
         told, again = decide_plan(snapshot, world.now())
         assert isinstance(told, PatchStatus)
         assert told.status["reason"] == PlanReason.BLOCKED

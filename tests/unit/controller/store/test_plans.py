@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 from tests.unit.controller.factory import NAMESPACE, final_status, instance_json, part, part_json, plan_json
-from tests.unit.controller.store.world import World
+from tests.unit.controller.store.world import APP, World
 
 pytestmark = pytest.mark.virtual_time
 
-APP = (NAMESPACE, "app")
 LOOK = ("Plan", "app")
 
 
@@ -24,9 +23,8 @@ def known(*parts: Any, **given: Any) -> World:
 
 
 def names(world: World) -> set[str] | None:
-    snapshot = world.store.plans.snapshot(APP)
-    assert snapshot is not None
-    return None if snapshot.requests is None else set(snapshot.requests)
+    requests = world.plan().requests
+    return None if requests is None else set(requests)
 
 
 async def test_a_plan_is_looked_at_and_nobody_has_asked_for_its_requests_yet(world: World) -> None:
@@ -49,10 +47,7 @@ async def test_the_end_of_a_request_is_looked_at_and_kept_though_nobody_watches_
     world.store.requests.observe(part_json("one", version="21", status=final_status()))
 
     assert LOOK in await world.looks()
-    snapshot = world.store.plans.snapshot(APP)
-    assert snapshot is not None
-    assert snapshot.requests is not None
-    assert snapshot.requests["one"].status.phase == "Succeeded"
+    assert (world.plan().requests or {})["one"].status.phase == "Succeeded"
 
 
 async def test_how_far_a_request_has_come_is_no_reason_to_look() -> None:
@@ -70,10 +65,7 @@ async def test_an_older_version_of_a_request_changes_nothing() -> None:
 
     world.store.requests.observe(part_json("one", version="20"))
 
-    snapshot = world.store.plans.snapshot(APP)
-    assert snapshot is not None
-    assert snapshot.requests is not None
-    assert snapshot.requests["one"].status.phase == "Succeeded"
+    assert (world.plan().requests or {})["one"].status.phase == "Succeeded"
 
 
 async def test_a_request_that_is_deleted_is_the_plans_no_more() -> None:
@@ -161,12 +153,6 @@ async def test_a_plan_that_cannot_be_read_is_left_alone(world: World) -> None:
     assert world.store.plans.snapshot(APP) is None
 
 
-def home(world: World) -> str | None:
-    snapshot = world.store.plans.snapshot(APP)
-    assert snapshot is not None
-    return snapshot.target.metadata.name if snapshot.target is not None else None
-
-
 async def test_a_plan_lives_where_its_spec_its_status_or_its_first_request_says() -> None:
     pooled: dict[str, Any] = {"target": None, "poolRef": {"name": "many"}}
     for given, parts, lives in (
@@ -179,19 +165,16 @@ async def test_a_plan_lives_where_its_spec_its_status_or_its_first_request_says(
         world = known(*parts, **given)
         for name, labels in (("alpha", {}), ("beta", {}), ("gamma", {"efrit.dev/pool": "many"})):
             world.store.instances.observe(instance_json(name, labels=labels))
-        assert home(world) == lives
+        target = world.plan().target
+        assert (target.metadata.name if target else None) == lives
 
 
 async def test_a_refusal_holds_until_a_request_is_accepted() -> None:
     world = known()
     world.store.plans.refused(APP, "uid-app", "exceeded quota")
-    snapshot = world.store.plans.snapshot(APP)
-    assert snapshot is not None
-    assert snapshot.refusal is not None
+    assert world.plan().refusal is not None
 
     world.store.plans.created(APP, "uid-app", part_json("one"))
 
-    snapshot = world.store.plans.snapshot(APP)
-    assert snapshot is not None
-    assert snapshot.refusal is None
-    assert snapshot.requests == {"one": part("one")}
+    assert world.plan().refusal is None
+    assert world.plan().requests == {"one": part("one")}

@@ -14,6 +14,7 @@ from tests.unit.controller.factory import (
     POD_UID,
     QUEUE_ID,
     Json,
+    condition_json,
     final_status,
     instance_json,
     request_json,
@@ -34,9 +35,7 @@ async def test_only_open_requests_count_as_load(world: World) -> None:
         world.store.requests.observe(request_json(f"open-{number}"))
     world.store.requests.observe(request_json("done", status=final_status()))
 
-    snapshot = world.instance()
-
-    assert (snapshot.open_requests, snapshot.load) == (3, 3)
+    assert (world.instance().open_requests, world.instance().load) == (3, 3)
     assert world.store.counts() == (1, 3)
 
 
@@ -74,35 +73,29 @@ async def test_the_end_of_the_last_request_looks_at_an_instance_that_may_fall_as
     assert ("Instance", "alpha") in await world.looks(within=2)
 
 
-async def test_a_request_by_selector_sees_the_instances_of_its_namespace_with_all_the_labels(world: World) -> None:
-    both = {"a": "1", "b": "2"}
-    world.store.instances.observe(instance_json("match", labels={**both, "c": "3"}))
-    world.store.instances.observe(instance_json("half", labels={"a": "1"}))
-    world.store.instances.observe(instance_json("abroad", labels=both, namespace="other"))
-    world.store.requests.observe(request_json(target=None, selector={"matchLabels": both}))
-
-    snapshot = world.request()
-
-    assert [each.instance.metadata.name for each in snapshot.candidates] == ["match"]
+BOTH = {"a": "1", "b": "2"}
+POOL = {names.POOL_LABEL: "big"}
 
 
-async def test_a_request_by_pool_sees_the_members_of_the_pool(world: World) -> None:
-    world.store.instances.observe(instance_json("member", labels={names.POOL_LABEL: "big"}))
-    world.store.instances.observe(instance_json("stranger", labels={names.POOL_LABEL: "small"}))
-    world.store.requests.observe(request_json(target=None, poolRef={"name": "big"}))
+@pytest.mark.parametrize(
+    ("labels", "target", "candidates"),
+    [
+        ({**BOTH, "c": "3"}, {"selector": {"matchLabels": BOTH}}, ["match"]),
+        ({"a": "1"}, {"selector": {"matchLabels": BOTH}}, []),
+        (POOL, {"poolRef": {"name": "big"}}, ["match"]),
+        ({names.POOL_LABEL: "small"}, {"poolRef": {"name": "big"}}, []),
+        (BOTH, {}, []),
+    ],
+    ids=["all labels and more", "one label of two", "a member of the pool", "of another pool", "nothing is named"],
+)
+async def test_a_request_sees_the_instances_of_its_namespace_that_it_asks_for(
+    world: World, labels: Json, target: Json, candidates: list[str]
+) -> None:
+    world.store.instances.observe(instance_json("match", labels=labels))
+    world.store.instances.observe(instance_json("abroad", labels=labels, namespace="other"))
+    world.store.requests.observe(request_json(target=None, **target))
 
-    snapshot = world.request()
-
-    assert [each.instance.metadata.name for each in snapshot.candidates] == ["member"]
-
-
-async def test_a_request_that_names_nothing_has_no_candidates(world: World) -> None:
-    world.store.instances.observe(instance_json())
-    world.store.requests.observe(request_json(target=None))
-
-    snapshot = world.request()
-
-    assert snapshot.candidates == ()
+    assert [each.instance.metadata.name for each in world.request().candidates] == candidates
 
 
 async def test_a_bound_request_belongs_to_the_instance_in_its_status(world: World) -> None:
@@ -111,9 +104,9 @@ async def test_a_bound_request_belongs_to_the_instance_in_its_status(world: Worl
 
     world.store.requests.observe(request_json(target=None, selector=selector, status={"instanceName": "alpha"}))
 
-    snapshot = world.request()
-    assert snapshot.target is not None
-    assert snapshot.target.open_requests == 1
+    target = world.request().target
+    assert target is not None
+    assert target.open_requests == 1
 
 
 async def test_a_request_without_room_for_its_status_is_remembered_as_such(world: World) -> None:
@@ -124,45 +117,27 @@ async def test_a_request_without_room_for_its_status_is_remembered_as_such(world
     assert world.request().reduced_status
 
 
-async def test_a_binding_that_is_being_written_counts_as_load(world: World) -> None:
-    world.store.instances.observe(instance_json())
-    world.store.requests.observe(request_json("free", target=None, selector={"matchLabels": {"a": "b"}}))
-
-    world.store.requests.assume((NAMESPACE, "free"), ALPHA)
-
-    assert world.instance().load == 1
-
-
-async def test_a_binding_that_was_not_written_is_taken_back(world: World) -> None:
-    world.store.instances.observe(instance_json())
-    world.store.requests.observe(request_json("free", target=None, selector={"matchLabels": {"a": "b"}}))
-    world.store.requests.assume((NAMESPACE, "free"), ALPHA)
-
-    world.store.requests.assume((NAMESPACE, "free"), None)
-
-    assert world.instance().load == 0
-
-
-async def test_a_binding_that_was_written_counts_once(world: World) -> None:
-    world.store.instances.observe(instance_json())
+@pytest.mark.parametrize(
+    ("written", "taken_back", "load"),
+    [(False, False, 1), (False, True, 0), (True, True, 1)],
+    ids=["being written", "not written", "written, which counts once"],
+)
+async def test_a_binding_counts_as_load(world: World, written: bool, taken_back: bool, load: int) -> None:
     free = request_json("free", target=None, selector={"matchLabels": {"a": "b"}})
+    world.store.instances.observe(instance_json())
     world.store.requests.observe(free)
+
     world.store.requests.assume((NAMESPACE, "free"), ALPHA)
+    if written:
+        world.store.requests.observe({**free, "status": {"instanceName": "alpha"}})
+    if taken_back:
+        world.store.requests.assume((NAMESPACE, "free"), None)
 
-    world.store.requests.observe({**free, "status": {"instanceName": "alpha"}})
-    world.store.requests.assume((NAMESPACE, "free"), None)
-
-    assert world.instance().load == 1
+    assert world.instance().load == load
 
 
 FIGURES: Json = {"queue": {"pending": 3, "processed": 7}, "lastActivityTime": "2026-03-01T12:00:00Z"}
-READY: Json = {
-    "type": "Ready",
-    "status": "True",
-    "reason": "Ready",
-    "message": "",
-    "lastTransitionTime": "2026-03-01T12:00:00Z",
-}
+READY = condition_json("Ready", "True", "Ready")
 BOTH_REQUESTS = {("Request", "work"), ("Request", "unbound")}
 
 
@@ -242,9 +217,7 @@ async def test_figures_alone_are_a_reason_to_look_twice_a_second_at_most(world: 
         assert 15 <= looks <= 21
         await elapse(1)
 
-    snapshot = world.instance()
-    assert snapshot.bridge.stats is not None
-    assert snapshot.bridge.stats.processed == 999
+    assert world.instance().bridge.stats == stats(processed=999)
 
 
 async def test_a_view_that_is_told_again_is_no_reason_to_look(world: World) -> None:
@@ -272,29 +245,20 @@ async def test_a_bridge_that_does_not_answer_stays_one_when_its_stream_begins_an
     assert world.instance().bridge.unresponsive is None
 
 
-async def test_every_open_request_is_looked_at_again_within_a_sweep(world: World) -> None:
+async def test_all_open_requests_are_looked_at_and_all_children_applied_again_spread_over_the_period(
+    world: World,
+) -> None:
     for number in range(20):
         world.store.requests.observe(request_json(f"r{number}"))
+        world.store.instances.observe(instance_json(f"i{number}"))
     world.store.requests.observe(request_json("done", status=final_status()))
     await world.settle()
 
-    world.store.requests.requeue_open(60)
-
-    early = await world.looks(30)
-    late = await world.looks(30)
-    assert early
-    assert late
-    assert early | late == {("Request", f"r{number}") for number in range(20)}
-
-
-async def test_the_children_of_all_instances_are_applied_again_spread_over_the_period(world: World) -> None:
-    for number in range(20):
-        world.store.instances.observe(instance_json(f"i{number}"))
-    await world.settle()
-
+    world.store.requests.requeue_open(600)
     world.store.instances.resync_all(600)
 
     early, late = await world.looks(300), await world.looks(300)
-    assert early
-    assert late
-    assert early | late == {("Resync", f"i{number}") for number in range(20)}
+    for kind, letter in (("Request", "r"), ("Resync", "i")):
+        halves = [{name for of, name in half if of == kind} for half in (early, late)]
+        assert all(halves)
+        assert (halves[0] | halves[1]) - {"alpha"} == {f"{letter}{number}" for number in range(20)}

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from efrit.controller.model.keys import WorkKey
-from efrit.controller.model.snapshots import InstanceSnapshot, RequestSnapshot
+from efrit.controller.model.snapshots import InstanceSnapshot, PlanSnapshot, RequestSnapshot
 from efrit.controller.store.store import Store
 from efrit.controller.work_queue import WorkQueue
 from efrit.protocol import RequestView, Reset
@@ -18,6 +18,7 @@ from tests.unit.controller.virtual_time import elapse
 
 ALPHA = (NAMESPACE, "alpha")
 WORK = (NAMESPACE, "work")
+APP = (NAMESPACE, "app")
 UID = "uid-work"
 SOON = 0.001
 
@@ -66,6 +67,12 @@ class World:
     def instance(self, key: tuple[str, str] = ALPHA) -> InstanceSnapshot:
         """The snapshot of an instance that is known."""
         snapshot = self.store.instances.snapshot(key)
+        assert snapshot is not None
+        return snapshot
+
+    def plan(self, key: tuple[str, str] = APP) -> PlanSnapshot:
+        """The snapshot of a plan that is known."""
+        snapshot = self.store.plans.snapshot(key)
         assert snapshot is not None
         return snapshot
 

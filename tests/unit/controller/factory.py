@@ -43,111 +43,72 @@ def wire_time(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def instance_json(
-    name: str = "alpha",
+def object_json(
+    kind: str,
+    name: str,
+    spec: Json,
     *,
+    version: str,
     namespace: str = NAMESPACE,
     uid: str | None = None,
-    version: str = "10",
     generation: int = 1,
-    labels: Mapping[str, str] | None = None,
-    created: datetime = BORN,
+    created: datetime | None = NOW,
     deleting: bool = False,
+    labels: Mapping[str, str] | None = None,
     status: Json | None = None,
-    spec: Json | None = None,
 ) -> Json:
+    """A resource as the API server sends it."""
     meta: Json = {
         "name": name,
         "namespace": namespace,
         "uid": uid or f"uid-{name}",
         "resourceVersion": version,
         "generation": generation,
-        "creationTimestamp": wire_time(created),
         "labels": dict(labels or {}),
     }
+    if created is not None:
+        meta["creationTimestamp"] = wire_time(created)
     if deleting:
         meta["deletionTimestamp"] = wire_time(NOW)
     return {
         "apiVersion": "efrit.dev/v1alpha1",
-        "kind": "EfritInstance",
+        "kind": kind,
         "metadata": meta,
-        "spec": spec or {},
+        "spec": spec,
         "status": status or {},
     }
+
+
+def instance_json(name: str = "alpha", *, version: str = "10", spec: Json | None = None, **given: Any) -> Json:
+    return object_json("EfritInstance", name, spec or {}, version=version, **({"created": BORN} | given))
+
+
+META = {"namespace", "uid", "generation", "created", "deleting", "labels", "status"}
+
+
+def _work(kind: str, name: str, target: str | None, version: str, given: Json) -> Json:
+    """A request or a plan: what is no metadata is its spec."""
+    spec = {key: value for key, value in given.items() if key not in META}
+    if target is not None:
+        spec["instanceRef"] = {"name": target}
+    meta = {key: value for key, value in given.items() if key in META}
+    return object_json(kind, name, spec, version=version, **meta)
 
 
 def instance(name: str = "alpha", **given: Any) -> EfritInstance:
     return EfritInstance.model_validate(instance_json(name, **given))
 
 
-def request_json(
-    name: str = "work",
-    *,
-    namespace: str = NAMESPACE,
-    uid: str | None = None,
-    version: str = "20",
-    created: datetime | None = NOW,
-    target: str | None = "alpha",
-    status: Json | None = None,
-    **spec: Any,
-) -> Json:
-    given: Json = {"type": "eval", "content": "(+ 1 1)", **spec}
-    if target is not None:
-        given["instanceRef"] = {"name": target}
-    meta: Json = {
-        "name": name,
-        "namespace": namespace,
-        "uid": uid or f"uid-{name}",
-        "resourceVersion": version,
-        "generation": 1,
-    }
-    if created is not None:
-        meta["creationTimestamp"] = wire_time(created)
-    return {
-        "apiVersion": "efrit.dev/v1alpha1",
-        "kind": "EfritRequest",
-        "metadata": meta,
-        "spec": given,
-        "status": status or {},
-    }
+def request_json(name: str = "work", *, version: str = "20", target: str | None = "alpha", **given: Any) -> Json:
+    return _work("EfritRequest", name, target, version, {"type": "eval", "content": "(+ 1 1)", **given})
 
 
 def request(name: str = "work", **given: Any) -> EfritRequest:
     return EfritRequest.model_validate(request_json(name, **given))
 
 
-def plan_json(
-    name: str = "app",
-    *,
-    namespace: str = NAMESPACE,
-    uid: str | None = None,
-    version: str = "30",
-    generation: int = 1,
-    target: str | None = "alpha",
-    deleting: bool = False,
-    status: Json | None = None,
-    **spec: Any,
-) -> Json:
-    meta: Json = {
-        "name": name,
-        "namespace": namespace,
-        "uid": uid or f"uid-{name}",
-        "resourceVersion": version,
-        "generation": generation,
-        "creationTimestamp": wire_time(NOW),
-    }
-    if deleting:
-        meta["deletionTimestamp"] = wire_time(NOW)
-    given: Json = {"intent": {"description": "Build it."}, **spec}
-    if target is not None:
-        given["instanceRef"] = {"name": target}
-    return {
-        "apiVersion": "efrit.dev/v1alpha1",
-        "kind": "EfritPlan",
-        "metadata": meta,
-        "spec": given,
-        "status": status or {},
-    }
+def plan_json(name: str = "app", *, version: str = "30", target: str | None = "alpha", **given: Any) -> Json:
+    return _work("EfritPlan", name, target, version, {"intent": {"description": "Build it."}, **given})
 
 
 def plan(name: str = "app", **given: Any) -> EfritPlan:

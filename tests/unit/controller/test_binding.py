@@ -18,6 +18,7 @@ from tests.unit.controller.factory import (
     Json,
     away,
     condition,
+    condition_json,
     instance,
     instance_json,
     pod,
@@ -33,14 +34,7 @@ LATER = NOW + seconds(60)
 
 
 def lost_status(reason: str = "NodeLost") -> Json:
-    told = {
-        "type": "Ready",
-        "status": "False",
-        "reason": reason,
-        "message": "",
-        "lastTransitionTime": "2026-03-01T11:00:00Z",
-    }
-    return {"conditions": [told]}
+    return {"conditions": [condition_json("Ready", "False", reason)]}
 
 
 def lost(**fields: Any) -> InstanceSnapshot:

@@ -26,6 +26,7 @@ from tests.unit.controller.factory import (
     away,
     changed,
     condition,
+    condition_json,
     instance,
     instance_json,
     of_kind,
@@ -134,13 +135,7 @@ def test_a_request_that_may_be_on_the_queue_waits_and_says_when_it_is_stopped() 
 
 
 def test_a_new_process_says_nothing_of_the_open_requests_of_an_instance_it_is_about_to_connect_to() -> None:
-    told = {
-        "type": "Ready",
-        "status": "True",
-        "reason": "Ready",
-        "message": "",
-        "lastTransitionTime": "2026-03-01T11:50:00Z",
-    }
+    told = condition_json("Ready", "True", "Ready")
     status = {"conditions": [told], "podName": "efrit-alpha-0", "startTime": "2026-03-01T11:50:00Z", **OPEN}
     connecting = away(instance(status=status), pod=pod())
     given = snapshot(request(queueTimeoutSeconds=60), connecting, listed_at_start=True)

@@ -202,31 +202,31 @@ def test_the_first_status_comes_before_the_first_request_and_work_before_the_wor
     assert later == [CreateRequest, PatchStatus]
 
 
+TAKEN = part("one", target=None, status={"instanceName": "beta"})
+POOL: Json = {"poolRef": {"name": "many"}}
+
+
 @pytest.mark.parametrize(
-    ("given", "parts", "target"),
+    ("given", "parts", "target", "home"),
     [
-        ({}, (), {"poolRef": {"name": "many"}}),
-        ({}, (part("one", target=None),), {"poolRef": {"name": "many"}}),
-        ({}, (part("one", target=None, status={"instanceName": "beta"}),), {"instanceRef": {"name": "beta"}}),
-        ({"status": {**BEGUN, "instanceName": "gamma"}}, (), {"instanceRef": {"name": "gamma"}}),
+        ({}, (), POOL, None),
+        ({}, (part("one", target=None),), POOL, None),
+        ({}, (TAKEN,), {"instanceRef": {"name": "beta"}}, "beta"),
+        ({"status": {**BEGUN, "instanceName": "gamma"}}, (), {"instanceRef": {"name": "gamma"}}, "gamma"),
     ],
 )
-def test_the_member_of_the_pool_that_took_the_first_request_gets_all(given: Json, parts: Any, target: Json) -> None:
+def test_the_member_of_the_pool_that_took_the_first_request_gets_all_which_is_written_down(
+    given: Json, parts: Any, target: Json, home: str | None
+) -> None:
     actions = Script().decide(pooled(*parts, **given))
 
     spec = the(actions, CreateRequest).manifest["spec"]
     assert {name: spec[name] for name in ("instanceRef", "poolRef") if name in spec} == target
-
-
-def test_where_the_plan_lives_is_written_down() -> None:
-    parts = (part("one", target=None, status={"instanceName": "beta"}),)
-
-    assert written(Script().decide(pooled(*parts)))["instanceName"] == "beta"
+    assert written(actions).get("instanceName") == home
 
 
 def pooled(*parts: Any, **given: Any) -> PlanSnapshot:
-    requests = {each.metadata.name: each for each in parts}
-    return PlanSnapshot(plan(target=None, poolRef={"name": "many"}, **given), requests, {}, instance())
+    return replace(seen(*parts), plan=plan(target=None, **POOL, **given))
 
 
 def test_what_is_to_be_cancelled_is_cancelled_once() -> None:

@@ -8,7 +8,17 @@ import pytest
 
 from efrit.controller.store.store import Store
 from efrit.protocol import Reset
-from tests.unit.controller.factory import NOW, POD_UID, QUEUE_ID, Json, instance_json, seconds, stats, wire_time
+from tests.unit.controller.factory import (
+    NOW,
+    POD_UID,
+    QUEUE_ID,
+    Json,
+    condition_json,
+    instance_json,
+    seconds,
+    stats,
+    wire_time,
+)
 from tests.unit.controller.store.world import ALPHA, World
 from tests.unit.controller.virtual_time import elapse
 
@@ -78,9 +88,7 @@ async def test_figures_that_stand_still_are_no_activity() -> None:
 
 def seen(ready: str, since: int, *, pod_started: int | None, version: int, uid: str = "uid-alpha") -> Json:
     """An instance whose condition Ready is as it is for so many seconds after NOW."""
-    condition = {"type": "Ready", "status": ready, "reason": "Ready", "message": ""}
-    condition["lastTransitionTime"] = wire_time(NOW + seconds(since))
-    status: Json = {"conditions": [condition]}
+    status: Json = {"conditions": [condition_json("Ready", ready, "Ready", NOW + seconds(since))]}
     if pod_started is not None:
         status["startTime"] = wire_time(NOW + seconds(pod_started))
     return instance_json(uid=uid, version=str(version), status=status)

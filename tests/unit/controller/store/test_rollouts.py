@@ -10,7 +10,7 @@ from efrit.controller.model.keys import Key
 from efrit.controller.model.rollout import UpdateCause, UpdateSlot
 from efrit.controller.model.views import StatefulSetView
 from efrit.controller.store.rollouts import Rollouts
-from tests.unit.controller.factory import NAMESPACE, NOW, Json, instance, seconds, wire_time
+from tests.unit.controller.factory import NAMESPACE, NOW, Json, condition_json, instance, seconds
 
 ALPHA = (NAMESPACE, "alpha")
 STATEFULSET = StatefulSetView(
@@ -19,8 +19,7 @@ STATEFULSET = StatefulSetView(
 
 
 def status(value: str, reason: str) -> Json:
-    told = {"type": "Updated", "status": value, "reason": reason, "message": ""}
-    return {"conditions": [{**told, "lastTransitionTime": wire_time(NOW)}]}
+    return {"conditions": [condition_json("Updated", value, reason)]}
 
 
 def observe(

@@ -155,7 +155,7 @@ class PlanProcedure:
             "intent": self._spec.intent.to_wire(),
             "tree": lisp_calls.packed(tree.model_dump_json()),
             "environment": environment,
-            "timeout": _CLONE_SECONDS,
+            "timeout": self._snapshot.allowed_seconds(_CLONE_SECONDS),
         }
 
     def _must_amend(self, cursor: Cursor) -> bool:

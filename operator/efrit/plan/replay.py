@@ -152,8 +152,10 @@ def call_lisp(
     first = snapshot.request(step, part)
 
     def spec() -> Spec:
-        # An attempt repeats the first one byte for byte.
-        return _call_spec(snapshot, part, arguments(), timeout_seconds) if first is None else _spec_of(first)
+        # An attempt repeats the content of the first one byte for byte.
+        return (
+            _call_spec(snapshot, part, arguments(), timeout_seconds) if first is None else _spec_of(snapshot, first)
+        )
 
     for attempt in attempts_at(part):
         request = yield from ask(step, part, spec, attempt)
@@ -248,12 +250,13 @@ def _call_spec(snapshot: Snapshot, part: Part, arguments: Mapping[str, Any], tim
             "the work into several plans, or raise spec.limits.maxRequestBytes of the instance in a cluster and "
             "create a new plan.",
         )
-    return {"type": "eval", "content": content, "timeoutSeconds": timeout_seconds}
+    return {"type": "eval", "content": content, "timeoutSeconds": snapshot.allowed_seconds(timeout_seconds)}
 
 
-def _spec_of(request: EfritRequest) -> Spec:
+def _spec_of(snapshot: Snapshot, request: EfritRequest) -> Spec:
     spec = request.spec
-    return {"type": spec.type.value, "content": spec.content, "timeoutSeconds": spec.timeout_seconds or _EVAL_SECONDS}
+    seconds = snapshot.allowed_seconds(spec.timeout_seconds or _EVAL_SECONDS)
+    return {"type": spec.type.value, "content": spec.content, "timeoutSeconds": seconds}
 
 
 def _is_retryable(request: EfritRequest) -> bool:

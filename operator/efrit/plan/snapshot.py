@@ -80,6 +80,8 @@ class Snapshot:
     """The longest content the instance takes."""
     max_session_tokens: int | None = None
     """The most tokens the instance allows one session."""
+    max_timeout_seconds: int | None = None
+    """The longest time the instance allows one request."""
     workspace: str = "/workspace"
     """Directory below which the instance has the plan's repository."""
 
@@ -92,6 +94,10 @@ class Snapshot:
     def name(self, step: int, part: str) -> str:
         """Return the name of a request: short enough for a label, and never that of another plan's request."""
         return f"{self._prefix}{step}-{part}"
+
+    def allowed_seconds(self, seconds: int) -> int:
+        """Return the time for a request that is best given `seconds`."""
+        return min(seconds, self.max_timeout_seconds or seconds)
 
     def request(self, step: int, part: str) -> EfritRequest | None:
         """Return the request of this part if it was created."""

@@ -21,7 +21,9 @@ from tests.support.timeout import TIMEOUT
 
 @pytest.fixture(scope="module")
 def machine(model: Model, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
-    with laptop({"default": {}}, **model_environment(model, tmp_path_factory.mktemp("model"))) as made:
+    # A plan begins with a request that may take longer, as it may have to clone.
+    bound = {"EFRIT_MAX_TIMEOUT": "600"}
+    with laptop({"default": {}}, **bound, **model_environment(model, tmp_path_factory.mktemp("model"))) as made:
         yield made
 
 

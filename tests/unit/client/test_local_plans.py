@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import resource
 from pathlib import Path
 
 import pytest
 
 from efrit.api import PlanPhase, PlanStatus
-from efrit.client.errors import Conflict, PlanNotFound, Refused
+from efrit.client.errors import Conflict, NotReady, PlanNotFound, Refused
 from efrit.client.local.backend import LocalBackend
 from efrit.client.local.plan_record import PlanRecord
 from efrit.client.local.plans import MOST_PLANS, LocalPlans
@@ -36,6 +37,18 @@ async def test_the_same_name_is_the_same_plan_and_another_of_it_is_refused(plans
     keyed = [await plans.create_plan(NewPlan(Intent("Greet."), key="nightly")) for _ in range(2)]
     assert [state.name for state in await plans.plans()] == ["greet", keyed[0].name]
     assert keyed[0].uid == keyed[1].uid
+
+
+async def test_a_plan_for_whose_record_there_is_no_room_leaves_nothing(plans: LocalPlans, tmp_path: Path) -> None:
+    (tmp_path / "plans").mkdir()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        with pytest.raises(NotReady, match="cannot be used"):
+            await plans.create_plan(GREET)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert list((tmp_path / "plans").iterdir()) == []
 
 
 @pytest.mark.parametrize(

@@ -123,10 +123,11 @@ def test_the_engine_is_told_whole_results_of_what_has_ended() -> None:
 def test_the_engine_is_told_how_much_the_instance_takes() -> None:
     script = Script()
 
-    script.decide(seen(target=instance(spec={"limits": {"maxRequestBytes": 9000}})))
+    script.decide(seen(target=instance(spec={"limits": {"maxRequestBytes": 9000, "maxTimeoutSeconds": 60}})))
     script.decide(replace(seen(), target=None))
 
     assert [each.max_content_bytes for each in script.told] == [9000, 65_536]
+    assert [each.max_timeout_seconds for each in script.told] == [60, 86_400]
 
 
 # Where the repository's Secret is.

@@ -168,6 +168,15 @@ def test_an_act_is_given_no_more_tokens_than_its_instance_allows_a_session() -> 
     assert here.requests[here.created[-1]]["spec"]["budget"] == {"maxTokens": 300}
 
 
+def test_no_request_of_a_plan_asks_for_more_time_than_its_instance_allows() -> None:
+    here = world(assess={"build": ["make"], "timeoutSeconds": 600})
+    here.max_timeout_seconds = 60
+    assert here.run().outcome == "Success"
+    times = [each["spec"]["timeoutSeconds"] for each in here.requests.values() if each["spec"]["type"] == "eval"]
+    assert set(times) == {60}
+    assert '\\"timeout\\":60' in here.requests[here.created[0]]["spec"]["content"]
+
+
 def test_the_time_is_bounded_and_what_is_open_then_is_stopped() -> None:
     here = world(limits={"timeoutSeconds": 3})
     end = here.run()

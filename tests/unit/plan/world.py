@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from efrit.api import EfritPlan, EfritRequest
-from efrit.api.request import MAX_INLINE_RESULT_CHARS
+from efrit.api.request import MAX_INLINE_RESULT_CHARS, MAX_TIMEOUT_SECONDS
 from efrit.plan import lisp_calls
 from efrit.plan.cursor import tree_of
 from efrit.plan.engine import Create, Decision, Finish, Snapshot, Wait, decide
@@ -172,6 +172,7 @@ class World:
         self.decisions: list[Decision] = []
         self.max_content_bytes = max_content_bytes
         self.max_session_tokens: int | None = None
+        self.max_timeout_seconds: int | None = None
         self._crash = crash
         self._models: dict[str, EfritRequest] = {}
         self.before_turn: Callable[[World], None] = lambda _world: None
@@ -194,6 +195,7 @@ class World:
             results,
             max_content_bytes=self.max_content_bytes,
             max_session_tokens=self.max_session_tokens,
+            max_timeout_seconds=self.max_timeout_seconds,
         )
 
     def forget_models(self) -> None:
@@ -248,6 +250,7 @@ class World:
     def _create(self, create: Create) -> None:
         assert len(create.name) <= 63
         assert len(create.spec["content"].encode()) <= self.max_content_bytes
+        assert create.spec.get("timeoutSeconds", 1) <= (self.max_timeout_seconds or MAX_TIMEOUT_SECONDS)
         self.created.append(create.name)
         spec = {**create.spec, "instanceRef": {"name": "alpha"}}
         meta = {"name": create.name, "namespace": "team", "uid": f"uid-{create.name}"}

@@ -67,6 +67,7 @@ class PlanDriver:
         *,
         keep_trying: bool = True,
         max_session_tokens: int | None = None,
+        max_timeout_seconds: int | None = None,
     ) -> None:
         self._record = record
         self._queue = queue
@@ -76,6 +77,7 @@ class PlanDriver:
         self._pause = pause
         self._keep_trying = keep_trying
         self._max_session_tokens = max_session_tokens
+        self._max_timeout_seconds = max_timeout_seconds
         self._requests, self._results = record.requests()
 
     async def run(self) -> AsyncGenerator[None, None]:
@@ -91,6 +93,7 @@ class PlanDriver:
                 dict(self._results),
                 max_content_bytes=MAX_CONTENT_CHARS,
                 max_session_tokens=self._max_session_tokens,
+                max_timeout_seconds=self._max_timeout_seconds,
                 workspace=self._workspace,
             )
             decision = engine.decide(snapshot, self._clock())

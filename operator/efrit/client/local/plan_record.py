@@ -16,6 +16,7 @@ import contextlib
 import fcntl
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -51,15 +52,13 @@ class PlanRecord:
         with _as_client_errors(self.directory):
             self.directory.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             new = self.directory.with_name(f".{self.name}-{plan['metadata']['uid']}")
-            (new / REQUESTS).mkdir(parents=True, mode=0o700)
-            _replace(new / PLAN, plan)
             try:
+                (new / REQUESTS).mkdir(parents=True, mode=0o700)
+                _replace(new / PLAN, plan)
                 # Onto a directory that is not empty no other is renamed: one of two that begin it wins.
                 new.rename(self.directory)
             except OSError:
-                (new / PLAN).unlink()
-                (new / REQUESTS).rmdir()
-                new.rmdir()
+                shutil.rmtree(new, ignore_errors=True)
                 if not self.exists:
                     raise
                 return False

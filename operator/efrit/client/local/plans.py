@@ -40,7 +40,6 @@ QUEUE = "efrit.dev/queue"
 """Annotation: the directory of the queue, which has the plan's requests."""
 
 _FOLLOW_SECONDS = 0.3
-_MAX_TOKENS_VARIABLE = "EFRIT_MAX_TOKENS"
 _CHANGES: dict[Change, Json] = {
     Change.SUSPEND: {"suspend": True},
     Change.RESUME: {"suspend": False},
@@ -161,7 +160,6 @@ class LocalPlans:
             )
         if keep_trying:
             self._need_model(instance.id)
-        most = os.environ.get(_MAX_TOKENS_VARIABLE, "")
         return PlanDriver(
             record,
             self._backend,
@@ -169,7 +167,8 @@ class LocalPlans:
             notes.get(DIRECTORY) or str(instance.workspace_dir.absolute()),
             lambda: datetime.now(UTC),
             keep_trying=keep_trying,
-            max_session_tokens=int(most) if most.isdecimal() and int(most) > 0 else None,
+            max_session_tokens=_bound("EFRIT_MAX_TOKENS"),
+            max_timeout_seconds=_bound("EFRIT_MAX_TIMEOUT"),
         )
 
     async def amend_plan(self, name: str, text: str) -> PlanState:
@@ -230,6 +229,12 @@ class LocalPlans:
         if state.final:
             raise Refused(f"{state.name} is over ({state.reason}): {refusal}", "create a new plan")
         return record
+
+
+def _bound(variable: str) -> int | None:
+    """Return the limit that a daemon started with our environment has, or None."""
+    most = os.environ.get(variable, "")
+    return int(most) if most.isdecimal() and int(most) > 0 else None
 
 
 def plan_name_is_valid(name: str) -> bool:

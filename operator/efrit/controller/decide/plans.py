@@ -111,6 +111,7 @@ def _engine_snapshot(snapshot: PlanSnapshot, requests: Mapping[str, EfritRequest
         credentials=_mounted(snapshot.plan, snapshot.target),
         max_content_bytes=limits.max_request_bytes,
         max_session_tokens=limits.max_tokens,
+        max_timeout_seconds=limits.max_timeout_seconds,
     )
 
 

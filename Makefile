@@ -47,15 +47,10 @@ test: .venv/ready tools-test ## every tier, in two lanes side by side
 
 ## Tests, tier by tier
 
+# Twice as many as processors: some tests wait for a lease, a grace period or a process.
 .PHONY: test-unit
 test-unit: .venv/ready tools-test ## Python without a cluster
-	$(PYTHON) -m tests.lanes '$(MAKE) test-unit-1' -- '$(MAKE) test-unit-2' -- '$(MAKE) test-unit-3' -- '$(MAKE) test-unit-4'
-
-# Twice as many parts as processors: some tests wait for a lease, a grace period or a process.
-UNIT_PARTS := test-unit-1 test-unit-2 test-unit-3 test-unit-4
-.PHONY: $(UNIT_PARTS)
-$(UNIT_PARTS): test-unit-%:
-	$(ON_CLUSTER) $(BIN)/pytest tests/unit --part $*/4 $(PYTEST_FLAGS)
+	$(ON_CLUSTER) $(BIN)/pytest tests/unit --forks 4 $(PYTEST_FLAGS)
 
 .PHONY: test-lisp
 test-lisp: tools-test ## Emacs Lisp in real daemons: the installed Emacs (28 or newer) and Debian trixie's Emacs 30

@@ -19,7 +19,7 @@ from tests.scratch import use_memory
 
 use_memory()
 
-pytest_plugins = ("tests.parts",)
+pytest_plugins = ("tests.forks",)
 
 # A busy machine fails no test: pytest's own time limit ends what hangs.
 settings.register_profile(

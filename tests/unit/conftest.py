@@ -5,6 +5,7 @@ import os
 from tempfile import NamedTemporaryFile
 
 import certifi
+import pytest
 
 END = "-----END CERTIFICATE-----\n"
 
@@ -13,3 +14,23 @@ AUTHORITY.write(certifi.contents().partition(END)[0] + END)
 AUTHORITY.flush()
 atexit.register(AUTHORITY.close)
 os.environ["SSL_CERT_FILE"] = AUTHORITY.name
+
+LONGEST = (
+    "test_figures.py",
+    "test_handover_model.py",
+    "test_local_plan_driver.py",
+    "test_chart.py",
+    "test_operations_hold.py",
+    "test_json_limits.py",
+    "test_supervise.py",
+    "test_lease.py",
+    "test_engine_crashes.py",
+    "test_forked_programs.py",
+    "test_mutation_gate.py",
+)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the files that take longest, so that no fork is busy with one after the others have ended."""
+    items.sort(key=lambda item: item.path.name not in LONGEST)

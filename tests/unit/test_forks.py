@@ -1,0 +1,91 @@
+"""Test files side by side in forks: all of them, each once, and whatever goes wrong in a fork fails the run."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.cluster.paths import REPOSITORY
+
+WAITS = """
+import time
+from pathlib import Path
+def test_it(tmp_path):
+    here = Path(__file__)
+    here.with_suffix(".began").touch()
+    while not here.with_name("{other}").exists():
+        time.sleep(0.01)
+def test_directory(tmp_path):
+    assert tmp_path.parent.name.startswith("fork")
+    print("heard", flush=True)
+"""
+
+
+def run(directory: Path, *words: str, **files: str) -> tuple[int, str]:
+    """Return the exit code of a run of two forks over these files, and all that it says."""
+    for name, text in files.items():
+        (directory / f"test_{name}.py").write_text(text)
+    options = ["-q", "-c", os.devnull, "-p", "tests.forks", "--forks", "2", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, *words, str(directory)],
+        cwd=REPOSITORY,
+        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "COLUMNS": "1000"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    return done.returncode, done.stdout
+
+
+def test_two_files_run_side_by_side_and_every_test_once(tmp_path: Path) -> None:
+    files = {"a": WAITS.format(other="test_b.began"), "b": WAITS.format(other="test_a.began")}
+    code, said = run(tmp_path, "-vv", "--durations=0", **files, c="def test_c(): pass\n")
+    assert (code, said.count(" PASSED")) == (0, 5), said
+    assert "slowest durations" in said
+    assert "heard" not in said
+
+
+def test_fixtures_of_the_session_are_made_once_in_a_fork_and_those_of_a_file_end_with_it(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text(
+        "import pytest\nfrom pathlib import Path\n"
+        "def told(text):\n    with Path(__file__).with_name('log').open('a') as log: log.write(text + ' ')\n"
+        "@pytest.fixture(scope='session')\ndef once():\n    told('s')\n    yield\n    told('S')\n"
+        "@pytest.fixture(scope='module')\ndef each():\n    told('m')\n    yield\n    told('M')\n"
+    )
+    test = "def test_one(once, each): pass\ndef test_two(once, each): pass\n"
+    code, said = run(tmp_path, "--forks", "1", a=test, b=test)
+    assert code == 0, said
+    assert (tmp_path / "log").read_text() == "s m M m M S "
+
+
+def test_what_goes_wrong_in_one_fork_fails_the_run_and_is_told(tmp_path: Path) -> None:
+    fails = "def test_it():\n    print('heard')\n    assert 1 == 2\n"
+    code, said = run(tmp_path, fails=fails, ends="import os\ndef test_it(): os._exit(3)\n")
+    assert code == 1
+    assert re.search(r"heard(.|\n)*test_fails.py::test_it - assert 1 == 2", said), said
+    assert "test_ends.py::test_it - the process of the tests ended with 3" in said
+
+
+def test_a_fixture_of_the_session_that_fails_in_the_end_fails_the_run(tmp_path: Path) -> None:
+    fixture = (
+        "import pytest\n@pytest.fixture(scope='session')\ndef late():\n    yield\n    raise RuntimeError('late')\n"
+    )
+    code, said = run(tmp_path, x=f"{fixture}def test_it(late): pass\n")
+    assert code == 1
+    assert "RuntimeError: late" in said
+    assert "test_x.py::test_it - the process of the tests ended with 1" in said
+
+
+def test_after_as_many_failures_as_are_asked_for_the_other_forks_end(tmp_path: Path) -> None:
+    waits = (
+        "import time\nfrom pathlib import Path\ndef test_it():\n    Path(__file__).with_suffix('.began').touch()\n"
+    )
+    fails = "import time\nfrom pathlib import Path\ndef test_it():\n"
+    fails += "    while not Path(__file__).with_name('test_a.began').exists(): time.sleep(0.01)\n    assert False\n"
+    code, said = run(tmp_path, "-x", a=waits + "    time.sleep(1000)\n", b=fails)
+    assert code == 1
+    assert "1 failed" in said
+    assert "KeyboardInterrupt" not in said

@@ -50,6 +50,12 @@ MUTANTS = (
         )
     ),
     Mutant(
+        "the escapes of what a bridge says in a condition",
+        "condition-text",
+        Value("message"),
+        (f"{UNIT}/test_self_check.py::test_what_a_bridge_says_moves_no_cursor_in_conditions_events_and_figures",),
+    ),
+    Mutant(
         "the turn of others while many objects are taken in",
         "turns",
         Never(),

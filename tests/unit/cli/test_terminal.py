@@ -8,11 +8,13 @@ import json
 import sys
 from argparse import Namespace
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from datetime import UTC, datetime
 from typing import Any, cast
 
 import pytest
+from msgspec import structs
 
-from efrit.cli import chat, doctor, instances, plan_history, program, requests, results
+from efrit.cli import chat, doctor, instances, plan_history, program, requests, results, top
 from efrit.cli.output import write
 from efrit.cli.place import Invocation
 from efrit.cli.results import print_result
@@ -21,6 +23,8 @@ from efrit.client.interface import (
     Backend,
     Finding,
     Handle,
+    Instance,
+    InstanceStatus,
     Phase,
     Reason,
     Removed,
@@ -29,8 +33,9 @@ from efrit.client.interface import (
     Update,
     Work,
 )
+from efrit.protocol import Progress, Session
 
-EVIL = "\x1b]0;owned\x07first\n\tsecond\x1b[2J\r\x9b2J\u202edone"
+EVIL = "\x1b]0;owned\x07first\n\tsecond\x1b[2J\r\x9b2J\u202e\u2028done"
 HANDLE = Handle("made", "one")
 STATE = RequestState(HANDLE, Phase.SUCCEEDED, Reason.SUCCEEDED, EVIL, result=EVIL, output=EVIL, type=RequestType.CHAT)
 ARGS = Namespace(
@@ -46,6 +51,12 @@ ARGS = Namespace(
 
 
 HASHES = Namespace(output="name", name="made", last=None)
+
+
+OPEN = structs.replace(STATE, phase=Phase.RUNNING, content=EVIL, progress=Progress(message=EVIL))
+ASKS = structs.replace(STATE, reason=Reason.INPUT_REQUIRED, result=None, session=Session(id="s-1", question=EVIL))
+SHOWN = Instance(EVIL, InstanceStatus.ACTIVE, EVIL, emacs_version=EVIL)
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
 
 class Others:
@@ -100,6 +111,10 @@ PRINTS: dict[str, Callable[[], object]] = {
     "a model's words": run(turn),
     "findings": run(doctor.run_doctor),
     "a removal": run(instances.run_rm),
+    "requests": lambda: print(requests.requests_table([OPEN, STATE])),
+    "instances": lambda: print(instances.instances_table([SHOWN])),
+    "top": lambda: print(top.screen("local", "here", [SHOWN], [OPEN, STATE], NOW, (500, 50))),
+    "a question": lambda: print_result(ASKS, None, ARGS),
     "an error": lambda: program._say(NotReady(EVIL, EVIL), Invocation()),
     "an internal error": lambda: program._internal(ValueError(EVIL)),
     "a warning": lambda: results.warn(NotReady(EVIL, EVIL)),

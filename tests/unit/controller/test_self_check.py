@@ -115,3 +115,20 @@ def test_an_emacs_that_fails_its_self_check_is_not_ready_and_said_to_be_so(ident
     # The bridge was started anew and knows of no restart.
     passed = settled(calm, actions, bridge=connected())
     assert condition(written(decide(passed, identity)), "SelfCheckPassed")[:2] == ("True", "Passed")
+
+
+EVIL = "sorry\nReady: True\r\x1b]0;owned\x07\x9b2J\u2028\u202edone"
+
+
+def test_what_a_bridge_says_moves_no_cursor_in_conditions_events_and_figures(identity: Identity) -> None:
+    told = emacs(responsive=False, self_check_problem=EVIL, restarted=structs.replace(FAILED, message=EVIL))
+    told = structs.replace(told, version="30.1\x1b[2J")
+
+    actions = decide(with_emacs(ready(), told), identity)
+
+    status = written(actions)
+    messages = [each["message"] for each in status["conditions"]] + [
+        each.message for each in of_kind(actions, Record)
+    ]
+    assert sum("sorry" in each for each in messages) > 2
+    assert all(each.isprintable() for each in (*messages, status["emacsVersion"])), messages

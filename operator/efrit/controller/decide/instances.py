@@ -55,8 +55,10 @@ from efrit.controller.model.actions import (
     ResumeHandover,
 )
 from efrit.controller.model.snapshots import InstanceSnapshot
+from efrit.log_format import escaped
 from efrit.protocol import Stats
 
+MAX_VERSION = 64
 RETRY_REFUSED = timedelta(seconds=30)
 
 WARNED = {
@@ -375,9 +377,8 @@ def _new_status(
     for kind, state in states.items():
         if state is not None:
             status, reason, message = state
-            conditions = with_condition(
-                conditions, kind, status, reason.value, message, generation=generation, now=now
-            )
+            text = escaped(message)  # gate: condition-text
+            conditions = with_condition(conditions, kind, status, reason.value, text, generation=generation, now=now)
     if ready:
         phase = InstancePhase.READY
     elif finding.reason in (InstanceReason.SUSPENDED, InstanceReason.SUSPENDED_IDLE):
@@ -392,7 +393,7 @@ def _new_status(
         conditions=conditions,
         queue=figures.queue_status(snapshot) or old.queue,
         pod_name=pod.name if pod else None,
-        emacs_version=(stats.emacs.version if stats else None) or old.emacs_version,
+        emacs_version=escaped((stats.emacs.version if stats else None) or "")[:MAX_VERSION] or old.emacs_version,
         image=pod.image if pod else old.image,
         start_time=pod.started if pod else None,
         last_activity_time=activity.replace(microsecond=0) if activity else None,
@@ -418,5 +419,5 @@ def _event(instance: EfritInstance, kind: str, reason: str, message: str) -> Rec
         instance.metadata.uid,
         "Warning" if kind == "Warning" else "Normal",
         reason,
-        message,
+        escaped(message),
     )

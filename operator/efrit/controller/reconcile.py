@@ -20,6 +20,7 @@ from efrit.controller.model.actions import (
     ListRequests,
     ReadContent,
     ReadResult,
+    ReserveUpdate,
     ResourceKind,
 )
 from efrit.controller.model.credentials import Identity
@@ -52,7 +53,7 @@ class Reconciler:
     async def reconcile(self, work: WorkKey) -> None:
         """Reconcile one key. Raises EfritError where it should be tried again."""
         try:
-            if self._is_served(work.namespace):  # gate: namespace-served
+            if self._is_served(work.namespace) or self._store.early.serves(work):  # gate: namespace-served
                 await self._reconcile(work)
             # Otherwise all of the namespace is reconciled when it is served again.
         finally:
@@ -84,7 +85,11 @@ class Reconciler:
             await self._actor.carry_out(work, DisconnectBridge(key))
             self._store.instances.drop(key)
             return
-        await self._actor.carry_out_all(work, decide_instance(snapshot, self._identity, self._clock()))
+        actions = decide_instance(snapshot, self._identity, self._clock())
+        if self._store.early.serves(work) and any(isinstance(action, ReserveUpdate) for action in actions):
+            # Whose turn it is to be updated depends on all others: it is decided about again once they are known.
+            return  # gate: early-update
+        await self._actor.carry_out_all(work, actions)
 
     async def _request(self, key: Key, work: WorkKey) -> None:
         requests = self._store.requests

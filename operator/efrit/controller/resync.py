@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import NoReturn
 
 from efrit.controller.act.kube import Kube
 from efrit.controller.decide.retention import due_of
+from efrit.controller.head_start import read_first
 from efrit.controller.model import names
 from efrit.controller.model.actions import ResourceKind
 from efrit.controller.model.keys import Key
@@ -29,6 +30,8 @@ log = logging.getLogger(__name__)
 
 LISTS_AT_A_TIME = 4
 """How many namespaces are listed for the first time at once: a page of each is in memory."""
+MANY_INSTANCES = 50
+"""From so many on, the first requests do not wait until all instances are listed. They are a page of the list."""
 FIRST_SWEEP_SECONDS = 5.0
 FINAL_EVERY = 10
 """One sweep in so many also looks through final requests for a time to live that has run out."""
@@ -67,9 +70,10 @@ class Resync:
         """List what requests refer to, before anything of the namespace is decided. Raises ApiError.
 
         Each kind has a watch of its own, and which one speaks first is chance: a request that an earlier controller
-        left open would be judged without its instance, an instance applied anew without its StatefulSet. Children and
-        instances come first: the rest refers to them. The requests come last, and may be many: those that are known
-        are worked on meanwhile (`list_requests`).
+        left open would be judged without its instance, an instance applied anew without its StatefulSet. Instances
+        and children come first: the rest refers to them. The requests come last, and may be many: those that are
+        known are worked on meanwhile (`list_requests`). Where there are many instances, a few whose requests wait are
+        read and served before the others (`head_start.py`).
         Of a namespace that was listed before, it also finds what has gone since.
         """
         async with self._turns:
@@ -77,13 +81,12 @@ class Resync:
                 await self.sweep_instances()
                 await self.sweep_plans()
                 return
-            await self._take_in_children()
-            async for obj in self._list(INSTANCES):
-                self._store.instances.observe(obj)
-            plans = self._list(PLANS, fieldSelector=names.OPEN_SELECTOR)
-            async for obj in plans:
-                self._store.plans.observe(obj)
-            self._versions[PLANS] = plans.version
+            try:
+                await self.sweep_instances(self._read_first)
+                await self.sweep_plans()
+            finally:
+                # From here on all of the namespace is served, or nothing.
+                self._store.early.clear(self._scope)  # gate: early-ends
 
     async def list_watched(self, resource: Resource) -> str:
         """List what is watched of a kind, unless that was just done; return the version to watch from.
@@ -102,11 +105,17 @@ class Resync:
         Until the first list is complete, no instance counts as idle, and none is stopped for an update.
         """
         async with self._turns:
-            if self._store.is_listed(self._scope):  # gate: listed-before
+            if self._store.is_listed(self._scope):
                 return await self.sweep_requests()
+            early = {uid: key for key, uid in self._store.requests.open_uids(self._scope).items()}
             pages = self._list(REQUESTS, fieldSelector=names.OPEN_SELECTOR)
             async for obj in pages:
+                early.pop(obj["metadata"]["uid"], None)
                 self._store.requests.observe(obj)
+            for uid, (namespace, name) in early.items():
+                # Of those that were read before the list: what has become of them is asked.
+                gone = {"namespace": namespace, "name": name, "uid": uid}
+                self._store.requests.left({"metadata": gone})  # gate: early-left
         self._store.first_list_complete(self._scope)
         return pages.version
 
@@ -162,6 +171,9 @@ class Resync:
             self._store.requests.left({"metadata": {"namespace": key[0], "name": key[1], "uid": uid}})
         return pages.version
 
+    async def _read_first(self) -> None:
+        await read_first(self._kube, self._store, self._scope)
+
     async def _read_requests(self, keys: Sequence[Key]) -> None:
         """Take in open requests of which only the metadata were listed: one by one, or all where that is quicker."""
         if len(keys) > MOST_READ_ALONE:
@@ -174,14 +186,19 @@ class Resync:
             except ApiNotFound:
                 log.debug("%s/%s is gone since it was listed", *key)
 
-    async def sweep_instances(self) -> None:
-        """Find instances and children that appeared, changed or went without an event."""
+    async def sweep_instances(self, many: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Find instances and children that appeared, changed or went without an event.
+
+        many: called once there turn out to be many instances, before the others are listed.
+        """
         # Taken before the lists: what appears meanwhile is in neither.
         known = self._store.instances.uids(self._scope)
         listed = set()
         async for obj in self._list(INSTANCES):
             listed.add(obj["metadata"]["uid"])
             self._store.instances.observe(obj)
+            if many is not None and len(listed) == MANY_INSTANCES:
+                await many()
         for key, uid in known.items():
             if uid not in listed:
                 self._store.instances.gone(key, uid)

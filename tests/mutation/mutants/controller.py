@@ -8,6 +8,7 @@ UNIT = "tests/unit/controller"
 RACES = f"{UNIT}/test_idle_race.py"
 SELF_CHECK = f"{UNIT}/test_self_check.py"
 
+HEAD_START = f"{UNIT}/test_head_start.py"
 BULKHEAD = f"{UNIT}/act/test_bulkhead.py"
 FAIR = f"{UNIT}/test_fair_queue.py"
 
@@ -447,10 +448,28 @@ MUTANTS = (
         ),
     ),
     Mutant(
-        "the search for what has gone from a namespace before it is served again",
-        "listed-before",
+        "the choice of instances that are served before the others are known",
+        "early-alone",
         Never(),
-        (f"{UNIT}/test_resync.py::test_a_namespace_listed_again_is_rid_of_what_has_gone_and_leaves_others_alone",),
+        (f"{HEAD_START}::test_only_an_instance_that_was_ready_and_up_to_date_is_served_before_the_others_are_known",),
+    ),
+    Mutant(
+        "the end of what is served before its namespace",
+        "early-ends",
+        Instead("pass"),
+        (HEAD_START,),
+    ),
+    Mutant(
+        "the turn of an update while not all instances are known",
+        "early-update",
+        Instead("pass"),
+        (f"{HEAD_START}::test_an_update_that_depends_on_the_others_waits_until_they_are_known",),
+    ),
+    Mutant(
+        "the question what became of a request that was read before the list",
+        "early-left",
+        Instead("pass"),
+        (f"{HEAD_START}::test_a_request_that_was_read_at_first_and_is_gone_when_all_are_listed_is_asked_about",),
     ),
     Mutant(
         "the hold of work in a namespace that is not served",

@@ -47,6 +47,8 @@ class FakeApi:
     """The header that comes with every failure."""
     page_size: int = 500
     version: int = 100
+    held: dict[str, asyncio.Event] = field(default_factory=dict)
+    """Calls to these paths are answered once the event is set."""
     changed: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     def put(self, path: str, obj: Json) -> Json:
@@ -76,6 +78,10 @@ class FakeApi:
         query = dict(parse_qsl(request.query_string, keep_blank_values=True))
         accept = request.headers.get("Accept", "")
         self.calls.append(Call(request.method, request.path, query, request.content_type, body, accept))
+        if request.path in self.held:
+            async with self.changed:
+                self.changed.notify_all()
+            await self.held[request.path].wait()
         failures = self.failures.get((request.method, request.path))
         if failures:
             status, answer = failures.pop(0)

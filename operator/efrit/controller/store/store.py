@@ -15,6 +15,7 @@ from efrit.controller.model.config import ControllerConfig
 from efrit.controller.model.keys import WorkKey
 from efrit.controller.store.bridge_events import BridgeEvents
 from efrit.controller.store.children import Children
+from efrit.controller.store.early import EarlyInstances
 from efrit.controller.store.expirations import Expirations
 from efrit.controller.store.handovers import Handovers
 from efrit.controller.store.index import Index
@@ -40,6 +41,7 @@ class Store:
         self.rollouts = self._index.rollouts
         self.handovers = Handovers(self._index)
         self.instances = Instances(self._index, self.handovers)
+        self.early = EarlyInstances(self._index, self.instances)
         self.plans = Plans(self._index)
         self.requests = Requests(self._index, self.instances, self.plans)
         self._kinds: Mapping[str, WatchedObjects[Any, Any]] = {

@@ -1,0 +1,73 @@
+"""Reads what the first requests need before the mass of a namespace is listed: each its own instance, no other.
+
+At a start beside a thousand instances, their lists take seconds. Here the first page of open requests is read, and
+of a few of their instances what a decision about them rests on: the object, its StatefulSet, pod and claims. Those
+are served from then on (`store/early.py`), while the resync reads all the rest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from efrit.controller.act.kube import Kube
+from efrit.controller.model import names
+from efrit.controller.model.keys import Key, target_of
+from efrit.controller.store.store import Store
+from efrit.errors import ApiNotFound
+from efrit.kube.resources import CLAIMS, INSTANCES, PODS, REQUESTS, STATEFULSETS, Resource
+
+log = logging.getLogger(__name__)
+
+MOST_REQUESTS = 16
+"""Requests that are read: of the largest as many fit into a page."""
+MOST_INSTANCES = 4
+"""Instances that are read, each with five calls."""
+
+Observe = Callable[[Mapping[str, Any]], None]
+
+
+async def read_first(kube: Kube, store: Store, scope: str | None) -> None:
+    """Have the first open requests of a namespace served, of the whole cluster where `scope` is None.
+
+    Raises ApiError.
+    """
+    targets: dict[Key, None] = {}
+    pages = kube.pages(REQUESTS, scope, fieldSelector=names.OPEN_SELECTOR, limit=str(MOST_REQUESTS))
+    read = 0
+    async for obj in pages:
+        store.requests.observe(obj)
+        known = store.requests.snapshot((obj["metadata"]["namespace"], obj["metadata"]["name"]))
+        target = target_of(known.request) if known is not None else None
+        if target is not None and len(targets) < MOST_INSTANCES:
+            targets[target] = None
+        read += 1
+        if read == MOST_REQUESTS:
+            break
+    await asyncio.gather(*(_serve(kube, store, key) for key in targets))
+
+
+async def _serve(kube: Kube, store: Store, key: Key) -> None:
+    namespace, name = key
+    children = store.children
+    pod, statefulset = names.pod_name(name), names.statefulset_name(name)
+    wanted: list[tuple[Resource, str, Observe]] = [
+        (STATEFULSETS, statefulset, children.observe_statefulset),
+        (PODS, pod, children.observe_pod),
+        *((CLAIMS, claim, children.observe_claim) for claim in names.claim_names(name)),
+    ]
+    for resource, child, observe in wanted:
+        # A list of one: the controller may get no pods and StatefulSets, but list them.
+        found = kube.pages(
+            resource, namespace, fieldSelector=f"metadata.name={child}", labelSelector=names.CHILD_SELECTOR
+        )
+        async for obj in found:
+            observe(obj)
+    try:
+        store.instances.observe(await kube.get(INSTANCES, namespace, name))
+    except ApiNotFound:
+        return
+    if store.early.add(key):
+        log.debug("%s/%s is served before all others are known", namespace, name)

@@ -1,0 +1,207 @@
+"""The first answers after a start: what they wait for, and what they do not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from efrit.controller.act.actor import Actor
+from efrit.controller.act.bridges import Bridges
+from efrit.controller.act.kube import Kube
+from efrit.controller.head_start import MOST_INSTANCES, MOST_REQUESTS, read_first
+from efrit.controller.manifests import Identity
+from efrit.controller.model.config import ControllerConfig, RolloutLimits
+from efrit.controller.model.keys import WorkKey
+from efrit.controller.reconcile import Reconciler
+from efrit.controller.resync import MANY_INSTANCES, Resync
+from efrit.controller.store.store import Store
+from efrit.controller.work_queue import WorkQueue
+from efrit.errors import ApiUnavailable
+from efrit.kube.resources import INSTANCES, PODS, REQUESTS, STATEFULSETS
+from tests.unit.controller.factory import (
+    CONFIG,
+    NAMESPACE,
+    POD_UID,
+    Json,
+    answered,
+    instance_json,
+    request_json,
+    statefulset_json,
+    wire_time,
+)
+from tests.unit.controller.fake_api import FakeApi
+from tests.unit.controller.fake_bridge import INSTANCE, fake_bridge
+
+WORK = f"{REQUESTS.path(NAMESPACE)}/work"
+ALPHA = WorkKey("EfritInstance", *INSTANCE)
+STARTED = wire_time(datetime.now(UTC) - timedelta(hours=1))
+ALL_PODS = PODS.path(None)
+
+
+def ready(updated: str = "True") -> Json:
+    """What an earlier controller said of an instance that it found Ready."""
+    about = {"reason": "Known", "message": "", "lastTransitionTime": STARTED}
+    conditions = [{"type": "Ready", "status": "True", **about}, {"type": "Updated", "status": updated, **about}]
+    return {"conditions": conditions, "podName": "efrit-alpha-0", "startTime": STARTED}
+
+
+def place(api: FakeApi, port: int = 8443, *, pod: bool = True, **given: Any) -> None:
+    """Place an instance that runs and whose request waits."""
+    api.put(f"{INSTANCES.path(NAMESPACE)}/alpha", instance_json(**{"status": ready(), **given}))
+    api.put(f"{STATEFULSETS.path(NAMESPACE)}/efrit-alpha", statefulset_json())
+    api.put(WORK, request_json(created=datetime.now(UTC)))
+    meta: Json = {"name": "efrit-alpha-0", "namespace": NAMESPACE, "uid": POD_UID}
+    meta |= {"labels": {"efrit.dev/instance": "alpha"}, "ownerReferences": [{"uid": "ss", "controller": True}]}
+    spec = {"initContainers": [{"name": "bridge", "ports": [{"name": "bridge", "containerPort": port}]}]}
+    running = [{"name": "emacs", "ready": True, "restartCount": 0, "state": {"running": {"startedAt": STARTED}}}]
+    status = {"phase": "Running", "podIP": "127.0.0.1", "startTime": STARTED, "containerStatuses": running}
+    if pod:
+        api.put(f"{PODS.path(NAMESPACE)}/efrit-alpha-0", {"metadata": meta, "spec": spec, "status": status})
+
+
+def place_others(api: FakeApi, count: int = MANY_INSTANCES) -> None:
+    for number in range(count):
+        api.put(f"{INSTANCES.path(NAMESPACE)}/aa-{number:03}", instance_json(f"aa-{number:03}"))
+
+
+class Controller:
+    """All of it but the watches, over a fake API server."""
+
+    def __init__(self, kube: Kube, identity: Identity, config: ControllerConfig = CONFIG) -> None:
+        self.queue = WorkQueue()
+        self.store = Store(self.queue, config, lambda: datetime.now(UTC))
+        self.resync = Resync(kube, self.store, None, 60, 600)
+        self.bridges = Bridges(identity, self.store)
+        actor = Actor(kube, self.bridges, self.store, lambda: datetime.now(UTC), "pod-1", lambda: True)
+        self.reconciler = Reconciler(self.store, actor, identity, lambda: datetime.now(UTC), lambda _: False)
+
+
+async def test_the_first_answer_waits_for_no_other_instance_and_none_of_their_children(
+    api: FakeApi, kube: Kube, identity: Identity, tmp_path: Path
+) -> None:
+    controller = Controller(kube, identity)
+    api.held[ALL_PODS] = asyncio.Event()
+    place_others(api)
+    async with fake_bridge(identity, tmp_path) as bridge:
+        place(api, bridge.port)
+        bridge.answers["PUT", "/v1/requests/uid-work"] = (201, answered().to_json())
+        working = asyncio.create_task(controller.queue.run(controller.reconciler.reconcile, 4))
+        listing = asyncio.create_task(controller.resync.list_all())
+
+        stream = await bridge.reader()
+        await stream.whole_picture()
+        await api.until(lambda: api.objects[WORK].get("status", {}).get("phase") == "Succeeded")
+
+        assert not listing.done()
+        listing.cancel()
+        working.cancel()
+        await asyncio.gather(listing, working, return_exceptions=True)
+        await controller.bridges.close()
+    lists = Counter(call.path for call in api.made("GET") if "limit" in call.query)
+    assert (lists[INSTANCES.path(None)], lists[REQUESTS.path(None)]) == (2, 1)
+    written = [f"{call.path} {call.body}" for call in api.calls if call.method != "GET"]
+    assert not any("aa-0" in each for each in written)
+
+
+async def test_a_few_instances_of_a_page_of_requests_are_read_at_first_and_no_more(api: FakeApi, kube: Kube) -> None:
+    for number in range(3 * MOST_REQUESTS):
+        api.put(f"{REQUESTS.path(NAMESPACE)}/r{number:03}", request_json(f"r{number:03}", target=f"i{number:03}"))
+
+    await read_first(kube, Store(WorkQueue(), CONFIG, lambda: datetime.now(UTC)), None)
+
+    reads = Counter(call.path for call in api.calls)
+    assert reads.pop(REQUESTS.path(None)) == 1
+    assert sum(reads.values()) == 5 * MOST_INSTANCES
+
+
+async def test_where_there_are_few_instances_nothing_is_read_twice(
+    api: FakeApi, kube: Kube, identity: Identity
+) -> None:
+    place(api)
+    place_others(api, MANY_INSTANCES - 2)
+
+    await Controller(kube, identity).resync.list_all()
+
+    assert [call.path for call in api.calls if call.path.startswith(REQUESTS.path(None))] == []
+    assert max(Counter(call.path for call in api.calls).values()) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "early"),
+    [
+        ({}, True),
+        ({"status": {}}, False),
+        ({"status": ready(updated="Unknown")}, False),
+        ({"status": ready(updated="False")}, False),
+        ({"deleting": True}, False),
+        ({"pod": False}, False),
+    ],
+)
+async def test_only_an_instance_that_was_ready_and_up_to_date_is_served_before_the_others_are_known(
+    api: FakeApi, kube: Kube, identity: Identity, given: Json, early: bool
+) -> None:
+    place(api, **given)
+    store = Controller(kube, identity).store
+
+    await read_first(kube, store, None)
+
+    served = {
+        kind: store.early.serves(WorkKey(kind, NAMESPACE, name))
+        for kind, name in (("EfritInstance", "alpha"), ("EfritRequest", "work"), ("EfritPlan", "alpha"))
+    }
+    assert served == {"EfritInstance": early, "EfritRequest": early, "EfritPlan": False}
+    assert not store.early.serves(WorkKey("EfritInstance", NAMESPACE, "other"))
+
+
+async def test_an_update_that_depends_on_the_others_waits_until_they_are_known(
+    api: FakeApi, kube: Kube, identity: Identity
+) -> None:
+    at_once = replace(CONFIG, rollout=RolloutLimits(max_hold=timedelta(0)))
+    controller = Controller(kube, identity, at_once)
+    place(api)
+    await read_first(kube, controller.store, None)
+
+    await controller.reconciler.reconcile(ALPHA)
+
+    assert not controller.store.rollouts.is_reserved(INSTANCE)
+    assert {call.method for call in api.calls} == {"GET"}
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_once_the_lists_are_complete_or_have_failed_no_instance_is_served_before_its_namespace(
+    api: FakeApi, kube: Kube, identity: Identity, fails: bool
+) -> None:
+    controller = Controller(kube, identity)
+    place_others(api)
+    place(api)
+    api.held[ALL_PODS] = asyncio.Event()
+    listing = asyncio.create_task(controller.resync.list_all())
+    await api.until(lambda: any(call.path == ALL_PODS for call in api.calls))
+    assert controller.store.early.serves(ALPHA)
+
+    if fails:
+        api.fail("GET", ALL_PODS, 503)
+    api.held[ALL_PODS].set()
+    [error] = await asyncio.gather(listing, return_exceptions=True)
+
+    assert isinstance(error, ApiUnavailable) is fails
+    assert not controller.store.early.serves(ALPHA)
+
+
+async def test_a_request_that_was_read_at_first_and_is_gone_when_all_are_listed_is_asked_about(
+    api: FakeApi, kube: Kube, identity: Identity
+) -> None:
+    controller = Controller(kube, identity)
+    place(api)
+    await read_first(kube, controller.store, None)
+    del api.objects[WORK]
+
+    await controller.resync.list_requests()
+
+    assert controller.store.requests.must_verify((NAMESPACE, "work")) == "uid-work"

@@ -150,7 +150,7 @@ MUTANTS = (
         "compare-secret",
         Drop(),
         (
-            f"{UNIT}/act/test_actor.py::test_a_secret_that_somebody_else_created_in_advance_is_not_taken_for_the_result",
+            f"{UNIT}/act/test_actor_objects.py::test_a_secret_that_somebody_else_created_in_advance_is_not_taken_for_the_result",
         ),
     ),
     Mutant(
@@ -350,7 +350,9 @@ MUTANTS = (
         "the difference between a conflict and an object that exists",
         "exists-or-conflict",
         Value("ApiExists(text, message, status=status)"),
-        (f"{UNIT}/act/test_actor.py::test_a_conflict_that_is_no_other_object_does_not_count_as_a_stored_result",),
+        (
+            f"{UNIT}/act/test_actor_objects.py::test_a_conflict_that_is_no_other_object_does_not_count_as_a_stored_result",
+        ),
     ),
     Mutant(
         "the question whether an instance is really not there",
@@ -529,7 +531,7 @@ MUTANTS = (
         "the UID a deletion is on condition of",
         "deletion-uid",
         Without("uid"),
-        (f"{UNIT}/act/test_actor.py",),
+        (f"{UNIT}/act/test_actor_objects.py",),
     ),
     Mutant(
         "the second look at what a conflict or a refusal was about",
@@ -560,13 +562,15 @@ MUTANTS = (
         "the question whose an object is before it is applied",
         "owned-child",
         Instead("return self._keep(key, await self._kube.apply(manifest))"),
-        (f"{UNIT}/act/test_actor.py::test_an_object_that_the_instance_does_not_own_is_neither_taken_nor_changed",),
+        (
+            f"{UNIT}/act/test_actor_objects.py::test_an_object_that_the_instance_does_not_own_is_neither_taken_nor_changed",
+        ),
     ),
     Mutant(
         "the UID as a condition of applying a child that is known",
         "child-uid",
         Without("uid"),
-        (f"{UNIT}/act/test_actor.py::test_a_child_that_is_known_is_one_call_and_never_another_of_its_name",),
+        (f"{UNIT}/act/test_actor_objects.py::test_a_child_that_is_known_is_one_call_and_never_another_of_its_name",),
     ),
     Mutant(
         "the look at the lease before anything is done",

@@ -70,13 +70,7 @@ def object_json(
         meta["creationTimestamp"] = wire_time(created)
     if deleting:
         meta["deletionTimestamp"] = wire_time(NOW)
-    return {
-        "apiVersion": "efrit.dev/v1alpha1",
-        "kind": kind,
-        "metadata": meta,
-        "spec": spec,
-        "status": status or {},
-    }
+    return {"apiVersion": "efrit.dev/v1alpha1", "kind": kind, "metadata": meta, "spec": spec, "status": status or {}}
 
 
 def instance_json(name: str = "alpha", *, version: str = "10", spec: Json | None = None, **given: Any) -> Json:
@@ -202,12 +196,7 @@ def changed(given: InstanceSnapshot, **fields: Any) -> InstanceSnapshot:
 
 def ready(given: EfritInstance | None = None, **fields: Any) -> InstanceSnapshot:
     """An instance whose pod runs, whose bridge is connected and which is open for requests."""
-    defaults: Json = {
-        "pod": pod(),
-        "bridge": connected(),
-        "listed": True,
-        "handover_id": HANDOVER.id,
-    }
+    defaults: Json = {"pod": pod(), "bridge": connected(), "listed": True, "handover_id": HANDOVER.id}
     made = given or instance()
     defaults["claims"] = claims(made)
     if made.status.handover is None:
@@ -243,11 +232,7 @@ def response(uid: str = "uid-work", *, reason: Reason = Reason.SUCCEEDED, **fiel
 
 
 def view(
-    uid: str = "uid-work",
-    state: RequestState = RequestState.QUEUED,
-    *,
-    answer: Response | None = None,
-    **fields: Any,
+    uid: str = "uid-work", state: RequestState = RequestState.QUEUED, *, answer: Response | None = None, **fields: Any
 ) -> RequestView:
     return RequestView(id=request_id(uid), state=state, response=answer, **fields)
 

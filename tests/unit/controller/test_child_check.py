@@ -126,8 +126,7 @@ async def test_a_kind_that_may_not_be_listed_is_left_out_with_one_line(
 
 
 @pytest.mark.parametrize(
-    ("scopes", "took", "pause"),
-    [(1, 0.1, 5), (10, 0.1, 5), (40, 0.1, 20), (1, 3, 30), (1000, 0.1, 60), (1, 600, 60)],
+    ("scopes", "took", "pause"), [(1, 0.1, 5), (10, 0.1, 5), (40, 0.1, 20), (1, 3, 30), (1000, 0.1, 60), (1, 600, 60)]
 )
 def test_lists_are_rarer_the_more_namespaces_there_are_and_the_longer_they_take(
     scopes: int, took: float, pause: float

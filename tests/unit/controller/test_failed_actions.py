@@ -10,14 +10,7 @@ import pytest
 from efrit.api import EfritRequest
 from efrit.controller.decide.failed_actions import RESULT_ATTEMPTS
 from efrit.controller.decide.requests import decide_request
-from efrit.controller.model.actions import (
-    CancelWork,
-    FetchAnswer,
-    PatchStatus,
-    RequeueAfter,
-    StoreResult,
-    Submit,
-)
+from efrit.controller.model.actions import CancelWork, FetchAnswer, PatchStatus, RequeueAfter, StoreResult, Submit
 from efrit.controller.model.snapshots import ActionFailure, RequestSnapshot
 from efrit.protocol import RequestState, RequestView
 from tests.unit.controller.factory import (

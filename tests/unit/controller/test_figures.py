@@ -94,10 +94,7 @@ class Site(World):
         self.store.children.observe_pod(child(phase="Running", podIP="10.0.0.1"))
         self.store.first_list_complete(None)
         self.open_bridge()
-        tasks = [
-            asyncio.create_task(self.queue.run(self.reconcile, 1)),
-            asyncio.create_task(self.publish()),
-        ]
+        tasks = [asyncio.create_task(self.queue.run(self.reconcile, 1)), asyncio.create_task(self.publish())]
         await elapse(30)
         self.writes.clear()
         yield

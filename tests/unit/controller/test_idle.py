@@ -92,10 +92,7 @@ UNLISTED: Json = {"listed": False}
 NEVER_HEARD = {"pod": started(), "bridge": BridgeView()}
 OTHER_POD = {"pod": started(), "bridge": connected(pod_uid="an earlier pod")}
 BROKEN = {"pod": started(), "bridge": BridgeView(False, "pod-uid-1", "q", stats(), "no answer")}
-CRASHED = {
-    "pod": pod(containers=(ContainerView("emacs", restarts=3, last_exit_code=1),)),
-    "bridge": BridgeView(),
-}
+CRASHED = {"pod": pod(containers=(ContainerView("emacs", restarts=3, last_exit_code=1),)), "bridge": BridgeView()}
 NO_REPORT = {"pod": pod(phase="Running", containers=()), "bridge": BridgeView()}
 DRAINS = {"pod": started(deleting=True)}
 
@@ -141,10 +138,7 @@ def test_an_instance_without_a_pod_is_not_taken_for_idle_before_its_work_is_list
 
 @pytest.mark.parametrize(
     "recent",
-    [
-        {"last_activity": NOW - seconds(10)},
-        {"status": {"lastActivityTime": "2026-03-01T11:59:50Z"}},
-    ],
+    [{"last_activity": NOW - seconds(10)}, {"status": {"lastActivityTime": "2026-03-01T11:59:50Z"}}],
     ids=["seen by this process", "told by the status"],
 )
 def test_activity_starts_the_time_anew(recent: Json) -> None:

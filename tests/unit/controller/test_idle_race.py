@@ -65,9 +65,7 @@ async def test_a_request_that_came_before_keeps_its_instance_from_being_scaled_d
     assert PUT in rig.bridge_calls
 
 
-async def test_a_scale_down_without_an_answer_is_undone_though_nobody_knows_whether_it_took_effect(
-    rig: Rig,
-) -> None:
+async def test_a_scale_down_without_an_answer_is_undone_though_nobody_knows_whether_it_took_effect(rig: Rig) -> None:
     idle(rig, SUSPEND)
     rig.api.fail("PATCH", STATEFULSET, 0)
     with pytest.raises(ApiUnavailable):

@@ -69,12 +69,7 @@ def test_the_budget_and_the_session_of_a_command_are_carried_over() -> None:
     options = wire_request(request(type="command", budget=budget, session={"id": "s.1"}), instance()).options
     written = options.to_dict()
 
-    assert written["budget"] == {
-        "max_tool_calls": 1,
-        "max_iterations": 2,
-        "max_tokens": 3,
-        "iteration_timeout": 4.0,
-    }
+    assert written["budget"] == {"max_tool_calls": 1, "max_iterations": 2, "max_tokens": 3, "iteration_timeout": 4.0}
     assert written["session"] == {"id": "s.1"}
 
 

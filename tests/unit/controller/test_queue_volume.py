@@ -42,18 +42,8 @@ def with_disk(disk: DiskStats, given: EfritInstance | None = None, name: str = "
 @pytest.mark.parametrize(
     ("disk", "spec", "reason", "words"),
     [
-        (
-            FULL,
-            {},
-            "DiskFull",
-            f"{CLAIM} is full, no inodes are left. Requests wait until there is room: incr",
-        ),
-        (
-            structs.replace(FULL, free_bytes=0, free_inodes=100),
-            {},
-            "DiskFull",
-            "no space is left",
-        ),
+        (FULL, {}, "DiskFull", f"{CLAIM} is full, no inodes are left. Requests wait until there is room: incr"),
+        (structs.replace(FULL, free_bytes=0, free_inodes=100), {}, "DiskFull", "no space is left"),
         (FULL, {"queue": {"ephemeral": True}}, "DiskFull", "The ephemeral queue volume of the pod is full"),
         (FULL, {"queue": {"existingClaim": "mine"}}, "DiskFull", "(PersistentVolumeClaim mine) is full"),
         (FAILING, {}, "DiskFailing", f"{CLAIM} fails: could not write request a: Input/output error."),

@@ -348,9 +348,7 @@ WRITTEN: dict[str, tuple[RequestSnapshot, float, str, str, dict[str, Any]]] = {
         snapshot(CANCELLED, ready(), bridge_view=answered(result="2")), 0, "Succeeded"
     ),
     "an answer wins over a replaced queue": says(
-        snapshot(request(status=ELSEWHERE), ready(), bridge_view=answered(result="2")),
-        0,
-        "Succeeded",
+        snapshot(request(status=ELSEWHERE), ready(), bridge_view=answered(result="2")), 0, "Succeeded"
     ),
     "a partial answer is called partial": says(
         snapshot(target=ready(), bridge_view=answered(result="2", outcome="Partial")), 0, "Partial"

@@ -38,10 +38,7 @@ RELEASE = {"template_hash": "old", "release_hash": "old"}
 SPEC = {"template_hash": "old", "spec_hash": "old"}
 BUSY = connected(told=stats(processing=1))
 END_OF_TIME = datetime.max.replace(tzinfo=UTC)
-EMACS_CRASHES = (
-    ContainerView("bridge", running=True),
-    ContainerView("emacs", waiting_reason="CrashLoopBackOff"),
-)
+EMACS_CRASHES = (ContainerView("bridge", running=True), ContainerView("emacs", waiting_reason="CrashLoopBackOff"))
 
 World = Callable[..., InstanceSnapshot]
 Decide = Callable[..., Update]

@@ -24,8 +24,7 @@ def test_two_images_are_enough() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "namespaces"),
-    [("", ()), ("a", ("a",)), ("a,b", ("a", "b")), (" a , b ,", ("a", "b")), (",", ())],
+    ("text", "namespaces"), [("", ()), ("a", ("a",)), ("a,b", ("a", "b")), (" a , b ,", ("a", "b")), (",", ())]
 )
 def test_namespaces_are_a_list_with_commas(text: str, namespaces: tuple[str, ...]) -> None:
     assert load(WATCH_NAMESPACES=text).watch_namespaces == namespaces

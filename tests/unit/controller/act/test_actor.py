@@ -49,14 +49,7 @@ from tests.unit.controller.act.acting import (
     Rig,
     patch,
 )
-from tests.unit.controller.factory import (
-    Json,
-    answered,
-    instance_json,
-    request_json,
-    seconds,
-    view,
-)
+from tests.unit.controller.factory import Json, answered, instance_json, request_json, seconds, view
 from tests.unit.controller.fake_bridge import INSTANCE
 from tests.unit.controller.listener import KINDS
 

@@ -200,8 +200,7 @@ def test_the_number_of_replicas_changes_only_the_hash_of_the_statefulset(childre
 
 
 @pytest.mark.parametrize(
-    "spec",
-    [{"idle": {"suspendAfterSeconds": 60}}, {"limits": {"maxToolCalls": 7}}, {"tools": {"deny": ["shell"]}}],
+    "spec", [{"idle": {"suspendAfterSeconds": 60}}, {"limits": {"maxToolCalls": 7}}, {"tools": {"deny": ["shell"]}}]
 )
 def test_what_no_child_depends_on_changes_no_child(children: Any, spec: Json) -> None:
     changed, before = children(spec), children()

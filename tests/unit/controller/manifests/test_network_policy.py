@@ -139,10 +139,7 @@ def test_a_model_outside_opens_no_private_address(address: str) -> None:
     ],
 )
 def test_a_model_at_an_address_is_allowed_by_it(url: str, cidr: str, port: int) -> None:
-    assert model_rule(url) == {
-        "to": [{"ipBlock": {"cidr": cidr}}],
-        "ports": [{"protocol": "TCP", "port": port}],
-    }
+    assert model_rule(url) == {"to": [{"ipBlock": {"cidr": cidr}}], "ports": [{"protocol": "TCP", "port": port}]}
 
 
 @pytest.mark.parametrize(

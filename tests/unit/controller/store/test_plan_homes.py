@@ -152,10 +152,7 @@ async def test_nothing_is_known_to_be_listed_before_the_first_list_is_complete()
 
 
 async def test_the_end_of_the_last_plan_starts_the_time_of_idleness() -> None:
-    for ending in (
-        {"status": {"phase": "Succeeded"}},
-        {"suspend": True},
-    ):
+    for ending in ({"status": {"phase": "Succeeded"}}, {"suspend": True}):
         made = world()
         made.store.plans.observe(plan_json())
         await elapse(500)

@@ -97,10 +97,7 @@ async def test_a_child_is_known_from_its_event_on_until_the_one_of_its_end(kind:
 
 @pytest.mark.parametrize(
     ("end", "lists", "asked"),
-    [
-        (ApiExpired("410"), 2, ["100", "200"]),
-        (ApiUnavailable("503", retry_after=4), 1, ["100", "100"]),
-    ],
+    [(ApiExpired("410"), 2, ["100", "200"]), (ApiUnavailable("503", retry_after=4), 1, ["100", "100"])],
 )
 async def test_only_a_version_that_is_too_old_costs_another_list(end: ApiError, lists: int, asked: list[str]) -> None:
     server = Server([end], [])

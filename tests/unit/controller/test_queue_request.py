@@ -6,14 +6,10 @@ import pytest
 
 from efrit.controller.decide.queue_request import wire_request
 from efrit.errors import InvalidId
-from tests.unit.controller.factory import NOW, instance, request
+from tests.unit.controller.factory import NOW, Json, instance, request
 
 
-def test_the_id_is_the_uid_so_that_submitting_twice_is_one_submission() -> None:
-    assert wire_request(request(uid="abc-1"), instance()).id == "abc-1"
-
-
-def test_everything_the_queue_needs_is_carried_over() -> None:
+def test_everything_the_queue_needs_is_carried_over_under_the_uid_so_that_twice_is_once() -> None:
     given = request(
         content="(foo)", timeoutSeconds=5, returnContext=True, priority=7, retryPolicy="IfInterrupted", maxAttempts=4
     )
@@ -41,27 +37,25 @@ def test_everything_the_queue_needs_is_carried_over() -> None:
     assert wire.timestamp == NOW
 
 
-def test_a_request_without_a_timeout_takes_that_of_its_instance() -> None:
-    target = instance(spec={"limits": {"requestTimeoutSeconds": 99}})
-
-    assert wire_request(request(), target).options.timeout == 99
+LONGER = {"requestTimeoutSeconds": 99, "commandTimeoutSeconds": 1234}
 
 
-@pytest.mark.parametrize("kind", ["chat", "command"])
-def test_a_chat_or_command_without_a_timeout_takes_the_longer_one_of_its_instance(kind: str) -> None:
-    target = instance(spec={"limits": {"requestTimeoutSeconds": 99}})
-    longer = instance(spec={"limits": {"commandTimeoutSeconds": 1234}})
-
-    assert wire_request(request(type=kind), target).options.timeout == 600
-    assert wire_request(request(type=kind), longer).options.timeout == 1234
-    assert wire_request(request(type=kind, timeoutSeconds=5), longer).options.timeout == 5
-
-
-def test_the_default_timeout_is_no_longer_than_the_longest_one() -> None:
-    target = instance(spec={"limits": {"maxTimeoutSeconds": 20}})
-
-    assert wire_request(request(), target).options.timeout == 20
-    assert wire_request(request(type="chat"), target).options.timeout == 20
+@pytest.mark.parametrize(
+    ("spec", "limits", "timeout"),
+    [
+        ({}, LONGER, 99),
+        ({"type": "chat"}, {"requestTimeoutSeconds": 99}, 600),
+        ({"type": "chat"}, LONGER, 1234),
+        ({"type": "command"}, LONGER, 1234),
+        ({"type": "command", "timeoutSeconds": 5}, LONGER, 5),
+        ({}, {"maxTimeoutSeconds": 20}, 20),
+        ({"type": "chat"}, {"maxTimeoutSeconds": 20}, 20),
+    ],
+)
+def test_a_request_has_the_timeout_it_names_or_that_of_its_instance_for_its_type(
+    spec: Json, limits: Json, timeout: float
+) -> None:
+    assert wire_request(request(**spec), instance(spec={"limits": limits})).options.timeout == timeout
 
 
 def test_the_budget_and_the_session_of_a_command_are_carried_over() -> None:

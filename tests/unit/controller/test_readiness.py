@@ -25,6 +25,11 @@ def with_containers(*containers: ContainerView, **fields: Any) -> InstanceSnapsh
     return ready(pod=pod(containers=containers), bridge=BridgeView(), **fields)
 
 
+def starting(ago: float) -> InstanceSnapshot:
+    young = pod(created=NOW - seconds(ago), containers=())
+    return ready(pod=young, bridge=BridgeView(), claims=(PENDING_CLAIM,))
+
+
 def find(given: InstanceSnapshot) -> Finding:
     return readiness(given, NOW)
 
@@ -80,6 +85,15 @@ def find(given: InstanceSnapshot) -> Finding:
             "(OOMKilled, exit code 137, 0 restarts)",
         ),
         (with_containers(waiting("CrashLoopBackOff")), InstanceReason.CRASH_LOOPING, "unknown exit code"),
+        # A missing volume speaks before the scheduler.
+        (
+            ready(
+                pod=pod(unschedulable="unbound claims", containers=()), bridge=BridgeView(), claims=(PENDING_CLAIM,)
+            ),
+            InstanceReason.VOLUME_PENDING,
+            "unbound claims",
+        ),
+        (ready(bridge=BridgeView(True, "pod-uid-1", "queue-1")), InstanceReason.STARTING, "Emacs is starting."),
         (with_containers(), InstanceReason.STARTING, "The pod is starting."),
         (with_containers(problem="no such runtime"), InstanceReason.STARTING, "The pod is starting: no such runtime"),
         (
@@ -134,28 +148,38 @@ def test_an_image_that_the_installation_sets_is_not_searched_for_in_the_instance
     assert advice("emacs", own).endswith("Check spec.emacs.image and spec.podTemplate.imagePullSecrets.")
 
 
-def test_a_refusal_speaks_before_everything_else() -> None:
-    given = with_containers(waiting("ImagePullBackOff"), refused="exceeded quota")
-
-    assert find(given).reason == InstanceReason.CHILD_REFUSED
+RUNS = pod(containers=(ContainerView("emacs", running=True),))
+SILENT = BridgeView(pod_uid="pod-uid-1", problem="connection refused")
 
 
-def test_an_image_that_cannot_be_pulled_speaks_before_a_crash() -> None:
-    given = with_containers(waiting("CrashLoopBackOff", name="bridge"), waiting("ErrImagePull"))
-
-    assert find(given).reason == InstanceReason.IMAGE_PULL_FAILED
-
-
-def test_a_missing_volume_speaks_before_the_scheduler() -> None:
-    given = ready(
-        pod=pod(unschedulable="pod has unbound PersistentVolumeClaims", containers=()),
-        bridge=BridgeView(),
-        claims=(PENDING_CLAIM,),
-    )
-
-    finding = find(given)
-    assert finding.reason == InstanceReason.VOLUME_PENDING
-    assert "unbound" in finding.message
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        (with_containers(waiting("ImagePullBackOff"), refused="exceeded quota"), InstanceReason.CHILD_REFUSED),
+        (
+            with_containers(waiting("CrashLoopBackOff", name="bridge"), waiting("ErrImagePull")),
+            InstanceReason.IMAGE_PULL_FAILED,
+        ),
+        (starting(5), InstanceReason.STARTING),
+        (starting(31), InstanceReason.VOLUME_PENDING),
+        (ready(pod=RUNS, claims=(PENDING_CLAIM,)), InstanceReason.READY),
+        (ready(pod=RUNS, problem=MOUNT_PROBLEM), InstanceReason.READY),
+        (ready(pod=pod(started=NOW - seconds(30)), bridge=SILENT), InstanceReason.STARTING),
+        (ready(pod=pod(started=NOW - seconds(31)), bridge=SILENT), InstanceReason.BRIDGE_UNREACHABLE),
+    ],
+    ids=[
+        "a refusal speaks before everything else",
+        "an image that cannot be pulled speaks before a crash",
+        "a volume that is being made is part of starting",
+        "a volume that takes long is not",
+        "a pending claim of a running pod is no trouble",
+        "an old mount problem of a running pod is no trouble",
+        "a bridge may be silent for half a minute after the start",
+        "a bridge that is silent for longer",
+    ],
+)
+def test_which_of_several_findings_speaks(given: InstanceSnapshot, reason: InstanceReason) -> None:
+    assert find(given).reason == reason
 
 
 def test_a_scheduler_that_says_nothing_of_volumes_speaks_before_the_claims_that_wait_for_it() -> None:
@@ -163,39 +187,6 @@ def test_a_scheduler_that_says_nothing_of_volumes_speaks_before_the_claims_that_
     given = ready(pod=pod(unschedulable=sentence), bridge=BridgeView(), claims=(PENDING_CLAIM,))
 
     assert find(given) == Finding(InstanceReason.UNSCHEDULABLE, f"No node takes the pod: {sentence}")
-
-
-def test_a_volume_that_is_being_made_is_part_of_starting() -> None:
-    young = ready(pod=pod(created=NOW - seconds(5), containers=()), bridge=BridgeView(), claims=(PENDING_CLAIM,))
-    old = ready(pod=pod(created=NOW - seconds(31), containers=()), bridge=BridgeView(), claims=(PENDING_CLAIM,))
-
-    assert find(young).reason == InstanceReason.STARTING
-    assert find(old).reason == InstanceReason.VOLUME_PENDING
-
-
-def test_a_pending_claim_of_a_running_pod_is_no_trouble() -> None:
-    given = ready(pod=pod(containers=(ContainerView("emacs", running=True),)), claims=(PENDING_CLAIM,))
-
-    assert find(given).reason == InstanceReason.READY
-
-
-def test_an_old_mount_problem_of_a_running_pod_is_no_trouble() -> None:
-    given = ready(pod=pod(containers=(ContainerView("emacs", running=True),)), problem=MOUNT_PROBLEM)
-
-    assert find(given).reason == InstanceReason.READY
-
-
-def test_a_bridge_may_be_silent_for_half_a_minute_after_the_start() -> None:
-    silent = BridgeView(pod_uid="pod-uid-1", problem="connection refused")
-
-    assert find(ready(pod=pod(started=NOW - seconds(30)), bridge=silent)).reason == InstanceReason.STARTING
-    assert find(ready(pod=pod(started=NOW - seconds(31)), bridge=silent)).reason == InstanceReason.BRIDGE_UNREACHABLE
-
-
-def test_an_instance_without_figures_is_starting() -> None:
-    bare = BridgeView(connected=True, pod_uid="pod-uid-1", queue_id="queue-1")
-
-    assert find(ready(bridge=bare)) == Finding(InstanceReason.STARTING, "Emacs is starting.")
 
 
 def test_a_pod_that_outlives_its_grace_period_is_on_a_lost_node() -> None:

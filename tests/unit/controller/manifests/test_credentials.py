@@ -42,21 +42,11 @@ def certificate(given: Credentials) -> x509.Certificate:
     return x509.load_pem_x509_certificate(given.certificate)
 
 
-def test_the_same_arguments_give_the_same_bytes(identity: Identity) -> None:
-    assert credentials(identity, UID, NOW) == credentials(identity, UID, NOW)
+def test_a_controller_that_read_the_identity_anew_gives_the_same_bytes_within_a_week(identity: Identity) -> None:
+    other, start = Identity(identity.hmac_key), EPOCH + 3 * TOKEN_PERIOD
 
-
-def test_a_controller_that_read_the_identity_anew_gives_the_same_bytes(identity: Identity) -> None:
-    other = Identity(identity.hmac_key)
-
-    assert credentials(other, UID, NOW) == credentials(identity, UID, NOW)
+    assert credentials(other, UID, start) == credentials(identity, UID, start + TOKEN_PERIOD - STEP)
     assert trusted(other, NOW) == trusted(identity, NOW)
-
-
-def test_nothing_changes_within_a_week(identity: Identity) -> None:
-    start = EPOCH + 3 * TOKEN_PERIOD
-
-    assert credentials(identity, UID, start) == credentials(identity, UID, start + TOKEN_PERIOD - STEP)
 
 
 def test_certificate_and_key_change_at_the_start_of_a_period(identity: Identity) -> None:
@@ -153,36 +143,28 @@ def test_openssl_in_strict_mode_accepts_the_certificate(tmp_path: Path) -> None:
     assert client.getpeercert() is not None
 
 
-def test_the_server_name_is_a_host_name() -> None:
-    assert server_name(UID) == f"{UID}.instances.efrit.dev"
-
-
 def test_no_two_instances_share_anything(identity: Identity) -> None:
     one, other = credentials(identity, "a", NOW), credentials(identity, "b", NOW)
 
     assert one.token != other.token
     assert one.private_key != other.private_key
     assert certificate(one).serial_number != certificate(other).serial_number
+    assert server_name(UID) == f"{UID}.instances.efrit.dev"
 
 
 def test_the_token_depends_on_key_instance_and_week_alone() -> None:
+    different = [(b"key", "a", NOW), (b"key", "b", NOW), (b"other", "a", NOW), (b"key", "a", NOW + TOKEN_PERIOD)]
+
+    assert len({token(*each) for each in different}) == 4
     assert token(b"key", "a", NOW) == token(b"key", "a", NOW + STEP)
-    later = NOW + TOKEN_PERIOD
-    assert (
-        len({token(b"key", "a", NOW), token(b"key", "b", NOW), token(b"other", "a", NOW), token(b"key", "a", later)})
-        == 4
-    )
 
 
-def test_without_a_rotation_there_is_no_previous_token(identity: Identity) -> None:
-    assert credentials(identity, UID, NOW).previous_token is None
-
-
-def test_during_a_rotation_the_former_token_comes_along(identity: Identity) -> None:
+def test_only_during_a_rotation_the_former_token_comes_along(identity: Identity) -> None:
     rotated = replace(identity, hmac_key=b"n" * 32, previous_hmac_key=identity.hmac_key)
 
     made = credentials(rotated, UID, NOW)
 
-    assert made.previous_token == credentials(identity, UID, NOW).token
+    before = credentials(identity, UID, NOW)
+    assert (before.previous_token, made.previous_token) == (None, before.token)
     assert made.token != made.previous_token
     assert set(authorities(rotated, NOW)) > set(authorities(identity, NOW))

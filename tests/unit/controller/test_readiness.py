@@ -14,6 +14,7 @@ from efrit.controller.model.views import BridgeView, ClaimView, ContainerView
 from tests.unit.controller.factory import NOW, away, connected, emacs, instance, pod, ready, seconds, stats
 
 PENDING_CLAIM = ClaimView("efrit-alpha-queue", "Pending")
+UNBOUND = "pod has unbound PersistentVolumeClaims"
 MOUNT_PROBLEM = 'MountVolume.SetUp failed for volume "init" : configmap "my-init" not found'
 
 
@@ -87,11 +88,9 @@ def find(given: InstanceSnapshot) -> Finding:
         (with_containers(waiting("CrashLoopBackOff")), InstanceReason.CRASH_LOOPING, "unknown exit code"),
         # A missing volume speaks before the scheduler.
         (
-            ready(
-                pod=pod(unschedulable="unbound claims", containers=()), bridge=BridgeView(), claims=(PENDING_CLAIM,)
-            ),
+            ready(pod=pod(unschedulable=UNBOUND, containers=()), bridge=BridgeView(), claims=(PENDING_CLAIM,)),
             InstanceReason.VOLUME_PENDING,
-            "unbound claims",
+            UNBOUND,
         ),
         (ready(bridge=BridgeView(True, "pod-uid-1", "queue-1")), InstanceReason.STARTING, "Emacs is starting."),
         (with_containers(), InstanceReason.STARTING, "The pod is starting."),

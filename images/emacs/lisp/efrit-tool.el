@@ -189,13 +189,16 @@ DESCRIPTION is what the model reads.  BODY begins with keywords:
 
 (defun efrit-tools-problem ()
   "Return why what the instance allows and denies lets no command run, or nil.
-A name that no tool has would deny nothing."
-  (let ((unknown (seq-remove #'efrit-tool-find (append efrit-tools-allow efrit-tools-deny))))
-    (cond (unknown
-           (format "The instance's tools.allow and tools.deny name no tool there is: %s; \
-the tools are: %s"
-                   (string-join unknown ", ")
-                   (mapconcat #'efrit-tool-name (efrit-tool-table) ", ")))
+A name that no tool has would deny nothing, nor would that of one of the
+kind control."
+  (let* ((tools (seq-remove (lambda (tool) (eq (efrit-tool-kind tool) 'control))
+                            (efrit-tool-table)))
+         (names (mapcar #'efrit-tool-name tools))
+         (others (seq-difference (append efrit-tools-allow efrit-tools-deny) names)))
+    (cond (others
+           (format "The instance's tools.allow and tools.deny cannot name: %s; \
+they can name: %s"
+                   (string-join others ", ") (string-join names ", ")))
           ((and (equal efrit-model-protocol "elisp")
                 (not (efrit-tool--allowed-p (efrit-tool-find "eval_sexp"))))
            "The instance's tools do not allow eval_sexp, which each step of the model \

@@ -138,7 +138,7 @@
     (efrit-do-test--value "(require 'efrit-do)")
     (pcase-dolist
         (`(,setting ,call ,problem)
-         '(("(efrit-tools-deny '(\"shel_exec\"))" "(efrit-do \"x\")" "name no tool there is: shel_exec")
+         '(("(efrit-tools-deny '(\"shel_exec\"))" "(efrit-do \"x\")" "cannot name: shel_exec")
            ("(efrit-model-protocol \"elisp\") (efrit-tools-deny '(\"eval_sexp\"))" "(efrit-do \"x\")"
             "do not allow eval_sexp")
            ("" "(efrit-do (make-string 300000 ?x))" "of which a model is sent at most")

@@ -241,7 +241,7 @@ text = \"z\\u0000\"
 
 (ert-deftest efrit-session-tools-that-there-are-not-are-not-denied-in-silence ()
   (pcase-dolist (`(,variables . ,problem)
-                 '((("EFRIT_TOOLS_DENY=shell,eval_sexp") . "no tool there is: shell;.*shell_exec")
+                 '((("EFRIT_TOOLS_DENY=shell,eval_sexp") . "cannot name: shell;.*shell_exec")
                    (("EFRIT_TOOLS_DENY=eval_sexp" "EFRIT_MODEL_PROTOCOL=elisp")
                     . "do not allow eval_sexp")
                    (("EFRIT_TOOLS_ALLOW=file_read" "EFRIT_MODEL_PROTOCOL=elisp")

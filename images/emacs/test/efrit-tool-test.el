@@ -166,6 +166,12 @@
     (let ((efrit-tools-allow '("eval_sexp")) (efrit-tools-deny '("eval_sexp")))
       (should-not (efrit-tool-available-p "eval_sexp" context)))))
 
+(ert-deftest efrit-tool-what-has-no-effect-may-not-be-denied ()
+  (dolist (denied '("shel_exec" "session_complete"))
+    (let ((efrit-tools-deny (list "shell_exec" denied)))
+      (should (string-match-p (format "cannot name: %s;" denied) (efrit-tools-problem)))))
+  (let ((efrit-tools-deny '("shell_exec"))) (should-not (efrit-tools-problem))))
+
 (ert-deftest efrit-tool-without-a-way-to-plan-there-is-no-planning-first ()
   (let ((context (efrit-tool-context-make)))
     (let ((efrit-tools-allow '("eval_sexp")))

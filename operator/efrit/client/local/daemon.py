@@ -22,6 +22,7 @@ import efrit
 from efrit.client.errors import NoEmacs, NotReady
 from efrit.client.local.files import QueueFiles, storage_problem
 from efrit.client.local.hosts import Elsewhere, Place, elsewhere, here
+from efrit.client.local.limits import check_limits
 from efrit.client.local.model import settings_in
 from efrit.client.local.mounts import TAKEOVER_VARIABLE, Mount, mount_of, takeover_seconds
 from efrit.client.local.process import Emacs, emacs_of
@@ -136,10 +137,13 @@ class Daemon(Struct, frozen=True):
         return other is not None and other.serves
 
     def start(self) -> bool:
-        """Start Emacs and wait until it serves; return False if one did already. Raises `NoEmacs`, `NotReady`.
+        """Start Emacs and wait until it serves; return False if one did already.
+
+        Raises `NoEmacs`, `NotReady`; `Refused` for a limit in the environment that would have no effect.
 
         An Emacs of another host that has been silent for too long loses the queue to the new one.
         """
+        check_limits(os.environ)
         program, lisp = emacs_program(), lisp_directory()
         if (refusal := self.mount().refusal) is not None:
             raise NotReady(refusal, "put queue_dir on a local disk, NFS or another file system of shared files")

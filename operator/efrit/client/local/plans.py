@@ -22,6 +22,7 @@ from efrit.api import EfritPlan
 from efrit.api.meta import rfc3339
 from efrit.client.errors import Conflict, NotReady, PlanNotFound, Refused
 from efrit.client.interface import ANY_INSTANCE, Backend
+from efrit.client.local.limits import limit_in
 from efrit.client.local.plan_driver import PlanDriver
 from efrit.client.local.plan_record import PLAN, Json, PlanRecord, explained
 from efrit.client.local.settings import LocalInstance, LocalSettings
@@ -167,8 +168,9 @@ class LocalPlans:
             notes.get(DIRECTORY) or str(instance.workspace_dir.absolute()),
             lambda: datetime.now(UTC),
             keep_trying=keep_trying,
-            max_session_tokens=_bound("EFRIT_MAX_TOKENS"),
-            max_timeout_seconds=_bound("EFRIT_MAX_TIMEOUT"),
+            # Of the daemon, which is started with our environment.
+            max_session_tokens=limit_in(os.environ, "EFRIT_MAX_TOKENS"),
+            max_timeout_seconds=limit_in(os.environ, "EFRIT_MAX_TIMEOUT"),
         )
 
     async def amend_plan(self, name: str, text: str) -> PlanState:
@@ -229,12 +231,6 @@ class LocalPlans:
         if state.final:
             raise Refused(f"{state.name} is over ({state.reason}): {refusal}", "create a new plan")
         return record
-
-
-def _bound(variable: str) -> int | None:
-    """Return the limit that a daemon started with our environment has, or None."""
-    most = os.environ.get(variable, "")
-    return int(most) if most.isdecimal() and int(most) > 0 else None
 
 
 def plan_name_is_valid(name: str) -> bool:

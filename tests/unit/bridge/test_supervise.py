@@ -11,6 +11,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec import structs
@@ -90,6 +91,21 @@ class Supervised:
     signals: list[str] = field(default_factory=list)
     restarts: list[float] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        self.hand = EmacsHand(self.root)
+
+    async def claimed(self, rid: str = "a", **fields: Any) -> None:
+        """Submit a request that Emacs claims at once."""
+        await self.queue.submit(a_request(rid, **fields))
+        self.hand.claim(rid)
+
+    async def until_in(self, state: RequestState, count: int = 1) -> None:
+        await self.until(lambda: self.queue.index.count(state) == count)
+
+    async def until_next_look(self) -> None:
+        beat = self.supervisor.beat
+        await self.until(lambda: self.supervisor.beat > beat)
+
     def beat(
         self, pid: int, boot: str = "boot1", number: int = 0, current: str | None = None, **others: object
     ) -> None:
@@ -106,6 +122,14 @@ class Supervised:
 
     def stats(self) -> dict[str, object]:
         return structs.asdict(self.supervisor.stats(time.monotonic()))
+
+
+@pytest.fixture
+def emacs(supervised: Supervised, look_alike: Callable[[], LookAlike]) -> LookAlike:
+    """One whose heartbeat is there."""
+    started = look_alike()
+    supervised.beat(started.pid)
+    return started
 
 
 GRACE_SECONDS = 3.5
@@ -135,11 +159,7 @@ async def supervised(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIte
     await queue.close()
 
 
-async def test_what_emacs_finds_of_the_models_key_is_in_the_stats(
-    supervised: Supervised, look_alike: Callable[[], LookAlike]
-) -> None:
-    emacs = look_alike()
-    supervised.beat(emacs.pid)
+async def test_what_emacs_finds_of_the_models_key_is_in_the_stats(supervised: Supervised, emacs: LookAlike) -> None:
     await supervised.until(lambda: supervised.stats()["alive"])
     assert supervised.stats()["model_key"] is None
     supervised.beat(emacs.pid, number=1, model_key="TooShort")
@@ -147,12 +167,9 @@ async def test_what_emacs_finds_of_the_models_key_is_in_the_stats(
 
 
 async def test_an_overrunning_request_is_ordered_interrupted_each_second_and_killed(
-    supervised: Supervised, look_alike: Callable[[], LookAlike]
+    supervised: Supervised, emacs: LookAlike
 ) -> None:
-    emacs = look_alike()
-    supervised.beat(emacs.pid)
-    await supervised.queue.submit(a_request("a"))
-    EmacsHand(supervised.root).claim("a")
+    await supervised.claimed()
     await supervised.until(emacs.interrupts)
     assert (supervised.root / "control/cancel_a").read_text() == "TimedOut\n"
     await supervised.until(lambda: emacs.process.poll() is not None)
@@ -166,52 +183,41 @@ async def test_an_overrunning_request_is_ordered_interrupted_each_second_and_kil
 
 
 async def test_a_cancelled_run_is_interrupted_before_its_time_is_over(
-    supervised: Supervised, look_alike: Callable[[], LookAlike]
+    supervised: Supervised, emacs: LookAlike
 ) -> None:
-    emacs = look_alike()
-    supervised.beat(emacs.pid)
-    await supervised.queue.submit(a_request("a", options={"timeout": 600}))
-    hand = EmacsHand(supervised.root)
-    hand.claim("a")
-    await supervised.until(lambda: supervised.queue.index.count(RequestState.RUNNING))
+    await supervised.claimed("a", options={"timeout": 600})
+    await supervised.until_in(RequestState.RUNNING)
     await supervised.queue.cancel(a_request("a").id)
     supervised.supervisor.poke()
     await supervised.until(emacs.interrupts)
-    hand.answer("a", status="error", reason="Cancelled", outcome="Failure")
-    await supervised.until(lambda: supervised.queue.index.count(RequestState.ANSWERED))
+    supervised.hand.answer("a", status="error", reason="Cancelled", outcome="Failure")
+    await supervised.until_in(RequestState.ANSWERED)
     assert emacs.process.poll() is None
 
 
 async def test_a_session_is_told_to_stop_once_the_eval_that_occupies_emacs_is_over(
-    supervised: Supervised, look_alike: Callable[[], LookAlike]
+    supervised: Supervised, emacs: LookAlike
 ) -> None:
-    emacs, hand = look_alike(), EmacsHand(supervised.root)
-    supervised.beat(emacs.pid)
     for rid, kind in (("s", "command"), ("x", "eval")):
-        await supervised.queue.submit(a_request(rid, type=kind, options={"timeout": 600}))
-        hand.claim(rid)
-    await supervised.until(lambda: supervised.queue.index.count(RequestState.RUNNING) == 2)
+        await supervised.claimed(rid, type=kind, options={"timeout": 600})
+    await supervised.until_in(RequestState.RUNNING, 2)
     await supervised.queue.cancel(a_request("s").id)
     for _ in range(3):
-        beat = supervised.supervisor.beat
         supervised.supervisor.poke()
-        await supervised.until(lambda beat=beat: supervised.supervisor.beat > beat)  # type: ignore[misc]
+        await supervised.until_next_look()
     assert supervised.signals == []
     assert (supervised.stats()["current"], supervised.stats()["sessions"]) == ("x", 1)
-    hand.answer("x")
+    supervised.hand.answer("x")
     await supervised.until(emacs.interrupts)
-    hand.answer("s", status="error", reason="Cancelled", outcome="Failure")
-    await supervised.until(lambda: supervised.queue.index.count(RequestState.ANSWERED) == 2)
+    supervised.hand.answer("s", status="error", reason="Cancelled", outcome="Failure")
+    await supervised.until_in(RequestState.ANSWERED, 2)
     assert "SIGKILL" not in supervised.signals
 
 
 async def test_a_session_that_waits_for_its_model_does_not_keep_emacs_busy(
-    supervised: Supervised, look_alike: Callable[[], LookAlike]
+    supervised: Supervised, emacs: LookAlike
 ) -> None:
-    emacs = look_alike()
-    supervised.beat(emacs.pid)
-    await supervised.queue.submit(a_request("s", type="chat"))
-    EmacsHand(supervised.root).claim("s")
+    await supervised.claimed("s", type="chat")
     await supervised.until(lambda: supervised.stats()["sessions"] == 1)
     assert supervised.stats()["current"] is None
     supervised.beat(emacs.pid, current="s")
@@ -219,34 +225,27 @@ async def test_a_session_that_waits_for_its_model_does_not_keep_emacs_busy(
 
 
 async def test_a_chat_or_command_without_a_timeout_has_longer_than_an_eval(
-    supervised: Supervised, look_alike: Callable[[], LookAlike]
+    supervised: Supervised, emacs: LookAlike
 ) -> None:
-    emacs, hand = look_alike(), EmacsHand(supervised.root)
-    supervised.beat(emacs.pid)
     for rid, kind in (("s", "command"), ("x", "eval")):
-        await supervised.queue.submit(a_request(rid, type=kind))
-        hand.claim(rid)
+        await supervised.claimed(rid, type=kind)
     await supervised.until((supervised.root / "control/cancel_x").exists)
     assert not (supervised.root / "control/cancel_s").exists()
 
 
-async def test_an_answer_in_time_spares_emacs(supervised: Supervised, look_alike: Callable[[], LookAlike]) -> None:
-    emacs = look_alike()
-    supervised.beat(emacs.pid)
+async def test_an_answer_in_time_spares_emacs(supervised: Supervised, emacs: LookAlike) -> None:
     await supervised.queue.submit(a_request("a", options={"timeout": 600}))
-    hand = EmacsHand(supervised.root)
-    hand.do("a")
-    await supervised.until(lambda: supervised.queue.index.count(RequestState.ANSWERED))
-    beat = supervised.supervisor.beat
-    await supervised.until(lambda: supervised.supervisor.beat > beat)
+    supervised.hand.do("a")
+    await supervised.until_in(RequestState.ANSWERED)
+    await supervised.until_next_look()
     assert "SIGKILL" not in supervised.signals
     assert emacs.process.poll() is None
 
 
 async def test_emacs_is_spared_while_the_answer_it_gave_cannot_be_synced(
-    supervised: Supervised, look_alike: Callable[[], LookAlike], monkeypatch: pytest.MonkeyPatch
+    supervised: Supervised, emacs: LookAlike, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    emacs, hand, disk = look_alike(), EmacsHand(supervised.root), supervised.queue.disk
+    disk = supervised.queue.disk
     synced, failed = disk.sync_dir, []
 
     def full(area: Area) -> None:
@@ -255,26 +254,20 @@ async def test_emacs_is_spared_while_the_answer_it_gave_cannot_be_synced(
             raise OSError(errno.ENOSPC, "No space left on device")
         synced(area)
 
-    supervised.beat(emacs.pid)
-    await supervised.queue.submit(a_request("a"))
-    hand.claim("a")
+    await supervised.claimed()
     await supervised.until(emacs.interrupts)
     monkeypatch.setattr(disk, "sync_dir", full)
-    hand.answer("a", status="timeout", reason="TimedOut", outcome="Failure")
+    supervised.hand.answer("a", status="timeout", reason="TimedOut", outcome="Failure")
     # The index knows nothing of the answer, and the time of grace goes by.
     await supervised.until(lambda: failed and time.monotonic() - failed[0] > 2 * GRACE_SECONDS)
     assert supervised.queue.index.count(RequestState.RUNNING) == 1
     assert emacs.process.poll() is None
     monkeypatch.setattr(disk, "sync_dir", synced)
-    await supervised.until(lambda: supervised.queue.index.count(RequestState.ANSWERED))
+    await supervised.until_in(RequestState.ANSWERED)
 
 
 @pytest.mark.parametrize("supervised", [replace(SETTINGS, stall=3)], indirect=True)
-async def test_a_hung_emacs_without_a_request_is_killed_in_the_end(
-    supervised: Supervised, look_alike: Callable[[], LookAlike]
-) -> None:
-    emacs = look_alike()
-    supervised.beat(emacs.pid)
+async def test_a_hung_emacs_without_a_request_is_killed_in_the_end(supervised: Supervised, emacs: LookAlike) -> None:
     await supervised.until(lambda: emacs.process.poll() is not None)
     assert supervised.signals == ["SIGKILL"]
 
@@ -305,18 +298,14 @@ async def test_an_idle_emacs_whose_self_check_fails_is_killed_and_the_stats_say_
 
 
 async def test_emacs_is_spared_while_a_request_runs_though_its_self_check_fails(
-    supervised: Supervised, look_alike: Callable[[], LookAlike]
+    supervised: Supervised, emacs: LookAlike
 ) -> None:
-    emacs, hand = look_alike(), EmacsHand(supervised.root)
-    supervised.beat(emacs.pid)
-    await supervised.queue.submit(a_request("a", options={"timeout": 600}))
-    hand.claim("a")
-    await supervised.until(lambda: supervised.queue.index.count(RequestState.RUNNING))
+    await supervised.claimed("a", options={"timeout": 600})
+    await supervised.until_in(RequestState.RUNNING)
     supervised.beat(emacs.pid, current="a", state="busy", self_check=report(1, "wrong"))
     await supervised.until(lambda: supervised.stats()["self_check_problem"] == "wrong")
     assert supervised.stats()["responsive"] is False
-    beat = supervised.supervisor.beat
-    await supervised.until(lambda: supervised.supervisor.beat > beat)
+    await supervised.until_next_look()
     assert supervised.signals == []
 
 
@@ -324,9 +313,8 @@ async def test_a_process_that_is_not_emacs_is_left_alone(supervised: Supervised)
     stranger = await asyncio.create_subprocess_exec("sleep", "60")
     try:
         supervised.beat(stranger.pid)
-        await supervised.queue.submit(a_request("a"))
-        EmacsHand(supervised.root).claim("a")
-        await supervised.until(lambda: supervised.queue.index.count(RequestState.RUNNING))
+        await supervised.claimed()
+        await supervised.until_in(RequestState.RUNNING)
         await supervised.until(lambda: supervised.stats()["boot"] == "boot1")
         (run,) = supervised.queue.index.running()
         # Well past the request's time limit.
@@ -376,8 +364,7 @@ async def test_the_end_and_the_next_start_of_emacs_are_noticed(
 @pytest.mark.parametrize("text", ["", "{", '{"boot":"b","pid":1,"time":"2026-01-01T00:00:00Z"}', "[]"])
 async def test_a_broken_heartbeat_is_survived(supervised: Supervised, text: str) -> None:
     (supervised.root / "heartbeat").write_text(text)
-    beat = supervised.supervisor.beat
-    await supervised.until(lambda: supervised.supervisor.beat > beat)
+    await supervised.until_next_look()
     assert supervised.stats()["alive"] is False
 
 
